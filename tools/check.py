@@ -119,7 +119,8 @@ def run_all(todo: list[Stage]) -> None:
         with changed:
             stage.result = result
             at = int(time.monotonic() - began)
-            print(f"[{at // 60:2}:{at % 60:02}] {result} {stage.name} ({stage.wall_s:.0f} s)", flush=True)
+            times = f"{stage.wall_s:.0f} s, of processors {stage.cpu_s:.0f} s"
+            print(f"[{at // 60:2}:{at % 60:02}] {result} {stage.name} ({times})", flush=True)
             if result == FAILED:
                 show_end(stage)
             changed.notify()

@@ -1,12 +1,12 @@
-"""Selects random mutants of the model, runs the tests on each, and counts those that no test detected.
+"""Draws mutants of the model, runs the tests on each, and counts those that no test noticed.
 
     python3 tools/mutants.py [--count N] [--seed S] [MODULE...]
 
 A mutant is a copy of the sources with one expression or one function changed. Modules are folders or files
 of `crates/silvan-fabric/src`, such as `host` or `core/partition.rs`; without any, those are taken in which an
-error would change results unnoticed. The same seed draws the same mutants from the same sources. It needs
-cargo-mutants (`cargo install --locked cargo-mutants`); its settings are in `.cargo/mutants.toml`, its logs in
-`target/mutants`.
+error would change results unnoticed. The same seed draws the same mutants from the same sources.
+cargo-mutants (`cargo install --locked cargo-mutants`) finds the places; `.cargo/mutants.toml` names those to
+leave out. What the tests print goes to `target/mutants/log`.
 
 Exit status: 0 once all were run, whatever the tests noticed; 2 where there is nothing to run.
 """
@@ -17,22 +17,32 @@ import argparse
 import json
 import os
 import random
-import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path, PurePosixPath
+from typing import Any, TextIO
 
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = PurePosixPath("crates/silvan-fabric/src")
-MODULES = ("outputs", "host", "switch", "setup", "core", "link", "congestion", "queueing", "simulation")
-#: What cargo-mutants says of a mutant, in the order of the table.
-OUTCOMES = {"CaughtMutant": "caught", "Timeout": "timeout", "MissedMutant": "missed", "Unviable": "unviable"}
+#: Modules that only describe a run, or that other programs check value by value.
+LEFT_OUT = {"fluid", "lib", "outcome", "topology"}
+#: What may come of a mutant, in the order of the table.
+OUTCOMES = ("caught", "timeout", "missed", "unviable")
+#: A test program that takes longer than this many times its time without a mutant is stopped.
+PATIENCE = 5
+LEAST_PATIENCE_S = 30.0
 OUT = ROOT / "target" / "mutants"
 #: A copy of the sources, which mutants are written into.
 TREE = OUT / "tree"
-CARGO = [str(ROOT / "tools" / "with-rust"), "cargo", "mutants", "--dir", str(TREE)]
+CARGO = [str(ROOT / "tools" / "with-rust"), "cargo"]
+TEST = [*CARGO, "test", "--quiet", "--profile", "mutants", "-p", "silvan-fabric"]
+#: Test programs in the order in which they are built and run: if the first one notices a mutant, no other is
+#: needed.
+PROGRAMS = (["--lib"], ["--test", "all"])
 
 
 def copy_sources() -> None:
@@ -41,26 +51,47 @@ def copy_sources() -> None:
     names = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
     wanted = {name for name in names.split("\0") if name and (ROOT / name).is_file()}
     for path in [path for path in TREE.rglob("*") if path.is_file() or path.is_symlink()]:
-        if str(path.relative_to(TREE)) not in wanted:
+        if str(path.relative_to(TREE)) not in wanted and path.name != "all.rs":
             path.unlink()
     for name in wanted:
         source, copy = ROOT / name, TREE / name
+        if name == "crates/silvan-fabric/Cargo.toml":
+            continue
         if not copy.is_file() or copy.read_bytes() != source.read_bytes():
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, copy)
 
 
-def listed() -> list[dict[str, str]]:
+def merge_tests() -> None:
+    """Make one program of the integration tests in the copy: to link twenty of them takes longest of all."""
+    tests = TREE / "crates" / "silvan-fabric" / "tests"
+    names = sorted(path.stem for path in tests.glob("*.rs") if path.stem != "all")
+    modules = "".join(f'#[path = "{name}.rs"]\nmod {name};\n' for name in names)
+    write(tests / "all.rs", f"#![allow(missing_docs)]\n{modules}")
+    manifest = (ROOT / "crates" / "silvan-fabric" / "Cargo.toml").read_text(encoding="utf-8")
+    merged = manifest.replace("[package]", "[package]\nautotests = false", 1)
+    write(tests.parent / "Cargo.toml", f'{merged}\n[[test]]\nname = "all"\n')
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file unless it is so already."""
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def listed() -> list[dict[str, Any]]:
     """Return all mutants. Raises `SystemExit` where cargo-mutants is missing."""
-    done = subprocess.run([*CARGO, "--list", "--json"], capture_output=True, text=True, check=False)
+    command = [*CARGO, "mutants", "--dir", str(TREE), "--list", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         print(f"{done.stderr}cargo-mutants is needed: cargo install --locked cargo-mutants", file=sys.stderr)
         sys.exit(2)
-    found: list[dict[str, str]] = json.loads(done.stdout)
-    return found
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    # The place of a field is not told exactly.
+    return [one for one in found if one["genre"] != "StructField"]
 
 
-def module_of(mutant: dict[str, str], modules: tuple[str, ...]) -> str | None:
+def module_of(mutant: dict[str, Any], modules: tuple[str, ...]) -> str | None:
     """Return the module of the list that a mutant is in."""
     path = PurePosixPath(mutant["file"])
     if MODEL not in path.parents:
@@ -71,49 +102,99 @@ def module_of(mutant: dict[str, str], modules: tuple[str, ...]) -> str | None:
     )
 
 
-def run(names: list[str]) -> list[tuple[str, str, str]]:
-    """Run mutants; return the name, the file and the outcome of each."""
-    only = [word for name in names for word in ("--re", f"^{re.escape(name)}$")]
+def mutated(text: str, mutant: dict[str, Any]) -> str:
+    """Return a file's text with the mutant in it."""
+    lines = text.splitlines(keepends=True)
+
+    def offset(place: dict[str, int]) -> int:
+        return sum(map(len, lines[: place["line"] - 1])) + place["column"] - 1
+
+    start, end = (offset(mutant["span"][name]) for name in ("start", "end"))
+    return f"{text[:start]}{mutant['replacement']} /* mutant */ {text[end:]}"
+
+
+def passes(program: list[str], log: TextIO, patience_s: float | None) -> bool | None:
+    """Run a test program; return whether it passed, none if it took too long."""
     # The build folder is kept, so that packages outside of the workspace are compiled once.
-    env = {**os.environ, "CARGO_TARGET_DIR": str(OUT / "build"), "CARGO_INCREMENTAL": "1"}
-    subprocess.run([*CARGO, "--output", str(OUT), "--in-place", "--no-shuffle", *only], env=env, check=False)
-    told = json.loads((OUT / "mutants.out" / "outcomes.json").read_text())
-    return [
-        (one["scenario"]["Mutant"]["name"], one["scenario"]["Mutant"]["file"], one["summary"])
-        for one in told["outcomes"]
-        if isinstance(one["scenario"], dict)
-    ]
+    env = {**os.environ, "CARGO_TARGET_DIR": str(OUT / "build"), "RUST_BACKTRACE": "0"}
+    process = subprocess.Popen(
+        [*TEST, *program], cwd=TREE, env=env, stdout=log, stderr=log, start_new_session=True
+    )
+    try:
+        return process.wait(patience_s) == 0
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return None
 
 
-def report(results: list[tuple[str, str, str]], modules: tuple[str, ...]) -> None:
+def outcome(log: TextIO, patience_s: list[float]) -> str:
+    """Run the tests on the sources as they are; return what came of it."""
+    for program, seconds in zip(PROGRAMS, patience_s, strict=True):
+        if not passes([*program, "--no-run"], log, None):
+            return "unviable"
+        passed = passes(program, log, seconds)
+        if passed is None:
+            return "timeout"
+        if not passed:
+            return "caught"
+    return "missed"
+
+
+def run(drawn: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
+    """Run mutants one after the other; return of each what came of it."""
+    with (OUT / "log").open("w", encoding="utf-8") as log:
+        patience_s = []
+        for program in PROGRAMS:
+            if not passes([*program, "--no-run"], log, None):
+                sys.exit(f"the sources do not build: see {log.name}")
+            began = time.monotonic()
+            if not passes(program, log, None):
+                sys.exit(f"tests fail without a mutant: see {log.name}")
+            patience_s.append(max(LEAST_PATIENCE_S, PATIENCE * (time.monotonic() - began)))
+        results = []
+        for mutant in drawn:
+            print(f"=== {mutant['name']}", file=log, flush=True)
+            file = TREE / mutant["file"]
+            text = file.read_text(encoding="utf-8")
+            began = time.monotonic()
+            try:
+                file.write_text(mutated(text, mutant), encoding="utf-8")
+                result = outcome(log, patience_s)
+            finally:
+                file.write_text(text, encoding="utf-8")
+            results.append((mutant, result))
+            print(f"{result:<9} {time.monotonic() - began:5.0f} s  {mutant['name']}", flush=True)
+    return results
+
+
+def report(results: list[tuple[dict[str, Any], str]], modules: tuple[str, ...]) -> None:
     """Print a row per module, and the mutants that were missed."""
     counts: dict[str, Counter[str]] = {}
-    for _, file, outcome in results:
-        module = module_of({"file": file}, modules) or file
-        counts.setdefault(module, Counter())[OUTCOMES.get(outcome, outcome)] += 1
-    columns = [*OUTCOMES.values()]
-    print(f"\n{'module':<20}" + "".join(f"{name:>10}" for name in columns))
+    for mutant, result in results:
+        counts.setdefault(module_of(mutant, modules) or mutant["file"], Counter())[result] += 1
+    print(f"\n{'module':<20}" + "".join(f"{name:>10}" for name in OUTCOMES))
     for module, row in sorted(counts.items()):
-        print(f"{module:<20}" + "".join(f"{row[name]:>10}" for name in columns))
+        print(f"{module:<20}" + "".join(f"{row[name]:>10}" for name in OUTCOMES))
     whole = sum(counts.values(), Counter[str]())
     noticed, viable = whole["caught"] + whole["timeout"], whole.total() - whole["unviable"]
-    print(f"{'all':<20}" + "".join(f"{whole[name]:>10}" for name in columns))
+    print(f"{'all':<20}" + "".join(f"{whole[name]:>10}" for name in OUTCOMES))
     print(f"noticed: {noticed} of {viable} ({100 * noticed / max(viable, 1):.0f} %); missed:")
-    for name, _, outcome in results:
-        if OUTCOMES.get(outcome) == "missed":
-            print(f"  {name}")
+    print("\n".join(f"  {mutant['name']}" for mutant, result in results if result == "missed"))
 
 
 def main() -> int:
-    """Select, run and report mutants; return the exit status."""
+    """Draw, run and report; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--list", action="store_true", help="only print what was drawn")
     parser.add_argument("modules", nargs="*", metavar="MODULE")
     given = parser.parse_args()
-    modules = tuple(given.modules or MODULES)
+    every = sorted({path.stem for path in (ROOT / MODEL).iterdir()} - LEFT_OUT)
+    modules = tuple(given.modules or every)
     copy_sources()
+    merge_tests()
     mutants = [one for one in listed() if module_of(one, modules)]
     if not mutants:
         print(f"no mutants in {', '.join(modules)}", file=sys.stderr)
@@ -121,11 +202,10 @@ def main() -> int:
     drawn = random.Random(given.seed).sample(mutants, min(given.count, len(mutants)))
     drawn.sort(key=lambda one: one["name"])
     print(f"{len(drawn)} of {len(mutants)} mutants in {', '.join(modules)}, seed {given.seed}", flush=True)
-    names = [one["name"] for one in drawn]
     if given.list:
-        print("\n".join(names))
+        print("\n".join(one["name"] for one in drawn))
         return 0
-    report(run(names), modules)
+    report(run(drawn), modules)
     return 0
 
 

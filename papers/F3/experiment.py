@@ -20,7 +20,7 @@ def _sweeps(results):
 
 
 def _cap(sweep):
-    """How far the total improvement at p = 60 stands above that at the ends."""
+    """Return the total gain at p = 60 over the mean of the gains at both ends."""
     return 2 * sweep.total_gain(60) / (sweep.total_gain(0) + sweep.total_gain(100))
 
 

@@ -1,4 +1,4 @@
-"""Case 3: as case 2, with three hosts that send to anybody (Paper V, figure 7c)."""
+"""Case 3: as case 2, with three hosts that send to random hosts (Paper V, figure 7c)."""
 
 from silvan.papers import common
 

@@ -56,8 +56,8 @@ def compare(results):
         "MVCM_over_Pfister": peak["MVCM"] / peak["Pfister"],
         "MVCM_dip": dip["MVCM"],
         "MVCM_dip_over_none": dip["MVCM"] / dip["none"],
-        "MVCM_swing": mvcm.swing(results["MVCM"], of)
-        / min(mvcm.swing(results["Renato"], of), mvcm.swing(results["Pfister"], of)),
+        "MVCM_swing": mvcm.deviation(results["MVCM"], of)
+        / min(mvcm.deviation(results["Renato"], of), mvcm.deviation(results["Pfister"], of)),
     }
 
 

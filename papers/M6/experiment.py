@@ -26,17 +26,17 @@ def runs(quick):
 def compare(results):
     of = mvcm.case(results.quick)
     peak = {name: mvcm.peak(run, of) for name, run in results.items()}
-    swing = {name: mvcm.swing(run, of) for name, run in results.items()}
+    deviation = {name: mvcm.deviation(run, of) for name, run in results.items()}
     mean = {name: mvcm.cold_mean(run, of) for name, run in results.items()}
     gaps = {name: mvcm.gaps(run, of) for name, run in results.items()}
     silence = {name: mvcm.longest_silence(run, of) for name, run in results.items()}
     return {
         "validated_peak": peak["Pfister on validated"] / peak["Pfister"],
-        "validated_swing": swing["Pfister on validated"] / swing["Pfister"],
+        "validated_swing": deviation["Pfister on validated"] / deviation["Pfister"],
         "input_peak": peak["MVCM on input marks"] / peak["MVCM"],
         "input_mean": mean["MVCM on input marks"] / mean["MVCM"],
         "IPM_mean": mean["MVCM on IPM"] / mean["MVCM"],
-        "input_swing": swing["MVCM on input marks"] / swing["MVCM"],
+        "input_swing": deviation["MVCM on input marks"] / deviation["MVCM"],
         "warm_peak": peak["MVCM without warm"] / peak["MVCM"],
         "warm_mean": mean["MVCM without warm"] / mean["MVCM"],
         "limit_silence": silence["MVCM without limit"] / silence["MVCM"],

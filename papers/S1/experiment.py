@@ -1,7 +1,7 @@
 """Contention of random permutations on the modified 16-ary 3-tree (SYSTOR 2009, figure 5).
 
 Flows are set up one after another, by default ports on the plain tree, and adaptively on trees
-with 0 to 4 links between neighbours. No packets are simulated.
+with 0 to 4 links between neighbors. No packets are simulated.
 """
 
 import silvan

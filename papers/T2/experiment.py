@@ -32,11 +32,11 @@ def compare(results):
     varies, last_step = (on.samples_gbit_s("F1", n * step_s, (n + 1) * step_s).std() for n in (2, 4))
     # Not a number if F1 never varies.
     values["F1_varies"] = float(varies / last_step) if last_step > 0 else float("nan")
-    swing = {
+    deviation = {
         name: float(np.mean([run.samples_gbit_s(f, 4.5 * step_s, 5 * step_s).std() for f in FLOWS[1:]]))
         for name, run in (("on", on), ("off", off))
     }
-    values["oscillation"] = swing["on"] / max(swing["off"], 1e-9)
+    values["oscillation"] = deviation["on"] / max(deviation["off"], 1e-9)
     return values
 
 

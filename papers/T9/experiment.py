@@ -20,8 +20,8 @@ MEMORY_MB_S = 880.5
 UPDATE_NS = 259.5
 SHORT, LONG = 8, 2_000_000
 ITERATIONS = {SHORT: 20, LONG: 4}
-#: Of the three orders of a ring of four ranks the natural one, in which all neighbours are on the other host,
-#: and by their seeds the two in which every other neighbour is on the same host.
+#: Of the three orders of a ring of four ranks the natural one, in which all neighbors are on the other host,
+#: and by their seeds the two in which every other neighbor is on the same host.
 RINGS = {
     "natural": {"kernel": "natural-ring"},
     "second": {"kernel": "random-ring", "seed": 2},

@@ -31,7 +31,7 @@ _REACTION: Overrides = {"congestion.reaction.timer": "notification", "congestion
 MTU = 2048
 
 #: Hosts hold generated messages per destination; what is cut into packets waits in a buffer that is
-#: organised like a switch's input.
+#: organized like a switch input.
 _SINGLE: Overrides = {"host.queues": "single"}
 _PER_DESTINATION: Overrides = {"host.queues": "per-destination", "switch.queues": "per-destination"}
 
@@ -138,7 +138,7 @@ NETWORKS = {n.number: n for n in (Network(1, 3, 8), Network(2, 4, 16), Network(3
 
 @dataclass(frozen=True)
 class Hotspots:
-    """Some hosts send to a hotspot each for a while, the others to anybody all the time."""
+    """Some hosts send to a hotspot each for a while, the others to random hosts all the time."""
 
     #: Senders to hotspots among eight hosts.
     eighths: int

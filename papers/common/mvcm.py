@@ -300,7 +300,7 @@ def dip(run: RunData, of: Case) -> float:
     return float(cold.between(start, stop).bytes_per_cycle.min() / before)
 
 
-def swing(run: RunData, of: Case) -> float:
+def deviation(run: RunData, of: Case) -> float:
     """Return the standard deviation of the cold flows' throughput in the hot phase over its mean before."""
     cold = series(run, "cold", of.interval)
     start, stop = phase(run, of)

@@ -46,6 +46,6 @@ def completion(data: RunData) -> float:
 
 
 def busiest(data: RunData) -> float:
-    """Return what the busiest link takes, in the same unit: no flow is told a smaller rate."""
+    """Return what the busiest link takes, in the same unit: no flow is given a smaller rate."""
     busiest_ns = data.summary["announced"]["busiest_link_ns"]
     return float(busiest_ns) / (PACKETS * PACKET * 8 / LINK_GBIT_S)

@@ -68,7 +68,7 @@ def test_tables_that_lead_in_a_circle_are_told():
     towards = {a: int(np.flatnonzero(found.behind[a] == b)[0]) for a, b in ((one, other), (other, one))}
     for switch, port in towards.items():
         found.port[switch, lid] = port
-    with pytest.raises(silvan.FabricError, match="in a circle on the way to"):
+    with pytest.raises(silvan.FabricError, match="the tables have a cycle on the way to"):
         found.walk(np.arange(64), 0)
 
 

@@ -157,5 +157,5 @@ def test_the_command_keeps_it_in_the_folder(tmp_path):
 
 
 def test_a_scenario_without_jobs_is_refused_before_it_runs():
-    with pytest.raises(silvan.ScenarioError, match=r"testbed.toml: no \[\[job\]\]"):
+    with pytest.raises(silvan.ScenarioError, match=r"testbed.toml: has no \[\[job\]\] to run alone"):
         silvan.run(SCENARIOS / "testbed.toml", alone=True)

@@ -133,10 +133,10 @@ def test_the_command_checks_several_and_says_what_waits(tmp_path: Path, ping_pon
     stuck.write_text(f"num_ranks 2\nrank 0 {{\n{both.format(1)}}}\nrank 1 {{\n{both.format(0)}}}\n")
     fine = command("check", str(ping_pong), str(HPCC / "mpifft-8ranks.txt.gz"))
     assert "all-to-all by pairwise" in fine
-    assert "7 calls at the ends are left out" in fine
+    assert "7 calls at the ends were left out" in fine
     told = command("check", str(ping_pong), str(stuck), status=1)
     assert "rank 0, operation 0: receive 8 bytes from rank 1, tag 0: rank 1 never reaches its send" in told
-    assert "ranks wait for each other in a circle: 0 -> 1 -> 0" in told
+    assert "ranks wait for each other in a cycle: 0 -> 1 -> 0" in told
     listed = json.loads(command("check", "--json", str(ping_pong), "--latency", "1 us"))
     assert [one["run"]["span_ps"] for one in listed] == [2_000_000]
     bad = tmp_path / "bad.goal"

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,7 @@ def seed(target: Path) -> None:
                 (shutil.copytree if path.is_dir() else shutil.copy2)(path, copy)
 
 
-def tests_of(patch: Path) -> set[str]:
+def added_tests(patch: Path) -> set[str]:
     """Return the names of the tests that a patch adds."""
     return set(re.findall(r"^\+\s*#\[test\]\n\+\s*fn (\w+)", patch.read_text(encoding="utf-8"), re.MULTILINE))
 
@@ -75,7 +76,7 @@ def tests_of(patch: Path) -> set[str]:
 @pytest.mark.xdist_group("worked_example")
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.stem)
 def test_a_worked_example_passes_its_tests_and_those_of_the_model(patch: Path, tmp_path: Path) -> None:
-    own_tests = tests_of(patch)
+    own_tests = added_tests(patch)
     assert own_tests, f"{patch.name} adds no test"
     patched(tmp_path, patch)
     refresh(PLACE, tmp_path)

@@ -32,7 +32,7 @@ import gallery
 from silvan import report
 from silvan.papers import list_experiments, record
 from silvan.papers.catalogue import VERDICTS
-from silvan.papers.rows import marks, simulated_text, tolerance_text
+from silvan.papers.rows import expected_text, marks, simulated_text, tolerance_text
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "target" / "site"
@@ -162,7 +162,7 @@ def make_scoreboard() -> None:
             origin = f"{escape(paper)}<small>{escape(where)}</small>"
             cells = (
                 f'<a href="docs/papers.html" title="{escape(experiment.title)}">{experiment.id}</a>',
-                f"{escape(row['quantity'])}{below}", f"{row['published']:.4g}", simulated_text(row),
+                f"{escape(row['quantity'])}{below}", expected_text(row), simulated_text(row),
                 escape(row["unit"]), tolerance_text(row["tolerance"]),
                 f'<span class="{verdict}">{verdict}</span>{marked}', origin,
             )  # fmt: skip

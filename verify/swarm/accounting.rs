@@ -183,7 +183,7 @@ fn rates(scenario: &Scenario, topology: &Topology, outcome: &Outcome, fail: Fail
     }
     // Packets that have passed the injection limit may wait in a buffer and then leave at the rate of the
     // link.
-    let special = spec.congestion.parts(&spec.packet).isolation != Isolation::None;
+    let special = spec.congestion.components(&spec.packet).isolation != Isolation::None;
     let has_buffer = spec.host.queues.map_or(special, |queues| queues != HostQueues::None);
     let injection = spec.host.injection_rate.filter(|_| !has_buffer).map_or(u64::MAX, |rate| rate.0);
     if let Some(table) = named(outcome, "links") {

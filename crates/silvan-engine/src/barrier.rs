@@ -1,5 +1,4 @@
-//! A barrier for threads that work in steps: no thread starts a step before all threads have finished the
-//! previous one.
+//! A barrier for threads that work in steps: no thread starts a step before all threads have finished the previous one.
 
 use std::sync::PoisonError;
 #[cfg(not(all(test, feature = "loom")))]
@@ -15,34 +14,36 @@ use loom::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering, fence},
 };
 
-/// Number of times that a thread polls the step before it yields, if each thread has its own core.
-const SPINS: u32 = 1 << 12;
-/// How long a thread keeps reading the step before it sleeps. Steps usually take less. Where other processes use the
-/// cores, a thread that keeps asking is scheduled in turn with them, while a thread that is woken is scheduled soon.
+/// How long a thread keeps reading the step before it sleeps, where each thread has a core. Steps usually take less.
 const AWAKE: Duration = Duration::from_micros(100);
+/// How often it reads the step between two looks at the clock.
+const READS: u32 = 64;
 
-/// A barrier.
+/// Where threads wait for each other.
 ///
-/// Steps take microseconds, so a thread first reads the step again and again, and sleeps only if that takes long.
+/// Steps take microseconds, so a thread first reads the step again and again, and sleeps only if that takes long. It
+/// never yields: where other processes use the cores, a thread that yields is scheduled in turn with them, while a
+/// thread that is woken is scheduled soon.
 #[derive(Debug)]
 pub struct Barrier {
     threads: usize,
     arrived: AtomicUsize,
     step: AtomicUsize,
     is_broken: AtomicBool,
-    spins: u32,
+    /// How long to wait without sleeping.
+    awake: Duration,
     /// Threads that sleep or are about to.
     sleepers: AtomicUsize,
     lock: Mutex<()>,
     wakes: Condvar,
 }
 
-/// One of the threads has panicked, so the others must not wait for it.
+/// One of the threads has panicked: the others must not wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broken;
 
 impl Barrier {
-    /// Creates a barrier for a number of threads.
+    /// A barrier for so many threads.
     #[must_use]
     pub fn new(threads: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -51,19 +52,18 @@ impl Barrier {
             arrived: AtomicUsize::new(0),
             step: AtomicUsize::new(0),
             is_broken: AtomicBool::new(false),
-            // Without a core for each thread, one that spins keeps the others from working.
-            spins: if threads <= cores { SPINS } else { 0 },
+            // Without a core for each thread, one that stays awake keeps the others from working.
+            awake: if threads <= cores { AWAKE } else { Duration::ZERO },
             sleepers: AtomicUsize::new(0),
             lock: Mutex::new(()),
             wakes: Condvar::new(),
         }
     }
 
-    /// Waits until all threads have arrived. All memory writes before the call are visible to all threads
-    /// after it.
+    /// Waits until all threads are here. What one wrote before, all can read after it.
     ///
     /// # Errors
-    /// [`Broken`] if a thread has panicked.
+    /// [`Broken`] where a thread has panicked.
     pub fn wait(&self) -> Result<(), Broken> {
         let step = self.step.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
@@ -101,24 +101,22 @@ impl Barrier {
 
     /// Waits without sleeping. True once the step is over, false if that takes too long.
     fn stay_awake(&self, step: usize) -> bool {
-        // A model checker cannot explore a loop without an end, and time does not pass in it.
-        if cfg!(all(test, feature = "loom")) {
+        // A model checker cannot explore a loop that ends when time has passed.
+        if self.awake.is_zero() || cfg!(all(test, feature = "loom")) {
             return self.is_over(step);
         }
-        for _ in 0..self.spins {
-            if self.is_over(step) {
-                return true;
-            }
-            std::hint::spin_loop();
-        }
         let began = Instant::now();
-        while !self.is_over(step) {
-            if began.elapsed() > AWAKE {
+        loop {
+            for _ in 0..READS {
+                if self.is_over(step) {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            if began.elapsed() > self.awake {
                 return false;
             }
-            std::thread::yield_now();
         }
-        true
     }
 
     fn sleep(&self, step: usize) {
@@ -149,7 +147,7 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     #[test]
-    fn no_thread_runs_a_step_ahead() {
+    fn no_thread_is_a_step_ahead() {
         const THREADS: usize = 3;
         let barrier = Barrier::new(THREADS);
         let counts: [AtomicU32; THREADS] = Default::default();

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::{Bytes, Rate, Time};
 
 use crate::congestion::reaction::Reaction;
-use crate::congestion::{Congestion, Mechanism, Parts};
+use crate::congestion::{Components, Congestion, Mechanism};
 pub use crate::packet_format::Packet;
 use crate::queueing::{HostQueues, Memory, Queues};
 use crate::routing;
@@ -59,8 +59,8 @@ pub struct Config {
 impl Config {
     /// The active components of congestion management.
     #[must_use]
-    pub fn parts(&self) -> Parts {
-        self.congestion.parts(&self.packet)
+    pub fn components(&self) -> Components {
+        self.congestion.components(&self.packet)
     }
 
     /// Adaptive routing per flow or per packet, if it is enabled.
@@ -80,7 +80,7 @@ impl Config {
     /// each packet is announced like a flow.
     #[must_use]
     pub fn announced_packets(&self) -> Vec<String> {
-        let Reaction::ExplicitRate(_) = self.parts().reaction else { return Vec::new() };
+        let Reaction::ExplicitRate(_) = self.components().reaction else { return Vec::new() };
         let mtu = self.packet.mtu;
         let is_packet = |least: Option<Bytes>, most: Option<Bytes>| most.or(least).is_none_or(|m| m <= mtu);
         let flows = self.flows.iter().map(|flow| is_packet(flow.message, None));

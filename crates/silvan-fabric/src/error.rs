@@ -158,17 +158,17 @@ pub enum Reason {
     /// Marking that depends on buffers that the switches do not have.
     #[error("requires buffers at inputs and outputs; use switch.architecture = \"cioq\", which has both")]
     NoOutputBuffers,
-    /// A lower marking threshold above the upper one.
-    #[error("must be at most the upper threshold, {upper}")]
-    LowerAboveUpper {
-        /// The upper threshold.
-        upper: Bytes,
-    },
+    /// A parameter of a component of congestion management that cannot work, in words.
+    #[error("{0}")]
+    Component(String),
     /// A reaction without the notifications that it counts.
     #[error(
         "must be \"ack-each\" with this congestion.reaction, which counts the acknowledgements of single packets"
     )]
     NoAcknowledgements,
+    /// A reaction that waits for grants of receivers that give none.
+    #[error("must be one that grants with this congestion.reaction, which sends what receivers grant")]
+    NoGrants,
     /// More flows, patterns and jobs than packets can identify.
     #[error("there may be up to 65,535 flows and patterns")]
     TooManyClasses,

@@ -7,7 +7,8 @@
 
 use silvan_engine::{Rate, Time};
 
-use crate::port::Port;
+pub(crate) use crate::packet::Telemetry;
+use crate::port::{Port, Vl};
 use crate::port_set::Ports256;
 
 /// How severe congestion is: 1 to 63 (IEEE 802.1Qau has six bits); 0 where a mark is one bit.
@@ -73,19 +74,6 @@ pub(crate) struct Departure {
     pub rate: Rate,
 }
 
-/// What a switch writes into a packet about the output it leaves through, for the source to read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Telemetry {
-    /// When the packet started to leave.
-    pub time: Time,
-    /// Bytes that the output had sent by then since the start of the run.
-    pub sent_bytes: u64,
-    /// Bytes in the queues that feed the output's lane.
-    pub queue_bytes: u32,
-    /// Rate of the output's link.
-    pub rate: Rate,
-}
-
 impl Departure {
     /// The telemetry of the output at this departure.
     pub fn telemetry(&self) -> Telemetry {
@@ -133,4 +121,138 @@ pub(crate) struct PortState {
     pub is_congested: bool,
     /// How often it became so.
     pub entered: u32,
+}
+
+/// What an answer says about the way of a packet (MVCM, 4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// Neither marked nor validated.
+    Cold,
+    /// Marked, not validated: it waited behind other flows' congestion.
+    Warm,
+    /// Validated; or marked, where switches do not validate.
+    Hot,
+}
+
+#[cfg(test)]
+impl Mark {
+    /// H, W or C, as tests write a series of answers.
+    pub fn of_letter(letter: char) -> Self {
+        match letter {
+            'H' => Self::Hot,
+            'W' => Self::Warm,
+            _ => Self::Cold,
+        }
+    }
+}
+
+/// The next packet of a flow that has something to send.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Next {
+    /// The earliest time in question.
+    pub now: Time,
+    /// Bytes of the packet on the wire.
+    pub size: u32,
+    /// Bytes of its payload.
+    pub payload: u32,
+}
+
+/// A packet that its source has started to send.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sent {
+    /// When it started.
+    pub now: Time,
+    /// When its tail leaves the host.
+    pub end: Time,
+    /// Bytes of the packet on the wire.
+    pub size: u32,
+    /// Bytes of its payload.
+    pub payload: u32,
+}
+
+/// An answer to a data packet that reaches the source of the packet: a notification or an acknowledgement of
+/// the receiver, or a report of a switch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answer<'a> {
+    /// When the answer arrives.
+    pub now: Time,
+    /// When the source began to send the data packet that is answered.
+    pub sent_at: Time,
+    /// Payload bytes that the answer acknowledges; zero if it is not an acknowledgement.
+    pub bytes: u32,
+    pub mark: Mark,
+    pub severity: Severity,
+    /// Telemetry that the data packet collected, in the order of its hops; empty unless switches stamp packets.
+    pub hops: &'a [Telemetry],
+}
+
+/// A message that a source adds to a flow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Queued {
+    pub now: Time,
+    /// Payload bytes of the message.
+    pub bytes: u64,
+}
+
+/// A grant of the receiver that reaches the source of a flow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grant {
+    /// When the grant arrives.
+    pub now: Time,
+    /// What is granted: its meaning belongs to the components, as a rule payload bytes.
+    pub bytes: u32,
+}
+
+/// A flow that a host receives, and how answers to its source travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sender {
+    /// The host that sends.
+    pub host: u32,
+    /// Which of the host's sources the flow belongs to.
+    pub source: u16,
+    /// Class of traffic, for the meters.
+    pub class: u16,
+    /// Service level and virtual lane of the packet that showed the flow.
+    pub sl: u8,
+    pub vl: Vl,
+}
+
+impl Sender {
+    /// Identifies a flow of a receiving host: the sending host and its source.
+    pub fn key(&self) -> (u32, u16) {
+        (self.host, self.source)
+    }
+}
+
+/// A data packet whose tail has reached its host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Received<'a> {
+    /// When its tail arrives.
+    pub now: Time,
+    pub from: Sender,
+    /// Bytes of the packet on the wire.
+    pub size: u32,
+    /// Bytes of its payload.
+    pub payload: u32,
+    /// When its source began to send it.
+    pub sent_at: Time,
+    /// Whether a switch has marked it.
+    pub is_marked: bool,
+    pub severity: Severity,
+    /// Whether a switch has validated the mark.
+    pub is_validated: bool,
+    /// Whether it is the last packet of its message.
+    pub is_last: bool,
+    /// Telemetry that it has collected.
+    pub hops: &'a [Telemetry],
+}
+
+/// A request of a source that has reached the receiver of the flow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    /// When it arrives.
+    pub now: Time,
+    pub from: Sender,
+    /// What is requested: its meaning belongs to the components, as a rule payload bytes.
+    pub bytes: u32,
 }

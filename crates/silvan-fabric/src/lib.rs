@@ -53,6 +53,7 @@ pub mod topology;
 pub mod traffic;
 mod voq;
 
+pub use congestion::round_trip::RoundTrip;
 pub use error::{Reason, SetupError};
 pub use observe::MOST_TREE_ROWS;
-pub use setup::{HostNames, RoundTrip, check, check_links, check_routes, permutation};
+pub use setup::{HostNames, check, check_links, check_routes, permutation};

@@ -1,8 +1,8 @@
-//! The order of a flow's packets where they may overtake each other: the sender numbers them, and the receiver delivers
+//! The order of a flow's packets where they may overtake each other: the sender numbers them, the receiver delivers
 //! them in that order.
 //!
-//! A packet that arrives before an earlier one of its flow is drained from the input buffer as usual. It then waits in
-//! the host's memory, and counts as delivered when the last missing packet has been drained.
+//! A packet that arrives before an earlier one of its flow is drained from the input buffer as usual. It then waits
+//! in the host's memory and counts as delivered when the last missing packet has been drained.
 
 use std::collections::BTreeMap;
 
@@ -12,29 +12,29 @@ use silvan_engine::Time;
 use crate::meters::{Meters, Reordering};
 use crate::packet::Packet;
 
-/// The state of a flow at its receiver.
+/// State of a flow at its receiver.
 #[derive(Debug, Default)]
 struct Sequence {
     /// The number of the packet that is delivered next.
     next: u64,
     /// One more than the highest number that has arrived.
     newest: u64,
-    /// Packets that arrived before it, and when they had been drained.
+    /// Later packets that arrived before it, and when they had been drained.
     held: BTreeMap<u64, (Time, Packet)>,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
-    /// Whether packets of throttled flows take the ports of the table.
+    /// Whether packets of throttled flows take the ports of the forwarding tables.
     pub pins_throttled: bool,
     /// By source and destination: the number of the next packet to send.
     sent: FxHashMap<(u16, u32), u64>,
-    /// By sender and its source.
+    /// By sending host and its source.
     received: FxHashMap<(u32, u16), Sequence>,
     /// Payload held now.
     held_bytes: u64,
-    /// Packets that can be delivered; scratch space.
+    /// The packets to be delivered; empty between calls.
     ready: Vec<Packet>,
 }
 
@@ -43,12 +43,12 @@ impl Order {
         Self { pins_throttled, ..Self::default() }
     }
 
-    /// An order with the same rule, without packets.
+    /// An order with the same rule, before any packet.
     pub fn fresh(&self) -> Self {
         Self::new(self.pins_throttled)
     }
 
-    /// Returns the number of the next packet from one of this host's sources to a destination.
+    /// Gives the next packet from one of this host's sources to a destination its number.
     #[inline]
     pub fn next_number(&mut self, source: u16, destination: u32) -> u64 {
         let next = self.sent.entry((source, destination)).or_default();
@@ -56,9 +56,8 @@ impl Order {
         *next - 1
     }
 
-    /// Takes a packet with its number, drained at `done`; afterwards `ready` contains the packets that can be
-    /// delivered.
-    fn take(&mut self, (number, packet): (u64, &Packet), done: Time, tally: &mut Reordering) {
+    /// Adds a packet with its number, drained at `done`; afterwards `ready` has the packets to be delivered then.
+    fn take(&mut self, number: u64, packet: &Packet, done: Time, tally: &mut Reordering) {
         let flow = self.received.entry((packet.src, packet.source)).or_default();
         tally.late += u64::from(number < flow.newest);
         flow.newest = flow.newest.max(number + 1);
@@ -80,15 +79,15 @@ impl Order {
         }
     }
 
-    /// Delivers the packets that can be delivered after this packet has been drained.
-    pub fn deliver(&mut self, meters: &mut Meters, packet: (u64, &Packet), done: Time) {
-        self.take(packet, done, &mut meters.reordering);
+    /// Delivers what can be delivered now that a packet has been drained.
+    pub fn deliver(&mut self, meters: &mut Meters, number: u64, packet: &Packet, done: Time) {
+        self.take(number, packet, done, &mut meters.reordering);
         self.ready.drain(..).for_each(|packet| meters.delivered(&packet, done));
     }
 
-    /// Takes a packet as [`Self::deliver`] does, and returns how many packets can be delivered then.
-    pub fn let_go(&mut self, packet: (u64, &Packet), done: Time) -> usize {
-        self.take(packet, done, &mut Reordering::default());
+    /// Adds a packet as [`Self::deliver`] does, and gives the number of packets that are delivered then.
+    pub fn let_go(&mut self, number: u64, packet: &Packet, done: Time) -> usize {
+        self.take(number, packet, done, &mut Reordering::default());
         self.ready.drain(..).count()
     }
 
@@ -137,12 +136,12 @@ mod tests {
         let (mut order, mut tally) = (Order::new(false), Reordering::default());
         let mut delivered = Vec::new();
         for (step, number) in [0, 3, 1, 4, 2, 5, 7].into_iter().enumerate() {
-            order.take((number, &packet(1, 0)), Time(10 * step as u64), &mut tally);
+            order.take(number, &packet(1, 0), Time(10 * step as u64), &mut tally);
             delivered.push(order.ready.drain(..).count());
             assert_eq!(order.held().count() as u64 * 100, order.held_bytes);
         }
         assert_eq!(delivered, [1, 0, 1, 0, 3, 1, 0]);
-        // Packet 3 waited from 10 to 40, 4 from 30 to 40; 1 and 2 arrived after later ones; 7 still waits.
+        // 3 waited from 10 to 40, 4 from 30 to 40; 1 and 2 arrived after later ones; 7 still waits.
         let Reordering { late, held, released, waited_ps, most_bytes } = tally;
         assert_eq!((late, held, released, waited_ps, most_bytes), (2, 3, 2, 40, 200));
     }
@@ -150,9 +149,9 @@ mod tests {
     #[test]
     fn flows_do_not_wait_for_each_other() {
         let (mut order, mut tally) = (Order::new(false), Reordering::default());
-        order.take((1, &packet(1, 0)), Time(0), &mut tally);
-        order.take((0, &packet(1, 1)), Time(1), &mut tally);
-        order.take((0, &packet(2, 0)), Time(2), &mut tally);
+        order.take(1, &packet(1, 0), Time(0), &mut tally);
+        order.take(0, &packet(1, 1), Time(1), &mut tally);
+        order.take(0, &packet(2, 0), Time(2), &mut tally);
         assert_eq!((order.ready.len(), order.held().count(), tally.late), (2, 1, 0));
     }
 }

@@ -1,9 +1,8 @@
 //! Packets, and the pool that stores them.
 
-use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
+use silvan_engine::{Rate, Time};
 
-use crate::facts::Telemetry;
 use crate::port::{Port, Vl};
 
 /// Index of a packet in the [`Pool`].
@@ -21,6 +20,12 @@ pub(crate) enum Kind {
     Cnp,
     /// Acknowledges a message or a packet.
     Ack,
+    /// From a source to the receiver of its flow: asks for what `payload` says, as the components of the two
+    /// understand it.
+    Request,
+    /// From a receiver to the source of a flow: grants what `payload` says, as the components of the two
+    /// understand it.
+    Grant,
     /// Set-up packet: precedes a flow, selects its route, and announces its size to the links.
     SetUp,
     /// Probe: asks the links of a flow's route how much data is announced to them.
@@ -49,13 +54,15 @@ impl Kind {
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 pub(crate) struct Packet {
-    /// Time at which its message was generated.
+    /// Of a data packet, when its message was generated; of an answer to a data packet, when the source began
+    /// to send that packet.
     pub created: Time,
     /// Time at which its source started to send it.
     pub injected: Time,
     /// Time between the arrival of its head and of its tail, on the last link it crossed.
     pub tail_lag: Time,
-    /// Bytes of the message that it carries; for announcements, the index of the announcement.
+    /// Bytes of the message it carries; of an acknowledgement, the bytes that it acknowledges; of a request or a
+    /// grant, its bytes; of what announces a flow, the index of the announcement.
     pub payload: u32,
     /// Bytes on the wire.
     pub size: u32,
@@ -94,6 +101,20 @@ pub(crate) struct Packet {
     pub last: bool,
     /// If packets select their ports: this packet does not.
     pub pinned: bool,
+}
+
+/// What a switch writes into a packet about the output it leaves through, for the source to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code, reason = "only some reactions read it")]
+pub(crate) struct Telemetry {
+    /// When the packet started to leave.
+    pub time: Time,
+    /// Bytes that the output had sent by then since the start of the run.
+    pub sent_bytes: u64,
+    /// Bytes in the queues that feed the output's lane.
+    pub queue_bytes: u32,
+    /// Rate of the output's link.
+    pub rate: Rate,
 }
 
 /// The packet number within the flow, and the group over which the packet makes a detour, if it does.

@@ -5,12 +5,13 @@ mod common;
 
 use common::*;
 use silvan_engine::{Bytes, Rate};
-use silvan_fabric::config::Architecture;
+use silvan_fabric::config::Config;
 use silvan_fabric::congestion::marking::{Fecn, Marking};
 use silvan_fabric::congestion::reaction::{Cct, ControlLevel, Reaction};
 use silvan_fabric::congestion::{CoalescePer, Coalescing, Notification};
 use silvan_fabric::routing::RoutingSpec;
 use silvan_fabric::simulation::{ModelError, jain};
+use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::{Flow, Pattern};
 
 #[test]
@@ -27,32 +28,75 @@ fn congestion_control_frees_the_victim_and_is_fair() {
     assert!(outcome.warnings.is_empty(), "{:?}", outcome.warnings);
 }
 
-/// All marking rules with default parameters, including rules that are added later.
-fn markings() -> Vec<Marking> {
-    let schema = schemars::schema_for!(Marking).to_value();
-    let kinds = schema["oneOf"].as_array().unwrap().iter().map(|one| &one["properties"]["kind"]["const"]);
-    kinds.map(|kind| serde_json::from_value(serde_json::json!({ "kind": kind })).unwrap()).collect()
+/// Every component of a family that there is, also one that is being added, with its usual parameters.
+fn all<T: schemars::JsonSchema + serde::de::DeserializeOwned>() -> Vec<T> {
+    let schema = schemars::schema_for!(T).to_value();
+    let kinds = schema["oneOf"].as_array().unwrap().iter().map(|one| match one.get("const") {
+        Some(name) => name.clone(),
+        None => serde_json::json!({ "kind": one["properties"]["kind"]["const"] }),
+    });
+    kinds.map(|kind| serde_json::from_value(kind).unwrap()).collect()
+}
+
+/// Four flows to one host.
+fn incast() -> (Topology, Config) {
+    let mut config = config(us(1_000));
+    config.flows = ["H2", "H3", "H4", "H5"].map(|from| flow(from, "H1")).into();
+    (topology(r#"{"kind": "star", "hosts": 5}"#), config)
 }
 
 #[test]
-fn every_marking_rule_marks_in_every_supported_switch() {
-    let topology = topology(r#"{"kind": "star", "hosts": 5}"#);
+fn every_marking_rule_marks_in_every_switch_that_it_goes_with() {
+    let (topology, mut config) = incast();
     let mut tried = 0;
-    for marking in markings().into_iter().filter(|marking| *marking != Marking::None) {
-        for architecture in [Architecture::Voq, Architecture::Iq, Architecture::Cioq] {
-            if marking.needs_output_buffers() && architecture != Architecture::Cioq {
-                continue;
-            }
-            let mut config = config(us(1_000));
-            config.switch.architecture = Some(architecture);
-            config.congestion.marking = Some(marking.clone());
-            config.flows = ["H2", "H3", "H4", "H5"].map(|from| flow(from, "H1")).into();
-            let marks = run(&topology, &config).summary.fecn_marks;
-            assert!(marks > 100, "{marking:?} in {architecture:?} marks {marks}");
+    for marking in all::<Marking>().into_iter().filter(|marking| *marking != Marking::None) {
+        config.congestion.marking = Some(marking.clone());
+        for (switch, outcome) in run_in_all_switches(&topology, &config) {
+            let marks = outcome.summary.fecn_marks;
+            assert!(marks > 100, "{marking:?} in {switch} marks {marks}");
             tried += 1;
         }
     }
-    assert!(tried >= 3 + 3, "FECN in all three, the rules that measure buffers in one: {tried}");
+    assert!(tried >= 5 + 5 + 3, "FECN and samples in all, the rules of buffers in one: {tried}");
+}
+
+/// With what it needs besides, a reaction keeps packets from waiting as long as they do without one, and the link to
+/// the hot host busy.
+#[test]
+fn every_reaction_shortens_queues_in_every_switch() {
+    let (topology, mut config) = incast();
+    config.congestion.marking = Some(Marking::Fecn(Fecn::default()));
+    let without = run_in_all_switches(&topology, &config);
+    for reaction in all::<Reaction>().into_iter().filter(|reaction| *reaction != Reaction::None) {
+        let goes_with = |notification: &Notification| {
+            (!reaction.needs_acknowledgements() || notification.acknowledges_each())
+                && (!reaction.needs_grants() || notification.grants())
+        };
+        config.congestion.notification = all::<Notification>().into_iter().find(goes_with);
+        config.congestion.reaction = Some(reaction.clone());
+        for ((switch, outcome), (_, before)) in run_in_all_switches(&topology, &config).iter().zip(&without) {
+            let (latency, usual) = (mean_latency_us(outcome), mean_latency_us(before));
+            assert!(latency < 0.9 * usual, "{reaction:?} in {switch}: {latency} us, {usual} us without it");
+            let rates = rates(outcome);
+            let (sum, least) = (rates.iter().sum::<f64>(), rates.iter().copied().fold(f64::MAX, f64::min));
+            assert!(sum > 5.0 && least > 0.02 * sum, "{reaction:?} in {switch}: {rates:?}");
+        }
+    }
+}
+
+#[test]
+fn every_receiver_goes_with_every_switch() {
+    let (topology, mut config) = incast();
+    config.congestion.marking = Some(Marking::Fecn(Fecn::default()));
+    for notification in all::<Notification>() {
+        config.congestion.notification = Some(notification);
+        for (switch, outcome) in run_in_all_switches(&topology, &config) {
+            let delivered = outcome.summary.packets_delivered;
+            assert!(delivered > 100, "{notification:?} in {switch} delivers {delivered}");
+            let answers = notification.notifies() || notification.acknowledges_each();
+            assert!(!answers || outcome.summary.becn_received > 10, "{notification:?} in {switch}");
+        }
+    }
 }
 
 #[test]

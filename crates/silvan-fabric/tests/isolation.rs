@@ -155,7 +155,7 @@ fn victims_pass_congested_flows() {
         // A single read port can forward the traffic of the fast link only if the crossbar is equally fast.
         config.switch.crossbar = mechanism.is_input_queued().then_some(Rate::from_gbit(32));
         if mechanism != Mechanism::None {
-            let parts = config.parts();
+            let parts = config.components();
             let Isolation::SpecialQueues(special) = parts.isolation else { panic!("no special queues") };
             config.congestion.isolation = Some(Isolation::SpecialQueues(SpecialQueues { queues, ..special }));
             config.congestion.reaction = Some(silvan_fabric::congestion::reaction::Reaction::None);

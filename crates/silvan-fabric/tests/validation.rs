@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::RoundTrip;
 use silvan_fabric::config::{Architecture, Config};
-use silvan_fabric::congestion::marking::{Fecn, Marking, Mvpm, Opm};
+use silvan_fabric::congestion::marking::{Fecn, Ipm, Marking, Mvpm, Opm};
 use silvan_fabric::congestion::reaction::{Cct, Lipd, Mvcm, RateControl, Reaction, StaticWindow};
 use silvan_fabric::congestion::{Congestion, Mechanism, Notification};
 use silvan_fabric::queueing::Queues;
@@ -119,7 +119,7 @@ proptest! {
         seed in prop::collection::vec(any::<u8>(), 40),
         (switches, hosts, lanes) in (1usize..5, 2usize..8, 1u8..3),
         marking in prop::sample::select(vec![
-            Marking::None, Marking::Fecn(Fecn::default()), Marking::Ipm, Marking::Opm(Opm::default()),
+            Marking::None, Marking::Fecn(Fecn::default()), Marking::Ipm(Ipm {}), Marking::Opm(Opm::default()),
             Marking::Mvpm(Mvpm::default()),
         ]),
         reaction in prop::sample::select(vec![

@@ -67,7 +67,7 @@ pub(crate) fn check(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
         );
         return Err(Fault::new("topology", what));
     }
-    check_links(&spec.congestion.parts(&spec.packet), topology)?;
+    check_links(&spec.congestion.components(&spec.packet), topology)?;
     let names = Names::of(topology);
     for (index, flow) in spec.flow.iter().enumerate() {
         names.require(&flow.from, &format!("flow.{index}.from"))?;

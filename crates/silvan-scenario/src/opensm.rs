@@ -19,7 +19,7 @@ use crate::{Scenario, ScenarioError};
 /// As those of the scenario; and if its congestion control does not exist in InfiniBand.
 pub fn options(scenario: &Scenario) -> Result<String, ScenarioError> {
     let (topology, _, config) = scenario.build()?;
-    let parts = config.parts();
+    let parts = config.components();
     let is_usual = parts.notification != Notification::Backward && parts.feedback == Feedback::Binary;
     let (true, Marking::Fecn(fecn), Reaction::Cct(cct), Isolation::None) =
         (is_usual, parts.marking, parts.reaction, parts.isolation)

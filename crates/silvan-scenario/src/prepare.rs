@@ -126,7 +126,7 @@ fn switch_off(congestion: &mut Table, source: &Source) -> Result<Vec<String>, Fa
 fn presets(congestion: &Table, packet: &Packet) -> Table {
     let mechanism = congestion.get("mechanism").cloned().map(Value::try_into::<Mechanism>);
     let Some(Ok(mechanism)) = mechanism else { return Table::new() };
-    let parts = mechanism.parts(packet);
+    let parts = mechanism.components(packet);
     let written = [
         ("marking", Value::try_from(parts.marking)),
         ("isolation", Value::try_from(parts.isolation)),

@@ -199,7 +199,7 @@ fn job_report(job: &Job, topology: &Topology) -> JobReport {
 
 fn round_trip(topology: &Topology, analysis: &Analysis, config: &Config) -> Option<RoundTripReport> {
     let (congestion, switch) = (&config.congestion, &config.switch);
-    let reaction = congestion.parts(&config.packet).reaction;
+    let reaction = congestion.components(&config.packet).reaction;
     let has_output_buffers = switch.architecture(congestion.mechanism) == Architecture::Cioq;
     if !(has_output_buffers || reaction.needs_acknowledgements() || reaction.needs_round_trip()) {
         return None;

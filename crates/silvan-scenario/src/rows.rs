@@ -58,7 +58,7 @@ fn per_interval(spec: &Spec, topology: &Topology) -> u64 {
     let of_pattern = |traffic: &Traffic| if matches!(traffic.pattern, Pattern::Forest(_)) { 3 } else { 1 };
     let classes = spec.flow.len() + spec.traffic.iter().map(of_pattern).sum::<usize>() + spec.job.len();
     let classes = if spec.measure.classes { classes } else { 0 };
-    let special = usize::from(spec.congestion.parts(&spec.packet).isolation != Isolation::None);
+    let special = usize::from(spec.congestion.components(&spec.packet).isolation != Isolation::None);
     (1 + outputs + hosts + spec.flow.len() + classes + special) as u64
 }
 

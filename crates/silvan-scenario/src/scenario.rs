@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use silvan_fabric::config::{Assignment, Config, RoutePer};
-use silvan_fabric::congestion::Parts;
+use silvan_fabric::congestion::Components;
 use silvan_fabric::routing::Tables;
 use silvan_fabric::routing::adaptive::AdaptiveTables;
 use silvan_fabric::simulation::{Engine, ModelError, Simulation};
@@ -304,7 +304,8 @@ fn resolve(table: &mut Table, source: &Source) -> Result<(Spec, Vec<String>), Fa
         }
     };
     validate::check(&spec)?;
-    let Parts { marking, notification, isolation, reaction, .. } = spec.congestion.parts(&spec.packet);
+    let Components { marking, notification, isolation, reaction, .. } =
+        spec.congestion.components(&spec.packet);
     spec.congestion.marking = Some(marking);
     spec.congestion.notification = Some(notification);
     spec.congestion.isolation = Some(isolation);

@@ -145,8 +145,8 @@ fn path_lanes(spec: &Spec) -> Check {
             .to_owned()
     })?;
     let announces = spec.adaptive_routing.as_ref().is_some_and(|adaptive| adaptive.is_per(RoutePer::Flow))
-        || matches!(spec.congestion.parts(&spec.packet).reaction, Reaction::ExplicitRate(_));
-    let special = spec.congestion.parts(&spec.packet).isolation != Isolation::None;
+        || matches!(spec.congestion.components(&spec.packet).reaction, Reaction::ExplicitRate(_));
+    let special = spec.congestion.components(&spec.packet).isolation != Isolation::None;
     ensure(!announces && !special && spec.host.queues.is_none(), "lanes.assignment", || {
         "by paths or routing cannot be combined with announced flows, special queues or output buffers of hosts".to_owned()
     })
@@ -201,7 +201,7 @@ fn host(spec: &Spec) -> Check {
     rate("host.injection_rate", host.injection_rate)?;
     rate("host.drain_rate", host.drain_rate)?;
     delay("host.message_overhead", host.message_overhead, LONGEST_DELAY)?;
-    let special = spec.congestion.parts(&spec.packet).isolation != Isolation::None;
+    let special = spec.congestion.components(&spec.packet).isolation != Isolation::None;
     let buffered = match host.queues {
         Some(queues) => queues != HostQueues::None,
         None => special,

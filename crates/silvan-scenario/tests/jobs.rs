@@ -300,7 +300,7 @@ const WRONG: [(&str, &str); 30] = [
     ),
     (
         "program = { kind = \"collective\", operation = \"all-reduce\", ranks = 6, groups = 4, bytes = \"1 KiB\" }",
-        "do not divide",
+        "cannot be divided",
     ),
     (
         "program = { kind = \"collective\", operation = \"all-reduce\", ranks = 4, bytes = 1024 }",
@@ -320,7 +320,10 @@ const WRONG: [(&str, &str); 30] = [
     ),
     ("program = { kind = \"hpc-challenge\", kernel = \"stream\" }", "job.0.program.kernel"),
     ("program = { kind = \"hpc-challenge\", flops = 0.5 }", "flops"),
-    ("program = { kind = \"transformer\", layers = 3, pipeline = 2, tensor = 1, data = 1 }", "do not divide"),
+    (
+        "program = { kind = \"transformer\", layers = 3, pipeline = 2, tensor = 1, data = 1 }",
+        "cannot be divided",
+    ),
     ("program = { kind = \"transformer\", tensors = 2 }", "unknown key"),
     (
         "program = { kind = \"collective\", operation = \"barrier\", ranks = 4 }\nhosts = [\"H1\", \"H99\"]",

@@ -23,7 +23,8 @@ fn errors_of_routes_per_packet_are_explained() {
         ),
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\nlevels = []",
-            "a.toml:8: adaptive_routing.levels = a list of 0: names no service level; leave it out for all, or give adaptive_routing.enabled = false",
+            "a.toml:8: adaptive_routing.levels = a list of 0: names no service level; leave it out for all, or \
+             give adaptive_routing.enabled = false",
         ),
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\nlevels = [0, 16]",
@@ -31,11 +32,13 @@ fn errors_of_routes_per_packet_are_explained() {
         ),
         case(
             "mechanism = \"none\"\n[adaptive_routing]\nper = \"packet\"\npinned = [\"throttled\"]",
-            "a.toml:8: adaptive_routing.pinned = a list of 1: names flows that are throttled, but congestion.reaction throttles none",
+            "a.toml:8: adaptive_routing.pinned = a list of 1: names flows that are throttled, but \
+             congestion.reaction throttles none",
         ),
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\npinned = [\"isolated\"]",
-            "a.toml:8: adaptive_routing.pinned = a list of 1: names destinations that are isolated, but congestion.isolation has no special queues",
+            "a.toml:8: adaptive_routing.pinned = a list of 1: names destinations that are isolated, but \
+             congestion.isolation has no special queues",
         ),
         case(
             "mechanism = \"saa\"\n[adaptive_routing]\nper = \"packet\"",
@@ -55,7 +58,8 @@ fn errors_of_routes_and_rates_per_flow_are_explained() {
     check(&[
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]",
-            "a.toml:6: adaptive_routing: adaptive flow routing: dumbbell 3 + 4 is not a generated fat tree; choose modified-k-ary-n-tree",
+            "a.toml:6: adaptive_routing: adaptive flow routing: dumbbell 3 + 4 is not a generated fat tree; \
+             choose modified-k-ary-n-tree",
         ),
         case(
             "mechanism = \"ib-cc\"\n[switch]\narchitecture = \"iq\"\narbitration = \"fcfs\"",
@@ -87,13 +91,15 @@ fn a_component_beside_none_is_rejected_unless_set_by_an_override() {
     check(&[
         case(
             "mechanism = \"none\"\nmarking = { kind = \"fecn\" }",
-            "a.toml:6: congestion.marking: has no effect together with congestion.mechanism = \"none\", which switches \
-             every part off; leave one of them out, or name the mechanism that the component belongs to (\"ib-cc\")",
+            "a.toml:6: congestion.marking: has no effect together with congestion.mechanism = \"none\", which \
+             switches every component off; leave one of them out, or name the mechanism that the component \
+            belongs to (\"ib-cc\")",
         ),
         case(
             "mechanism = \"none\"\nnotification = \"ack\"",
-            "a.toml:6: congestion.notification = \"ack\": has no effect together with congestion.mechanism = \"none\", which \
-             switches every part off; leave one of them out, or name the mechanism that the component belongs to (\"ib-cc\")",
+            "a.toml:6: congestion.notification = \"ack\": has no effect together with congestion.mechanism = \
+             \"none\", which switches every component off; leave one of them out, or name the mechanism that \
+            the component belongs to (\"ib-cc\")",
         ),
         case("mechanism = \"none\"\nmarking = { kind = \"none\" }\nnotification = \"cnp\"", "fine"),
         case("marking = { kind = \"fecn\" }", "fine"),
@@ -118,7 +124,8 @@ fn errors_of_marking_and_reactions_are_explained() {
         ),
         case(
             "mechanism = \"mvcm\"\n[congestion.marking]\nthreshold = 3",
-            "a.toml:7: congestion.marking.threshold = 3: unknown key; known here: `kind`, `input_percent`, `output_percent`",
+            "a.toml:7: congestion.marking.threshold = 3: unknown key; known here: `kind`, `input_percent`, \
+             `output_percent`",
         ),
         case(
             "mechanism = \"mvcm\"\nnotification = \"cnp\"",
@@ -126,7 +133,8 @@ fn errors_of_marking_and_reactions_are_explained() {
         ),
         case(
             "mechanism = \"ib-cc\"\nnotification = \"ack\"\n[congestion.coalescing]\ninterval = \"50 us\"",
-            "a.toml:7: congestion.coalescing: applies to notification packets (\"cnp\") only; acknowledgements are not coalesced",
+            "a.toml:7: congestion.coalescing: applies to notification packets (\"cnp\") only; acknowledgements \
+             are not coalesced",
         ),
         case(
             "mechanism = \"ib-cc\"\n[congestion.coalescing]\ninterval = \"0 s\"\nper = \"port\"",
@@ -135,8 +143,9 @@ fn errors_of_marking_and_reactions_are_explained() {
         case("mechanism = \"ib-cc\"\n[congestion.coalescing]\ninterval = \"50 us\"\nper = \"port\"", "fine"),
         case(
             "mechanism = \"none\"\n[congestion.coalescing]\ninterval = \"50 us\"",
-            "a.toml:6: congestion.coalescing: has no effect together with congestion.mechanism = \"none\", which switches \
-             every part off; leave one of them out, or name the mechanism that the component belongs to (\"ib-cc\")",
+            "a.toml:6: congestion.coalescing: has no effect together with congestion.mechanism = \"none\", \
+             which switches every component off; leave one of them out, or name the mechanism that the \
+            component belongs to (\"ib-cc\")",
         ),
         case(
             "mechanism = \"mvcm\"\nnotification = \"backward\"",
@@ -145,13 +154,15 @@ fn errors_of_marking_and_reactions_are_explained() {
         ),
         case(
             "mechanism = \"mvcm\"\nfeedback = \"quantized\"",
-            "a.toml:6: congestion.feedback = \"quantized\": must be \"binary\" with this congestion.marking, whose \
-             marks are bits; \"fecn\" and \"sampled\" can say how severe congestion is",
+            "a.toml:6: congestion.feedback = \"quantized\": must be \"binary\" with this congestion.marking, \
+             whose marks are single bits; \"fecn\" and \"sampled\" can report how severe congestion is",
         ),
         case(
             "mechanism = \"none\"\nfeedback = \"quantized\"",
-            "a.toml:6: congestion.feedback = \"quantized\": has no effect together with congestion.mechanism = \"none\", \
-             which switches every component off; leave one of them out, or name the mechanism that the component belongs to \
+            "a.toml:6: congestion.feedback = \"quantized\": has no effect together with congestion.mechanism = \
+             \"none\", \
+             which switches every component off; leave one of them out, or name the mechanism that the \
+             component belongs to \
              (\"ib-cc\")",
         ),
         case(
@@ -164,8 +175,8 @@ fn errors_of_marking_and_reactions_are_explained() {
         ),
         case(
             "mechanism = \"qcn\"\n[congestion.reaction]\nactive_increase = \"0 bit/s\"",
-            "a.toml:7: congestion.reaction.active_increase = \"0 bit/s\": must be more than 0 bit/s, or flows do not \
-             recover",
+            "a.toml:7: congestion.reaction.active_increase = \"0 bit/s\": must be more than 0 bit/s; with 0, \
+             flows do not recover",
         ),
         case(
             "mechanism = \"qcn\"\n[congestion.reaction]\ncycle_time = \"0 s\"",

@@ -106,7 +106,8 @@ to = "H8"
     for (overrides, expected) in [
         (
             [("congestion.mechanism", "fbicm")].as_slice(),
-            "a.toml: congestion.isolation: special queues notify over the link that a packet came by, but 2-ary 3-fly \
+            "a.toml: congestion.isolation: special queues notify over the link that a packet came by, but 2-ary \
+             3-fly \
              of 8 hosts, unidirectional, butterfly has one-way links; give bidirectional ones, or \
              congestion.isolation.kind = \"none\"",
         ),
@@ -115,7 +116,8 @@ to = "H8"
         (
             &[("routing.kind", "up-down")],
             "--set routing.kind = \"up-down\": up-down: 2-ary 3-fly of 8 hosts, unidirectional, \
-             butterfly has one-way links, and what goes up must come down; use destination-tag on a k-ary n-fly, or \
+             butterfly has unidirectional links, but up*/down* needs both directions; use destination-tag on a \
+             k-ary n-fly, or \
              shortest-path",
         ),
         (

@@ -77,8 +77,8 @@ class Published:
     computed: bool
     #: Whether the source derives it from numbers of other rows, as a gain of one over another.
     restated: bool
-    #: The version of Silvan that added the row; empty for those of version 0.2 and before.
-    since: str
+    #: Whether a second reading of the source added the row.
+    second_reading: bool
 
     @property
     def published(self) -> float | None:
@@ -283,7 +283,7 @@ def _row(raw: dict[str, Any], common: dict[str, Any], where: str) -> Published:
         calibrated=_flag(raw, "calibrated", where),
         computed=_flag(raw, "computed", where) or common["computed"],
         restated=_flag(raw, "restated", where),
-        since=_text(raw, "since", where),
+        second_reading=_flag(raw, "second_reading", where),
     )
 
 

@@ -20,11 +20,11 @@ class RunData:
     """
 
     summary: dict[str, Any]
-    #: Columns by name, per table asked for.
+    #: Columns by name, for each requested table.
     tables: dict[str, dict[str, NDArray[Any]]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     wall_s: float = 0.0
-    #: The peak memory of the process at the end of the run; NaN if it was not measured.
+    #: The most memory that the process had when the run was over; NaN if it was not measured.
     peak_memory_mb: float = float("nan")
     #: Where the run's folder is, in the folder of runs.
     folder: str | None = None

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from silvan.papers.data import RunData, smoothed
 
-#: Okabe and Ito's colours, which color-blind readers can distinguish.
+#: Okabe and Ito's colors, which color-blind readers can distinguish, too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
@@ -42,7 +42,7 @@ def throughput(
 ) -> None:
     """Draw throughput of flows over time.
 
-    With ``smooth`` the samples are pale, and their moving mean over that number of samples is on top.
+    With ``smooth`` the samples are pale, and their moving mean over so many samples is on top.
     """
     for n, flow in enumerate(flows):
         end_s, rate = run.rate_gbit_s(flow)
@@ -63,7 +63,7 @@ def throughput(
 
 
 def beside(ax: Axes, names: Sequence[str], published: Sequence[float], simulated: Sequence[float]) -> None:
-    """Draw bars of published and simulated numbers."""
+    """Draw bars of published and simulated numbers, side by side."""
     at = np.arange(len(names))
     ax.bar(at - 0.2, published, 0.38, color="0.7", label="published")
     ax.bar(at + 0.2, simulated, 0.38, color=COLOURS[0], label="simulated")

@@ -103,12 +103,12 @@ def summary(found: Found) -> str:
         quick = [e.id for e, entry, _ in members if entry and entry.quick]
         cells += [", ".join(map(str, seeds)), ", ".join(quick) or "none"]
         lines.append(f"| {paper} | {' | '.join(cells)} |")
-    added = [row for row in rows if "since" in row and _category(row) in (NUMBERS, ORDERS)]
+    added = [row for row in rows if "second_reading" in row and _category(row) in (NUMBERS, ORDERS)]
     if added:
         counted = [[row for row in added if _category(row) == name] for name in (NUMBERS, ORDERS)]
         lines += [
             "",
-            f"Rows added since version 0.2, included above: {len(_met(counted[0]))} of {len(counted[0])} "
+            f"Rows that a second reading of the papers added, included above: {len(_met(counted[0]))} of {len(counted[0])} "
             f"numbers met, {len(_met(counted[1]))} of {len(counted[1])} orderings hold.",
         ]
     return "\n".join(lines)

@@ -15,7 +15,7 @@ from silvan.papers.catalogue import NOT_RUN, SHOWN, VERDICTS, Experiment, Papers
 #: source, assumption``. ``expected`` is the number that ``simulated`` is compared with; ``published`` is the
 #: same number if the source prints it, else None. With several seeds also their number, ``seeds``, and half
 #: the width of the 95 % confidence interval of ``simulated``, ``interval``. Where they apply: ``margin``
-#: (the factor by which a bound is cleared), ``reason`` (missed and open rows), ``basis``, ``since``,
+#: (the factor by which a bound is cleared), ``reason`` (missed and open rows), ``basis``, ``second_reading``,
 #: and the marks ``weak``, ``calibrated``, ``computed``, ``restated`` and ``smoke`` (see `marks`).
 Row = dict[str, Any]
 
@@ -69,7 +69,7 @@ def _described(experiment: Experiment, published: Published, tolerance: float | 
         "source": published.source,
         "assumption": published.assumption,
     }
-    for name in ("basis", "weak", "since", "calibrated", "computed", "restated"):
+    for name in ("basis", "weak", "second_reading", "calibrated", "computed", "restated"):
         if getattr(published, name):
             row[name] = getattr(published, name)
     return row

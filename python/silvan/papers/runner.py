@@ -1,4 +1,4 @@
-"""Runs experiments, over processes where asked, and sets the numbers side by side."""
+"""Runs experiments, over several processes if requested, and compares the numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ try:
 except ImportError:  # not on every system
     resource = None  # type: ignore[assignment]
 
-#: Seeds of full runs where nothing else is asked for.
+#: Seeds of full runs by default.
 SEEDS = 5
 
 #: Called with the number of finished runs, that of all runs, and the name of the last one.
@@ -59,7 +59,7 @@ class Task:
 
 
 def simulate(task: Task) -> RunData:
-    """Run one scenario, through the same doors as any user, unless the store has it already."""
+    """Run one scenario through the public interface, unless the store has it already."""
     if task.function is not None:
         return _computed(task, task.function)
     scenario = silvan.Scenario.load(str(task.scenario), dict(task.overrides))
@@ -162,12 +162,12 @@ def _finished(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, RunData]]:
 
 
 def _quiet() -> None:
-    """Let a worker go without a traceback when Ctrl-C reaches the whole group of processes."""
+    """Make a worker exit without a traceback when Ctrl-C reaches the whole process group."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _told(task: Task, call: Callable[[], RunData]) -> RunData:
-    """Call, and say which run an error belongs to."""
+    """Call, and name the run in an error."""
     try:
         return call()
     except Exception as error:
@@ -200,7 +200,7 @@ def run_experiments(
 
     Args:
         ids: Rows of the list of experiments (``T1``, ``a2``), or ``all``.
-        quick: Shorter runs, for a first look: less precise.
+        quick: Shorter, less precise runs.
         jobs: Processes to use.
         out: Where to put plots, rows and run folders, if anywhere. What is finished there is not
             run again.

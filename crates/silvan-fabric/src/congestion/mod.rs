@@ -1,43 +1,47 @@
-//! Congestion management as a composition of parts: a marking rule at the switches, a way for
-//! the marks to return, a reaction at the sources, and the isolation of congested flows (whose
-//! parts live in [`crate::queueing`]). The mechanisms of the literature are presets of parts.
+//! Congestion management as a composition of components: a marking rule at the switches, a receiver that answers, a
+//! reaction at the sources, and the isolation of congested flows (in [`crate::queueing`]). The mechanisms of the
+//! literature are presets. A component gets the facts of [`facts`] and its own parameters, never the simulator.
 
 pub mod marking;
 pub mod reaction;
+pub mod receiver;
+pub mod round_trip;
+pub mod unfit;
 
 use schemars::JsonSchema;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
-use silvan_engine::{Bytes, Time};
+use silvan_engine::Bytes;
 
 use crate::packet_format::Packet;
 use crate::queueing::{Isolation, SpecialQueues};
-use marking::{Fecn, FillMapping, Marking, Mvpm, Opm, Sampled};
+use marking::{Fecn, FillMapping, Ipm, Marking, Mvpm, Opm, Sampled};
 use reaction::{Cct, CctTable, ExplicitRate, Lipd, Mvcm, Qcn, Reaction};
+pub use receiver::{CoalescePer, Coalescing, Notification};
 
-/// What is to be in force: a mechanism, and parts in place of its own.
+/// Congestion management of a run: a mechanism, and components that replace those of the mechanism.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Congestion {
-    /// A mechanism of the literature; it fills in the parts that are not given. `none` switches all
-    /// parts off; leave it out to give parts alone.
+    /// A mechanism of the literature; it fills in the components that are not given. `none` switches all components
+    /// off; leave it out to give components alone.
     pub mechanism: Mechanism,
     /// How switches mark packets.
     pub marking: Option<Marking>,
     /// How marks return to the source.
     pub notification: Option<Notification>,
-    /// Whether marks say how severe congestion is; by default they are a bit, but with `qcn`.
+    /// Whether marks say how severe congestion is; by default they are one bit, except with `qcn`.
     pub feedback: Option<Feedback>,
-    /// Least time between notification packets of a receiver, which marks that come sooner do not cause; by
-    /// default each mark causes one.
+    /// Minimum time between notification packets of a receiver; marks that arrive sooner cause none. By default each
+    /// mark causes one.
     pub coalescing: Option<Coalescing>,
-    /// How packets of congested flows are kept apart from others.
+    /// How packets of congested flows are isolated from others.
     pub isolation: Option<Isolation>,
     /// What sources do about returned marks.
     pub reaction: Option<Reaction>,
 }
 
-/// A mechanism of the literature, as a preset of parts.
+/// A mechanism of the literature, as a preset of components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
@@ -53,7 +57,7 @@ pub enum Mechanism {
     Ccfit,
     /// Isolation of hot flows in VOQ switches (Paper VI).
     Hfdi,
-    /// HFDI and throttling, two thresholds in all (Paper VI).
+    /// HFDI and throttling, with two thresholds in total (Paper VI).
     Ecocc,
     /// Input packet marking, a window of one packet and linear inter-packet delays (MVCM, 3.2.1).
     Renato,
@@ -63,78 +67,39 @@ pub enum Mechanism {
     Mvcm,
     /// Explicit rates: single application assignment (Zdornov and Birk, 5 and 6).
     Saa,
-    /// Quantized congestion notification: sampled marks that say how severe congestion is, straight from the
-    /// switch to the source, whose rate they divide (IEEE 802.1Qau).
+    /// Quantized congestion notification: the switch samples packets and reports the severity of congestion to the
+    /// source, whose rate it divides (IEEE 802.1Qau).
     Qcn,
 }
 
 impl Mechanism {
-    /// Whether it is made for switches with one read port and one normal queue per input.
+    /// Whether it is designed for switches with one read port and one normal queue per input.
     #[must_use]
     pub fn is_input_queued(self) -> bool {
         matches!(self, Self::Fbicm | Self::Ccfit)
     }
 
-    /// Whether it is made for switches with buffers at inputs and outputs.
+    /// Whether it is designed for switches with buffers at inputs and outputs.
     #[must_use]
     pub fn is_output_buffered(self) -> bool {
         matches!(self, Self::Renato | Self::Pfister | Self::Mvcm)
     }
 }
 
-/// How marks return to the source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Notification {
-    /// An explicit congestion notification packet per marked packet.
-    Cnp,
-    /// Acknowledgements carry the mark: one per message, and at once for a marked packet.
-    Ack,
-    /// An acknowledgement for every packet, with its marks.
-    AckEach,
-    /// The switch sends a notification to the source itself; the packet goes on without a mark. It is a control
-    /// message of the size of `packet.control` that needs no credit and goes ahead of what waits for a link, as
-    /// if it had a traffic class of its own that never fills; each switch takes it in whole before it passes it
-    /// on, by its forwarding table.
-    Backward,
-}
-
 /// What a mark says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Feedback {
-    /// That there is congestion: a bit.
+    /// That there is congestion: one bit.
     #[default]
     Binary,
     /// How severe it is: 1 to 63, from how far the queue is above its set point and how fast it grows.
     Quantized,
 }
 
-/// How receivers coalesce notification packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Coalescing {
-    /// Least time from one notification packet to the next.
-    pub interval: Time,
-    /// What the time counts for.
-    #[serde(default)]
-    pub per: CoalescePer,
-}
-
-/// What has a least time between its notification packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum CoalescePer {
-    /// Each flow that the host receives.
-    #[default]
-    Flow,
-    /// The host's port: all its flows together.
-    Port,
-}
-
-/// The parts in force.
+/// The components in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parts {
+pub struct Components {
     /// See [`Marking`].
     pub marking: Marking,
     /// See [`Notification`].
@@ -151,9 +116,9 @@ pub struct Parts {
 
 impl Serialize for Congestion {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Beside the word `none` parts would be nothing when this is read again.
-        let nothing = Mechanism::None.parts(&Packet::default());
-        let alone = self.mechanism == Mechanism::None && self.parts(&Packet::default()) != nothing;
+        // With the word `none`, components would be ignored when this is read again.
+        let nothing = Mechanism::None.components(&Packet::default());
+        let alone = self.mechanism == Mechanism::None && self.components(&Packet::default()) != nothing;
         let mut table = serializer.serialize_struct("Congestion", 7 - usize::from(alone))?;
         if alone {
             table.skip_field("mechanism")?;
@@ -177,11 +142,11 @@ impl Serialize for Congestion {
 }
 
 impl Congestion {
-    /// The parts with the preset filled in, for packets of a size.
+    /// The components, with those of the preset filled in, for packets of a size.
     #[must_use]
-    pub fn parts(&self, packet: &Packet) -> Parts {
-        let preset = self.mechanism.parts(packet);
-        Parts {
+    pub fn components(&self, packet: &Packet) -> Components {
+        let preset = self.mechanism.components(packet);
+        Components {
             marking: self.marking.clone().unwrap_or(preset.marking),
             notification: self.notification.unwrap_or(preset.notification),
             feedback: self.feedback.unwrap_or(preset.feedback),
@@ -193,11 +158,11 @@ impl Congestion {
 }
 
 impl Mechanism {
-    /// The preset; thresholds that the papers give in packets are those of full ones.
+    /// The preset; thresholds that the papers give in packets count full packets.
     #[must_use]
-    pub fn parts(self, packet: &Packet) -> Parts {
+    pub fn components(self, packet: &Packet) -> Components {
         let packets = |count: u64| Some(Bytes(count * (packet.mtu.0 + packet.header.0)));
-        // A port is congested while any single queue is above; its own packets tell it so.
+        // A port is congested while any single queue is above the threshold; its own packets show that.
         let each = |upper, lower| Fecn {
             fill: FillMapping::Each,
             upper: packets(upper),
@@ -208,14 +173,14 @@ impl Mechanism {
         // published.
         let fbicm = SpecialQueues { detection: packets(4), stop: packets(10), ..SpecialQueues::default() };
         let fbicm = SpecialQueues { go: packets(4), at_root: true, ..fbicm };
-        // Paper VI, 4.1: HTh 6, LTh 4. HFDI alone is FBICM on VOQ switches (4.1): like that, it takes a
-        // special queue for a root in its own switch, too (supplement 6: one queue per root). That a
-        // root needs none is EcoCC's optimisation (3.1.2).
+        // Paper VI, 4.1: HTh 6, LTh 4. HFDI alone is FBICM on VOQ switches (4.1): like FBICM, it allocates a special
+        // queue for a root in the root's own switch (supplement 6: one queue per root). EcoCC's optimization is that
+        // a root needs none (3.1.2).
         let hfdi = SpecialQueues { detection: packets(6), stop: packets(6), ..SpecialQueues::default() };
         let hfdi = SpecialQueues { go: packets(4), at_root: self == Self::Hfdi, ..hfdi };
         let marking = match self {
             Self::None | Self::Fbicm | Self::Hfdi | Self::Saa => Marking::None,
-            Self::Renato => Marking::Ipm,
+            Self::Renato => Marking::Ipm(Ipm {}),
             Self::Pfister => Marking::Opm(Opm::default()),
             Self::Mvcm => Marking::Mvpm(Mvpm::default()),
             Self::IbCc => Marking::Fecn(Fecn::default()),
@@ -232,13 +197,13 @@ impl Mechanism {
         };
         let reaction = match self {
             Self::None | Self::Fbicm | Self::Hfdi => Reaction::None,
-            // EcoCC's timer and marking rate are those of the earlier hardware study (Paper VI, 4.1).
+            // EcoCC uses timer and marking rate of the earlier hardware study (Paper VI, 4.1).
             Self::IbCc | Self::Ecocc => Reaction::Cct(Cct::default()),
             // CCTI_Timer 8000 ns (Paper V, IV.A), in units of 1.024 us.
             Self::Ccfit => Reaction::Cct(Cct { ccti_timer: 8, ..Cct::default() }),
             Self::Renato => Reaction::Lipd(Lipd { window: Some(1), ..Lipd::default() }),
-            // Neither table, increase nor timer are published: delays of so many packets, and a timer
-            // of the order of a round trip.
+            // Table, increase and timer are not published: delays in whole packets, and a timer of the order of a
+            // round trip.
             Self::Pfister => {
                 let table = CctTable::Linear { packets: 1, entries: 128 };
                 Reaction::Cct(Cct { ccti_timer: 1, table, ..Cct::default() })
@@ -252,6 +217,6 @@ impl Mechanism {
             _ if self.is_output_buffered() => (Notification::AckEach, Feedback::Binary),
             _ => (Notification::Cnp, Feedback::Binary),
         };
-        Parts { marking, notification, feedback, coalescing: None, isolation, reaction }
+        Components { marking, notification, feedback, coalescing: None, isolation, reaction }
     }
 }

@@ -42,7 +42,7 @@ impl Ahead {
         let sink = &mut self.sinks[host as usize];
         let head_at = arrival.saturating_sub(packet.1.tail_lag);
         let done = sink.drain.pass(head_at, packet.1.size).max(arrival);
-        let count = sink.order.as_mut().map_or(1, |order| order.let_go(packet, done));
+        let count = sink.order.as_mut().map_or(1, |order| order.let_go(packet.0, packet.1, done));
         self.due.extend(std::iter::repeat_n(Reverse(done), count));
     }
 

@@ -91,6 +91,8 @@ pub(crate) struct Context {
     pub ahead: Option<Box<Ahead>>,
     /// Messages for other partitions, by their numbers; empty with one partition.
     pub outbox: Box<[Mailbox]>,
+    /// The first invariant that was found broken, and when.
+    pub broken: Option<(Time, String)>,
     scope: Scope,
     /// Present if the scope is shared.
     borders: Option<Borders>,
@@ -127,6 +129,7 @@ impl Context {
             exchanged: Time::NEVER,
             ahead: None,
             outbox: (0..mailboxes).map(|_| Mailbox::default()).collect(),
+            broken: None,
             scope,
             borders,
         }
@@ -166,6 +169,13 @@ impl Context {
     pub fn count_inside(&self) -> usize {
         let sent: usize = self.outbox.iter().map(|mailbox| mailbox.iter_packets().count()).sum();
         self.packets.alive() + sent + self.meters.later(self.now, false).count()
+    }
+
+    /// Notes that an invariant does not hold, which ends the run at the next sample.
+    #[cold]
+    pub fn report_broken(&mut self, what: String) {
+        let now = self.now;
+        self.broken.get_or_insert((now, what));
     }
 
     /// See [`Links::has_some_credit`].

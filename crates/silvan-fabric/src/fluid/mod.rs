@@ -4,10 +4,8 @@
 //! | file | contents |
 //! | --- | --- |
 //! | [`max_min`](max_min()) | max-min fair rates by water-filling |
-//! | [`saa`](saa()) | the rates that complete a phase of communication earliest (single application
-//! assignment) |
-//! | [`uncontrolled`](uncontrolled()) | the steady state of lossless back pressure with round-robin
-//! switches |
+//! | [`saa`](saa()) | the rates that complete a phase of communication earliest (single application assignment) |
+//! | [`uncontrolled`](uncontrolled()) | the steady state of lossless back pressure with round-robin switches |
 //! | [`completion`] | completion times of finite flows under any of them |
 //! | [`network`] | the links of a topology and the routes of its tables as a [`Problem`] |
 //!

@@ -5,8 +5,8 @@
 //!                                                  special queues ->
 //! ```
 //!
-//! The arbiter moves a packet at a time, at the rate of injection, of the flows whose delay has
-//! passed and whose destination no CAM line has stopped. The buffer is a node of one input and one
+//! The arbiter moves one packet at a time, at the rate of injection, from flows that the reaction lets send and whose
+//! destination no CAM line has stopped. The buffer is a node of one input and one
 //! output; see [`crate::queueing`].
 
 use rustc_hash::FxHashMap;
@@ -26,9 +26,9 @@ use crate::queueing::isolation::Cams;
 pub(crate) struct Adapter {
     pub buffers: Buffers<Ports64>,
     organisation: Organisation,
-    /// Memory of each part: the whole, or that of one queue where it is divided.
+    /// Memory of each share: the whole buffer, or that of one queue where memory is divided.
     part: u32,
-    /// Bytes in use per virtual lane and part.
+    /// Bytes in use per virtual lane and share.
     used: FxHashMap<(Vl, u32), u32>,
     lane_turn: Vl,
 }
@@ -98,7 +98,7 @@ impl Host {
         }
         let wants = attempt == Attempt::Sent || !self.control.is_empty();
         if !sent && wants && self.send_buffered(ctx) && self.injection.free_at <= ctx.now {
-            // What left may have made room for a flow that was held for want of it.
+            // The packet that left may have made room for a flow that was held because it lacked room.
             attempt = self.draw_and_send(ctx, 0);
         }
         let free_at = ctx.free_at(self.out);
@@ -108,8 +108,8 @@ impl Host {
         if (waits || !self.control.is_empty()) && free_at > ctx.now {
             ctx.wake(self.out, free_at);
         }
-        // A flow that may go waits for no more than its turn to be moved; one that is held may have been
-        // given room or leave while another was being moved.
+        // A ready flow waits only for its turn to be moved; a held flow may have got room or permission while another
+        // one was being moved.
         let waits = self.flows.ready() > 0 || !self.held.is_empty();
         let next = if waits { Some(ctx.now) } else { self.next_attempt(ctx, attempt) };
         if let Some(next) = next.map(|next| next.max(self.injection.free_at))

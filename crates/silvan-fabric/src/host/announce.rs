@@ -6,9 +6,8 @@
 //!          waits                      go                              waits for the next message
 //! ```
 //!
-//! A flow is a message here, a connection what a source sends to one destination. The next message of
-//! a connection is announced when the tear-down of the one before has come back, which it does behind
-//! all data.
+//! Here a flow is a message, and a connection is what a source sends to one destination. The next message of a
+//! connection is announced when the tear-down of the previous one has come back, which travels behind all data.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,8 +17,8 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Rate, Time};
 
 use super::Host;
-use super::control::{Announced, Control};
-use super::flows::FlowId;
+use super::flows::{Connection, FlowId};
+use super::outbox::{Control, Payload};
 use crate::congestion::reaction::{ExplicitRate, Injection};
 use crate::context::Context;
 use crate::message::Announcement;
@@ -27,7 +26,7 @@ use crate::packet::{Kind, Packet};
 use crate::port::Port;
 use crate::switch::weight_ps;
 
-/// What a flow is about.
+/// State of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// Its set-up has not come back yet.
@@ -43,30 +42,30 @@ enum Stage {
 struct Trip {
     stage: Stage,
     bytes: u64,
-    /// What the host's own link takes for it, in picoseconds.
+    /// The time that the host's own link needs for it, in picoseconds.
     weight_ps: u64,
-    /// The largest weight of a link of its route, as heard last.
+    /// The largest weight of a link of its route, as last reported.
     largest_ps: u64,
     /// Bytes sent.
     sent: u64,
-    /// When the last packet began, and how long it took on the link.
+    /// When the last packet began, and its time on the link.
     last: Option<(Time, u64)>,
-    /// From one probe to the next.
+    /// Time from one probe to the next.
     probe_after: Time,
 }
 
-/// Shares of the link's rate count in parts of this.
+/// One, as a share of the link's rate.
 const WHOLE: u128 = 1 << 32;
 
 impl Trip {
-    /// Its share of the host's link, with so much announced to that.
+    /// Its share of the host's link, to which `own_ps` has been announced.
     fn share(&self, own_ps: u64) -> u128 {
         let largest = self.largest_ps.max(own_ps).max(self.weight_ps).max(1);
         (u128::from(self.weight_ps) * WHOLE / u128::from(largest)).max(1)
     }
 }
 
-/// The time of so much on the link, stretched to a share of it.
+/// A time on the link, stretched to a share of the link.
 fn stretched(span_ps: u64, share: u128) -> Time {
     Time((u128::from(span_ps) * WHOLE / share.max(1)) as u64)
 }
@@ -77,10 +76,10 @@ pub(crate) struct Announcer {
     rates: Option<ExplicitRate>,
     rate: Rate,
     pace: BytePace,
-    trips: FxHashMap<(u16, u32), Trip>,
-    /// What the host's link takes for all flows announced.
+    trips: FxHashMap<Connection, Trip>,
+    /// The time that the host's link needs for all flows announced.
     own_ps: u64,
-    probes: BinaryHeap<Reverse<(Time, u16, u32)>>,
+    probes: BinaryHeap<Reverse<(Time, Connection)>>,
 }
 
 impl Announcer {
@@ -94,18 +93,18 @@ impl Announcer {
         self.probes.peek().map(|entry| entry.0.0)
     }
 
-    /// What a flow has sent for its rate: the smaller, the more urgent it is.
-    fn urgency(&self, key: (u16, u32)) -> u128 {
-        self.trips.get(&key).map_or(0, |trip| u128::from(trip.sent) * WHOLE / trip.share(self.own_ps))
+    /// What a flow has sent relative to its rate: the smaller, the more urgent.
+    fn urgency(&self, flow: Connection) -> u128 {
+        self.trips.get(&flow).map_or(0, |trip| u128::from(trip.sent) * WHOLE / trip.share(self.own_ps))
     }
 }
 
-/// Whether a flow may send as far as its announcement goes.
+/// Whether the announcement of a flow lets it send.
 pub(super) enum Leave {
     Go,
-    /// Not before this.
+    /// Not before this time.
     At(Time),
-    /// When an answer is there.
+    /// When the answer has arrived.
     Wait,
 }
 
@@ -115,23 +114,15 @@ impl Host {
         self.announcer.is_some()
     }
 
-    /// A control packet for a flow of this host.
-    fn announcement(&self, kind: Kind, (source, to): (u16, u32), bytes: u64) -> Control {
-        let (class, sl) = {
-            let source = &self.sources[usize::from(source)];
-            (source.class, source.sl)
-        };
-        let lane = self.lane(usize::from(source), to);
-        let vl = if kind.follows_data() { lane } else { self.control_lane.unwrap_or(lane) };
-        let announced = Announced::New(Announcement { kind, bytes, largest_ps: 0 });
-        let (becn, severity, validated) = (false, 0, false);
-        Control { kind, becn, severity, validated, to, source, class, sl, vl, announced }
+    /// The control packet that announces a flow of this host, probes its links, or ends it.
+    fn announcement(&self, kind: Kind, flow: Connection, bytes: u64) -> Control {
+        self.control_for(kind, flow, Payload::New(Announcement { kind, bytes, largest_ps: 0 }))
     }
 
     /// Whether a flow with something to send may do so; announces it if it has not been.
     pub(super) fn leave(&mut self, id: FlowId, now: Time) -> Leave {
         let flow = self.flows.get(id);
-        let key = (flow.source, flow.destination);
+        let key = Connection { source: flow.source, destination: flow.destination };
         let Some(message) = flow.messages.first() else { return Leave::Go };
         let bytes = message.left;
         let Some(announcer) = &mut self.announcer else { return Leave::Go };
@@ -169,18 +160,20 @@ impl Host {
         Leave::Wait
     }
 
-    /// Brings the flow that has sent least for its rate to the head of the ring.
+    /// Moves the flow that has sent least relative to its rate to the head of the ring.
     pub(super) fn select(&mut self) {
         let Some(announcer) = &self.announcer else { return };
         if announcer.rates.is_some() {
-            self.flows.bring_first(|flow| announcer.urgency((flow.source, flow.destination)));
+            self.flows.bring_first(|flow| {
+                announcer.urgency(Connection { source: flow.source, destination: flow.destination })
+            });
         }
     }
 
-    /// A packet of a flow is on its way. Gives what is to be sent behind the last one.
+    /// A packet of a flow has been sent. Gives the control packet that must follow the last one.
     pub(super) fn announced_sent(
         &mut self,
-        key: (u16, u32),
+        key: Connection,
         size: u32,
         last: bool,
         now: Time,
@@ -214,7 +207,7 @@ impl Host {
         let (vl, dst, space) = (ctx.packets[id].vl, ctx.packets[id].dst, ctx.packets[id].space);
         if let Some(adapter) = &mut self.adapter {
             adapter.admit(vl, dst, space);
-            adapter.buffers.store(&mut ctx.packets, ctx.now, (Port::FIRST, Port::FIRST), id);
+            adapter.buffers.store(&mut ctx.packets, ctx.now, Port::FIRST, Port::FIRST, id);
             adapter.buffers.changes.clear();
         }
     }
@@ -222,19 +215,19 @@ impl Host {
     /// Sends the probes that are due.
     pub(super) fn probe(&mut self, now: Time) {
         while let Some(announcer) = &mut self.announcer
-            && let Some(&Reverse((time, source, to))) = announcer.probes.peek()
+            && let Some(&Reverse((time, flow))) = announcer.probes.peek()
             && time <= now
         {
             announcer.probes.pop();
-            let trip = announcer.trips.get(&(source, to));
+            let trip = announcer.trips.get(&flow);
             if trip.is_some_and(|trip| trip.stage == Stage::Running) {
-                let probe = self.announcement(Kind::Probe, (source, to), 0);
+                let probe = self.announcement(Kind::Probe, flow, 0);
                 self.control.push_back(probe);
             }
         }
     }
 
-    /// A packet that announces somebody else's flow has arrived: it goes back.
+    /// A packet that announces a flow of another host has arrived: it is sent back.
     pub(super) fn send_back(&mut self, ctx: &mut Context, packet: &Packet) {
         self.control.push_back(Control {
             kind: Kind::Reply,
@@ -246,7 +239,9 @@ impl Host {
             class: packet.class,
             sl: packet.sl,
             vl: self.control_lane.unwrap_or(packet.vl),
-            announced: Announced::Back(packet.payload),
+            payload: Payload::Back(packet.payload),
+            sent_at: None,
+            telemetry: Vec::new(),
         });
         self.wake(ctx);
     }
@@ -254,7 +249,7 @@ impl Host {
     /// A packet that announced a flow of this host is back.
     pub(super) fn came_back(&mut self, ctx: &mut Context, packet: &Packet) {
         let announcement = ctx.announcements.take(packet.payload);
-        let key = (packet.source, packet.src);
+        let key = Connection { source: packet.source, destination: packet.src };
         let Some(announcer) = &mut self.announcer else { return };
         let Some(trip) = announcer.trips.get_mut(&key) else { return };
         let running = match (announcement.kind, trip.stage) {
@@ -282,10 +277,10 @@ impl Host {
             if announcer.rates.is_some() {
                 let due = Time(ctx.now.0.saturating_add(trip.probe_after.0));
                 trip.probe_after = Time(trip.probe_after.0.saturating_mul(2));
-                announcer.probes.push(Reverse((due, key.0, key.1)));
+                announcer.probes.push(Reverse((due, key)));
             }
         }
-        if let Some(id) = self.flows.find(key.0, key.1)
+        if let Some(id) = self.flows.find(key.source, key.destination)
             && self.flows.reopen(id)
         {
             self.enlist(id, ctx.now);
@@ -313,10 +308,11 @@ mod tests {
 
     #[test]
     fn who_has_sent_least_for_its_rate_is_most_urgent() {
+        let to = |destination| Connection { source: 0, destination };
         let mut announcer = Announcer::new(None, Rate::from_gbit(8));
-        announcer.trips.insert((0, 1), Trip { sent: 300, ..trip(3_000, 4_000) });
-        announcer.trips.insert((0, 2), Trip { sent: 200, ..trip(1_000, 4_000) });
+        announcer.trips.insert(to(1), Trip { sent: 300, ..trip(3_000, 4_000) });
+        announcer.trips.insert(to(2), Trip { sent: 200, ..trip(1_000, 4_000) });
         // 300 at 3/4, 200 at 1/4.
-        assert!(announcer.urgency((0, 1)) < announcer.urgency((0, 2)));
+        assert!(announcer.urgency(to(1)) < announcer.urgency(to(2)));
     }
 }

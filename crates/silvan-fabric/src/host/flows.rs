@@ -1,22 +1,27 @@
-//! The flows of a host: who has something to send, who may.
+//! The flows of a host: which of them have something to send, and which may send.
 //!
-//! State exists only for flows that have something pending or are held back by congestion
-//! control; a flow that is neither leaves no trace. Flows that may send form a ring and are
-//! served round robin, a packet each. Throttled ones wait in a heap by the time they may go on;
-//! those whose window is closed wait for an acknowledgement.
+//! State exists only for flows that have messages or that the reaction still affects. Flows that may send form a ring
+//! and are served round robin, a packet each. Throttled flows wait in a heap, by the time at which they may send;
+//! closed flows wait for an answer.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use silvan_engine::Time;
-use silvan_engine::cache::prefetch_lines;
+use silvan_engine::cache::prefetch;
 
 use super::index::{Index, hash};
-use crate::congestion::reaction::State;
 use crate::traffic::source::Message;
 
 /// Index of a flow in its [`FlowTable`].
 pub(crate) type FlowId = u32;
+
+/// Identifies a flow of a host: the source (traffic generator) and the destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Connection {
+    pub source: u16,
+    pub destination: u32,
+}
 
 /// No flow.
 pub(super) const NONE: FlowId = FlowId::MAX;
@@ -30,16 +35,15 @@ enum Place {
     Ready,
     /// In the heap.
     Throttled,
-    /// With the host, for want of a credit or of something of its own.
+    /// With the host: it lacks credit or a resource of its own.
     Held,
-    /// Until an acknowledgement opens its window.
+    /// Until an answer, a grant or a timer lets it send.
     Closed,
-    /// No flow: room for the next one.
+    /// Not a flow: free for the next one.
     Free,
 }
 
-/// Messages in the order they were generated. Mostly there is one, which needs no memory besides
-/// the flow's own.
+/// Messages in the order in which they were generated. Most flows have one, which needs no extra memory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Messages {
     first: Option<Message>,
@@ -85,40 +89,40 @@ impl Messages {
     }
 }
 
-/// What one source of a host sends to one destination. Two cache lines: where it stands, and its control.
+/// What one source of a host sends to one destination. One cache line. The reaction stores its own state by the
+/// flow's index.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub(crate) struct Flow {
     pub destination: u32,
     /// The flow after it in the ring, or among those that are free.
     next: FlowId,
-    /// When it may go on, if it is throttled.
+    /// When it may send, if it is throttled.
     release_at: Time,
-    /// The message being cut into packets comes first.
+    /// The first one is being cut into packets.
     pub messages: Messages,
     /// Which of the host's sources it belongs to.
     pub source: u16,
     place: Place,
-    /// Whether it may send whenever its turn comes: nothing has been heard since that was found.
+    /// Whether it may send when its turn comes: no answer has arrived since that was found.
     pub may_send: bool,
-    pub control: State,
 }
 
-/// See the module. Everything is threaded through the flows themselves, so that little memory is
-/// touched where there are few of them.
+/// See the module. Lists are linked through the flows themselves, so that little memory is touched where there are
+/// few flows.
 #[derive(Debug)]
 pub(crate) struct FlowTable {
     flows: Vec<Flow>,
-    /// Those with state.
+    /// The flows with state.
     index: Index,
     free: FlowId,
-    /// First and last of the ring, and how many it has.
+    /// First and last flow of the ring, and their number.
     first: FlowId,
     last: FlowId,
     ready: u32,
-    /// By time, then by whose source was served longest ago.
+    /// By time, then by the source that was served longest ago.
     throttled: BinaryHeap<Reverse<(Time, u64, FlowId)>>,
-    /// Packets served so far, and per source which of them its last one was; zero for none.
+    /// Packets served so far, and per source the number of its last one; zero for none.
     served: u64,
     last_served: Vec<u64>,
     /// Flows that are throttled or closed.
@@ -152,9 +156,10 @@ impl FlowTable {
         })
     }
 
-    /// The flow of a source to a destination, made if need be with `fresh` control state.
+    /// The flow of a source to a destination. If it has no state yet, it is made, and `begin` is called with its
+    /// index: that of a forgotten flow, or the next one after the last.
     #[inline]
-    pub fn entry(&mut self, source: u16, destination: u32, fresh: impl FnOnce() -> State) -> FlowId {
+    pub fn entry(&mut self, source: u16, destination: u32, begin: impl FnOnce(FlowId)) -> FlowId {
         if let Some(id) = self.find(source, destination) {
             return id;
         }
@@ -163,7 +168,7 @@ impl FlowTable {
         let id = if let Some(flow) = self.flows.get_mut(id as usize) {
             // A forgotten flow leaves its empty queue of messages for the next one.
             self.free = flow.next;
-            (flow.destination, flow.source, flow.place, flow.control) = (destination, source, place, fresh());
+            (flow.destination, flow.source, flow.place) = (destination, source, place);
             flow.may_send = false;
             id
         } else {
@@ -176,10 +181,10 @@ impl FlowTable {
                 may_send: false,
                 next,
                 messages,
-                control: fresh(),
             });
             (self.flows.len() - 1) as FlowId
         };
+        begin(id);
         self.index.insert(hash(source, destination), id);
         id
     }
@@ -196,14 +201,14 @@ impl FlowTable {
     }
 
     /// Drops idle flows that `is_fresh`, when there are many.
-    pub fn forget_fresh(&mut self, is_fresh: impl Fn(&Flow) -> bool) {
+    pub fn forget_fresh(&mut self, mut is_fresh: impl FnMut(FlowId, &Flow) -> bool) {
         for id in 0..self.flows.len() {
             let flow = &self.flows[id];
-            if flow.place == Place::Idle && flow.messages.is_empty() && is_fresh(flow) {
+            if flow.place == Place::Idle && flow.messages.is_empty() && is_fresh(id as FlowId, flow) {
                 self.forget(id as FlowId);
             }
         }
-        // The ones with the lowest numbers are taken again first.
+        // Free places with the lowest indexes are used first.
         self.free = NONE;
         for (id, flow) in self.flows.iter_mut().enumerate().rev() {
             if flow.place == Place::Free {
@@ -218,12 +223,13 @@ impl FlowTable {
         self.index.len()
     }
 
-    /// Has the flows that come to be needed first brought into the cache.
+    /// Prefetches the flow that is needed first; gives its index.
     #[inline]
-    pub fn prefetch(&self) {
+    pub fn prefetch(&self) -> FlowId {
         let id = if self.first == NONE { self.free } else { self.first };
-        prefetch_lines::<_, 2>(&self.flows, id as usize);
+        prefetch(&self.flows, id as usize);
         self.index.prefetch();
+        id
     }
 
     #[inline]
@@ -236,13 +242,13 @@ impl FlowTable {
         &mut self.flows[id as usize]
     }
 
-    /// The flows with something to send, and whether each is where it will be found.
+    /// The flows with messages, and whether each is in some list.
     pub fn with_messages(&self) -> impl Iterator<Item = (&Flow, bool)> {
         let waiting = self.flows.iter().filter(|flow| !flow.messages.is_empty());
         waiting.map(|flow| (flow, !matches!(flow.place, Place::Idle | Place::Free)))
     }
 
-    /// Whether the flow waits in ring or heap, or with the host.
+    /// Whether the flow is in a list: ring, heap, closed, or with the host.
     #[inline]
     pub fn is_queued(&self, id: FlowId) -> bool {
         self.flows[id as usize].place != Place::Idle
@@ -262,7 +268,7 @@ impl FlowTable {
         self.ready += 1;
     }
 
-    /// Puts a flow back to the head of the ring: it keeps its turn.
+    /// Puts a flow back at the head of the ring: it keeps its turn.
     #[inline]
     pub fn keep_turn(&mut self, id: FlowId) {
         let flow = &mut self.flows[id as usize];
@@ -274,7 +280,7 @@ impl FlowTable {
         self.ready += 1;
     }
 
-    /// Brings the flow of the ring with the smallest `key` to its head.
+    /// Moves the flow of the ring with the smallest `key` to its head.
     pub fn bring_first(&mut self, key: impl Fn(&Flow) -> u128) {
         let (mut at, mut before) = (self.first, NONE);
         let mut best = (u128::MAX, NONE, NONE);
@@ -298,13 +304,13 @@ impl FlowTable {
         self.first = id;
     }
 
-    /// Notes that the host keeps a flow that is in neither ring nor heap.
+    /// Notes that the host keeps a flow in a list of its own.
     #[inline]
     pub fn hold(&mut self, id: FlowId) {
         self.flows[id as usize].place = Place::Held;
     }
 
-    /// Lets a flow wait until `time`.
+    /// Makes a flow wait until `time`.
     #[inline]
     pub fn throttle(&mut self, id: FlowId, time: Time) {
         let flow = &mut self.flows[id as usize];
@@ -315,17 +321,16 @@ impl FlowTable {
         self.waiting += 1;
     }
 
-    /// Lets a flow wait for an acknowledgement.
+    /// Makes a flow wait for an answer, a grant or a timer.
     pub fn close(&mut self, id: FlowId) {
         self.flows[id as usize].place = Place::Closed;
         self.waiting += 1;
     }
 
-    /// Takes a flow that waits for its delay or an acknowledgement out of there. Returns whether it
-    /// was there.
+    /// Ends the wait of a throttled or closed flow. Returns whether it was one.
     pub fn reopen(&mut self, id: FlowId) -> bool {
         let flow = &mut self.flows[id as usize];
-        // What the heap has of it is found to be void later.
+        // Its entry in the heap is skipped later.
         let waits = matches!(flow.place, Place::Throttled | Place::Closed);
         if waits {
             flow.place = Place::Idle;
@@ -362,9 +367,8 @@ impl FlowTable {
         self.last_served[source] = self.served;
     }
 
-    /// Takes the throttled flow whose time came first; of those whose time is the same (all of a service
-    /// level where that is what control acts on), the one whose source was served longest ago; of one
-    /// source's, the one with the lower number.
+    /// Takes the throttled flow with the earliest time. Among equal times (all flows of a service level, if state
+    /// belongs to those) it is the one whose source was served longest ago, then the one with the lower index.
     #[inline]
     pub fn take_released(&mut self, now: Time) -> Option<FlowId> {
         if self.next_release()? > now {
@@ -376,7 +380,7 @@ impl FlowTable {
         Some(id)
     }
 
-    /// When the next throttled flow may go on.
+    /// When the next throttled flow may send.
     #[inline]
     pub fn next_release(&mut self) -> Option<Time> {
         loop {
@@ -385,12 +389,12 @@ impl FlowTable {
             if flow.place == Place::Throttled && flow.release_at == time {
                 return Some(time);
             }
-            // One that was let go earlier left its entry here, and may wait again until another time.
+            // A flow that was released earlier left its entry here, and may wait again until another time.
             self.throttled.pop();
         }
     }
 
-    /// Number of flows that wait for their delay to pass or for an acknowledgement.
+    /// Number of throttled and closed flows.
     pub fn throttled(&self) -> usize {
         self.waiting as usize
     }
@@ -401,7 +405,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flow_is_two_cache_lines() {
-        assert_eq!((std::mem::offset_of!(Flow, control), size_of::<Flow>()), (56, 128));
+    fn a_flow_is_one_cache_line() {
+        assert_eq!(size_of::<Flow>(), 64);
     }
 }

@@ -1,4 +1,4 @@
-//! How a host spends its time: what a job's ranks wait for at the sending side.
+//! How a host spends its time: what the ranks of a job wait for at the sending side.
 
 use silvan_engine::Time;
 
@@ -13,28 +13,28 @@ enum Wait {
     Traffic,
     /// Credit.
     Credit,
-    /// Congestion control: all that it has is held back.
+    /// The reaction: all flows with messages are throttled.
     Control,
 }
 
 /// Time spent so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Spent {
-    /// It sent, or spaced what it sends (injection limit, message overhead).
+    /// It sent, or waited for the injection limit or the message overhead.
     pub sending: Time,
     /// It lacked credit.
     pub blocked: Time,
-    /// All that it had was held back by congestion control.
+    /// All flows with messages were throttled.
     pub throttled: Time,
 }
 
-/// What a host does since its last look, and what it spent its time with before.
+/// What a host does since it last settled, and how it spent its time before.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     since: Time,
-    /// Until then it sends.
+    /// The host sends until then.
     busy_until: Time,
-    /// What it waits for after that.
+    /// What the host waits for after that.
     then: Wait,
     spent: Spent,
 }
@@ -43,20 +43,20 @@ struct State {
 #[derive(Debug, Default)]
 pub(crate) struct Hours {
     now: State,
-    /// What it did before, from the last exchange between partitions on: when a job has finished, which is when its
-    /// last rank has, other partitions learn at the next one.
+    /// Earlier states since the last exchange between partitions: a job finishes with its last rank, and other
+    /// partitions learn of that at the next exchange.
     past: Vec<State>,
 }
 
 impl Hours {
-    /// Time spent until some time: now, or one since the last exchange between partitions.
+    /// Time spent until `time`, which is now or after the last exchange between partitions.
     pub fn until(&self, time: Time) -> Spent {
         let past = self.past.iter().rev();
         let state = std::iter::once(&self.now).chain(past).find(|state| state.since <= time);
         state.unwrap_or(&self.now).until(time)
     }
 
-    /// The host does something else from a time on; partitions know of each other what was before another time.
+    /// The host changes its state; partitions know of each other what happened before `exchanged`.
     fn change(&mut self, state: State, exchanged: Time) {
         if self.now.since < exchanged {
             self.past.clear();
@@ -84,12 +84,12 @@ impl State {
 }
 
 impl Host {
-    /// Notes what the host does from now on, after it has looked.
+    /// Notes what the host does from now on, after it has settled.
     #[inline(never)]
     pub(super) fn note_hours(&mut self, ctx: &Context) {
         let now = ctx.now;
         let busy_until = ctx.free_at(self.out).max(self.injection.free_at);
-        // What may be sent when the link is free is tried then: there is another look.
+        // What may be sent when the link is free is tried then: the host settles again.
         let waits = self.flows.ready() > 0 || !self.held.is_empty() || !self.control.is_empty();
         let is_buffered = || self.adapter.is_some() && !self.buffered(&ctx.packets).is_empty();
         let then = if busy_until <= now && (waits || is_buffered()) {

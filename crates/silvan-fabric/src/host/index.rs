@@ -1,19 +1,19 @@
 //! Where a host's flows are, by source and destination: a hash table that is probed linearly, at most half full.
 //!
-//! It holds the hashes, so that no flow but the one looked for is touched, as most come and go with a message.
+//! It holds the hashes, so that no other flow is touched: most flows come and go with a message.
 
 use silvan_engine::cache::prefetch;
 
 use super::flows::{FlowId, NONE};
 
-/// What is known of a flow's source and destination without looking at it.
+/// Hash of a flow's source and destination.
 pub(super) type Hash = u32;
 
 /// The hash of a source and a destination.
 #[inline]
 pub(super) fn hash(source: u16, destination: u32) -> Hash {
     let pair = u64::from(source) << 32 | u64::from(destination);
-    // The upper half of a product with the golden ratio: neighbours end up far apart.
+    // The upper half of a product with the golden ratio: neighbors end up far apart.
     (pair.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as Hash
 }
 
@@ -51,7 +51,7 @@ impl Index {
         self.slots.len() - 1
     }
 
-    /// The place of the first slot that is wanted, from where the hash says on, or of the first gap.
+    /// The first slot from the hash's place on for which `is_wanted` holds, or the first gap.
     #[inline]
     fn probe(&self, hash: Hash, is_wanted: impl Fn(&Slot) -> bool) -> usize {
         let mut at = hash as usize & self.mask();
@@ -61,14 +61,14 @@ impl Index {
         at
     }
 
-    /// The flow with a hash that is the one.
+    /// The flow with this hash for which `is_it` holds.
     #[inline]
     pub fn find(&self, hash: Hash, is_it: impl Fn(FlowId) -> bool) -> Option<FlowId> {
         let slot = self.slots[self.probe(hash, |slot| slot.hash == hash && is_it(slot.id))];
         (slot.id != NONE).then_some(slot.id)
     }
 
-    /// Adds a flow that is not there.
+    /// Adds a flow that is not in the index.
     #[inline]
     pub fn insert(&mut self, hash: Hash, id: FlowId) {
         let at = self.probe(hash, |_| false);
@@ -90,7 +90,7 @@ impl Index {
         }
     }
 
-    /// Takes a flow out: those after it that probing would not reach any more move up.
+    /// Removes a flow. Entries after it that probing would no longer reach move up.
     #[inline]
     pub fn remove(&mut self, hash: Hash, id: FlowId) {
         let mask = self.mask();
@@ -112,7 +112,7 @@ impl Index {
         self.len -= 1;
     }
 
-    /// Has its beginning brought into the cache.
+    /// Prefetches its beginning.
     #[inline]
     pub fn prefetch(&self) {
         prefetch(&self.slots, 0);
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Beside a map. Of eight hashes two and two are alike, and all have few different lower bits.
+        /// Compared with a map. Pairs of the eight hashes are equal, and all differ in few lower bits.
         #[test]
         fn an_index_is_a_map(steps in prop::collection::vec((0u32..16, any::<bool>()), 1..200)) {
             let hash = |id: u32| ((id / 2 % 4) << 30) | (id % 3);

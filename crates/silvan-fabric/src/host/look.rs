@@ -1,9 +1,6 @@
-//! What measurement and checks ask of hosts.
-
-use silvan_engine::Time;
+//! What measurement and checks read from hosts.
 
 use super::{Adapter, Host};
-use crate::congestion::reaction::ControlLevel;
 use crate::order::Order;
 use crate::packet::{Packet, PacketId, Pool};
 use crate::port::{Port, Vl};
@@ -15,7 +12,7 @@ pub(crate) struct Waiting {
     pub destination: u32,
     /// Payload.
     pub bytes: u64,
-    /// Whether it waits anywhere: for its turn, its time, a credit, or an acknowledgement.
+    /// Whether it is in some list: of flows that wait for their turn, a time, credit, or an answer.
     pub is_listed: bool,
 }
 
@@ -23,20 +20,6 @@ impl Host {
     /// An order like its own, before any packet.
     pub fn fresh_order(&self) -> Option<Order> {
         self.order.as_ref().map(|order| order.fresh())
-    }
-
-    /// How hard a source's flow to a destination is held back; see
-    /// [`crate::congestion::reaction::Rule::strength`].
-    pub fn strength(&self, source: u16, destination: u32, now: Time) -> u16 {
-        let Some(rule) = &self.reaction else { return 0 };
-        let sl = self.level(source, destination);
-        match rule.level() {
-            ControlLevel::Sl => rule.strength(&self.sl_states[usize::from(sl)], sl, now),
-            ControlLevel::Qp => match self.flows.find(source, destination) {
-                Some(id) => rule.strength(&self.flows.get(id).control, sl, now),
-                None => rule.strength(&rule.fresh(sl), sl, now),
-            },
-        }
     }
 
     /// What has been generated and not sent yet.
@@ -55,17 +38,17 @@ impl Host {
         of_flows.chain(on_hand)
     }
 
-    /// Sources, the destinations that they have something for, and its virtual lanes.
+    /// Sources, the destinations for which they have messages, and the virtual lanes to these.
     pub fn wanted(&self) -> impl Iterator<Item = (u16, u32, Vl)> {
         let of_flows = self.flows.with_messages().map(|(flow, _)| (flow.source, flow.destination));
         let wanted = of_flows.chain(self.on_hand.iter().map(|message| (0, message.destination)));
         wanted.map(|(source, to)| (source, to, self.lane(usize::from(source), to)))
     }
 
-    /// The packets that arrived and are not delivered yet: not drained, or there before an earlier one.
+    /// The packets that arrived and are not delivered yet: not drained, or waiting for an earlier packet.
     pub fn undelivered(&self) -> impl Iterator<Item = &Packet> {
         let held = self.order.iter().flat_map(|order| order.held());
-        self.undrained.iter().map(|(_, _, packet)| packet).chain(held)
+        self.undrained.iter().map(|undrained| &undrained.packet).chain(held)
     }
 
     /// Packets in the output buffer.
@@ -82,7 +65,7 @@ impl Host {
         self.control.len()
     }
 
-    /// Flows held back by their delay or window now.
+    /// Number of flows that wait for the reaction now.
     pub fn throttled_flows(&self) -> usize {
         self.flows.throttled()
     }

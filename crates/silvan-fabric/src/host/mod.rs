@@ -1,4 +1,4 @@
-//! Hosts: they cut messages into packets and send them, and take packets in.
+//! Hosts: they cut messages into packets, send them, and receive packets.
 //!
 //! ```text
 //!  sources -> flows (one queue per destination) -> round robin -> link
@@ -12,58 +12,45 @@
 
 mod adapter;
 mod announce;
-mod control;
 mod flows;
 mod hours;
 mod index;
 mod look;
+mod outbox;
+mod react;
+mod respond;
 mod send;
+mod sink;
+mod sizes;
 mod solo;
+mod timers;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use silvan_engine::Time;
 use silvan_engine::cache::prefetch_lines;
 use silvan_engine::units::BytePace;
-use silvan_engine::{Event, Time};
 
-use crate::congestion::reaction::{ControlLevel, Rule, State};
-use crate::congestion::{Coalescing, Notification};
+use crate::congestion::reaction::{ControlLevel, Reactor};
+use crate::congestion::receiver::{Replies, Responder};
 use crate::context::Context;
 use crate::limiter::Limiter;
-use crate::link::{ChannelId, Class, key};
-use crate::message::CreditReturn;
+use crate::link::ChannelId;
 use crate::order::Order;
-use crate::packet::{Kind, Packet, PacketId};
-use crate::port::{Port, Vl};
+use crate::port::Vl;
 use crate::routing::lanes::{LEVELS, Lanes};
 use crate::traffic::source::{Clock, Message, Source};
 
 pub(crate) use adapter::Adapter;
 pub(crate) use announce::Announcer;
 use announce::Leave;
-use control::{Coalescer, Outbox};
-use flows::{Flow, FlowId, FlowTable};
+use flows::{FlowId, FlowTable};
 pub(crate) use hours::{Hours, Spent};
-
-/// Sizes that all hosts share, in bytes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Sizes {
-    pub mtu: u32,
-    pub header: u32,
-    pub control: u32,
-    pub credit_block: u32,
-}
-
-impl Sizes {
-    /// What a packet of this size occupies in a buffer.
-    #[inline]
-    pub fn space(self, size: u32) -> u32 {
-        let block = self.credit_block;
-        // A predictable branch is cheaper than a division.
-        if block.is_power_of_two() { (size + block - 1) & !(block - 1) } else { size.div_ceil(block) * block }
-    }
-}
+use outbox::Outbox;
+use sink::Undrained;
+pub(crate) use sizes::Sizes;
+use timers::Timers;
 
 /// How an attempt to send ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,9 +64,9 @@ enum Attempt {
 }
 
 /// See the module.
-// In memory the fields lie in this order: first what a packet that arrives touches, then what
-// sending does, last what only some networks need. A large network's hosts do not fit the cache,
-// so it counts how many lines are touched.
+// The order of the fields in memory: first those that the arrival of a packet touches, then those of sending, last
+// those that only some networks need. The hosts of a large network do not fit the cache, so the number of cache lines
+// touched matters.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Host {
@@ -93,17 +80,18 @@ pub(crate) struct Host {
     /// The channel it receives from.
     pub into: ChannelId,
     pub lanes: u8,
-    /// Virtual lane of control packets, if not that of what they answer.
+    /// Virtual lane of control packets, if it is not the lane of the packets that they answer.
     pub control_lane: Option<Vl>,
-    pub notification: Notification,
+    /// Whether the receiver needs data packets without a mark as well.
+    answers_unmarked: bool,
     dirty: bool,
     pub sizes: Sizes,
     pub injection: Limiter,
-    /// Those that draw, then those that ranks of jobs feed.
+    /// Sources that draw messages, then those that ranks of jobs feed.
     pub sources: Vec<Source>,
-    /// How many draw.
+    /// Number of sources that draw.
     drawing: usize,
-    /// Whether one message is all that it ever has to send, and that message; see [`solo`].
+    /// Whether the host never has more than one message to send, and that message; see [`solo`].
     is_solo: bool,
     on_hand: Option<Message>,
     flows: FlowTable,
@@ -113,47 +101,46 @@ pub(crate) struct Host {
     pub paths: Option<Arc<Paths>>,
     /// The output buffer, if there is one.
     pub adapter: Option<Box<Adapter>>,
-    /// Flows that are announced before they start, if they are.
+    /// Announces flows before they start, if they are announced.
     announcer: Option<Box<Announcer>>,
     control: Outbox,
     /// Time per message besides its packets.
     pub message_overhead: Time,
-    /// Flows with state at which idle ones are cleared away next.
+    /// Number of flows with state at which idle flows are dropped next.
     tidy_at: usize,
-    pub reaction: Option<Rule>,
-    /// Whether the second bit of an answer says who is to blame.
+    /// The reaction to answers, with the states of the flows.
+    pub reactor: Option<Reactor>,
+    /// Whether answers carry a validation bit.
     validates: bool,
-    /// Flows that were passed over for want of credit, while the host is being settled.
+    /// Flows that were skipped because they lack credit, while the host is being settled.
     kept: Vec<FlowId>,
-    /// Flows that wait for something of their own (credits, room or leave for their destination)
-    /// and hold up nobody meanwhile.
+    /// Flows that wait for a resource of their own (credit, room or permission for their destination)
+    /// and block no other flow meanwhile.
     held: Vec<FlowId>,
-    /// Packets in the input buffer, when each of them will have been drained, and which of its flow it is.
-    undrained: VecDeque<(Time, u64, Packet)>,
-    /// How it spends its time, if a job wants to know.
+    /// Packets in the input buffer.
+    undrained: VecDeque<Undrained>,
+    /// How the host spends its time, if a job needs that.
     pub hours: Option<Box<Hours>>,
-    /// Control state per service level, where that is the level of control.
-    pub sl_states: Box<[State; 16]>,
-    /// Where notification packets are coalesced.
-    coalescer: Option<Box<Coalescer>>,
+    /// Answers the data packets that arrive.
+    responder: Responder,
+    /// What the receiver wants to send; empty between calls.
+    replies: Replies,
+    /// Timers of the reaction and of the receiver, once one of them wants some.
+    timers: Option<Box<Timers>>,
     /// The order of packets, where they may overtake each other.
     order: Option<Box<Order>>,
 }
 
 /// See [`Host::level`].
 #[inline]
-fn level(
-    paths: &Option<Arc<Paths>>,
-    (sources, source): (&[Source], u16),
-    (me, destination): (u32, u32),
-) -> u8 {
+fn level(paths: &Option<Arc<Paths>>, sources: &[Source], source: u16, me: u32, destination: u32) -> u8 {
     match paths {
         None => sources[usize::from(source)].sl,
         Some(paths) => paths.lanes.levels.get(me as usize, destination as usize),
     }
 }
 
-/// Everything a host needs to know at construction.
+/// What a host is made from.
 #[derive(Debug)]
 pub(crate) struct HostSpec {
     pub id: u32,
@@ -165,9 +152,8 @@ pub(crate) struct HostSpec {
     pub sizes: Sizes,
     pub lanes: u8,
     pub control_lane: Option<Vl>,
-    pub notification: Notification,
-    pub coalescing: Option<Coalescing>,
-    pub reaction: Option<Rule>,
+    pub responder: Responder,
+    pub reactor: Option<Reactor>,
     pub validates: bool,
     pub lane_of: Option<Arc<[u8]>>,
     pub paths: Option<Arc<Paths>>,
@@ -185,10 +171,6 @@ pub(crate) struct Paths {
 
 impl Host {
     pub fn new(spec: HostSpec) -> Self {
-        let mut sl_states = Box::new([State::default(); 16]);
-        if let Some(rule) = &spec.reaction {
-            (0..16).for_each(|sl| sl_states[usize::from(sl)] = rule.fresh(sl));
-        }
         Self {
             id: spec.id,
             place: spec.id,
@@ -204,15 +186,16 @@ impl Host {
             drawing: 0,
             is_solo: false,
             on_hand: None,
-            notification: spec.notification,
-            reaction: spec.reaction,
+            answers_unmarked: spec.responder.watches_unmarked(),
+            reactor: spec.reactor,
+            responder: spec.responder,
+            replies: Replies::default(),
+            timers: None,
             validates: spec.validates,
             lane_of: spec.lane_of,
             paths: spec.paths,
             adapter: spec.adapter,
             announcer: spec.announcer,
-            sl_states,
-            coalescer: spec.coalescing.map(|rule| Box::new(Coalescer::new(rule))),
             control: Outbox::new(spec.lanes),
             flows: FlowTable::default(),
             kept: Vec::new(),
@@ -225,27 +208,30 @@ impl Host {
         }
     }
 
-    /// A packet arrives soon: has what it will touch brought into the cache.
+    /// Prefetches what a packet that arrives soon will touch.
     #[inline]
     pub fn prefetch_arrival(&self, ctx: &Context) {
         ctx.links.prefetch_lane(self.into, Vl::FIRST);
     }
 
-    /// A packet may be sent soon: has what that will touch brought into the cache.
+    /// Prefetches what sending a packet will touch.
     #[inline]
     pub fn prefetch_wake(&self, ctx: &Context) {
         prefetch_lines::<_, 2>(&self.sources, 0);
-        self.flows.prefetch();
+        let flow = self.flows.prefetch();
+        if let Some(reactor) = &self.reactor {
+            reactor.prefetch(flow);
+        }
         ctx.links.prefetch_lane(self.out, Vl::FIRST);
     }
 
     /// The service level of a source's packets for a destination.
     #[inline]
     pub(super) fn level(&self, source: u16, destination: u32) -> u8 {
-        level(&self.paths, (&self.sources, source), (self.id, destination))
+        level(&self.paths, &self.sources, source, self.id, destination)
     }
 
-    /// Asks to be settled at this instant.
+    /// Requests [`Self::settle`] at the end of this instant.
     #[inline]
     pub fn wake(&mut self, ctx: &mut Context) {
         if !self.dirty {
@@ -254,7 +240,7 @@ impl Host {
         }
     }
 
-    /// A wake-up: settles at once, unless it is done at the end of the instant anyway.
+    /// The host is woken: it settles at once, unless that happens at the end of the instant anyway.
     #[inline]
     pub fn woken(&mut self, ctx: &mut Context) {
         if !self.dirty {
@@ -262,7 +248,7 @@ impl Host {
         }
     }
 
-    /// The first wake-up: when the earliest source starts.
+    /// Plans the first wake-up, when the earliest source starts.
     pub fn start(&mut self, ctx: &mut Context) {
         self.is_solo = self.is_solo() && !ctx.links.is_divided();
         self.drawing = self.sources.partition_point(|source| !matches!(source.clock, Clock::Fed));
@@ -271,123 +257,13 @@ impl Host {
         }
     }
 
-    /// A source that waited for its trigger begins at a time from now on.
+    /// A source that waited for its trigger begins at time `at`.
     pub fn begin(&mut self, ctx: &mut Context, source: u16, at: Time) {
         self.sources[usize::from(source)].next_at = at;
         self.wake(ctx);
     }
 
-    /// A packet's tail is in.
-    pub fn receive(&mut self, ctx: &mut Context, id: PacketId) {
-        let (packet, number) = (ctx.packets[id], ctx.packets.number(id));
-        ctx.packets.remove(id);
-        let done = self.take_in(ctx, &packet);
-        if packet.kind != Kind::Data {
-            ctx.meters.control_delivered += 1;
-        }
-        match packet.kind {
-            Kind::Data => {
-                self.deliver(ctx, (number, &packet), done);
-                self.acknowledge(ctx, &packet);
-            }
-            Kind::SetUp | Kind::Probe | Kind::TearDown => self.send_back(ctx, &packet),
-            Kind::Reply => self.came_back(ctx, &packet),
-            Kind::Cnp | Kind::Ack => self.heard(ctx, &packet),
-        }
-    }
-
-    /// Takes a packet into the input buffer and returns its credit when it has been drained; returns when that is.
-    /// With a binned scheduler, the output that sent the packet has done so.
-    #[inline]
-    fn take_in(&mut self, ctx: &mut Context, packet: &Packet) -> Time {
-        if ctx.is_binned() {
-            return ctx.now + packet.tail_lag;
-        }
-        let way = (self.into, packet.vl, packet.dst);
-        ctx.landed(way, packet.space);
-        let mut done = ctx.now;
-        if packet.kind == Kind::Data {
-            let head_at = ctx.now.saturating_sub(packet.tail_lag);
-            done = self.drain.pass(head_at, packet.size).max(ctx.now);
-            if self.order.is_none() {
-                ctx.meters.check_order(packet, ctx.now);
-            }
-        }
-        ctx.release(CreditReturn { way, space: packet.space, leaves_at: done });
-        done
-    }
-
-    /// Counts a packet as delivered when the host has drained it, which may be later. An event is
-    /// spent on that only if traffic waits for packets to be delivered.
-    #[inline]
-    fn deliver(&mut self, ctx: &mut Context, (number, packet): (u64, &Packet), done: Time) {
-        let is_awaited = ctx.meters.is_awaited || ctx.meters.ends_message(packet);
-        if self.order.is_none() && !is_awaited {
-            ctx.meters.will_deliver(packet, (ctx.now, done));
-            return;
-        }
-        self.count_drained(ctx);
-        if done <= ctx.now {
-            self.count(ctx, (number, packet), done);
-            return;
-        }
-        self.undrained.push_back((done, number, *packet));
-        // Any packet may let the last one of a message go that has come before it.
-        let may_end = self.order.is_some() && ctx.meters.is_of_job(packet) || ctx.meters.ends_message(packet);
-        if ctx.meters.is_awaited || may_end {
-            ctx.queue.push(Event {
-                time: done,
-                key: key(Class::HostDrained, self.place, Port::FIRST),
-                data: 0,
-            });
-        }
-    }
-
-    /// Counts the packets that have been drained by now.
-    #[inline]
-    pub fn count_drained(&mut self, ctx: &mut Context) {
-        while let Some(&(done, number, packet)) = self.undrained.front()
-            && done <= ctx.now
-        {
-            self.undrained.pop_front();
-            self.count(ctx, (number, &packet), done);
-        }
-    }
-
-    /// Counts a packet that has been drained, unless an earlier one of its flow is to be delivered before.
-    #[inline]
-    fn count(&mut self, ctx: &mut Context, (number, packet): (u64, &Packet), done: Time) {
-        match &mut self.order {
-            None => ctx.meters.delivered(packet, done),
-            Some(order) => order.deliver(&mut ctx.meters, (number, packet), done),
-        }
-    }
-
-    /// Clears away flows that need no state any more, when there are many.
-    #[inline]
-    fn tidy(&mut self, now: Time) {
-        let Some(rule) = &self.reaction else { return };
-        if self.flows.len() > self.tidy_at {
-            let (sources, paths, me) = (&self.sources, &self.paths, self.id);
-            let level = |flow: &Flow| level(paths, (sources, flow.source), (me, flow.destination));
-            self.flows.forget_fresh(|flow| rule.is_fresh(&flow.control, level(flow), now));
-            self.tidy_at = (2 * self.flows.len()).max(64);
-        }
-    }
-
-    /// When a flow may send its next packet; none if that depends on an acknowledgement.
-    #[inline]
-    fn eligible_at(&self, id: FlowId, now: Time) -> Option<Time> {
-        let Some(rule) = &self.reaction else { return Some(now) };
-        let flow = self.flows.get(id);
-        let sl = self.level(flow.source, flow.destination);
-        match rule.level() {
-            ControlLevel::Qp => rule.eligible_at(&flow.control, sl, now),
-            ControlLevel::Sl => rule.eligible_at(&self.sl_states[usize::from(sl)], sl, now),
-        }
-    }
-
-    /// Sends what may be sent at this instant, and sees to it that the host is asked again.
+    /// Sends what may be sent at this instant, and plans the next wake-up.
     pub fn settle(&mut self, ctx: &mut Context) {
         self.dirty = false;
         self.look(ctx);
@@ -417,7 +293,7 @@ impl Host {
                 return;
             }
             if blocked_lanes.count_ones() >= u32::from(self.lanes) {
-                // The credit announces itself; nothing can be sent before.
+                // A credit return wakes the host; nothing can be sent before.
                 return;
             }
         }
@@ -443,7 +319,7 @@ impl Host {
         self.sources[..self.drawing].iter()
     }
 
-    /// Draws what is due and sends a packet, if any may go.
+    /// Draws the messages that are due and sends a packet, if one may be sent.
     fn draw_and_send(&mut self, ctx: &mut Context, blocked_lanes: u16) -> Attempt {
         for at in 0..self.held.len() {
             self.enlist(self.held[at], ctx.now);
@@ -455,8 +331,7 @@ impl Host {
                 self.enlist(id, ctx.now);
             }
             let attempt = self.send_data(ctx, blocked_lanes);
-            // In place of those that are held or were just found to be throttled, sources may draw
-            // others, and want to now.
+            // Sources may draw other messages in place of those that are held or were just throttled.
             if attempt != Attempt::Idle || !self.drawing().any(|source| source.wants_to_draw(ctx.now)) {
                 return attempt;
             }
@@ -474,46 +349,44 @@ impl Host {
         }
     }
 
-    /// Takes a message that a rank of a job hands over.
+    /// Adds a message of a rank of a job.
     pub fn feed(&mut self, ctx: &mut Context, source: u16, message: Message) {
         self.sources[usize::from(source)].backlog += 1;
         self.add_message(ctx, usize::from(source), message);
         self.wake(ctx);
     }
 
-    /// Gives a message to its flow.
+    /// Adds a message to its flow.
     #[inline]
     fn add_message(&mut self, ctx: &mut Context, index: usize, message: Message) {
         ctx.meters.generated(self.sources[index].class, message.left);
-        let sl = self.level(index as u16, message.destination);
-        let reaction = self.reaction.as_ref();
-        let fresh = || reaction.map_or_else(State::default, |rule| rule.fresh(sl));
-        let id = self.flows.entry(index as u16, message.destination, fresh);
-        let flow = self.flows.get_mut(id);
-        if let (Some(rule), true) = (reaction, flow.messages.is_empty()) {
-            rule.restarted(&mut flow.control);
+        let of = self.flow_of(index as u16, message.destination);
+        let id = of.flow;
+        let is_first = self.flows.get(id).messages.is_empty();
+        self.flows.get_mut(id).messages.push(message);
+        if self.reactor.is_some() {
+            self.note_message(ctx, of, message.left, is_first);
         }
-        flow.messages.push(message);
         if !self.flows.is_queued(id) {
             self.enlist(id, ctx.now);
         }
     }
 
-    /// Puts a flow with something to send into the ring, or lets it wait for its delay or window.
+    /// Puts a flow with something to send into the ring, or makes it wait for the reaction.
     #[inline]
     fn enlist(&mut self, id: FlowId, now: Time) {
         if self.must_wait(id, now) {
             return;
         }
-        // What a flow's own control has let go, it holds back again only after an answer.
-        let is_own = self.reaction.as_ref().is_none_or(|rule| rule.level() == ControlLevel::Qp);
+        // If state belongs to flows, a flow that may send keeps that until an answer arrives.
+        let is_own = self.reactor.as_ref().is_none_or(|reactor| reactor.level() == ControlLevel::Qp);
         let flow = self.flows.get_mut(id);
         flow.may_send = is_own && self.announcer.is_none();
         self.sources[usize::from(flow.source)].ready += 1;
         self.flows.make_ready(id);
     }
 
-    /// Whether the reaction holds a flow back now; sees to it that it is asked again.
+    /// Whether a flow must wait for its announcement or its reaction; plans when it is tried again.
     #[inline]
     fn must_wait(&mut self, id: FlowId, now: Time) -> bool {
         if self.announcer.is_some() {
@@ -529,7 +402,7 @@ impl Host {
                 }
             }
         }
-        match self.eligible_at(id, now) {
+        match self.may_send_at(id, now) {
             Some(time) if time <= now => return false,
             Some(time) => self.flows.throttle(id, time),
             None => self.flows.close(id),
@@ -537,9 +410,8 @@ impl Host {
         true
     }
 
-    /// The next time to look again: at once if something is ready, else when a flow is released
-    /// or a message is due. A host that only lacks credits needs no wake-up: they announce
-    /// themselves.
+    /// Plans the next wake-up: at once if something is ready, else when a flow is released or a message is due. A
+    /// host that only lacks credit needs none: a credit return wakes it.
     fn plan_wake(&mut self, ctx: &mut Context, attempt: Attempt) {
         let Some(next) = self.next_attempt(ctx, attempt) else { return };
         let wanted = match attempt {
@@ -553,9 +425,9 @@ impl Host {
         }
     }
 
-    /// When something may be there to be sent.
+    /// The earliest time at which something may be ready to send.
     fn next_attempt(&mut self, ctx: &Context, attempt: Attempt) -> Option<Time> {
-        // Those that were held while another was sent may have lost what they waited for to that one.
+        // A flow that was held while another one was sent may have lost its resource to that one.
         let waits = self.flows.ready() > 0 || !self.held.is_empty() || !self.control.is_empty();
         if attempt == Attempt::Sent && waits {
             Some(ctx.now)

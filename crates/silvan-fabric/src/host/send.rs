@@ -1,17 +1,18 @@
-//! What a host does when it may send: the flow whose turn it is gives a packet.
+//! Sending of data packets: the flow whose turn it is sends the next one.
 
 use silvan_engine::Time;
 
-use super::flows::{Flow, FlowId};
+use super::flows::{Connection, Flow, FlowId};
 use super::{Attempt, Host};
-use crate::congestion::reaction::ControlLevel;
+use crate::congestion::reaction::{ControlLevel, FlowRef};
 use crate::context::Context;
+use crate::facts::Sent;
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
 use crate::port::{Port, Vl};
 use crate::traffic::source::Message;
 
 impl Host {
-    /// Sends a packet of the flow whose turn it is, passing over those that may not send.
+    /// Sends a packet of the flow whose turn it is, skipping flows that may not send.
     pub(super) fn send_data(&mut self, ctx: &mut Context, mut blocked_lanes: u16) -> Attempt {
         let mut attempt = Attempt::Idle;
         self.select();
@@ -47,7 +48,7 @@ impl Host {
                 || !ctx.has_credit_or_wait((self.out, vl, dst), self.sizes.space(bytes))
             {
                 blocked_lanes |= 1 << vl.0;
-                // It is nowhere meanwhile, but not idle: another one that sends may clear idle ones away.
+                // It is in no list meanwhile, but not idle: idle flows may be dropped when another one sends.
                 self.flows.hold(id);
                 self.kept.push(id);
                 if blocked_lanes.count_ones() >= u32::from(self.lanes) {
@@ -60,7 +61,7 @@ impl Host {
             attempt = Attempt::Sent;
             break;
         }
-        // Those that could not send for want of credit keep their turn.
+        // Flows that lacked credit keep their turn.
         while let Some(id) = self.kept.pop() {
             self.sources[usize::from(self.flows.get(id).source)].ready += 1;
             self.flows.keep_turn(id);
@@ -68,7 +69,7 @@ impl Host {
         attempt
     }
 
-    /// Lets a flow wait without holding up others.
+    /// Makes a flow wait without blocking others.
     fn hold(&mut self, id: FlowId) {
         self.flows.hold(id);
         self.held.push(id);
@@ -85,17 +86,18 @@ impl Host {
     }
 
     #[inline]
-    fn next_payload(&self, id: FlowId) -> u32 {
+    pub(super) fn next_payload(&self, id: FlowId) -> u32 {
         let left = self.flows.get(id).messages.first().map_or(0, |message| message.left);
         left.min(u64::from(self.sizes.mtu)) as u32
     }
 
-    /// A packet of a message of a source, with so much payload.
+    /// Builds a data packet of a message of a source, with `payload` bytes.
     #[inline(always)]
     pub(super) fn data_packet(
         &self,
         now: Time,
-        (source, message): (u16, &Message),
+        source: u16,
+        message: &Message,
         payload: u32,
         last: bool,
         vl: Vl,
@@ -138,7 +140,7 @@ impl Host {
         let Some(message) = flow.messages.first_mut() else { return };
         message.left -= u64::from(payload);
         let (message, last) = (*message, message.left == 0);
-        let mut packet = self.data_packet(ctx.now, (source, &message), payload, last, vl);
+        let mut packet = self.data_packet(ctx.now, source, &message, payload, last, vl);
         if self.order.is_some() {
             packet.pinned = self.is_pinned(source, destination, ctx.now);
         }
@@ -153,7 +155,7 @@ impl Host {
         let end = match &mut self.adapter {
             Some(adapter) => {
                 adapter.admit(vl, packet.dst, packet.space);
-                adapter.buffers.store(&mut ctx.packets, ctx.now, (Port::FIRST, Port::FIRST), packet_id);
+                adapter.buffers.store(&mut ctx.packets, ctx.now, Port::FIRST, Port::FIRST, packet_id);
                 adapter.buffers.changes.clear();
                 through
             }
@@ -165,19 +167,16 @@ impl Host {
         if last {
             self.injection.free_at += self.message_overhead;
             if ctx.meters.ends_message(&packet) {
-                // What is in the output buffer has left, as far as its rank is concerned.
+                // For its rank, a packet in the output buffer has left.
                 let left = if self.adapter.is_some() { ctx.now } else { end };
                 let flow = (packet.src, packet.source, packet.dst);
                 ctx.meters.messages_out.push((packet.class, flow, left));
             }
         }
-        if let Some(rule) = &self.reaction {
-            match rule.level() {
-                ControlLevel::Qp => rule.sent(&mut self.flows.get_mut(id).control, end, size),
-                ControlLevel::Sl => rule.sent(&mut self.sl_states[usize::from(packet.sl)], end, size),
-            }
-        }
-        if let Some(end) = self.announced_sent((packet.source, packet.dst), size, last, ctx.now) {
+        let of = FlowRef { flow: id, sl: packet.sl };
+        self.note_sent(ctx, of, &Sent { now: ctx.now, end, size, payload });
+        let flow = Connection { source: packet.source, destination: packet.dst };
+        if let Some(end) = self.announced_sent(flow, size, last, ctx.now) {
             self.end_route(ctx, end);
         }
         self.requeue(id, end);
@@ -192,14 +191,14 @@ impl Host {
         ctx.packets.set_number(id, number);
     }
 
-    /// Whether the packets of a flow take the tables' ports now.
+    /// Whether the packets of a flow take the ports of the forwarding tables now.
     #[inline]
     fn is_pinned(&self, source: u16, destination: u32, now: Time) -> bool {
         let pins = self.order.as_ref().is_some_and(|order| order.pins_throttled);
         pins && self.strength(source, destination, now) > 0
     }
 
-    /// After a packet: back into the ring, or away if nothing is left to send.
+    /// After a packet: puts the flow back into the ring, or drops it if nothing is left to send.
     #[inline]
     fn requeue(&mut self, id: FlowId, end: Time) {
         let flow = self.flows.get(id);
@@ -207,9 +206,9 @@ impl Host {
             self.enlist(id, end);
             return;
         }
-        // A delay counts from the end of the last packet, which is now: control per flow keeps it.
-        match &self.reaction {
-            Some(rule) if rule.level() == ControlLevel::Qp => self.tidy(end),
+        // A delay counts from the end of the last packet: a reaction with state per flow keeps the flow.
+        match &self.reactor {
+            Some(reactor) if reactor.level() == ControlLevel::Qp => self.tidy(end),
             _ => self.flows.forget(id),
         }
     }

@@ -1,26 +1,26 @@
-//! A host with a single source that always has something to send, and no reaction that holds it back: it has
-//! one message on hand, and needs neither flows nor turns.
+//! A host with a single source that always has something to send, and without a reaction: it has one message on hand,
+//! and needs neither flows nor arbitration among them.
 
 use super::{Attempt, Host};
 use crate::context::Context;
 use crate::traffic::source::{Chooser, Clock, Message, Source};
 
 impl Host {
-    /// Whether one message on hand is all that this host ever has.
+    /// Whether this host never has more than one message on hand.
     pub(super) fn is_solo(&self) -> bool {
         let is_simple = |source: &Source| {
             matches!(source.clock, Clock::Saturating) && !matches!(source.chooser, Chooser::Forest(_))
         };
-        let is_free = self.reaction.is_none() && self.announcer.is_none();
+        let is_free = self.reactor.is_none() && self.announcer.is_none();
         let is_free = is_free && self.adapter.is_none() && self.order.is_none();
         is_free && matches!(&*self.sources, [source] if is_simple(source))
     }
 
-    /// Sends a packet, if one may be sent, and plans when the host is asked again.
+    /// Sends a packet, if one may be sent, and plans the next wake-up.
     pub(super) fn settle_solo(&mut self, ctx: &mut Context, blocked_lanes: u16) {
         let now = ctx.now;
         let next = match self.send_solo(ctx, blocked_lanes) {
-            // The credit announces itself.
+            // A credit return wakes the host.
             Attempt::Blocked => return,
             Attempt::Sent if self.on_hand.is_some() || !self.control.is_empty() => Some(now),
             Attempt::Sent => self.sources[0].next_draw(now),
@@ -56,7 +56,7 @@ impl Host {
             return Attempt::Blocked;
         }
         let left = left - u64::from(payload);
-        let packet = self.data_packet(ctx.now, (0, &message), payload, left == 0, vl);
+        let packet = self.data_packet(ctx.now, 0, &message, payload, left == 0, vl);
         ctx.meters.injected(&packet);
         let id = ctx.packets.insert(packet);
         self.injection.pass(ctx.now, size);

@@ -18,18 +18,20 @@ pub(crate) enum Class {
     SwitchNotice = 4,
     /// A notification about a congestion tree has arrived at a host.
     HostNotice = 5,
+    /// A timer of a component of a host expires.
+    HostTimer = 6,
     /// A rank of a job can act.
-    Job = 6,
+    Job = 7,
     /// Traffic that waits for deliveries begins; used with several partitions.
-    Trigger = 7,
+    Trigger = 8,
     /// End of the warm-up.
-    Warmup = 8,
+    Warmup = 9,
     /// Not an event, but the position of a sample: events with lower keys at this time precede it, others follow it.
-    Sample = 9,
+    Sample = 10,
     /// A switch output tries again to send.
-    SwitchWake = 10,
+    SwitchWake = 11,
     /// A host tries again to send.
-    HostWake = 11,
+    HostWake = 12,
 }
 
 impl Class {
@@ -48,11 +50,12 @@ impl Class {
             3 => Self::HostDrained,
             4 => Self::SwitchNotice,
             5 => Self::HostNotice,
-            6 => Self::Job,
-            7 => Self::Trigger,
-            8 => Self::Warmup,
-            9 => Self::Sample,
-            10 => Self::SwitchWake,
+            6 => Self::HostTimer,
+            7 => Self::Job,
+            8 => Self::Trigger,
+            9 => Self::Warmup,
+            10 => Self::Sample,
+            11 => Self::SwitchWake,
             _ => Self::HostWake,
         }
     }

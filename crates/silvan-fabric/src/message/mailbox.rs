@@ -15,8 +15,8 @@ use silvan_engine::Time;
 use silvan_trace::execute::Parcel;
 
 use super::{Announcement, Report, Word};
-use crate::facts::Telemetry;
 use crate::link::Way;
+use crate::packet::Telemetry;
 use crate::packet::{Marks, Packet, PacketId};
 
 /// A packet that crosses a link to a node, with the data that belongs to it.
@@ -52,7 +52,8 @@ pub(crate) struct HeadArrival {
     pub packet: PacketId,
     /// The lower bits of the time at which it is ready for arbitration; the bin determines the others.
     pub when: u32,
-    pub dst: u32,
+    /// See [`crate::voq::Head::to`].
+    pub to: u32,
     pub size: u16,
     pub space: u16,
     pub input: u8,

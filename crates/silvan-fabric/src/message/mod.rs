@@ -2,6 +2,8 @@
 
 mod mailbox;
 
+use silvan_engine::Time;
+
 use crate::packet::Kind;
 use crate::port::Port;
 use crate::queueing::isolation::Notice;
@@ -21,6 +23,8 @@ pub(crate) struct Report {
     pub source: u16,
     /// Severity of congestion; 0 if marks have one bit.
     pub severity: u8,
+    /// When the source began to send the packet.
+    pub sent_at: Time,
 }
 
 /// The place of the switch that sends a report, whether it has marked the packet itself, and the port of the mark or

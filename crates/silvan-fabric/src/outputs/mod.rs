@@ -28,6 +28,7 @@ mod reports;
 mod routes;
 mod run;
 
+#[cfg(debug_assertions)]
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -228,6 +229,7 @@ pub(crate) struct BinnedSwitch {
 
 impl BinnedSwitch {
     /// Its outputs.
+    #[cfg(debug_assertions)]
     pub fn outputs(&self) -> Range<usize> {
         self.first as usize..self.first as usize + self.ports.count()
     }

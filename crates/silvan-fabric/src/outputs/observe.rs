@@ -62,7 +62,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
             super::Feeder::Remote(_) => {}
             super::Feeder::Host(channel) => {
                 let vl = Vl::new(arrival.slot::<LANES>().vl());
-                around.links.landed((channel, vl, arrival.dst), space)
+                around.links.landed((channel, vl, arrival.head().dst()), space)
             }
         }
     }

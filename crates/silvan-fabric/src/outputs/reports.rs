@@ -120,7 +120,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         let Some(reports) = &mut wiring.reports else { return };
         reports.switches.drain(..).for_each(|first| reports.may_mark[first as usize] = false);
         for arrival in arrivals {
-            if !arrival.is_notice() && arrival.is_data() {
+            if !arrival.is_notice() && arrival.head().is_data() {
                 let slot = arrival.slot::<LANES>();
                 let lane = voq.lane_index(slot.output(), slot.vl());
                 if reports.arriving[lane] == 0 {
@@ -200,7 +200,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         let row = self.wiring.reports.as_ref().map_or(0, |reports| reports.rows[first as usize]);
         let output = first + self.routes.of(row, report.to);
         let packet = self.wiring.reports.as_mut().map_or(0, |reports| reports.add(report));
-        Arrival { output, packet, when, dst: report.to, size: 0, space: 0, input, vl: NOTICE }
+        Arrival { output, packet, when, to: report.to, size: 0, space: 0, input, vl: NOTICE }
     }
 
     /// A notification arrives at a switch from another one, at one of its inputs.

@@ -11,7 +11,7 @@ use super::{
 use crate::congestion::marking::{Applied, Arriving};
 use crate::link::{ChannelId, Class, key};
 use crate::message::OutputCredit;
-use crate::packet::{Kind, Packet, PacketId, Pool};
+use crate::packet::{Kind, PacketId, Pool};
 use crate::port::{Port, Vl};
 use crate::voq::{ALL_EVENTS, Head, Need, Output, Sending, Slot, UNMARKED, Wires};
 
@@ -108,15 +108,14 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
             return;
         };
         let packet = &packets[id];
-        let vl = lane_of(packet);
-        self.arrive((entry.first, entry.row, entry.input), Head::of(id, packet), vl, when);
+        self.arrive((entry.first, entry.row, entry.input), Head::of(id, packet), packet.vl.0, when);
     }
 
     /// A packet is on its way to a switch: determines its output there.
     #[inline(always)]
     fn arrive(&mut self, (first, row, input): (u32, u32, u8), head: Head, vl: u8, when: Time) {
         debug_assert!(when >= self.end(), "a packet arrives no sooner than after the lookahead");
-        let output = first + self.routes.of(row, head.dst);
+        let output = first + self.routes.of(row, head.dst());
         self.arrivals.push(when.0 >> self.shift, Arrival::new(output, head, (input, vl), when));
     }
 
@@ -124,7 +123,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     #[inline(never)]
     fn arrive_elsewhere(&mut self, around: &mut Around, remote: u32, head: Head, vl: u8, when: Time) {
         let Remote { partition, entry } = self.remotes[remote as usize];
-        let output = entry.first + self.routes.of(entry.row, head.dst);
+        let output = entry.first + self.routes.of(entry.row, head.dst());
         let arrival = Arrival::new(output, head, (entry.input, vl), when);
         around.outbox[usize::from(partition)].send_head(when, arrival, around.packets[head.packet]);
         around.packets.remove(head.packet);
@@ -279,12 +278,12 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         {
             return false;
         }
-        let need = Need { output, vl, dst: head.dst, space: head.space, now };
+        let need = Need { output, vl, dst: head.dst(), space: head.space, now };
         if !self.wiring.credits.has_credit(&mut self.voq.records[output], need) {
             return false;
         }
         let Self { voq, marking, wiring, .. } = self;
-        let packet = Arriving { id: head.packet, size: head.size, is_data: arrival.is_data() };
+        let packet = Arriving { id: head.packet, size: head.size, is_data: head.is_data() };
         voq.passes((wiring, around), marking, slot, packet, now);
         self.events += 1;
         #[cfg(debug_assertions)]
@@ -300,7 +299,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         self.landed(around, arrival);
         let (slot, head) = (arrival.slot::<LANES>(), arrival.head());
         let Self { voq, marking, wiring, .. } = self;
-        let may_send = voq.enqueue((wiring, around), marking, slot, (head, arrival.is_data()), now);
+        let may_send = voq.enqueue((wiring, around), marking, slot, head, now);
         let record = &mut voq.records[slot.output()];
         let ready = now.max(record.free_at);
         if may_send && ready < record.own.ready_at {
@@ -394,13 +393,9 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         if row == TO_HOST {
             self.deliver(around, sending, peer, (now + delay, end + delay));
         } else if row == REMOTE {
-            let vl = if MARKS == ALL_EVENTS { lane_of(&around.packets[head.packet]) } else { vl as u8 };
-            self.arrive_elsewhere(around, peer, head, vl, now + head_delay);
+            self.arrive_elsewhere(around, peer, head, vl as u8, now + head_delay);
         } else {
-            // A rule that samples arrivals needs to know which packets carry data.
-            let samples = MARKS == ALL_EVENTS && self.marking.watches_arrivals();
-            let vl = if samples { lane_of(&around.packets[head.packet]) } else { vl as u8 };
-            self.arrive((peer, row, far_input), head, vl, now + head_delay);
+            self.arrive((peer, row, far_input), head, vl as u8, now + head_delay);
         }
         match self.feeders[feeder] {
             Feeder::Output(feeder) => {
@@ -416,7 +411,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
             }
             Feeder::Host(channel) => {
                 around.links.release(
-                    (channel, Vl::new(vl), head.dst),
+                    (channel, Vl::new(vl), head.dst()),
                     head.space,
                     (end, now, around.hosts_at),
                     around.queue,
@@ -426,36 +421,21 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     }
 }
 
-/// Flag of a control packet in [`Arrival::vl`]. Lanes take the lower four bits.
-const CONTROL: u8 = 1 << 6;
-
-/// The lane of a packet with the flag for control packets.
-#[inline(always)]
-fn lane_of(packet: &Packet) -> u8 {
-    if packet.kind == Kind::Data { packet.vl.0 } else { packet.vl.0 | CONTROL }
-}
-
 impl Arrival {
     #[inline(always)]
     fn new(output: u32, head: Head, (input, vl): (u8, u8), when: Time) -> Self {
-        let Head { packet, dst, size, space } = head;
+        let Head { packet, to, size, space } = head;
         let (size, space) = (size as u16, space as u16);
-        Self { output, packet, when: when.0 as u32, dst, size, space, input, vl }
+        Self { output, packet, when: when.0 as u32, to, size, space, input, vl }
     }
 
     #[inline(always)]
-    fn head(&self) -> Head {
-        Head { packet: self.packet, dst: self.dst, size: self.size.into(), space: self.space.into() }
+    pub(super) fn head(&self) -> Head {
+        Head { packet: self.packet, to: self.to, size: self.size.into(), space: self.space.into() }
     }
 
     #[inline(always)]
     pub(super) fn slot<const LANES: usize>(&self) -> Slot {
         Slot::new(self.output as usize, usize::from(self.vl) % LANES, self.input.into())
-    }
-
-    /// Whether it is a data packet.
-    #[inline(always)]
-    pub(super) fn is_data(&self) -> bool {
-        self.vl & CONTROL == 0
     }
 }

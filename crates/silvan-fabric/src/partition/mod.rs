@@ -336,6 +336,7 @@ impl Partition {
             }
             Class::SwitchNotice => switches[node].notice(ctx, port, event.data),
             Class::HostNotice => hosts[node].notice(ctx, event.data),
+            Class::HostTimer => hosts[node].expire_timers(ctx),
             // All arrivals of an instant are handled before wake-ups.
             Class::SwitchWake => {
                 if ctx.take_wakes(event) {

@@ -1,58 +1,65 @@
-//! Whose turn it is among the queues that wait for an output, where some of them are special.
+//! Arbitration among the queues that wait for an output, where some of them are special.
 //!
-//! Normal queues must go first, or uncongested packets wait behind congested ones; special queues must not
-//! starve (Gran's thesis, 3.7, which asks for an arbitration that takes the situation at the root into
-//! account). With every rule but round robin a special queue has a *due time*, before which it lets others pass:
-//! those of its input that wait for the same output, other inputs that wait for it, and with a read port per
-//! input other outputs that would have the input. Where there are no others it may always go.
+//! Normal queues must go first, or uncongested packets wait behind congested ones; special queues must not starve
+//! (Gran's thesis, 3.7, which proposes an arbitration that considers the situation at the root). With every rule
+//! except round robin, a special queue has a *due time*. Before that time it yields to other queues: those of its
+//! input that wait for the same output, other inputs that wait for this output, and, with one read port per input,
+//! other outputs that want this input. Without such queues it may always send.
 //!
 //! - `strict`: a special queue is due when its first packet has waited for `longest_wait`, and then goes first.
-//!   Time for which Stop holds it does not count: to go first then would help nobody.
-//! - `weighted`: it is due as often as the root can take its packets, and then has its turn as with round robin,
-//!   so that it never passes more normal ones than with that. The rate that the root's output can send at, shared
-//!   evenly by the inputs that contribute to the root, comes upstream with Allocate, Stop and Go; every switch
-//!   shares what it is told evenly among the special queues that it has for that line. More than its share
-//!   would wait in front of the root and be stopped, at the cost of normal queues; with less the root might
-//!   idle. A packet of so many bytes makes its queue due again when they have passed at its share. A queue
-//!   that sent early is not charged for it, and one that was late makes up for one packet, so that it does not
-//!   hold normal queues up for long when it goes on after a stop. With its tree gone (an orphan) a queue is due
-//!   at once: what it holds is not congested any more.
+//!   Time for which Stop holds it does not count: going first then would help no queue.
+//! - `weighted`: a special queue is due as often as the root can accept its packets, and then has its turn as with
+//!   round robin, so it never passes more normal queues than with round robin. The rate at which the root's output
+//!   can send, divided evenly among the inputs that contribute to the root, is reported upstream with Allocate,
+//!   Stop and Go. Every switch divides the reported rate evenly among its special queues for that line. More than
+//!   its share would wait in front of the root and be stopped, at the cost of normal queues; with less, the root
+//!   might idle. A queue that sends a packet is due again when the packet's bytes have passed at its share. A
+//!   queue that sent early is not charged for it. A queue that was late catches up by one packet, so that it does
+//!   not delay normal queues for long after a Stop. A queue whose tree is gone (an orphan) is due at once: its
+//!   packets are no longer congested.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Rate, Time};
 
-use super::isolation::Rule;
+use super::isolation::SpecialQueueRule;
 use crate::port::PortVl;
 
 /// How normal and special queues take turns at an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpecialArbitration {
-    /// All queues in turn, as published for FBICM, CCFIT, HFDI and EcoCC.
+    /// All queues take turns, as published for FBICM, CCFIT, HFDI and EcoCC.
     #[default]
     RoundRobin,
-    /// Normal queues first, but for special queues that have waited for `longest_wait`.
+    /// Normal queues first, except special queues that have waited for `longest_wait`.
     Strict,
-    /// All queues in turn, but special ones only as often as the root of their tree can take a packet, which it
-    /// tells with Allocate, Stop and Go.
+    /// All queues take turns, but special ones only as often as the root of their tree can accept a packet, which
+    /// Allocate, Stop and Go report upstream.
     Weighted,
 }
 
-/// What a queue is to the rule.
+/// A special queue of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SpecialQueue {
+    pub input: PortVl,
+    /// Its number at the input.
+    pub number: usize,
+}
+
+/// What a queue is to the arbitration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
     /// Ahead of all others.
     Control,
     Normal,
-    /// A special queue: its input and its number there.
-    Special(PortVl, usize),
+    Special(SpecialQueue),
 }
 
 /// The due times of a node's special queues.
 #[derive(Debug)]
 pub(super) struct DueTimes {
-    /// With `strict`: how long they wait. `None` with `weighted`.
+    /// With `strict`, the longest wait; none with `weighted`.
     longest_wait: Option<Time>,
     /// Special queues of an input.
     queues: usize,
@@ -61,8 +68,8 @@ pub(super) struct DueTimes {
 }
 
 impl DueTimes {
-    /// None where all queues simply take turns.
-    pub fn new(rule: &Rule, inputs: usize) -> Option<Self> {
+    /// None if all queues simply take turns.
+    pub fn new(rule: &SpecialQueueRule, inputs: usize) -> Option<Self> {
         let longest_wait = match rule.arbitration {
             SpecialArbitration::RoundRobin => return None,
             SpecialArbitration::Strict => Some(rule.longest_wait),
@@ -72,45 +79,53 @@ impl DueTimes {
         Some(Self { longest_wait, queues, due: vec![Time::ZERO; inputs * queues].into() })
     }
 
-    /// A special queue may go from now on: it has a new first packet, or was let go.
-    pub fn sat_down(&mut self, input: PortVl, at: usize, now: Time) {
-        let due = &mut self.due[input.index() * self.queues + at];
+    #[inline]
+    fn index(&self, queue: SpecialQueue) -> usize {
+        queue.input.index() * self.queues + queue.number
+    }
+
+    /// A special queue may send from now on: it has a new first packet, or is no longer stopped.
+    pub fn may_go(&mut self, queue: SpecialQueue, now: Time) {
+        let index = self.index(queue);
+        let due = &mut self.due[index];
         *due = match self.longest_wait {
             Some(wait) => now + wait,
             None => now.max(*due),
         };
     }
 
-    /// A special queue sends a packet of so many bytes. `share` gives its share of the root's rate, while its tree
-    /// is there; it walks all lines, and is asked only with `weighted`.
+    /// A special queue sends a packet of `bytes`. `share` gives its share of the root's rate while its tree exists;
+    /// it visits all lines, and is called only with `weighted`.
     pub fn served(
         &mut self,
-        (input, at): (PortVl, usize),
+        queue: SpecialQueue,
         bytes: u32,
         share: impl FnOnce() -> Option<Rate>,
         now: Time,
     ) {
-        let due = &mut self.due[input.index() * self.queues + at];
+        let index = self.index(queue);
+        let due = &mut self.due[index];
         *due = match self.longest_wait {
             Some(wait) => now + wait,
             None => share().map_or(now, |share| now.max(now.min(*due) + span(bytes, share))),
         };
     }
 
-    /// A special queue was given back.
-    pub fn forget(&mut self, input: PortVl, at: usize) {
-        self.due[input.index() * self.queues + at] = Time::ZERO;
+    /// A special queue was released.
+    pub fn forget(&mut self, queue: SpecialQueue) {
+        let index = self.index(queue);
+        self.due[index] = Time::ZERO;
     }
 
-    /// Whether a queue lets others pass.
+    /// Whether a queue lets others go first.
     pub fn lets_pass(&self, standing: Standing, now: Time) -> bool {
         match standing {
             Standing::Control | Standing::Normal => false,
-            Standing::Special(input, at) => self.due[input.index() * self.queues + at] > now,
+            Standing::Special(queue) => self.due[self.index(queue)] > now,
         }
     }
 
-    /// Whose turn it is among those of a ring, which are given in its order.
+    /// The queue of a ring whose turn it is; the queues are given in the order of the ring.
     pub fn choose<Q: Copy>(&self, ring: impl Iterator<Item = (Q, Standing)>, now: Time) -> Option<Q> {
         let (mut first, mut in_turn, mut late) = (None, None, None);
         for (queue, standing) in ring {
@@ -118,8 +133,8 @@ impl DueTimes {
             match standing {
                 Standing::Control => return Some(queue),
                 Standing::Normal => in_turn = in_turn.or(Some(queue)),
-                Standing::Special(input, at) => {
-                    let due = self.due[input.index() * self.queues + at];
+                Standing::Special(special) => {
+                    let due = self.due[self.index(special)];
                     let is_earliest = late.is_none_or(|(earliest, _)| due < earliest);
                     if due <= now && self.longest_wait.is_none() {
                         in_turn = in_turn.or(Some(queue));
@@ -133,7 +148,7 @@ impl DueTimes {
     }
 }
 
-/// How long bytes take at a rate, in whole picoseconds; no longer than a run can be.
+/// Time of some bytes at a rate, in whole picoseconds; at most the duration of the longest run.
 fn span(bytes: u32, rate: Rate) -> Time {
     let ps = u128::from(bytes) * 8_000_000_000_000 / u128::from(rate.0.max(1));
     Time(ps.min(u128::from(u32::MAX) << 24) as u64)
@@ -147,6 +162,10 @@ mod tests {
     const NS: u64 = 1_000;
     const INPUT: PortVl = PortVl::FIRST;
 
+    fn special(number: usize) -> SpecialQueue {
+        SpecialQueue { input: INPUT, number }
+    }
+
     /// Special queues 0 and 1 of input 0.
     fn due_times(arbitration: SpecialArbitration) -> Option<DueTimes> {
         let longest_wait = Some(Time(500 * NS));
@@ -154,7 +173,8 @@ mod tests {
         DueTimes::new(&special.rule(1_000), 1)
     }
 
-    /// Who sends at each time; `normal` says whether a normal queue waits. A special queue sends at `share`.
+    /// The queue that sends at each time; `normal` says whether a normal queue waits. A special queue sends at
+    /// `share`.
     fn sequence(
         of: &mut DueTimes,
         times: &[u64],
@@ -164,8 +184,8 @@ mod tests {
     ) -> String {
         let mut ring: Vec<(char, Standing)> = vec![('n', Standing::Normal)];
         for at in 0..specials {
-            of.sat_down(INPUT, at, Time::ZERO);
-            ring.push((['a', 'b'][at], Standing::Special(INPUT, at)));
+            of.may_go(special(at), Time::ZERO);
+            ring.push((['a', 'b'][at], Standing::Special(special(at))));
         }
         let mut sent = String::new();
         for &time in times {
@@ -175,9 +195,9 @@ mod tests {
             sent.push(name);
             let place = ring.iter().position(|&(other, _)| other == name).unwrap();
             let served = ring.remove(place);
-            if let Standing::Special(input, at) = served.1 {
-                of.served((input, at), 1_000, || share, now);
-                of.sat_down(input, at, now);
+            if let Standing::Special(queue) = served.1 {
+                of.served(queue, 1_000, || share, now);
+                of.may_go(queue, now);
             }
             ring.push(served);
         }
@@ -197,12 +217,12 @@ mod tests {
         assert_eq!(sequence(&mut of, &every, 1, |_| true, None), "nnnnnannnnannnnannnn");
         let mut of = due_times(SpecialArbitration::Strict).unwrap();
         assert_eq!(sequence(&mut of, &every, 2, |_| true, None), "nnnnnabnnnabnnnabnnn");
-        // Nobody else waits: they go at once, in turn.
+        // No other queue waits: they send at once, in turn.
         let mut of = due_times(SpecialArbitration::Strict).unwrap();
         assert_eq!(sequence(&mut of, &every[..6], 2, |_| false, None), "ababab");
     }
 
-    /// 1,000 bytes take 100 ns at 80 Gbit/s; the root takes 20 Gbit/s: every fourth packet.
+    /// 1,000 bytes take 100 ns at 80 Gbit/s; the root accepts 20 Gbit/s: every fourth packet.
     #[test]
     fn weighted_gives_special_queues_what_the_root_takes() {
         let every: Vec<u64> = (0..12).map(|slot| slot * 100).collect();
@@ -211,10 +231,10 @@ mod tests {
         assert_eq!(sequence(&mut of, &every, 1, |_| true, share), "nannannnannn");
         let mut of = due_times(SpecialArbitration::Weighted).unwrap();
         assert_eq!(sequence(&mut of, &every, 2, |_| true, share), "nabnabnnabnn");
-        // What it sends while nobody else waits is not charged.
+        // Packets that it sends while no other queue waits are not charged.
         let mut of = due_times(SpecialArbitration::Weighted).unwrap();
         assert_eq!(sequence(&mut of, &every, 1, |time| time >= 500, share), "aaaaannnannn");
-        // Without a share its tree is gone.
+        // Without a share, its tree is gone.
         let mut of = due_times(SpecialArbitration::Weighted).unwrap();
         assert_eq!(sequence(&mut of, &every[..4], 1, |_| true, None), "nana");
     }
@@ -231,13 +251,13 @@ mod tests {
     #[test]
     fn control_goes_first_and_a_queue_that_is_given_back_starts_anew() {
         let mut of = due_times(SpecialArbitration::Weighted).unwrap();
-        let ring = [(0, Standing::Special(INPUT, 1)), (1, Standing::Control), (2, Standing::Normal)];
+        let ring = [(0, Standing::Special(special(1))), (1, Standing::Control), (2, Standing::Normal)];
         assert_eq!(of.choose(ring.into_iter(), Time(NS)), Some(1));
         assert_eq!(of.choose(std::iter::empty::<(u8, Standing)>(), Time(NS)), None);
-        of.served((INPUT, 1), 1_000, || Some(Rate(1)), Time(NS));
+        of.served(special(1), 1_000, || Some(Rate(1)), Time(NS));
         assert_eq!(of.choose([ring[0], ring[2]].into_iter(), Time(2 * NS)), Some(2));
-        of.forget(INPUT, 1);
-        of.sat_down(INPUT, 1, Time(2 * NS));
+        of.forget(special(1));
+        of.may_go(special(1), Time(2 * NS));
         assert_eq!(of.choose([ring[0], ring[2]].into_iter(), Time(2 * NS)), Some(0));
     }
 }

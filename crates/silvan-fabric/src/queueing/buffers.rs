@@ -1,8 +1,7 @@
-//! The queues of a node and who may send next, whatever their organisation.
+//! The queues of a node, of any organization, and which of them may send next.
 //!
-//! Each queue with a packet that may go waits in the ring of its input and of the output that the
-//! packet at its head asks for; the queues of a ring take turns. An output sees which inputs have
-//! anyone waiting for it.
+//! Each queue whose head may be sent waits in the ring of its input and of the output that the head requests; the
+//! queues of a ring take turns. An output knows which inputs have queues that wait for it.
 //!
 //! Inputs and outputs are a [`PortVl`] each, a port with one of its virtual lanes, unless they are called ports.
 
@@ -16,7 +15,7 @@ use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
 
 use super::Organisation;
-use super::arbitration::DueTimes;
+use super::arbitration::{DueTimes, SpecialQueue};
 use super::isolation::{Cams, Notice};
 use super::rings::{Member, Place, Ring};
 use crate::packet::{Fifo, Kind, Packet, PacketId, Pool};
@@ -31,11 +30,11 @@ pub(crate) type QueueId = u32;
 enum Role {
     /// Notifications and acknowledgements, ahead of all data of the input.
     Control,
-    /// One of those that the organisation has from the start.
+    /// One of the queues that exist from the start.
     Normal,
-    /// That of the destination of its packets.
+    /// The queue of one destination.
     Destination,
-    /// One that congestion trees may take.
+    /// A queue that congestion trees may allocate.
     Special(u8),
 }
 
@@ -49,11 +48,11 @@ impl Role {
 /// Where a queue waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seat {
-    /// Nowhere: it is empty.
+    /// In no list: it is empty.
     None,
     /// In the ring of its input port at this output.
     Ring(PortVl),
-    /// Out of that ring, until there may be credit for it or the next node lets it go.
+    /// Not in that ring, until there may be credit for it or the next node lets it send.
     Parked(PortVl),
 }
 
@@ -92,23 +91,23 @@ impl Member for Queue {
     }
 }
 
-/// What waits for an output. Half a cache line where ports are few.
+/// The queues that wait for an output. Half a cache line where ports are few.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(32))]
 struct Demand<S> {
-    /// Input ports with someone waiting.
+    /// Input ports with waiting queues.
     requests: S,
-    /// Of these, where that is [`Buffers::home`] alone: as this is so mostly, their rings, which are many, are not
-    /// touched, and stay empty.
+    /// Those of them where only [`Buffers::home`] waits. This is the usual case: their rings, which are many, stay
+    /// empty and are not touched.
     alone: S,
-    /// Bytes, in whichever queue.
+    /// Bytes in all queues.
     sum: u32,
 }
 
 /// Output ports on a virtual lane.
 #[derive(Debug, Clone, Copy, Default)]
 struct Wanted<S> {
-    /// Those that someone waits for.
+    /// Those that some queue waits for.
     asked_for: S,
     /// Those with bytes waiting.
     filled: S,
@@ -124,25 +123,25 @@ pub(crate) struct Moved {
     pub dst: u32,
 }
 
-/// What became of a packet that came in.
+/// How a packet was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stored {
     /// It waits behind others of its queue.
     Behind,
-    /// It is the first of its queue, which waits for the packet's output now.
+    /// It is the first of its queue, which now waits for the packet's output.
     First,
-    /// Whatever [`Changes`] tell.
+    /// See [`Changes`].
     Otherwise,
 }
 
-/// What changed in a node's buffers and concerns others.
+/// Changes in a node's buffers that matter outside.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// Outputs that someone new waits for, and the input port.
+    /// Outputs for which a queue has started to wait, and its input port.
     pub asked: Vec<(PortVl, Port)>,
     /// Packets that changed queues.
     pub moved: Vec<Moved>,
-    /// What to tell the node upstream of an input port.
+    /// Notifications for the node upstream of an input port.
     pub notices: Vec<(Port, Notice)>,
 }
 
@@ -193,30 +192,29 @@ impl Routes {
 }
 
 /// See the module.
-// In memory the fields lie in this order: first what every packet touches, last what only some networks need.
+// The order of the fields in memory: first those that every packet touches, last those that only some networks need.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Buffers<S> {
     shape: Shape,
     routes: Routes,
-    /// Per input its control queue, its fixed normal queues and its special ones; then those of
-    /// destinations.
+    /// Per input, its control queue, its fixed normal queues and its special queues; then the queues of destinations.
     queues: Vec<Queue>,
-    /// Of which so many are there per input from the start.
+    /// Number of queues per input that exist from the start.
     per_input: usize,
     normal: usize,
     /// `[output * ports + input port]`
     rings: Box<[Ring]>,
     /// Per output.
     demand: Box<[Demand<S>]>,
-    /// Per virtual lane, where that is asked; else empty.
+    /// Per virtual lane, if that is needed; else empty.
     wanted: Box<[Wanted<S>]>,
-    /// Of special queues, unless they simply take turns with the others.
+    /// Due times of special queues, unless these simply take turns with the others.
     due_times: Option<Box<DueTimes>>,
     pub changes: Changes,
     pub cams: Option<Cams>,
     parked: Box<[Vec<QueueId>]>,
-    /// Room for those that may go again.
+    /// A list whose memory is reused.
     unparked: Vec<QueueId>,
     /// Per input and destination.
     by_destination: FxHashMap<(PortVl, u32), QueueId>,
@@ -257,8 +255,8 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
-    /// Keeps account of which outputs are wanted: [`Self::asked_for`] and [`Self::filled`]. Before anything is
-    /// stored.
+    /// Maintains the sets of outputs that queues wait for: [`Self::asked_for`] and [`Self::filled`]. To be called
+    /// before any packet is stored.
     pub fn note_wanted(&mut self) {
         self.wanted = vec![Wanted::default(); self.shape.lanes].into();
     }
@@ -273,13 +271,13 @@ impl<S: PortSet> Buffers<S> {
         self.demand[output.index()].sum
     }
 
-    /// Input ports with someone waiting for an output.
+    /// Input ports with queues that wait for an output.
     #[inline]
     pub fn requests(&self, output: PortVl) -> S {
         self.demand[output.index()].requests
     }
 
-    /// Output ports that someone waits for on a virtual lane.
+    /// Output ports that queues of a virtual lane wait for.
     #[inline]
     pub fn asked_for(&self, vl: Vl) -> S {
         self.wanted[vl.index()].asked_for
@@ -291,12 +289,11 @@ impl<S: PortSet> Buffers<S> {
         self.wanted.iter().fold(S::default(), |all, of_lane| all.or(of_lane.filled))
     }
 
-    /// Has what a packet touches that comes in at an input port, for an output port and a destination,
-    /// brought into the cache.
+    /// Prefetches what a packet touches that arrives at an input port, for an output port and a destination.
     #[inline]
     pub fn prefetch(&self, port: Port, vl: Vl, to: Port, dst: u32) {
         let (input, output) = (self.with_lane(port, vl), self.with_lane(to, vl));
-        // Queues of outputs mostly wait alone, out of their rings.
+        // Queues per output mostly wait alone, not in their rings.
         if self.shape.organisation != Organisation::PerOutput {
             prefetch(&self.rings, self.ring_index(output, port));
         }
@@ -342,7 +339,7 @@ impl<S: PortSet> Buffers<S> {
         self.shape.lanes == 1 && self.normal == 1 && self.cams.is_none() && !self.shape.control_first
     }
 
-    /// Input ports of the queues that stand aside at an output.
+    /// Input ports of the queues that are parked at an output.
     pub fn aside(&self, output: PortVl) -> S {
         let port = |&queue: &QueueId| self.queues[queue as usize].port;
         let parked = &self.parked[output.index()];
@@ -387,7 +384,7 @@ impl<S: PortSet> Buffers<S> {
 
     /// Stores a packet that came in at an input port, for output port `to`.
     #[inline(always)]
-    pub fn store(&mut self, packets: &mut Pool, now: Time, (port, to): (Port, Port), id: PacketId) -> Stored {
+    pub fn store(&mut self, packets: &mut Pool, now: Time, port: Port, to: Port, id: PacketId) -> Stored {
         let packet = &packets[id];
         let (vl, dst, size, kind) = (packet.vl, packet.dst, packet.size, packet.kind);
         let (input, output) = (self.with_lane(port, vl), self.with_lane(to, vl));
@@ -401,12 +398,12 @@ impl<S: PortSet> Buffers<S> {
         state.fifo.push(id, packets);
         state.bytes += size;
         let bytes = state.bytes;
-        // As things mostly are: no queue but this one changes.
-        if self.cams.is_some() && self.may_isolate(packets, queue, (input, bytes)) {
-            return self.store_isolating(packets, now, (port, output), (queue, was_empty));
+        // The usual case: no other queue changes.
+        if self.cams.is_some() && self.may_isolate(packets, queue, input, bytes) {
+            return self.store_isolating(packets, now, port, output, queue, was_empty);
         }
         if was_empty {
-            self.sit(queue, (output, to), port, now);
+            self.sit(queue, output, to, port, now);
             return Stored::First;
         }
         Stored::Behind
@@ -414,7 +411,7 @@ impl<S: PortSet> Buffers<S> {
 
     /// Whether a queue that has grown to so many bytes may show a root, or its head match a CAM line.
     #[inline(always)]
-    fn may_isolate(&self, packets: &Pool, queue: QueueId, (input, bytes): (PortVl, u32)) -> bool {
+    fn may_isolate(&self, packets: &Pool, queue: QueueId, input: PortVl, bytes: u32) -> bool {
         let Some(cams) = &self.cams else { return false };
         cams.may_detect(bytes) || cams.has_lines(input) && !self.is_quiet(cams, packets, queue)
     }
@@ -430,9 +427,9 @@ impl<S: PortSet> Buffers<S> {
         })
     }
 
-    /// Takes the packet at the head of a queue out, which leaves now for an output port. Where the next one
-    /// of the queue simply takes its place, [`Changes`] do not tell: that output is asked again anyway. Returns
-    /// how many bytes are left that wait for the output on that virtual lane.
+    /// Removes the packet at the head of a queue, which leaves now for an output port. If the next packet of the
+    /// queue simply takes its place, that is not in [`Changes`]: that output is tried again anyway. Returns the bytes
+    /// that still wait for the output on that virtual lane.
     #[inline(always)]
     pub fn take(&mut self, packets: &mut Pool, now: Time, queue: QueueId, to: Port) -> u32 {
         let state = &mut self.queues[queue as usize];
@@ -455,7 +452,7 @@ impl<S: PortSet> Buffers<S> {
             (Some(_), Role::Special(_)) => true,
         };
         if is_isolated {
-            self.take_isolated(packets, now, (queue, to), (dst, size));
+            self.take_isolated(packets, now, queue, to, dst, size);
         } else {
             self.head_left(packets, now, queue, dst);
         }
@@ -487,8 +484,8 @@ impl<S: PortSet> Buffers<S> {
             }
             return;
         };
-        // Where the next packet waits for the same output, and no other queue of the input does, the ring
-        // stays as it is: also that of a special queue, which nothing is moved out of.
+        // If the next packet waits for the same output and no other queue of the input does, the ring does not
+        // change. This holds for special queues too, as no packet is moved out of them.
         let (vl, role) = (state.vl, state.role);
         if self.waits_alone(output, port) {
             let next = &packets[id];
@@ -504,7 +501,7 @@ impl<S: PortSet> Buffers<S> {
         self.head_changed(packets, now, queue);
     }
 
-    /// A queue has another packet at its head, or none any more.
+    /// A queue has another packet at its head, or none.
     #[inline(never)]
     fn head_changed(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
         self.unseat(queue);
@@ -519,7 +516,7 @@ impl<S: PortSet> Buffers<S> {
         self.unused.push(queue);
     }
 
-    /// Lets a queue wait in the ring of what its head asks for, unless it is empty or stopped.
+    /// Puts a queue into the ring of the output that its head requests, unless it is empty or stopped.
     fn seat(&mut self, packets: &Pool, now: Time, queue: QueueId) {
         let state = &self.queues[queue as usize];
         let Some(id) = state.fifo.head() else { return };
@@ -531,20 +528,20 @@ impl<S: PortSet> Buffers<S> {
             self.parked[output.index()].push(queue);
             return;
         }
-        self.sit(queue, (output, to), port, now);
+        self.sit(queue, output, to, port, now);
         self.changes.asked.push((output, port));
     }
 
     /// Adds a queue to the ring of its input port at an output.
     #[inline(always)]
-    fn sit(&mut self, queue: QueueId, (output, to): (PortVl, Port), port: Port, now: Time) {
+    fn sit(&mut self, queue: QueueId, output: PortVl, to: Port, port: Port, now: Time) {
         let state = &mut self.queues[queue as usize];
         state.seat = Seat::Ring(output);
         if let (Some(due_times), Role::Special(at)) = (&mut self.due_times, state.role) {
-            due_times.sat_down(state.input, at.into(), now);
+            due_times.may_go(SpecialQueue { input: state.input, number: at.into() }, now);
         }
         let (role, vl) = (state.role, state.vl);
-        self.join_ring((queue, role), (output, port));
+        self.join_ring(queue, role, output, port);
         if let Some(wanted) = self.wanted.get_mut(vl.index()) {
             wanted.asked_for.insert(to);
         }
@@ -555,7 +552,7 @@ impl<S: PortSet> Buffers<S> {
         packet.kind.follows_data() && self.cams.as_ref().is_some_and(|cams| cams.stops(output, packet.dst))
     }
 
-    /// Takes a queue out of where it waits.
+    /// Removes a queue from the list in which it waits.
     fn unseat(&mut self, queue: QueueId) {
         let state = &mut self.queues[queue as usize];
         let port = state.port;
@@ -582,7 +579,7 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
-    /// Lets a queue that may not go stand aside until [`Self::unpark`].
+    /// Parks a queue that may not send until [`Self::unpark`].
     pub fn park(&mut self, queue: QueueId) {
         let state = &mut self.queues[queue as usize];
         let Seat::Ring(output) = state.seat else { return };
@@ -592,7 +589,7 @@ impl<S: PortSet> Buffers<S> {
         self.parked[output.index()].push(queue);
     }
 
-    /// Those that stood aside at an output may go again.
+    /// The queues that are parked at an output may send again.
     pub fn unpark(&mut self, packets: &Pool, now: Time, output: PortVl) {
         if self.parked[output.index()].is_empty() {
             return;
@@ -606,8 +603,8 @@ impl<S: PortSet> Buffers<S> {
         self.unparked = unparked;
     }
 
-    /// Bytes in the queue of an input port whose fill tells of an output's congestion: the special
-    /// queue of the root where roots have one, else the normal queue.
+    /// Bytes in the queue of an input port whose fill shows the congestion of an output: the special queue of the
+    /// root if roots have one, else the normal queue.
     pub fn telling_bytes(&self, port: Port, to: Port, vl: Vl, dst: u32) -> u32 {
         let input = self.with_lane(port, vl);
         match &self.cams {
@@ -639,7 +636,7 @@ impl<S: PortSet> Buffers<S> {
         self.of_input(port, vl).flat_map(|queue| queue.fifo.iter(packets)).map(|id| packets[id].space).sum()
     }
 
-    /// The output ports that the packets at the heads of an input port's queues ask for.
+    /// The output ports that the heads of an input port's queues request.
     pub fn heads(&self, packets: &Pool, port: Port, vl: Vl) -> Vec<Port> {
         let heads = self.of_input(port, vl).filter_map(|queue| queue.fifo.head());
         heads.map(|id| self.route(&packets[id])).collect()

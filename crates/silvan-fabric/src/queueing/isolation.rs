@@ -8,37 +8,37 @@
 //!   special queue 1 <- CAM line 1
 //! ```
 //!
-//! - *Detection*: a normal queue above the detection threshold makes the output that its first
-//!   packet asks for a root. With one normal queue per input a special queue is taken for the
-//!   root at once (`at_root`); with one per output, the normal queue is the root's own already, and
-//!   gets a CAM line only.
+//! - *Detection*: when a normal queue is above the detection threshold, the output that its first
+//!   packet requests is a root. With one normal queue per input, a special queue is allocated for the
+//!   root at once (`at_root`); with one per output, the normal queue is the root's own already and gets
+//!   only a CAM line.
 //! - *Post-processing*: a packet at the head of a normal queue whose destination is on a CAM line
-//!   of that input or of the output it asks for moves to that line's special queue. Pointers move,
-//!   not data, so it takes no time.
+//!   of that input or of the output that it requests moves to that line's special queue. Pointers
+//!   move, not data, so it takes no time.
 //! - *Propagation*: a line whose queue is above its threshold is sent upstream (for a normal queue,
-//!   at detection), where it is stored at the output port; inputs take a special queue for it when
-//!   their first matching packet asks for that output.
+//!   at detection) and stored at the output port there. Inputs allocate a special queue for it when
+//!   their first matching packet requests that output.
 //! - *Stop and Go*: a packet stored above the stop threshold after the line was sent stops the
-//!   queue upstream, falling to the go threshold lets it go.
-//! - *Exhaustion*: a packet that finds no free special queue stays in its normal queue and blocks what
-//!   is behind it while its flow is stopped.
-//! - *Release*: a special queue that is empty and not stopped is given back, and with it its line
-//!   here and at the output upstream.
+//!   queue upstream; when the fill falls to the go threshold, the queue upstream may send again.
+//! - *Exhaustion*: a packet that finds no free special queue stays in its normal queue and blocks the
+//!   packets behind it while its flow is stopped.
+//! - *Release*: an empty special queue that is not stopped is released, with its line here and at the
+//!   output upstream.
 //!
-//! What the papers leave open, and what is chosen here:
+//! The papers leave some points open. The choices here:
 //! - "The second time the threshold is reached" (Paper VI, 3.1.2) is the next packet stored above
-//!   it; otherwise a queue that never falls below it would grow without bound.
-//! - Stop holds for the destinations of a line, wherever their packets wait, as the host's arbiter
-//!   has it (Paper VI, 3.2). If it held for special queues only, packets without one would fill the
-//!   next switch for ever, and inputs that obey would starve.
-//! - The normal queue of a root is stopped and let go as special queues are (it has a CAM line with
-//!   the same bits), and its line is released when it is empty.
+//!   it; otherwise a queue that never falls below the threshold would grow without bound.
+//! - Stop applies to the destinations of a line, wherever their packets wait, as in the host's arbiter
+//!   (Paper VI, 3.2). If it applied to special queues only, packets without one would keep filling the
+//!   next switch, and inputs that obey would starve.
+//! - The normal queue of a root is stopped and released as special queues are (it has a CAM line with
+//!   the same bits), and its line is released when the queue is empty.
 //! - A packet follows those before it: while a special queue holds packets for its destination, it
-//!   goes there; else to the oldest matching line. So nothing is reordered when lines come and go.
-//! - A special queue whose line the next switch released keeps what it holds, and takes only what
-//!   must follow that; it is free when empty, or comes under the next line that lists a destination
-//!   it holds packets for.
-//! - A host's own queue never finds a root: the host's link is not shared with anybody.
+//!   goes there; else to the oldest matching line. So packets stay in order when lines come and go.
+//! - A special queue whose line the next switch released keeps its packets and accepts only packets
+//!   that must follow them. It is free when empty, or assigned to the next line that lists a
+//!   destination of its packets.
+//! - A host's own queue never detects a root: the host's link is not shared with other hosts.
 
 mod marks;
 mod received;
@@ -60,9 +60,9 @@ use crate::port::{Port, PortVl, Vl};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Isolation {
-    /// Congested flows share queues with others.
+    /// Congested flows share queues with other flows.
     None,
-    /// Special queues, given to congestion trees as they come.
+    /// Special queues, allocated to congestion trees as these appear.
     SpecialQueues(SpecialQueues),
 }
 
@@ -76,22 +76,21 @@ pub struct SpecialQueues {
     /// Destinations that a CAM line can list.
     #[schemars(range(min = 1, max = 4096))]
     pub destinations: u16,
-    /// Fill of a normal queue above which a root is found; by default six full packets.
+    /// Fill of a normal queue above which a root is detected; by default six full packets.
     pub detection: Option<Bytes>,
-    /// Fill of a special queue above which its line goes upstream, and then Stop; by default six
-    /// full packets.
+    /// Fill of a special queue above which its line is sent upstream, and then Stop; by default six full packets.
     pub stop: Option<Bytes>,
-    /// Fill at or below which a stopped queue upstream may go on; by default four full packets.
+    /// Fill at or below which a stopped queue upstream may send again; by default four full packets.
     pub go: Option<Bytes>,
-    /// Whether a root's own switch takes special queues for it, which it need not where normal
-    /// queues are per output.
+    /// Whether the root's own switch allocates special queues for it, which is not needed where normal queues are per
+    /// output.
     pub at_root: bool,
     /// Size of a notification on the wire, to which its list of destinations adds two bytes each.
     pub message: Bytes,
     /// How normal and special queues take turns at an output.
     pub arbitration: SpecialArbitration,
-    /// With `arbitration = "strict"`: the time after which a special queue that may go does so before normal
-    /// ones; by default 10 us.
+    /// With `arbitration = "strict"`: the time after which a special queue that may send goes before normal ones; by
+    /// default 10 us.
     pub longest_wait: Option<Time>,
 }
 
@@ -119,10 +118,10 @@ impl SpecialQueues {
         (or(self.detection, 6), or(self.stop, 6), or(self.go, 4))
     }
 
-    pub(crate) fn rule(&self, full: u32) -> Rule {
+    pub(crate) fn rule(&self, full: u32) -> SpecialQueueRule {
         let (detection, stop, go) = self.thresholds(u64::from(full));
         let small = |bytes: Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
-        Rule {
+        SpecialQueueRule {
             queues: usize::from(self.queues),
             destinations: usize::from(self.destinations),
             detection: small(detection),
@@ -136,9 +135,9 @@ impl SpecialQueues {
     }
 }
 
-/// The parameters with thresholds in bytes, the same for all nodes.
+/// The parameters with thresholds in bytes, the same for all nodes of a network.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rule {
+pub(crate) struct SpecialQueueRule {
     pub queues: usize,
     destinations: usize,
     detection: u32,
@@ -150,7 +149,7 @@ pub(crate) struct Rule {
     pub longest_wait: Time,
 }
 
-/// What a notification says about a CAM line of the input that sends it.
+/// Content of a notification about a CAM line of the input that sends it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
     /// These destinations are congested; replaces an earlier list.
@@ -167,19 +166,19 @@ pub(crate) struct Notice {
     pub vl: Vl,
     /// Number of the line at the input that sends it.
     pub line: u16,
-    /// What the root takes of its flows, where arbitration asks for it and its tree is there.
+    /// The rate that the root accepts from its flows, if arbitration needs it and the tree exists.
     pub rate: Option<Rate>,
     pub message: Message,
 }
 
-/// What was counted since the start of the run.
+/// Counters since the start of the run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
-    /// Special queues taken.
+    /// Special queues allocated.
     pub allocations: u64,
-    /// Times a packet was to be isolated and no special queue was free.
+    /// How often a packet was to be isolated and no special queue was free.
     pub exhausted: u64,
-    /// Special queues given back, and how long they had been taken in all.
+    /// Special queues released, and the total time for which they had been allocated.
     pub releases: u64,
     pub life_ps: u128,
     /// Notifications sent: allocate, stop, go, release.
@@ -196,14 +195,14 @@ impl Tally {
     }
 }
 
-/// Where the destinations of a special queue's line are.
+/// Where the destinations of the line of a special queue are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Cause {
     /// The root is an output of this switch; these are the destinations.
     Root(Vec<u32>),
     /// The root is further down; they are on this line of the output's CAM.
     Branch(u16),
-    /// The next switch has released its line: nothing matches any more.
+    /// The next switch has released its line: no packet matches any more.
     Orphan,
 }
 
@@ -213,7 +212,7 @@ struct Line {
     /// Output of this node.
     output: PortVl,
     cause: Cause,
-    /// Lines were taken in this order.
+    /// Lines were allocated in this order.
     age: u64,
     born: Time,
     propagated: bool,
@@ -239,7 +238,7 @@ struct OutputLine {
     line: u16,
     destinations: Box<[u32]>,
     stopped: bool,
-    /// What the root takes of its flows, as was told last.
+    /// The rate that the root accepts from its flows, as last reported.
     rate: Option<Rate>,
 }
 
@@ -247,19 +246,19 @@ struct OutputLine {
 #[derive(Debug, Clone, Default)]
 #[repr(align(32))]
 struct InputCam {
-    /// Those that its special queues hold or list as a root's, and perhaps some that they did.
+    /// Destinations that its special queues hold or list for a root, and perhaps some that they did.
     marks: Marks,
-    /// Of its special queues.
+    /// Lines of its special queues.
     special: Box<[Option<Line>]>,
     /// Special queues in use.
     used: u16,
     /// Lines of its normal queues.
     own: u16,
-    /// Whether a packet could not be isolated since a queue was given back last.
+    /// Whether a packet could not be isolated since a queue was last released.
     wanting: bool,
 }
 
-/// Adds the destinations that a line does not list yet, as many as it has room for.
+/// Adds the destinations that a line does not list yet, up to its limit.
 fn extend(list: &mut Vec<u32>, waiting: impl Iterator<Item = u32>, room: usize) {
     for dst in waiting {
         if list.len() >= room {
@@ -271,26 +270,44 @@ fn extend(list: &mut Vec<u32>, waiting: impl Iterator<Item = u32>, room: usize) 
     }
 }
 
+/// An input port with one of its virtual lanes, which is given besides as it is known everywhere.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InputLane {
+    pub input: PortVl,
+    pub vl: Vl,
+}
+
+/// A normal queue that has grown, and the output that its first packet asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Growth {
+    pub at: InputLane,
+    /// The output on the lane of the queue, and its port.
+    pub output: PortVl,
+    pub port: Port,
+    /// Bytes in the queue.
+    pub bytes: u32,
+}
+
 /// The CAMs of a node. Inputs and outputs are a [`PortVl`] each, unless they are called ports.
-// In memory the fields lie in this order: first what every packet touches.
+// The order of the fields in memory: first those that every packet touches.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Cams {
-    rule: Arc<Rule>,
+    rule: Arc<SpecialQueueRule>,
     lanes: usize,
     inputs: Box<[InputCam]>,
-    /// Of normal queues, where each has an output of its own: `[input * ports + output port]`; else empty.
+    /// Lines of normal queues, if each queue has one output: `[input * ports + output port]`; else empty.
     own: Box<[OwnLine]>,
-    /// Normal queues of an input that may have a line of their own.
+    /// Number of normal queues of an input that may have their own line.
     own_ports: usize,
     /// Per output: the destinations on its lines.
     listed: Box<[Marks]>,
-    /// Whether normal queues find roots (a host's do not).
+    /// Whether normal queues detect roots (those of a host do not).
     detects: bool,
     outputs: Box<[Vec<OutputLine>]>,
     /// Lines of all outputs.
     output_lines: usize,
-    /// Of the link at each output port.
+    /// Rate of the link at each output port.
     rates: Box<[Rate]>,
     ages: u64,
     pub tally: Tally,
@@ -298,7 +315,13 @@ pub(crate) struct Cams {
 
 impl Cams {
     /// With an output for each of the links' rates.
-    pub fn new(rule: Arc<Rule>, inputs: usize, rates: Box<[Rate]>, lanes: usize, detects: bool) -> Self {
+    pub fn new(
+        rule: Arc<SpecialQueueRule>,
+        inputs: usize,
+        rates: Box<[Rate]>,
+        lanes: usize,
+        detects: bool,
+    ) -> Self {
         let outputs = rates.len();
         let own_ports = if rule.at_root || !detects { 0 } else { outputs };
         let input = InputCam { special: vec![None; rule.queues].into(), ..InputCam::default() };
@@ -318,7 +341,7 @@ impl Cams {
         }
     }
 
-    pub fn rule(&self) -> &Rule {
+    pub fn rule(&self) -> &SpecialQueueRule {
         &self.rule
     }
 
@@ -333,14 +356,13 @@ impl Cams {
         (0..self.inputs.len()).map(PortVl::new)
     }
 
-    /// Whether a normal queue that has grown to so many bytes may show a root; see
-    /// [`Self::normal_grew`].
+    /// Whether a normal queue that has grown to `bytes` may show a root; see [`Self::normal_grew`].
     #[inline]
     pub fn may_detect(&self, bytes: u32) -> bool {
         self.detects && bytes > self.rule.detection.min(self.rule.stop)
     }
 
-    /// Whether there are lines that a packet at an input could match, of that input or of any output.
+    /// Whether a line exists that a packet at an input could match, of that input or of any output.
     #[inline]
     pub fn has_lines(&self, input: PortVl) -> bool {
         self.output_lines > 0 || self.inputs[input.index()].used > 0
@@ -359,7 +381,7 @@ impl Cams {
             && self.own.get(self.own_index(input, port)).is_some_and(|line| *line != OwnLine::Free)
     }
 
-    /// Has what a packet touches that comes in at an input for an output brought into the cache.
+    /// Prefetches what a packet touches that arrives at an input for an output.
     #[inline]
     pub fn prefetch(&self, input: PortVl, output: PortVl) {
         prefetch(&self.inputs, input.index());
@@ -372,7 +394,7 @@ impl Cams {
         input.index() * self.own_ports + port.index()
     }
 
-    /// The number upstream of the own line of a normal queue for the output `port`: those of special queues come
+    /// The number, upstream, of the own line of a normal queue for the output `port`: lines of special queues come
     /// first.
     fn own_number(&self, port: Port) -> u16 {
         (self.rule.queues + port.index()) as u16
@@ -405,12 +427,12 @@ impl Cams {
         self.take(input, output, || Cause::Branch(line), now)
     }
 
-    /// The line of an output that the next node gave this number.
+    /// The line of an output to which the next node gave this number.
     fn known(&self, output: PortVl, number: u16) -> Option<&OutputLine> {
         self.outputs[output.index()].iter().find(|line| line.line == number)
     }
 
-    /// Takes a free special queue; `cause` is asked only if there is one.
+    /// Allocates a free special queue; `cause` is called only if there is one.
     fn take(
         &mut self,
         input: PortVl,
@@ -436,26 +458,20 @@ impl Cams {
         Some(at)
     }
 
-    /// A normal queue has grown to `bytes`; its first packet asks for `output` (of this virtual lane, which is
-    /// that of the port `port`). `waiting` tells the destinations of its packets for that
-    /// output, the first one first.
+    /// A normal queue has grown. `waiting` gives the destinations of its packets for the output, the first
+    /// one first.
     pub fn normal_grew(
         &mut self,
-        (input, vl): (PortVl, Vl),
-        (output, port): (PortVl, Port),
-        bytes: u32,
+        growth: Growth,
         waiting: impl Iterator<Item = u32>,
         now: Time,
     ) -> Option<Notice> {
+        let Growth { at: InputLane { input, vl }, port, bytes, .. } = growth;
         if !self.may_detect(bytes) {
             return None;
         }
         if self.rule.at_root {
-            return if bytes > self.rule.detection {
-                self.root(input, vl, output, waiting, now)
-            } else {
-                None
-            };
+            return if bytes > self.rule.detection { self.root(growth, waiting, now) } else { None };
         }
         let (line, at) = (self.own_number(port), self.own_index(input, port));
         let own = &mut self.own[at];
@@ -477,21 +493,16 @@ impl Cams {
         self.say(vl, line, rate, message)
     }
 
-    /// A root was found that special queues are taken for in its own switch: the first destination
-    /// goes to the line that the root has at this input, while it has room, else to one of its own.
-    fn root(
-        &mut self,
-        input: PortVl,
-        vl: Vl,
-        output: PortVl,
-        waiting: impl Iterator<Item = u32>,
-        now: Time,
-    ) -> Option<Notice> {
+    /// A root was detected for which its own switch allocates special queues: the first destination is added to the
+    /// line that the root has at this input, if that has room, else to a new line.
+    fn root(&mut self, growth: Growth, waiting: impl Iterator<Item = u32>, now: Time) -> Option<Notice> {
+        let Growth { at: of, output, .. } = growth;
+        let input = of.input;
         let room = self.rule.destinations;
         let InputCam { special, marks, .. } = &mut self.inputs[input.index()];
         let lines = special.iter_mut().enumerate();
         let mut known = lines.filter_map(|(at, line)| match line {
-            Some(Line { output: of, cause: Cause::Root(list), propagated, .. }) if *of == output => {
+            Some(Line { output: own, cause: Cause::Root(list), propagated, .. }) if *own == output => {
                 Some((at, list, *propagated))
             }
             _ => None,
@@ -501,7 +512,7 @@ impl Cams {
             extend(list, waiting, room);
             list[before..].iter().for_each(|&dst| marks.insert(dst));
             let list = propagated.then(|| list.clone().into())?;
-            return self.say_special((input, vl), at, Message::Allocate(list));
+            return self.say_special(of, at, Message::Allocate(list));
         }
         let cause = || {
             let mut list = Vec::new();
@@ -512,8 +523,8 @@ impl Cams {
         None
     }
 
-    fn say_special(&mut self, (input, vl): (PortVl, Vl), at: usize, message: Message) -> Option<Notice> {
-        self.say(vl, at as u16, self.told(input, at), message)
+    fn say_special(&mut self, of: InputLane, at: usize, message: Message) -> Option<Notice> {
+        self.say(of.vl, at as u16, self.told(of.input, at), message)
     }
 
     fn say(&mut self, vl: Vl, line: u16, rate: Option<Rate>, message: Message) -> Option<Notice> {
@@ -529,7 +540,8 @@ impl Cams {
 
     /// A normal queue has shrunk to `bytes` by a packet for the output `port`.
     #[inline]
-    pub fn normal_shrank(&mut self, (input, vl): (PortVl, Vl), port: Port, bytes: u32) -> Option<Notice> {
+    pub fn normal_shrank(&mut self, of: InputLane, port: Port, bytes: u32) -> Option<Notice> {
+        let InputLane { input, vl } = of;
         let go = self.rule.go;
         let (line, at) = (self.own_number(port), self.own_index(input, port));
         let own = self.own.get_mut(at)?;
@@ -548,15 +560,9 @@ impl Cams {
     }
 
     /// A packet for `dst` was stored in a special queue, which has `bytes` now.
-    pub fn special_grew(
-        &mut self,
-        (input, vl): (PortVl, Vl),
-        at: usize,
-        dst: u32,
-        bytes: u32,
-    ) -> Option<Notice> {
+    pub fn special_grew(&mut self, of: InputLane, at: usize, dst: u32, bytes: u32) -> Option<Notice> {
         let stop = self.rule.stop;
-        let InputCam { special, marks, .. } = &mut self.inputs[input.index()];
+        let InputCam { special, marks, .. } = &mut self.inputs[of.input.index()];
         let (outputs, line) = (&self.outputs, special[at].as_mut()?);
         match line.held.iter_mut().find(|held| held.0 == dst) {
             Some(held) => held.1 += 1,
@@ -573,7 +579,7 @@ impl Cams {
                 return None;
             }
             line.sent_stop = true;
-            return self.say_special((input, vl), at, Message::Stop);
+            return self.say_special(of, at, Message::Stop);
         }
         let list = match &line.cause {
             Cause::Root(list) => list.clone().into(),
@@ -584,20 +590,14 @@ impl Cams {
             Cause::Orphan => return None,
         };
         line.propagated = true;
-        self.say_special((input, vl), at, Message::Allocate(list))
+        self.say_special(of, at, Message::Allocate(list))
     }
 
-    /// A packet for `dst` left a special queue, which has `bytes` now; an empty queue is to be
-    /// offered for [`Self::release`] afterwards.
-    pub fn special_shrank(
-        &mut self,
-        (input, vl): (PortVl, Vl),
-        at: usize,
-        dst: u32,
-        bytes: u32,
-    ) -> Option<Notice> {
+    /// A packet for `dst` left a special queue, which has `bytes` now. The caller must call [`Self::release`] if the
+    /// queue is empty.
+    pub fn special_shrank(&mut self, of: InputLane, at: usize, dst: u32, bytes: u32) -> Option<Notice> {
         let go = self.rule.go;
-        let line = self.inputs[input.index()].special[at].as_mut()?;
+        let line = self.inputs[of.input.index()].special[at].as_mut()?;
         if let Some(place) = line.held.iter().position(|held| held.0 == dst) {
             line.held[place].1 -= 1;
             if line.held[place].1 == 0 {
@@ -606,38 +606,38 @@ impl Cams {
         }
         if bytes > 0 && line.sent_stop && bytes <= go {
             line.sent_stop = false;
-            return self.say_special((input, vl), at, Message::Go);
+            return self.say_special(of, at, Message::Go);
         }
         None
     }
 
-    /// Gives an empty special queue back, unless it is stopped. Returns whether it did, and what to
-    /// tell upstream.
-    pub fn release(&mut self, (input, vl): (PortVl, Vl), at: usize, now: Time) -> (bool, Option<Notice>) {
-        if self.is_stopped(input, at) {
+    /// Releases an empty special queue, unless it is stopped. Returns whether it did, and the notification for
+    /// upstream.
+    pub fn release(&mut self, of: InputLane, at: usize, now: Time) -> (bool, Option<Notice>) {
+        if self.is_stopped(of.input, at) {
             return (false, None);
         }
-        let cam = &mut self.inputs[input.index()];
+        let cam = &mut self.inputs[of.input.index()];
         let Some(line) = cam.special[at].take() else { return (false, None) };
         cam.used -= 1;
         cam.mark_again();
         self.tally.releases += 1;
         self.tally.life_ps += u128::from((now - line.born).0);
-        (true, if line.propagated { self.say_special((input, vl), at, Message::Release) } else { None })
+        (true, if line.propagated { self.say_special(of, at, Message::Release) } else { None })
     }
 
-    /// Whether a packet waits at the input for a special queue to become free; asks once.
+    /// Whether a packet at the input waits for a free special queue; clears that.
     pub fn take_wanting(&mut self, input: PortVl) -> bool {
         std::mem::take(&mut self.inputs[input.index()].wanting)
     }
 
-    /// Whether the next node has stopped the line that a special queue was taken for.
+    /// Whether the next node has stopped the line for which a special queue was allocated.
     fn is_stopped(&self, input: PortVl, at: usize) -> bool {
         match &self.inputs[input.index()].special[at] {
             Some(Line { output, cause: Cause::Branch(number), .. }) => {
                 self.known(*output, *number).is_some_and(|line| line.stopped)
             }
-            _ => false,
+            Some(Line { cause: Cause::Root(_) | Cause::Orphan, .. }) | None => false,
         }
     }
 

@@ -1,10 +1,10 @@
-//! How buffers are divided into queues, so that packets wait for as few others as possible.
+//! How buffers are divided into queues, so that packets wait behind as few others as possible.
 //!
 //! | file | what |
 //! | --- | --- |
-//! | here | the static organisations (1Q, VOQsw, VOQnet, DBBM, OBQA, DAMQ) and their parameters |
-//! | `arbitration` | whose turn it is among normal and special queues |
-//! | `buffers` | the queues of a node, whatever their organisation, and who may send next |
+//! | here | the static organizations (1Q, VOQsw, VOQnet, DBBM, OBQA, DAMQ) and their parameters |
+//! | `arbitration` | arbitration among normal and special queues |
+//! | `buffers` | the queues of a node, of any organization, and which of them may send next |
 //! | `isolation` | special queues and CAM lines: FBICM, HFDI and what the hybrids share with them |
 //! | [`cost`] | what special queues cost in memory cells |
 //!
@@ -33,12 +33,11 @@ pub enum Queues {
     PerOutput,
     /// One first-in first-out queue (1Q).
     Single,
-    /// One queue per destination in the network (VOQnet): nobody ever waits for a packet with
-    /// another destination.
+    /// One queue per destination in the network (VOQnet): no packet waits behind one with another destination.
     PerDestination,
-    /// `queue_count` queues; a packet's is its destination modulo their number (DBBM).
+    /// `queue_count` queues; a packet is stored in queue number destination modulo `queue_count` (DBBM).
     DestinationModulo,
-    /// `queue_count` queues; a packet's is the output it asks for modulo their number (OBQA).
+    /// `queue_count` queues; a packet is stored in queue number output port modulo `queue_count` (OBQA).
     OutputModulo,
 }
 
@@ -46,14 +45,14 @@ pub enum Queues {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Memory {
-    /// Any queue may take all that is free.
+    /// Any queue may use all free memory.
     Shared,
-    /// Each queue has its own part, with credits of its own.
+    /// Each queue has its own share, with its own credits.
     Divided,
 }
 
 impl Queues {
-    /// What queues of this kind do with the memory unless told otherwise.
+    /// How queues of this kind use the memory by default.
     #[must_use]
     pub fn usual_memory(self) -> Memory {
         match self {
@@ -73,7 +72,7 @@ pub enum HostQueues {
     Single,
     /// One queue per destination, each with a memory of its own.
     PerDestination,
-    /// `switch.queue_count` queues, each with its part of the memory; a packet's is its destination
+    /// `switch.queue_count` queues, each with its share of the memory; a packet is stored in queue number destination
     /// modulo their number.
     DestinationModulo,
 }
@@ -105,7 +104,7 @@ impl Organisation {
         }
     }
 
-    /// Queues per input and virtual lane that are there from the start.
+    /// Queues per input and virtual lane that exist from the start.
     pub fn fixed(self, outputs: usize) -> usize {
         match self {
             Self::Single => 1,

@@ -1,10 +1,10 @@
-//! Rings: queues that take turns, linked through one another, so that to join, leave or pass a turn
-//! costs the same however many there are.
+//! Rings: queues that take turns. They are linked through one another, so that joining, leaving and passing the turn
+//! take constant time.
 
-/// Nobody.
+/// No member.
 const NONE: u32 = u32::MAX;
 
-/// Who is before and after a member. Means nothing of those that are in no ring.
+/// The members before and after a member. Undefined for members that are in no ring.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     before: u32,
@@ -15,7 +15,7 @@ impl Place {
     pub const NOWHERE: Self = Self { before: NONE, after: NONE };
 }
 
-/// What can be in a ring; in one at a time.
+/// What can be in a ring, in one at a time.
 pub(super) trait Member {
     fn place(&self) -> Place;
     fn place_mut(&mut self) -> &mut Place;
@@ -31,19 +31,19 @@ pub(super) struct Ring {
 impl Ring {
     pub const EMPTY: Self = Self { first: NONE, last: NONE };
 
-    /// Whose turn it is.
+    /// The member whose turn it is.
     #[inline]
     pub fn front(&self) -> Option<u32> {
         (self.first != NONE).then_some(self.first)
     }
 
-    /// Whether there is one member.
+    /// Whether the ring has one member.
     #[inline]
     pub fn is_single(&self) -> bool {
         self.first == self.last && self.first != NONE
     }
 
-    /// Adds one whose turn comes last.
+    /// Adds a member whose turn comes last.
     #[inline]
     pub fn push_back<M: Member>(&mut self, members: &mut [M], at: u32) {
         *members[at as usize].place_mut() = Place { before: self.last, after: NONE };
@@ -54,7 +54,7 @@ impl Ring {
         self.last = at;
     }
 
-    /// Adds one whose turn it is now.
+    /// Adds a member whose turn it is now.
     #[inline]
     pub fn push_front<M: Member>(&mut self, members: &mut [M], at: u32) {
         *members[at as usize].place_mut() = Place { before: NONE, after: self.first };
@@ -65,7 +65,7 @@ impl Ring {
         self.first = at;
     }
 
-    /// Takes a member out. Returns whether none is left.
+    /// Removes a member. Returns whether none is left.
     #[inline]
     pub fn remove<M: Member>(&mut self, members: &mut [M], at: u32) -> bool {
         let Place { before, after } = members[at as usize].place();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     proptest! {
-        /// Two rings and what joins and leaves them, beside plain queues.
+        /// Two rings that queues join and leave, compared with plain lists.
         #[test]
         fn rings_are_queues(steps in prop::collection::vec((0u32..8, 0usize..2, any::<bool>()), 1..200)) {
             let mut rings = [Ring::EMPTY; 2];

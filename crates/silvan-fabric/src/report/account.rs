@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use silvan_engine::Time;
 
 use crate::config::Config;
-use crate::congestion::Parts;
+use crate::congestion::Components;
 use crate::congestion::marking::Marking;
 use crate::congestion::reaction::Reaction;
 use crate::meters::Meters;
@@ -20,7 +20,7 @@ const WORTH_NAMING: f64 = 0.05;
 pub(crate) struct Story<'a> {
     pub config: &'a Config,
     /// The components of congestion management in force.
-    pub parts: &'a Parts,
+    pub parts: &'a Components,
     pub now: Time,
     pub meters: &'a Meters,
     /// Congestion trees, if they were recorded.
@@ -204,7 +204,7 @@ fn reordering(story: &Story) -> Option<String> {
 
 fn warnings(story: &Story) -> Vec<String> {
     let meters = story.meters;
-    let Parts { marking, reaction, .. } = story.parts;
+    let Components { marking, reaction, .. } = story.parts;
     let mut warnings = Vec::new();
     if story.stopped_early {
         warnings.push(format!(
@@ -212,19 +212,13 @@ fn warnings(story: &Story) -> Vec<String> {
             story.now, story.config.duration
         ));
     }
-    match (marking, reaction) {
-        (Marking::None, Reaction::None) => {}
-        // Windows limit sources without marks.
-        (Marking::None, Reaction::Cct(_) | Reaction::Qcn(_)) => {
-            warnings.push(
-                "The reaction had no effect: congestion.marking is none, so no source is notified.".into(),
-            );
-        }
-        (Marking::None, _) => {}
-        (_, Reaction::None | Reaction::StaticWindow(_)) => {
-            warnings.push("Marks had no effect: congestion.reaction does not use them.".into());
-        }
-        _ => {}
+    let (marks, reacts) = (*marking != Marking::None, *reaction != Reaction::None);
+    if !marks && reacts && !reaction.acts_without_marks() {
+        warnings
+            .push("The reaction had no effect: congestion.marking is none, so no source is notified.".into());
+    }
+    if marks && !reaction.reads_marks() {
+        warnings.push("Marks had no effect: congestion.reaction does not use them.".into());
     }
     if *marking != Marking::None && meters.fecn_marks == 0 {
         warnings.push("Congestion control had no effect: no packet was marked.".into());

@@ -3,7 +3,7 @@
 use silvan_engine::Time;
 
 use crate::config::{Config, RoutePer};
-use crate::congestion::Parts;
+use crate::congestion::Components;
 use crate::congestion::reaction::Reaction;
 use crate::observe::isolation_summary;
 use crate::outcome::{
@@ -26,7 +26,7 @@ pub(crate) struct Group {
 pub(crate) struct Findings<'a> {
     pub config: &'a Config,
     /// The components of congestion management in force.
-    pub parts: &'a Parts,
+    pub parts: &'a Components,
     /// At the end of the run.
     pub view: View<'a>,
     /// Names of all hosts.

@@ -6,8 +6,7 @@
 //! | [`destination_tag`] | by the destination's digits, on unidirectional k-ary n-flies |
 //! | [`dimension_order`] | dimension by dimension, on tori, meshes and `HyperX` |
 //! | [`minimal`] | over one global link, on dragonflies and dragonfly+ |
-//! | [`valiant`] | over a random intermediate group per pair of hosts, or per packet if that is better
-//! (UGAL) |
+//! | [`valiant`] | over a random intermediate group per pair of hosts, or per packet if that is better (UGAL) |
 //! | [`up_down`] | up*/down* on any graph |
 //! | [`shortest_path`] | fewest hops on any graph, which may deadlock |
 //! | [`check`] | paths, loads and unroutable pairs of any tables |

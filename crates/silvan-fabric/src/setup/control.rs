@@ -1,98 +1,54 @@
 //! Congestion management: marking rules of switches, reactions of hosts.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
 
-use silvan_engine::random::Stream;
-use silvan_engine::{Bytes, Rate, Time};
+use silvan_engine::Rate;
 
 use super::Builder;
 use super::model::PacketChoice;
-use super::round_trip::RoundTrip;
-use crate::congestion::marking::{self, BufferRule, FecnRule, Marker, Marking, Ruled, SampledRule};
-use crate::congestion::reaction::{
-    Cct, ExplicitRate, Function, MvcmRule, RateRule, Reaction, Rule, WindowRule,
-};
+use crate::congestion::marking::{Marker, Outputs, Switches};
+use crate::congestion::reaction::{ExplicitRate, Reaction, Reactor, SharedTables, Source};
+use crate::congestion::receiver::{Responder, Sink};
+use crate::congestion::round_trip::RoundTrip;
 use crate::congestion::{Feedback, Notification};
 use crate::error::{Reason, SetupError};
 use crate::host::Announcer;
-use crate::port::PortVl;
 use crate::routing::adaptive::{AdaptiveTables, SwitchState};
 use crate::routing::port_groups::PortGroups;
 use crate::switch::{Chooser, Detourer, Director, FlowRoutes, Neighbours, PortWiring, Ports, Steering};
 use crate::topology::{End, NodeRef};
 
-/// The marking rule of a run, in bytes.
-pub(super) enum MarkingRule {
-    None,
-    Fecn(Arc<FecnRule>),
-    Sampled(Arc<SampledRule>),
-    Buffers(Arc<BufferRule>),
-}
-
-/// The reaction of a run: the data that its hosts' rules share.
-pub(super) struct Reactions {
-    reaction: Reaction,
-    /// Present if the reaction needs it.
-    round_trip: Option<RoundTrip>,
+/// The reaction of a run: what its hosts have in common.
+pub(super) struct Reactions<'a> {
+    reaction: &'a Reaction,
+    /// Where the reaction needs it.
+    round_trip: Option<&'a RoundTrip>,
     seed: u64,
     full_size: u32,
-    /// The congestion control table for each rate of a host's link.
-    tables: Vec<(Rate, Arc<[u64]>)>,
-}
-
-/// A rule with the state of all output lanes.
-fn ruled<R: marking::MarkingRule>(
-    rule: &Arc<R>,
-    lanes: impl Iterator<Item = PortVl>,
-    state: impl Fn(PortVl) -> R::State,
-) -> Ruled<R> {
-    Ruled { rule: Arc::clone(rule), ports: lanes.map(state).collect() }
+    tables: SharedTables,
 }
 
 impl Builder<'_> {
-    /// The marking rule for the buffers of this network's switches.
-    pub(super) fn marking_rule(&self) -> Result<MarkingRule, SetupError> {
-        let (marking, switch) = (&self.model.parts.marking, &self.model.switch);
-        Ok(match marking {
-            Marking::None => MarkingRule::None,
-            Marking::Fecn(fecn) => {
-                let rule = fecn.rule(Bytes(u64::from(switch.lane)), self.queues_have_one_output());
-                let rule =
-                    rule.map_err(|upper| Reason::LowerAboveUpper { upper }.at("congestion.marking.lower"))?;
-                MarkingRule::Fecn(Arc::new(rule))
-            }
-            Marking::Sampled(sampled) => MarkingRule::Sampled(Arc::new(sampled.rule())),
-            Marking::Ipm => {
-                MarkingRule::Buffers(Arc::new(BufferRule::ipm(switch.lane, self.model.full_space)))
-            }
-            Marking::Opm(opm) => MarkingRule::Buffers(Arc::new(BufferRule::opm(opm, switch.output_lane))),
-            Marking::Mvpm(mvpm) => {
-                MarkingRule::Buffers(Arc::new(BufferRule::mvpm(mvpm, (switch.lane, switch.output_lane))))
-            }
+    /// The marking rule, on the buffers of switches, as yet at no switch.
+    pub(super) fn marking_rule(&self) -> Marker {
+        let switch = &self.model.switch;
+        self.model.parts.marking.marker(&Switches {
+            lane: switch.lane,
+            output_lane: switch.output_lane,
+            full_space: self.model.full_space,
+            queues_have_one_output: self.queues_have_one_output(),
         })
     }
 
-    pub(super) fn marker(&self, rule: &MarkingRule, switch: usize, wiring: &[Option<PortWiring>]) -> Marker {
+    /// The marking rule at the outputs of a switch.
+    pub(super) fn marker(&self, rule: &Marker, switch: usize, wiring: &[Option<PortWiring>]) -> Marker {
+        let face_hosts: Vec<bool> =
+            wiring.iter().map(|port| port.is_some_and(|port| port.faces_host)).collect();
         let lanes = usize::from(self.model.lanes.count);
-        let all = PortVl::all(wiring.len(), lanes);
-        let random = |lane: PortVl| {
-            Stream::new(self.model.seed, "marking", (switch as u64) << 16 | lane.index() as u64)
-        };
-        match rule {
-            MarkingRule::None => Marker::None,
-            MarkingRule::Buffers(rule) => Marker::Buffers(ruled(rule, all, |_| ())),
-            MarkingRule::Sampled(rule) => Marker::Sampled(ruled(rule, all, |lane| rule.port(random(lane)))),
-            MarkingRule::Fecn(rule) => {
-                let faces_host =
-                    |lane: PortVl| wiring[lane.port(lanes).index()].is_some_and(|port| port.faces_host);
-                let port = |lane| rule.port(wiring.len(), faces_host(lane), random(lane));
-                Marker::Fecn(ruled(rule, all, port))
-            }
-        }
+        rule.at(&Outputs { seed: self.model.seed, switch, lanes, face_hosts: &face_hosts })
     }
 
-    /// Configures how a switch's marks reach sources.
+    /// Sets how the marks of a switch reach sources.
     pub(super) fn set_way_back(&self, ports: &mut Ports) {
         let parts = &self.model.parts;
         let is_told = parts.notification == Notification::Backward;
@@ -182,75 +138,30 @@ impl Builder<'_> {
         })
     }
 
-    pub(super) fn reactions(&self) -> Reactions {
-        let reaction = &self.model.parts.reaction;
-        let full_size = self.model.sizes.mtu + self.model.sizes.header;
-        let mut tables: Vec<(Rate, Arc<[u64]>)> = Vec::new();
-        if let Reaction::Cct(cct) = reaction {
-            for rate in self.topology.links.iter().map(|link| link.rate) {
-                if !tables.iter().any(|(known, _)| *known == rate) {
-                    tables.push((rate, cct.table.delays_ps(rate.pace().time(full_size)).into()));
-                }
-            }
-        }
+    pub(super) fn reactions(&self) -> Reactions<'_> {
         Reactions {
-            reaction: reaction.clone(),
-            round_trip: self.model.round_trip,
+            reaction: &self.model.parts.reaction,
+            round_trip: self.model.round_trip.as_ref(),
             seed: self.model.seed,
-            full_size,
-            tables,
+            full_size: self.model.sizes.mtu + self.model.sizes.header,
+            tables: SharedTables::default(),
         }
+    }
+
+    /// The receiver of a host whose link has a rate.
+    pub(super) fn responder(&self, rate: Rate) -> Responder {
+        let (components, sizes) = (&self.model.parts, &self.model.sizes);
+        let full_size = sizes.mtu + sizes.header;
+        let coalescing = components.coalescing;
+        components.notification.responder(&Sink { coalescing, rate, mtu: sizes.mtu, full_size })
     }
 }
 
-impl Reactions {
-    /// The reaction rule of a host whose link has this rate.
-    pub fn rule(&self, host: u32, rate: Rate) -> Option<Rule> {
-        let any = u16::MAX;
-        let rates = |function, window: Option<u16>| {
-            Some(Rule::Rate(RateRule { function, window: window.unwrap_or(any), pace: rate.pace() }))
-        };
-        match &self.reaction {
-            // The hosts announce their flows, and receive their rates.
-            Reaction::None | Reaction::ExplicitRate(_) => None,
-            Reaction::Cct(cct) => Some(Rule::Cct(self.cct(cct, host, rate))),
-            Reaction::Qcn(qcn) => Some(Rule::Qcn(qcn.rule(rate))),
-            Reaction::StaticWindow(window) => Some(Rule::Window(WindowRule(window.packets))),
-            Reaction::Aimd(control) => {
-                let (m, slowest) = (u32::from(control.m), u32::from(control.slowest));
-                rates(Function::Aimd { m, slowest }, control.window)
-            }
-            Reaction::Fimd(control) => {
-                let (m, slowest) = (u32::from(control.m), u32::from(control.slowest));
-                rates(Function::Fimd { m, slowest }, control.window)
-            }
-            Reaction::Lipd(lipd) => {
-                let delay = lipd.delay.unwrap_or_else(|| self.shortest());
-                rates(Function::Lipd { delay, limit: u32::from(lipd.limit) }, lipd.window)
-            }
-            Reaction::Mvcm(mvcm) => {
-                let trip = self.round_trip.as_ref();
-                let limit = mvcm.limit.unwrap_or_else(|| trip.map_or(1, |trip| trip.stages.min(255) as u8));
-                let radix = trip.map_or(1, |trip| trip.radix);
-                Some(Rule::Mvcm(MvcmRule {
-                    window: mvcm.window.unwrap_or_else(|| trip.map_or(1, RoundTrip::packets)),
-                    slot: mvcm.slot.unwrap_or_else(|| self.shortest()),
-                    factor: mvcm.factor.map_or(radix, u32::from),
-                    limit: mvcm.limited.then_some(limit),
-                    warm: mvcm.warm,
-                }))
-            }
-        }
-    }
-
-    fn shortest(&self) -> Time {
-        self.round_trip.as_ref().map_or(Time::ZERO, RoundTrip::shortest)
-    }
-
-    fn cct(&self, cct: &Cct, host: u32, rate: Rate) -> crate::congestion::reaction::CctRule {
-        let table = self.tables.iter().find(|(known, _)| *known == rate);
-        let delays = table.map_or_else(|| Arc::from([0]), |(_, table)| Arc::clone(table));
-        let mut random = Stream::new(self.seed, "ccti timer", u64::from(host));
-        cct.rule(delays, self.full_size, &mut random)
+impl Reactions<'_> {
+    /// The reaction of a host whose link has a rate.
+    pub fn reactor(&self, host: u32, rate: Rate) -> Option<Reactor> {
+        let Self { reaction, round_trip, seed, full_size, tables } = self;
+        let (round_trip, seed, full_size) = (*round_trip, *seed, *full_size);
+        reaction.reactor(&Source { host, rate, full_size, round_trip, seed, tables })
     }
 }

@@ -14,7 +14,6 @@ mod ways;
 
 pub use model::check;
 pub(crate) use partition::Lookahead;
-pub use round_trip::RoundTrip;
 pub use routes::{HostNames, check_links, check_routes};
 pub use sources::permutation;
 
@@ -27,9 +26,9 @@ use self::model::Model;
 use self::partition::{Divided, Whole};
 use self::sources::placement;
 use crate::config::{Config, Engine};
-use crate::congestion::Parts;
+use crate::congestion::Components;
 use crate::congestion::marking::SwitchMarking;
-use crate::congestion::reaction::Rule;
+use crate::congestion::reaction::Reactor;
 use crate::error::{Reason, SetupError};
 use crate::host::{Adapter, Host, HostSpec};
 use crate::link::{ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, Receiver, key};
@@ -62,7 +61,7 @@ pub(crate) struct Network {
     pub groups: Vec<Group>,
     pub lookahead: Lookahead,
     /// The components of congestion management in force.
-    pub parts: Parts,
+    pub parts: Components,
 }
 
 // Every valid topology can run.
@@ -262,7 +261,7 @@ impl<'a> Builder<'a> {
                 port.into = id;
             }
         }
-        let rule = self.marking_rule()?;
+        let rule = self.marking_rule();
         let mut directors = self.directors()?.map(Vec::into_iter);
         let mut choosers = self.choosers().map(Vec::into_iter);
         let neighbours = self.neighbours();
@@ -314,12 +313,12 @@ impl<'a> Builder<'a> {
         for (index, channel) in channels.into_iter().enumerate() {
             let name = &self.topology.hosts[index].name;
             let (out, rate) = channel.ok_or_else(|| Reason::NoLink(name.clone()).at("topology"))?;
-            let reaction = reactions.rule(index as u32, rate);
+            let reactor = reactions.reactor(index as u32, rate);
             let switch = first_switches[index];
             let lane_of = lanes.entry(switch).or_insert_with(|| self.destination_lanes(switch)).clone();
             let adapter = self.adapter();
             let at = (out, into[index], rate);
-            let spec = self.host_spec(index as u32, at, reaction, lane_of, adapter);
+            let spec = self.host_spec(index as u32, at, reactor, lane_of, adapter);
             hosts.push(Host::new(HostSpec { paths: paths.clone(), ..spec }));
         }
         Ok(hosts)
@@ -329,7 +328,7 @@ impl<'a> Builder<'a> {
         &self,
         id: u32,
         (out, into, rate): (ChannelId, ChannelId, Rate),
-        reaction: Option<Rule>,
+        reactor: Option<Reactor>,
         lane_of: Option<Arc<[u8]>>,
         adapter: Option<Box<Adapter>>,
     ) -> HostSpec {
@@ -344,9 +343,8 @@ impl<'a> Builder<'a> {
             sizes: self.model.sizes,
             lanes: lanes.count,
             control_lane: lanes.control.map(Vl),
-            notification: parts.notification,
-            coalescing: parts.coalescing,
-            reaction,
+            reactor,
+            responder: self.responder(rate),
             validates: parts.marking.validates(),
             lane_of,
             paths: None,

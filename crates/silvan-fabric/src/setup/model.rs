@@ -7,16 +7,16 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate, Time};
 
 use super::offered::{self, Offered, Sender};
-use super::round_trip::RoundTrip;
 use super::small;
 use crate::config::{
     AdaptiveRouting, Arbitration, Architecture, Assignment, Config, FlowControl, Measure, Pinned, RoutePer,
 };
-use crate::congestion::marking::Marking;
-use crate::congestion::{Notification, Parts};
+use crate::congestion::Components;
+use crate::congestion::round_trip::RoundTrip;
+use crate::congestion::unfit::{Limits, Unfit};
 use crate::error::{Reason, SetupError};
 use crate::host::Sizes;
-use crate::queueing::isolation::Rule;
+use crate::queueing::isolation::SpecialQueueRule;
 use crate::queueing::{HostQueues, Isolation, Memory, Organisation, Queues};
 use crate::routing::adaptive::Heuristic;
 use crate::routing::{self, Tables};
@@ -46,10 +46,10 @@ pub(super) struct Model<'a> {
     /// Thresholds of on/off flow control; `None` with credits.
     pub on_off: Option<OnOffModel>,
     /// The components of congestion management in force.
-    pub parts: Parts,
-    /// The rule of special queues; `None` without them.
-    pub special: Option<Arc<Rule>>,
-    /// The shortest round trip; `None` if the reaction does not need it.
+    pub parts: Components,
+    /// The rule of special queues, if there are any.
+    pub special: Option<Arc<SpecialQueueRule>>,
+    /// The shortest round trip, where the reaction needs it.
     pub round_trip: Option<RoundTrip>,
     /// How routes of flows are selected, if routing is adaptive per flow.
     pub flow_routes: Option<FlowChoice>,
@@ -136,9 +136,9 @@ pub(super) struct PacketChoice {
 pub fn check(config: &Config) -> Result<(), SetupError> {
     let sizes = packet_sizes(config)?;
     let switch = SwitchModel::new(config, sizes)?;
-    let parts = config.parts();
+    let parts = config.components();
     HostModel::new(config, sizes, parts.isolation != Isolation::None)?;
-    check_components(&parts, &switch)
+    check_components(&parts, sizes, &switch)
 }
 
 fn packet_sizes(config: &Config) -> Result<Sizes, SetupError> {
@@ -151,19 +151,28 @@ fn packet_sizes(config: &Config) -> Result<Sizes, SetupError> {
     })
 }
 
-/// Checks that marking has the buffers that it depends on, and the reaction the acknowledgements that it counts.
-fn check_components(parts: &Parts, switch: &SwitchModel) -> Result<(), SetupError> {
-    if parts.marking.needs_output_buffers() && switch.architecture != Architecture::Cioq {
+/// Whether marking has the buffers that it needs, and the reaction the acknowledgements that it counts; and
+/// whether the parameters of both can work.
+fn check_components(components: &Components, sizes: Sizes, switch: &SwitchModel) -> Result<(), SetupError> {
+    let Components { marking, notification, reaction, .. } = components;
+    if marking.needs_output_buffers() && switch.architecture != Architecture::Cioq {
         return Err(Reason::NoOutputBuffers.at("congestion.marking.kind"));
     }
-    if let Marking::Fecn(fecn) = &parts.marking {
-        let thresholds = fecn.thresholds(Bytes(u64::from(switch.lane)));
-        thresholds.map_err(|upper| Reason::LowerAboveUpper { upper }.at("congestion.marking.lower"))?;
-    }
-    if parts.reaction.needs_acknowledgements() && parts.notification != Notification::AckEach {
+    if reaction.needs_acknowledgements() && !notification.acknowledges_each() {
         return Err(Reason::NoAcknowledgements.at("congestion.notification"));
     }
-    Ok(())
+    if reaction.needs_grants() && !notification.grants() {
+        return Err(Reason::NoGrants.at("congestion.notification"));
+    }
+    let limits = Limits {
+        lane: Bytes(u64::from(switch.lane)),
+        full: Bytes(u64::from(sizes.mtu) + u64::from(sizes.header)),
+    };
+    let of = |component: &'static str| {
+        move |unfit: Unfit| Reason::Component(unfit.what).at(format!("congestion.{component}.{}", unfit.key))
+    };
+    marking.check(&limits).map_err(of("marking"))?;
+    reaction.check(&limits).map_err(of("reaction"))
 }
 
 /// Checks that packets can identify their classes. The roles of a forest are three classes.
@@ -198,9 +207,9 @@ impl<'a> Model<'a> {
         check_classes(config)?;
         let sizes = packet_sizes(config)?;
         let lanes = LaneModel::new(config);
-        let parts = config.parts();
+        let parts = config.components();
         let switch = SwitchModel::new(config, sizes)?;
-        check_components(&parts, &switch)?;
+        check_components(&parts, sizes, &switch)?;
         let special = match &parts.isolation {
             Isolation::None => None,
             Isolation::SpecialQueues(special) => Some(Arc::new(special.rule(sizes.mtu + sizes.header))),

@@ -185,13 +185,14 @@ impl Builder<'_> {
         // Without marks, the only notifications are acknowledgements; flows may also be announced.
         let parts = &self.model.parts;
         let quiet = matches!(parts.marking, Marking::None)
-            && matches!(parts.notification, Notification::Cnp)
+            && !parts.notification.answers_unmarked()
+            && !parts.reaction.sends_requests()
             && !hosts.iter().any(Host::announces);
         Plan {
             links,
             receivers,
             drain: self.model.host.drain(),
-            acknowledges: parts.notification != Notification::Cnp,
+            acknowledges: parts.notification.answers_unmarked(),
             hosts_from: hosts.iter().map(|host| (host.out, host.id)).collect(),
             hosts_at: self.directed().filter_map(host_at).collect(),
             lanes: self.model.lanes.count,

@@ -33,7 +33,7 @@ impl Builder<'_> {
             Isolation::SpecialQueues(special) if special.at_root => {
                 flow_routes.is_none() && packet_routes.is_none()
             }
-            _ => switch.queues == Queues::PerOutput,
+            Isolation::SpecialQueues(_) | Isolation::None => switch.queues == Queues::PerOutput,
         }
     }
 

@@ -1,40 +1,20 @@
-//! The shortest round trip of a packet and its acknowledgement, and the window and waiting slot that follow from it
-//! (MVCM, 4.3).
+//! The shortest round trip of a network, from its routes.
 
 use silvan_engine::{Bytes, Rate, Time};
 
 use crate::config::Config;
+use crate::congestion::round_trip::RoundTrip;
 use crate::routing::{Analysis, Tables, analyze_lanes};
 use crate::topology::{NodeRef, Topology};
 
-/// The longest round trip of an empty network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RoundTrip {
-    /// Switches on the longest route, h.
-    pub hops: u32,
-    /// Stages of the network, n: with one-way links as many as hops, else half of them, because routes go up and down.
-    pub stages: u32,
-    /// The maximum number of hosts at one switch, k.
-    pub radix: u32,
-    /// The total delay of switches and links on the round trip, without transmission times: 2 h t_hop.
-    pub flight: Time,
-    /// A full packet on the wire, L_data.
-    pub data: Bytes,
-    /// An acknowledgement on the wire, L_ack.
-    pub ack: Bytes,
-    /// Rate of the hosts' links, B; that of the slowest.
-    pub rate: Rate,
-}
-
 impl RoundTrip {
-    /// Computes it for a network: for the longest route of any pair, as if all its links were as long as the longest
-    /// one.
+    /// The round trip of a network: the longest route of any pair, with all links as long as the longest.
     #[must_use]
     pub fn of(topology: &Topology, tables: &Tables, config: &Config) -> Self {
         Self::from_analysis(topology, &analyze_lanes(topology, tables, config.path_lanes.as_deref()), config)
     }
 
-    /// As [`Self::of`], if routes have been analyzed already.
+    /// As [`Self::of`], with routes that have been analyzed already.
     #[must_use]
     pub fn from_analysis(topology: &Topology, analysis: &Analysis, config: &Config) -> Self {
         let lengths = || analysis.hops.iter().enumerate().filter(|(_, pairs)| **pairs > 0).map(|(n, _)| n);
@@ -62,33 +42,13 @@ impl RoundTrip {
             rate: rate.unwrap_or(Rate::from_gbit(1)),
         }
     }
-
-    /// `RTTmin` = 2 h t_hop + (L_data + L_ack) / B.
-    #[must_use]
-    pub fn shortest(&self) -> Time {
-        let pace = self.rate.pace();
-        self.flight + pace.time(self.data.0 as u32) + pace.time(self.ack.0 as u32)
-    }
-
-    /// The number of packets that fill the shortest round trip: omega = `RTTmin` / (L_data / B).
-    #[must_use]
-    pub fn window(&self) -> f64 {
-        self.shortest().0 as f64 / self.rate.pace().time(self.data.0 as u32).0.max(1) as f64
-    }
-
-    /// The window that does not throttle: omega rounded up.
-    #[must_use]
-    pub fn packets(&self) -> u16 {
-        let span = self.rate.pace().time(self.data.0 as u32).0.max(1);
-        self.shortest().0.div_ceil(span).min(u64::from(u16::MAX)) as u16
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The paper's 4-ary 5-fly, in cycles of one nanosecond.
+    /// The paper's 4-ary 5-fly, in cycles of a nanosecond.
     fn published(payload: u64, bytes_per_cycle: u64) -> RoundTrip {
         RoundTrip {
             hops: 9,

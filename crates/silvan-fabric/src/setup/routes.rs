@@ -6,7 +6,7 @@ use std::fmt;
 use rustc_hash::FxHashMap;
 
 use crate::config::Config;
-use crate::congestion::{Notification, Parts};
+use crate::congestion::{Components, Notification};
 use crate::error::{Reason, SetupError};
 use crate::queueing::Isolation;
 use crate::routing::{self, Tables};
@@ -48,7 +48,7 @@ impl<'t> HostNames<'t> {
 ///
 /// # Errors
 /// [`Reason::OneWayLinks`] at `congestion.isolation`.
-pub fn check_links(parts: &Parts, topology: &Topology) -> Result<(), SetupError> {
+pub fn check_links(parts: &Components, topology: &Topology) -> Result<(), SetupError> {
     match parts.isolation {
         Isolation::SpecialQueues(_) if topology.has_one_way_links() => {
             Err(Reason::OneWayLinks { topology: topology.name.clone() }.at("congestion.isolation"))
@@ -95,7 +95,7 @@ pub fn check_routes(config: &Config, topology: &Topology, tables: &Tables) -> Re
             return Err(Reason::Unroutable { pairs: analysis.unroutable, first }.at("routing.kind"));
         }
     }
-    if config.parts().notification == Notification::Backward {
+    if config.components().notification == Notification::Backward {
         check_ways_back(topology, tables)
     } else {
         Ok(())

@@ -168,7 +168,7 @@ impl Ways<'_> {
             }
             self.along(links.into_iter())
         };
-        others.map(way).fold(Reach::NONE, Reach::beside)
+        others.map(way).fold(Reach::NONE, Reach::combined_with)
     }
 
     /// The link at a port (from 1) of a switch, and its far end.
@@ -203,7 +203,7 @@ impl Ways<'_> {
             if self.known.contains_key(&place) {
                 // All following positions are known by now.
                 let best = onward.into_iter().map(|(link, end)| self.behind(self.reach(end), link, end));
-                let best = best.fold(Reach::NONE, Reach::beside);
+                let best = best.fold(Reach::NONE, Reach::combined_with);
                 self.known.insert(place, best);
                 open.pop();
                 continue;

@@ -132,7 +132,7 @@ impl<S: PortSet> CioqSwitch<S> {
         let (vl, space, dst) = (packet.vl, packet.space, packet.dst);
         let output = self.ports.route_of(packet);
         self.used[self.ports.lane(input, vl).index()] += space;
-        let stored = self.buffers.store(&mut ctx.packets, ctx.now, (input, output), id);
+        let stored = self.buffers.store(&mut ctx.packets, ctx.now, input, output, id);
         if self.ports.marking.marker.watches_input_buffers() {
             self.arrived(ctx, (input, vl), id);
         }

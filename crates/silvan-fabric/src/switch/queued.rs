@@ -73,7 +73,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         let packet = &ctx.packets[id];
         let (vl, dst) = (packet.vl, packet.dst);
         let output = self.ports.route_of(packet);
-        let stored = self.buffers.store(&mut ctx.packets, ctx.now, (input, output), id);
+        let stored = self.buffers.store(&mut ctx.packets, ctx.now, input, output, id);
         let lane = self.ports.lane(output, vl);
         let sum = self.buffers.sum(lane);
         self.ports.arrives(ctx, output, id, sum);

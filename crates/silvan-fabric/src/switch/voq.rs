@@ -6,7 +6,7 @@ use silvan_engine::{Rate, Time};
 use crate::congestion::marking::Applied;
 use crate::context::Context;
 use crate::link::ChannelId;
-use crate::packet::{Kind, PacketId, Pool};
+use crate::packet::{PacketId, Pool};
 use crate::port::{Port, Vl};
 use crate::switch::Ports;
 use crate::voq::{ALL_EVENTS, Head, Need, Output, Slot, VoqOutputs, Wires};
@@ -86,11 +86,11 @@ impl<const LANES: usize> VoqSwitch<LANES> {
     pub fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
         let packet = &ctx.packets[id];
         let output = self.ports.route_of(packet);
-        let (head, vl, is_data) = (Head::of(id, packet), packet.vl.index(), packet.kind == Kind::Data);
+        let (head, vl) = (Head::of(id, packet), packet.vl.index());
         let slot = Slot::new(output.index(), vl, input.index());
         let (now, place) = (ctx.now, self.ports.place);
         let wires = (&mut Wiring(place), &mut *ctx);
-        if !self.outputs.enqueue(wires, &mut self.ports.marking, slot, (head, is_data), now) {
+        if !self.outputs.enqueue(wires, &mut self.ports.marking, slot, head, now) {
             return;
         }
         let channel = self.ports.out(output);

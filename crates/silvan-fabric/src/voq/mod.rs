@@ -176,7 +176,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         (wires, around): (&mut W, &mut A),
         marking: &mut SwitchMarking,
         slot: Slot,
-        (head, is_data): (Head, bool),
+        head: Head,
         now: Time,
     ) -> bool {
         let queue = self.queue_index(slot);
@@ -205,7 +205,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         let (sum, above, blocked) = (lane.sum, lane.above, lane.blocked);
         if MARKS != UNMARKED {
             if MARKS == ALL_EVENTS && marking.watches_arrivals() {
-                let packet = Arriving { id: head.packet, size: head.size, is_data };
+                let packet = Arriving { id: head.packet, size: head.size, is_data: head.is_data() };
                 self.arrives((wires, around), marking, slot, packet, now);
             }
             if sum > marking.quiet_fill() || above {
@@ -260,7 +260,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
     }
 
     /// Lets the marking rule decide about a packet that has just come in.
-    #[inline]
+    #[inline(always)]
     fn arrives<A, W: Wires<LANES, X, A>>(
         &mut self,
         (wires, around): (&mut W, &mut A),
@@ -269,6 +269,10 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         packet: Arriving,
         now: Time,
     ) {
+        let lane = self.lane_index(slot.output(), slot.vl());
+        if marking.marker.skips_arrival(lane, packet.size, packet.is_data) {
+            return;
+        }
         let (at, facts) = self.facts((wires, around), slot, now);
         let applied = marking.arrives(at, &facts, W::packets(around), packet);
         if applied != Applied::default() {
@@ -379,7 +383,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
                 Head::of(id, &W::packets(around)[id])
             }
         };
-        let need = Need { output, vl, dst: head.dst, space: head.space, now };
+        let need = Need { output, vl, dst: head.dst(), space: head.space, now };
         if !wires.has_credit(around, record, need) {
             record.lanes[vl].blocked = head.space;
             return Err(wires.wait_for_credit(around, record, need));

@@ -3,7 +3,7 @@
 
 use silvan_engine::Time;
 
-use crate::packet::{Packet, PacketId};
+use crate::packet::{Kind, Packet, PacketId};
 use crate::port::Vl;
 
 /// Queue heads that an [`Output`] stores by value.
@@ -16,17 +16,34 @@ const FREE: u8 = 0xff;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     pub packet: PacketId,
-    pub dst: u32,
+    /// The destination host, with [`CONTROL`] for a control packet.
+    pub to: u32,
     /// Bytes on the wire.
     pub size: u32,
     /// Bytes in a buffer.
     pub space: u32,
 }
 
+/// Flag of a control packet in [`Head::to`]. Hosts have at most 20 bits.
+const CONTROL: u32 = 1 << 31;
+
 impl Head {
     #[inline(always)]
     pub fn of(id: PacketId, packet: &Packet) -> Self {
-        Self { packet: id, dst: packet.dst, size: packet.size, space: packet.space }
+        let flag = if packet.kind == Kind::Data { 0 } else { CONTROL };
+        Self { packet: id, to: packet.dst | flag, size: packet.size, space: packet.space }
+    }
+
+    /// The destination host.
+    #[inline(always)]
+    pub fn dst(&self) -> u32 {
+        self.to & !CONTROL
+    }
+
+    /// Whether it is a data packet.
+    #[inline(always)]
+    pub fn is_data(&self) -> bool {
+        self.to & CONTROL == 0
     }
 }
 
@@ -35,7 +52,7 @@ impl Head {
 #[repr(C)]
 struct HeldHead {
     packet: PacketId,
-    dst: u32,
+    to: u32,
     size: u16,
     space: u16,
 }
@@ -118,15 +135,15 @@ impl<const L: usize, X> Output<L, X> {
 
     #[inline(always)]
     pub fn head(&self, place: usize) -> Head {
-        let HeldHead { packet, dst, size, space } = self.heads[place % HELD];
-        Head { packet, dst, size: size.into(), space: space.into() }
+        let HeldHead { packet, to, size, space } = self.heads[place % HELD];
+        Head { packet, to, size: size.into(), space: space.into() }
     }
 
     /// Replaces a head that has left.
     #[inline(always)]
     pub fn replace(&mut self, place: usize, head: Head) {
-        let Head { packet, dst, size, space } = head;
-        self.heads[place % HELD] = HeldHead { packet, dst, size: size as u16, space: space as u16 };
+        let Head { packet, to, size, space } = head;
+        self.heads[place % HELD] = HeldHead { packet, to, size: size as u16, space: space as u16 };
     }
 
     /// Stores the head of an input's queue. Returns false if all places are taken.

@@ -2,11 +2,12 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::config::{Config, FlowControl, HostConfig, Measure};
+use silvan_fabric::config::{Arbitration, Architecture, Config, FlowControl, HostConfig, Measure};
 use silvan_fabric::congestion::{Congestion, Mechanism};
 use silvan_fabric::outcome::Outcome;
+use silvan_fabric::queueing::Queues;
 use silvan_fabric::routing::{RoutingSpec, Tables};
-use silvan_fabric::simulation::{ModelError, Simulation};
+use silvan_fabric::simulation::{Engine, ModelError, Simulation};
 use silvan_fabric::topology::{Topology, TopologySpec};
 use silvan_fabric::traffic::{Flow, Pattern, Traffic};
 
@@ -96,7 +97,50 @@ pub fn run(topology: &Topology, config: &Config) -> Outcome {
     try_run(topology, config).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Received rate of each named flow, in Gbit/s.
+/// Runs a configuration in switches of all kinds that its marking goes with, each with both schedulers, which have
+/// to agree. Gives the name of the kind and the outcome.
+pub fn run_in_all_switches(topology: &Topology, config: &Config) -> Vec<(&'static str, Outcome)> {
+    let marking = config.components().marking;
+    let kinds = [
+        ("voq", Architecture::Voq, Queues::PerOutput, Arbitration::RoundRobin),
+        ("fcfs", Architecture::Voq, Queues::PerOutput, Arbitration::Fcfs),
+        ("voqnet", Architecture::Voq, Queues::PerDestination, Arbitration::RoundRobin),
+        ("iq", Architecture::Iq, Queues::Single, Arbitration::RoundRobin),
+        ("cioq", Architecture::Cioq, Queues::Single, Arbitration::RoundRobin),
+    ];
+    let fits = |&(_, architecture, _, arbitration): &(_, Architecture, _, Arbitration)| {
+        (architecture == Architecture::Cioq || !marking.needs_output_buffers())
+            && (arbitration == Arbitration::RoundRobin || !marking.needs_input_queues())
+    };
+    let run = |(name, architecture, queues, arbitration)| {
+        let mut config = config.clone();
+        config.switch.architecture = Some(architecture);
+        config.switch.queues = Some(queues);
+        config.switch.arbitration = arbitration;
+        let with = |engine| {
+            let tables = tables(topology);
+            let mut simulation = Simulation::with_engine(topology, &tables, &config, engine).unwrap();
+            while !simulation.advance(100_000).unwrap().done {}
+            let mut outcome = simulation.finish().unwrap();
+            // The schedulers count different events.
+            outcome.summary.events = 0;
+            outcome
+        };
+        let outcome = with(Engine::Fastest);
+        assert_eq!(outcome.summary, with(Engine::General).summary, "{name}: the schedulers disagree");
+        (name, outcome)
+    };
+    kinds.into_iter().filter(fits).map(run).collect()
+}
+
+/// The mean latency of packets since their injection, in microseconds.
+pub fn mean_latency_us(outcome: &Outcome) -> f64 {
+    let counted = || outcome.summary.latency.iter().filter(|latency| latency.since == "injection");
+    let packets: u64 = counted().map(|latency| latency.count).sum();
+    counted().map(|latency| latency.mean_ns * latency.count as f64).sum::<f64>() / packets as f64 / 1_000.0
+}
+
+/// Received Gbit/s of each named flow.
 pub fn rates(outcome: &Outcome) -> Vec<f64> {
     outcome.summary.flows.iter().map(|flow| flow.received_gbit_s).collect()
 }

@@ -2,7 +2,7 @@
 
 use silvan_engine::Bytes;
 use silvan_fabric::config::{AdaptiveRouting, Assignment, Pinned, RoutePer};
-use silvan_fabric::congestion::Parts;
+use silvan_fabric::congestion::Components;
 use silvan_fabric::congestion::reaction::Reaction;
 use silvan_fabric::queueing::{Isolation, Memory, Queues};
 
@@ -49,23 +49,23 @@ fn of_packets(adaptive: &AdaptiveRouting, spec: &Spec) -> Check {
                 .to_owned()
         })?;
     }
-    let parts = spec.congestion.parts(&spec.packet);
+    let parts = spec.congestion.components(&spec.packet);
     if adaptive.enabled { check_components(adaptive, spec, &parts) } else { Ok(()) }
 }
 
 /// Checks the components that adaptive routing needs or excludes.
-fn check_components(adaptive: &AdaptiveRouting, spec: &Spec, parts: &Parts) -> Check {
+fn check_components(adaptive: &AdaptiveRouting, spec: &Spec, components: &Components) -> Check {
     ensure(
-        !adaptive.pins(Pinned::Throttled) || parts.reaction != Reaction::None,
+        !adaptive.pins(Pinned::Throttled) || components.reaction != Reaction::None,
         "adaptive_routing.pinned",
         || "names flows that are throttled, but congestion.reaction throttles none".to_owned(),
     )?;
     ensure(
-        !adaptive.pins(Pinned::Isolated) || parts.isolation != Isolation::None,
+        !adaptive.pins(Pinned::Isolated) || components.isolation != Isolation::None,
         "adaptive_routing.pinned",
         || "names destinations that are isolated, but congestion.isolation has no special queues".to_owned(),
     )?;
-    ensure(!matches!(parts.reaction, Reaction::ExplicitRate(_)), "adaptive_routing.per", || {
+    ensure(!matches!(components.reaction, Reaction::ExplicitRate(_)), "adaptive_routing.per", || {
         "\"packet\" cannot be combined with explicit rates, which apply to one route; use \"flow\"".to_owned()
     })?;
     let by_way = matches!(spec.lanes.assignment, Assignment::Paths | Assignment::Routing);

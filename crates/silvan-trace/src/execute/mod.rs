@@ -30,8 +30,7 @@
 //! | type | purpose |
 //! | --- | --- |
 //! | [`Ranks`] | schedules the operations of each rank: dependencies, cpus, matching |
-//! | [`Carrier`] | transports messages between ranks: here at LogGP costs, in a simulation over the network
-//! |
+//! | [`Carrier`] | transports messages between ranks: here at LogGP costs, in a simulation over the network |
 
 mod loggp;
 mod matching;

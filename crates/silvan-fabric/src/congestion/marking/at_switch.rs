@@ -141,7 +141,7 @@ impl SwitchMarking {
     }
 
     /// A packet has come into the queues of an output.
-    #[inline]
+    #[inline(never)]
     pub fn arrives(
         &mut self,
         at: MarkedLane,
@@ -211,8 +211,8 @@ impl SwitchMarking {
                 return Applied::default();
             }
             self.marks[output] += 1;
-            let Packet { src: to, dst: destination, source, .. } = *packet;
-            let report = Some(Report { to, destination, source, severity });
+            let Packet { src: to, dst: destination, source, injected: sent_at, .. } = *packet;
+            let report = Some(Report { to, destination, source, severity, sent_at });
             return Applied { is_mark: true, report, ..Applied::default() };
         }
         let is_mark = is_data && !packet.fecn;

@@ -6,16 +6,20 @@
 //!  MVPM  input above threshold    marks what arrives;   output above: validates what leaves marked
 //! ```
 //!
-//! They need a switch with buffers at both (`cioq`). Fills count whole credit blocks, per virtual
-//! lane; a packet counts from the arrival of its head until its tail has left, so what arrives or
-//! leaves counts itself. Control packets are not marked. Marks stay, also where a later switch
-//! validates.
+//! They need a switch with buffers at inputs and outputs (`cioq`). Fills count whole credit blocks, per virtual lane.
+//! A packet counts from the arrival of its head until its tail has left, so a packet that arrives or leaves counts
+//! itself. Control packets are not marked. No switch removes a mark.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::MarkingRule;
+use super::{MarkingParameters, MarkingRule, OutputLane, Switches};
 use crate::facts::{Departure, InputBuffer, InputVerdict, Verdict};
+
+/// Input packet marking, which has no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ipm {}
 
 /// Parameters of output packet marking.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -50,7 +54,7 @@ impl Default for Mvpm {
     }
 }
 
-/// A rule with its thresholds in bytes of a virtual lane's share.
+/// A rule with its thresholds, in bytes of the share of a virtual lane.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum BufferRule {
     /// An input with more than this has no room for another packet.
@@ -70,24 +74,53 @@ fn share(capacity: u32, percent: u8) -> u32 {
     (u64::from(capacity) * u64::from(percent) / 100) as u32
 }
 
-impl BufferRule {
-    pub fn opm(opm: &Opm, output: u32) -> Self {
-        Self::Opm { output: share(output, opm.output_percent) }
+impl MarkingParameters for Ipm {
+    fn needs_output_buffers(&self) -> bool {
+        true
+    }
+}
+
+impl Ipm {
+    pub(super) fn rule(&self, switches: &Switches) -> BufferRule {
+        BufferRule::Ipm { room_for_none: switches.lane - switches.full_space }
+    }
+}
+
+impl MarkingParameters for Opm {
+    fn needs_output_buffers(&self) -> bool {
+        true
+    }
+}
+
+impl Opm {
+    pub(super) fn rule(&self, switches: &Switches) -> BufferRule {
+        BufferRule::Opm { output: share(switches.output_lane, self.output_percent) }
+    }
+}
+
+impl MarkingParameters for Mvpm {
+    fn needs_output_buffers(&self) -> bool {
+        true
     }
 
-    /// For the shares of a virtual lane at inputs and outputs.
-    pub fn mvpm(mvpm: &Mvpm, (input, output): (u32, u32)) -> Self {
-        Self::Mvpm { input: share(input, mvpm.input_percent), output: share(output, mvpm.output_percent) }
+    fn validates(&self) -> bool {
+        true
     }
+}
 
-    /// For the share of a virtual lane at inputs and the space of a full packet.
-    pub fn ipm(input: u32, full_space: u32) -> Self {
-        Self::Ipm { room_for_none: input - full_space }
+impl Mvpm {
+    pub(super) fn rule(&self, switches: &Switches) -> BufferRule {
+        BufferRule::Mvpm {
+            input: share(switches.lane, self.input_percent),
+            output: share(switches.output_lane, self.output_percent),
+        }
     }
 }
 
 impl MarkingRule for BufferRule {
     type State = ();
+
+    fn port(&self, _lane: &OutputLane) {}
 
     fn watches_queue(&self, _port: &(), _queue_bytes: u32) -> bool {
         false
@@ -129,6 +162,11 @@ mod tests {
 
     use super::*;
 
+    /// Switches with buffers of these sizes per lane, and packets of 320 bytes.
+    fn switches(lane: u32, output_lane: u32) -> Switches {
+        Switches { lane, output_lane, full_space: 320, queues_have_one_output: false }
+    }
+
     /// What a rule decides about a data packet that comes into a buffer with so many bytes.
     fn enters(rule: &BufferRule, used_bytes: u32) -> InputVerdict {
         rule.enters_buffer(&InputBuffer { used_bytes })
@@ -151,12 +189,12 @@ mod tests {
 
     #[test]
     fn thresholds_are_exceeded_not_reached() {
-        let rule = BufferRule::mvpm(&Mvpm { input_percent: 50, output_percent: 25 }, (1024, 2048));
+        let rule = Mvpm { input_percent: 50, output_percent: 25 }.rule(&switches(1024, 2048));
         assert_eq!((enters(&rule, 512), enters(&rule, 513)), (InputVerdict::Forward, InputVerdict::Mark));
         assert_eq!(leaves(&rule, 512, true), Verdict::Forward);
         assert_eq!(leaves(&rule, 513, true), Verdict::Validate);
         assert_eq!(leaves(&rule, 2048, false), Verdict::Forward, "validated only if marked");
-        let rule = BufferRule::opm(&Opm::default(), 1024);
+        let rule = Opm::default().rule(&switches(1024, 1024));
         assert_eq!(
             (leaves(&rule, 337, false), leaves(&rule, 338, false)),
             (Verdict::Forward, Verdict::Mark(0))
@@ -167,7 +205,7 @@ mod tests {
     #[test]
     fn an_input_is_full_when_the_next_packet_has_no_room() {
         // Three packets of 320 bytes fit in 1024.
-        let rule = BufferRule::ipm(1024, 320);
+        let rule = Ipm {}.rule(&switches(1024, 1024));
         assert_eq!(enters(&rule, 640), InputVerdict::Forward);
         assert_eq!(enters(&rule, 960), InputVerdict::MarkContenders);
         assert_eq!(leaves(&rule, 1024, false), Verdict::Forward);

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Bytes;
 use silvan_engine::random::Stream;
 
-use super::{MarkingRule, severity};
+use super::{MarkingParameters, MarkingRule, OutputLane, Switches, severity};
+use crate::congestion::unfit::{Check, Limits, ensure};
 use crate::facts::{Departure, PortState, QueueChange, QueueFill, Severity, Verdict};
 use crate::port_set::PortSet;
 
@@ -14,48 +15,48 @@ use crate::port_set::PortSet;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fecn {
-    /// 0: never mark; 1 to 15: a uniformly decreasing fill at which marking starts, that is
-    /// (16 - threshold) / 16 of the input buffer's share of a virtual lane.
+    /// 0: never mark; 1 to 15: marking starts at a fill of (16 - threshold) / 16 of the share that a virtual lane has
+    /// of the input buffer.
     #[schemars(range(max = 15))]
     pub threshold: u8,
     /// The fill above which a port enters the congestion state, in place of `threshold`.
     pub upper: Option<Bytes>,
-    /// The fill at or below which it leaves the state; by default `hysteresis` below the upper.
+    /// The fill at or below which it leaves the state; by default `hysteresis` below the upper threshold.
     pub lower: Option<Bytes>,
-    /// Distance between upper and lower threshold where `lower` is not given; zero gives the
-    /// single threshold of Paper II's unfair case. Fairness needs more than a packet; the default,
-    /// two full packets and a credit each, is also fair where three inputs feed a fast output.
+    /// Distance between upper and lower threshold if `lower` is not given; zero gives the single threshold of the
+    /// unfair case in Paper II. Fairness needs more than one packet. The default, two full packets with a credit
+    /// each, is also fair where three inputs feed a fast output.
     pub hysteresis: Bytes,
-    /// Which fill is held against the threshold.
+    /// Which fill is compared with the threshold.
     pub fill: FillMapping,
     /// Mean number of eligible packets sent between two marked ones.
     #[schemars(range(max = 65_534))]
     pub marking_rate: u16,
-    /// Share of eligible packets that are marked, in percent, in place of `marking_rate` (Paper V
-    /// gives its Marking_Rate so).
+    /// Share of eligible packets that are marked, in percent, in place of `marking_rate` (the form in which Paper V
+    /// gives its Marking_Rate).
     #[schemars(range(min = 1, max = 100))]
     pub percent: Option<u8>,
-    /// Whether marks fall at random or every so many packets.
+    /// Whether packets are marked at random or at regular distances.
     pub pattern: MarkingPattern,
     /// Packets smaller than this are not marked, in credits of 64 bytes (as in OpenSM and IBA).
     pub packet_size: u8,
-    /// Ports that enter the congestion state even without credits.
+    /// Ports that enter the congestion state even without credit.
     pub victim_mask: VictimMask,
 }
 
-/// Which fill of the queues that feed an output is held against the threshold (Paper I, 3.2.1).
+/// Which fill of the queues that feed an output is compared with the threshold (Paper I, 3.2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FillMapping {
-    /// Each virtual output queue alone.
+    /// The fill of each virtual output queue.
     Each,
     /// The sum over the input ports.
     Sum,
-    /// The sum, against the threshold divided by the number of contributing input ports.
+    /// The sum, compared with the threshold divided by the number of contributing input ports.
     SumPerInput,
 }
 
-/// Whether marks fall at random or regularly.
+/// Whether packets are marked at random or regularly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MarkingPattern {
@@ -99,13 +100,13 @@ impl Default for Fecn {
 pub(crate) struct FecnRule {
     upper: u32,
     lower: u32,
-    /// No fill of all queues up to this brings a port above the thresholds.
+    /// No sum of all queues up to this brings a port above the thresholds.
     least: u32,
-    /// Whether that is known, as no single queue holds more than all queues of its output do.
+    /// Whether that holds, because no single queue holds more than all queues of its output.
     bounded: bool,
     mapping: FillMapping,
     pattern: MarkingPattern,
-    /// Share of eligible packets that are marked: so many of so many.
+    /// Share of eligible packets that are marked: numerator and denominator.
     share: (u32, u32),
     smallest: u32,
     mask: VictimMask,
@@ -120,47 +121,52 @@ pub(crate) struct FecnState {
     /// Whether packets that leave are eligible for marking.
     congested: bool,
     masked: bool,
-    /// Whether some fill went above the upper threshold and has not been at or below the lower
-    /// one since.
+    /// Whether some fill rose above the upper threshold and has not fallen to the lower one since.
     above: bool,
-    /// What eligible packets have left over since the last mark, in parts of a mark (regular
-    /// pattern).
+    /// Sum of the shares of eligible packets since the last mark (regular pattern).
     since_mark: u32,
-    /// Times the congestion state was entered.
+    /// How often the congestion state was entered.
     pub entered: u32,
-    /// Bytes in all queues that feed the port, as long as that concerns the rule, and at the last mark.
+    /// Bytes in all queues that feed the port, as last reported, and at the last mark.
     queue_bytes: u32,
     marked_at: u32,
-    /// Where each input has its own fill: those above, one bit each; else empty.
+    /// For single queues: the inputs above the threshold, one bit each; else empty.
     inputs_above: Box<[u64]>,
     random: Stream,
 }
 
-impl Fecn {
-    /// The fill above which a port enters the congestion state, and the one at or below which
-    /// it leaves, for a given share of the input buffer per virtual lane, in bytes.
-    ///
-    /// # Errors
-    /// The upper threshold, where the lower one lies above it.
-    pub fn thresholds(&self, lane_capacity: Bytes) -> Result<(Bytes, Bytes), Bytes> {
-        let steps = 16 - u64::from(self.threshold.min(15));
-        let upper = self.upper.unwrap_or(Bytes(lane_capacity.0 * steps / 16));
-        let lower = self.lower.unwrap_or(Bytes(upper.0.saturating_sub(self.hysteresis.0)));
-        if lower > upper {
-            return Err(upper);
-        }
-        Ok((upper, lower))
+impl MarkingParameters for Fecn {
+    fn needs_input_queues(&self) -> bool {
+        self.fill != FillMapping::Sum
     }
 
-    /// The rule for a share of the input buffer. `bounded` says whether the queues whose fill it is told
-    /// hold packets for one output alone, so that none has more bytes than all that feed the output.
-    pub(crate) fn rule(&self, lane_capacity: Bytes, bounded: bool) -> Result<FecnRule, Bytes> {
-        let (upper, lower) = self.thresholds(lane_capacity)?;
+    fn check(&self, limits: &Limits) -> Check {
+        let (upper, lower) = self.thresholds(limits.lane);
+        ensure(lower <= upper, "lower", || format!("must be at most the upper threshold, {upper}"))?;
+        ensure(upper <= limits.lane, "upper", || {
+            format!("can never be exceeded: a virtual lane has {} of the input buffer", limits.lane)
+        })
+    }
+}
+
+impl Fecn {
+    /// The fill above which a port enters the congestion state, and the fill at or below which it leaves, for a given
+    /// share of the input buffer per virtual lane.
+    fn thresholds(&self, lane: Bytes) -> (Bytes, Bytes) {
+        let steps = 16 - u64::from(self.threshold.min(15));
+        let upper = self.upper.unwrap_or(Bytes(lane.0 * steps / 16));
+        let lower = self.lower.unwrap_or(Bytes(upper.0.saturating_sub(self.hysteresis.0)));
+        (upper, lower)
+    }
+
+    /// The rule of a network's switches.
+    pub(super) fn rule(&self, switches: &Switches) -> FecnRule {
+        let (upper, lower) = self.thresholds(Bytes(u64::from(switches.lane)));
         let upper = u32::try_from(upper.0).unwrap_or(u32::MAX);
-        Ok(FecnRule {
+        FecnRule {
             upper,
             least: if self.fill == FillMapping::SumPerInput { 0 } else { upper },
-            bounded: bounded || self.fill != FillMapping::Each,
+            bounded: switches.queues_have_one_output || self.fill != FillMapping::Each,
             lower: u32::try_from(lower.0).unwrap_or(u32::MAX),
             mapping: self.fill,
             pattern: self.pattern,
@@ -171,13 +177,13 @@ impl Fecn {
             smallest: u32::from(self.packet_size) * 64,
             mask: self.victim_mask,
             off: self.threshold == 0 && self.upper.is_none(),
-        })
+        }
     }
 }
 
 impl FecnRule {
     /// The state of an output of a switch of so many ports.
-    pub fn port(&self, ports: usize, faces_host: bool, random: Stream) -> FecnState {
+    fn manager(&self, ports: usize, faces_host: bool, random: Stream) -> FecnState {
         let masked = match self.mask {
             VictimMask::Hosts => faces_host,
             VictimMask::None => false,
@@ -236,6 +242,10 @@ impl FecnRule {
 
 impl MarkingRule for FecnRule {
     type State = FecnState;
+
+    fn port(&self, lane: &OutputLane) -> FecnState {
+        self.manager(lane.ports, lane.faces_host, lane.random())
+    }
 
     /// Whether the fill of single queues is compared with the threshold.
     fn needs_queues(&self) -> bool {
@@ -312,11 +322,16 @@ mod tests {
     use crate::port::Port;
 
     fn rule(fecn: &Fecn) -> FecnRule {
-        fecn.rule(Bytes(65_536), true).unwrap()
+        fecn.rule(&Switches {
+            lane: 65_536,
+            output_lane: 65_536,
+            full_space: 2_112,
+            queues_have_one_output: true,
+        })
     }
 
     fn port(rule: &FecnRule) -> FecnState {
-        rule.port(80, false, Stream::new(1, "marking", 0))
+        rule.manager(80, false, Stream::new(1, "marking", 0))
     }
 
     fn fill(input: u16, queue: u32, sum: u32, inputs: usize) -> QueueChange {
@@ -330,10 +345,11 @@ mod tests {
 
     #[test]
     fn threshold_weights_fall_uniformly() {
-        let upper = |threshold| Fecn { threshold, ..Fecn::default() }.thresholds(Bytes(65_536)).unwrap().0.0;
+        let upper = |threshold| Fecn { threshold, ..Fecn::default() }.thresholds(Bytes(65_536)).0.0;
         assert_eq!((upper(1), upper(8), upper(15)), (61_440, 32_768, 4_096));
         let error = Fecn { upper: Some(Bytes(10)), lower: Some(Bytes(20)), ..Fecn::default() };
-        assert_eq!(error.thresholds(Bytes(1)), Err(Bytes(10)));
+        let wrong = error.check(&Limits { lane: Bytes(65_536), full: Bytes(2_074) }).unwrap_err();
+        assert_eq!((wrong.key.as_str(), wrong.what.contains("10 B")), ("lower", true));
     }
 
     #[test]
@@ -358,7 +374,7 @@ mod tests {
         assert!(!victim.congested, "without credits a port is a victim");
         rule.queue_changed(&mut victim, &fill(0, 2000, 2000, 1), || true);
         assert!(victim.congested, "it enters as soon as it has credits");
-        let mut masked = rule.port(80, true, Stream::new(1, "marking", 0));
+        let mut masked = rule.manager(80, true, Stream::new(1, "marking", 0));
         rule.queue_changed(&mut masked, &fill(0, 2000, 2000, 1), || false);
         assert!(masked.congested, "Victim_Mask");
     }

@@ -1,4 +1,14 @@
-//! How switches mark packets: one file per rule or family of rules.
+//! How switches mark packets: one file per rule or family of rules, and the list of them.
+//!
+//! | file | rule |
+//! | --- | --- |
+//! | `fecn` | InfiniBand: queues of a root above a threshold |
+//! | `buffers` | IPM, OPM and MVPM: the fill of buffers at inputs and outputs |
+//! | `sampled` | QCN: samples of what arrives |
+//!
+//! To add a rule, write its file with its parameters, the rule and their tests, and enter it in the list
+//! `markings!` below. The list generates the enum of the configuration, [`Marking`], and that of the running
+//! switches, [`Marker`]. Nothing else asks which rule is in force.
 
 mod at_switch;
 mod buffers;
@@ -7,7 +17,7 @@ mod sampled;
 
 pub(crate) use at_switch::{Applied, Arriving, MarkedLane, OutputFacts, SwitchMarking};
 pub(crate) use buffers::BufferRule;
-pub use buffers::{Mvpm, Opm};
+pub use buffers::{Ipm, Mvpm, Opm};
 pub(crate) use fecn::FecnRule;
 pub use fecn::{Fecn, FillMapping, MarkingPattern, VictimMask};
 pub use sampled::Sampled;
@@ -18,40 +28,92 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::cache::prefetch;
+use silvan_engine::random::Stream;
 
+use super::unfit::{Check, Limits};
 use crate::facts::{
     Arrival, Departure, InputBuffer, InputVerdict, PortState, QueueChange, Severity, Verdict,
 };
+use crate::port::PortVl;
 
-/// A marking rule with its parameters.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Marking {
-    /// No packet is marked.
-    None,
-    /// InfiniBand's forward explicit congestion notification.
-    Fecn(Fecn),
-    /// Input packet marking: a full input buffer marks what waits for the outputs it asks for.
-    Ipm,
-    /// Output packet marking: an output buffer above a threshold marks what leaves.
-    Opm(Opm),
-    /// Marking at inputs, validation at outputs: two bits per packet.
-    Mvpm(Mvpm),
-    /// Packets sampled as they arrive are marked, where the queue is above its set point or grows (QCN).
-    Sampled(Sampled),
-}
-
-impl Marking {
-    /// Whether it needs buffers at inputs and outputs.
-    #[must_use]
-    pub fn needs_output_buffers(&self) -> bool {
-        matches!(self, Self::Ipm | Self::Opm(_) | Self::Mvpm(_))
+/// The parameters of a marking rule, and what follows from them for the rest of a configuration.
+pub trait MarkingParameters {
+    /// Whether the rule needs buffers at inputs and outputs.
+    fn needs_output_buffers(&self) -> bool {
+        false
     }
 
-    /// Whether packets carry a second bit, without which marks are no proof of guilt.
-    #[must_use]
-    pub fn validates(&self) -> bool {
-        matches!(self, Self::Mvpm(_))
+    /// Whether the rule needs the queues of single inputs.
+    fn needs_input_queues(&self) -> bool {
+        false
+    }
+
+    /// Whether packets carry a second bit, which distinguishes contributors from victims.
+    fn validates(&self) -> bool {
+        false
+    }
+
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// The first parameter that cannot work.
+    fn check(&self, _limits: &Limits) -> Check {
+        Ok(())
+    }
+}
+
+/// The switches for which a rule is made, alike in all of a network.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Switches {
+    /// Bytes of the input buffer and of the output buffer that a virtual lane has.
+    pub lane: u32,
+    pub output_lane: u32,
+    /// Bytes that a full packet occupies in a buffer.
+    pub full_space: u32,
+    /// Whether each queue holds packets for one output alone, so that none has more bytes than all queues that
+    /// feed the output.
+    pub queues_have_one_output: bool,
+}
+
+/// A virtual lane of an output for which a rule makes a state.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OutputLane {
+    /// Ports of the switch.
+    pub ports: usize,
+    /// Whether a host is at the far end of the link.
+    pub faces_host: bool,
+    seed: u64,
+    switch: usize,
+    lane: PortVl,
+}
+
+impl OutputLane {
+    /// The random stream of the lane.
+    pub fn random(&self) -> Stream {
+        Stream::new(self.seed, "marking", (self.switch as u64) << 16 | self.lane.index() as u64)
+    }
+}
+
+/// The outputs of a switch for which states are made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outputs<'a> {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Index of the switch.
+    pub switch: usize,
+    /// Virtual lanes.
+    pub lanes: usize,
+    /// Per port, whether a host is at the far end of its link.
+    pub face_hosts: &'a [bool],
+}
+
+impl Outputs<'_> {
+    fn lanes(&self) -> impl Iterator<Item = OutputLane> {
+        let Self { seed, switch, lanes, face_hosts } = *self;
+        PortVl::all(face_hosts.len(), lanes).map(move |lane| {
+            let faces_host = face_hosts[lane.port(lanes).index()];
+            OutputLane { ports: face_hosts.len(), faces_host, seed, switch, lane }
+        })
     }
 }
 
@@ -76,6 +138,9 @@ pub(crate) trait MarkingRule {
     /// What the rule keeps per output port and virtual lane.
     type State;
 
+    /// The state of a lane before any packet.
+    fn port(&self, lane: &OutputLane) -> Self::State;
+
     /// Whether [`QueueChange::queue`] must give the fill of the single queue that changed.
     fn needs_queues(&self) -> bool {
         false
@@ -89,9 +154,9 @@ pub(crate) trait MarkingRule {
 
     /// A queue that feeds the lane grew or shrank.
     ///
-    /// `has_credit` tells whether the output has credit for a full packet besides the one that it sends now or
-    /// sends next. Without that, an output is no root of a congestion tree. The question costs time: ask only
-    /// if the answer matters.
+    /// `has_credit` says whether the output has credit for a full packet besides the one that it sends now or sends
+    /// next. Without that credit, an output is not the root of a congestion tree. The call costs time: make it only
+    /// if the result matters.
     fn queue_changed(
         &self,
         _port: &mut Self::State,
@@ -120,6 +185,12 @@ pub(crate) trait MarkingRule {
     /// Whether [`Self::arrives`] may mark a packet among the next `bytes` bytes of data that arrive.
     fn may_mark_arrivals(&self, _port: &Self::State, _bytes: u32) -> bool {
         true
+    }
+
+    /// Whether the rule lets a packet of this size that has come into a queue pass without [`Self::arrives`]. A rule
+    /// that needs few arrivals counts the others here, which is fast.
+    fn skips_arrival(&self, _port: &mut Self::State, _size: u32, _is_data: bool) -> bool {
+        false
     }
 
     /// A packet has come into a queue of the lane.
@@ -159,7 +230,7 @@ pub(crate) trait MarkingRule {
     }
 }
 
-/// A rule with its state for one switch, per output port and virtual lane.
+/// A rule with its states at one switch, per output port and virtual lane.
 #[derive(Debug)]
 pub(crate) struct Ruled<R: MarkingRule> {
     pub rule: Arc<R>,
@@ -167,131 +238,263 @@ pub(crate) struct Ruled<R: MarkingRule> {
 }
 
 impl<R: MarkingRule> Ruled<R> {
-    /// Joins the state of several switches, which have the same rule; none of none.
+    fn new(rule: R) -> Self {
+        Self { rule: Arc::new(rule), ports: Box::default() }
+    }
+
+    /// The same rule at the outputs of a switch.
+    fn at(&self, outputs: &Outputs) -> Self {
+        let ports = outputs.lanes().map(|lane| self.rule.port(&lane)).collect();
+        Self { rule: Arc::clone(&self.rule), ports }
+    }
+
+    /// Joins the states of several switches, which have the same rule; none of none.
     fn join(all: Vec<Self>) -> Option<Self> {
         let rule = Arc::clone(&all.first()?.rule);
         Some(Self { rule, ports: all.into_iter().flat_map(|ruled| ruled.ports).collect() })
     }
 }
 
-/// The marking rule of one switch with its state.
-#[derive(Debug)]
-pub(crate) enum Marker {
-    None,
-    Fecn(Ruled<FecnRule>),
-    Sampled(Ruled<SampledRule>),
-    Buffers(Ruled<BufferRule>),
-}
+/// Defines the marking rules: per line the documentation, the name and the parameters in a configuration, and how
+/// the rule is made from them.
+macro_rules! markings {
+    ($( $(#[$meta:meta])* $name:ident($parameters:ty) => $make:path as $rule:ty; )*) => {
+        /// A marking rule with its parameters.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "kind", rename_all = "kebab-case")]
+        pub enum Marking {
+            /// No packet is marked.
+            None,
+            $( $(#[$meta])* $name($parameters), )*
+        }
 
-/// Evaluates `$then` with the rule and the states of a marker, or `$otherwise` without a rule.
-macro_rules! with_rule {
-    ($marker:expr, ($rule:ident, $ports:ident) => $then:expr, $otherwise:expr) => {
-        match $marker {
-            Marker::None => $otherwise,
-            Marker::Fecn(Ruled { rule: $rule, ports: $ports }) => $then,
-            Marker::Sampled(Ruled { rule: $rule, ports: $ports }) => $then,
-            Marker::Buffers(Ruled { rule: $rule, ports: $ports }) => $then,
+        impl Marking {
+            /// The parameters, if packets are marked.
+            #[must_use]
+            pub fn parameters(&self) -> Option<&dyn MarkingParameters> {
+                match self {
+                    Self::None => None,
+                    $( Self::$name(parameters) => Some(parameters), )*
+                }
+            }
+
+            /// The rule for the switches of a network, as yet at no switch.
+            pub(crate) fn marker(&self, switches: &Switches) -> Marker {
+                match self {
+                    Self::None => Marker::None,
+                    $( Self::$name(parameters) => Marker::$name(Ruled::new($make(parameters, switches))), )*
+                }
+            }
+        }
+
+        /// The marking rule of one switch with its states.
+        #[derive(Debug)]
+        pub(crate) enum Marker {
+            None,
+            $( $name(Ruled<$rule>), )*
+        }
+
+        /// The methods of [`MarkingRule`]; `lane` is a virtual lane of an output port.
+        impl Marker {
+            /// The same rule at the outputs of a switch.
+            pub fn at(&self, outputs: &Outputs) -> Self {
+                match self {
+                    Self::None => Self::None,
+                    $( Self::$name(ruled) => Self::$name(ruled.at(outputs)), )*
+                }
+            }
+
+            /// See [`MarkingRule::quiet_fill`]; without a rule no fill matters.
+            pub fn quiet_fill(&self) -> Option<u32> {
+                match self {
+                    Self::None => Some(u32::MAX),
+                    $( Self::$name(ruled) => ruled.rule.quiet_fill(), )*
+                }
+            }
+
+            pub fn marks_only_arrivals(&self) -> bool {
+                match self {
+                    Self::None => true,
+                    $( Self::$name(ruled) => ruled.rule.marks_only_arrivals(), )*
+                }
+            }
+
+            #[inline(always)]
+            pub fn skips_arrival(&mut self, lane: usize, size: u32, is_data: bool) -> bool {
+                match self {
+                    Self::None => true,
+                    $( Self::$name(Ruled { rule, ports }) => {
+                        ports.get_mut(lane).is_some_and(|port| rule.skips_arrival(port, size, is_data))
+                    } )*
+                }
+            }
+
+            pub fn may_mark_arrivals(&self, lane: usize, bytes: u32) -> bool {
+                match self {
+                    Self::None => false,
+                    $( Self::$name(Ruled { rule, ports }) => rule.may_mark_arrivals(&ports[lane], bytes), )*
+                }
+            }
+
+            /// Joins the markers of several switches in their order. All have the same rule.
+            pub fn join(markers: Vec<Self>) -> Self {
+                match markers.first() {
+                    None | Some(Self::None) => Self::None,
+                    $( Some(Self::$name(_)) => {
+                        let same = |marker| if let Self::$name(ruled) = marker { Some(ruled) } else { None };
+                        let all = markers.into_iter().filter_map(same).collect();
+                        Ruled::join(all).map_or(Self::None, Self::$name)
+                    } )*
+                }
+            }
+
+            /// Prefetches the state of a lane.
+            #[inline]
+            pub fn prefetch(&self, lane: usize) {
+                match self {
+                    Self::None => {}
+                    $( Self::$name(ruled) => prefetch(&ruled.ports, lane), )*
+                }
+            }
+
+            pub fn needs_queues(&self) -> bool {
+                match self {
+                    Self::None => false,
+                    $( Self::$name(ruled) => ruled.rule.needs_queues(), )*
+                }
+            }
+
+            #[inline(always)]
+            pub fn watches_queue(&self, lane: usize, queue_bytes: u32) -> bool {
+                match self {
+                    Self::None => false,
+                    // Checked without a panic, so that rules that return false for every lane cost nothing.
+                    $( Self::$name(Ruled { rule, ports }) => {
+                        ports.get(lane).is_some_and(|port| rule.watches_queue(port, queue_bytes))
+                    } )*
+                }
+            }
+
+            #[inline]
+            pub fn queue_changed(
+                &mut self,
+                lane: usize,
+                change: &QueueChange,
+                has_credit: impl FnOnce() -> bool,
+            ) {
+                match self {
+                    Self::None => {}
+                    $( Self::$name(Ruled { rule, ports }) => {
+                        rule.queue_changed(&mut ports[lane], change, has_credit);
+                    } )*
+                }
+            }
+
+            #[inline(always)]
+            pub fn watches_arrivals(&self) -> bool {
+                match self {
+                    Self::None => false,
+                    $( Self::$name(ruled) => ruled.rule.watches_arrivals(), )*
+                }
+            }
+
+            pub fn arrives(&mut self, lane: usize, arrival: &Arrival) -> Verdict {
+                match self {
+                    Self::None => Verdict::Forward,
+                    $( Self::$name(Ruled { rule, ports }) => {
+                        rule.arrives(&mut ports[lane], arrival)
+                    } )*
+                }
+            }
+
+            #[inline(always)]
+            pub fn watches_departures(&self, lane: usize) -> bool {
+                match self {
+                    Self::None => false,
+                    $( Self::$name(Ruled { rule, ports }) => {
+                        ports.get(lane).is_some_and(|port| rule.watches_departures(port))
+                    } )*
+                }
+            }
+
+            #[inline]
+            pub fn departs(
+                &mut self,
+                lane: usize,
+                departure: &Departure,
+                has_credit: impl FnOnce() -> bool,
+            ) -> Verdict {
+                match self {
+                    Self::None => Verdict::Forward,
+                    $( Self::$name(Ruled { rule, ports }) => {
+                        rule.departs(&mut ports[lane], departure, has_credit)
+                    } )*
+                }
+            }
+
+            #[inline]
+            pub fn watches_input_buffers(&self) -> bool {
+                match self {
+                    Self::None => false,
+                    $( Self::$name(ruled) => ruled.rule.watches_input_buffers(), )*
+                }
+            }
+
+            pub fn enters_buffer(&self, buffer: &InputBuffer) -> InputVerdict {
+                match self {
+                    Self::None => InputVerdict::Forward,
+                    $( Self::$name(ruled) => ruled.rule.enters_buffer(buffer), )*
+                }
+            }
+
+            pub fn state(&self, lane: usize) -> PortState {
+                match self {
+                    Self::None => PortState::default(),
+                    $( Self::$name(Ruled { rule, ports }) => rule.state(&ports[lane]), )*
+                }
+            }
         }
     };
 }
 
-/// The methods of [`MarkingRule`]; `lane` is a virtual lane of an output port.
-impl Marker {
-    /// Prefetches the state of a lane.
-    #[inline]
-    pub fn prefetch(&self, lane: usize) {
-        with_rule!(self, (_rule, ports) => prefetch(ports, lane), ());
+markings! {
+    /// InfiniBand's forward explicit congestion notification.
+    Fecn(Fecn) => Fecn::rule as FecnRule;
+    /// Input packet marking: a full input buffer marks the packets that wait for the same outputs as its own.
+    Ipm(Ipm) => Ipm::rule as BufferRule;
+    /// Output packet marking: an output buffer above a threshold marks the packets that leave.
+    Opm(Opm) => Opm::rule as BufferRule;
+    /// Marking at inputs, validation at outputs: two bits per packet.
+    Mvpm(Mvpm) => Mvpm::rule as BufferRule;
+    /// Samples of the packets that arrive are marked if the queue is above its set point or grows (QCN).
+    Sampled(Sampled) => Sampled::rule as SampledRule;
+}
+
+impl Marking {
+    /// See [`MarkingParameters::needs_output_buffers`].
+    #[must_use]
+    pub fn needs_output_buffers(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.needs_output_buffers())
     }
 
-    pub fn needs_queues(&self) -> bool {
-        with_rule!(self, (rule, _ports) => rule.needs_queues(), false)
+    /// See [`MarkingParameters::needs_input_queues`].
+    #[must_use]
+    pub fn needs_input_queues(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.needs_input_queues())
     }
 
-    #[inline(always)]
-    pub fn watches_queue(&self, lane: usize, queue_bytes: u32) -> bool {
-        // Checked without a panic, so that rules that answer no for every port cost nothing.
-        with_rule!(self, (rule, ports) => {
-            ports.get(lane).is_some_and(|port| rule.watches_queue(port, queue_bytes))
-        }, false)
+    /// See [`MarkingParameters::validates`].
+    #[must_use]
+    pub fn validates(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.validates())
     }
 
-    #[inline]
-    pub fn queue_changed(&mut self, lane: usize, change: &QueueChange, has_credit: impl FnOnce() -> bool) {
-        with_rule!(self, (rule, ports) => {
-            rule.queue_changed(&mut ports[lane], change, has_credit);
-        }, ());
-    }
-
-    #[inline(always)]
-    pub fn watches_arrivals(&self) -> bool {
-        with_rule!(self, (rule, _ports) => rule.watches_arrivals(), false)
-    }
-
-    pub fn arrives(&mut self, lane: usize, arrival: &Arrival) -> Verdict {
-        with_rule!(self, (rule, ports) => {
-            rule.arrives(&mut ports[lane], arrival)
-        }, Verdict::Forward)
-    }
-
-    pub fn marks_only_arrivals(&self) -> bool {
-        with_rule!(self, (rule, _ports) => rule.marks_only_arrivals(), true)
-    }
-
-    pub fn may_mark_arrivals(&self, lane: usize, bytes: u32) -> bool {
-        with_rule!(self, (rule, ports) => rule.may_mark_arrivals(&ports[lane], bytes), false)
-    }
-
-    #[inline(always)]
-    pub fn watches_departures(&self, lane: usize) -> bool {
-        with_rule!(self, (rule, ports) => {
-            ports.get(lane).is_some_and(|port| rule.watches_departures(port))
-        }, false)
-    }
-
-    #[inline]
-    pub fn departs(
-        &mut self,
-        lane: usize,
-        departure: &Departure,
-        has_credit: impl FnOnce() -> bool,
-    ) -> Verdict {
-        with_rule!(self, (rule, ports) => {
-            rule.departs(&mut ports[lane], departure, has_credit)
-        }, Verdict::Forward)
-    }
-
-    #[inline]
-    pub fn watches_input_buffers(&self) -> bool {
-        with_rule!(self, (rule, _ports) => rule.watches_input_buffers(), false)
-    }
-
-    pub fn enters_buffer(&self, buffer: &InputBuffer) -> InputVerdict {
-        with_rule!(self, (rule, _ports) => rule.enters_buffer(buffer), InputVerdict::Forward)
-    }
-
-    pub fn state(&self, lane: usize) -> PortState {
-        with_rule!(self, (rule, ports) => rule.state(&ports[lane]), PortState::default())
-    }
-
-    /// See [`MarkingRule::quiet_fill`]; without a rule no fill matters.
-    pub fn quiet_fill(&self) -> Option<u32> {
-        with_rule!(self, (rule, _ports) => rule.quiet_fill(), Some(u32::MAX))
-    }
-
-    /// Joins the markers of several switches in their order. All have the same rule.
-    pub fn join(markers: Vec<Self>) -> Self {
-        let (mut fecn, mut sampled, mut buffers) = (Vec::new(), Vec::new(), Vec::new());
-        for marker in markers {
-            match marker {
-                Self::None => {}
-                Self::Fecn(ruled) => fecn.push(ruled),
-                Self::Sampled(ruled) => sampled.push(ruled),
-                Self::Buffers(ruled) => buffers.push(ruled),
-            }
-        }
-        let fecn = Ruled::join(fecn).map(Self::Fecn);
-        let sampled = Ruled::join(sampled).map(Self::Sampled);
-        fecn.or(sampled).or(Ruled::join(buffers).map(Self::Buffers)).unwrap_or(Self::None)
+    /// See [`MarkingParameters::check`].
+    ///
+    /// # Errors
+    /// The first parameter that cannot work.
+    pub fn check(&self, limits: &Limits) -> Check {
+        self.parameters().map_or(Ok(()), |parameters| parameters.check(limits))
     }
 }
 

@@ -1,37 +1,39 @@
 //! Sampled marks: the congestion point of quantized congestion notification (IEEE 802.1Qau; now IEEE 802.1Q,
 //! clause 30).
 //!
-//! An output samples what arrives for it: a packet after so many bytes. A sampled packet is marked if what waits
-//! for the output is above the set point, or grows so fast that it will be:
+//! An output samples the packets that arrive for it: one packet each time a number of bytes has arrived. A sampled
+//! packet is marked if the queue of the output is above the set point, or grows so fast that it will be:
 //!
 //! ```text
 //!  Fb = -(q - Qeq) - w (q - q_old)     q now, q_old at the sample before     marked if Fb < 0
 //! ```
 //!
-//! The more severe the congestion was, the sooner comes the next sample. There is no distinction of roots and
-//! victims: a queue that grows because its output lacks credit marks as well.
+//! The more severe the congestion, the sooner the next sample. The rule does not distinguish roots from victims: a
+//! queue that grows because its output lacks credit marks packets as well.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Bytes;
 use silvan_engine::random::Stream;
 
-use super::{MarkingRule, severity};
+use super::{MarkingParameters, MarkingRule, OutputLane, Switches, severity};
+use crate::congestion::unfit::{Check, Limits, ensure};
 use crate::facts::{Arrival, PortState, Severity, Verdict};
 
 /// Parameters of sampled marks; the defaults are those of the standard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sampled {
-    /// Bytes that are to wait for an output (`CpQSp`).
+    /// Bytes at which the queue of an output is to settle (`CpQSp`).
     pub set_point: Bytes,
-    /// What the growth since the last sample counts, beside what is above the set point.
+    /// Weight of the growth since the last sample, relative to the distance above the set point.
     #[schemars(range(max = 16))]
     pub weight: u8,
-    /// Bytes that arrive from one sample to the next where there was no congestion (`CpSampleBase`); an eighth
-    /// where it was most severe.
+    /// Bytes that arrive from one sample to the next without congestion (`CpSampleBase`); an eighth of it at the
+    /// greatest severity.
     pub sample: Bytes,
-    /// By how much these bytes vary at random, to both sides, in percent: so that no flow escapes for ever.
+    /// By how much these bytes vary at random, up and down, in percent, so that samples do not always miss the same
+    /// flow.
     #[schemars(range(max = 50))]
     pub jitter_percent: u8,
 }
@@ -54,19 +56,29 @@ pub(crate) struct SampledRule {
 /// The congestion point of one output port and virtual lane.
 #[derive(Debug, Clone)]
 pub(crate) struct Sampler {
-    /// Bytes that have still to arrive before the next sample.
+    /// Bytes to arrive before the next sample.
     left: u32,
-    /// Bytes that waited at the last sample.
+    /// Bytes in the queue at the last sample.
     before: u32,
-    /// What the last sample said.
+    /// Severity at the last sample.
     last: Severity,
-    /// Times a sample marked when the one before had not.
+    /// How often a sample marked a packet and the one before had not.
     entered: u32,
     random: Stream,
 }
 
+impl MarkingParameters for Sampled {
+    fn check(&self, limits: &Limits) -> Check {
+        let (full, most) = (limits.full, 1u64 << 30);
+        ensure((1..=most).contains(&self.set_point.0), "set_point", || "must be 1 B to 1 GiB".to_owned())?;
+        ensure((full.0..=most).contains(&self.sample.0), "sample", || {
+            format!("must be {full} (a full packet) to 1 GiB")
+        })
+    }
+}
+
 impl Sampled {
-    pub(crate) fn rule(&self) -> SampledRule {
+    pub(super) fn rule(&self, _switches: &Switches) -> SampledRule {
         let bytes = |bytes: Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
         SampledRule {
             set_point: bytes(self.set_point),
@@ -78,7 +90,7 @@ impl Sampled {
 }
 
 impl SampledRule {
-    pub fn port(&self, random: Stream) -> Sampler {
+    fn sampler(&self, random: Stream) -> Sampler {
         let mut port = Sampler { left: 0, before: 0, last: 0, entered: 0, random };
         port.left = self.next(&mut port);
         port
@@ -95,28 +107,25 @@ impl SampledRule {
 impl MarkingRule for SampledRule {
     type State = Sampler;
 
-    fn quiet_fill(&self) -> Option<u32> {
-        Some(u32::MAX)
-    }
-
-    fn marks_only_arrivals(&self) -> bool {
-        true
-    }
-
-    fn may_mark_arrivals(&self, port: &Sampler, bytes: u32) -> bool {
-        bytes >= port.left
+    fn port(&self, lane: &OutputLane) -> Sampler {
+        self.sampler(lane.random())
     }
 
     fn watches_queue(&self, _port: &Sampler, _queue_bytes: u32) -> bool {
         false
     }
 
-    fn arrives(&self, port: &mut Sampler, arrival: &Arrival) -> Verdict {
-        if !arrival.is_data {
-            return Verdict::Forward;
+    #[inline(always)]
+    fn skips_arrival(&self, port: &mut Sampler, size: u32, is_data: bool) -> bool {
+        let is_sampled = is_data && size >= port.left;
+        if is_data && !is_sampled {
+            port.left -= size;
         }
-        if arrival.size < port.left {
-            port.left -= arrival.size;
+        !is_sampled
+    }
+
+    fn arrives(&self, port: &mut Sampler, arrival: &Arrival) -> Verdict {
+        if self.skips_arrival(port, arrival.size, arrival.is_data) {
             return Verdict::Forward;
         }
         let found = severity(arrival.queue_bytes, port.before, self.set_point, self.weight);
@@ -141,8 +150,11 @@ mod tests {
 
     use super::*;
 
+    const SWITCHES: Switches =
+        Switches { lane: 0, output_lane: 0, full_space: 0, queues_have_one_output: true };
+
     fn rule(jitter_percent: u8) -> SampledRule {
-        Sampled { sample: Bytes(8_000), jitter_percent, ..Sampled::default() }.rule()
+        Sampled { sample: Bytes(8_000), jitter_percent, ..Sampled::default() }.rule(&SWITCHES)
     }
 
     /// A data packet that arrives in queues of so many bytes.
@@ -151,9 +163,9 @@ mod tests {
         Arrival { now, size, is_data: true, queue_bytes, sent_bytes: 0, rate }
     }
 
-    /// The packets, of 1,000 bytes each, that are sampled while so much waits.
+    /// The packets, of 1,000 bytes each, that are marked while the queue has `sum` bytes.
     fn sampled(rule: &SampledRule, sum: u32, packets: u32) -> Vec<u32> {
-        let mut port = rule.port(Stream::new(1, "marking", 0));
+        let mut port = rule.sampler(Stream::new(1, "marking", 0));
         port.before = sum;
         let arrival = arrival(1_000, sum);
         (1..=packets).filter(|_| rule.arrives(&mut port, &arrival) != Verdict::Forward).collect()
@@ -170,7 +182,7 @@ mod tests {
 
     #[test]
     fn samples_vary_by_their_jitter() {
-        let rule = Sampled { sample: Bytes(100_000), ..Sampled::default() }.rule();
+        let rule = Sampled { sample: Bytes(100_000), ..Sampled::default() }.rule(&SWITCHES);
         let marks = sampled(&rule, 30_000, 20_000);
         let gaps: Vec<u32> = marks.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(gaps.iter().all(|gap| (85..=116).contains(gap)), "{gaps:?}");
@@ -180,7 +192,7 @@ mod tests {
     #[test]
     fn a_port_enters_congestion_when_a_sample_finds_it() {
         let rule = rule(0);
-        let mut port = rule.port(Stream::new(1, "marking", 0));
+        let mut port = rule.sampler(Stream::new(1, "marking", 0));
         let mut states = Vec::new();
         for sum in [60_000, 60_000, 10_000, 60_000] {
             rule.arrives(&mut port, &arrival(8_000, sum));

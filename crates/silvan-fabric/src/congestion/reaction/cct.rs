@@ -8,17 +8,18 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 use silvan_engine::random::Stream;
 
-use super::{Control, Mark};
-use crate::facts::Severity;
+use super::{ReactionParameters, ReactionRule, Source};
+use crate::congestion::unfit::{Check, LONGEST_DELAY, Limits, Unfit, ensure};
+use crate::facts::{Answer, Mark, Next, Sent};
 
-/// Parameters of a channel adapter, the same for all service levels unless `per_sl` says else.
+/// Parameters of a channel adapter, for all service levels that are not in `per_sl`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cct {
     /// Added to a flow's index for each BECN.
     pub ccti_increase: u16,
-    /// Added in place of that for a BECN that says that congestion is as severe as can be (63); less in
-    /// proportion for others, but no less than `ccti_increase`.
+    /// Added instead for a BECN with the greatest severity (63); in proportion for lower severities, but at least
+    /// `ccti_increase`.
     pub quantized_increase: u16,
     /// Upper bound of the index.
     pub ccti_limit: u16,
@@ -27,13 +28,13 @@ pub struct Cct {
     /// Period after which every index is decremented by one, in units of 1.024 us.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub ccti_timer: u32,
-    /// Whether that timer runs on, or starts anew with each BECN.
+    /// Whether that timer runs freely or restarts with each BECN.
     pub timer: TimerStart,
     /// Whether an index belongs to a queue pair (flow) or to a service level.
     pub level: ControlLevel,
     /// The congestion control table: injection rate delays.
     pub table: CctTable,
-    /// Parameters of single service levels, in place of the above.
+    /// Parameters of single service levels, which replace the above.
     pub per_sl: Vec<PerSl>,
 }
 
@@ -51,14 +52,14 @@ pub enum ControlLevel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimerStart {
-    /// It runs on, whatever comes: a timer of each host and service level (IBA 1.2.1, annex A10).
+    /// It runs freely: one timer per host and service level (IBA 1.2.1, annex A10).
     Cyclic,
-    /// Each BECN starts it anew for its index: a period without any takes one off (Paper I, 3.2;
-    /// Paper V, III.D; MVCM, 3.2.2).
+    /// Each BECN restarts it for its index: a period without a BECN decrements the index (Paper I, 3.2; Paper V,
+    /// III.D; MVCM, 3.2.2).
     Notification,
 }
 
-/// Parameters of one service level; what is not given is as for all.
+/// Parameters of one service level; those not given are as for all levels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PerSl {
@@ -76,8 +77,7 @@ pub struct PerSl {
     pub ccti_timer: Option<u32>,
 }
 
-/// How the table is given. Delays are those of a full packet (MTU); those of shorter packets
-/// are shorter in proportion.
+/// How the table is given. Delays hold for a full packet (MTU); shorter packets have proportionally shorter delays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum CctTable {
@@ -94,7 +94,7 @@ pub enum CctTable {
         #[schemars(range(min = 128, max = 16_384))]
         entries: u16,
     },
-    /// CCT[i] = i times the transmission time of so many full packets.
+    /// CCT[i] = i times the transmission time of `packets` full packets.
     Linear {
         /// Packets per entry.
         #[schemars(range(min = 1, max = 1024))]
@@ -134,6 +134,9 @@ impl Default for Cct {
     }
 }
 
+/// Entries of a congestion control table.
+const ENTRIES: std::ops::RangeInclusive<usize> = 128..=16_384;
+
 /// Length of a tick of the CCTI timer: 1.024 us.
 const TIMER_UNIT_PS: u64 = 1_024_000;
 
@@ -144,13 +147,13 @@ struct Level {
     limit: u16,
     min: u16,
     period_ps: u64,
-    /// The free-running timer's phase: hosts are not synchronised.
+    /// Phase of the free-running timer: hosts are not synchronized.
     phase_ps: u64,
     start: TimerStart,
 }
 
 impl Level {
-    /// Where the timer of an index stands after a notification: see [`CctState::mark`].
+    /// State of the timer of an index after a notification: see [`CctState::mark`].
     fn mark(&self, now: Time) -> u64 {
         match self.start {
             TimerStart::Cyclic => self.expiries(now),
@@ -189,15 +192,15 @@ pub(crate) struct CctRule {
     largest_delay_ps: u64,
     full_size: u64,
     quantized_increase: u32,
-    pub level: ControlLevel,
+    level: ControlLevel,
 }
 
 /// The index of one flow (or service level) and what the delay counts from.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CctState {
     index: u16,
-    /// What `index` was decremented up to: the expiries of a free-running timer, or the time in
-    /// picoseconds at which a timer of its own began.
+    /// Up to when `index` has been decremented: the expiries of a free-running timer, or the time in picoseconds at
+    /// which its own timer started.
     mark: u64,
     /// When the last packet's tail left the host.
     last_end: Time,
@@ -205,8 +208,8 @@ pub(crate) struct CctState {
 }
 
 impl CctTable {
-    /// The delay of a full packet per index, in picoseconds. `full_span` is what a full packet
-    /// takes on the host's link.
+    /// The delay of a full packet per index, in picoseconds. `full_span` is the transmission time of a full packet on
+    /// the host's link.
     #[must_use]
     pub fn delays_ps(&self, full_span: Time) -> Vec<u64> {
         match self {
@@ -227,6 +230,29 @@ impl CctTable {
         }
     }
 
+    /// Checks the table and gives its number of entries.
+    fn check(&self) -> Result<usize, Unfit> {
+        let count = |key: &str, entries: usize| {
+            ensure(ENTRIES.contains(&entries), key, || {
+                format!("must have {} to {} entries", ENTRIES.start(), ENTRIES.end())
+            })
+        };
+        match self {
+            Self::Quadratic { divisor, scale, entries } => {
+                let last = u128::from(*entries).saturating_sub(1);
+                let largest =
+                    u128::from(*scale) * last * last * 7_000_000 / u128::from(*divisor).pow(2).max(1);
+                ensure(largest <= u128::from(LONGEST_DELAY.0), "table.scale", || {
+                    format!("gives a last delay of {} s; must be at most 1 s", largest / 1_000_000_000_000)
+                })?;
+            }
+            Self::Linear { .. } => {}
+            Self::List { delays_ns } => count("table.delays_ns", delays_ns.len())?,
+            Self::Iba { entries } => count("table.entries", entries.len())?,
+        }
+        Ok(self.len())
+    }
+
     /// Number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -244,9 +270,58 @@ impl CctTable {
     }
 }
 
+impl ReactionParameters for Cct {
+    fn needs_acknowledgements(&self) -> bool {
+        false
+    }
+
+    fn acts_without_marks(&self) -> bool {
+        false
+    }
+
+    fn reads_marks(&self) -> bool {
+        true
+    }
+
+    fn check(&self, _limits: &Limits) -> Check {
+        let entries = self.table.check()?;
+        check_bounds("", self.ccti_limit, self.ccti_min, entries)?;
+        ensure(self.ccti_timer > 0, "ccti_timer", || "must be at least 1 (unit 1.024 us)".to_owned())?;
+        for (index, own) in self.per_sl.iter().enumerate() {
+            let at = format!("per_sl.{index}.");
+            let first = self.per_sl.iter().position(|other| other.sl == own.sl).unwrap_or(index);
+            ensure(first == index, &format!("{at}sl"), || {
+                format!("is already given by congestion.reaction.per_sl.{first}")
+            })?;
+            let limit = own.ccti_limit.unwrap_or(self.ccti_limit);
+            check_bounds(&at, limit, own.ccti_min.unwrap_or(self.ccti_min), entries)?;
+            ensure(own.ccti_timer != Some(0), &format!("{at}ccti_timer"), || {
+                "must be at least 1 (unit 1.024 us)".to_owned()
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks the bounds of an index, whose keys begin with `at`.
+fn check_bounds(at: &str, limit: u16, min: u16, entries: usize) -> Check {
+    ensure(usize::from(limit) < entries, &format!("{at}ccti_limit"), || {
+        format!("must be 0 to {}, as the table has {entries} entries", entries - 1)
+    })?;
+    ensure(min <= limit, &format!("{at}ccti_min"), || format!("must be at most ccti_limit, {limit}"))
+}
+
 impl Cct {
-    /// The rule of one host, whose timers start at phases drawn from `random`.
-    pub(crate) fn rule(&self, delays_ps: Arc<[u64]>, full_size: u32, random: &mut Stream) -> CctRule {
+    /// The rule of a host. Hosts with links of one rate share the table of delays.
+    pub(super) fn rule(&self, source: &Source) -> Option<CctRule> {
+        let span = source.rate.pace().time(source.full_size);
+        let delays = source.tables.get(source.rate, || self.table.delays_ps(span));
+        let mut random = Stream::new(source.seed, "ccti timer", u64::from(source.host));
+        Some(self.rule_with(delays, source.full_size, &mut random))
+    }
+
+    /// The rule of a host whose timers start at phases drawn from `random`.
+    fn rule_with(&self, delays_ps: Arc<[u64]>, full_size: u32, random: &mut Stream) -> CctRule {
         let levels = (0..16)
             .map(|sl| {
                 let own = self.per_sl.iter().find(|own| own.sl == sl);
@@ -276,7 +351,7 @@ impl Cct {
 }
 
 impl CctRule {
-    /// The index now, all timer expiries so far taken off.
+    /// The index now, after all timer expiries so far.
     #[inline]
     fn index(&self, state: &CctState, sl: u8, now: Time) -> u16 {
         let level = &self.levels[usize::from(sl)];
@@ -298,7 +373,7 @@ impl CctRule {
     }
 }
 
-impl Control for CctRule {
+impl ReactionRule for CctRule {
     type State = CctState;
 
     fn counts_answers(&self) -> bool {
@@ -317,7 +392,8 @@ impl Control for CctRule {
     /// The earliest time, from `now` on, at which the next packet may start: the previous one's
     /// end plus the delay of the index *at that time*, so that timer expiries on the way count.
     #[inline]
-    fn eligible_at(&self, state: &CctState, sl: u8, now: Time) -> Option<Time> {
+    fn may_send_at(&self, state: &CctState, sl: u8, next: &Next) -> Option<Time> {
+        let now = next.now;
         let level = &self.levels[usize::from(sl)];
         let mut index = self.index(state, sl, now);
         let mut due = state.last_end.0 + self.delay(index, state.last_size);
@@ -338,13 +414,14 @@ impl Control for CctRule {
 
     /// A packet of the flow was sent; its tail leaves at `end`.
     #[inline]
-    fn sent(&self, state: &mut CctState, end: Time, size: u32) {
-        state.last_end = end;
-        state.last_size = size;
+    fn sent(&self, state: &mut CctState, sent: &Sent) {
+        state.last_end = sent.end;
+        state.last_size = sent.size;
     }
 
     /// A BECN arrived, with a severity or, as 0, without.
-    fn answered(&self, state: &mut CctState, sl: u8, (mark, severity): (Mark, Severity), now: Time) {
+    fn answered(&self, state: &mut CctState, sl: u8, answer: &Answer) {
+        let Answer { now, mark, severity, .. } = *answer;
         if mark != Mark::Hot {
             return;
         }
@@ -356,10 +433,10 @@ impl Control for CctRule {
         state.mark = level.mark(now);
     }
 
-    /// Whether the flow's state makes no difference any more: its index is at its lowest, and a
-    /// notification that came now could not delay it, however large the delay.
+    /// Whether the index is at its minimum and a notification that arrived now could not delay the flow, however
+    /// large the delay.
     fn is_fresh(&self, state: &CctState, sl: u8, now: Time) -> bool {
-        // The time tells of most flows that it is too early, without a division where packets are full.
+        // For most flows the time alone shows that it is too early; full packets need no division.
         let size = u64::from(state.last_size);
         let largest = if size == self.full_size {
             self.largest_delay_ps
@@ -377,11 +454,12 @@ impl Control for CctRule {
 
 #[cfg(test)]
 mod tests {
+    use super::super::trial::{answer, next, sent};
     use super::*;
 
     fn rule(cct: &Cct) -> CctRule {
         let delays = cct.table.delays_ps(Time(1_024_000)).into();
-        let mut rule = cct.rule(delays, 2048, &mut Stream::new(1, "cct", 0));
+        let mut rule = cct.rule_with(delays, 2048, &mut Stream::new(1, "cct", 0));
         rule.levels.iter_mut().for_each(|level| level.phase_ps = 0);
         rule
     }
@@ -407,10 +485,10 @@ mod tests {
         let rule = rule(&Cct { ccti_increase: 2, ccti_limit: 5, ccti_min: 1, ..Cct::default() });
         let mut state = rule.fresh(0);
         assert_eq!(rule.index(&state, 0, Time::ZERO), 1);
-        rule.answered(&mut state, 0, (Mark::Hot, 0), Time(10));
+        rule.answered(&mut state, 0, &answer(Mark::Hot, 0, 10));
         assert_eq!(rule.index(&state, 0, Time(10)), 3);
-        rule.answered(&mut state, 0, (Mark::Hot, 0), Time(10));
-        rule.answered(&mut state, 0, (Mark::Hot, 0), Time(10));
+        rule.answered(&mut state, 0, &answer(Mark::Hot, 0, 10));
+        rule.answered(&mut state, 0, &answer(Mark::Hot, 0, 10));
         assert_eq!(rule.index(&state, 0, Time(10)), 5, "CCTI_Limit");
         assert_eq!(rule.index(&state, 0, Time(TICK - 1)), 5);
         assert_eq!(rule.index(&state, 0, Time(TICK)), 4);
@@ -421,13 +499,13 @@ mod tests {
     fn delay_counts_from_the_end_of_the_packet_before() {
         let rule = rule(&Cct::default());
         let mut state = rule.fresh(0);
-        rule.sent(&mut state, Time(1_000_000), 2048);
-        assert_eq!(rule.eligible_at(&state, 0, Time(1_000_000)), Some(Time(1_000_000)));
-        (0..106).for_each(|_| rule.answered(&mut state, 0, (Mark::Hot, 0), Time(1_000_000)));
-        assert_eq!(rule.eligible_at(&state, 0, Time(1_000_000)), Some(Time(8_000_000)));
-        rule.sent(&mut state, Time(1_000_000), 1024);
+        rule.sent(&mut state, &sent(1_000_000, 2048));
+        assert_eq!(rule.may_send_at(&state, 0, &next(1_000_000)), Some(Time(1_000_000)));
+        (0..106).for_each(|_| rule.answered(&mut state, 0, &answer(Mark::Hot, 0, 1_000_000)));
+        assert_eq!(rule.may_send_at(&state, 0, &next(1_000_000)), Some(Time(8_000_000)));
+        rule.sent(&mut state, &sent(1_000_000, 1024));
         assert_eq!(
-            rule.eligible_at(&state, 0, Time(1_000_000)),
+            rule.may_send_at(&state, 0, &next(1_000_000)),
             Some(Time(4_500_000)),
             "relative to packet length"
         );
@@ -438,14 +516,14 @@ mod tests {
         let table = CctTable::List { delays_ns: (0..128).map(|i| i * 100_000).collect() };
         let rule = rule(&Cct { table, ..Cct::default() });
         let mut state = rule.fresh(0);
-        rule.sent(&mut state, Time(0), 2048);
-        (0..10).for_each(|_| rule.answered(&mut state, 0, (Mark::Hot, 0), Time(0)));
+        rule.sent(&mut state, &sent(0, 2048));
+        (0..10).for_each(|_| rule.answered(&mut state, 0, &answer(Mark::Hot, 0, 0)));
         // 1000 us at index 10; a tick every 153.6 us takes 100 us off.
-        let due = rule.eligible_at(&state, 0, Time(0));
+        let due = rule.may_send_at(&state, 0, &next(0));
         assert_eq!(due, Some(Time(4 * TICK)), "at the 4th tick index 6 asks for 600 us, which have passed");
         for now in [0, TICK, 2 * TICK + 5] {
             assert_eq!(
-                rule.eligible_at(&state, 0, Time(now)),
+                rule.may_send_at(&state, 0, &next(now)),
                 due,
                 "the answer does not depend on when one asks"
             );
@@ -457,15 +535,15 @@ mod tests {
         let table = CctTable::List { delays_ns: (0..128).map(|i| i * 100_000).collect() };
         let rule = rule(&Cct { timer: TimerStart::Notification, table, ..Cct::default() });
         let mut state = rule.fresh(0);
-        rule.answered(&mut state, 0, (Mark::Hot, 0), Time(5));
+        rule.answered(&mut state, 0, &answer(Mark::Hot, 0, 5));
         // Not a whole period yet, though a free-running timer has expired.
-        rule.answered(&mut state, 0, (Mark::Hot, 0), Time(TICK + 4));
+        rule.answered(&mut state, 0, &answer(Mark::Hot, 0, TICK + 4));
         assert_eq!(rule.index(&state, 0, Time(2 * TICK + 3)), 2, "nothing is taken off");
         assert_eq!(rule.index(&state, 0, Time(2 * TICK + 4)), 1, "a period after the last");
-        rule.sent(&mut state, Time(TICK + 4), 2048);
+        rule.sent(&mut state, &sent(TICK + 4, 2048));
         let due = Time(TICK + 4 + TICK);
         for now in [TICK + 4, TICK + 5, 2 * TICK + 3] {
-            assert_eq!(rule.eligible_at(&state, 0, Time(now)), Some(due), "200 us at index 2, but 100 at 1");
+            assert_eq!(rule.may_send_at(&state, 0, &next(now)), Some(due), "200 us at index 2, but 100 at 1");
         }
     }
 
@@ -475,8 +553,8 @@ mod tests {
             PerSl { sl: 3, ccti_increase: Some(9), ccti_limit: None, ccti_min: None, ccti_timer: Some(1) };
         let rule = rule(&Cct { per_sl: vec![own], ..Cct::default() });
         let (mut a, mut b) = (rule.fresh(0), rule.fresh(3));
-        rule.answered(&mut a, 0, (Mark::Hot, 0), Time(0));
-        rule.answered(&mut b, 3, (Mark::Hot, 0), Time(0));
+        rule.answered(&mut a, 0, &answer(Mark::Hot, 0, 0));
+        rule.answered(&mut b, 3, &answer(Mark::Hot, 0, 0));
         assert_eq!((rule.index(&a, 0, Time(0)), rule.index(&b, 3, Time(0))), (1, 9));
         assert_eq!((rule.index(&a, 0, Time(TIMER_UNIT_PS)), rule.index(&b, 3, Time(TIMER_UNIT_PS))), (1, 8));
     }

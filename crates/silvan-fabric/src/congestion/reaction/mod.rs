@@ -1,109 +1,135 @@
-//! What sources do about returned marks: one file per reaction.
+//! What sources do about the answers to their packets: one file per reaction, and the list of them.
 //!
 //! | file | reaction |
 //! | --- | --- |
-//! | `cct` | InfiniBand's congestion control table; Pfister's, too |
+//! | `cct` | InfiniBand's congestion control table; Pfister's as well |
 //! | `window` | a static window per flow |
 //! | `rate` | AIMD, FIMD and LIPD, with or without a static window (Renato) |
 //! | `mvcm` | a dynamic window, then waiting slots |
-//! | `qcn` | a rate that marks divide by how severe congestion is, and that recovers by itself |
-//! | `explicit` | rates that links tell: what there is to choose; `host/announce.rs` does it |
+//! | `qcn` | a rate that marks divide by the severity of congestion, and that recovers by itself |
+//! | `explicit` | rates that the links assign: the parameters; `host/announce.rs` does the work |
 //!
-//! The host asks the [`Rule`] when a flow may send, tells it what was sent and what was answered,
-//! and keeps one [`State`] per flow (or service level).
+//! To add a reaction, write its file with its parameters, its rule and their tests, and enter it in the list
+//! `reactions!` below. The list generates the enum of the configuration, [`Reaction`], and that of the running
+//! hosts, [`Reactor`]. Nothing else asks which reaction is in force.
 
 mod cct;
 mod explicit;
+mod flows;
 mod mvcm;
 mod qcn;
 mod rate;
 mod window;
 
+pub(crate) use cct::CctRule;
 pub use cct::{Cct, CctTable, ControlLevel, PerSl, TimerStart};
-pub(crate) use cct::{CctRule, CctState};
+pub(crate) use explicit::Announced;
 pub use explicit::{ExplicitRate, Injection};
+pub(crate) use flows::{FlowRef, Flows};
 pub use mvcm::Mvcm;
 pub(crate) use mvcm::MvcmRule;
 pub use qcn::Qcn;
-pub(crate) use qcn::{QcnRule, QcnState};
-pub(crate) use rate::{Function, RateRule};
+pub(crate) use qcn::QcnRule;
+pub(crate) use rate::RateRule;
 pub use rate::{Lipd, RateControl};
 pub use window::StaticWindow;
 pub(crate) use window::{WindowRule, WindowState};
 
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use silvan_engine::Time;
+use silvan_engine::{Rate, Time};
 
-use crate::facts::Severity;
+use super::round_trip::RoundTrip;
+use super::unfit::{Check, Limits};
+use crate::facts::{Answer, Grant, Next, Queued, Sent};
 
-/// A reaction with its parameters.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Reaction {
-    /// Marks are ignored.
-    None,
-    /// InfiniBand's congestion control table.
-    Cct(Cct),
-    /// At most so many packets of a flow without an acknowledgement; marks are ignored.
-    StaticWindow(StaticWindow),
-    /// Additive increase, multiplicative decrease of a flow's rate.
-    Aimd(RateControl),
-    /// Fast increase, multiplicative decrease of a flow's rate.
-    Fimd(RateControl),
-    /// Linear inter-packet delay.
-    Lipd(Lipd),
-    /// Dynamic window and waiting slots.
-    Mvcm(Mvcm),
-    /// Rates that the links of a flow's route tell.
-    ExplicitRate(ExplicitRate),
-    /// A rate that marks divide by how severe congestion is.
-    Qcn(Qcn),
-}
+/// The parameters of a reaction, and what follows from them for the rest of a configuration.
+pub trait ReactionParameters {
+    /// Whether the reaction needs an acknowledgement of every packet.
+    fn needs_acknowledgements(&self) -> bool;
 
-impl Reaction {
-    /// Whether it lives from an acknowledgement of every packet.
-    #[must_use]
-    pub fn needs_acknowledgements(&self) -> bool {
-        !matches!(self, Self::None | Self::Cct(_) | Self::ExplicitRate(_) | Self::Qcn(_))
+    /// Whether the reaction can slow sources down where no packet is marked.
+    fn acts_without_marks(&self) -> bool;
+
+    /// Whether marks make a difference to the reaction.
+    fn reads_marks(&self) -> bool;
+
+    /// Whether some parameters follow from the network's round trip.
+    fn needs_round_trip(&self) -> bool {
+        false
     }
 
-    /// Whether some of its parameters follow from the network's round trip.
-    #[must_use]
-    pub fn needs_round_trip(&self) -> bool {
-        matches!(self, Self::Lipd(_) | Self::Mvcm(_))
+    /// Whether sources send requests to receivers.
+    fn sends_requests(&self) -> bool {
+        false
     }
-}
 
-/// What an answer says of a packet's way (MVCM, 4.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mark {
-    /// Neither marked nor validated.
-    Cold,
-    /// Marked, not validated: it stood behind others' congestion.
-    Warm,
-    /// Validated; or marked, where switches do not validate.
-    Hot,
-}
+    /// Whether sources wait for grants of the receivers.
+    fn needs_grants(&self) -> bool {
+        false
+    }
 
-#[cfg(test)]
-impl Mark {
-    /// H, W or C, as tests write a series of answers.
-    fn of_letter(letter: char) -> Self {
-        match letter {
-            'H' => Self::Hot,
-            'W' => Self::Warm,
-            _ => Self::Cold,
-        }
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// The first parameter that cannot work.
+    fn check(&self, _limits: &Limits) -> Check {
+        Ok(())
     }
 }
 
-/// The reaction of one host. What one does not do is as here: nothing.
-pub(crate) trait Control {
-    /// What it keeps per flow or service level.
+/// A host for which a rule is made.
+#[derive(Debug)]
+pub(crate) struct Source<'a> {
+    /// Its index.
+    pub host: u32,
+    /// Rate of its link.
+    pub rate: Rate,
+    /// Bytes of a full packet on the wire.
+    pub full_size: u32,
+    /// The network's round trip, if [`ReactionParameters::needs_round_trip`].
+    pub round_trip: Option<&'a RoundTrip>,
+    /// Seed of the run, from which random streams are derived.
+    pub seed: u64,
+    /// Tables that hosts with the same rate share.
+    pub tables: &'a SharedTables,
+}
+
+impl Source<'_> {
+    /// The shortest round trip, if it is known.
+    pub fn shortest_round_trip(&self) -> Time {
+        self.round_trip.map_or(Time::ZERO, RoundTrip::shortest)
+    }
+}
+
+/// A table per link rate, which all hosts with such links share.
+#[derive(Debug, Default)]
+pub(crate) struct SharedTables {
+    by_rate: RefCell<FxHashMap<u64, Arc<[u64]>>>,
+}
+
+impl SharedTables {
+    /// The table of a rate, made at the first call.
+    pub fn get(&self, rate: Rate, make: impl FnOnce() -> Vec<u64>) -> Arc<[u64]> {
+        let mut by_rate = self.by_rate.borrow_mut();
+        Arc::clone(by_rate.entry(rate.0).or_insert_with(|| make().into()))
+    }
+}
+
+/// A rule by which a host decides when its flows may send. Default methods do nothing.
+///
+/// A rule keeps one [`Self::State`] per flow (what one source of the host sends to one destination), or per
+/// service level if [`Self::level`] says so.
+pub(crate) trait ReactionRule {
+    /// What the rule keeps per flow or service level.
     type State;
 
-    /// Whether answers without a mark matter, too: to windows, for one. Else an answer can only hold a flow back.
+    /// Whether answers without a mark matter as well, as they do to windows. If not, an answer can only slow a
+    /// flow down.
     fn counts_answers(&self) -> bool;
 
     /// Whether state belongs to flows or to service levels.
@@ -111,129 +137,250 @@ pub(crate) trait Control {
         ControlLevel::Qp
     }
 
-    /// A flow that nothing was heard of yet.
+    /// The state of a flow of a service level without any answer.
     fn fresh(&self, sl: u8) -> Self::State;
 
-    /// The earliest time, from `now` on, at which the next packet may start; none if that depends on an
-    /// acknowledgement.
-    fn eligible_at(&self, state: &Self::State, sl: u8, now: Time) -> Option<Time>;
+    /// The earliest time, from `next.now` on, at which the next packet may start; none if that depends on an
+    /// answer, a grant or a timer.
+    fn may_send_at(&self, state: &Self::State, sl: u8, next: &Next) -> Option<Time>;
 
-    /// A packet was sent; its tail leaves at `end`.
-    fn sent(&self, state: &mut Self::State, end: Time, size: u32);
+    /// A packet has been sent.
+    fn sent(&self, _state: &mut Self::State, _sent: &Sent) {}
 
-    /// A notification or an acknowledgement arrived.
-    fn answered(&self, state: &mut Self::State, sl: u8, answer: (Mark, Severity), now: Time);
+    /// An answer has arrived.
+    fn answered(&self, _state: &mut Self::State, _sl: u8, _answer: &Answer) {}
 
-    /// A message came into the flow's empty queue.
+    /// A grant of the receiver has arrived.
+    fn granted(&self, _state: &mut Self::State, _grant: &Grant) {}
+
+    /// A message has been added to the flow: what the source requests of the receiver now; zero for no request.
+    fn request(&self, _state: &mut Self::State, _queued: &Queued) -> u32 {
+        0
+    }
+
+    /// A message has been added to the flow, which had none.
     fn restarted(&self, _state: &mut Self::State) {}
 
-    /// Whether the flow's state makes no difference any more.
+    /// When the rule wants [`Self::timer`] next, if it does. The host asks after each change of the state.
+    fn next_timer(&self, _state: &Self::State) -> Option<Time> {
+        None
+    }
+
+    /// It is the time that [`Self::next_timer`] gave. That must now be later, or none. A flow that waits may be
+    /// let go by this; where state belongs to service levels, its flows stay until the time they wait for.
+    fn timer(&self, _state: &mut Self::State, _now: Time) {}
+
+    /// Whether the flow's state does not differ from a fresh one in its effect.
     fn is_fresh(&self, state: &Self::State, sl: u8, now: Time) -> bool;
 
-    /// How hard a flow is held back: its index into the congestion control table, its waiting slots, its
+    /// How strongly a flow is slowed down: its index into the congestion control table, its waiting slots, its
     /// inter-packet delays, or its rate's divisor less one.
     fn strength(&self, _state: &Self::State, _sl: u8, _now: Time) -> u16 {
         0
     }
 }
 
-/// The reaction of one host, whichever that is.
-#[derive(Debug, Clone)]
-pub(crate) enum Rule {
-    Cct(CctRule),
-    Window(WindowRule),
-    Rate(RateRule),
-    Mvcm(MvcmRule),
-    Qcn(QcnRule),
-}
+/// Defines the reactions: per line the documentation, the name and the parameters in a configuration, and how the
+/// rule of a host is made from them, if hosts need one.
+macro_rules! reactions {
+    ($( $(#[$meta:meta])* $name:ident($parameters:ty) => $make:path as $rule:ty; )*) => {
+        /// A reaction with its parameters.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "kind", rename_all = "kebab-case")]
+        pub enum Reaction {
+            /// Marks are ignored.
+            None,
+            $( $(#[$meta])* $name($parameters), )*
+        }
 
-/// What a host keeps for its reaction, per flow or service level.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum State {
-    Cct(CctState),
-    Window(WindowState),
-    Qcn(QcnState),
-}
+        impl Reaction {
+            /// The parameters, if there is a reaction.
+            #[must_use]
+            pub fn parameters(&self) -> Option<&dyn ReactionParameters> {
+                match self {
+                    Self::None => None,
+                    $( Self::$name(parameters) => Some(parameters), )*
+                }
+            }
 
-impl Default for State {
-    fn default() -> Self {
-        Self::Cct(CctState::default())
-    }
-}
+            /// The reaction of a host, if hosts need one.
+            pub(crate) fn reactor(&self, source: &Source) -> Option<Reactor> {
+                match self {
+                    Self::None => None,
+                    $( Self::$name(parameters) => {
+                        $make(parameters, source).map(|rule| Reactor::$name(Flows::new(rule)))
+                    } )*
+                }
+            }
+        }
 
-/// Does the same with a rule, whichever that is.
-macro_rules! with_rule {
-    ($of:expr, $rule:ident => $then:expr) => {
-        match $of {
-            Rule::Cct($rule) => $then,
-            Rule::Window($rule) => $then,
-            Rule::Rate($rule) => $then,
-            Rule::Mvcm($rule) => $then,
-            Rule::Qcn($rule) => $then,
+        /// The reaction of one host, with the states of its flows.
+        #[derive(Debug)]
+        pub(crate) enum Reactor {
+            $( $name(Flows<$rule>), )*
+        }
+
+        /// See [`ReactionRule`].
+        impl Reactor {
+            #[inline]
+            pub fn level(&self) -> ControlLevel {
+                match self { $( Self::$name(flows) => flows.level(), )* }
+            }
+
+            #[inline]
+            pub fn counts_answers(&self) -> bool {
+                match self { $( Self::$name(flows) => flows.counts_answers(), )* }
+            }
+
+            /// A flow comes into being, or takes the place of one that has been forgotten.
+            #[inline]
+            pub fn begin(&mut self, flow: FlowRef) {
+                match self { $( Self::$name(flows) => flows.begin(flow), )* }
+            }
+
+            #[inline(always)]
+            pub fn may_send_at(&self, flow: FlowRef, next: &Next) -> Option<Time> {
+                match self { $( Self::$name(flows) => flows.may_send_at(flow, next), )* }
+            }
+
+            #[inline]
+            pub fn sent(&mut self, flow: FlowRef, sent: &Sent) {
+                match self { $( Self::$name(flows) => flows.sent(flow, sent), )* }
+            }
+
+            pub fn answered(&mut self, flow: FlowRef, answer: &Answer) {
+                match self { $( Self::$name(flows) => flows.answered(flow, answer), )* }
+            }
+
+            pub fn granted(&mut self, flow: FlowRef, grant: &Grant) {
+                match self { $( Self::$name(flows) => flows.granted(flow, grant), )* }
+            }
+
+            #[inline]
+            pub fn request(&mut self, flow: FlowRef, queued: &Queued) -> u32 {
+                match self { $( Self::$name(flows) => flows.request(flow, queued), )* }
+            }
+
+            #[inline]
+            pub fn restarted(&mut self, flow: FlowRef) {
+                match self { $( Self::$name(flows) => flows.restarted(flow), )* }
+            }
+
+            #[inline]
+            pub fn next_timer(&self, flow: FlowRef) -> Option<Time> {
+                match self { $( Self::$name(flows) => flows.next_timer(flow), )* }
+            }
+
+            pub fn timer(&mut self, flow: FlowRef, now: Time) {
+                match self { $( Self::$name(flows) => flows.timer(flow, now), )* }
+            }
+
+            pub fn is_fresh(&self, flow: FlowRef, now: Time) -> bool {
+                match self { $( Self::$name(flows) => flows.is_fresh(flow, now), )* }
+            }
+
+            pub fn strength(&self, flow: FlowRef, now: Time) -> u16 {
+                match self { $( Self::$name(flows) => flows.strength(flow, now), )* }
+            }
+
+            /// [`Self::strength`] of a flow without any answer.
+            pub fn fresh_strength(&self, sl: u8, now: Time) -> u16 {
+                match self { $( Self::$name(flows) => flows.fresh_strength(sl, now), )* }
+            }
+
+            /// Prefetches the state of a flow.
+            #[inline]
+            pub fn prefetch(&self, flow: u32) {
+                match self { $( Self::$name(flows) => flows.prefetch(flow), )* }
+            }
         }
     };
 }
 
-/// Does the same with a rule and its state. State is always that of its host's rule.
-macro_rules! with_state {
-    ($of:expr, $kept:expr, ($rule:ident, $state:ident) => $then:expr, $otherwise:expr) => {
-        match ($of, $kept) {
-            (Rule::Cct($rule), State::Cct($state)) => $then,
-            (Rule::Window($rule), State::Window($state)) => $then,
-            (Rule::Rate($rule), State::Window($state)) => $then,
-            (Rule::Mvcm($rule), State::Window($state)) => $then,
-            (Rule::Qcn($rule), State::Qcn($state)) => $then,
-            _ => $otherwise,
-        }
-    };
+reactions! {
+    /// InfiniBand's congestion control table.
+    Cct(Cct) => Cct::rule as CctRule;
+    /// At most so many packets of a flow without an acknowledgement; marks are ignored.
+    StaticWindow(StaticWindow) => StaticWindow::rule as WindowRule;
+    /// Additive increase, multiplicative decrease of a flow's rate.
+    Aimd(RateControl) => RateControl::aimd as RateRule;
+    /// Fast increase, multiplicative decrease of a flow's rate.
+    Fimd(RateControl) => RateControl::fimd as RateRule;
+    /// Linear inter-packet delay.
+    Lipd(Lipd) => Lipd::rule as RateRule;
+    /// Dynamic window and waiting slots.
+    Mvcm(Mvcm) => Mvcm::rule as MvcmRule;
+    /// Rates that the links of a flow's route assign.
+    ExplicitRate(ExplicitRate) => ExplicitRate::rule as Announced;
+    /// A rate that marks divide by the severity of congestion.
+    Qcn(Qcn) => Qcn::rule as QcnRule;
 }
 
-/// See [`Control`].
-impl Rule {
-    #[inline]
-    pub fn level(&self) -> ControlLevel {
-        with_rule!(self, rule => rule.level())
+impl Reaction {
+    /// See [`ReactionParameters::needs_acknowledgements`].
+    #[must_use]
+    pub fn needs_acknowledgements(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.needs_acknowledgements())
     }
 
-    #[inline]
-    pub fn counts_answers(&self) -> bool {
-        with_rule!(self, rule => rule.counts_answers())
+    /// See [`ReactionParameters::acts_without_marks`].
+    #[must_use]
+    pub fn acts_without_marks(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.acts_without_marks())
     }
 
-    pub fn fresh(&self, sl: u8) -> State {
-        match self {
-            Self::Cct(rule) => State::Cct(rule.fresh(sl)),
-            Self::Window(rule) => State::Window(rule.fresh(sl)),
-            Self::Rate(rule) => State::Window(rule.fresh(sl)),
-            Self::Mvcm(rule) => State::Window(rule.fresh(sl)),
-            Self::Qcn(rule) => State::Qcn(rule.fresh(sl)),
-        }
+    /// See [`ReactionParameters::reads_marks`].
+    #[must_use]
+    pub fn reads_marks(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.reads_marks())
     }
 
-    #[inline(always)]
-    pub fn eligible_at(&self, state: &State, sl: u8, now: Time) -> Option<Time> {
-        with_state!(self, state, (rule, state) => rule.eligible_at(state, sl, now), Some(now))
+    /// See [`ReactionParameters::needs_round_trip`].
+    #[must_use]
+    pub fn needs_round_trip(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.needs_round_trip())
     }
 
-    #[inline]
-    pub fn sent(&self, state: &mut State, end: Time, size: u32) {
-        with_state!(self, state, (rule, state) => rule.sent(state, end, size), ());
+    /// See [`ReactionParameters::sends_requests`].
+    #[must_use]
+    pub fn sends_requests(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.sends_requests())
     }
 
-    pub fn answered(&self, state: &mut State, sl: u8, answer: (Mark, Severity), now: Time) {
-        with_state!(self, state, (rule, state) => rule.answered(state, sl, answer, now), ());
+    /// See [`ReactionParameters::needs_grants`].
+    #[must_use]
+    pub fn needs_grants(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.needs_grants())
     }
 
-    #[inline]
-    pub fn restarted(&self, state: &mut State) {
-        with_state!(self, state, (rule, state) => rule.restarted(state), ());
+    /// See [`ReactionParameters::check`].
+    ///
+    /// # Errors
+    /// The first parameter that cannot work.
+    pub fn check(&self, limits: &Limits) -> Check {
+        self.parameters().map_or(Ok(()), |parameters| parameters.check(limits))
+    }
+}
+
+/// Facts for tests of reactions.
+#[cfg(test)]
+mod trial {
+    use silvan_engine::Time;
+
+    use crate::facts::{Answer, Mark, Next, Sent, Severity};
+
+    /// A packet of `size` bytes whose tail leaves at `end`, in picoseconds.
+    pub fn sent(end: u64, size: u32) -> Sent {
+        Sent { now: Time::ZERO, end: Time(end), size, payload: size }
     }
 
-    pub fn is_fresh(&self, state: &State, sl: u8, now: Time) -> bool {
-        with_state!(self, state, (rule, state) => rule.is_fresh(state, sl, now), true)
+    /// A flow that wants to send from `now` on, in picoseconds.
+    pub fn next(now: u64) -> Next {
+        Next { now: Time(now), size: 2_048, payload: 2_048 }
     }
 
-    pub fn strength(&self, state: &State, sl: u8, now: Time) -> u16 {
-        with_state!(self, state, (rule, state) => rule.strength(state, sl, now), 0)
+    /// An answer that arrives at `now`, in picoseconds.
+    pub fn answer(mark: Mark, severity: Severity, now: u64) -> Answer<'static> {
+        Answer { now: Time(now), sent_at: Time::ZERO, bytes: 0, mark, severity, hops: &[] }
     }
 }

@@ -7,18 +7,20 @@
 //!  an empty queue        both as at the start
 //! ```
 //!
-//! A waiting slot is the shortest round trip; slots pass between the end of a packet and the start
-//! of the next one. A queue is empty when nothing waits in it and nothing it sent lacks an
-//! acknowledgement, as the queue keeps packets until then (MVCM, 5.1).
+//! A waiting slot is the shortest round trip; slots pass between the end of a packet and the start of the next one. A
+//! queue is empty when no packet waits in it and all packets sent are acknowledged, as the queue keeps packets until
+//! then (MVCM, 5.1).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 
-use super::{Control, Mark, WindowState};
-use crate::facts::Severity;
+use super::{ReactionParameters, ReactionRule, Source, WindowState};
+use crate::congestion::round_trip::RoundTrip;
+use crate::congestion::unfit::{Check, Limits, ensure, ensure_time, ensure_window};
+use crate::facts::{Answer, Mark, Next, Sent};
 
-/// Parameters of MVCM's reaction; what is not given follows from the network.
+/// Parameters of MVCM's reaction; those not given follow from the network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mvcm {
@@ -27,22 +29,67 @@ pub struct Mvcm {
     pub window: Option<u16>,
     /// Length of a waiting slot; by default the shortest round trip, `RTTmin`.
     pub slot: Option<Time>,
-    /// What each further hot acknowledgement multiplies the number of slots by; by default the
-    /// largest number of hosts of a switch, k.
+    /// Factor by which each further hot acknowledgement multiplies the number of slots; by default the largest number
+    /// of hosts of a switch, k.
     #[schemars(range(min = 1))]
     pub factor: Option<u16>,
     /// How often the number of slots may be raised; by default the number of stages, n.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub limit: Option<u8>,
-    /// Whether `limit` holds at all. Without it slots grow up to a second.
+    /// Whether `limit` applies. Without it, slots grow up to one second.
     pub limited: bool,
-    /// Whether warm acknowledgements count; else they are taken for cold ones.
+    /// Whether warm acknowledgements count; if not, they are treated as cold ones.
     pub warm: bool,
 }
 
 impl Default for Mvcm {
     fn default() -> Self {
         Self { window: None, slot: None, factor: None, limit: None, limited: true, warm: true }
+    }
+}
+
+impl ReactionParameters for Mvcm {
+    fn needs_acknowledgements(&self) -> bool {
+        true
+    }
+
+    fn acts_without_marks(&self) -> bool {
+        true
+    }
+
+    fn reads_marks(&self) -> bool {
+        true
+    }
+
+    fn needs_round_trip(&self) -> bool {
+        true
+    }
+
+    fn check(&self, _limits: &Limits) -> Check {
+        ensure_window("window", self.window)?;
+        ensure_time("slot", self.slot)?;
+        ensure(self.limit != Some(0), "limit", || {
+            "must be at least 1; without waiting slots, use a static-window reaction".to_owned()
+        })?;
+        ensure(self.limited || self.limit.is_none(), "limit", || {
+            "has no effect with limited = false; leave one of them out".to_owned()
+        })
+    }
+}
+
+impl Mvcm {
+    /// The rule of a host.
+    pub(super) fn rule(&self, source: &Source) -> Option<MvcmRule> {
+        let trip = source.round_trip;
+        let limit = self.limit.unwrap_or_else(|| trip.map_or(1, |trip| trip.stages.min(255) as u8));
+        let radix = trip.map_or(1, |trip| trip.radix);
+        Some(MvcmRule {
+            window: self.window.unwrap_or_else(|| trip.map_or(1, RoundTrip::packets)),
+            slot: self.slot.unwrap_or_else(|| source.shortest_round_trip()),
+            factor: self.factor.map_or(radix, u32::from),
+            limit: self.limited.then_some(limit),
+            warm: self.warm,
+        })
     }
 }
 
@@ -61,7 +108,7 @@ pub(crate) struct MvcmRule {
 const LONGEST_WAIT: Time = Time(1_000_000_000_000);
 
 impl MvcmRule {
-    /// One more raise of the number of slots: 0, 1, k, k^2, ...
+    /// Raises the number of slots: 0, 1, k, k^2, ...
     fn raise(&self, state: &mut WindowState) {
         if self.limit.is_some_and(|limit| state.raises >= limit) {
             return;
@@ -72,7 +119,7 @@ impl MvcmRule {
     }
 }
 
-impl Control for MvcmRule {
+impl ReactionRule for MvcmRule {
     type State = WindowState;
 
     fn counts_answers(&self) -> bool {
@@ -84,10 +131,10 @@ impl Control for MvcmRule {
     }
 
     /// An acknowledgement arrived.
-    fn answered(&self, state: &mut WindowState, _sl: u8, (mark, _): (Mark, Severity), _now: Time) {
+    fn answered(&self, state: &mut WindowState, _sl: u8, answer: &Answer) {
         state.acknowledged();
-        let mark = if mark == Mark::Warm && !self.warm { Mark::Cold } else { mark };
-        match mark {
+        let is_taken_for_cold = answer.mark == Mark::Warm && !self.warm;
+        match if is_taken_for_cold { Mark::Cold } else { answer.mark } {
             Mark::Warm | Mark::Hot if state.window > 1 => state.window -= 1,
             Mark::Warm => {}
             Mark::Hot => self.raise(state),
@@ -96,24 +143,24 @@ impl Control for MvcmRule {
         }
     }
 
-    fn sent(&self, state: &mut WindowState, end: Time, size: u32) {
-        state.sent(end, size);
+    fn sent(&self, state: &mut WindowState, sent: &Sent) {
+        state.sent(sent);
     }
 
     #[inline]
-    fn eligible_at(&self, state: &WindowState, _sl: u8, now: Time) -> Option<Time> {
+    fn may_send_at(&self, state: &WindowState, _sl: u8, next: &Next) -> Option<Time> {
         let slots = Time(self.slot.0 * u64::from(state.level));
-        state.is_open().then(|| (state.last_end + slots).max(now))
+        state.is_open().then(|| (state.last_end + slots).max(next.now))
     }
 
-    /// A packet is injected into an empty queue.
+    /// A message is added to an empty queue.
     fn restarted(&self, state: &mut WindowState) {
         if state.outstanding == 0 {
             *state = self.fresh(0);
         }
     }
 
-    /// An empty queue starts anew anyway.
+    /// An empty queue restarts anyway.
     fn is_fresh(&self, state: &WindowState, _sl: u8, _now: Time) -> bool {
         state.outstanding == 0
     }
@@ -125,6 +172,7 @@ impl Control for MvcmRule {
 
 #[cfg(test)]
 mod tests {
+    use super::super::trial::{answer, next, sent};
     use super::*;
 
     const RULE: MvcmRule = MvcmRule { window: 3, slot: Time(354_000), factor: 4, limit: Some(5), warm: true };
@@ -134,8 +182,8 @@ mod tests {
         let mut state = rule.fresh(0);
         answers
             .chars()
-            .map(|answer| {
-                rule.answered(&mut state, 0, (Mark::of_letter(answer), 0), Time::ZERO);
+            .map(|letter| {
+                rule.answered(&mut state, 0, &answer(Mark::of_letter(letter), 0, 0));
                 (state.window, state.level)
             })
             .collect()
@@ -168,8 +216,8 @@ mod tests {
     #[test]
     fn an_empty_queue_starts_anew_but_not_while_something_is_out() {
         let mut state = RULE.fresh(0);
-        (0..4).for_each(|_| RULE.answered(&mut state, 0, (Mark::Hot, 0), Time::ZERO));
-        state.sent(Time(7), 278);
+        (0..4).for_each(|_| RULE.answered(&mut state, 0, &answer(Mark::Hot, 0, 0)));
+        state.sent(&sent(7, 278));
         RULE.restarted(&mut state);
         assert_eq!((state.window, state.level), (1, 4));
         state.acknowledged();
@@ -180,10 +228,10 @@ mod tests {
     #[test]
     fn slots_pass_between_two_packets() {
         let mut state = RULE.fresh(0);
-        state.sent(Time(1_000_000), 278);
-        (0..4).for_each(|_| RULE.answered(&mut state, 0, (Mark::Hot, 0), Time::ZERO));
-        assert_eq!(RULE.eligible_at(&state, 0, Time(1_200_000)), Some(Time(1_000_000 + 4 * 354_000)));
-        RULE.answered(&mut state, 0, (Mark::Cold, 0), Time::ZERO);
-        assert_eq!(RULE.eligible_at(&state, 0, Time(1_200_000)), Some(Time(1_200_000)), "at once");
+        state.sent(&sent(1_000_000, 278));
+        (0..4).for_each(|_| RULE.answered(&mut state, 0, &answer(Mark::Hot, 0, 0)));
+        assert_eq!(RULE.may_send_at(&state, 0, &next(1_200_000)), Some(Time(1_000_000 + 4 * 354_000)));
+        RULE.answered(&mut state, 0, &answer(Mark::Cold, 0, 0));
+        assert_eq!(RULE.may_send_at(&state, 0, &next(1_200_000)), Some(Time(1_200_000)), "at once");
     }
 }

@@ -7,21 +7,22 @@
 //!                           target += 50 Mbit/s x the cycles beyond (hyper-active increase)
 //! ```
 //!
-//! A cycle is so many bytes of the flow, or so much time; half as much after fast recovery. Both kinds count on
-//! their own, and start anew with each mark. If a target is more than ten times the rate when the first cycle
-//! ends, it is divided by eight.
+//! A cycle is a number of bytes of the flow, or an amount of time; half of it after fast recovery. Both kinds of
+//! cycles count separately and restart with each mark. If a target is more than ten times the rate when the first
+//! cycle ends, it is divided by eight.
 //!
-//! The standard lets cycles vary by 15 % at random, so that sources do not act in step; here they do not vary, but
-//! start with a source's own marks, whose samples vary. Rates count in parts of 2^30 of the link's; a flow within a
-//! thousandth of that is let go.
+//! In the standard, cycles vary by 15 % at random so that sources are not synchronized. Here they do not vary, but
+//! start with the marks of the source, whose samples vary. Rates count in parts of 2^30 of the link's rate; a flow
+//! within a thousandth of that rate is released.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate, Time};
 
-use super::{Control, Mark};
-use crate::facts::Severity;
+use super::{ReactionParameters, ReactionRule, Source};
+use crate::congestion::unfit::{Check, Limits, ensure, ensure_time};
+use crate::facts::{Answer, Mark, Next, Sent, Severity};
 
 /// Parameters of the reaction point; the defaults are those of the standard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,7 +41,7 @@ pub struct Qcn {
     /// Cycles of fast recovery.
     #[schemars(range(min = 1, max = 100))]
     pub cycles: u8,
-    /// The severity that a mark stands for where marks are a bit.
+    /// The severity of a mark where marks are one bit.
     #[schemars(range(min = 1, max = 63))]
     pub binary_severity: u8,
 }
@@ -59,10 +60,10 @@ impl Default for Qcn {
     }
 }
 
-/// The link's rate, in the parts that rates count in.
+/// The link's rate, in the unit of rates.
 const LINE: u32 = 1 << 30;
 
-/// The rule of one host; rates in parts of its link's.
+/// The rule of one host; rates in parts of its link's rate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QcnRule {
     least: u32,
@@ -78,10 +79,10 @@ pub(crate) struct QcnRule {
 /// A flow's rate limiter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QcnState {
-    /// The link's where the flow is not held back.
+    /// The link's rate if the flow is not throttled.
     rate: u32,
     target: u32,
-    /// When the cycle of time ends, if the flow is held back.
+    /// When the cycle of time ends, if the flow is throttled.
     cycle_ends: Time,
     /// Bytes left of the cycle of bytes.
     cycle_left: u32,
@@ -93,9 +94,42 @@ pub(crate) struct QcnState {
     last_size: u32,
 }
 
+impl ReactionParameters for Qcn {
+    fn needs_acknowledgements(&self) -> bool {
+        false
+    }
+
+    fn acts_without_marks(&self) -> bool {
+        false
+    }
+
+    fn reads_marks(&self) -> bool {
+        true
+    }
+
+    fn check(&self, _limits: &Limits) -> Check {
+        for (key, rate) in [
+            ("min_rate", self.min_rate),
+            ("active_increase", self.active_increase),
+            ("hyper_increase", self.hyper_increase),
+        ] {
+            ensure(rate.0 > 0, key, || "must be more than 0 bit/s; with 0, flows do not recover".to_owned())?;
+        }
+        ensure((1..=1 << 30).contains(&self.cycle_bytes.0), "cycle_bytes", || {
+            "must be 1 B to 1 GiB".to_owned()
+        })?;
+        ensure_time("cycle_time", Some(self.cycle_time))
+    }
+}
+
 impl Qcn {
+    /// The rule of a host.
+    pub(super) fn rule(&self, source: &Source) -> Option<QcnRule> {
+        Some(self.rule_of_link(source.rate))
+    }
+
     /// The rule of a host whose link has a rate.
-    pub(crate) fn rule(&self, link: Rate) -> QcnRule {
+    fn rule_of_link(&self, link: Rate) -> QcnRule {
         let part = |rate: Rate| {
             let part = u128::from(rate.0) * u128::from(LINE) / u128::from(link.0.max(1));
             part.clamp(1, u128::from(LINE)) as u32
@@ -119,7 +153,7 @@ impl QcnRule {
         u32::from(cycles >= self.cycles)
     }
 
-    /// Lets the cycles of time end that do so by now.
+    /// Ends the cycles of time that are over by now.
     fn pass(&self, state: &mut QcnState, now: Time) {
         while state.cycle_ends <= now {
             let at = state.cycle_ends;
@@ -161,14 +195,14 @@ impl QcnRule {
     }
 }
 
-impl Control for QcnRule {
+impl ReactionRule for QcnRule {
     type State = QcnState;
 
     fn counts_answers(&self) -> bool {
         false
     }
 
-    /// A flow that nothing was heard of yet.
+    /// A flow without any mark.
     fn fresh(&self, _sl: u8) -> QcnState {
         QcnState {
             rate: LINE,
@@ -184,7 +218,8 @@ impl Control for QcnRule {
 
     /// A packet was sent; its tail leaves at `end`.
     #[inline]
-    fn sent(&self, state: &mut QcnState, end: Time, size: u32) {
+    fn sent(&self, state: &mut QcnState, sent: &Sent) {
+        let Sent { end, size, .. } = *sent;
         (state.last_end, state.last_size) = (end, size);
         if state.rate < LINE {
             self.pass(state, end);
@@ -201,8 +236,9 @@ impl Control for QcnRule {
         self.raise(state);
     }
 
-    /// A mark has come back, of a severity or, as 0, as a bit.
-    fn answered(&self, state: &mut QcnState, _sl: u8, (mark, severity): (Mark, Severity), now: Time) {
+    /// A mark has come back, with a severity or, as 0, as one bit.
+    fn answered(&self, state: &mut QcnState, _sl: u8, answer: &Answer) {
+        let Answer { now, mark, severity, .. } = *answer;
         if mark != Mark::Hot {
             return;
         }
@@ -219,11 +255,11 @@ impl Control for QcnRule {
 
     /// The first time from `now` on at which the pause of the rate at that time has passed.
     #[inline]
-    fn eligible_at(&self, state: &QcnState, _sl: u8, now: Time) -> Option<Time> {
+    fn may_send_at(&self, state: &QcnState, _sl: u8, next: &Next) -> Option<Time> {
         if state.rate == LINE {
-            return Some(now.max(state.last_end));
+            return Some(next.now.max(state.last_end));
         }
-        let (mut state, mut time) = (*state, now);
+        let (mut state, mut time) = (*state, next.now);
         loop {
             self.pass(&mut state, time);
             let due = self.due(&state).max(time);
@@ -240,7 +276,7 @@ impl Control for QcnRule {
         state.rate == LINE && state.last_end <= now
     }
 
-    /// How many times slower than the link the flow is.
+    /// How many times slower than the link the flow sends.
     fn strength(&self, state: &QcnState, _sl: u8, now: Time) -> u16 {
         let mut state = *state;
         self.pass(&mut state, now);
@@ -250,11 +286,12 @@ impl Control for QcnRule {
 
 #[cfg(test)]
 mod tests {
+    use super::super::trial::{answer, next, sent};
     use super::*;
 
-    /// A link of 10 Gbit/s; a mark halves nearly, and rates are looked at in Mbit/s.
+    /// A link of 10 Gbit/s; the most severe mark nearly halves a rate.
     fn rule() -> QcnRule {
-        Qcn::default().rule(Rate::from_gbit(10))
+        Qcn::default().rule_of_link(Rate::from_gbit(10))
     }
 
     fn mbit(rate: u32) -> f64 {
@@ -266,7 +303,7 @@ mod tests {
         let cycle = |_| {
             let before = state.byte_cycles;
             while state.byte_cycles == before && state.rate < LINE {
-                rule.sent(state, Time(1), 1_500);
+                rule.sent(state, &sent(1, 1_500));
             }
             (mbit(state.rate), mbit(state.target))
         };
@@ -277,9 +314,9 @@ mod tests {
     fn fast_recovery_halves_the_distance_to_the_target_five_times() {
         let rule = rule();
         let mut state = rule.fresh(0);
-        rule.answered(&mut state, 0, (Mark::Hot, 63), Time::ZERO);
+        rule.answered(&mut state, 0, &answer(Mark::Hot, 63, 0));
         assert!((mbit(state.rate) - 10_000.0 * 65.0 / 128.0).abs() < 0.1);
-        rule.answered(&mut state, 0, (Mark::Hot, 32), Time::ZERO);
+        rule.answered(&mut state, 0, &answer(Mark::Hot, 32, 0));
         let low = 10_000.0 * 65.0 / 128.0 * 96.0 / 128.0;
         assert!((mbit(state.rate) - low).abs() < 0.1, "again, before a cycle: the target stays");
         let mut expected = low;
@@ -293,22 +330,22 @@ mod tests {
     fn active_increase_moves_the_target_by_five_in_half_cycles() {
         let rule = rule();
         let mut state = rule.fresh(0);
-        rule.answered(&mut state, 0, (Mark::Hot, 63), Time::ZERO);
+        rule.answered(&mut state, 0, &answer(Mark::Hot, 63, 0));
         after_cycles(&rule, &mut state, 1);
         // A cycle has ended: the target is the rate of now.
         let target = mbit(state.rate);
-        rule.answered(&mut state, 0, (Mark::Hot, 20), Time::ZERO);
+        rule.answered(&mut state, 0, &answer(Mark::Hot, 20, 0));
         assert_eq!(mbit(state.target), target);
-        let sent = |state: &mut QcnState| {
+        let bytes_of_cycle = |state: &mut QcnState| {
             let before = state.byte_cycles;
             let mut bytes = 0;
             while state.byte_cycles == before {
-                rule.sent(state, Time(1), 1_500);
+                rule.sent(state, &sent(1, 1_500));
                 bytes += 1_500;
             }
             bytes
         };
-        let cycles: Vec<u32> = (0..7).map(|_| sent(&mut state)).collect();
+        let cycles: Vec<u32> = (0..7).map(|_| bytes_of_cycle(&mut state)).collect();
         assert_eq!(cycles, [150_000, 150_000, 150_000, 150_000, 150_000, 75_000, 75_000]);
         assert!((mbit(state.target) - target - 10.0).abs() < 0.1, "two cycles after five of recovery");
     }
@@ -317,10 +354,10 @@ mod tests {
     fn hyper_active_increase_grows_with_the_cycles_of_both_kinds() {
         let rule = rule();
         let mut state = rule.fresh(0);
-        (0..40).for_each(|_| rule.answered(&mut state, 0, (Mark::Hot, 63), Time::ZERO));
+        (0..40).for_each(|_| rule.answered(&mut state, 0, &answer(Mark::Hot, 63, 0)));
         assert!((mbit(state.rate) - 10.0).abs() < 0.01, "the lowest rate");
         after_cycles(&rule, &mut state, 1);
-        rule.answered(&mut state, 0, (Mark::Hot, 1), Time::ZERO);
+        rule.answered(&mut state, 0, &answer(Mark::Hot, 1, 0));
         let target = mbit(state.target);
         after_cycles(&rule, &mut state, 8);
         assert!((mbit(state.target) - target - 15.0).abs() < 0.1, "three cycles of active increase");
@@ -337,7 +374,7 @@ mod tests {
     fn a_target_far_above_the_rate_is_divided_by_eight_once() {
         let rule = rule();
         let mut state = rule.fresh(0);
-        (0..10).for_each(|_| rule.answered(&mut state, 0, (Mark::Hot, 63), Time::ZERO));
+        (0..10).for_each(|_| rule.answered(&mut state, 0, &answer(Mark::Hot, 63, 0)));
         let low = mbit(state.rate);
         let course = after_cycles(&rule, &mut state, 2);
         assert!((course[0].1 - 1_250.0).abs() < 0.1 && (course[0].0 - (1_250.0 + low) / 2.0).abs() < 0.1);
@@ -348,11 +385,11 @@ mod tests {
     fn a_bit_stands_for_one_severity_and_a_recovered_flow_is_fresh() {
         let rule = rule();
         let (mut bit, mut quantized) = (rule.fresh(0), rule.fresh(0));
-        rule.answered(&mut bit, 0, (Mark::Hot, 0), Time(7));
-        rule.answered(&mut quantized, 0, (Mark::Hot, 32), Time(7));
+        rule.answered(&mut bit, 0, &answer(Mark::Hot, 0, 7));
+        rule.answered(&mut quantized, 0, &answer(Mark::Hot, 32, 7));
         assert_eq!(bit.rate, quantized.rate);
         assert_eq!(rule.strength(&bit, 0, Time(7)), 0, "three quarters of the link");
-        rule.sent(&mut bit, Time(5_000), 1_500);
+        rule.sent(&mut bit, &sent(5_000, 1_500));
         assert!(!rule.is_fresh(&bit, 0, Time(10_000)));
         // Nine halvings of a quarter leave less than a thousandth.
         assert!(rule.is_fresh(&bit, 0, Time::from_us(15_000 * 9)));
@@ -362,19 +399,19 @@ mod tests {
     fn packets_keep_the_rate_of_the_time_at_which_they_may_start() {
         let rule = rule();
         let mut state = rule.fresh(0);
-        (0..3).for_each(|_| rule.answered(&mut state, 0, (Mark::Hot, 63), Time::ZERO));
+        (0..3).for_each(|_| rule.answered(&mut state, 0, &answer(Mark::Hot, 63, 0)));
         let rate = state.rate;
         // 1,500 bytes take 1.2 us of the link.
-        rule.sent(&mut state, Time(1_200_000), 1_500);
+        rule.sent(&mut state, &sent(1_200_000, 1_500));
         let pause = 1_200_000 * u64::from(LINE - rate) / u64::from(rate);
-        assert_eq!(rule.eligible_at(&state, 0, Time(1_300_000)), Some(Time(1_200_000 + pause)));
-        assert_eq!(rule.eligible_at(&state, 0, Time(50_000_000)), Some(Time(50_000_000)), "long over");
+        assert_eq!(rule.may_send_at(&state, 0, &next(1_300_000)), Some(Time(1_200_000 + pause)));
+        assert_eq!(rule.may_send_at(&state, 0, &next(50_000_000)), Some(Time(50_000_000)), "long over");
         // A cycle that ends meanwhile shortens the pause, but not to before its end.
-        let slow = Qcn { cycle_time: Time(4_000_000), ..Qcn::default() }.rule(Rate::from_gbit(10));
+        let slow = Qcn { cycle_time: Time(4_000_000), ..Qcn::default() }.rule_of_link(Rate::from_gbit(10));
         let mut state = slow.fresh(0);
-        (0..3).for_each(|_| slow.answered(&mut state, 0, (Mark::Hot, 63), Time::ZERO));
-        slow.sent(&mut state, Time(1_200_000), 1_500);
+        (0..3).for_each(|_| slow.answered(&mut state, 0, &answer(Mark::Hot, 63, 0)));
+        slow.sent(&mut state, &sent(1_200_000, 1_500));
         assert!(Time(1_200_000 + pause) > Time(4_000_000));
-        assert_eq!(slow.eligible_at(&state, 0, Time(1_300_000)), Some(Time(4_000_000)));
+        assert_eq!(slow.may_send_at(&state, 0, &next(1_300_000)), Some(Time(4_000_000)));
     }
 }

@@ -1,31 +1,31 @@
-//! Rate functions of marked and unmarked acknowledgements (Santos, Turner and Janakiraman 2003, as
-//! MVCM's section 3.2.1 sums them up): AIMD, FIMD and LIPD, beside a static window.
+//! Rates as functions of marked and unmarked acknowledgements (Santos, Turner and Janakiraman 2003, as summarized in
+//! MVCM, 3.2.1): AIMD, FIMD and LIPD, with a static window.
 //!
-//! A rate r lies between Rmin and Rmax, the link's. A marked acknowledgement divides it by m; an
-//! unmarked one adds Rmin (AIMD), or multiplies it by m^(Rmin / r) (FIMD): slow flows recover fast.
-//! LIPD counts delays of one packet transmission time, which is what sending a packet and receiving
-//! its acknowledgement takes at least: one more for each marked acknowledgement, one less for each
-//! unmarked one. Delays count from the end of the packet before.
+//! A rate r lies between Rmin and Rmax, the rate of the link. A marked acknowledgement divides it by m; an unmarked
+//! one adds Rmin (AIMD) or multiplies it by m^(Rmin / r) (FIMD), so slow flows recover fast. LIPD counts delays of
+//! one packet transmission time, the least time to send a packet and receive its acknowledgement: one more for each
+//! marked acknowledgement, one less for each unmarked one. Delays count from the end of the previous packet.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 use silvan_engine::units::BytePace;
 
-use super::{Control, Mark, WindowState};
-use crate::facts::Severity;
+use super::{ReactionParameters, ReactionRule, Source, WindowState};
+use crate::congestion::unfit::{Check, Limits, ensure_time, ensure_window};
+use crate::facts::{Answer, Mark, Next, Sent};
 
 /// Parameters of AIMD and FIMD.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RateControl {
-    /// Packets of a flow that may be without an acknowledgement at a time; by default any number.
+    /// Packets of a flow that may be unacknowledged at a time; by default any number.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub window: Option<u16>,
-    /// A marked acknowledgement divides the rate by this.
+    /// Divisor of the rate for a marked acknowledgement.
     #[schemars(range(min = 2))]
     pub m: u8,
-    /// The lowest rate is the link's divided by this.
+    /// The lowest rate is the rate of the link divided by this.
     #[schemars(range(min = 2, max = 4096))]
     pub slowest: u16,
 }
@@ -40,13 +40,13 @@ impl Default for RateControl {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Lipd {
-    /// Packets of a flow that may be without an acknowledgement at a time; by default any number.
+    /// Packets of a flow that may be unacknowledged at a time; by default any number.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub window: Option<u16>,
     /// The unit of delay; by default the shortest round trip of a full packet and its
     /// acknowledgement in the network.
     pub delay: Option<Time>,
-    /// Most delays between two packets; InfiniBand's field has 8 bits.
+    /// Largest number of delays between two packets; InfiniBand's field has 8 bits.
     #[schemars(range(min = 1, max = 4096))]
     pub limit: u16,
 }
@@ -57,9 +57,73 @@ impl Default for Lipd {
     }
 }
 
+impl ReactionParameters for RateControl {
+    fn needs_acknowledgements(&self) -> bool {
+        true
+    }
+
+    fn acts_without_marks(&self) -> bool {
+        true
+    }
+
+    fn reads_marks(&self) -> bool {
+        true
+    }
+
+    fn check(&self, _limits: &Limits) -> Check {
+        ensure_window("window", self.window)
+    }
+}
+
+impl RateControl {
+    /// AIMD at a host.
+    pub(super) fn aimd(&self, source: &Source) -> Option<RateRule> {
+        let (m, slowest) = (u32::from(self.m), u32::from(self.slowest));
+        Some(RateRule::new(Function::Aimd { m, slowest }, self.window, source))
+    }
+
+    /// FIMD at a host.
+    pub(super) fn fimd(&self, source: &Source) -> Option<RateRule> {
+        let (m, slowest) = (u32::from(self.m), u32::from(self.slowest));
+        Some(RateRule::new(Function::Fimd { m, slowest }, self.window, source))
+    }
+}
+
+impl ReactionParameters for Lipd {
+    fn needs_acknowledgements(&self) -> bool {
+        true
+    }
+
+    fn acts_without_marks(&self) -> bool {
+        true
+    }
+
+    fn reads_marks(&self) -> bool {
+        true
+    }
+
+    fn needs_round_trip(&self) -> bool {
+        true
+    }
+
+    fn check(&self, _limits: &Limits) -> Check {
+        ensure_window("window", self.window)?;
+        ensure_time("delay", self.delay)
+    }
+}
+
+impl Lipd {
+    /// The rule of a host.
+    pub(super) fn rule(&self, source: &Source) -> Option<RateRule> {
+        let delay = self.delay.unwrap_or_else(|| source.shortest_round_trip());
+        let function = Function::Lipd { delay, limit: u32::from(self.limit) };
+        Some(RateRule::new(function, self.window, source))
+    }
+}
+
 /// How a rate follows from acknowledgements.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Function {
+enum Function {
     Aimd { m: u32, slowest: u32 },
     Fimd { m: u32, slowest: u32 },
     Lipd { delay: Time, limit: u32 },
@@ -68,19 +132,19 @@ pub(crate) enum Function {
 /// The rule of one host.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RateRule {
-    pub function: Function,
-    pub window: u16,
-    /// Of the host's link, at which a flow sends that nobody holds back.
-    pub pace: BytePace,
+    function: Function,
+    window: u16,
+    /// Pace of the host's link, at which a flow sends that is not throttled.
+    pace: BytePace,
 }
 
 /// Rates count in parts of Rmin.
 const ONE: u64 = 1 << 16;
 
-/// m^x for x up to one, both in parts of [`ONE`]: the product of the roots of m whose exponents add
-/// up to x. Whole numbers give the same on every machine.
+/// m^x for x up to one, both in parts of [`ONE`]: the product of the roots of m whose exponents add up to x. Integers
+/// give the same result on every machine.
 fn power(m: u32, x: u64) -> u64 {
-    // At 2^-32 precision, as roots of roots lose a bit each.
+    // With a precision of 2^-32, as each root loses a bit.
     let mut root = u128::from(m) << 32;
     let mut result = 1u128 << 32;
     if x >= ONE {
@@ -96,6 +160,10 @@ fn power(m: u32, x: u64) -> u64 {
 }
 
 impl RateRule {
+    fn new(function: Function, window: Option<u16>, source: &Source) -> Self {
+        Self { function, window: window.unwrap_or(u16::MAX), pace: source.rate.pace() }
+    }
+
     /// The delay after the last packet.
     fn delay(&self, state: &WindowState) -> Time {
         let level = u64::from(state.level);
@@ -110,7 +178,7 @@ impl RateRule {
     }
 }
 
-impl Control for RateRule {
+impl ReactionRule for RateRule {
     type State = WindowState;
 
     fn counts_answers(&self) -> bool {
@@ -125,11 +193,11 @@ impl Control for RateRule {
         WindowState { level, ..WindowState::new(self.window) }
     }
 
-    /// An acknowledgement arrived. One that is only warm changes nothing.
-    fn answered(&self, state: &mut WindowState, _sl: u8, (mark, _): (Mark, Severity), _now: Time) {
+    /// An acknowledgement has arrived. A warm one changes nothing.
+    fn answered(&self, state: &mut WindowState, _sl: u8, answer: &Answer) {
         state.acknowledged();
         let level = u64::from(state.level);
-        let next = match (self.function, mark) {
+        let next = match (self.function, answer.mark) {
             (_, Mark::Warm) => level,
             (Function::Aimd { m, .. } | Function::Fimd { m, .. }, Mark::Hot) => {
                 (level / u64::from(m)).max(ONE)
@@ -145,20 +213,20 @@ impl Control for RateRule {
         state.level = next as u32;
     }
 
-    fn sent(&self, state: &mut WindowState, end: Time, size: u32) {
-        state.sent(end, size);
+    fn sent(&self, state: &mut WindowState, sent: &Sent) {
+        state.sent(sent);
     }
 
     #[inline]
-    fn eligible_at(&self, state: &WindowState, _sl: u8, now: Time) -> Option<Time> {
-        state.is_open().then(|| (state.last_end + self.delay(state)).max(now))
+    fn may_send_at(&self, state: &WindowState, _sl: u8, next: &Next) -> Option<Time> {
+        state.is_open().then(|| (state.last_end + self.delay(state)).max(next.now))
     }
 
     fn is_fresh(&self, state: &WindowState, sl: u8, now: Time) -> bool {
         state.outstanding == 0 && state.level == self.fresh(sl).level && state.last_end <= now
     }
 
-    /// Inter-packet delays, or how many times slower than the link.
+    /// Number of inter-packet delays, or how many times slower than the link the flow sends.
     fn strength(&self, state: &WindowState, _sl: u8, _now: Time) -> u16 {
         match self.function {
             Function::Lipd { .. } => state.level as u16,
@@ -171,8 +239,10 @@ impl Control for RateRule {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use silvan_engine::Rate;
+
+    use super::super::trial::{answer, next, sent};
+    use super::*;
 
     fn rule(function: Function) -> RateRule {
         RateRule { function, window: 1, pace: Rate::from_gbit(8).pace() }
@@ -183,8 +253,8 @@ mod tests {
         let mut state = rule.fresh(0);
         answers
             .chars()
-            .map(|answer| {
-                rule.answered(&mut state, 0, (Mark::of_letter(answer), 0), Time::ZERO);
+            .map(|letter| {
+                rule.answered(&mut state, 0, &answer(Mark::of_letter(letter), 0, 0));
                 state.level >> 16
             })
             .collect()
@@ -201,11 +271,11 @@ mod tests {
     fn fimd_recovers_by_m_from_the_bottom_and_slower_higher_up() {
         let rule = rule(Function::Fimd { m: 2, slowest: 16 });
         let mut state = rule.fresh(0);
-        (0..4).for_each(|_| rule.answered(&mut state, 0, (Mark::Hot, 0), Time::ZERO));
+        (0..4).for_each(|_| rule.answered(&mut state, 0, &answer(Mark::Hot, 0, 0)));
         assert_eq!(state.level, 1 << 16);
         let mut steps = Vec::new();
         while state.level < 16 << 16 {
-            rule.answered(&mut state, 0, (Mark::Cold, 0), Time::ZERO);
+            rule.answered(&mut state, 0, &answer(Mark::Cold, 0, 0));
             steps.push(f64::from(state.level) / 65_536.0);
         }
         let mut expected = 1.0f64;
@@ -230,13 +300,13 @@ mod tests {
     fn lipd_counts_packet_transmission_times() {
         let rule = RateRule { window: 2, ..rule(Function::Lipd { delay: Time(354_000), limit: 3 }) };
         let mut state = rule.fresh(0);
-        state.sent(Time(1_000_000), 278);
-        assert_eq!(rule.eligible_at(&state, 0, Time(5)), Some(Time(1_000_000)));
+        state.sent(&sent(1_000_000, 278));
+        assert_eq!(rule.may_send_at(&state, 0, &next(5)), Some(Time(1_000_000)));
         for (mark, delays) in
             [(Mark::Hot, 1), (Mark::Warm, 1), (Mark::Hot, 2), (Mark::Hot, 3), (Mark::Hot, 3), (Mark::Cold, 2)]
         {
-            rule.answered(&mut state, 0, (mark, 0), Time::ZERO);
-            assert_eq!(rule.eligible_at(&state, 0, Time(5)), Some(Time(1_000_000 + 354_000 * delays)));
+            rule.answered(&mut state, 0, &answer(mark, 0, 0));
+            assert_eq!(rule.may_send_at(&state, 0, &next(5)), Some(Time(1_000_000 + 354_000 * delays)));
         }
         assert_eq!(rule.strength(&state, 0, Time::ZERO), 2);
     }
@@ -245,10 +315,10 @@ mod tests {
     fn a_rate_of_a_quarter_leaves_three_quarters_idle() {
         let rule = rule(Function::Aimd { m: 2, slowest: 16 });
         let mut state = rule.fresh(0);
-        state.sent(Time(1_000_000), 100);
-        (0..2).for_each(|_| rule.answered(&mut state, 0, (Mark::Hot, 0), Time::ZERO));
+        state.sent(&sent(1_000_000, 100));
+        (0..2).for_each(|_| rule.answered(&mut state, 0, &answer(Mark::Hot, 0, 0)));
         // 100 bytes take 100 ns at 8 Gbit/s.
-        assert_eq!(rule.eligible_at(&state, 0, Time::ZERO), Some(Time(1_300_000)));
+        assert_eq!(rule.may_send_at(&state, 0, &next(0)), Some(Time(1_300_000)));
         assert_eq!(rule.strength(&state, 0, Time::ZERO), 3);
     }
 }

@@ -1,17 +1,18 @@
-//! A window per flow: at most so many packets without an acknowledgement.
+//! A static window per flow: a limit on unacknowledged packets.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 
-use super::{Control, Mark};
-use crate::facts::Severity;
+use super::{ReactionParameters, ReactionRule, Source};
+use crate::congestion::unfit::{Check, Limits, ensure_window};
+use crate::facts::{Answer, Next, Sent};
 
 /// A window of fixed size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StaticWindow {
-    /// Packets of a flow that may be without an acknowledgement at a time.
+    /// Packets of a flow that may be unacknowledged at a time.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub packets: u16,
 }
@@ -22,14 +23,39 @@ impl Default for StaticWindow {
     }
 }
 
-/// What reactions with windows keep of a flow.
+impl ReactionParameters for StaticWindow {
+    fn needs_acknowledgements(&self) -> bool {
+        true
+    }
+
+    fn acts_without_marks(&self) -> bool {
+        true
+    }
+
+    fn reads_marks(&self) -> bool {
+        false
+    }
+
+    fn check(&self, _limits: &Limits) -> Check {
+        ensure_window("packets", Some(self.packets))
+    }
+}
+
+impl StaticWindow {
+    /// The rule of a host.
+    pub(super) fn rule(&self, _source: &Source) -> Option<WindowRule> {
+        Some(WindowRule(self.packets))
+    }
+}
+
+/// State of a flow for reactions with windows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WindowState {
     /// Packets sent and not acknowledged.
     pub outstanding: u16,
-    /// Packets that may be so.
+    /// Limit of `outstanding`.
     pub window: u16,
-    /// How hard it is held back besides, in the reaction's own terms.
+    /// How strongly it is slowed down besides, in the reaction's own terms.
     pub level: u32,
     /// How often `level` was raised since it was zero.
     pub raises: u8,
@@ -43,16 +69,16 @@ impl WindowState {
         Self { outstanding: 0, window, level: 0, raises: 0, last_end: Time::ZERO, last_size: 0 }
     }
 
-    /// Whether one more packet may be sent as far as the window goes.
+    /// Whether the window lets one more packet be sent.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.outstanding < self.window
     }
 
     #[inline]
-    pub fn sent(&mut self, end: Time, size: u32) {
+    pub fn sent(&mut self, sent: &Sent) {
         self.outstanding += 1;
-        (self.last_end, self.last_size) = (end, size);
+        (self.last_end, self.last_size) = (sent.end, sent.size);
     }
 
     pub fn acknowledged(&mut self) {
@@ -64,7 +90,7 @@ impl WindowState {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WindowRule(pub u16);
 
-impl Control for WindowRule {
+impl ReactionRule for WindowRule {
     type State = WindowState;
 
     fn counts_answers(&self) -> bool {
@@ -75,15 +101,15 @@ impl Control for WindowRule {
         WindowState::new(self.0)
     }
 
-    fn eligible_at(&self, state: &WindowState, _sl: u8, now: Time) -> Option<Time> {
-        state.is_open().then_some(now)
+    fn may_send_at(&self, state: &WindowState, _sl: u8, next: &Next) -> Option<Time> {
+        state.is_open().then_some(next.now)
     }
 
-    fn sent(&self, state: &mut WindowState, end: Time, size: u32) {
-        state.sent(end, size);
+    fn sent(&self, state: &mut WindowState, sent: &Sent) {
+        state.sent(sent);
     }
 
-    fn answered(&self, state: &mut WindowState, _sl: u8, _answer: (Mark, Severity), _now: Time) {
+    fn answered(&self, state: &mut WindowState, _sl: u8, _answer: &Answer) {
         state.acknowledged();
     }
 
@@ -94,14 +120,15 @@ impl Control for WindowRule {
 
 #[cfg(test)]
 mod tests {
+    use super::super::trial::sent;
     use super::*;
 
     #[test]
     fn a_window_closes_when_full_and_opens_with_an_acknowledgement() {
         let mut state = WindowState::new(2);
-        state.sent(Time(1), 10);
+        state.sent(&sent(1, 10));
         assert!(state.is_open());
-        state.sent(Time(2), 10);
+        state.sent(&sent(2, 10));
         assert!(!state.is_open());
         state.acknowledged();
         assert!(state.is_open());

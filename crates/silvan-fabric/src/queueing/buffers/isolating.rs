@@ -1,22 +1,25 @@
-//! What happens in a node's buffers where packets may match CAM lines: apart from what is done for every packet.
+//! Buffers whose packets may match CAM lines, separate from what is done for every packet.
 
 use silvan_engine::Time;
 
-use super::super::isolation::Notice;
+use super::super::arbitration::SpecialQueue;
+use super::super::isolation::{Growth, InputLane, Notice};
 use super::{Buffers, Moved, Queue, QueueId, Role, Seat, Stored};
 use crate::packet::{Packet, Pool};
 use crate::port::{Port, PortVl};
 use crate::port_set::PortSet;
 
 impl<S: PortSet> Buffers<S> {
-    /// What is left to do where [`Self::may_isolate`] says so.
+    /// The rest of [`Self::store`] if [`Self::may_isolate`] holds.
     #[inline(never)]
     pub(super) fn store_isolating(
         &mut self,
         packets: &mut Pool,
         now: Time,
-        (port, output): (Port, PortVl),
-        (queue, was_empty): (QueueId, bool),
+        port: Port,
+        output: PortVl,
+        queue: QueueId,
+        was_empty: bool,
     ) -> Stored {
         let Some(cams) = &self.cams else { return Stored::Behind };
         let Queue { role, bytes, .. } = self.queues[queue as usize];
@@ -24,7 +27,7 @@ impl<S: PortSet> Buffers<S> {
         let may_detect = role == Role::Normal && cams.may_detect(bytes);
         let mut stored = if was_empty { Stored::First } else { Stored::Behind };
         if was_empty && !may_match {
-            self.sit(queue, (output, output.port(self.shape.lanes)), port, now);
+            self.sit(queue, output, output.port(self.shape.lanes), port, now);
         } else if was_empty {
             stored = Stored::Otherwise;
             self.head_changed(packets, now, queue);
@@ -43,24 +46,26 @@ impl<S: PortSet> Buffers<S> {
         Stored::Otherwise
     }
 
-    /// What is left to do when a packet of `size` for `dst` leaves a queue that has a CAM line.
+    /// The rest of [`Self::take`] for a packet of `size` for `dst` that leaves a queue with a CAM line.
     #[inline(never)]
     pub(super) fn take_isolated(
         &mut self,
         packets: &mut Pool,
         now: Time,
-        (queue, to): (QueueId, Port),
-        (dst, size): (u32, u32),
+        queue: QueueId,
+        to: Port,
+        dst: u32,
+        size: u32,
     ) {
         let Queue { role, bytes, input, vl, .. } = self.queues[queue as usize];
         let Some(cams) = &mut self.cams else { return };
         if let (Some(due_times), Role::Special(at)) = (&mut self.due_times, role) {
-            let at = usize::from(at);
-            due_times.served((input, at), size, || cams.share(input, at), now);
+            let number = usize::from(at);
+            due_times.served(SpecialQueue { input, number }, size, || cams.share(input, number), now);
         }
         let notice = match role {
-            Role::Special(at) => cams.special_shrank((input, vl), usize::from(at), dst, bytes),
-            Role::Normal => cams.normal_shrank((input, vl), to, bytes),
+            Role::Special(at) => cams.special_shrank(InputLane { input, vl }, usize::from(at), dst, bytes),
+            Role::Normal => cams.normal_shrank(InputLane { input, vl }, to, bytes),
             Role::Control | Role::Destination => None,
         };
         self.tell(input, notice);
@@ -72,14 +77,14 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
-    /// Has an empty special queue given back, and isolates whoever waited for one.
+    /// Releases an empty special queue, and isolates packets that waited for one.
     fn release(&mut self, packets: &mut Pool, now: Time, input: PortVl, at: usize) {
         let vl = input.vl(self.shape.lanes);
         let Some(cams) = &mut self.cams else { return };
-        let (released, notice) = cams.release((input, vl), at, now);
+        let (released, notice) = cams.release(InputLane { input, vl }, at, now);
         let wanted = released && cams.take_wanting(input);
         if let (true, Some(due_times)) = (released, &mut self.due_times) {
-            due_times.forget(input, at);
+            due_times.forget(SpecialQueue { input, number: at });
         }
         self.tell(input, notice);
         if wanted {
@@ -88,7 +93,7 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
-    /// Looks whether a normal queue that has grown shows a root.
+    /// Checks whether a normal queue that has grown shows a root.
     fn detect(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
         let Queue { fifo, bytes, input, vl, .. } = self.queues[queue as usize];
         let Some(head) = fifo.head() else { return };
@@ -98,11 +103,12 @@ impl<S: PortSet> Buffers<S> {
         let there = |packet: &&Packet| packet.kind.follows_data() && routes.of(packet) == port;
         let waiting = fifo.iter(pool).map(|id| &pool[id]).filter(there).map(|packet| packet.dst);
         let Some(cams) = &mut self.cams else { return };
-        // A special queue is taken for a packet that can move there now.
+        // A special queue is allocated for a packet that can move there now.
         if cams.rule().at_root && !packets[head].kind.follows_data() {
             return;
         }
-        let notice = cams.normal_grew((input, vl), (output, port), bytes, waiting, now);
+        let notice =
+            cams.normal_grew(Growth { at: InputLane { input, vl }, output, port, bytes }, waiting, now);
         self.tell(input, notice);
         self.reconsider(packets, now, queue);
     }
@@ -133,7 +139,7 @@ impl<S: PortSet> Buffers<S> {
             let was_empty = state.fifo.is_empty();
             state.fifo.push(id, packets);
             state.bytes += size;
-            let place = (input, vl);
+            let place = InputLane { input, vl };
             let notices =
                 [cams.normal_shrank(place, port, left), cams.special_grew(place, at, dst, state.bytes)];
             notices.into_iter().for_each(|notice| self.tell(input, notice));

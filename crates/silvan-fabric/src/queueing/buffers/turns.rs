@@ -1,9 +1,8 @@
-//! Whose turn it is at an output, where special queues let normal ones pass; see
-//! [`crate::queueing::arbitration`].
+//! Turns of the queues at an output, where special queues yield to normal ones; see [`crate::queueing::arbitration`].
 
 use silvan_engine::Time;
 
-use super::super::arbitration::{DueTimes, Standing};
+use super::super::arbitration::{DueTimes, SpecialQueue, Standing};
 use super::{Buffers, Demand, Queue, QueueId, Role};
 use crate::port::{Port, PortVl};
 use crate::port_set::PortSet;
@@ -15,12 +14,12 @@ impl<S: PortSet> Buffers<S> {
         match &self.due_times {
             None if self.demand[output.index()].alone.contains(port) => Some(self.home(output, port)),
             None => self.rings[self.ring_index(output, port)].front(),
-            Some(due_times) => self.choose(due_times, (output, port), now),
+            Some(due_times) => self.choose(due_times, output, port, now),
         }
     }
 
-    /// Of the queues of an input port, the one that mostly waits alone for an output: its only normal queue, or
-    /// that of the output.
+    /// The queue of an input port that usually waits alone for an output: its only normal queue, or that of the
+    /// output.
     #[inline(always)]
     fn home(&self, output: PortVl, port: Port) -> QueueId {
         let (to, vl) = (output.port(self.shape.lanes), output.vl(self.shape.lanes));
@@ -34,17 +33,17 @@ impl<S: PortSet> Buffers<S> {
         home.into_iter().chain(self.rings[self.ring_index(output, port)].iter(&self.queues))
     }
 
-    /// Whether one queue of an input port waits for an output.
+    /// Whether exactly one queue of an input port waits for an output.
     #[inline(always)]
     pub(super) fn waits_alone(&self, output: PortVl, port: Port) -> bool {
         self.demand[output.index()].alone.contains(port)
             || self.rings[self.ring_index(output, port)].is_single()
     }
 
-    /// Lets a queue of an input port wait for an output, after the others of that port, or before them if it holds
-    /// control packets.
+    /// Adds a queue of an input port to those that wait for an output: after the others of that port, or before them
+    /// if it holds control packets.
     #[inline(always)]
-    pub(super) fn join_ring(&mut self, (queue, role): (QueueId, Role), (output, port): (PortVl, Port)) {
+    pub(super) fn join_ring(&mut self, queue: QueueId, role: Role, output: PortVl, port: Port) {
         let is_home = role == Role::Normal && queue == self.home(output, port);
         let ring = self.ring_index(output, port);
         let Demand { requests, alone, .. } = &mut self.demand[output.index()];
@@ -67,14 +66,14 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
-    /// Apart from what is asked for every packet.
+    /// Separate from what is done for every packet.
     #[inline(never)]
-    fn choose(&self, due_times: &DueTimes, (output, port): (PortVl, Port), now: Time) -> Option<QueueId> {
+    fn choose(&self, due_times: &DueTimes, output: PortVl, port: Port, now: Time) -> Option<QueueId> {
         due_times.choose(self.members(output, port).map(|id| (id, self.standing(id))), now)
     }
 
-    /// The input ports to serve at an output: all with someone waiting, but those whose special queues are to
-    /// let others pass, as long as there are others that are not busy.
+    /// The input ports to serve at an output: all with waiting queues, without those whose special queues must yield,
+    /// as long as there are others that are not busy.
     #[inline]
     pub fn in_turn(&self, output: PortVl, busy: S, now: Time) -> S {
         let requests = self.requests(output);
@@ -93,7 +92,7 @@ impl<S: PortSet> Buffers<S> {
         if others.without(busy).is_empty() { requests } else { others }
     }
 
-    /// Whether a queue is a special one that lets others pass.
+    /// Whether a queue is a special one that must yield.
     #[inline]
     pub fn lets_pass(&self, queue: QueueId, now: Time) -> bool {
         self.due_times.as_ref().is_some_and(|due_times| due_times.lets_pass(self.standing(queue), now))
@@ -103,7 +102,9 @@ impl<S: PortSet> Buffers<S> {
         match self.queues[queue as usize] {
             Queue { role: Role::Control, .. } => Standing::Control,
             Queue { role: Role::Normal | Role::Destination, .. } => Standing::Normal,
-            Queue { role: Role::Special(at), input, .. } => Standing::Special(input, at.into()),
+            Queue { role: Role::Special(at), input, .. } => {
+                Standing::Special(SpecialQueue { input, number: at.into() })
+            }
         }
     }
 }
@@ -179,12 +180,13 @@ mod tests {
             hot.flat_map(|dst| [(0, dst), (1, dst)]).chain(std::iter::repeat_n((0, COLD), cold))
         {
             let id = packets.insert(packet(dst));
-            buffers.store(&mut packets, Time::ZERO, (Port(input), Port::FIRST), id);
+            buffers.store(&mut packets, Time::ZERO, Port(input), Port::FIRST, id);
         }
         (buffers, packets)
     }
 
-    /// What the output sends, a packet in each slot, its inputs in turn: `c` cold, else the input of a hot one.
+    /// The packets that the output sends, one per slot, from its inputs in turn: `c` cold, else the input of a hot
+    /// one.
     fn sent(arbitration: SpecialArbitration, cold: usize, slots: u64) -> String {
         let (mut buffers, mut packets) = node(arbitration, cold);
         let (mut sent, mut turn) = (String::new(), Port::FIRST);
@@ -203,9 +205,9 @@ mod tests {
     fn special_queues_let_other_inputs_pass_until_they_are_due() {
         assert_eq!(sent(SpecialArbitration::RoundRobin, 20, 12), "01c101c101c1");
         assert_eq!(sent(SpecialArbitration::Strict, 20, 17), "ccccc10ccc10ccc10");
-        // Of 80 Gbit/s the root takes 10 of each input: every eighth packet.
+        // Of 80 Gbit/s the root accepts 10 from each input: every eighth packet.
         assert_eq!(sent(SpecialArbitration::Weighted, 20, 17), "01cccccc10cccccc1");
-        // Without cold packets they go at once, in turn.
+        // Without cold packets they send at once, in turn.
         assert_eq!(sent(SpecialArbitration::Strict, 2, 6), "cc1010");
         assert_eq!(sent(SpecialArbitration::Weighted, 0, 6), "010101");
     }
@@ -245,8 +247,8 @@ mod tests {
     }
 
     proptest! {
-        /// Beside plain lists of queues: one that has a packet, or another one at its head, has its turn after the
-        /// others of its input and output, and before them if it is that of control packets.
+        /// Compared with plain lists of queues: a queue that gets a first packet, or another head, has its turn after
+        /// the others of its input and output, or before them if it is the queue of control packets.
         #[test]
         fn queues_take_turns(
             organisation in prop::sample::select(vec![
@@ -266,7 +268,7 @@ mod tests {
                 let joins = if stores {
                     let kind = if is_control { Kind::Cnp } else { Kind::Data };
                     let id = packets.insert(Packet { kind, ..packet(dst) });
-                    buffers.store(&mut packets, Time::ZERO, (of_input, to), id);
+                    buffers.store(&mut packets, Time::ZERO, of_input, to, id);
                     let holds = |queue: &Queue| queue.port == of_input && queue.fifo.iter(&packets).any(|other| other == id);
                     let queue = buffers.queues.iter().position(holds).unwrap() as QueueId;
                     (buffers.head(queue) == Some(id)).then_some(queue)

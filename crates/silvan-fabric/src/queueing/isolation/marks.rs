@@ -1,8 +1,8 @@
-//! Which destinations CAM lines may be about: a look at one word in place of all lines, as most packets match none.
+//! A filter of the destinations on CAM lines: one word to test instead of all lines, as most packets match no line.
 
 use super::{Cause, InputCam};
 
-/// A set of destinations, of which some share a mark: one that is not in it is found quickly, most times.
+/// A set of destinations, some of which share a bit: most destinations that are not in it are rejected quickly.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Marks(u64);
 
@@ -30,7 +30,7 @@ impl Marks {
 }
 
 impl InputCam {
-    /// Looks at all lines, once one was given back.
+    /// Computes the filter from all lines again, after one was released.
     pub(super) fn mark_again(&mut self) {
         let lines = self.special.iter().flatten();
         let here = lines.flat_map(|line| {

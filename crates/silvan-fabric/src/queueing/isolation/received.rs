@@ -1,12 +1,11 @@
-//! What a node does with what the next one tells of its CAM lines.
+//! Notifications of the next node about its CAM lines.
 
 use super::marks::Marks;
 use super::{Cams, Cause, Message, Notice, OutputLine};
 use crate::port::PortVl;
 
 impl Cams {
-    /// A notification of the next node. Returns the special queues that it concerns, as input and
-    /// number.
+    /// A notification of the next node. Returns the affected special queues, as input and number.
     pub fn received(&mut self, output: PortVl, notice: Notice) -> Vec<(PortVl, usize)> {
         let found = self.note(output, notice);
         self.listed[output.index()] =
@@ -35,14 +34,14 @@ impl Cams {
                 self.output_lines -= 1;
                 return self.branches(output, line, true);
             }
-            // A line is allocated before anything else is said of it.
+            // Allocate is the first notification about a line.
             (_, None) => return Vec::new(),
         }
         self.branches(output, line, false)
     }
 
-    /// Queues that an earlier line has left behind come under a new one, if it lists a destination
-    /// that they hold packets for: otherwise what must follow those would get past Stop for ever.
+    /// Orphaned queues are assigned to a new line that lists a destination of their packets. Otherwise packets that
+    /// must follow those would never be stopped.
     fn adopt(&mut self, output: PortVl, number: u16) {
         let Some(known) = self.outputs[output.index()].iter().find(|known| known.line == number) else {
             return;

@@ -1,4 +1,4 @@
-//! How much of a root's rate each line may have, for `arbitration = "weighted"`; see
+//! The share of a root's rate that each line has, for `arbitration = "weighted"`; see
 //! [`crate::queueing::arbitration`].
 
 use silvan_engine::Rate;
@@ -8,8 +8,8 @@ use crate::port::{Port, PortVl, Vl};
 use crate::queueing::SpecialArbitration;
 
 impl Cams {
-    /// What the root takes of a special queue: its rate, shared evenly by all that feed it. None where the
-    /// tree is gone.
+    /// The rate that the root accepts from a special queue: its rate, divided evenly among all queues that feed it.
+    /// None if the tree is gone.
     pub fn share(&self, input: PortVl, at: usize) -> Option<Rate> {
         let Line { output, cause, .. } = self.inputs[input.index()].special[at].as_ref()?;
         let whole = match cause {
@@ -29,7 +29,7 @@ impl Cams {
         Some(Rate(whole.0 / lines.filter(is_alike).count().max(1) as u64))
     }
 
-    /// What the root takes of a normal queue that is its own: its rate, shared evenly by the inputs (of a
+    /// The rate that the root accepts from its own normal queue: its rate, divided evenly among the inputs (of a
     /// virtual lane) whose queues have lines.
     fn own_share(&self, vl: Vl, port: Port) -> Rate {
         let inputs = (vl.index()..self.inputs.len()).step_by(self.lanes).map(PortVl::new);
@@ -37,12 +37,12 @@ impl Cams {
         Rate(self.rates[port.index()].0 / lines.max(1) as u64)
     }
 
-    /// What is told upstream of a special queue's share.
+    /// The share of a special queue that is reported upstream.
     pub(super) fn told(&self, input: PortVl, at: usize) -> Option<Rate> {
         if self.is_weighted() { self.share(input, at) } else { None }
     }
 
-    /// What is told upstream of the share of a root's own queue.
+    /// The share of a root's own queue that is reported upstream.
     pub(super) fn told_of_own(&self, vl: Vl, port: Port) -> Option<Rate> {
         self.is_weighted().then(|| self.own_share(vl, port))
     }
@@ -58,7 +58,7 @@ mod tests {
 
     use silvan_engine::Time;
 
-    use super::super::{Message, Notice};
+    use super::super::{Growth, InputLane, Message, Notice};
     use super::*;
     use crate::queueing::SpecialQueues;
 
@@ -72,15 +72,14 @@ mod tests {
         Cams::new(Arc::new(special.rule(1_000)), 3, rates, 1, true)
     }
 
-    /// What an input says when its normal queue grows to so many bytes, for output 0.
+    fn at(input: usize) -> InputLane {
+        InputLane { input: PortVl::new(input), vl: VL }
+    }
+
+    /// The notification of an input whose normal queue grows to `bytes`, for output 0.
     fn grown(cams: &mut Cams, input: usize, bytes: u32) -> Option<Notice> {
-        cams.normal_grew(
-            (PortVl::new(input), VL),
-            (PortVl::FIRST, Port::FIRST),
-            bytes,
-            [7].into_iter(),
-            Time::ZERO,
-        )
+        let growth = Growth { at: at(input), output: PortVl::FIRST, port: Port::FIRST, bytes };
+        cams.normal_grew(growth, [7].into_iter(), Time::ZERO)
     }
 
     fn gbit(notice: Option<Notice>) -> Option<u64> {
@@ -94,8 +93,8 @@ mod tests {
         assert_eq!(gbit(grown(&mut cams, 2, 6_001)), Some(8), "allocate");
         assert_eq!(gbit(grown(&mut cams, 0, 7_000)), Some(8), "stop");
         assert_eq!(gbit(grown(&mut cams, 1, 6_001)), Some(5), "allocate");
-        assert_eq!(gbit(cams.normal_shrank((PortVl::new(0), VL), Port::FIRST, 4_000)), Some(5), "go");
-        assert_eq!(gbit(cams.normal_shrank((PortVl::new(1), VL), Port::FIRST, 0)), None, "release");
+        assert_eq!(gbit(cams.normal_shrank(at(0), Port::FIRST, 4_000)), Some(5), "go");
+        assert_eq!(gbit(cams.normal_shrank(at(1), Port::FIRST, 0)), None, "release");
         assert_eq!(gbit(grown(&mut cams, 0, 7_000)), Some(8), "stop");
     }
 
@@ -120,19 +119,19 @@ mod tests {
             cams.share(PortVl::new(input), taken[input]).map(|rate| rate.0 / GBIT)
         };
         assert_eq!([0, 1, 2].map(|input| share(&cams, input)), [Some(4); 3]);
-        // One of them fills and tells the next switch upstream.
-        assert_eq!(gbit(cams.special_grew((PortVl::new(1), VL), taken[1], 9, 6_001)), Some(4));
-        // The next node says something else with the next notice.
+        // One of them fills and notifies the next switch upstream.
+        assert_eq!(gbit(cams.special_grew(at(1), taken[1], 9, 6_001)), Some(4));
+        // The next notification of the next node has another rate.
         cams.received(PortVl::new(1), notice(Some(Rate::from_gbit(6)), Message::Stop));
         assert_eq!(share(&cams, 0), Some(2));
-        // Two special queues of a root at output 0 share its link, whatever those at output 1 do.
+        // Two special queues of a root at output 0 share its link, independent of those at output 1.
         assert_eq!(grown(&mut cams, 0, 6_001), None);
         assert_eq!(cams.share(PortVl::FIRST, 1), Some(Rate::from_gbit(16)));
         assert_eq!(grown(&mut cams, 1, 6_001), None);
         assert_eq!(cams.share(PortVl::FIRST, 1), Some(Rate::from_gbit(8)));
-        // Without its tree a special queue has no share, and says so.
+        // Without its tree, a special queue has no share and reports none.
         cams.received(PortVl::new(1), notice(None, Message::Release));
         assert_eq!(share(&cams, 0), None);
-        assert_eq!(cams.special_grew((PortVl::new(1), VL), taken[1], 9, 6_002).unwrap().rate, None, "stop");
+        assert_eq!(cams.special_grew(at(1), taken[1], 9, 6_002).unwrap().rate, None, "stop");
     }
 }

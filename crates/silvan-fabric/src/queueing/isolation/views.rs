@@ -1,4 +1,4 @@
-//! What meters and checks ask of CAMs.
+//! What meters and checks read from CAMs.
 
 use super::{Cams, Cause, Line, OwnLine};
 use crate::port::{Port, PortVl, Vl};
@@ -17,8 +17,8 @@ impl Cams {
         self.output_lines
     }
 
-    /// Whether a line lists a destination on a virtual lane: one of a special queue whose root is here, or one that
-    /// a next node has told of.
+    /// Whether a line lists a destination on a virtual lane: the line of a special queue whose root is here, or a
+    /// line that the next node has reported.
     pub fn lists(&self, vl: Vl, dst: u32) -> bool {
         let of_lane = |at: &PortVl| at.vl(self.lanes) == vl;
         let here = |line: &Line| matches!(&line.cause, Cause::Root(listed) if listed.contains(&dst));
@@ -33,7 +33,7 @@ impl Cams {
             || self.output_lines > 0 && outputs().filter(of_lane).any(at_output)
     }
 
-    /// Whether an output port is a root as far as this node knows: some input has a line for it.
+    /// Whether this node considers an output port a root: some input has a line for it.
     pub fn is_root(&self, port: Port) -> bool {
         let own = |input: PortVl| self.own.get(self.own_index(input, port));
         self.inputs().any(|input| {

@@ -15,8 +15,8 @@
 //!   description. If an adapter has several connected ports, they are named `name/1`, `name/2`. Adapters
 //!   without a connected port are left out, because they cannot be reached.
 //! - If several nodes share a description, the node GUID is appended.
-//! - Hosts and switches are numbered by name in natural order ("node-2" before "node-10"), so the
-//!   numbers do not depend on where the discovery started.
+//! - Hosts and switches are numbered by name in natural order ("node-2" before "node-10"), so the numbers
+//!   do not depend on where the discovery started.
 //! - Each link must be described from both ends, with equal ports and rates.
 //! - Rates are data rates after line coding. The rate of a link without width or speed is
 //!   [`Options::default_rate`].

@@ -1,3 +1,5 @@
+//! Tests of the reader of ibnetdiscover files.
+
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -149,7 +151,7 @@ fn names_end_without_blanks() {
     assert_eq!(name("Switch 8 \"a \" # \"same\"\n\nSwitch 8 \"b \" # \"same\""), Ok("same a".into()));
     assert_eq!(
         name("Switch 8 \" \""),
-        Err("f:1: the node's name is empty; it must be such as \"S-0002c90200000010\"".into())
+        Err("f:1: the node's name is empty; a valid one is \"S-0002c90200000010\"".into())
     );
 }
 
@@ -185,18 +187,18 @@ fn invalid_nodes_are_reported() {
         (
             "Ca\t2 \"H-0000000000000b00\"\t\t# \"one\"",
             "Ca\t2 \"H-0000000000000b00",
-            "f:16: the node's name lacks its closing double quote: `H-0000000000000b00`".into(),
+            "f:16: the node's name has no closing double quote: `H-0000000000000b00`".into(),
         ),
         (
             "# \"one\"\n",
             "# \"one\n",
-            "f:16: the description lacks its closing double quote: `\"one`".into(),
+            "f:16: the description has no closing double quote: `\"one`".into(),
         ),
-        ("Ca\t2 \"H-0000000000000b00\"", "Ca\t2 \"\"", "f:16: the node's name is empty; it must be such as \"S-0002c90200000010\"".into()),
+        ("Ca\t2 \"H-0000000000000b00\"", "Ca\t2 \"\"", "f:16: the node's name is empty; a valid one is \"S-0002c90200000010\"".into()),
         (
             "Ca\t2",
             "Cable\t2",
-            "f:16: `Cable\\t2 \"H-0000000000000b00\"\\t\\t# \"one\"` is no line of `ibnetdiscover` output; expected a \
+            "f:16: `Cable\\t2 \"H-0000000000000b00\"\\t\\t# \"one\"` is not a line of `ibnetdiscover` output; expected a \
              `Switch`, `Ca` or `Rt` line, a port line `[1] ...`, `key=value` or a comment"
                 .into(),
         ),
@@ -225,7 +227,7 @@ fn invalid_nodes_are_reported() {
         (
             "# \"right\" base",
             "# \"one/1\" base",
-            "f:11: the name \"one/1\" is also that of line 16; rename one of the nodes".into(),
+            "f:11: the name \"one/1\" is also used in line 16; rename one of the nodes".into(),
         ),
         ("# a comment", "# a\0comment", "f:1: the line holds the control character U+0000; this must be plain text".into()),
     ];
@@ -252,11 +254,7 @@ fn invalid_links_are_reported() {
             "[4\t\"S-00000000000000b0\"",
             "f:8: the port is `4\\t\"S-00000000000000b0\"[4`; it must be a number from 1 to 4",
         ),
-        (
-            "[1]\t\"H-",
-            "[4]\t\"H-",
-            "f:8: port 4 of \"left\" is already used in line 7; a port holds one link",
-        ),
+        ("[1]\t\"H-", "[4]\t\"H-", "f:8: port 4 of \"left\" is already used in line 7; a port has one link"),
         (
             "[4]\t\"S-00000000000000b0\"[4]",
             "[4]\t\"S-00000000000000b0\"[400]",
@@ -270,19 +268,19 @@ fn invalid_links_are_reported() {
         (
             "[4]\t\"S-00000000000000b0\"[4]",
             "[4]\t\"S-00000000000000b0\"[3]",
-            "f:8: port 4 of \"left\" leads to port 3 of \"right\", where no link is described; each link must be described \
+            "f:8: port 4 of \"left\" leads to port 3 of \"right\", which has no link in the file; each link must be described \
              from both ends",
         ),
         (
             "[4]\t\"S-00000000000000b0\"[4]",
             "[4]\t\"S-00000000000000b0\"[2]",
-            "f:8: port 4 of \"left\" leads to port 2 of \"right\", but by line 12 that port leads to port 2 of \
+            "f:8: port 4 of \"left\" leads to port 2 of \"right\", but according to line 12 that port leads to port 2 of \
              \"H-0000000000000b00\"; both ends must agree",
         ),
         (
             "[4]\t\"S-00000000000000b0\"[4]",
             "[4]\t\"S-00000000000000a0\"[4]",
-            "f:8: port 4 of \"left\" leads to port 4 of \"left\", itself; a link joins two ports",
+            "f:8: port 4 of \"left\" leads to port 4 of \"left\", itself; a link connects two ports",
         ),
         (
             "[4]\t\"S-00000000000000b0\"[4]",
@@ -315,27 +313,27 @@ fn invalid_links_are_reported() {
         (
             "(b01) \t\t#",
             "(b01 \t\t#",
-            "f:7: the port GUID lacks its closing parenthesis: `b01 \\t\\t# \"one\" lid 1 4xFDR10`",
+            "f:7: the port GUID has no closing parenthesis: `b01 \\t\\t# \"one\" lid 1 4xFDR10`",
         ),
         (
             "(b01) \t\t#",
             "(12345678901234567) \t\t#",
-            "f:7: the port GUID is `12345678901234567`; it must be such as 2c90300000001",
+            "f:7: the port GUID is `12345678901234567`; a valid one is 2c90300000001",
         ),
         (
             "[4]\t\t# \"right\"",
             "[4] w=4\t\t# \"right\"",
-            "f:8: `w=4\\t\\t# \"right\" lid 4 4xEDR` is not understood here; expected `#` and the comment",
+            "f:8: `w=4\\t\\t# \"right\" lid 4 4xEDR` is not valid here; expected `#` and the comment",
         ),
         (
             "\"right\" lid 4 4xEDR",
             "\"right lid 4 4xEDR",
-            "f:8: the description lacks its closing double quote: `\"right lid 4 4xEDR`",
+            "f:8: the description has no closing double quote: `\"right lid 4 4xEDR`",
         ),
         (
             "lmc 0\n[1]",
             "lmc 0\n\n[1]",
-            "f:8: a port line stands alone; it must follow the `Switch`, `Ca` or `Rt` line of its node",
+            "f:8: this port line belongs to no node; it must follow the `Switch`, `Ca` or `Rt` line of its node",
         ),
     ];
     for (from, to, expected) in cases {
@@ -359,10 +357,7 @@ fn malicious_and_empty_files_are_rejected() {
         format!("f:1: the number of ports is `{}...`; it must be a number from 1 to 254", "9".repeat(60))
     );
     let many: String = (0..=crate::import::MAX_NODES).map(|i| format!("Ca 1 \"H-{i:x}\"\n")).collect();
-    assert_eq!(
-        read(&many).unwrap_err(),
-        "f:200001: there are more than 200000 nodes; no fabric has that many"
-    );
+    assert_eq!(read(&many).unwrap_err(), "f:200001: there are more than 200000 nodes, which is the maximum");
     let cut = &SMALL[..SMALL.find("caguid").unwrap()];
     assert_eq!(
         read(cut).unwrap_err(),

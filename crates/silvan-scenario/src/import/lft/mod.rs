@@ -23,11 +23,9 @@
 //!   each entry. (`dump_fts` does not add them.)
 //! - LIDs that no node of the topology has are skipped: tables keep the LIDs of removed nodes.
 //! - The table of a switch ends with a count. OpenSM prints the top LID there, the other tools the number
-//! of
-//!   entries; a table whose last line is neither is considered truncated.
+//!   of entries; a table whose last line is neither is considered truncated.
 //! - `dump_fts` omits the last LID if it is a multiple of 64. If a host has that LID, the dump cannot be
-//! used,
-//!   and the error says so.
+//!   used, and the error says so.
 
 mod read;
 mod write;

@@ -1,3 +1,5 @@
+//! Tests of the readers of forwarding tables.
+
 use std::path::Path;
 
 use super::*;
@@ -134,16 +136,16 @@ fn invalid_tables_are_reported() {
         (" guid 0x0002c90200000000 (", " (", format!("f:1: `Unicast lids [0-9] of switch Lid 2 ('swA'):` is not complete; {form}")),
         ("[0-9]", "[0-49152]", "f:1: the LIDs are [0-49152]; they must be two numbers from 0 to 49151".into()),
         ("[0-9]", "[9]", "f:1: the LIDs are [9]; they must be two numbers from 0 to 49151".into()),
-        ("guid 0x0002c90200000000 (", "guid 0xzz (", "f:1: the switch GUID is `0xzz`; it must be such as 0x0002c90200000000".into()),
+        ("guid 0x0002c90200000000 (", "guid 0xzz (", "f:1: the switch GUID is `0xzz`; a valid one is 0x0002c90200000000".into()),
         ("guid 0x0002c90200000000 (", "guid 0x77 (", format!("f:1: switch 0x0000000000000077 (`swA`) is not in the topology; {same}")),
-        ("Lid 3 guid 0x0002c90200000010", "Lid 2 guid 0x0002c90200000000", "f:12: switch \"swA\" already has a table in line 1; one is right".into()),
+        ("Lid 3 guid 0x0002c90200000010", "Lid 2 guid 0x0002c90200000000", "f:12: switch \"swA\" already has a table in line 1; give one table only".into()),
         ("0x0003 008", "0x000a 008", "f:4: the LID is `0x000a`; this table has LIDs from 0x0001 to 0x0009 (line 1)".into()),
         ("0x0003 008", "0x0000 008", "f:4: the LID is `0x0000`; this table has LIDs from 0x0001 to 0x0009 (line 1)".into()),
         ("0x0003 008", "0x10003 008", "f:4: the LID is `0x10003`; this table has LIDs from 0x0001 to 0x0009 (line 1)".into()),
         ("0x0003 008", "0x0003 009", "f:4: the port is `009`; switch \"swA\" has ports 0 to 8".into()),
         ("0x0003 008", "0x0003 -8", "f:4: the port is `-8`; switch \"swA\" has ports 0 to 8".into()),
         ("0x0003 008 #", "0x0003", "f:4: the port is `Switch`; switch \"swA\" has ports 0 to 8".into()),
-        ("0x0003 008 # Switch portguid 0x0002c90200000010: 'swB'", "0x0002 008", "f:4: LID 0x0002 stands twice in the table of \"swA\"; once is right".into()),
+        ("0x0003 008 # Switch portguid 0x0002c90200000010: 'swB'", "0x0002 008", "f:4: LID 0x0002 appears twice in the table of \"swA\"; it must appear once".into()),
         (
             "0002c90300000001: 'node-0'",
             "0002c90300000001",
@@ -161,13 +163,13 @@ fn invalid_tables_are_reported() {
         ),
         ("9 lids dumped", "8 lids dumped", "f:11: 8 LIDs should have been dumped, but the table from line 1 on has 9 entries; lines are missing or added".into()),
         ("9 lids dumped", "many lids dumped", "f:11: `many lids dumped` does not start with a number; the form is `9 lids dumped`".into()),
-        ("9 lids dumped", "", "f:1: the table of switch \"swA\" has 9 entries and then no line `N lids dumped`; the file is cut short".into()),
-        ("Unicast lids [0-9]", "# Unicast lids [0-9]", "f:2: an entry stands outside of a table; a line `Unicast lids [...] of switch ...` must come first".into()),
-        ("Unicast lids [0-9]", "9 lids dumped\nUnicast lids [0-9]", "f:1: the end of a table stands where no table is open".into()),
+        ("9 lids dumped", "", "f:1: the table of switch \"swA\" has 9 entries and then no line `N lids dumped`; the file is truncated".into()),
+        ("Unicast lids [0-9]", "# Unicast lids [0-9]", "f:2: this entry is outside of a table; a line `Unicast lids [...] of switch ...` must come first".into()),
+        ("Unicast lids [0-9]", "9 lids dumped\nUnicast lids [0-9]", "f:1: a table ends here, but none was started".into()),
         (
             "Unicast lids [0-9]",
             "Multicast mlids [0-9]",
-            "f:1: `Multicast mlids [0-9] of switch Lid 2 guid 0x0002c9020000000...` is no line of a forwarding table dump; \
+            "f:1: `Multicast mlids [0-9] of switch Lid 2 guid 0x0002c9020000000...` is not a line of a forwarding table dump; \
              expected `Unicast lids ...`, an entry `0x0001 001` or `N lids dumped`"
                 .into(),
         ),
@@ -194,7 +196,7 @@ fn missing_tables_and_entries_are_reported() {
     let cut = &text[..text.len() - 60];
     assert_eq!(
         error(cut, &topology),
-        "f:12: the table of switch \"swB\" has 9 entries and then no line `N lids dumped`; the file is cut short"
+        "f:12: the table of switch \"swB\" has 9 entries and then no line `N lids dumped`; the file is truncated"
     );
     let lost = text
         .replace("0x0005 003 # Channel Adapter portguid 0x0002c90300000021: 'node-2'\n", "")
@@ -212,7 +214,7 @@ fn missing_tables_and_entries_are_reported() {
         .replace("9 valid lids dumped", "8 valid lids dumped");
     assert_eq!(
         error(&dropped, &at_64),
-        "f: no table has an entry for LID 0x0040 of host \"node-6\"; `dump_fts` leaves out the last LID where it is a \
+        "f: no table has an entry for LID 0x0040 of host \"node-6\"; `dump_fts` omits the last LID if it is a \
          multiple of 64; take the dump from OpenSM (opensm-lfts.dump)"
     );
 }

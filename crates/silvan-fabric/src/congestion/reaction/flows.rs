@@ -1,0 +1,129 @@
+//! The states that a reaction keeps of the flows of one host, stored by the type of its rule: a state cannot be
+//! that of another rule.
+
+use silvan_engine::Time;
+use silvan_engine::cache::prefetch;
+
+use super::{ControlLevel, ReactionRule};
+use crate::facts::{Answer, Grant, Next, Queued, Sent};
+
+/// A flow, or its service level where state belongs to those.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FlowRef {
+    /// Its index in the table of the host's flows.
+    pub flow: u32,
+    pub sl: u8,
+}
+
+/// Service levels of a host.
+const LEVELS: u8 = 16;
+
+/// A rule with the states of a host's flows.
+#[derive(Debug)]
+pub(crate) struct Flows<R: ReactionRule> {
+    rule: R,
+    /// Per flow by its index, or per service level.
+    states: Vec<R::State>,
+}
+
+/// The methods of [`ReactionRule`].
+impl<R: ReactionRule> Flows<R> {
+    pub fn new(rule: R) -> Self {
+        let states = match rule.level() {
+            ControlLevel::Qp => Vec::new(),
+            ControlLevel::Sl => (0..LEVELS).map(|sl| rule.fresh(sl)).collect(),
+        };
+        Self { rule, states }
+    }
+
+    #[inline]
+    pub fn level(&self) -> ControlLevel {
+        self.rule.level()
+    }
+
+    #[inline]
+    pub fn counts_answers(&self) -> bool {
+        self.rule.counts_answers()
+    }
+
+    #[inline(always)]
+    fn index(&self, of: FlowRef) -> usize {
+        match self.rule.level() {
+            ControlLevel::Qp => of.flow as usize,
+            ControlLevel::Sl => usize::from(of.sl),
+        }
+    }
+
+    #[inline]
+    pub fn begin(&mut self, of: FlowRef) {
+        if self.rule.level() == ControlLevel::Sl {
+            return;
+        }
+        let fresh = self.rule.fresh(of.sl);
+        match self.states.get_mut(of.flow as usize) {
+            Some(state) => *state = fresh,
+            // A new flow has the index after the last one.
+            None => self.states.push(fresh),
+        }
+    }
+
+    #[inline(always)]
+    pub fn may_send_at(&self, of: FlowRef, next: &Next) -> Option<Time> {
+        self.rule.may_send_at(&self.states[self.index(of)], of.sl, next)
+    }
+
+    #[inline]
+    pub fn sent(&mut self, of: FlowRef, sent: &Sent) {
+        let index = self.index(of);
+        self.rule.sent(&mut self.states[index], sent);
+    }
+
+    pub fn answered(&mut self, of: FlowRef, answer: &Answer) {
+        let index = self.index(of);
+        self.rule.answered(&mut self.states[index], of.sl, answer);
+    }
+
+    pub fn granted(&mut self, of: FlowRef, grant: &Grant) {
+        let index = self.index(of);
+        self.rule.granted(&mut self.states[index], grant);
+    }
+
+    #[inline]
+    pub fn request(&mut self, of: FlowRef, queued: &Queued) -> u32 {
+        let index = self.index(of);
+        self.rule.request(&mut self.states[index], queued)
+    }
+
+    #[inline]
+    pub fn restarted(&mut self, of: FlowRef) {
+        let index = self.index(of);
+        self.rule.restarted(&mut self.states[index]);
+    }
+
+    #[inline]
+    pub fn next_timer(&self, of: FlowRef) -> Option<Time> {
+        self.rule.next_timer(&self.states[self.index(of)])
+    }
+
+    pub fn timer(&mut self, of: FlowRef, now: Time) {
+        let index = self.index(of);
+        self.rule.timer(&mut self.states[index], now);
+    }
+
+    pub fn is_fresh(&self, of: FlowRef, now: Time) -> bool {
+        self.rule.is_fresh(&self.states[self.index(of)], of.sl, now)
+    }
+
+    pub fn strength(&self, of: FlowRef, now: Time) -> u16 {
+        self.rule.strength(&self.states[self.index(of)], of.sl, now)
+    }
+
+    pub fn fresh_strength(&self, sl: u8, now: Time) -> u16 {
+        self.rule.strength(&self.rule.fresh(sl), sl, now)
+    }
+
+    #[inline]
+    pub fn prefetch(&self, flow: u32) {
+        prefetch(&self.states, flow as usize);
+    }
+}

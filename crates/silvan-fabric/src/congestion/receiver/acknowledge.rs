@@ -1,0 +1,85 @@
+//! Acknowledgements that carry marks: of every packet, or one per message and at once for a marked packet.
+
+use rustc_hash::FxHashMap;
+
+use super::{ReceiverRule, Replies, Sink};
+use crate::facts::Received;
+
+/// An acknowledgement per packet.
+#[derive(Debug)]
+pub(crate) struct AcknowledgePackets;
+
+impl ReceiverRule for AcknowledgePackets {
+    type State = ();
+
+    const WATCHES_UNMARKED: bool = true;
+    const ACKNOWLEDGES_EACH: bool = true;
+    const NOTIFIES: bool = false;
+
+    fn new(_sink: &Sink) -> Self {
+        Self
+    }
+
+    fn received(&self, _state: &mut (), packet: &Received, out: &mut Replies) {
+        out.acknowledge(packet, packet.payload);
+    }
+}
+
+/// An acknowledgement per message, and at once for a marked packet. It acknowledges what its flow has sent since
+/// the one before.
+#[derive(Debug)]
+pub(crate) struct AcknowledgeMessages;
+
+impl ReceiverRule for AcknowledgeMessages {
+    /// Payload bytes that have arrived since the last acknowledgement, of the flows with some.
+    type State = FxHashMap<(u32, u16), u32>;
+
+    const WATCHES_UNMARKED: bool = true;
+    const ACKNOWLEDGES_EACH: bool = false;
+    const NOTIFIES: bool = false;
+
+    fn new(_sink: &Sink) -> Self {
+        Self
+    }
+
+    fn received(&self, state: &mut Self::State, packet: &Received, out: &mut Replies) {
+        if packet.is_marked || packet.is_last {
+            let before = state.remove(&packet.from.key()).unwrap_or(0);
+            out.acknowledge(packet, before.saturating_add(packet.payload));
+        } else {
+            let bytes = state.entry(packet.from.key()).or_insert(0);
+            *bytes = bytes.saturating_add(packet.payload);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::{count, packet, sink};
+    use super::*;
+
+    #[test]
+    fn every_packet_is_acknowledged_with_its_bytes() {
+        let (rule, mut out) = (AcknowledgePackets::new(&sink()), Replies::default());
+        for is_last in [false, true] {
+            rule.received(&mut (), &packet(1, 0, false, is_last), &mut out);
+            assert_eq!(count(&mut out), (1, 100));
+        }
+    }
+
+    #[test]
+    fn an_acknowledgement_of_a_message_counts_what_came_since_the_one_before() {
+        let (rule, mut state, mut out) =
+            (AcknowledgeMessages::new(&sink()), FxHashMap::default(), Replies::default());
+        let mut acknowledged = |is_marked, is_last, host| {
+            rule.received(&mut state, &packet(host, 0, is_marked, is_last), &mut out);
+            count(&mut out)
+        };
+        assert_eq!(acknowledged(false, false, 1), (0, 0));
+        assert_eq!(acknowledged(false, false, 2), (0, 0));
+        assert_eq!(acknowledged(true, false, 1), (1, 200), "at once for a mark");
+        assert_eq!(acknowledged(false, true, 1), (1, 100));
+        assert_eq!(acknowledged(false, true, 2), (1, 200));
+        assert!(state.is_empty());
+    }
+}

@@ -1,0 +1,291 @@
+//! How receivers answer data packets: one file per receiver, and the list of them.
+//!
+//! | file | receiver |
+//! | --- | --- |
+//! | `notify` | a notification packet per marked packet, coalesced if wanted |
+//! | `acknowledge` | an acknowledgement per message, or per packet |
+//! | `silent` | none: the switches report marks to the sources themselves |
+//!
+//! To add a receiver, write its file with its rule and tests, and enter it in the list `receivers!` below. The
+//! list generates the enum of the configuration, [`Notification`], and that of the running hosts, [`Responder`].
+
+mod acknowledge;
+mod notify;
+mod silent;
+
+use acknowledge::{AcknowledgeMessages, AcknowledgePackets};
+use notify::NotifyMarks;
+pub use notify::{CoalescePer, Coalescing};
+use silent::Silent;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::{Rate, Time};
+
+use crate::facts::{Received, Request, Sender, Severity, Telemetry};
+
+/// A host for which a rule is made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sink {
+    /// See [`Coalescing`].
+    pub coalescing: Option<Coalescing>,
+    /// Rate of the host's link.
+    #[allow(dead_code, reason = "for rules that pace what they grant")]
+    pub rate: Rate,
+    /// Payload bytes of a full packet, and its bytes on the wire.
+    #[allow(dead_code, reason = "for rules that grant whole packets")]
+    pub mtu: u32,
+    #[allow(dead_code, reason = "for rules that grant whole packets")]
+    pub full_size: u32,
+}
+
+/// A rule by which a host answers the data packets that it receives. Default methods do nothing.
+pub(crate) trait ReceiverRule {
+    /// What the rule keeps per receiving host.
+    type State: Default;
+
+    /// Whether it needs all data packets; if not, it gets the marked ones only.
+    const WATCHES_UNMARKED: bool;
+
+    /// Whether it acknowledges every packet.
+    const ACKNOWLEDGES_EACH: bool;
+
+    /// Whether it sends notification packets, which may be coalesced.
+    const NOTIFIES: bool;
+
+    /// Whether it answers requests with grants.
+    const GRANTS: bool = false;
+
+    /// The rule of a host.
+    fn new(sink: &Sink) -> Self;
+
+    /// The tail of a data packet has arrived.
+    fn received(&self, state: &mut Self::State, packet: &Received, out: &mut Replies);
+
+    /// A request of a source has arrived ([`super::reaction::ReactionRule::request`]).
+    fn requested(&self, _state: &mut Self::State, _request: &Request, _out: &mut Replies) {}
+
+    /// When the rule wants [`Self::timer`] next, if it does. The host asks after each other call.
+    fn next_timer(&self, _state: &Self::State) -> Option<Time> {
+        None
+    }
+
+    /// It is the time that [`Self::next_timer`] gave. That must now be later, or none.
+    fn timer(&self, _state: &mut Self::State, _now: Time, _out: &mut Replies) {}
+}
+
+/// What a reply says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// A notification packet for a data packet.
+    Notification(Echo),
+    /// An acknowledgement of so many payload bytes.
+    Acknowledgement(Echo, u32),
+    /// A grant of so many bytes.
+    Grant(u32),
+}
+
+/// What an answer repeats of the data packet that it answers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Echo {
+    /// When the source began to send the packet.
+    pub sent_at: Time,
+    pub is_marked: bool,
+    pub severity: Severity,
+    pub is_validated: bool,
+    pub hops: Vec<Telemetry>,
+}
+
+impl Echo {
+    fn of(packet: &Received) -> Self {
+        let Received { sent_at, is_marked, severity, is_validated, hops, .. } = *packet;
+        Self { sent_at, is_marked, severity, is_validated, hops: hops.to_vec() }
+    }
+}
+
+/// A control packet that a receiver wants to send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub to: Sender,
+    pub content: Content,
+}
+
+/// The control packets that a receiver wants to send, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Replies(Vec<Reply>);
+
+impl Replies {
+    /// Sends a notification packet for a packet.
+    pub fn notify(&mut self, packet: &Received) {
+        self.0.push(Reply { to: packet.from, content: Content::Notification(Echo::of(packet)) });
+    }
+
+    /// Acknowledges a packet, and with it `bytes` of payload.
+    pub fn acknowledge(&mut self, packet: &Received, bytes: u32) {
+        self.0.push(Reply { to: packet.from, content: Content::Acknowledgement(Echo::of(packet), bytes) });
+    }
+
+    /// Grants a flow so many bytes.
+    #[allow(dead_code, reason = "for rules that grant")]
+    pub fn grant(&mut self, to: Sender, bytes: u32) {
+        self.0.push(Reply { to, content: Content::Grant(bytes) });
+    }
+
+    /// Takes the replies.
+    pub fn drain(&mut self) -> impl Iterator<Item = Reply> {
+        self.0.drain(..)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// A rule with its state at one host.
+#[derive(Debug)]
+pub(crate) struct Receiving<R: ReceiverRule> {
+    rule: R,
+    state: R::State,
+}
+
+/// Defines the receivers: per line the documentation, the name in a configuration, and the rule.
+macro_rules! receivers {
+    ($( $(#[$meta:meta])* $name:ident => $rule:ty; )*) => {
+        /// How marks return to the source.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Notification {
+            $( $(#[$meta])* $name, )*
+        }
+
+        impl Notification {
+            /// Whether receivers answer data packets without a mark as well.
+            #[must_use]
+            pub fn answers_unmarked(self) -> bool {
+                match self { $( Self::$name => <$rule as ReceiverRule>::WATCHES_UNMARKED, )* }
+            }
+
+            /// Whether receivers acknowledge every packet.
+            #[must_use]
+            pub fn acknowledges_each(self) -> bool {
+                match self { $( Self::$name => <$rule as ReceiverRule>::ACKNOWLEDGES_EACH, )* }
+            }
+
+            /// Whether receivers send notification packets, which may be coalesced.
+            #[must_use]
+            pub fn notifies(self) -> bool {
+                match self { $( Self::$name => <$rule as ReceiverRule>::NOTIFIES, )* }
+            }
+
+            /// Whether receivers answer requests with grants.
+            #[must_use]
+            pub fn grants(self) -> bool {
+                match self { $( Self::$name => <$rule as ReceiverRule>::GRANTS, )* }
+            }
+
+            /// The receiver of a host.
+            pub(crate) fn responder(self, sink: &Sink) -> Responder {
+                match self {
+                    $( Self::$name => Responder::$name(Receiving {
+                        rule: <$rule as ReceiverRule>::new(sink),
+                        state: Default::default(),
+                    }), )*
+                }
+            }
+        }
+
+        /// The receiver of one host, with its state.
+        #[derive(Debug)]
+        pub(crate) enum Responder {
+            $( $name(Receiving<$rule>), )*
+        }
+
+        /// See [`ReceiverRule`].
+        impl Responder {
+            #[inline]
+            pub fn watches_unmarked(&self) -> bool {
+                match self { $( Self::$name(_) => <$rule as ReceiverRule>::WATCHES_UNMARKED, )* }
+            }
+
+            #[inline]
+            pub fn received(&mut self, packet: &Received, out: &mut Replies) {
+                match self {
+                    $( Self::$name(Receiving { rule, state }) => rule.received(state, packet, out), )*
+                }
+            }
+
+            pub fn requested(&mut self, request: &Request, out: &mut Replies) {
+                match self {
+                    $( Self::$name(Receiving { rule, state }) => rule.requested(state, request, out), )*
+                }
+            }
+
+            #[inline]
+            pub fn next_timer(&self) -> Option<Time> {
+                match self { $( Self::$name(Receiving { rule, state }) => rule.next_timer(state), )* }
+            }
+
+            pub fn timer(&mut self, now: Time, out: &mut Replies) {
+                match self { $( Self::$name(Receiving { rule, state }) => rule.timer(state, now, out), )* }
+            }
+        }
+    };
+}
+
+receivers! {
+    /// An explicit congestion notification packet per marked packet.
+    Cnp => NotifyMarks;
+    /// Acknowledgements carry the mark: one per message, and at once for a marked packet.
+    Ack => AcknowledgeMessages;
+    /// An acknowledgement for every packet, with its marks.
+    AckEach => AcknowledgePackets;
+    /// The switch sends a notification to the source itself; the packet continues without a mark. The notification is
+    /// a control message of the size of `packet.control` that needs no credit and goes ahead of all packets that wait
+    /// for a link, as if it had its own traffic class that never fills. Each switch receives it completely before it
+    /// forwards it, by its forwarding table.
+    Backward => Silent;
+}
+
+/// Facts for tests of receivers.
+#[cfg(test)]
+mod trial {
+    use silvan_engine::{Rate, Time};
+
+    use super::{Replies, Sink};
+    use crate::facts::{Received, Sender};
+    use crate::port::Vl;
+
+    pub fn sink() -> Sink {
+        Sink { coalescing: None, rate: Rate::from_gbit(8), mtu: 2_048, full_size: 2_074 }
+    }
+
+    /// A flow of source 0 of a host.
+    pub fn sender(host: u32) -> Sender {
+        Sender { host, source: 0, class: 0, sl: 0, vl: Vl::FIRST }
+    }
+
+    /// A packet of 100 payload bytes that a host sends.
+    pub fn packet(host: u32, now: u64, is_marked: bool, is_last: bool) -> Received<'static> {
+        Received {
+            now: Time(now),
+            from: sender(host),
+            size: 126,
+            payload: 100,
+            sent_at: Time::ZERO,
+            is_marked,
+            severity: 0,
+            is_validated: false,
+            is_last,
+            hops: &[],
+        }
+    }
+
+    /// How many replies there are, and the bytes that they acknowledge or grant.
+    pub fn count(replies: &mut Replies) -> (usize, u64) {
+        let bytes = |reply: super::Reply| match reply.content {
+            super::Content::Notification(_) => 0,
+            super::Content::Acknowledgement(_, bytes) | super::Content::Grant(bytes) => u64::from(bytes),
+        };
+        replies.drain().map(bytes).fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes))
+    }
+}

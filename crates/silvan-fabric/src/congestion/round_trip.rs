@@ -1,0 +1,45 @@
+//! The shortest round trip of a packet and its acknowledgement, and the windows and waiting slots that follow from it
+//! (MVCM, section 4.3).
+
+use silvan_engine::{Bytes, Rate, Time};
+
+/// The longest route of a network and back, without queueing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoundTrip {
+    /// Switches on the longest route, h.
+    pub hops: u32,
+    /// Stages of the network, n: the number of hops with one-way links, else half of it, as routes go up and down.
+    pub stages: u32,
+    /// Largest number of hosts at one switch, k.
+    pub radix: u32,
+    /// Latency of switches and links there and back, without transmission times: 2 h t_hop.
+    pub flight: Time,
+    /// A full packet on the wire, L_data.
+    pub data: Bytes,
+    /// An acknowledgement on the wire, L_ack.
+    pub ack: Bytes,
+    /// Rate of the hosts' links, B; the slowest of them.
+    pub rate: Rate,
+}
+
+impl RoundTrip {
+    /// `RTTmin` = 2 h t_hop + (L_data + L_ack) / B.
+    #[must_use]
+    pub fn shortest(&self) -> Time {
+        let pace = self.rate.pace();
+        self.flight + pace.time(self.data.0 as u32) + pace.time(self.ack.0 as u32)
+    }
+
+    /// Number of packets that fill the shortest round trip: omega = `RTTmin` / (L_data / B).
+    #[must_use]
+    pub fn window(&self) -> f64 {
+        self.shortest().0 as f64 / self.rate.pace().time(self.data.0 as u32).0.max(1) as f64
+    }
+
+    /// The window that does not throttle: omega rounded up.
+    #[must_use]
+    pub fn packets(&self) -> u16 {
+        let span = self.rate.pace().time(self.data.0 as u32).0.max(1);
+        self.shortest().0.div_ceil(span).min(u64::from(u16::MAX)) as u16
+    }
+}

@@ -1,0 +1,54 @@
+//! Parameters of components that cannot work: how a component checks itself, and what it reports.
+
+use silvan_engine::{Bytes, Time};
+
+/// The longest single time that a parameter may give.
+pub const LONGEST_DELAY: Time = Time(1_000_000_000_000);
+
+/// A parameter of a component whose value cannot work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfit {
+    /// The parameter, as a dotted path below its component's table.
+    pub key: String,
+    /// What is wrong and what would be right, as the end of the sentence "key = value: ...".
+    pub what: String,
+}
+
+/// The result of a check of parameters.
+pub type Check = Result<(), Unfit>;
+
+/// What the parameters of components are compared with.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The share that a virtual lane has of the input buffer of a switch.
+    pub lane: Bytes,
+    /// A full packet on the wire.
+    pub full: Bytes,
+}
+
+/// Rejects a parameter with `what` unless `fine`.
+///
+/// # Errors
+/// The parameter and what is wrong.
+pub fn ensure(fine: bool, key: &str, what: impl FnOnce() -> String) -> Check {
+    if fine { Ok(()) } else { Err(Unfit { key: key.to_owned(), what: what() }) }
+}
+
+/// Rejects a time of zero and one above [`LONGEST_DELAY`].
+///
+/// # Errors
+/// The parameter and what is wrong.
+pub fn ensure_time(key: &str, time: Option<Time>) -> Check {
+    ensure(time != Some(Time::ZERO), key, || "must be more than 0 s".to_owned())?;
+    ensure(time.is_none_or(|time| time <= LONGEST_DELAY), key, || format!("must be at most {LONGEST_DELAY}"))
+}
+
+/// Rejects a window of no packets.
+///
+/// # Errors
+/// The parameter and what is wrong.
+pub fn ensure_window(key: &str, window: Option<u16>) -> Check {
+    ensure(window.is_none_or(|packets| packets > 0), key, || {
+        "must be at least 1; with 0, no packet could be sent".to_owned()
+    })
+}

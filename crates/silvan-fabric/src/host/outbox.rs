@@ -1,0 +1,173 @@
+//! The control packets that a host sends: acknowledgements, notifications, requests, grants and announcements of
+//! flows. They go ahead of the host's data.
+
+use std::collections::VecDeque;
+
+use silvan_engine::Time;
+
+use super::Host;
+use super::flows::Connection;
+use crate::context::Context;
+use crate::facts::{Severity, Telemetry};
+use crate::message::Announcement;
+use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
+use crate::port::{Port, Vl};
+
+/// What the payload field of a control packet holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Payload {
+    /// A number of bytes.
+    Bytes(u32),
+    /// The announcement of a flow.
+    New(Announcement),
+    /// What the links have added to an announcement, by its index.
+    Back(u32),
+}
+
+/// A control packet that waits to be sent.
+#[derive(Debug, Clone)]
+pub(super) struct Control {
+    pub kind: Kind,
+    pub becn: bool,
+    pub severity: Severity,
+    pub validated: bool,
+    pub to: u32,
+    pub source: u16,
+    pub class: u16,
+    pub sl: u8,
+    pub vl: Vl,
+    pub payload: Payload,
+    /// Of an answer to a data packet, when the source began to send that packet.
+    pub sent_at: Option<Time>,
+    /// Of an answer to a data packet, the telemetry of that packet.
+    pub telemetry: Vec<Telemetry>,
+}
+
+/// The control packets of a host that wait to be sent: in order on each virtual lane, so that a lane
+/// without credit blocks no other.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    /// Per virtual lane, with a number that counts all of them.
+    lanes: Box<[VecDeque<(u64, Control)>]>,
+    added: u64,
+    len: usize,
+}
+
+impl Outbox {
+    pub fn new(lanes: u8) -> Self {
+        let lanes = (0..lanes.max(1)).map(|_| VecDeque::new()).collect();
+        Self { lanes, added: 0, len: 0 }
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn push_back(&mut self, control: Control) {
+        self.lanes[usize::from(control.vl)].push_back((self.added, control));
+        self.added += 1;
+        self.len += 1;
+    }
+
+    /// The lane and the destination of the packet that has waited longest among the first ones of the lanes that
+    /// are not in a set.
+    fn oldest(&self, blocked_lanes: u16) -> Option<(Vl, u32)> {
+        let open = self.lanes.iter().enumerate().filter(|(vl, _)| blocked_lanes >> vl & 1 == 0);
+        let first = open.filter_map(|(_, lane)| lane.front()).min_by_key(|(number, _)| *number)?;
+        Some((first.1.vl, first.1.to))
+    }
+
+    fn pop(&mut self, vl: Vl) -> Option<Control> {
+        let (_, control) = self.lanes[usize::from(vl)].pop_front()?;
+        self.len -= 1;
+        Some(control)
+    }
+}
+
+impl Host {
+    /// A control packet for a flow of this host: to the flow's destination, on the flow's service level and lane,
+    /// or on the lane of control packets unless it must stay behind the flow's data.
+    pub(super) fn control_for(&self, kind: Kind, flow: Connection, payload: Payload) -> Control {
+        let Connection { source, destination: to } = flow;
+        let (class, sl) = {
+            let source = &self.sources[usize::from(source)];
+            (source.class, source.sl)
+        };
+        let lane = self.lane(usize::from(source), to);
+        let vl = if kind.follows_data() { lane } else { self.control_lane.unwrap_or(lane) };
+        Control {
+            kind,
+            becn: false,
+            severity: 0,
+            validated: false,
+            to,
+            source,
+            class,
+            sl,
+            vl,
+            payload,
+            sent_at: None,
+            telemetry: Vec::new(),
+        }
+    }
+
+    /// Sends the control packet that has waited longest, of those whose virtual lane has credit and is not
+    /// in `blocked_lanes`, to which it adds those without.
+    pub(super) fn send_control(&mut self, ctx: &mut Context, blocked_lanes: &mut u16) -> bool {
+        let space = self.sizes.space(self.sizes.control);
+        while let Some((vl, to)) = self.control.oldest(*blocked_lanes) {
+            if !ctx.has_credit_or_wait((self.out, vl, to), space) {
+                *blocked_lanes |= 1 << vl.0;
+                continue;
+            }
+            let Some(control) = self.control.pop(vl) else { return false };
+            let id = self.control_packet(ctx, control);
+            ctx.send(self.out, id);
+            return true;
+        }
+        false
+    }
+
+    /// Makes a control packet.
+    pub(super) fn control_packet(&self, ctx: &mut Context, control: Control) -> PacketId {
+        let size = self.sizes.control;
+        let payload = match control.payload {
+            Payload::Bytes(bytes) => bytes,
+            Payload::New(announcement) => ctx.announcements.add(announcement),
+            Payload::Back(id) => id,
+        };
+        let packet = Packet {
+            created: control.sent_at.unwrap_or(ctx.now),
+            injected: ctx.now,
+            tail_lag: Time::ZERO,
+            payload,
+            size,
+            space: self.sizes.space(size),
+            src: self.id,
+            dst: control.to,
+            next: NO_PACKET,
+            out: Port::FIRST,
+            class: control.class,
+            source: control.source,
+            kind: control.kind,
+            sl: control.sl,
+            vl: control.vl,
+            came: control.vl,
+            fecn: false,
+            validated: control.validated,
+            becn: control.becn,
+            severity: control.severity,
+            last: true,
+            pinned: false,
+        };
+        ctx.meters.control_injected += 1;
+        let id = ctx.packets.insert(packet);
+        ctx.packets.set_telemetry(id, control.telemetry);
+        id
+    }
+}

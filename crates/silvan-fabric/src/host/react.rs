@@ -1,0 +1,188 @@
+//! The sending side of a host: its reaction component gets the answers, grants and reports that arrive, and
+//! decides when flows may send.
+
+use silvan_engine::Time;
+
+use super::flows::{Connection, Flow, FlowId};
+use super::outbox::Payload;
+use super::{Host, level};
+use crate::congestion::reaction::{ControlLevel, FlowRef};
+use crate::context::Context;
+use crate::facts::{Answer, Grant, Mark, Next, Queued, Sent, Telemetry};
+use crate::message::Report;
+use crate::packet::{Kind, Packet};
+
+impl Host {
+    /// A flow as the reaction knows it.
+    #[inline]
+    pub(super) fn reference(&self, id: FlowId) -> FlowRef {
+        let flow = self.flows.get(id);
+        FlowRef { flow: id, sl: self.level(flow.source, flow.destination) }
+    }
+
+    /// The flow of a source to a destination, made if there is none, as the reaction knows it.
+    #[inline]
+    pub(super) fn flow_of(&mut self, source: u16, destination: u32) -> FlowRef {
+        let sl = self.level(source, destination);
+        let reactor = &mut self.reactor;
+        let begin = |flow| {
+            if let Some(reactor) = reactor {
+                reactor.begin(FlowRef { flow, sl });
+            }
+        };
+        FlowRef { flow: self.flows.entry(source, destination, begin), sl }
+    }
+
+    /// A notification or acknowledgement has arrived for the flow of `packet.source` to the host that it
+    /// comes from.
+    pub(super) fn heard(&mut self, ctx: &mut Context, packet: &Packet, hops: &[Telemetry]) {
+        ctx.meters.becn_received += u64::from(packet.becn);
+        let counts = self.reactor.as_ref().is_some_and(|reactor| reactor.counts_answers());
+        if !packet.becn && !counts {
+            return;
+        }
+        let mark = match (packet.becn, packet.validated) {
+            (false, _) => Mark::Cold,
+            (true, false) if self.validates => Mark::Warm,
+            (true, _) => Mark::Hot,
+        };
+        let answer = Answer {
+            now: ctx.now,
+            sent_at: packet.created,
+            bytes: packet.payload,
+            mark,
+            severity: packet.severity,
+            hops,
+        };
+        self.answered(ctx, Connection { source: packet.source, destination: packet.src }, &answer);
+        // A flow may go on now, or be slowed down and free bandwidth for others.
+        self.wake(ctx);
+    }
+
+    /// A switch has marked a packet of a flow of this host.
+    pub(super) fn reported(&mut self, ctx: &mut Context, report: Report) {
+        ctx.meters.becn_received += 1;
+        ctx.meters.reports += 1;
+        let Report { destination, source, severity, sent_at, .. } = report;
+        let answer = Answer { now: ctx.now, sent_at, bytes: 0, mark: Mark::Hot, severity, hops: &[] };
+        self.answered(ctx, Connection { source, destination }, &answer);
+        self.wake(ctx);
+    }
+
+    /// Gives the reaction the answer to a packet of a flow, named by its source and destination.
+    fn answered(&mut self, ctx: &mut Context, flow: Connection, answer: &Answer) {
+        let Connection { source, destination } = flow;
+        let Some(reactor) = &mut self.reactor else { return };
+        if reactor.level() == ControlLevel::Sl {
+            let of = FlowRef { flow: 0, sl: level(&self.paths, &self.sources, source, self.id, destination) };
+            reactor.answered(of, answer);
+            self.arm(ctx, of);
+            return;
+        }
+        let counts = reactor.counts_answers();
+        let of = self.flow_of(source, destination);
+        self.flows.get_mut(of.flow).may_send = false;
+        if let Some(reactor) = &mut self.reactor {
+            reactor.answered(of, answer);
+        }
+        self.arm(ctx, of);
+        // Windows may open, and slots go; other answers only slow flows down.
+        if counts {
+            self.reconsider(of.flow, ctx.now);
+        }
+        self.tidy(ctx.now);
+    }
+
+    /// A grant of a receiver has arrived for the flow of `packet.source` to the host that it comes from.
+    pub(super) fn granted(&mut self, ctx: &mut Context, packet: &Packet) {
+        if self.reactor.is_none() {
+            return;
+        }
+        let of = self.flow_of(packet.source, packet.src);
+        self.flows.get_mut(of.flow).may_send = false;
+        if let Some(reactor) = &mut self.reactor {
+            reactor.granted(of, &Grant { now: ctx.now, bytes: packet.payload });
+        }
+        self.arm(ctx, of);
+        self.reconsider(of.flow, ctx.now);
+        self.wake(ctx);
+    }
+
+    /// Asks again whether a flow may send, if it waits for the reaction.
+    pub(super) fn reconsider(&mut self, id: FlowId, now: Time) {
+        if self.flows.reopen(id) {
+            self.enlist(id, now);
+        }
+    }
+
+    /// A message is added to a flow, which had none if `is_first`: sends the request that the reaction wants.
+    #[inline]
+    pub(super) fn note_message(&mut self, ctx: &mut Context, of: FlowRef, bytes: u64, is_first: bool) {
+        let Some(reactor) = &mut self.reactor else { return };
+        if is_first {
+            reactor.restarted(of);
+        }
+        let wanted = reactor.request(of, &Queued { now: ctx.now, bytes });
+        if wanted > 0 {
+            let Flow { source, destination, .. } = *self.flows.get(of.flow);
+            let flow = Connection { source, destination };
+            let request = self.control_for(Kind::Request, flow, Payload::Bytes(wanted));
+            self.control.push_back(request);
+            self.wake(ctx);
+        }
+        self.arm(ctx, of);
+    }
+
+    /// Reports a packet that has been sent to the reaction.
+    #[inline]
+    pub(super) fn note_sent(&mut self, ctx: &mut Context, of: FlowRef, sent: &Sent) {
+        let Some(reactor) = &mut self.reactor else { return };
+        reactor.sent(of, sent);
+        self.arm(ctx, of);
+    }
+
+    /// When a flow may send its next packet; none if that depends on an answer, a grant or a timer.
+    #[inline]
+    pub(super) fn may_send_at(&self, id: FlowId, now: Time) -> Option<Time> {
+        let Some(reactor) = &self.reactor else { return Some(now) };
+        let payload = self.next_payload(id);
+        let next = Next { now, size: payload + self.sizes.header, payload };
+        reactor.may_send_at(self.reference(id), &next)
+    }
+
+    /// Drops flows whose state has no effect any more, when there are many.
+    #[inline]
+    pub(super) fn tidy(&mut self, now: Time) {
+        if self.flows.len() > self.tidy_at {
+            self.tidy_all(now);
+        }
+    }
+
+    fn tidy_all(&mut self, now: Time) {
+        let Some(reactor) = &self.reactor else { return };
+        let (sources, paths, me, timers) = (&self.sources, &self.paths, self.id, &mut self.timers);
+        let level = |flow: &Flow| level(paths, sources, flow.source, me, flow.destination);
+        self.flows.forget_fresh(|id, flow| {
+            let is_fresh = reactor.is_fresh(FlowRef { flow: id, sl: level(flow) }, now);
+            if is_fresh && let Some(timers) = timers {
+                timers.disarm(id);
+            }
+            is_fresh
+        });
+        self.tidy_at = (2 * self.flows.len()).max(64);
+    }
+
+    /// How strongly a source's flow to a destination is slowed down; see
+    /// [`crate::congestion::reaction::ReactionRule::strength`].
+    pub fn strength(&self, source: u16, destination: u32, now: Time) -> u16 {
+        let Some(reactor) = &self.reactor else { return 0 };
+        let sl = self.level(source, destination);
+        match reactor.level() {
+            ControlLevel::Sl => reactor.strength(FlowRef { flow: 0, sl }, now),
+            ControlLevel::Qp => match self.flows.find(source, destination) {
+                Some(flow) => reactor.strength(FlowRef { flow, sl }, now),
+                None => reactor.fresh_strength(sl, now),
+            },
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The receiving side of a host: its receiver component sees the data packets that arrive, and its replies become
+//! control packets.
+
+use super::Host;
+use super::outbox::{Control, Payload};
+use crate::congestion::receiver::{Content, Echo, Reply};
+use crate::context::Context;
+use crate::facts::{Received, Request, Sender, Telemetry};
+use crate::packet::{Kind, Packet};
+use crate::port::Vl;
+
+/// The flow of a packet that arrives.
+fn sender(packet: &Packet) -> Sender {
+    let Packet { src: host, source, class, sl, vl, .. } = *packet;
+    Sender { host, source, class, sl, vl }
+}
+
+impl Host {
+    /// Lets the receiver answer a data packet. A FECN is ignored where the BECN is set too.
+    #[inline]
+    pub(super) fn respond(&mut self, ctx: &mut Context, packet: &Packet, hops: &[Telemetry]) {
+        let is_marked = packet.fecn && !packet.becn;
+        if is_marked || self.answers_unmarked {
+            self.reply_to(ctx, packet, is_marked, hops);
+        }
+    }
+
+    fn reply_to(&mut self, ctx: &mut Context, packet: &Packet, is_marked: bool, hops: &[Telemetry]) {
+        let received = Received {
+            now: ctx.now,
+            from: sender(packet),
+            size: packet.size,
+            payload: packet.payload,
+            sent_at: packet.injected,
+            is_marked,
+            severity: packet.severity,
+            is_validated: packet.validated,
+            is_last: packet.last,
+            hops,
+        };
+        self.responder.received(&received, &mut self.replies);
+        self.send_replies(ctx);
+    }
+
+    /// A request of a source has arrived.
+    pub(super) fn requested(&mut self, ctx: &mut Context, packet: &Packet) {
+        let request = Request { now: ctx.now, from: sender(packet), bytes: packet.payload };
+        self.responder.requested(&request, &mut self.replies);
+        self.send_replies(ctx);
+    }
+
+    /// A timer of the receiver has expired.
+    pub(super) fn respond_to_timer(&mut self, ctx: &mut Context) {
+        self.responder.timer(ctx.now, &mut self.replies);
+        self.send_replies(ctx);
+    }
+
+    /// Sends what the receiver has to say, and arms its timer.
+    #[inline]
+    fn send_replies(&mut self, ctx: &mut Context) {
+        if let Some(time) = self.responder.next_timer() {
+            self.arm_responder(ctx, time);
+        }
+        if self.replies.is_empty() {
+            return;
+        }
+        let mut replies = std::mem::take(&mut self.replies);
+        for reply in replies.drain() {
+            let control = self.control_of(reply);
+            self.control.push_back(control);
+        }
+        // An empty list keeps its memory.
+        self.replies = replies;
+        self.wake(ctx);
+    }
+
+    /// The control packet of a reply.
+    fn control_of(&self, Reply { to, content }: Reply) -> Control {
+        let (sl, vl) = match &self.paths {
+            None => (to.sl, to.vl),
+            Some(paths) => {
+                let level = paths.lanes.levels.get(self.id as usize, to.host as usize);
+                (level, Vl(paths.of_level[usize::from(level)]))
+            }
+        };
+        let (kind, echo, bytes) = match content {
+            Content::Notification(echo) => (Kind::Cnp, Some(echo), 0),
+            Content::Acknowledgement(echo, bytes) => (Kind::Ack, Some(echo), bytes),
+            Content::Grant(bytes) => (Kind::Grant, None, bytes),
+        };
+        let sent_at = echo.as_ref().map(|echo| echo.sent_at);
+        let Echo { is_marked: becn, severity, is_validated: validated, hops: telemetry, .. } =
+            echo.unwrap_or_default();
+        Control {
+            kind,
+            becn,
+            severity,
+            validated,
+            to: to.host,
+            source: to.source,
+            class: to.class,
+            sl,
+            vl: self.control_lane.unwrap_or(vl),
+            payload: Payload::Bytes(bytes),
+            sent_at,
+            telemetry,
+        }
+    }
+}

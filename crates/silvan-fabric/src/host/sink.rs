@@ -1,0 +1,113 @@
+//! The receiving side of a host: packets that arrive, the input buffer, and its drain. The answers of the receiver
+//! are in `respond`.
+
+use silvan_engine::{Event, Time};
+
+use super::Host;
+use crate::context::Context;
+use crate::link::{Class, key};
+use crate::message::CreditReturn;
+use crate::packet::Telemetry;
+use crate::packet::{Kind, Packet, PacketId};
+use crate::port::Port;
+
+/// A packet in the input buffer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Undrained {
+    /// When it will have been drained.
+    pub done: Time,
+    /// Its number within its flow.
+    pub number: u64,
+    pub packet: Packet,
+}
+
+impl Host {
+    /// The tail of a packet has arrived.
+    pub fn receive(&mut self, ctx: &mut Context, id: PacketId) {
+        let (packet, number) = (ctx.packets[id], ctx.packets.number(id));
+        let hops: Vec<Telemetry> = ctx.packets.take_telemetry(id);
+        ctx.packets.remove(id);
+        let done = self.take_in(ctx, &packet);
+        if packet.kind != Kind::Data {
+            ctx.meters.control_delivered += 1;
+        }
+        match packet.kind {
+            Kind::Data => {
+                self.deliver(ctx, number, &packet, done);
+                self.respond(ctx, &packet, &hops);
+            }
+            Kind::SetUp | Kind::Probe | Kind::TearDown => self.send_back(ctx, &packet),
+            Kind::Reply => self.came_back(ctx, &packet),
+            Kind::Cnp | Kind::Ack => self.heard(ctx, &packet, &hops),
+            Kind::Request => self.requested(ctx, &packet),
+            Kind::Grant => self.granted(ctx, &packet),
+        }
+    }
+
+    /// Takes a packet into the input buffer and returns its credit when it has been drained; gives that time. In the
+    /// binned scheduler the output that sent the packet has done so already.
+    #[inline]
+    fn take_in(&mut self, ctx: &mut Context, packet: &Packet) -> Time {
+        if ctx.is_binned() {
+            return ctx.now + packet.tail_lag;
+        }
+        let way = (self.into, packet.vl, packet.dst);
+        ctx.landed(way, packet.space);
+        let mut done = ctx.now;
+        if packet.kind == Kind::Data {
+            let head_at = ctx.now.saturating_sub(packet.tail_lag);
+            done = self.drain.pass(head_at, packet.size).max(ctx.now);
+            if self.order.is_none() {
+                ctx.meters.check_order(packet, ctx.now);
+            }
+        }
+        ctx.release(CreditReturn { way, space: packet.space, leaves_at: done });
+        done
+    }
+
+    /// Counts a packet as delivered when the host has drained it, which may be later. That takes an event only if
+    /// traffic waits for deliveries.
+    #[inline]
+    fn deliver(&mut self, ctx: &mut Context, number: u64, packet: &Packet, done: Time) {
+        let is_awaited = ctx.meters.is_awaited || ctx.meters.ends_message(packet);
+        if self.order.is_none() && !is_awaited {
+            ctx.meters.will_deliver(packet, (ctx.now, done));
+            return;
+        }
+        self.count_drained(ctx);
+        if done <= ctx.now {
+            self.count(ctx, number, packet, done);
+            return;
+        }
+        self.undrained.push_back(Undrained { done, number, packet: *packet });
+        // Any packet may release the last packet of a message that has arrived before it.
+        let may_end = self.order.is_some() && ctx.meters.is_of_job(packet) || ctx.meters.ends_message(packet);
+        if ctx.meters.is_awaited || may_end {
+            ctx.queue.push(Event {
+                time: done,
+                key: key(Class::HostDrained, self.place, Port::FIRST),
+                data: 0,
+            });
+        }
+    }
+
+    /// Counts the packets that have been drained by now.
+    #[inline]
+    pub fn count_drained(&mut self, ctx: &mut Context) {
+        while let Some(&Undrained { done, number, packet }) = self.undrained.front()
+            && done <= ctx.now
+        {
+            self.undrained.pop_front();
+            self.count(ctx, number, &packet, done);
+        }
+    }
+
+    /// Counts a packet that has been drained, unless an earlier packet of its flow must be delivered first.
+    #[inline]
+    fn count(&mut self, ctx: &mut Context, number: u64, packet: &Packet, done: Time) {
+        match &mut self.order {
+            None => ctx.meters.delivered(packet, done),
+            Some(order) => order.deliver(&mut ctx.meters, number, packet, done),
+        }
+    }
+}

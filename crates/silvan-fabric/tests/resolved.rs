@@ -1,0 +1,223 @@
+//! What follows from a configuration on its network: shares of buffers, lanes of service levels, room above the
+//! thresholds of on/off flow control. Numbers are computed by hand.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use common::*;
+use silvan_engine::{Bytes, Rate, Time};
+use silvan_fabric::Reason;
+use silvan_fabric::config::{Config, FlowControl, OnOff};
+use silvan_fabric::outcome::{Outcome, Values};
+use silvan_fabric::queueing::{HostQueues, Memory, Queues};
+use silvan_fabric::simulation::ModelError;
+use silvan_fabric::topology::Topology;
+use silvan_fabric::traffic::Flow;
+
+fn star(hosts: u32, delay_ns: u64) -> Topology {
+    topology(&format!(
+        r#"{{"kind": "star", "hosts": {hosts}, "link_rate": "16 Gbit/s", "link_delay": "{delay_ns} ns"}}"#
+    ))
+}
+
+/// The most bytes that were seen in the input buffer that a host's link leads to.
+fn most_behind(outcome: &Outcome, host: &str) -> u32 {
+    let links = outcome.tables.iter().find(|table| table.name == "links").unwrap();
+    let column = |name| &links.columns.iter().find(|column| column.name == name).unwrap().values;
+    let (Values::Name { codes, names }, Values::U32(bytes)) = (column("link"), column("downstream_bytes"))
+    else {
+        panic!("columns")
+    };
+    let start = format!("{host}->");
+    let of_host = codes.iter().zip(bytes).filter(|(code, _)| names[**code as usize].starts_with(&start));
+    of_host.map(|(_, bytes)| *bytes).max().unwrap()
+}
+
+/// A run in which H1 sends to H2, which takes almost nothing: the buffers on the way are full soon.
+fn filled(change: impl FnOnce(&mut Config)) -> Outcome {
+    let mut config = config(us(400));
+    config.measure.interval = us(5);
+    config.host.drain_rate = Some(Rate(10_000_000));
+    config.host.buffer = Bytes(8_192);
+    config.flows = vec![flow("H1", "H2")];
+    change(&mut config);
+    run(&star(4, 10), &config)
+}
+
+#[test]
+fn lanes_share_a_buffer_in_equal_parts_of_whole_credit_blocks() {
+    for (lanes, buffer, expected) in [
+        (1, 20_480, 10 * 2_048),
+        (2, 20_480, 5 * 2_048),
+        // 6826 bytes are 106 blocks of 64, which hold three packets.
+        (3, 20_480, 3 * 2_048),
+        // A block less than four packets.
+        (2, 2 * 8_191, 3 * 2_048),
+        (2, 2 * 8_192, 4 * 2_048),
+    ] {
+        let outcome = filled(|config| {
+            config.lanes.count = lanes;
+            config.host.buffer = Bytes(8_192 * u64::from(lanes));
+            config.switch.buffer = Bytes(buffer);
+        });
+        assert_eq!(most_behind(&outcome, "H1"), expected, "{buffer} bytes for {lanes} lanes");
+    }
+}
+
+#[test]
+fn packets_take_whole_credit_blocks() {
+    // Packets of 300 bytes and a header of 30 take 6 blocks of 64: 26 of them fit into 10 240 bytes, 31 would
+    // without blocks.
+    let small = |block| {
+        let outcome = filled(|config| {
+            config.packet.header = Bytes(30);
+            config.packet.credit_block = Bytes(block);
+            config.switch.buffer = Bytes(10_240);
+            config.flows[0].message = Some(Bytes(300));
+        });
+        most_behind(&outcome, "H1")
+    };
+    assert_eq!(small(64), 26 * 384);
+    assert_eq!(small(1), 31 * 330);
+    assert_eq!(small(100), 25 * 400);
+}
+
+#[test]
+fn a_divided_memory_gives_each_queue_its_part() {
+    // One of four queues per output, of five ports' worth of memory.
+    let divided = |buffer, queue_buffer| {
+        let outcome = filled(|config| {
+            config.switch.memory = Some(Memory::Divided);
+            config.switch.queues = Some(Queues::PerOutput);
+            config.switch.buffer = Bytes(buffer);
+            config.switch.queue_buffer = queue_buffer;
+        });
+        most_behind(&outcome, "H1")
+    };
+    assert_eq!(divided(1 << 17, Some(Bytes(6_144))), 3 * 2_048);
+    assert_eq!(divided(1 << 17, Some(Bytes(6_143))), 2 * 2_048);
+    // Four hosts, four ports.
+    assert_eq!(divided(4 * 8_192, None), 4 * 2_048);
+}
+
+#[test]
+fn service_levels_take_the_lanes_they_are_mapped_to() {
+    // Two flows of levels 0 and 2, two lanes of four packets each.
+    let levels = |map: Option<Vec<u8>>| {
+        let outcome = filled(|config| {
+            config.lanes.count = 2;
+            config.lanes.sl_to_vl = map;
+            config.host.buffer = Bytes(16_384);
+            config.switch.buffer = Bytes(16_384);
+            config.flows.push(Flow { sl: 2, ..flow("H1", "H3") });
+        });
+        most_behind(&outcome, "H1")
+    };
+    // By default the level modulo the number of lanes.
+    assert_eq!(levels(None), 4 * 2_048);
+    assert_eq!(levels(Some(vec![0, 0, 1])), 8 * 2_048);
+    assert_eq!(levels(Some(vec![1, 0, 1])), 4 * 2_048);
+    // Levels that the map does not name take lane 0.
+    assert_eq!(levels(Some(vec![1])), 8 * 2_048);
+}
+
+#[test]
+fn the_smallest_buffers_that_are_accepted_hold_one_packet() {
+    type Change = fn(&mut Config, u64);
+    let cases: [(&str, u64, Change); 4] = [
+        ("switch.buffer", 2_048, |config, size| config.switch.buffer = Bytes(size)),
+        ("host.buffer", 2 * 2_048, |config, size| {
+            config.lanes.count = 2;
+            config.host.buffer = Bytes(size);
+        }),
+        ("host.output_buffer", 2 * 3 * 2_048, |config, size| {
+            config.lanes.count = 2;
+            config.switch.queue_count = 3;
+            config.host.queues = Some(HostQueues::DestinationModulo);
+            config.host.output_buffer = Bytes(size);
+        }),
+        ("switch.queue_buffer", 2_048, |config, size| {
+            config.switch.memory = Some(Memory::Divided);
+            config.switch.queue_buffer = Some(Bytes(size));
+        }),
+    ];
+    for (key, least, change) in cases {
+        let mut config = config(us(100));
+        config.flows = vec![Flow { total: Some(Bytes(10 * 2_048)), ..flow("H1", "H2") }];
+        change(&mut config, least);
+        assert_eq!(run(&star(4, 10), &config).summary.packets_delivered, 10, "{key}");
+        change(&mut config, least - 1);
+        assert!(try_run(&star(4, 10), &config).unwrap_err().to_string().starts_with(key), "{key}");
+    }
+}
+
+/// The room above the threshold that a link of 16 Gbit/s with this delay needs, as the refusal names it.
+fn room(delay_ns: u64, change: impl FnOnce(&mut Config)) -> u64 {
+    let mut config = config(us(10));
+    config.packet.credit_block = Bytes(1);
+    config.flow_control = FlowControl::OnOff(OnOff { xoff: None, xon: None });
+    config.flows = vec![flow("H1", "H2")];
+    change(&mut config);
+    match try_run(&star(3, delay_ns), &config) {
+        Err(ModelError::Configuration(error)) => match error.reason {
+            Reason::NoRoomAboveThreshold { room, .. } => room,
+            other => panic!("{other:?}"),
+        },
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it ran"),
+    }
+}
+
+#[test]
+fn room_above_the_threshold_is_what_comes_before_the_sender_stops() {
+    // A packet that exceeds the threshold, one that has begun when the sender is told, and what 2 bytes per
+    // nanosecond are in twice the delay and the switch's latency.
+    let at_switch = |delay| room(delay, |config| config.switch.buffer = Bytes(4_096));
+    assert_eq!(at_switch(500), 2 * 2_048 + 2 * (2 * 500 + 100));
+    assert_eq!(at_switch(10), 2 * 2_048 + 2 * (2 * 10 + 100));
+    let later = room(10, |config| {
+        config.switch.buffer = Bytes(4_096);
+        config.switch.latency = Time::from_us(1);
+    });
+    assert_eq!(later, 2 * 2_048 + 2 * (2 * 10 + 1_000));
+    // At a host a packet counts when its tail is there.
+    let at_host = room(500, |config| config.host.buffer = Bytes(4_096));
+    assert_eq!(at_host, 2 * 2_048 + 2 * (2 * 500 + 1_024));
+}
+
+#[test]
+fn room_counts_blocks_of_the_smallest_packets() {
+    // 2200 bytes of packets of 64 bytes, each of which takes a block of 100.
+    let blocks = room(500, |config| {
+        config.packet.credit_block = Bytes(100);
+        config.packet.control = Bytes(64);
+        config.switch.buffer = Bytes(4_200);
+    });
+    assert_eq!(blocks, 2 * 2_100 + (2_200 * 100_u64).div_ceil(64).max((2_200 * 200_u64).div_ceil(101)));
+    // Messages of 2048 + 10 bytes end with a packet of 10 bytes.
+    let ends = room(500, |config| {
+        config.packet.credit_block = Bytes(100);
+        config.packet.control = Bytes(64);
+        config.flows[0].message = Some(Bytes(2_058));
+        config.switch.buffer = Bytes(4_200);
+    });
+    assert_eq!(ends, 2 * 2_100 + 2_200 * 100 / 10);
+}
+
+#[test]
+fn thresholds_fit_as_long_as_there_is_room_above_them() {
+    let accepted = |buffer, xoff: Option<u64>| {
+        let mut config = config(us(50));
+        config.packet.credit_block = Bytes(1);
+        config.switch.buffer = Bytes(buffer);
+        config.host.buffer = Bytes(1 << 20);
+        config.flow_control = FlowControl::OnOff(OnOff { xoff: xoff.map(Bytes), xon: None });
+        config.flows = vec![flow("H1", "H2")];
+        try_run(&star(3, 500), &config).is_ok()
+    };
+    let room = 2 * 2_048 + 2_200;
+    assert!(!accepted(room, None));
+    assert!(accepted(room + 1, None));
+    assert!(accepted(room + 5_000, Some(5_000)));
+    assert!(!accepted(room + 5_000, Some(5_001)));
+}
