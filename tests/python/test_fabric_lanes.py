@@ -94,7 +94,7 @@ def test_the_command_says_lanes_and_files(tmp_path):
     assert "already exists" in again.stderr
 
 
-def test_a_circle_over_lanes_is_named_with_them():
+def test_a_cycle_over_lanes_is_reported_with_them():
     done = command("fabric", "check", LANES / "mesh-4x4" / "minhop")
     assert done.returncode == 3
     assert "(VL 0)" in done.stdout

@@ -99,7 +99,7 @@ def test_links_between_groups():
 
 
 @pytest.mark.parametrize("kind", ["torus", "mesh", "hyperx"])
-def test_a_circle_of_groups_is_refused_by_both(kind):
+def test_a_cycle_of_groups_is_refused_by_both(kind):
     """On a square, packets that may take both directions can wait in a cycle."""
     grid = {"kind": kind, "sizes": [2, 2]}
     flows = [drawing.flow("H1", "H4", name="F")]
@@ -149,7 +149,7 @@ def test_without_it_packets_keep_to_the_tables():
     assert compare.differences(off) == []
 
 
-def test_a_circle_is_named():
+def test_a_cycle_is_named():
     net = reading.network({"kind": "mesh", "sizes": [2, 2]}, None)
     found = groups.circle(net, groups.groups(net, net.ways()))
     assert {switch for switch, _ in found} == {"S0.0", "S1.0", "S0.1", "S1.1"}

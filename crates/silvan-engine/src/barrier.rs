@@ -43,7 +43,7 @@ pub struct Barrier {
 pub struct Broken;
 
 impl Barrier {
-    /// A barrier for so many threads.
+    /// Creates a barrier for a number of threads.
     #[must_use]
     pub fn new(threads: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

@@ -60,7 +60,7 @@ fn every_marking_rule_marks_in_every_switch_that_it_goes_with() {
     assert!(tried >= 5 + 5 + 3, "FECN and samples in all, the rules of buffers in one: {tried}");
 }
 
-/// With what it needs besides, a reaction keeps packets from waiting as long as they do without one, and the link to
+/// With the components that it requires, a reaction shortens the waits of packets, and keeps the link to
 /// the hot host busy.
 #[test]
 fn every_reaction_shortens_queues_in_every_switch() {

@@ -170,7 +170,7 @@ fn room(delay_ns: u64, change: impl FnOnce(&mut Config)) -> u64 {
 
 #[test]
 fn room_above_the_threshold_is_what_comes_before_the_sender_stops() {
-    // A packet that exceeds the threshold, one that has begun when the sender is told, and what 2 bytes per
+    // A packet that exceeds the threshold, one that has begun when the sender is stopped, and the amount that 2 bytes per
     // nanosecond are in twice the delay and the switch's latency.
     let at_switch = |delay| room(delay, |config| config.switch.buffer = Bytes(4_096));
     assert_eq!(at_switch(500), 2 * 2_048 + 2 * (2 * 500 + 100));
