@@ -98,4 +98,4 @@ def test_a_cycle_over_lanes_is_reported_with_them():
     done = command("fabric", "check", LANES / "mesh-4x4" / "minhop")
     assert done.returncode == 3
     assert "(VL 0)" in done.stdout
-    assert "of them in circles" in done.stdout
+    assert "of them in cycles" in done.stdout

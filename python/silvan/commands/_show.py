@@ -291,7 +291,7 @@ def fabric(console: Console, report: FabricCheck) -> None:
 def _lanes(table: Table, found: Lanes) -> None:
     for lane in found["lanes"]:
         circles = lane["in_circles"]
-        verdict = "free of deadlock" if not circles else f"[red]{circles:,} of them in circles[/]"
+        verdict = "free of deadlock" if not circles else f"[red]{circles:,} of them in cycles[/]"
         table.add_row(f"virtual lane {lane['lane']}", f"{lane['channels']:,} directed links, {verdict}")
     if found["discarded"]:
         table.add_row("pairs that a switch discards", f"[red]{found['discarded']:,}[/] (VL 15)")
