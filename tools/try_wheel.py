@@ -90,7 +90,7 @@ def try_source_archive(wheel: Path) -> None:
     version = wheel.name.split("-")[1]
     archive = wheel.with_name(f"silvan-{version}.tar.gz")
     if not wheel.is_file() or not archive.is_file():
-        raise TrialError(f"a wheel and {archive.name} beside it are wanted in {wheel.parent}: make wheel")
+        raise TrialError(f"{wheel.parent} must contain the wheel and {archive.name}: make wheel")
     with tarfile.open(archive) as files:
         names = {name.partition("/")[2] for name in files.getnames()}
     with zipfile.ZipFile(wheel) as files:
