@@ -2,7 +2,7 @@
 
     python tools/bench_ratio.py COMMIT [CASE...] [--rounds 5] [--json bench.json]
 
-`make bench AGAINST=COMMIT` does the like. Both builds run the same scenario files, those of this
+`make bench AGAINST=COMMIT` runs this program. Both builds run the same scenario files, those of this
 checkout, in turns: here, there, there, here, and so on, so that a drift of the machine acts on
 both. What the other build cannot do is switched off here (`equal_work.py`). What counts is packet-hops
 per second of CPU time, without the time to set up, which a run of two simulated microseconds measures:
@@ -29,22 +29,22 @@ from typing import Any
 from equal_work import CannotRunError, Case, Work, equal_work
 from other_build import ROOT, CannotCompareError, OtherBuild, build
 
-#: Long enough for a scenario to be valid, short enough for next to nothing to happen.
+#: Long enough for a scenario to be valid, short enough for almost no events.
 SET_UP_ONLY = ("duration=2 us", "warmup=0 s", "measure.interval=2 us")
 ROW = "{:<24} {:>6} {:>15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}"
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a process did."""
+    """The work of a process."""
 
     hops: int
     events: int
-    #: Of CPU time, or of wall time where threads work at it.
+    #: CPU time, or wall time with several threads.
     seconds: float
 
     def without(self, set_up: Run) -> Run:
-        """Return what was done after setting up."""
+        """Return the work after setup."""
         seconds = max(self.seconds - set_up.seconds, 1e-9)
         return Run(self.hops - set_up.hops, self.events - set_up.events, seconds)
 
@@ -60,10 +60,10 @@ Runner = Callable[[Case, Sequence[str], bool], Run]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Pairs of runs, here and there."""
+    """Pairs of runs: of this build, and of the other."""
 
     pairs: Sequence[tuple[Run, Run]]
-    #: What both did.
+    #: Work of both builds.
     work: Work
 
     @property
@@ -97,12 +97,12 @@ def compare(work: Work, here: Runner, there: Runner, rounds: int) -> Comparison:
 
 
 def turns(rounds: int) -> Iterator[bool]:
-    """Whether the other build comes first: A B, B A, A B, ..."""
+    """Whether the other build runs first: A B, B A, A B, ..."""
     return (number % 2 == 1 for number in range(rounds))
 
 
 def runner(who: str, program: Path, knows_files: bool, scratch: Path) -> Runner:
-    """Return what runs cases by the example `bench` of some commit; messages call it `who`."""
+    """Return a command that runs cases with the example `bench` of a commit; messages call it `who`."""
 
     def run(case: Case, more: Sequence[str], by_wall: bool) -> Run:
         words = (*case.overrides, *more)
@@ -117,7 +117,7 @@ def runner(who: str, program: Path, knows_files: bool, scratch: Path) -> Runner:
 
 
 def measured(who: str, command: Sequence[str], folder: Path, by_wall: bool) -> Run:
-    """Run a process of `bench` and read what it did, and its CPU time or the wall time of the run."""
+    """Run a process of `bench` and read its work, and its CPU time or the wall time of the run."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -130,7 +130,7 @@ def measured(who: str, command: Sequence[str], folder: Path, by_wall: bool) -> R
 
 
 def runner_of(other: OtherBuild, scratch: Path) -> Runner:
-    """Return what runs this checkout's scenarios by another commit's build."""
+    """Return a command that runs this checkout's scenarios with another commit's build."""
     source = other.tree / "benches" / "bench.rs"
     text = source.read_text() if source.exists() else ""
     knows_files = '"--file"' in text
@@ -163,7 +163,7 @@ def head() -> str:
 
 
 def line(name: str, found: Comparison, mark: str = "") -> str:
-    """Return a line of the table, with a mark behind; a star stands by hops that differ."""
+    """Return a line of the table, followed by a mark; a star marks different numbers of hops."""
     here, there = zip(*found.pairs, strict=True)
     counts = [runs[0].hops for runs in (here, there)], [runs[0].events for runs in (here, there)]
     speeds = [statistics.median(run.hops_per_s for run in runs) for runs in (here, there)]
@@ -174,7 +174,7 @@ def line(name: str, found: Comparison, mark: str = "") -> str:
 
 
 def note(file: Path, found: dict[str, Comparison], commit: str) -> None:
-    """Add the ratios to what `bench` wrote."""
+    """Add the ratios to the output of `bench`."""
     results: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     for name, comparison in found.items():
         spread = [min(comparison.ratios), max(comparison.ratios)]

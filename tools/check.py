@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "target" / "check"
 #: Stages that run at once. Most use one core for most of their time.
 AT_ONCE = 2
-#: So many lines of the log of a failed stage are shown.
+#: Number of lines shown of the log of a failed stage.
 LINES_SHOWN = 60
 #: Results of a stage; those after RUNNING are final.
 WAITING, RUNNING, PASSED, FAILED, LEFT_OUT = "waiting", "running", "passed", "FAILED", "left out"
@@ -69,10 +69,10 @@ class Stage:
 
 
 def stages() -> list[Stage]:
-    """Return the stages, those first that should begin first.
+    """Return the stages, in the order in which they should start.
 
-    Cargo lets one build at a time into the debug folder, hence `lint-rust` and `examples-check` after
-    `test-rust-build`. Tests in Python take the longest; what needs the extension module follows them.
+    Cargo allows one build at a time in the debug folder, so `lint-rust` and `examples-check` follow
+    `test-rust-build`. Tests in Python take the longest; stages that need the extension module follow them.
     """
     return [
         Stage("toolchain"),
@@ -156,7 +156,7 @@ def show_end(stage: Stage) -> None:
 
 
 def closing_lines(todo: list[Stage]) -> list[str]:
-    """Return what the test runners said last, and the tests that were skipped."""
+    """Return the last lines of the test runners, and the tests that were skipped."""
     text = "\n".join(stage.log.read_text(errors="replace") for stage in todo if stage.log.is_file())
     found = []
     if counts := CARGO_TEST.findall(text):

@@ -1,8 +1,9 @@
-"""What two builds are to do so that their speeds compare equal work.
+"""Makes two builds do equal work, so that their speeds can be compared.
 
-A newer build records more by default, and its scenario files have keys that an older build does not
-know. Both would then be timed at different work, or not at all. So the other build is asked which of
-these keys it knows; what it cannot do is switched off here, and left out of the file that it reads.
+A newer build records more by default, and its scenario files have keys that an older build does not know.
+Without changes, the two builds would do different work, or the older one none. So this module determines
+which of these keys the other build knows; the others are switched off in this build, and omitted from the
+file that the other build reads.
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ else:
 
 
 class CannotRunError(Exception):
-    """A build cannot run a case, and what it said."""
+    """A build cannot run a case, with its message."""
 
 
 class Switch(NamedTuple):
     """How a build that knows a key does the work of one that does not. Values are as in TOML."""
 
-    #: The value by which it does so.
+    #: The value with which it does so.
     off: str
-    #: Its default, if that is another one.
+    #: Its default, if that differs.
     default: str | None = None
 
 
-#: Keys that older builds lack, of which one value is what these builds always do.
+#: Keys that older builds lack, with the value that corresponds to their behavior.
 SWITCHES: Mapping[str, Switch] = {
     "measure.forest": Switch("false", default="true"),
     "congestion.reaction.timer": Switch('"cyclic"'),
 }
 
-#: What a build says of a key that it does not know.
+#: The message of a build about an unknown key.
 UNKNOWN = "unknown key"
 
 
@@ -57,15 +58,15 @@ class Case:
         return any(_key(word) == "threads" for word in self.overrides)
 
     def on_one_thread(self) -> Case:
-        """Return the same for one thread."""
+        """Return the same case with one thread."""
         return replace(self, overrides=tuple(w for w in self.overrides if _key(w) != "threads"))
 
     def with_(self, key: str, value: str) -> Case:
-        """Return the same with a key set, whatever it was."""
+        """Return the same case with a key set."""
         return replace(self, overrides=(*self._others(key), f"{key}={value}"))
 
     def without(self, key: str, folder: Path) -> Case:
-        """Return the same without a key: if the file has it, as a file in `folder`."""
+        """Return the same case without a key: if the file has it, as a file in `folder`."""
         table = tomllib.loads(self.scenario.read_text())
         if not _has(table, key):
             return replace(self, overrides=self._others(key))
@@ -89,25 +90,25 @@ class Work:
 
     here: Case
     there: Case
-    #: What is switched off here, as the other build does not know it: values by key.
+    #: The keys that are switched off here because the other build does not know them, with values.
     off: Mapping[str, Any]
 
     @property
     def title(self) -> str:
-        """What is switched off, in words."""
+        """The keys that are switched off, in words."""
         return ", ".join(f"{key} = {SWITCHES[key].off}" for key in self.off)
 
 
 def equal_work(case: Case, ask: Callable[[Case], object], folder: Path) -> Work:
-    """Return what both builds are to do of a case of this one.
+    """Return the equal work of both builds for a case of this one.
 
-    `ask` has the other build try a case, and raises :class:`CannotRunError` where it cannot. Files that it
-    is to read without some key are written to `folder`. Raises :class:`CannotRunError` where it lacks
-    something else than a key of :data:`SWITCHES`.
+    `ask` runs a case in the other build, and raises :class:`CannotRunError` if that fails. Files without some
+    keys are written to `folder`. Raises :class:`CannotRunError` if the build lacks anything other than a key
+    of :data:`SWITCHES`.
     """
     for key, switch in SWITCHES.items():
         if switch.default is not None and not case.sets(key):
-            # Said aloud, or the other build may have another default.
+            # Stated explicitly, because the other build may have another default.
             case = case.with_(key, switch.default)
     work = Work(case, case.on_one_thread(), {})
     while True:
@@ -147,9 +148,9 @@ def _has(table: Mapping[str, Any], key: str) -> bool:
 
 
 def _cut(text: str, key: str) -> str:
-    """Leave a key's line out of a scenario.
+    """Remove a key's line from a scenario.
 
-    Raises :class:`CannotRunError` unless nothing but the key goes: its line may be more than one.
+    Raises :class:`CannotRunError` unless only the key is removed: its value may have more than one line.
     """
     way, _, last = key.rpartition(".")
     wanted = tomllib.loads(text)

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-#: So many lines of a failed command are shown.
+#: Number of lines shown of a failed command.
 LINES_SHOWN = 12
 
 
 class CannotCompareError(Exception):
-    """There is nothing to compare with, and why."""
+    """There is no build to compare with; the message states why."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class OtherBuild:
 
     @property
     def title(self) -> str:
-        """The commit with what it says of itself."""
+        """The commit with its description."""
         return f"{self.commit} ({self.subject})"
 
 

@@ -2,7 +2,7 @@
 
     python tools/same.py COMMIT [--first 1] [--count 2000] [--out out/same]
 
-`make same AGAINST=COMMIT N=2000` does the like. Both builds run the scenarios that the swarm draws
+`make same AGAINST=COMMIT N=2000` runs this program. Both builds run the scenarios that the swarm draws
 from seeds, and print a fingerprint of each. Where the two differ, the scenario that this build
 draws is written to a file and run by both: so a change of the drawing alone is no difference, and
 a scenario that only this build reads is none either. The exit status is 1 if results differ.
@@ -24,16 +24,16 @@ from other_build import ROOT, CannotCompareError, build, last_lines
 
 #: Seeds of a pair of processes: few enough for both cores to be busy until the end.
 CHUNK = 25
-#: So many differences are listed with what each build says.
+#: Number of differences that are listed with the lines of both builds.
 LISTED = 10
 SAME, DRAWN_OTHERWISE, REFUSED_THERE, DIFFERS = "same", "drawn otherwise", "refused there", "differs"
-#: Between what every build says of a seed, and its digests of the tables about congestion trees.
+#: Separates the data that every build prints for a seed from its digests of the tables about trees.
 TREES = " | trees "
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found of a seed, and what each build says of it."""
+    """The finding for a seed, with the lines of both builds."""
 
     seed: int
     kind: str
@@ -48,7 +48,7 @@ class Swarm:
     program: Path
 
     def fingerprints(self, first: int, count: int) -> dict[int, str]:
-        """Return a line per seed; one that ends the process has a line that says so."""
+        """Return a line per seed; if a seed ends the process, its line says so."""
         lines: dict[int, str] = {}
         seed = first
         while seed < first + count:
@@ -90,14 +90,14 @@ def compare(first: int, count: int, here: Swarm, there: Swarm, out: Path) -> Ite
 
 
 def are_same(one: str, two: str) -> bool:
-    """Tell whether two lines say the same, as far as both builds speak of congestion trees."""
+    """Return whether two lines agree, in the data about congestion trees that both builds have."""
     if TREES in one and TREES in two:
         return one == two
     return one.partition(TREES)[0] == two.partition(TREES)[0]
 
 
 def look_closer(found: Verdict, here: Swarm, there: Swarm, out: Path) -> Verdict:
-    """Have both builds run the scenario that this build draws, which is kept if results differ."""
+    """Run the scenario that this build generates in both builds, and keep it if results differ."""
     attempt = found.here.partition(" ")[0]
     if not attempt.isdigit():
         return found
@@ -114,7 +114,7 @@ def look_closer(found: Verdict, here: Swarm, there: Swarm, out: Path) -> Verdict
 
 
 def report(verdicts: Sequence[Verdict], here: Swarm, there: Swarm, out: Path) -> bool:
-    """Print what differs and how to run it again; return whether nothing does."""
+    """Print the differences and the commands that repeat them; return whether there are none."""
     differing = [verdict for verdict in verdicts if verdict.kind == DIFFERS]
     for verdict in differing[:LISTED]:
         print(f"seed {verdict.seed}\n  here   {verdict.here}\n  there  {verdict.there}")

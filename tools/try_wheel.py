@@ -1,4 +1,4 @@
-"""Tries a wheel where nothing else of Silvan is: in an empty environment of the oldest and the newest Python.
+"""Tests a wheel without other files of Silvan: in an empty environment of the oldest and the newest Python.
 
     python tools/try_wheel.py target/wheels/silvan-0.2.0-....whl [--oldest] [PYTHON...]
 
@@ -26,7 +26,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 OLDEST = (3, 10)
-#: Experiments that take seconds; the last one uses code that is shipped beside them.
+#: Experiments that take seconds; the last one uses code from files next to it.
 EXPERIMENTS = ("A6", "A8")
 #: Run by the installed Python: each scenario and study, copied alone, must be one.
 COPIES = """
@@ -40,7 +40,7 @@ for one in scenarios.listed():
 
 
 class TrialError(Exception):
-    """What does not work."""
+    """A failure of the wheel."""
 
 
 def pythons() -> list[Path]:
@@ -67,7 +67,7 @@ def _makes_environments(python: Path) -> bool:
 
 
 def call(command: Sequence[str | Path], folder: Path) -> str:
-    """Run a command as somebody without a clone; return what it printed. Raises `TrialError`."""
+    """Run a command without access to the clone; return its output. Raises `TrialError`."""
     own = ("SILVAN", "PYTHON", "VIRTUAL_ENV")
     env = {name: value for name, value in os.environ.items() if not name.startswith(own)}
     done = subprocess.run(
@@ -80,17 +80,17 @@ def call(command: Sequence[str | Path], folder: Path) -> str:
 
 
 def expect(what: str, found: Any, wanted: Any) -> None:
-    """Raise `TrialError` where two things differ."""
+    """Raise `TrialError` if two values differ."""
     if found != wanted:
         raise TrialError(f"{what}: {found!r} instead of {wanted!r}")
 
 
 def try_source_archive(wheel: Path) -> None:
-    """Hold the source archive beside the wheel: what the wheel holds or is compiled from must be in it."""
+    """Compare the source archive with the wheel: it must contain all files and sources of the wheel."""
     version = wheel.name.split("-")[1]
     archive = wheel.with_name(f"silvan-{version}.tar.gz")
     if not wheel.is_file() or not archive.is_file():
-        raise TrialError(f"a wheel and {archive.name} beside it are wanted in {wheel.parent}: make wheel")
+        raise TrialError(f"{wheel.parent} must contain the wheel and {archive.name}: make wheel")
     with tarfile.open(archive) as files:
         names = {name.partition("/")[2] for name in files.getnames()}
     with zipfile.ZipFile(wheel) as files:
@@ -139,7 +139,7 @@ def try_wheel(python: Path, wheel: Path, home: Path) -> None:
 
 
 def main() -> int:
-    """Try a wheel and its source archive; return the exit status."""
+    """Test a wheel and its source archive; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("wheel", type=Path)
     parser.add_argument("pythons", nargs="*", type=Path, metavar="PYTHON")

@@ -38,7 +38,7 @@ TREE = {
     ],
     "link_rate": "16 Gbit/s",
 }
-#: A chain of three switches, a host with slow and fast neighbours at each.
+#: A chain of three switches, each with a slow and a fast neighbor.
 CHAIN = {
     "kind": "custom",
     "hosts": ["A", "B", "C", "D"],
@@ -110,12 +110,12 @@ def _lanes_of_a_star() -> list[tuple[str, Scenario]]:
     two, four = {"count": 2}, {"count": 4}
     tiny = {"switch": _switch("4099 B"), "host": {"buffer": "4100 B", "drain_rate": "13 Gbit/s"}}
     odd = {"packet": {"credit_block": "100 B", "header": "30 B"}, "switch": _switch("9 KB"), "host": LIMITS}
-    # H2 has to notify on a lane that its own packets to H3 have filled, and sends to H1 besides.
+    # H2 has to notify on a lane that its own packets to H3 have filled, and also sends to H1.
     crossed = [
         flow("H2", "H1", sl=0),
         *(flow(source, to, sl=1) for source, to in (("H2", "H3"), ("H4", "H3"), ("H5", "H2"), ("H4", "H2"))),
     ]
-    # H2 fills the lane 1 to H3, and notifies on all lanes; several wait while it sends data.
+    # H2 fills lane 1 to H3, and notifies on all lanes; several notifications wait while it sends data.
     answered = [
         *(flow(source, "H3", sl=1) for source in ("H2", "H4", "H5")),
         flow("H2", "H1", sl=0),
@@ -184,7 +184,7 @@ def table() -> list[tuple[str, Scenario]]:
 
 
 def _fecn(**marking: Any) -> dict[str, Any]:
-    """Describe marking of every packet above a threshold, and sources that do not mind."""
+    """Describe marking of every packet above a threshold, with sources that ignore marks."""
     return {
         **cc(marking_rate=0, packet_size=0, **marking, table=NO_DELAYS),
         "notification": "cnp",
@@ -192,7 +192,7 @@ def _fecn(**marking: Any) -> dict[str, Any]:
 
 
 def _once_wrong() -> list[tuple[str, Scenario]]:
-    """Return scenarios by which defects of the simulator were found."""
+    """Return scenarios that revealed defects of the simulator."""
     cioq = {"architecture": "cioq", "buffer": "16 KiB"}
     behind = [flow("H1", "H2"), flow("H3", "H2"), flow("H4", "H3", rate="1 Gbit/s")]
     other_lane = [flow("H1", "H3"), flow("H2", "H3"), flow("H4", "H3", sl=1, rate="1 Gbit/s")]
@@ -217,13 +217,13 @@ def _once_wrong() -> list[tuple[str, Scenario]]:
     ]
     lipd = {"marking": {"kind": "ipm"}, "notification": "ack-each", "reaction": {"kind": "lipd"}}
     return [
-        # When a packet left an output buffer, the queue of the first port was looked at, which held
-        # packets for other outputs: the lone flow H4 to H3 was marked.
+        # When a packet left an output buffer, the queue of the first port was evaluated, which held packets
+        # for other outputs: the lone flow H4 to H3 was marked.
         (
             "cioq, each: another output's queue",
             scenario(STAR, behind, switch=cioq, congestion=_fecn(fill="each", upper="4 KiB", lower="2 KiB")),
         ),
-        # What waited in an output buffer counted on every lane: the lone flow of lane 1 was marked.
+        # Bytes that waited in an output buffer counted on every lane: the lone flow of lane 1 was marked.
         (
             "cioq, sum: another lane's bytes",
             scenario(
@@ -234,7 +234,7 @@ def _once_wrong() -> list[tuple[str, Scenario]]:
                 congestion=_fecn(upper="4 KiB", lower="2 KiB"),
             ),
         ),
-        # A port was taken for a root until it had looked for credit once, although no queue of the next
+        # A port was treated as a root until it had first requested credit, although no queue of the next
         # switch has room for two packets.
         (
             "per-destination, one packet: a root without credit",
@@ -245,7 +245,7 @@ def _once_wrong() -> list[tuple[str, Scenario]]:
                 congestion=_fecn(victim_mask="none", upper="3 KiB", lower="1 KiB"),
             ),
         ),
-        # A flow whose pause an answer had made longer was let go in the order of the shorter one.
+        # A flow whose pause was extended by an answer was resumed in the order of the shorter pause.
         (
             "lipd: the order of release after a longer pause",
             scenario(
@@ -333,7 +333,7 @@ def _single_lane() -> list[tuple[str, Scenario]]:
             "star: messages have a cost",
             scenario(STAR, MIXED, host={**LIMITS, "message_overhead": "1234567 ps"}),
         ),
-        ("star: others go on after a flow stopped", scenario(STAR, STOPPED)),
+        ("star: other flows continue after one ends", scenario(STAR, STOPPED)),
         (
             "fork: credits of small packets overtake",
             scenario(FORK, FORK_FLOWS, switch=_switch("3 KiB", "1 us")),
@@ -341,11 +341,11 @@ def _single_lane() -> list[tuple[str, Scenario]]:
         ("chain: slow and fast links", scenario(CHAIN, CHAIN_FLOWS)),
         ("chain: slow and fast links, CC", scenario(CHAIN, CHAIN_FLOWS, switch=small, congestion=cc())),
         ("drawn: a credit and a packet at one instant", drawn(200739)),
-        # Orders within a host that few scenarios show.
+        # Orders within a host that occur in few scenarios.
         ("drawn: a notification that lacks credit", drawn(480)),
         ("drawn: a notification while data lacks credit", drawn(942)),
         ("drawn: two flows released at one instant", drawn(11362)),
-        ("drawn: timers that a notification starts anew", with_own_timers(drawn(19), timer=1)),
+        ("drawn: timers that a notification restarts", with_own_timers(drawn(19), timer=1)),
         ("drawn: receivers that coalesce, per flow", with_coalescing(with_lanes(drawn(46)))),
         ("drawn: receivers that coalesce, per port", with_coalescing(with_lanes(drawn(54)))),
     ]

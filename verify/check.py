@@ -1,4 +1,4 @@
-"""A number that a run of the simulator must meet."""
+"""A number that a run of the simulator must match."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STUDENT = {5: 6.869, 7: 5.408, 11: 4.437, 15: 4.073, 39: 3.558}
 
 @dataclass(frozen=True)
 class Check:
-    """A number beside what it must be; `tolerance` is absolute."""
+    """A number and its expected value; `tolerance` is absolute."""
 
     name: str
     law: float

@@ -1,4 +1,4 @@
-"""The simulator against the reference model: the same scenarios, the same numbers, exactly."""
+"""The simulator against the second model: equal scenarios must give exactly equal numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from verify.reference.ordering import Reordering
 
 Scenario = Mapping[str, Any]
 
-#: Names of what is compared: per flow and interval, per interval, and in all.
+#: Names of the compared numbers: per flow and interval, per interval, and in total.
 PER_FLOW = ("received_bytes", "sent_bytes", "ccti")
 PER_INTERVAL = ("fecn_marks", "becn_received")
 TOTALS = ("packets_injected", "packets_delivered", "packet_hops", "fecn_marks", "becn_received")
@@ -47,7 +47,7 @@ class Difference:
 
 
 def differences(scenario: Scenario) -> list[Difference]:
-    """Run a scenario on both sides and list what differs, the earliest first."""
+    """Run a scenario in both models and list the differences, the earliest first."""
     net = Network(plan(scenario))
     samples = net.run()
     result = silvan.run(silvan.Scenario.from_toml(toml(scenario, top=True)))
@@ -97,7 +97,7 @@ def _hosts(
 
 
 def _classes(result: silvan.Result, number: int, sample: Sample, now: int) -> list[Difference]:
-    """Compare what was delivered of each flow and pattern in an interval, and how long that took."""
+    """Compare the delivered packets of each flow and pattern in an interval, and their latency."""
     rows, found, count = result.numpy("classes"), [], len(sample.classes)
     names = rows["class"][number * count : (number + 1) * count].tolist()
     for place, name in enumerate(names, start=number * count):
@@ -120,7 +120,7 @@ def _classes(result: silvan.Result, number: int, sample: Sample, now: int) -> li
 
 
 def _isolation(result: silvan.Result, row: int, now: int, expected: Mapping[str, int]) -> list[Difference]:
-    """Compare what is known of special queues in an interval, where there are any."""
+    """Compare the special queues in an interval, where there are any."""
     found = []
     for what, count in expected.items():
         if (got := int(result.numpy("isolation")[what][row])) != count:
@@ -129,7 +129,7 @@ def _isolation(result: silvan.Result, row: int, now: int, expected: Mapping[str,
 
 
 def _reordering(result: silvan.Result, tally: Reordering) -> list[Difference]:
-    """Compare what receivers had to put in order."""
+    """Compare the reordering at receivers."""
     simulated = result.summary["reordering"]
     expected = {
         "late_packets": tally.late,

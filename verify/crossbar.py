@@ -1,7 +1,7 @@
-"""Input-queued crossbars: small models of their own, beside what the simulator does.
+"""Input-queued crossbars: small separate models, compared with the simulator.
 
-A crossbar moves one packet at a time out of each input and into each output, and packets start when
-they can: there are no slots. Times are in bytes of a link, whose rate is 1.
+A crossbar moves one packet at a time out of each input and into each output, and packets start when they can:
+there are no slots. Times are in bytes of a link, whose rate is 1.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 from verify.check import Check, alike, run
 from verify.maxmin import max_min
 
-#: Sizes of packets, uniform from one to the other.
+#: Sizes of packets, uniform between the two.
 SMALLEST, LARGEST = 64, 4096
 MEAN = (SMALLEST + LARGEST) / 2
 #: The rate of a link, in bytes per nanosecond.
 RATE = 2
-#: An output waits for a busy input once it gave the others so many times as long (`switch/rounds.rs`).
+#: An output waits for a busy input after it gave others this multiple of that time (`switch/rounds.rs`).
 PATIENCE = 16
 
 
@@ -38,7 +38,7 @@ def many_ports() -> float:
 
 
 def next_in_turn(asking: int, last: int) -> int:
-    """Return the number of the first bit that is set, in a circle that starts after the last one."""
+    """Return the number of the first set bit in cyclic order, starting after the last one."""
     later = asking >> (last + 1) << (last + 1)
     chosen = later or asking
     return (chosen & -chosen).bit_length() - 1
@@ -47,8 +47,8 @@ def next_in_turn(asking: int, last: int) -> int:
 def fifo_saturation(ports: int, duration: int, seed: int) -> float:
     """Return the throughput of a crossbar whose inputs have one queue each, always full, first in first out.
 
-    The input at whose head a packet asks for an output waits until it is its turn there. An output is
-    idle only if nobody waits.
+    An input whose first packet requests an output waits until its turn there. An output is idle only if no
+    input waits.
     """
     rng = random.Random(f"fifo {ports} {seed}")
     waiting, last, is_busy = [0] * ports, [0] * ports, [False] * ports
@@ -78,11 +78,11 @@ def fifo_saturation(ports: int, duration: int, seed: int) -> float:
 
 
 class Voqs:
-    """A crossbar with a queue per input and output that conserves work, and hosts that feed it.
+    """A work-conserving crossbar with a queue per input and output, and hosts that feed it.
 
-    An output that is free takes a packet from the next input in a circle that is free too and has one:
-    none is idle while a free input has a packet for it. A host draws uniform destinations and sends its
-    packets one after the other, when the input's buffer has room.
+    A free output takes a packet from the next free input in cyclic order that has one: no output is idle
+    while a free input has a packet for it. A host sends to uniformly distributed destinations, one packet
+    after the other, when the input's buffer has room.
     """
 
     def __init__(self, ports: int, load: float | None, buffer: int, seed: int) -> None:
@@ -96,7 +96,7 @@ class Voqs:
         self.queues = [[deque[tuple[float, int]]() for _ in every] for _ in every]
         self.wanting, self.last, self.free_inputs = [0] * ports, [0] * ports, (1 << ports) - 1
         self.free_outputs = [True] * ports
-        #: What ends when: a kind, an input, and what else there is to know.
+        #: Pending events: time, kind, input, and further data.
         self.events: list[tuple[float, str, int, int, float, int]] = []
         self.sent, self.waited, self.count = 0, 0.0, 0
         for source in every:
@@ -117,17 +117,17 @@ class Voqs:
         return self.sent / (duration - warmup) / self.ports, self.waited / max(self.count, 1)
 
     def draw(self, source: int) -> None:
-        """Let a host have another packet."""
+        """Generate the next packet of a host."""
         drawn = (self.now, self.rng.randint(SMALLEST, LARGEST), self.rng.randrange(self.ports))
         self.pending[source].append(drawn)
 
     def draw_later(self, source: int) -> None:
-        """Let a host have another packet some time."""
+        """Schedule the next packet of a host."""
         after = self.rng.expovariate((self.load or 0.0) / MEAN)
         heapq.heappush(self.events, (self.now + after, "drawn", source, 0, 0.0, 0))
 
     def happen(self, kind: str, source: int, output: int, created: float, size: int) -> None:
-        """Let a packet come into being, leave its host, or leave the switch."""
+        """Generate a packet, or move it out of its host or out of the switch."""
         if kind == "drawn":
             self.draw(source)
             self.draw_later(source)
@@ -142,7 +142,7 @@ class Voqs:
             self.count += 1
 
     def feed(self, source: int) -> None:
-        """Let a host send, if it may: the switch can pass the packet on while it comes in."""
+        """Send from a host, if possible: the switch can forward the packet while it arrives."""
         if not self.link_is_free[source] or not self.pending[source]:
             return
         created, size, output = self.pending[source][0]
@@ -158,7 +158,7 @@ class Voqs:
         heapq.heappush(self.events, (self.now + size, "left", source, 0, 0.0, 0))
 
     def match(self) -> None:
-        """Let free outputs take packets, another one first each time."""
+        """Give free outputs their packets, starting with another output each time."""
         self.turn = (self.turn + 1) % self.ports
         for output in (*range(self.turn, self.ports), *range(self.turn)):
             asking = self.wanting[output] & self.free_inputs
@@ -174,7 +174,7 @@ class Voqs:
 
 
 def _scenario(ports: int, duration_us: int, **switch: str) -> dict[str, Any]:
-    """Describe a star in which nothing but the crossbar limits; a fifth of the run is warm-up."""
+    """Describe a star in which only the crossbar limits; a fifth of the run is warm-up."""
     return {
         "duration": f"{duration_us} us",
         "warmup": f"{duration_us // 5} us",
@@ -211,20 +211,21 @@ def fifo_inputs(*, quick: bool) -> Iterator[Check]:
         model = [fifo_saturation(ports, 1000 * RATE * duration_us, seed) for seed in seeds]
         yield alike(f"FIFO inputs, {SMALLEST} to {LARGEST} B, {ports} ports", model, samples, 0.01)
     if not quick:
-        # 64 ports are not yet very many.
+        # 64 ports are not many enough for the limit.
         yield Check("FIFO inputs, the limit of many ports, at 64", many_ports(), mean(samples), 0.01)
 
 
 def virtual_output_queues(*, quick: bool) -> Iterator[Check]:
-    """Hold a queue per output and iSLIP against a crossbar that is never idle without need.
+    """Compare a queue per output and iSLIP with a work-conserving crossbar.
 
-    An output of the simulator waits for a busy input now and then, so that each gets its turn: for a part
-    of the time it gave to others, and of the time it was idle. At a load below 1 that acts like the loss of
-    one or two hundredths of its time; two are allowed. Latency grows by that share of what the load leaves.
+    An output of the simulator waits for a busy input at times, so that each input gets its turn: for a share
+    of the time it gave to others, and of the time it was idle. At a load below 1, this has the same effect as
+    losing 1 or 2 % of its time; 2 % are allowed. Latency grows by that share of the remaining capacity.
     """
     lost, duration_us = 0.02, 2_500 if quick else 12_000
     scenario = _scenario(8, duration_us, queues="per-output", buffer="1 MiB")
-    # At load 0.9 a run's mean varies by a tenth: twelve runs would not tell a loss of 2 % from one of 3 %.
+    # At load 0.9, the mean of a run varies by 10 %: twelve runs would not distinguish a loss of 2 % from one
+    # of 3 %.
     length, seeds = 1000.0 * RATE * duration_us, range(1, 13 if quick else 41)
     samples = [_uniform(scenario, None, seed)[0] for seed in seeds[:6]]
     model = [Voqs(8, None, 2**20, seed).run(length / 5, length)[0] for seed in seeds[:6]]
@@ -238,7 +239,7 @@ def virtual_output_queues(*, quick: bool) -> Iterator[Check]:
 
 
 def _beside(sizes: tuple[int, int, int], others: int, rate: str | None) -> dict[str, Any]:
-    """Describe a host that fills its link towards P and sends to O besides, which others fill.
+    """Describe a host that fills its link towards P and also sends to O, which others fill.
 
     `sizes` are those of the packets towards P, of its own towards O, and of the others' towards O.
     """
@@ -259,12 +260,12 @@ def _beside(sizes: tuple[int, int, int], others: int, rate: str | None) -> dict[
 
 
 def busy_inputs(*, quick: bool) -> Iterator[Check]:
-    """Whose input is busy with another output gets its turn all the same.
+    """Check that an input that is busy with another output still gets its turn.
 
-    Packets of one size: max-min shares. Of several: as many packets as the other has, or as its own host
-    lets it send. And none waits longer than `switch/rounds.rs` says: the others have their turns in two
-    rounds, are served out of turn for sixteen times what keeps the input busy (for each of them) and
-    finish a packet; then the output waits for the input.
+    With packets of one size, the shares are max-min fair. With several sizes, it sends as many packets as the
+    other input, or as its own host allows. And no packet waits longer than `switch/rounds.rs` states: the
+    others have their turns in two rounds, are served out of turn for sixteen times the duration for which the
+    input is busy (each of them), and finish a packet; then the output waits for the input.
     """
     for others in (1, 2):
         names = ["second", *(f"other{i}" for i in range(others))]
@@ -273,7 +274,7 @@ def busy_inputs(*, quick: bool) -> Iterator[Check]:
         fair = max_min(paths, {"from X": 1.0, "to O": 1.0, "to P": 1.0})
         got = run(_beside((2048, 2048, 2048), others, None)).summary["flows"]
         for flow in got:
-            # The second fills the buffer where it gets less than its host sends, and the first waits.
+            # The second packet fills the buffer where it gets less than its host sends, and the first waits.
             if flow["flow"] == "first" and others > 1:
                 continue
             name = f"busy input, {others} on the other side, share of the {flow['flow']}"
@@ -287,14 +288,14 @@ def busy_inputs(*, quick: bool) -> Iterator[Check]:
     for others in (1, 2) if quick else (1, 2, 3, 5):
         for keeps_busy, size, theirs in ((4096, 523, 1999), (1999, 523, 4096), (2048, 2048, 2048)):
             bound = (2 * others + 1) * theirs + (PATIENCE * others + 1) * keeps_busy
-            # So rarely that at most one waits: every packet counts the wait of one turn.
+            # The rate is so low that at most one packet waits: every packet measures the wait of one turn.
             rate = f"{8000 * RATE * size // (bound + size + 17)} Mbit/s"
             rows = run(_beside((keeps_busy, size, theirs), others, rate)).summary["latency"]
             rows = [row for row in rows if row["class"] == "second" and row["since"] == "injection"]
             waited = rows[0]["max_ns"] - 2 - size / RATE
-            name = f"busy input, {size} beside {keeps_busy} B, against {others} of {theirs} B"
+            name = f"busy input, {size} while sending {keeps_busy} B, against {others} of {theirs} B"
             yield Check(f"{name}, wait (ns)", 0.0, waited, bound / RATE)
 
 
-#: All of them.
+#: All checks.
 LAWS = (fifo_inputs, virtual_output_queues, busy_inputs)

@@ -1,7 +1,7 @@
-"""Tori, meshes, HyperX, dragonflies and dragonfly+, and the way of each pair of hosts with its lanes.
+"""Tori, meshes, HyperX, dragonflies and dragonfly+, and the route of each pair of hosts with its lanes.
 
-Ways are walked link by link from the words that describe them, and lanes are read off the whole way;
-nothing here is a table of a switch.
+Routes are computed link by link from their definitions, and lanes are derived from the whole route; no
+forwarding tables are used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GROUPS = ("dragonfly", "dragonfly-plus")
 
 @dataclass
 class Way:
-    """A way: its service level, and at each switch the neighbour or host that comes next and the lane."""
+    """A route: its service level, and at each switch the next neighbor or host and the lane."""
 
     level: int
     steps: dict[str, tuple[str, int]]
@@ -30,14 +30,14 @@ class Way:
 
 @dataclass
 class Direct(Wiring):
-    """A network of which each pair of hosts has a way of its own."""
+    """A network in which each pair of hosts has a route of its own."""
 
-    #: Where each port of a switch leads to, the other way round.
+    #: The port of each switch that leads to each neighbor.
     port_to: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     home: dict[str, str] = field(default_factory=dict)
     routing: str = ""
     draw: int = 0
-    #: What minimal ways have in advance where packets choose between two, in bytes times links.
+    #: Advantage of minimal routes where packets choose between two, in bytes times links.
     bias: int = 0
     _ways: dict[tuple[str, str, int | None], Way] = field(default_factory=dict)
 
@@ -59,27 +59,27 @@ class Direct(Wiring):
             self.port_to.setdefault(name, {}).setdefault(other, []).append(port)
 
     def way(self, source: str, destination: str, over: int | None = None) -> Way:
-        """Return the way of a pair, or that of its packets that go over a group."""
+        """Return the route of a pair, or that of its packets that go over a group."""
         which = source, destination, over
         if which not in self._ways:
             self._ways[which] = self.walk(source, destination, over)
         return self._ways[which]
 
     def hop(self, switch: str, source: str, destination: str, over: int | None = None) -> tuple[int, int]:
-        """Return the port by which a switch sends what one host sends to another, and the lane.
+        """Return the port by which a switch sends from one host to another, and the lane.
 
-        Packets of a pair that do not all go the same way say which group they go over, if any.
+        If packets of a pair take different routes, the group states which.
         """
         following, lane = self.way(source, destination, over).steps[switch]
         return self.port(switch, following, destination), lane
 
     def port(self, switch: str, following: str, destination: str) -> int:
-        """Return the port by which a switch sends to a neighbour what goes to a host."""
+        """Return the port by which a switch sends to a neighbor packets for a host."""
         assert destination in self.home
         return self.port_to[switch][following][0]
 
     def ways(self) -> dict[str, dict[str, int]]:
-        """Return the output of each switch towards each host, on the ways that follow from the host alone."""
+        """Return the output of each switch towards each host, on the routes that depend on the host only."""
         tables: dict[str, dict[str, int]] = {switch: {} for switch in self.switches}
         for switch, host in product(self.switches, self.hosts):
             following = host if self.home[host] == switch else self.following(switch, host)
@@ -88,11 +88,11 @@ class Direct(Wiring):
 
     @abstractmethod
     def following(self, switch: str, destination: str) -> str:
-        """Return the next switch towards a host at another, on a way that follows from the host alone."""
+        """Return the next switch towards a host at another, on a route that depends on the host only."""
 
     @abstractmethod
     def walk(self, source: str, destination: str, over: int | None) -> Way:
-        """Find the way of a pair, over a group that packets of it chose if there is one."""
+        """Find the route of a pair, over the group that its packets selected, if any."""
 
 
 @dataclass
@@ -104,7 +104,7 @@ class Grid(Direct):
     place: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def walk(self, source: str, destination: str, over: int | None) -> Way:
-        """Go from the source's switch, whatever the source; there are no groups."""
+        """Go from the source's switch, regardless of the source; there are no groups."""
         return self.walk_from(self.home[source], destination)
 
     def following(self, switch: str, destination: str) -> str:
@@ -187,7 +187,7 @@ def grid(given: dict[str, Any], like: Link) -> Grid:
 
 @dataclass
 class Groups(Direct):
-    """Groups of switches: each joined to each, or leaves and spines."""
+    """Groups of switches: each connected to each, or leaves and spines."""
 
     leaves: int | None = None
     groups: list[list[str]] = field(default_factory=list)
@@ -199,7 +199,7 @@ class Groups(Direct):
         return next(number for number, group in enumerate(self.groups) if switch in group)
 
     def port(self, switch: str, following: str, destination: str) -> int:
-        """Return a port; of several links between two switches it is that which the destination says."""
+        """Return a port; among several links between two switches, the destination selects one."""
         ports = self.port_to[switch][following]
         if len(ports) == 1:
             return ports[0]
@@ -212,12 +212,12 @@ class Groups(Direct):
         return self.group(self.home[source]), self.group(self.home[destination])
 
     def between(self, source: str, destination: str) -> list[int]:
-        """Return the groups over which a way of two hosts may go: none if these are in one group."""
+        """Return the groups over which a route of two hosts may go: none if these are in one group."""
         ends = self.ends(source, destination)
         return [] if ends[0] == ends[1] else [n for n in range(len(self.groups)) if n not in ends]
 
     def walk(self, source: str, destination: str, over: int | None) -> Way:
-        """Go to the group of the destination, over one chosen, or drawn for the pair, if need be."""
+        """Go to the group of the destination, over a given group or one derived from the pair if needed."""
         start, target = self.home[source], self.home[destination]
         ends, between = self.ends(source, destination), self.between(source, destination)
         if self.routing == "valiant" and between:
@@ -226,7 +226,7 @@ class Groups(Direct):
         legs = [ends[1]] if over is None else [over, ends[1]]
         links = self.links_over(start, legs, destination)
         lanes = self.lanes_of(links, ends)
-        # The link to the host has the lane of those before it, in minimal ways lane 0.
+        # The link to the host has the lane of the links before it; in minimal routes lane 0.
         last = 0
         if ends[0] != ends[1] and self.has_lanes_of_detours():
             last = 2 if self.leaves is None else 1
@@ -234,7 +234,7 @@ class Groups(Direct):
         return Way(0, {**steps, target: (destination, last)})
 
     def following(self, switch: str, destination: str) -> str:
-        """Return the next switch towards a host at another, on a minimal way."""
+        """Return the next switch towards a host at another, on a minimal route."""
         legs = [self.group(self.home[destination])]
         return self.links_over(switch, legs, destination)[0][1]
 
@@ -253,12 +253,12 @@ class Groups(Direct):
         return links
 
     def spine(self, number: int) -> int:
-        """Return the place of the spine by which leaves of a group send to a host of it."""
+        """Return the index of the spine by which leaves of a group send to a host of it."""
         assert self.leaves is not None
         return self.leaves + number % (len(self.groups[0]) - self.leaves)
 
     def towards(self, at: str, group: int, number: int) -> str:
-        """Return the next switch on the way to another group."""
+        """Return the next switch on the route to another group."""
         gates = self.gates[self.group(at), group]
         own = [far for near, far in gates if near == at]
         if own:
@@ -270,13 +270,13 @@ class Groups(Direct):
         return self.groups[self.group(at)][number % self.leaves]
 
     def lanes_of(self, links: list[tuple[str, str]], ends: tuple[int, int]) -> list[int]:
-        """Return the lane of each link of a way: it rises where a circle could close."""
+        """Return the lane of each link of a route: it increases where a cycle could close."""
         lanes, lane, crossed = [], 0, False
         is_over_others = self.has_lanes_of_detours() and ends[0] != ends[1]
         for near, far in links:
             is_last = self.group(near) == ends[1]
             if self.leaves is not None:
-                # Two lanes for two ways up and down, one for one.
+                # Two lanes for two passes up and down, one for one.
                 is_again = crossed and (is_last or not self.is_leaf(far))
                 lane = max(lane, int(is_over_others and is_again))
             elif is_over_others and is_last:
@@ -288,7 +288,7 @@ class Groups(Direct):
         return lanes
 
     def has_lanes_of_detours(self) -> bool:
-        """Tell whether lanes are those of ways over other groups, for ways that are minimal, too."""
+        """Return whether the lanes are those of routes over other groups, also for minimal routes."""
         return self.routing in ("valiant", "ugal")
 
     def is_leaf(self, switch: str) -> bool:

@@ -1,4 +1,4 @@
-"""Scenarios drawn from seeds, on which the two models are compared: any number of them."""
+"""Random scenarios from seeds, on which the two models are compared: any number of them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from verify.reading import network
 
 Scenario = dict[str, Any]
 
-#: Longer than any run, so that no expiry of the timer, whose phase is random, falls into one.
+#: Longer than any run, so that no expiry of the timer, whose phase is random, occurs in a run.
 NO_TIMER = 4_000_000_000
-#: A table that lets marks come back and does nothing about them.
+#: A table with which marks return but have no effect.
 NO_DELAYS = {"kind": "list", "delays_ns": [0] * 128}
 
 
@@ -34,7 +34,7 @@ def cc(table: Mapping[str, Any] | None = None, increase: int = 1, **marking: Any
 
 
 def drawn(seed: int) -> Scenario:
-    """Draw a small scenario: any tree of switches, any rates, limits, flows and parameters."""
+    """Generate a small scenario: any tree of switches, any rates, limits, flows and parameters."""
     rng = random.Random(seed)
     hosts = [f"H{i}" for i in range(rng.randint(2, 8))]
     topology = tree(rng, hosts)
@@ -71,7 +71,7 @@ def drawn(seed: int) -> Scenario:
 
 
 def with_lanes(found: Scenario) -> Scenario:
-    """Let a drawn scenario have virtual lanes and what else came later, drawn from its seed too."""
+    """Add virtual lanes and later options to a random scenario, also derived from its seed."""
     rng = random.Random(f"lanes {found['seed']}")
     count = rng.choice([1, 2, 2, 3, 4, 4, 15])
     lanes: dict[str, Any] = {"count": count}
@@ -96,7 +96,7 @@ def with_lanes(found: Scenario) -> Scenario:
 
 
 def with_coalescing(found: Scenario) -> Scenario:
-    """Let receivers coalesce the notification packets of a drawn scenario, if it has any."""
+    """Make receivers of a random scenario coalesce notification packets, if it has any."""
     if "congestion" not in found:
         return found
     rng = random.Random(f"coalescing {found['seed']}")
@@ -106,14 +106,14 @@ def with_coalescing(found: Scenario) -> Scenario:
 
 
 def with_own_timers(found: Scenario, timer: int) -> Scenario:
-    """Let each BECN start the timer of its index anew, in a drawn scenario with a reaction."""
+    """Make each BECN restart the timer of its index, in a random scenario with a reaction."""
     congestion = found["congestion"]
     reaction = {**congestion["reaction"], "ccti_timer": timer, "timer": "notification"}
     return {**found, "congestion": {**congestion, "reaction": reaction}}
 
 
 def tree(rng: random.Random, hosts: list[str]) -> dict[str, Any]:
-    """Draw a tree of switches with hosts anywhere, of links that are alike or not."""
+    """Generate a tree of switches with hosts anywhere, with links of one or several rates."""
     switches = [f"S{i}" for i in range(rng.randint(1, 4))]
     joints = [(s, rng.choice(switches[:i])) for i, s in enumerate(switches) if i]
     joints += [(host, rng.choice(switches)) for host in hosts]
@@ -163,7 +163,7 @@ def _cc(rng: random.Random, space: int, buffer: int) -> dict[str, Any]:
 
 def _flow(rng: random.Random, hosts: list[str], name: str, mtu: int) -> dict[str, Any]:
     found = flow(*rng.sample(hosts, 2), name=name)
-    # Half of the flows to few destinations, so that there is congestion.
+    # Half of the flows go to few destinations, so that there is congestion.
     if rng.random() < 0.5 and found["from"] != hosts[0]:
         found["to"] = hosts[0]
     size = rng.choice([mtu, mtu, rng.randint(1, mtu), rng.randint(1, 6 * mtu)])
@@ -180,7 +180,7 @@ def _flow(rng: random.Random, hosts: list[str], name: str, mtu: int) -> dict[str
 
 
 def with_queues(found: Scenario) -> Scenario:
-    """Let a drawn scenario have switches of any organisation and arbitration, drawn from its seed too."""
+    """Give a random scenario switches of any organization and arbitration, derived from its seed."""
     rng = random.Random(f"queues {found['seed']}")
     architecture = rng.choice(["voq", "iq", "iq", "fcfs"])
     switch = dict(found["switch"])
@@ -204,7 +204,7 @@ def with_queues(found: Scenario) -> Scenario:
 
 
 def _divide(rng: random.Random, found: Scenario) -> None:
-    """Draw an organisation of queues and how they share memory; each part has room for a packet."""
+    """Select an organization of queues and of their memory; each region has room for a packet."""
     switch = found["switch"]
     kinds = ["single", "per-output", "per-destination", "destination-modulo", "output-modulo"]
     kind = rng.choice(kinds)
@@ -228,14 +228,14 @@ def _divide(rng: random.Random, found: Scenario) -> None:
 
 
 def with_special_queues(found: Scenario) -> Scenario:
-    """Let a drawn scenario have a mechanism that isolates, drawn from its seed too."""
+    """Give a random scenario a mechanism with isolation, derived from its seed."""
     rng = random.Random(f"special queues {found['seed']}")
     full, space = _full_packet(found)
     mechanism = rng.choice(["fbicm", "ccfit", "hfdi", "ecocc"])
     lanes = found.get("lanes", {}).get("count", 1)
     packets = rng.choice([3, 5, 8, 12])
     found["switch"] = {**found["switch"], "buffer": f"{lanes * (space * packets + rng.randint(0, 99))} B"}
-    # What is exceeded now and then: less than a lane has.
+    # Thresholds that are exceeded at times: less than a lane has.
     least = [rng.randint(0, (packets - 1) * full - 1) for _ in range(2)]
     isolation: dict[str, Any] = {
         "queues": rng.choice([0, 1, 1, 2, 3]),
@@ -273,13 +273,13 @@ def with_special_queues(found: Scenario) -> Scenario:
 
 
 def _full_packet(found: Scenario) -> tuple[int, int]:
-    """Return the bytes of a full packet, and of the blocks that it takes."""
+    """Return the bytes of a full packet, and of the blocks that it occupies."""
     mtu, header, block = (int(found["packet"][key].split()[0]) for key in ("mtu", "header", "credit_block"))
     return mtu + header, -(-(mtu + header) // block) * block
 
 
 def _hosts_with_buffers(rng: random.Random, found: Scenario, space: int) -> None:
-    """Draw the output buffer of hosts, with room for a packet of each queue at least."""
+    """Select the output buffer of hosts, with room for a packet of each queue at least."""
     queues = rng.choice(["none", "single", "single", "single", "per-destination", "destination-modulo"])
     parts = found["switch"].get("queue_count", 8) if queues == "destination-modulo" else 1
     host = {**found["host"], "queues": queues}
@@ -289,7 +289,7 @@ def _hosts_with_buffers(rng: random.Random, found: Scenario, space: int) -> None
 
 
 def with_output_buffers(found: Scenario) -> Scenario:
-    """Let a drawn scenario have switches with buffers at outputs, and marks and reactions made for them."""
+    """Give a random scenario switches with output buffers, and suitable marks and reactions."""
     rng = random.Random(f"output buffers {found['seed']}")
     _, space = _full_packet(found)
     lanes = found.get("lanes", {}).get("count", 1)
@@ -322,14 +322,14 @@ def with_output_buffers(found: Scenario) -> Scenario:
 
 
 def _fecn_of_outputs(rng: random.Random, found: Scenario, space: int) -> dict[str, Any]:
-    """Draw FECN for switches with output buffers."""
+    """Select FECN for switches with output buffers."""
     fecn = found.get("congestion") or _cc(rng, space, space)
     fill = rng.choice(["each", "sum", "sum-per-input"])
     return {**fecn, "marking": {**fecn["marking"], "kind": "fecn", "fill": fill}}
 
 
 def _reaction(rng: random.Random) -> dict[str, Any]:
-    """Draw a reaction that counts acknowledgements, or Pfister's table."""
+    """Select a reaction that counts acknowledgements, or Pfister's table."""
     kind = rng.choice(["static-window", "aimd", "fimd", "lipd", "mvcm", "mvcm", "cct"])
     found: dict[str, Any] = {"kind": kind}
     if kind == "static-window":
@@ -353,7 +353,7 @@ def _reaction(rng: random.Random) -> dict[str, Any]:
 
 
 def with_patterns(found: Scenario) -> Scenario:
-    """Let a drawn scenario have patterns of traffic besides some of its flows, drawn from its seed too."""
+    """Replace some flows of a random scenario by traffic patterns, derived from its seed."""
     rng = random.Random(f"patterns {found['seed']}")
     mtu, levels = int(found["packet"]["mtu"].split()[0]), rng.choice([1, 2, 16])
     traffic = [_pattern(rng, found, mtu, levels) for _ in range(rng.choice([1, 1, 2, 3]))]
@@ -362,13 +362,13 @@ def with_patterns(found: Scenario) -> Scenario:
     for one in flows:
         if "rate" in one and rng.random() < 0.5:
             one["arrivals"] = "poisson"
-    # A permutation's number counts the classes before it, which of a forest are as many as there are roles.
+    # A permutation's number counts the classes before it; a forest has one per role.
     traffic.sort(key=lambda pattern: pattern["pattern"]["kind"] == "forest")
     return {**found, "flow": flows, "traffic": traffic}
 
 
 def _pattern(rng: random.Random, found: Scenario, mtu: int, levels: int) -> dict[str, Any]:
-    """Draw a pattern."""
+    """Generate a pattern."""
     hosts = network(found["topology"], found.get("routing")).hosts
     kinds = ["uniform", "uniform", "hotspots", "shift", "permutation", "all-to-all", "forest", "forest"]
     kind = rng.choice(kinds)
@@ -393,7 +393,7 @@ def _pattern(rng: random.Random, found: Scenario, mtu: int, levels: int) -> dict
 
 
 def _choice_of_destinations(rng: random.Random, kind: str, hosts: list[str], mtu: int) -> dict[str, Any]:
-    """Draw what a pattern of a kind has of its own."""
+    """Generate the keys that are specific to a kind of pattern."""
     if kind == "uniform":
         return {"include_self": rng.random() < 0.3}
     if kind == "hotspots":
@@ -413,7 +413,7 @@ def _choice_of_destinations(rng: random.Random, kind: str, hosts: list[str], mtu
 
 
 def with_announcements(found: Scenario) -> Scenario:
-    """Let a drawn scenario have flows that are announced, drawn from its seed too."""
+    """Make flows of a random scenario announced ones, derived from its seed."""
     rng = random.Random(f"announcements {found['seed']}")
     mtu = int(found["packet"]["mtu"].split()[0])
     flows = [{**one, "message": f"{rng.randint(1, 12 * mtu)} B"} for one in found["flow"]]
@@ -425,9 +425,9 @@ def with_announcements(found: Scenario) -> Scenario:
 
 
 def on_trees(found: Scenario) -> Scenario:
-    """Put a drawn scenario on a k-ary n-tree, mostly with routes of flows, drawn from its seed too.
+    """Put a random scenario on a k-ary n-tree, mostly with adaptive routing per flow.
 
-    Of the flows those of hosts that the tree has stay.
+    Only the flows between hosts of the tree are kept.
     """
     rng = random.Random(f"trees {found['seed']}")
     k, n = rng.choice([(2, 2), (2, 2), (2, 3), (3, 2)])
@@ -448,9 +448,9 @@ def on_trees(found: Scenario) -> Scenario:
 
 
 def with_feedback(found: Scenario) -> Scenario:
-    """Let marks of a drawn scenario go straight back, say how severe congestion is, or divide rates.
+    """Make marks of a random scenario go straight back, carry a severity, or reduce rates.
 
-    Drawn from its seed too. Flows with explicit rates stay as they are.
+    The choices follow from its seed. Flows with explicit rates stay as they are.
     """
     rng = random.Random(f"feedback {found['seed']}")
     given = found.get("congestion", {})
@@ -498,9 +498,10 @@ def with_feedback(found: Scenario) -> Scenario:
 
 
 def on_direct_networks(found: Scenario) -> Scenario:
-    """Put a drawn scenario on a torus, mesh, HyperX, dragonfly or dragonfly+, drawn from its seed too.
+    """Put a random scenario on a torus, mesh, HyperX, dragonfly or dragonfly+.
 
-    Its flows are between hosts that there are; lanes are those of the routing, or more.
+    The choices follow from its seed. Its flows are between existing hosts; lanes are those of the routing, or
+    more.
     """
     rng = random.Random(f"direct networks {found['seed']}")
     topology, needed, hosts = _direct_network(rng)
@@ -534,7 +535,7 @@ def on_direct_networks(found: Scenario) -> Scenario:
 
 
 def _direct_network(rng: random.Random) -> tuple[dict[str, Any], int, int]:
-    """Draw a network; return it with the lanes that it needs and the number of its hosts."""
+    """Generate a network; return it with the lanes that it needs and the number of its hosts."""
     kind = rng.choice(["torus", "torus", "mesh", "hyperx", "dragonfly", "dragonfly", "dragonfly-plus"])
     topology: dict[str, Any] = {"kind": kind}
     if kind.startswith("dragonfly"):
@@ -563,7 +564,7 @@ def _direct_network(rng: random.Random) -> tuple[dict[str, Any], int, int]:
 
 
 def with_ways_of_packets(found: Scenario) -> Scenario:
-    """Put a drawn scenario on a network with several ways between hosts, drawn from its seed too."""
+    """Put a random scenario on a network with several routes between hosts, derived from its seed."""
     rng = random.Random(f"several ways {found['seed']}")
     found = {**found, **spreading.network(rng)}
     hosts = network(found["topology"], found.get("routing")).hosts
@@ -572,7 +573,7 @@ def with_ways_of_packets(found: Scenario) -> Scenario:
     return {**found, "flow": flows}
 
 
-#: What is drawn besides, by the remainder of the seed.
+#: The additional variations, by the remainder of the seed.
 VARIANTS = (
     (),
     (with_lanes,),
@@ -593,15 +594,15 @@ VARIANTS = (
     (with_lanes, with_announcements, on_trees),
     (with_lanes, with_special_queues, on_trees),
 )
-#: Every so many rounds of these, one is on direct networks, and in two each packet chooses its way.
+#: Among this many rounds, one is on direct networks, and in two each packet chooses its route.
 ROUNDS = 9
 CHOOSING = (5, 6)
-#: What choosing packets have no part in: flows that are announced or choose ways themselves.
+#: Options that exclude adaptive routing per packet: announced flows and flows that choose routes.
 NOT_CHOOSING = (with_announcements, on_trees)
 
 
 def variant(seed: int) -> Scenario:
-    """Draw a scenario with all that the seed's remainder says, or on a direct network."""
+    """Generate a scenario with the variations of the seed's remainder, or on a direct network."""
     found, turn = drawn(seed), seed // len(VARIANTS)
     parts = VARIANTS[seed % len(VARIANTS)]
     chooses = turn % ROUNDS in CHOOSING
@@ -617,6 +618,6 @@ def variant(seed: int) -> Scenario:
 
 
 def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:
-    """Draw scenarios from consecutive seeds."""
+    """Generate scenarios from consecutive seeds."""
     for seed in range(first, first + count):
         yield f"drawn from seed {seed}", variant(seed)

@@ -1,4 +1,4 @@
-"""The ports that a packet may choose among: those to neighbours nearer to where it goes."""
+"""The ports among which a packet may choose: those to neighbors that are nearer to its destination."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from verify.wiring import Wiring
 
 #: Per switch and destination the ports, in ascending order.
 Groups = Mapping[str, Mapping[str, tuple[int, ...]]]
-#: A switch and the port that it sends by.
+#: A switch and the port through which it sends.
 Way = tuple[str, int]
 
 
 def groups(net: Wiring, tables: Mapping[str, Mapping[str, int]]) -> Groups:
-    """Return the groups of all switches; where the table leaves the shortest ways, its port alone."""
+    """Return the groups of all switches; where the table leaves the shortest routes, only its port."""
     around = {switch: net.neighbours(switch) for switch in net.switches}
     found: dict[str, dict[str, tuple[int, ...]]] = {switch: {} for switch in net.switches}
     for host in net.hosts:
@@ -44,7 +44,7 @@ def hops(around: Mapping[str, list[tuple[int, str]]], start: str) -> dict[str, i
 def circle(net: Wiring, ports: Groups) -> list[Way]:
     """Return outputs behind each of which packets can wait for the next, the last for the first.
 
-    Without such a circle nothing is listed. Packets start at switches with hosts.
+    The list is empty if there is no such cycle. Packets start at switches with hosts.
     """
     after = waits(net, ports)
     done: set[Way] = set()
@@ -66,7 +66,7 @@ def circle(net: Wiring, ports: Groups) -> list[Way]:
 
 
 def waits(net: Wiring, ports: Groups) -> dict[Way, set[Way]]:
-    """Return for each output that packets may take those that they may take next."""
+    """Return for each output that packets may take the possible next ones."""
     behind = {switch: dict(net.neighbours(switch)) for switch in net.switches}
     after: dict[Way, set[Way]] = {}
     for host in net.hosts:

@@ -1,4 +1,4 @@
-"""Closed forms that the simulator must meet on longer runs, each with a number and a tolerance."""
+"""Closed forms that the simulator must match on longer runs, each with a number and a tolerance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def karol(*, quick: bool) -> Iterator[Check]:
                         "link_rate": "16 Gbit/s",
                         "link_delay": "1 ns",
                     },
-                    # Nothing but the switch limits: room at both ends, no latency.
+                    # Only the switch limits: there is room at both ends, and no latency.
                     "switch": {
                         "architecture": "iq",
                         "queues": "single",
@@ -86,7 +86,7 @@ def chain(switches: int, rate: str) -> dict[str, Any]:
 
 
 def zero_load(*, quick: bool) -> Iterator[Check]:
-    """Without load: a delay per link, a latency per switch, the packet's length once."""
+    """Without load: a delay per link, a latency per switch, and the packet's length once."""
     sizes, hops, rates = (64, 777, 4096), (1, 2, 5), (2, 16, 25, 100)
     for size, switches, rate in [(777, 2, 16)] if quick else itertools.product(sizes, hops, rates):
         result = run(
@@ -111,7 +111,7 @@ def _rates(scenario: dict[str, Any]) -> dict[str, float]:
 
 
 def fairness(*, quick: bool) -> Iterator[Check]:
-    """Who gets what: round robin per port, max-min where no port is shared, CC all the same."""
+    """Shares of flows: round robin per port, max-min where no port is shared, and equal with CC."""
     length = {"duration": "6 ms" if quick else "60 ms", "warmup": "2 ms" if quick else "10 ms"}
     net = {"kind": "dumbbell", "link_rate": "16 Gbit/s", "trunk_rate": "32 Gbit/s"}
     pairs = {
@@ -132,7 +132,7 @@ def fairness(*, quick: bool) -> Iterator[Check]:
     for name, rate in got.items():
         yield Check(f"star, share of {name}", 1 / 6, rate / 16, 0.005 / 6)
 
-    # A flow over a port that it does not share: round robin gives what water-filling does.
+    # Flows over a port that they do not share: round robin gives the shares of water-filling.
     paths = {"F2": ("H2", "to H1"), "F3": ("H3", "to H1"), "F4": ("H4", "to H1"), "X": ("H5", "to H6")}
     ends = {"F2": ("H2", "H1"), "F3": ("H3", "H1"), "F4": ("H4", "H1"), "X": ("H5", "H6")}
     fair = max_min(paths, dict.fromkeys({link for path in paths.values() for link in path}, 16.0))
@@ -165,7 +165,7 @@ def _tree_shares() -> Iterator[Check]:
 
 
 def checks(*, quick: bool = False) -> Iterator[Check]:
-    """Make all checks, or the few that take seconds."""
+    """Make all checks, or those that take only seconds."""
     for law in (zero_load, fairness, m_d_1, karol, *queueing.LAWS, *crossbar.LAWS):
         yield from law(quick=quick)
 

@@ -1,6 +1,6 @@
-"""Max-min fair shares by water-filling: the reference for what round robin delivers.
+"""Max-min fair shares by water-filling: the reference for the throughput of round robin.
 
-Rates of all flows rise together; a flow stops where a link on its way is full.
+The rates of all flows increase together; a flow stops where a link on its route is full.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers that look random and are the same for the same words."""
+"""Pseudorandom numbers that depend on given words only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ MASK = 2**64 - 1
 
 
 def drawn(words: tuple[int, ...]) -> int:
-    """Return a number that looks random and depends on some words alone (SplitMix64)."""
+    """Return a pseudorandom number that depends on some words only (SplitMix64)."""
     state = 0x9E3779B97F4A7C15
     for word in words:
         z = ((state ^ word) + 0x9E3779B97F4A7C15) & MASK

@@ -1,4 +1,4 @@
-"""The parts of a scenario's congestion management, read a second time."""
+"""The components of a scenario's congestion management, read a second time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, size_bytes, time_ps
 from verify.wiring import Wiring
 
-#: Presets: for each mechanism the parts that it stands for; thresholds in full packets.
+#: Presets: the components of each mechanism; thresholds in full packets.
 FBICM = {"kind": "special-queues", "detection": 4, "stop": 10, "go": 4, "at_root": True}
 HFDI = {"kind": "special-queues", "detection": 6, "stop": 6, "go": 4, "at_root": True}
 CNP, ACK_EACH = {"notification": "cnp"}, {"notification": "ack-each"}
@@ -59,7 +59,7 @@ TIMER_UNIT_PS = 1_024_000
 class Marking:
     """A switch's congestion manager: thresholds in bytes, see the scenario's keys.
 
-    Of eligible packets so many of so many are marked (`share`), at random or evenly.
+    Of eligible packets, a given number per number is marked (`share`), at random or evenly.
     """
 
     upper: int
@@ -74,7 +74,7 @@ class Marking:
 
 @dataclass(frozen=True)
 class SampledMarking:
-    """Packets are sampled as they arrive: after how many bytes, give or take a share in percent."""
+    """Packets are sampled on arrival: the bytes between samples, with a random deviation in percent."""
 
     set_point: int
     weight: int
@@ -110,8 +110,8 @@ class Isolation:
 class Reaction:
     """The congestion control table: picoseconds between two full packets per index, and its bounds.
 
-    Each flow has an index, or all flows of a service level share one. The delays are those at each
-    rate that hosts have; the period is that after which indices shrink.
+    Each flow has an index, or all flows of a service level share one. The delays are given for each rate of
+    hosts; indices decrement once per period.
     """
 
     increase: int
@@ -121,7 +121,7 @@ class Reaction:
     period_ps: int
     delays_ps: Mapping[Fraction, tuple[int, ...]]
     is_per_level: bool
-    #: Whether a BECN starts the timer of its index anew; else one runs on, from a drawn phase.
+    #: Whether a BECN restarts the timer of its index; otherwise the timer runs from a random phase.
     is_restarted: bool
 
 
@@ -129,9 +129,9 @@ class Reaction:
 class WindowReaction:
     """Reactions that count acknowledgements: `static-window`, `aimd`, `fimd`, `lipd` or `mvcm`.
 
-    `step_ps` is the unit of LIPD's delay or MVCM's slot, `limit` bounds how many or how often;
-    `factor` is the m of AIMD and FIMD or what MVCM multiplies slots by, `slowest` the divisor of the
-    lowest rate.
+    `step_ps` is the unit of LIPD's delay or MVCM's slot, `limit` bounds the number of slots or delays;
+    `factor` is the m of AIMD and FIMD or the factor of MVCM's slots, `slowest` the divisor of the lowest
+    rate.
     """
 
     kind: str
@@ -145,7 +145,7 @@ class WindowReaction:
 
 @dataclass(frozen=True)
 class QcnReaction:
-    """A rate that marks divide: rates in bit/s, cycles and how many of recovery, what a bit stands for."""
+    """A rate that marks reduce: rates in bit/s, recovery cycles and their number, the value of a bit."""
 
     min_rate: int
     active: int
@@ -158,7 +158,7 @@ class QcnReaction:
 
 @dataclass(frozen=True)
 class ExplicitRates:
-    """Rates that links tell: by a shaped virtual clock or periodic selection, and after what a probe goes."""
+    """Rates that links assign: by a shaped virtual clock or periodic selection, and the probe interval."""
 
     is_clocked: bool
     probe_ps: int
@@ -166,7 +166,7 @@ class ExplicitRates:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What thresholds and delays refer to: packets, credit blocks, a lane's shares of buffers, latency."""
+    """The quantities to which thresholds and delays refer: packets, credit blocks, buffers, latency."""
 
     full: int
     control: int
@@ -178,14 +178,14 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Congestion:
-    """All parts."""
+    """All components."""
 
     mechanism: str
     marking: Marking | SampledMarking | BufferMarking | None
     notification: str
-    #: Whether marks say how severe congestion is.
+    #: Whether marks have a severity.
     is_quantized: bool
-    #: Least time between notification packets of a receiver, in picoseconds, and whether that is per flow.
+    #: Minimum time between notification packets of a receiver, in picoseconds, and whether it is per flow.
     coalescing: tuple[int, bool] | None
     isolation: Isolation | None
     reaction: Reaction | WindowReaction | QcnReaction | None
@@ -193,7 +193,7 @@ class Congestion:
 
     @property
     def has_control_per_level(self) -> bool:
-        """Whether what holds flows back is that of their service level."""
+        """Whether throttling is per service level."""
         return isinstance(self.reaction, Reaction) and self.reaction.is_per_level
 
     @property
@@ -213,7 +213,7 @@ class Congestion:
 
 
 def part(given: dict[str, Any], key: str, preset: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of a part: with `kind` those given alone, else the preset's with them."""
+    """Return the keys of a component: with `kind` only the given ones, else merged with the preset's."""
     own = dict(given.pop(key, {}))
     return own if "kind" in own else {**preset.get(key, {"kind": "none"}), **own}
 
@@ -416,10 +416,10 @@ def _window_reaction(kind: str, given: dict[str, Any], sizes: Sizes, net: Wiring
 
 
 def _round_trip(sizes: Sizes, net: Wiring) -> tuple[int, int, int, int]:
-    """Return stages, most hosts at a switch, the shortest round trip and what a full packet takes, in ps.
+    """Return stages, most hosts at a switch, the shortest round trip and the time of a full packet, in ps.
 
-    The longest route of any pair counts, as if all its links were as long as the longest, at the
-    rate of the slowest host (MVCM, 4.3).
+    The longest route of any pair counts, as if all its links were as long as the longest, at the rate of the
+    slowest host (MVCM, 4.3).
     """
     lengths = net.switches_on_routes()
     hops = max(lengths)

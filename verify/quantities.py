@@ -47,6 +47,6 @@ def _whole(value: Fraction, text: str) -> int:
 
 
 def nothing_left(place: str, given: Mapping[str, Any]) -> None:
-    """Refuse keys that nobody has read."""
+    """Reject keys that were not read."""
     if given:
         raise NotCovered(f"{place}: {', '.join(given)}")

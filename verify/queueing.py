@@ -1,4 +1,4 @@
-"""Closed forms of queues, credits and recovery, and max-min fair rates of drawn networks."""
+"""Closed forms of queues, credits and recovery, and max-min fair rates of random networks."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from verify.wiring import Wiring, wiring
 
 
 def waiting(load: float, least: int, largest: int) -> float:
-    """Return the mean waiting of an M/G/1 queue (Pollaczek, Khinchine), in mean service times.
+    """Return the mean waiting time of an M/G/1 queue (Pollaczek, Khinchine), in mean service times.
 
-    Service times are those of messages of whole bytes, all sizes from the least to the largest alike.
+    Service times are those of messages of whole bytes, uniform between the smallest and the largest.
     """
     mean, variance = (least + largest) / 2, ((largest - least + 1) ** 2 - 1) / 12
     return load * (1 + variance / mean**2) / (2 * (1 - load))
 
 
 def _since(result: silvan.Result, event: str) -> float:
-    """Return the mean time since an event that packets took, in nanoseconds, of the only class."""
+    """Return the mean latency of packets since an event, in nanoseconds, of the only class."""
     return next(float(row["mean_ns"]) for row in result.summary["latency"] if row["since"] == event)
 
 
@@ -64,10 +64,10 @@ def hosts_as_queues(*, quick: bool) -> Iterator[Check]:
 
 
 def output_queues(*, quick: bool) -> Iterator[Check]:
-    """Many fast hosts to a slow one make the output to that an M/D/1 or M/G/1 queue.
+    """Many fast hosts and a slow one make the output to the slow one an M/D/1 or M/G/1 queue.
 
-    A host's own link is 25 times as fast: packets of one host follow each other by less than that
-    lets them, which changes what waits by less than the two percent that are allowed.
+    A host's own link is 25 times as fast: its packets can follow each other no faster than that allows, which
+    changes the waiting time by less than the 2 % that are allowed.
     """
     sources = [f"H{number}" for number in range(16)]
     links = [{"from": host, "to": f"S:{port}", "rate": "400 Gbit/s"} for port, host in enumerate(sources, 1)]
@@ -110,7 +110,7 @@ def output_queues(*, quick: bool) -> Iterator[Check]:
 
 
 def credit_windows(*, quick: bool) -> Iterator[Check]:
-    """Let k packets pass per round trip (delays, latency, a packet's length), for a buffer of k packets."""
+    """Check that a buffer of k packets lets k pass per round trip (delays, latency, a packet's length)."""
     size, rate, delay, latency = 2048, 16, 3_000, 500
     for packets in (1, 5) if quick else (1, 2, 3, 5, 7, 8, 12):
         got = run(
@@ -134,7 +134,7 @@ def credit_windows(*, quick: bool) -> Iterator[Check]:
 
 
 def recovery(*, quick: bool) -> Iterator[Check]:
-    """When nothing is marked any more, an index of k is gone after k periods of the timer, less a phase."""
+    """After the last mark, an index of k is zero after k periods of the timer, minus a phase."""
     for timer, increase in ((5, 4),) if quick else ((2, 8), (5, 4), (20, 10)):
         period_ns = timer * 1024
         result = run(
@@ -157,7 +157,7 @@ def recovery(*, quick: bool) -> Iterator[Check]:
         index = flows["ccti"][flows["flow"] == "stays"]
         last = max(at for at in range(1, len(index)) if index[at] > index[at - 1])
         gone = next(at for at in range(last, len(index)) if index[at] == 0)
-        # The index falls first within a period, then once each; a sample is late by up to its interval.
+        # The index falls first within a period, then once per period; a sample is late by up to its interval.
         level = int(index[last])
         law, periods = level - 0.5, (gone - last) * 128 / period_ns
         name = f"timer of {timer}, index {level} to 0, periods"
@@ -165,7 +165,7 @@ def recovery(*, quick: bool) -> Iterator[Check]:
 
 
 def _route(net: Wiring, source: str, destination: str) -> Iterator[tuple[str, str]]:
-    """Give the links from one host to another, in a network without rings."""
+    """Return the links from one host to another, in a network without rings."""
     tables, near = net.ways(), source
     ahead = {node: dict(net.neighbours(node)) for node in (*net.switches, *net.hosts)}
     while near != destination:
@@ -175,7 +175,7 @@ def _route(net: Wiring, source: str, destination: str) -> Iterator[tuple[str, st
 
 
 def fair_rates(*, quick: bool) -> Iterator[Check]:
-    """Compare the fluid solver's max-min rates with those of water-filling, on drawn trees."""
+    """Compare the fluid solver's max-min rates with those of water-filling, on random trees."""
     worst = 0.0
     for seed in range(1, 6 if quick else 101):
         rng = random.Random(f"max-min {seed}")
@@ -197,8 +197,8 @@ def fair_rates(*, quick: bool) -> Iterator[Check]:
         report = silvan.fluid(silvan.Scenario.from_toml(toml(scenario, top=True)))
         for flow in report["flows"]:
             worst = max(worst, math.fabs(flow["max_min"]["gbit_s"] / law[flow["flow"]] - 1))
-    yield Check("max-min on drawn trees, worst relative difference", 0.0, worst, 1e-6)
+    yield Check("max-min on random trees, worst relative difference", 0.0, worst, 1e-6)
 
 
-#: All of them.
+#: All checks.
 LAWS = (hosts_as_queues, output_queues, credit_windows, recovery, fair_rates)

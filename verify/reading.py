@@ -1,7 +1,7 @@
-"""What a scenario says, read a second time: quantities, defaults, wiring, routes.
+"""The content of a scenario, read a second time: quantities, defaults, wiring, routes.
 
-Takes a scenario as the nested dict that its TOML text stands for. Only what the reference model
-covers is read; anything else is refused, so that no scenario is compared on half of its keys.
+Takes a scenario as the nested dict of its TOML text. Only keys that the reference model covers are read;
+others are rejected, so that no scenario is compared with some of its keys ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from verify.wiring import Wiring, wiring
 
 @dataclass(frozen=True)
 class Timing:
-    """When messages are generated, and how large they are; no interval for a saturating source."""
+    """When messages are generated, and their sizes; no interval for a saturating source."""
 
     start_ps: int
     stop_ps: int | None
@@ -34,7 +34,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class FlowPlan:
-    """A flow: who sends what to whom."""
+    """A flow: source, destination, and messages."""
 
     name: str
     source: str
@@ -45,7 +45,7 @@ class FlowPlan:
 
 @dataclass(frozen=True)
 class Forest:
-    """Shares of roles in percent, how many hotspots, and how long these stay."""
+    """Shares of roles in percent, number of hotspots, and their lifetime."""
 
     hotspots: int
     contributors: int
@@ -76,9 +76,9 @@ class TrafficPlan:
 
 @dataclass(frozen=True)
 class Lanes:
-    """Virtual lanes: how many, that of each service level, that of control packets if they have one.
+    """Virtual lanes: their number, that of each service level, and that of control packets if they have one.
 
-    Where they are `by_way`, the ways of pairs of hosts say levels, and lanes behind the first link.
+    If they are `by_way`, the routes of pairs of hosts determine levels, and lanes behind the first link.
     """
 
     count: int
@@ -89,7 +89,7 @@ class Lanes:
 
 @dataclass(frozen=True)
 class Organisation:
-    """How a buffer is divided into queues, and whether these have parts of its memory each.
+    """How a buffer is divided into queues, and whether each has its own region of memory.
 
     Outputs count from 1, destinations are numbered from 0 in the order of the hosts.
     """
@@ -99,11 +99,11 @@ class Organisation:
     is_divided: bool
 
     def fixed(self, outputs: int) -> int:
-        """Return how many queues there are from the start."""
+        """Return how many queues exist from the start."""
         return {"single": 1, "per-output": outputs, "per-destination": 0}.get(self.kind, self.count)
 
     def index(self, output: int, destination: int) -> int:
-        """Return the queue of a packet; where queues are per destination, the destination."""
+        """Return the queue of a packet; with queues per destination, the destination."""
         if self.kind == "single":
             return 0
         if self.kind in ("per-output", "output-modulo"):
@@ -113,9 +113,9 @@ class Organisation:
 
 @dataclass(frozen=True)
 class SwitchPlan:
-    """How switches are built. `buffer` and `output_buffer` are those of a lane, `part` that of a queue.
+    """The parameters of switches. `buffer` and `output_buffer` are those of a lane, `part` is a queue's.
 
-    Queues take turns in rounds where their memory is said to be divided, even if there is but one.
+    Queues take turns in rounds if their memory is declared divided, even if there is only one.
     """
 
     architecture: str
@@ -133,7 +133,7 @@ class SwitchPlan:
 
 @dataclass(frozen=True)
 class AdaptiveRouting:
-    """Routes chosen flow by flow: by what ports are compared, and entries of an input's cache."""
+    """Adaptive routing per flow: the criterion of ports, and the number of entries of an input's cache."""
 
     heuristic: str
     cache: int | None
@@ -141,9 +141,9 @@ class AdaptiveRouting:
 
 @dataclass(frozen=True)
 class PacketRouting:
-    """Outputs chosen packet by packet: among which, what loads are alike, in bytes, and who chooses.
+    """Adaptive routing per packet: the possible ports, the load grade in bytes, and the routed levels.
 
-    `pinned` names what keeps packets on the way of the tables: `throttled`, `isolated`.
+    `pinned` lists what makes packets take the route of the tables: `throttled`, `isolated`.
     """
 
     groups: Groups
@@ -154,10 +154,10 @@ class PacketRouting:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that the reference model needs. Sizes in bytes, times in picoseconds.
+    """All data that the reference model needs. Sizes in bytes, times in picoseconds.
 
-    The buffers are those of a lane; the adapter is the buffer between a host's flows and its link,
-    with the bytes of each of its parts.
+    The buffers are those of a lane; the adapter is the buffer between a host's flows and its link, with the
+    bytes of each of its queues.
     """
 
     seed: int
@@ -188,7 +188,7 @@ class Plan:
 
     @property
     def by_packet(self) -> PacketRouting | None:
-        """How outputs are chosen packet by packet, if they are."""
+        """How outputs are selected per packet, if routing is adaptive."""
         return self.adaptive if isinstance(self.adaptive, PacketRouting) else None
 
     @property
@@ -204,7 +204,7 @@ class Plan:
         return self.mtu + self.header
 
     def part_size(self, ports: int) -> int:
-        """Return the bytes that each part of an input of a switch of so many ports has."""
+        """Return the bytes of each region of an input, for a switch with this number of ports."""
         switch = self.switch
         if not switch.queues.is_divided:
             return switch.buffer
@@ -261,7 +261,7 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
 
 
 def network(topology: Mapping[str, Any], routing: Mapping[str, Any] | None) -> Wiring:
-    """Read `[topology]` and `[routing]`; whether that may deadlock is for others to judge."""
+    """Read `[topology]` and `[routing]`; this does not check for deadlock."""
     if routing is not None:
         routing = {key: value for key, value in routing.items() if key != "allow_deadlock"}
     if topology["kind"] in GRIDS + GROUPS:
@@ -301,8 +301,8 @@ def _packet_routing(given: dict[str, Any], plan_: Plan, *, may_deadlock: bool) -
     if queues.is_divided and queues.kind in ("per-output", "output-modulo"):
         raise NotCovered("adaptive_routing: the sender cannot know the part of the next output")
     ports = groups(plan_.wiring, plan_.tables)
-    if not may_deadlock and (found_circle := circle(plan_.wiring, ports)):
-        raise NotCovered(f"adaptive_routing: packets can wait in a circle: {found_circle}")
+    if not may_deadlock and (found_cycle := circle(plan_.wiring, ports)):
+        raise NotCovered(f"adaptive_routing: packets can wait in a cycle: {found_cycle}")
     found = PacketRouting(
         groups=ports,
         grade=size_bytes(given.pop("grade", f"{plan_.full} B")),

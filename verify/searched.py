@@ -1,7 +1,7 @@
-"""Custom networks with rings: tables by a search for the shortest ways, or up and down from roots.
+"""Custom networks with rings: tables by a search for the shortest routes, or up and down from roots.
 
-Destinations are shared out among the ports that are equally good: each goes to the port with the
-fewest so far, the first of several; only those count whose packets come by.
+Destinations are distributed among the ports that are equally good: each goes to the port with the fewest so
+far, the first of several; only destinations count whose packets pass the switch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from verify.quantities import NotCovered, nothing_left
 from verify.wiring import Wiring
 
-#: A port and the switch behind it.
+#: A port and the switch at its far end.
 Edge = tuple[int, str]
 
 
@@ -59,7 +59,7 @@ class Searched(Wiring):
         return [(port, far) for port, far in self.neighbours(switch) if far in self.switches]
 
     def ranks(self, edges: Mapping[str, list[Edge]], homes: set[str]) -> dict[str, tuple[int, int]]:
-        """Return where each switch stands: the lower, the farther up."""
+        """Return the rank of each switch: the lower, the farther up."""
         roots = list(self.roots)
         if not roots:
             # The switch whose farthest host is nearest.
@@ -88,7 +88,7 @@ def up_and_down(
 ) -> tuple[dict[str, int], dict[str, list[Edge]]]:
     """Return the hops of each switch to a home, and the ports that lead there.
 
-    Who reaches it downwards alone goes down, all others up by the shortest way to one of those.
+    Switches that reach it only downwards go down; all others go up by the shortest route to one of those.
     """
     down = distances(edges, [home], lambda near, far: rank[far] < rank[near])
     cost, good = dict(down), dict[str, list[Edge]]()

@@ -1,4 +1,4 @@
-"""Drawn scenarios in which each packet chooses its way: networks with several ways, and who chooses."""
+"""Random scenarios with adaptive routing per packet: networks with several routes, and the levels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Scenario = dict[str, Any]
 
 
 def network(rng: random.Random) -> dict[str, Any]:
-    """Draw a network in which switches have several ports to some hosts, and its routing."""
+    """Generate a network in which switches have several ports to some hosts, and its routing."""
     kind = rng.choice(["k-ary-n-tree", "modified-k-ary-n-tree", "dragonfly-plus", *["custom"] * 5])
     if kind == "custom":
         return leaves_and_spines(rng)
@@ -30,12 +30,12 @@ def network(rng: random.Random) -> dict[str, Any]:
 
 
 def leaves_and_spines(rng: random.Random) -> dict[str, Any]:
-    """Draw leaves and spines with parallel links, alike or not, hosts and ports in any order."""
+    """Generate leaves and spines with parallel links of one or several rates, ports in any order."""
     leaves = [f"L{number + 1}" for number in range(rng.randint(2, 4))]
     spines = [f"S{number + 1}" for number in range(rng.choice([1, 2, 2, 3]))]
     links_each = [1, 1, 2, 3] if len(spines) > 1 else [2, 3]
     hosts = [f"H{number + 1}" for number in range(rng.randint(4, 9))]
-    # The first host, to which most flows go, has few others at its leaf.
+    # The first host, to which most flows go, has few other hosts at its leaf.
     joints = [(hosts[0], leaves[0])] + [(host, rng.choice(leaves[rng.randrange(2) :])) for host in hosts[1:]]
     joints += [(leaf, spine) for leaf in leaves for spine in spines for _ in range(rng.choice(links_each))]
     if rng.random() < 0.2:
@@ -69,7 +69,7 @@ def leaves_and_spines(rng: random.Random) -> dict[str, Any]:
 
 
 def choosing(found: Scenario) -> Scenario:
-    """Let each packet of a drawn scenario choose its way, drawn from its seed too."""
+    """Make each packet of a random scenario choose its route; the choices follow from its seed."""
     rng = random.Random(f"ways of packets {found['seed']}")
     switch = dict(found["switch"])
     if switch.get("queues", "per-output") in ("per-output", "output-modulo"):
@@ -92,7 +92,7 @@ def choosing(found: Scenario) -> Scenario:
 
 
 def _has(found: Mapping[str, Any], pinned: str) -> bool:
-    """Tell whether there is what may keep packets on their way."""
+    """Return whether anything may keep packets on the route of the tables."""
     given = dict(found.get("congestion", {}))
     preset = PRESETS[given.get("mechanism", "none")]
     key = {"throttled": "reaction", "isolated": "isolation"}[pinned]

@@ -17,7 +17,7 @@ from verify.wiring import Link, Wiring
 
 @dataclass(frozen=True)
 class Place:
-    """Where a switch is: its level (from 1), the number of its row, and its place in that (from 0)."""
+    """The position of a switch: its level (from 1), the number of its row, and its place in that (from 0)."""
 
     level: int
     row: int
@@ -40,7 +40,7 @@ class Tree(Wiring):
         return int(self.k ** (level - 1))
 
     def places(self) -> list[Place]:
-        """Return the places of all switches, level by level."""
+        """Return the positions of all switches, level by level."""
         count = self.k ** (self.n - 1)
         return [
             Place(level, *divmod(number, self.row_length(level)))

@@ -1,7 +1,7 @@
 """Other simulators as witnesses: ``python -m verify.witness [--quick] [--figure FILE]``.
 
-BookSim 2 and CAMINOS were run over the scenarios of this module; what they measured is in ``witness.csv``
-beside it. This program runs Silvan over the same and shows both. docs/witness.md says how parameters map
+BookSim 2 and CAMINOS ran the scenarios of this module; their results are in ``witness.csv`` in this folder.
+This program runs the same scenarios in Silvan and shows both. docs/witness.md states how parameters map
 and what differs. The exit status is 1 if a number is out of tolerance.
 """
 
@@ -29,10 +29,10 @@ HOT = 3
 
 @dataclass(frozen=True)
 class Case:
-    """A network and its traffic, and how near to its witness the simulator must be.
+    """A network and its traffic, and the required agreement with its witness.
 
-    Delays are those of the witness, in nanoseconds. Up to the load `stable` the mean latency must be the
-    witness's up to the share `latency`; above it, the throughput must be up to the share `saturation`.
+    Delays are those of the witness, in nanoseconds. Up to the load `stable`, the mean latency must equal the
+    witness's within the share `latency`; above it, the throughput within the share `saturation`.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Point:
 
 
 def witnessed() -> dict[tuple[str, float], Point]:
-    """Read what the witnesses measured: by case and load, the means over its seeds."""
+    """Read the results of the witnesses: by case and load, the means over its seeds."""
     lines = [line for line in ORIGIN.read_text().splitlines() if not line.startswith("#")]
     rows: dict[tuple[str, float], list[Point]] = {}
     for row in csv.DictReader(lines):
@@ -91,8 +91,8 @@ def _network(case: Case) -> dict[str, Any]:
         "latency": f"{case.switch_ns} ns",
     }
     if case.architecture == "iq":
-        # A cycle is a small part of a packet, and BookSim matches anew in each: what one leaves free is
-        # found in the next ones.
+        # A cycle is a small fraction of a packet, and BookSim matches again in each: pairs that one cycle
+        # leaves free are found in the next ones.
         switch["islip_iterations"] = 4
     return {
         "duration": f"{case.duration_ms} ms",
@@ -105,7 +105,7 @@ def _network(case: Case) -> dict[str, Any]:
 
 
 def _traffic(case: Case, load: float) -> dict[str, Any]:
-    """Describe the traffic: packets to hosts drawn at random, or three of ten to one host."""
+    """Describe the traffic: packets to random hosts, or three of ten to one host."""
     offered = round(RATE * load)
     if case.name == "hotspot":
         return {
@@ -121,7 +121,7 @@ def _traffic(case: Case, load: float) -> dict[str, Any]:
             ]
         }
     pattern: dict[str, Any] = {"pattern": {"kind": "uniform", "include_self": case.witness == "BookSim"}}
-    # A host that offers all that its link takes draws a destination whenever it may send.
+    # A host that offers its full link rate selects a destination whenever it may send.
     pace = {"rate": f"{offered} Mbit/s", "arrivals": "poisson"} if load < 1 else {}
     return {"traffic": [pattern | pace]}
 
@@ -141,7 +141,7 @@ def simulate(case: Case, load: float) -> Point:
 
 @dataclass(frozen=True)
 class Row:
-    """A case at a load, as the witness and as Silvan have it."""
+    """A case at a load: the results of the witness and of Silvan."""
 
     case: Case
     load: float
@@ -150,10 +150,10 @@ class Row:
 
     @property
     def agrees(self) -> bool:
-        """Tell whether the two are as near as the case asks for."""
+        """Return whether the two agree as closely as the case requires."""
         if self.load > self.case.stable:
             return abs(self.ours.throughput / self.theirs.throughput - 1) <= self.case.saturation
-        # Up to there all that is offered arrives; what is left is the chance of Poisson arrivals.
+        # Up to there, all offered traffic arrives; the rest is the randomness of Poisson arrivals.
         arrives = abs(self.ours.throughput / self.load - 1) <= 0.05
         return arrives and abs(self.ours.latency / self.theirs.latency - 1) <= self.case.latency
 
@@ -167,14 +167,14 @@ class Row:
 
 
 def compared(case: Case, *, quick: bool) -> Iterator[Row]:
-    """Run a case at all loads of its witness; quick: at the highest stable one and where most is offered."""
+    """Run a case at all loads of its witness; quick: at the highest stable and the highest offered load."""
     witness = {load: point for (name, load), point in witnessed().items() if name == case.name}
     for load in (case.stable, max(witness)) if quick else sorted(witness):
         yield Row(case, load, witness[load], simulate(case, load))
 
 
 def draw(rows: list[Row], target: Path) -> None:
-    """Draw latency and throughput over load, two panels per case: lines are the witness, points Silvan."""
+    """Plot latency and throughput over load, two panels per case: lines are the witness, points Silvan."""
     from matplotlib.figure import Figure
 
     with plot.style():
@@ -197,7 +197,7 @@ def draw(rows: list[Row], target: Path) -> None:
 
 
 def main() -> int:
-    """Compare, print the table, draw the figure if asked; return the exit status."""
+    """Compare, print the table, plot the figure if requested; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m verify.witness", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two loads of each case")
     parser.add_argument("--figure", type=Path, metavar="FILE", help="draw both here")

@@ -1,6 +1,6 @@
 """The folder of a run on disk, written completely or not at all.
 
-Everything is written to a hidden folder beside the target, flushed to the disk, and renamed
+Everything is written to a hidden folder next to the target, flushed to the disk, and renamed
 in one step. `provenance.json` is written last, so that a folder without it is known to be
 incomplete. It has the size and hash of every other file, so that damage is detected.
 
@@ -47,7 +47,7 @@ FIGURE_ENDINGS = (".png", ".svg")
 #: All files that the folder of a run may contain. No other file is ever removed.
 FILES = frozenset((SCENARIO, SUMMARY, ACCOUNT, PROVENANCE, *(f"{name}.parquet" for name in TABLES)))
 FIGURE_FILES = frozenset(f"{name}{ending}" for name in FIGURES for ending in FIGURE_ENDINGS)
-#: At most so many names of foreign files are listed in a message.
+#: Maximum number of foreign files that a message names.
 NAMES_SHOWN = 4
 
 

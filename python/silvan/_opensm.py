@@ -87,7 +87,7 @@ def read(path: Path) -> Options:
     except OSError as error:
         raise FabricError(f"{path}: cannot be read: {error.strerror or error}") from None
     if len(data) > MAX_BYTES:
-        raise FabricError(f"{path}: goes on beyond {MAX_BYTES} bytes, the most that options may have")
+        raise FabricError(f"{path}: has more than {MAX_BYTES} bytes, the limit of an option file")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -264,7 +264,7 @@ class Store:
             lock.release()
 
     def note(self, at: str, name: str, value: object) -> None:
-        """Write a value that was computed from a run beside its folder, completely or not at all.
+        """Write a value that was computed from a run next to its folder, completely or not at all.
 
         `name` is a file name; `value` is written as JSON. Notes are written before the run's folder, so
         that a finished run has all of them.

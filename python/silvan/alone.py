@@ -27,7 +27,7 @@ else:  # pragma: no cover - the same parser under its older name
 
 #: A job whose relative slowdown is at most this counts as equally fast.
 SAME = 0.005
-#: At most so many roots, and classes of traffic that share a root, are named in the account.
+#: Maximum number of roots, and of traffic classes that share a root, that the account names.
 ROOTS_AT_MOST = 3
 
 Runner = Callable[[Scenario], "Result"]

@@ -57,7 +57,7 @@ def run(console: Console, out: Path, simulate: Simulate) -> None:
     _tell(console, rates)
     off.save(out / "cc-off")
     on.save(out / "cc-on")
-    titles = ("CC off: the victim F1 waits in the tree", "CC on: the tree is pruned")
+    titles = ("CC off: the victim F1 waits in the tree", "CC on: the tree shrinks")
     figure = plot.compare([off, on], titles)
     paths = plot.save(figure, out / "comparison")
     plot.save_all(off, out / "cc-off" / "figures")

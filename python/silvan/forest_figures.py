@@ -42,7 +42,7 @@ FRAMES, FRAMES_PER_S = 120, 12
 WIDTH, HEIGHT, DPI = 6.4, 3.2, 90
 #: Number of colors of a GIF, and of frames from which the palette is computed.
 COLOURS, PALETTE_FRAMES = 64, 8
-#: Networks with at most so many nodes have larger markers, and with at most so many, names.
+#: Maximum number of nodes for larger markers, and for names.
 FEW, NAMED = 48, 24
 #: Colors of links, hosts and switches that are in no tree.
 IDLE, HOST, SWITCH = "#c3c8ce", "#6b7480", "#2f363d"

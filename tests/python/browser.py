@@ -105,7 +105,7 @@ class Page:
         self.settle()
 
     def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
-        """Press at one place, let go at another."""
+        """Press at one position, and release at another."""
         self.call("Input.dispatchMouseEvent", type="mousePressed", x=start[0], y=start[1], button="left")
         for part in (0.3, 0.7, 1.0):
             x, y = (one + part * (other - one) for one, other in zip(start, end, strict=True))

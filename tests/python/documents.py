@@ -198,7 +198,7 @@ def commands(block: Block, text: str) -> Iterator[tuple[str, list[str] | None, i
 
 @dataclass
 class Reader:
-    """Somebody who follows a page in a folder of their own."""
+    """A reader who follows a page in a separate folder."""
 
     folder: Path
     plan: Plan
@@ -310,7 +310,7 @@ def check_values(page: str, values: Sequence[Value], names: Mapping[str, Any]) -
         if value.page != page:
             continue
         found = re.search(value.pattern, text)
-        assert found, f"{page}: nothing in it is like {value.pattern!r} any more; mend the table of values"
+        assert found, f"{page}: no text matches {value.pattern!r} any more; update the table of values"
         right = value.compute(names, found[1])
         if right != found[1]:
             start = text.count("\n", 0, found.start(1))

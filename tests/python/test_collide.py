@@ -117,7 +117,7 @@ WRONG = {
     "too few hosts": ({"pattern": "ring", "ranks": 65}, "65 ranks need 65 hosts, 1 on each"),
     "a range backwards": ({"pattern": "ring", "hosts": ["node-[9-1]"]}, "`9-1` is not a number or a range"),
     "an open bracket": ({"pattern": "ring", "hosts": ["node-[0000"]}, "write a range of hosts as"),
-    "a range without end": ({"pattern": "ring", "hosts": ["n[0-99999999999]"]}, "a range of more than"),
+    "an unlimited range": ({"pattern": "ring", "hosts": ["n[0-99999999999]"]}, "a range of more than"),
     "to itself": ({"pattern": "shift", "distance": 64}, "would send to itself"),
     "a distance of no shift": ({"pattern": "ring", "distance": 2}, "affects only `shift`"),
     "a distance of a trace": ({"trace": PTRANS, "distance": 2}, "affects only the pattern `shift`"),

@@ -1,6 +1,6 @@
-"""Every command and every Python block of the README and of docs/, and the values beside them.
+"""Every command and every Python block of the README and of docs/, and the values in their text.
 
-How a page is run, and how what it shows is written anew, is in `documents.py`.
+`documents.py` runs the pages and updates the output that they show.
 """
 
 import re

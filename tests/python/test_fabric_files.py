@@ -112,9 +112,7 @@ def test_adaptive_tables_are_used_as_static_ones(tmp_path, ring):
     report = silvan.fabric.check([RING / "ibnetdiscover.topo.gz", tmp_path])
     assert same(report, ring)
     assert report["adaptive_groups"] == 12
-    assert (
-        report["used"][1]["note"] == "static ports; 12 groups of ports are stored, used by 12 entries"
-    )
+    assert report["used"][1]["note"] == "static ports; 12 groups of ports are stored, used by 12 entries"
 
 
 def test_links_under_headings_are_read_too(tmp_path, ring):

@@ -1,4 +1,4 @@
-"""Deadlock per lane: verdicts of fabrics that OpenSM routed, beside those of ibdmchk."""
+"""Deadlock per lane: verdicts on fabrics routed by OpenSM, compared with those of ibdmchk."""
 
 import re
 import shutil
@@ -51,7 +51,7 @@ def test_ibdmchk_reads_what_is_written_and_agrees(name, engine, one, many, tmp_p
             timeout=60,
             check=False,
         )
-        # It may end in a fault of its own after the verdict, for want of multicast groups.
+        # It may crash after the verdict, because the fabric has no multicast groups.
         assert ("Found credit loop" in done.stdout) != ("no credit loops found" in done.stdout), done.stdout
         return "loop" if "Found credit loop" in done.stdout else "free"
 
@@ -94,8 +94,8 @@ def test_the_command_says_lanes_and_files(tmp_path):
     assert "already exists" in again.stderr
 
 
-def test_a_circle_over_lanes_is_named_with_them():
+def test_a_cycle_over_lanes_is_reported_with_them():
     done = command("fabric", "check", LANES / "mesh-4x4" / "minhop")
     assert done.returncode == 3
     assert "(VL 0)" in done.stdout
-    assert "of them in circles" in done.stdout
+    assert "of them in cycles" in done.stdout

@@ -60,7 +60,7 @@ def test_the_pairs_over_a_link_are_named_the_largest_first():
     ]
 
 
-def test_tables_that_lead_in_a_circle_are_told():
+def test_tables_with_a_cycle_are_reported():
     found = routed("4ary3tree-h64", "updn")
     lid = found.lids[0]
     one = int(found.first_switch[1])

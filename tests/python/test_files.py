@@ -1,4 +1,4 @@
-"""What is read, written and removed: nothing of anybody else's, and errors that say what to do."""
+"""Files that are read, written and removed: no foreign files, and helpful errors."""
 
 import errno
 import json
@@ -126,7 +126,7 @@ def test_links_are_not_followed_into_what_is_not_ours(result, tmp_path):
 
 
 def test_what_comes_in_between_stays(result, tmp_path, monkeypatch):
-    """A file that somebody puts into the folder while the run is being written."""
+    """A file that another program puts into the folder while the run is being written."""
     folder = result.save(tmp_path / "run")
     written = _folder._write_files
 
@@ -255,7 +255,7 @@ def test_whatever_writes_tables_meets_errors_of_the_system(result, tmp_path, mon
 @posix
 @pytest.mark.parametrize("kind", ["fifo", "device", "folder"])
 def test_only_plain_files_are_read(small, study, tmp_path, kind):
-    """Without opening them: a FIFO keeps whoever opens it waiting."""
+    """Files are not opened: opening a FIFO blocks."""
     odd = Path("/dev/zero") if kind == "device" else tmp_path / "odd"
     if kind == "fifo":
         os.mkfifo(odd)

@@ -102,7 +102,7 @@ def check_truth(result, planted_in):
     assert min(agreement(fed, true)) > 0.95, agreement(fed, true)
 
 
-#: Architectures, lanes, control: the classifier looks at credits, whoever gives them.
+#: Architectures, lanes, control: the classifier uses credits, regardless of their source.
 VARIANTS = {
     "voq": "",
     "two lanes": "[lanes]\ncount = 2\ncontrol = 1\n",
@@ -143,7 +143,7 @@ def test_a_windy_forest(p, mechanism):
     if mechanism == "none":
         # Hosts that were held back for others, too, send as p says.
         assert all(tree.root_share == pytest.approx(p / 100, abs=0.06) for tree in trees)
-    # Everybody waits with what is for others; where that is a tenth, some have none of it at most samples.
+    # All hosts wait with traffic for others; at 10 %, some have none of it at most samples.
     everybody = {host for subset, _ in truth for host in subset}
     waiting = {one.host for tree in trees for one in tree.victims}
     assert min(agreement(waiting, everybody)) > (0.95 if p < 90 else 0.9)
@@ -154,7 +154,7 @@ def test_a_windy_forest(p, mechanism):
     ("role", "victims", "kind"), [("contributors = 100", 20, "silent"), ("mixed = 100, p = 90", 0, "windy")]
 )
 def test_forests_under_control(mechanism, role, victims, kind):
-    """Where trees are pruned, they are still told apart, and who feeds them."""
+    """Under congestion control, trees and their contributors are still distinguished."""
     more = f'[congestion]\nmechanism = "{mechanism}"\n'
     result, truth = planted(role, victims=victims, more=more)
     check_truth(result, truth)
@@ -252,7 +252,7 @@ def test_the_testbed():
 @pytest.mark.parametrize("mechanism", ["fbicm", "ccfit"])
 @pytest.mark.parametrize("lanes", [1, 2])
 def test_special_queues_belong_to_the_tree_that_caused_them(mechanism, lanes):
-    """Where packets are isolated, outputs that were told to stop are branches, and few hosts are victims."""
+    """With isolation, outputs that were stopped are branches, and few hosts are victims."""
     more = f"[lanes]\ncount = {lanes}\n" + '[congestion]\nmechanism = "{}"\n'
     runs = (
         planted("contributors = 100", victims=20, more=more.format(one))[0] for one in (mechanism, "none")
@@ -266,7 +266,7 @@ def test_special_queues_belong_to_the_tree_that_caused_them(mechanism, lanes):
 
 
 def check_moments(result):
-    """Check that links in trees are told as they are at that time, and wait for links that they lead to."""
+    """Check that reported links are in trees at that time, and wait for links that they lead to."""
     rows, links, wiring = (result.numpy(name) for name in ("tree_links", "links", "wiring"))
     found = {
         name: dict(zip(zip(links["time_ns"], links["link"], strict=True), links[name], strict=True))
@@ -283,7 +283,7 @@ def check_moments(result):
 
 
 def test_a_lane_of_its_own_keeps_a_flow_out_of_the_tree():
-    """The same four flows feed one tree; the victim is none on a virtual lane that nobody else uses."""
+    """The same four flows feed one tree; on a separate virtual lane, the victim is none."""
     scenario = silvan.Scenario.load(ROOT / "scenarios" / "testbed.toml", {"measure.interval": "50 ms"})
     shared = silvan.run(scenario, lanes__count=2)
     own = silvan.run(scenario, lanes__count=2, flow__0__sl=1)

@@ -1,4 +1,4 @@
-"""What keeps the house in order."""
+"""Rules for the files of the repository."""
 
 import graphlib
 import re

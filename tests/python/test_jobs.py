@@ -1,4 +1,4 @@
-"""Jobs from the outside: the shipped scenarios, and each job held against itself alone."""
+"""Jobs from the outside: the shipped scenarios, and each job compared with a run without other traffic."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_a_report_lives_in_a_frame(off, tmp_path):
     with browser(tmp_path / "profile") as page:
         page.call("Page.bringToFront")
         # The frame is another world: what it draws can be seen, not asked for. Empty, it is of one colour.
-        # Where nobody watches, a browser that has just started may leave it so: the page is loaded anew.
+        # A browser that has just started without a display may leave it so: the page is loaded again.
         seen = b""
         for _ in range(3):
             page.call("Page.navigate", url=notebook.as_uri())

@@ -145,10 +145,10 @@ def test_hostile_names_are_text(name):
 
 
 def test_titles_tell_runs_apart(results):
-    assert "<h1>small: none beside small: ib-cc</h1>" in report.html(results)
+    assert "<h1>small: none vs. small: ib-cc</h1>" in report.html(results)
     assert "<h1>small (1)" not in report.html(results)
     assert "small: none (2)" in report.html([results[0], results[0]])
-    assert "<h1>off beside on</h1>" in report.html(results, titles=["off", "on"])
+    assert "<h1>off vs. on</h1>" in report.html(results, titles=["off", "on"])
 
 
 def test_it_says_in_words_what_control_is_worth(results):

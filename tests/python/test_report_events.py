@@ -13,7 +13,7 @@ from conftest import SMALL, command
 from silvan import report
 
 NUMBER = (int, float)
-#: Kinds of events that are written, and what each must have besides its kind.
+#: Kinds of events that are written, and the keys that each must have in addition to its kind.
 NEEDED = {
     "M": {"name": str, "pid": int, "tid": int, "args": dict},
     "C": {"name": str, "pid": int, "tid": int, "args": dict, "ts": NUMBER},

@@ -1,4 +1,4 @@
-"""What comes with Silvan besides code. That a wheel has it, `tools/try_wheel.py` shows."""
+"""Files that Silvan ships in addition to code. `tools/try_wheel.py` checks that a wheel has them."""
 
 import json
 

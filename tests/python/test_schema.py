@@ -1,4 +1,4 @@
-"""The published schema says what the program does: whoever checks a scenario in an editor learns the same.
+"""The published schema says what the program does: an editor that uses it reports the same errors.
 
 Held with a validator that knows nothing of Silvan, over every scenario that is shipped or shown.
 """

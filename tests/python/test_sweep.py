@@ -1,4 +1,4 @@
-"""Sweeps: the same table whoever runs them, and nothing lost or done twice when they are killed."""
+"""Sweeps: the same table on any executor, and no run lost or repeated when they are killed."""
 
 import os
 import shutil
@@ -100,7 +100,7 @@ def begin(study: Path, out: Path, *options: str) -> "subprocess.Popen[str]":
 def wait_for(what, seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not what():
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "the wait timed out"
         time.sleep(0.02)
 
 

@@ -77,7 +77,7 @@ def test_nested_settings_are_dotted_keys(written):
     assert study.fixed == {"measure.interval": "1 ms", "flow.0.start": "1 us"}
 
 
-#: Settings, what they are by dotted key, and what comes of a marking rate of 3: 1 is the default.
+#: Settings, their dotted keys, and the result with a marking rate of 3: 1 is the default.
 TABLES = {
     "a key in quotes": (
         "'congestion.marking' = { threshold = 7 }",
@@ -185,11 +185,11 @@ REFUSED = {
         STUDY.replace("step = 4", "step = 5e-324"),
         "axis.1.range.step = 5e-324: gives more than 100,000 values, the most accepted",
     ),
-    "range of a number without end": (
+    "range to infinity": (
         STUDY.replace("to = 13, step = 4", f"to = 1{'0' * 400}, step = 4"),
         "must be a number, at most 1e+300 in size",
     ),
-    "range of so many": (
+    "range of too many values": (
         STUDY.replace("step = 4", f"count = 1{'0' * 299}"),
         "axis.1.range.count = 1e+299: must be at most 100,000",
     ),
@@ -314,7 +314,7 @@ def test_a_measure_that_a_run_does_not_have(result, table, message):
 
 def test_the_published_schema_is_that_of_the_reader():
     published = json.loads((ROOT / "docs" / "study.schema.json").read_text())
-    assert published == schema(), "write it anew: silvan schema --study > docs/study.schema.json"
+    assert published == schema(), "update it: silvan schema --study > docs/study.schema.json"
     of_lists = {name: published["properties"][name]["items"]["properties"] for name in ("axis", "measure")}
     assert set(published["properties"]) == set(STUDY_KEYS)
     assert set(of_lists["axis"]) == set(AXIS_KEYS)

@@ -110,7 +110,10 @@ def test_wrong_arguments_are_told(tmp_path: Path, ping_pong: Path) -> None:
         (lambda: traces.check(ping_pong, compute_scale=-1), "compute_scale = -1: must be 0 to 1e12"),
         (lambda: traces.check(ping_pong, host_flops=0), "host_flops = 0: must be 1 or more"),
         (lambda: traces.check(ping_pong, speed=5), "unknown field `speed`"),
-        (lambda: traces.check(ping_pong, algorithms={"barrier": "ring"}), "algorithm `ring` of barrier is not one of"),
+        (
+            lambda: traces.check(ping_pong, algorithms={"barrier": "ring"}),
+            "algorithm `ring` of barrier is not one of",
+        ),
         (lambda: traces.check(ping_pong, limit=3), "more than 3 operations and dependencies"),
         (lambda: traces.convert(ping_pong, tmp_path / "out.txt"), "a trace is written as GOAL"),
         (lambda: traces.convert(ping_pong, ping_pong), "is the trace itself; choose another file"),

@@ -60,7 +60,7 @@ def test_an_interrupted_tuning_goes_on_from_its_runs(small, tmp_path):
 
 def test_the_best_is_at_least_as_good_as_the_reference_in_its_own_search(small, tmp_path):
     result = tuned(small, tmp_path, runs=19)
-    assert len(result.found.trials) == 18, "the space has so many settings, and each is tried once"
+    assert len(result.found.trials) == 18, "the space has 18 settings, and each is tried once"
     assert result.found.runs == 19
     assert max(trial.score for trial in result.found.trials) >= 1.0
     assert result.best == dict(result.finalists[0].setting.keys)
@@ -277,7 +277,7 @@ def test_what_is_kept_in_traffic_that_the_search_did_not_see(small, tmp_path):
     result = tuned(small, tmp_path, unseen=apart, unseen_runs=19, out=tmp_path / "out")
     assert [one.kind for one in result.kept] == ["late", "slow"]
     seen = {at.kind.name for trial in result.found.trials for at in trial.ratios}
-    assert seen == {"traffic"}, "what is kept apart is not tuned for"
+    assert seen == {"traffic"}, "unseen kinds are not used for tuning"
     for one in result.kept:
         assert (one.runs, one.settings) == (19, 18), "the whole space, so that nothing is better"
         assert one.score.low <= one.score.ratio <= one.score.high

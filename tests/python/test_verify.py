@@ -195,7 +195,7 @@ def test_a_defect_of_virtual_lanes_shows(monkeypatch, part, name, broken):
 
 
 def test_control_packets_wait_for_their_lane(monkeypatch):
-    """There is a scenario in which they do while data of the other lane goes on."""
+    """There is a scenario in which they do while data of the other lane continues."""
     waited = set()
     send_data = reference.Host.send_data
 

@@ -84,7 +84,7 @@ def test_links_between_neighbours_of_a_tree_lead_no_nearer():
 def test_a_table_that_goes_a_longer_way_stands_alone():
     net = reading.network(LEAVES, {"kind": "shortest-path"})
     tables = net.ways()
-    # From the first leaf's spine back to the leaf: nobody would, but a table may say so.
+    # From the first leaf's spine back to the leaf: useless, but a table may contain it.
     tables["S1"]["C"] = 3
     found = groups.groups(net, tables)
     assert found["S1"]["C"] == (3,)
@@ -99,14 +99,14 @@ def test_links_between_groups():
 
 
 @pytest.mark.parametrize("kind", ["torus", "mesh", "hyperx"])
-def test_a_circle_of_groups_is_refused_by_both(kind):
-    """On a square whoever may take both ways round can wait in a circle."""
+def test_a_cycle_of_groups_is_refused_by_both(kind):
+    """On a square, packets that may take both directions can wait in a cycle."""
     grid = {"kind": kind, "sizes": [2, 2]}
     flows = [drawing.flow("H1", "H4", name="F")]
     free = {"routing": {"kind": "dimension-order", "allow_deadlock": True}}
     assert compare.differences(scenario({}, grid, flows, **free)) == []
     refused = scenario({}, grid, flows)
-    with pytest.raises(quantities.NotCovered, match="wait in a circle"):
+    with pytest.raises(quantities.NotCovered, match="wait in a cycle"):
         reading.plan(refused)
     with pytest.raises(silvan.ScenarioError, match="wait for each other along"):
         silvan.run(silvan.Scenario.from_toml(compare.toml(refused, top=True)))
@@ -149,7 +149,7 @@ def test_without_it_packets_keep_to_the_tables():
     assert compare.differences(off) == []
 
 
-def test_a_circle_is_named():
+def test_a_cycle_is_named():
     net = reading.network({"kind": "mesh", "sizes": [2, 2]}, None)
     found = groups.circle(net, groups.groups(net, net.ways()))
     assert {switch for switch, _ in found} == {"S0.0", "S1.0", "S0.1", "S1.1"}
@@ -225,7 +225,7 @@ def test_a_load_is_what_waits_and_what_the_far_end_holds():
 
 
 def test_the_order_of_a_receiver():
-    """3 and 2 wait for 1, 5 for 4, the other flow for nobody."""
+    """3 and 2 wait for 1, 5 for 4; the other flow does not wait."""
     tally = ordering.Reordering()
     order = ordering.Order(tally)
 
@@ -357,7 +357,7 @@ def test_tables_of_any_graph(seed):
 
 
 def test_spreading_refuses_nothing_that_it_draws():
-    """What it draws has no circles, and each switch of a tree or leaf has several ports to some host."""
+    """Its networks have no cycles, and each switch of a tree or leaf has several ports to some host."""
     for seed in range(60):
         found = spreading.network(random.Random(seed))
         net = reading.network(found["topology"], found.get("routing"))

@@ -1,4 +1,4 @@
-"""What other simulators measured, beside Silvan: `verify/witness.py`."""
+"""Results of other simulators, compared with Silvan: `verify/witness.py`."""
 
 import sys
 from dataclasses import replace

@@ -47,7 +47,7 @@ LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 
 
 class SiteError(Exception):
-    """What is wrong with the site."""
+    """An error of the site."""
 
 
 def main() -> int:
@@ -88,7 +88,7 @@ def gather() -> None:
 
 
 def relisted(text: str) -> str:
-    """Indent what is in lists by four columns an item, as Python-Markdown wants it."""
+    """Indent the contents of lists by four columns per level, as Python-Markdown requires."""
     lines = text.split("\n")
     more = [0] * len(lines)
     for token in MarkdownIt("commonmark").enable("table").parse(text):
@@ -148,7 +148,7 @@ hosts](reports/silent-forest.html), while control settles. [What is what](docs/r
 
 
 def make_scoreboard() -> None:
-    """Set all published numbers beside those on record, in a table to filter."""
+    """Compare all published numbers with the record, in a table with a filter."""
     rows, sources = [], {}
     found = record.rows_by_experiment(record.find_record(), list_experiments())
     for experiment, _, table in found.values():
@@ -199,7 +199,7 @@ def make_reference() -> None:
 def build() -> None:
     """Have MkDocs make the HTML; its warnings are errors."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", SITE / "mkdocs.yml"]
-    # Material speaks of its successor at every build.
+    # Material announces its successor at every build.
     env = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -207,7 +207,7 @@ def build() -> None:
 
 
 class Links(HTMLParser):
-    """Collects what a page leads to, what it loads, and the names that others may lead to."""
+    """Collects the targets of a page's links, the resources that it loads, and its anchors."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -217,7 +217,7 @@ class Links(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        """Take the attributes of an element that name something."""
+        """Read the attributes of an element that contain names."""
         given = {name: value for name, value in attributes if value is not None}
         self.names |= {given[name] for name in ("id", "name") if name in given}
         if "href" in given:
@@ -241,7 +241,7 @@ def _broken(path: Path, pages: dict[Path, Links]) -> Iterator[str]:
         parts = urlsplit(link)
         if parts.scheme == "data" or (parts.scheme in ("https", "mailto") and link in page.leads):
             continue
-        # From the top of a site, where the page of what is not found leads.
+        # Links from the top of a site, where the page for missing pages leads.
         base = HTML if parts.path.startswith("/") else path.parent
         file = (base / unquote(parts.path).lstrip("/")).resolve() if parts.path else path
         file = file / "index.html" if file.is_dir() else file

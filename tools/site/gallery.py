@@ -1,4 +1,4 @@
-"""The gallery's pictures: each function draws one, and is shown beside it as what made it."""
+"""The gallery's pictures: each function draws one, and is shown with it as its source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def testbed(mechanism: str) -> silvan.Result:
 
 @cache
 def silent(mechanism: str) -> silvan.Result:
-    """Run a silent forest on 648 hosts, shorter than the scenario says."""
+    """Run a silent forest on 648 hosts, shorter than in the scenario."""
     settings = {"duration": "20 ms", "warmup": "10 ms", "congestion.mechanism": mechanism}
     return silvan.run(silvan.Scenario.load(scenarios.find("silent-forest").path, settings))
 
@@ -36,7 +36,7 @@ def still(out: Path) -> Path:
 
 
 def forest(out: Path) -> Path:
-    """Eight trees that stand on 648 hosts, when most links wait."""
+    """Eight silent trees on 648 hosts, at the time when most links wait."""
     return forest_figures.save(forest_figures.still([silent("none")]), out / "forest")[0]
 
 
@@ -54,22 +54,22 @@ def moving(out: Path) -> Path:
 
 
 def ccti(out: Path) -> Path:
-    """The CCT indices of the contributors: how much each is held back."""
+    """The CCT indices of the contributors: how much each is throttled."""
     return _saved(plot.ccti(testbed("ib-cc")), out / "ccti")
 
 
 def congestion(out: Path) -> Path:
-    """Where congestion is on 648 hosts, and how much waits inside."""
+    """Location of congestion on 648 hosts, and the bytes that wait inside."""
     return _saved(plot.congestion(silent("none")), out / "congestion")
 
 
 def latency(out: Path) -> Path:
-    """How long packets of the victim and the contributors are under way."""
+    """Latencies of packets of the victim and the contributors."""
     return _saved(plot.latency(testbed("ib-cc")), out / "latency")
 
 
 def utilisation(out: Path) -> Path:
-    """How busy the testbed's links are, without control."""
+    """Utilization of the testbed's links, without control."""
     return _saved(plot.utilisation(testbed("none")), out / "utilisation")
 
 

@@ -1,31 +1,31 @@
 """A second model of a lossless network with congestion control: slow, short, separate.
 
-It shares no code with the simulator and does nothing cleverly: every credit that returns, every
+It shares no code with the simulator and uses no optimizations: every credit that returns, every
 output that becomes free, every delay that ends is an event, and after the arrivals of an instant
-every node is asked what it wants to do. Time is in whole picoseconds; fractions are exact.
+every node decides what to do. Time is in whole picoseconds; fractions are exact.
 
     host --channel--> switch --channel--> switch --channel--> host
          <--credits--        <--credits--        <--credits--
 
-| file | what |
+| file | contents |
 | --- | --- |
 | `network` | the clock, the nodes, the counters |
 | `links` | packets, channels, credits |
-| `hosts` | flows, what they send, sinks |
+| `hosts` | flows, injection, sinks |
 | `marking` | the state of an output port's congestion manager |
-| `switches` | what all switches share, and the VOQ switch |
-| `queues` | the queues of an input, whatever their organisation |
+| `switches` | the state that all switches share, and the VOQ switch |
+| `queues` | the queues of an input, for any organization |
 | `queued` | switches with such queues: a read port per queue, or one per input and iSLIP |
 | `reactions` | when a source may send its next packet |
 | `streams` | random numbers |
-| `rounds` | whom an output serves next where inputs may be busy |
-| `isolation` | special queues that congestion trees take |
+| `rounds` | the input that an output serves next where inputs may be busy |
+| `isolation` | special queues for congestion trees |
 | `cioq` | switches with buffers at inputs and outputs |
-| `sources`, `forests` | what hosts generate |
-| `waking`, `adapters` | hosts that decide when they look; those with an output buffer |
+| `sources`, `forests` | the messages that hosts generate |
+| `waking`, `adapters` | hosts that schedule their own attempts to send; hosts with an output buffer |
 | `announcing`, `routes` | flows that are announced: their rates, their routes |
-| `choices`, `ordering` | outputs chosen packet by packet, and the order at receivers then |
-| `architectures` | which switch and host a scenario asks for |
+| `choices`, `ordering` | adaptive routing per packet, and the packet order at receivers |
+| `architectures` | the switch and host classes of a scenario |
 | `fcfs` | outputs that serve first come, first served |
 """
 

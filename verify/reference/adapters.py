@@ -38,7 +38,7 @@ class AdapterHost(WakingHost):
         self.lane_served = net.plan.lanes.count - 1
 
     def notice(self, port: int, notice: Notice) -> None:
-        """Take a notice of the switch."""
+        """Take a notification from the switch."""
         if isinstance(self.buffers, IsolatingBuffers):
             self.buffers.received(1, notice)
             self.buffers.notices = []
@@ -51,12 +51,12 @@ class AdapterHost(WakingHost):
         has_moved = self.injection.free_at <= now and self.draw_and_move()
         wants = has_moved or any(self.control.values())
         if not has_sent and wants and self.send_buffered() and self.injection.free_at <= now:
-            # What left may have made room for a flow that was held for want of it.
+            # The departure may have made room for a flow that was waiting for room.
             has_moved = self.draw_and_move()
         self.plan_wakes(has_moved=has_moved)
 
     def plan_wakes(self, *, has_moved: bool) -> None:
-        """Look again when the link is free, and when the next packet may be moved."""
+        """Schedule an attempt when the link is free, and when the next packet may be moved."""
         now, has_control = self.net.now, any(self.control.values())
         if (any(self.buffers.bytes.values()) or has_control) and self.out.free_at > now:
             self.wake(0, self.out.free_at)
@@ -76,7 +76,7 @@ class AdapterHost(WakingHost):
                 return False
 
     def move_one(self) -> bool:
-        """Move a packet of the first flow in the ring that may go; those that may not are held."""
+        """Move a packet of the first flow in the ring that may send; flows that may not are throttled."""
         self.select()
         for _ in range(len(self.ring)):
             flow = self.ring.popleft()
@@ -93,7 +93,7 @@ class AdapterHost(WakingHost):
         return False
 
     def part_of(self, packet: Packet) -> tuple[int, int]:
-        """Return the lane and part of the buffer that a packet is stored in."""
+        """Return the lane and region of the buffer that a packet is stored in."""
         return packet.lane, self.organisation.index(1, self.net.number[packet.destination])
 
     def put(self, packet: Packet) -> int:
@@ -103,7 +103,7 @@ class AdapterHost(WakingHost):
         return self.injection.free_at
 
     def say(self, packet: Packet) -> None:
-        """Let a tear-down wait behind the data that are in the buffer."""
+        """Queue a tear-down behind the data in the buffer."""
         if not packet.follows_data:
             super().say(packet)
             return
@@ -113,7 +113,7 @@ class AdapterHost(WakingHost):
         self.forget_changes()
 
     def forget_changes(self) -> None:
-        """Forget what a switch would tell others: there is nobody upstream."""
+        """Discard the notifications for the upstream node: a host has none."""
         self.buffers.asked = []
         if isinstance(self.buffers, IsolatingBuffers):
             self.buffers.moved, self.buffers.notices = [], []
@@ -128,7 +128,7 @@ class AdapterHost(WakingHost):
         return any(self.send_lane((self.lane_served + 1 + step) % count, self.out) for step in range(count))
 
     def send_lane(self, lane: int, out: Channel) -> bool:
-        """Send from a lane of the buffer; where memory is divided, some may pass those without credit."""
+        """Send from a lane of the buffer; in divided memory, packets may pass those that lack credit."""
         self.buffers.return_from_aside((1, lane))
         while self.buffers.asking((1, lane)):
             queue = self.buffers.first((1, lane), 1)

@@ -1,8 +1,8 @@
-"""Flows that are announced before they start, and get a rate by what the links of their route have.
+"""Flows that are announced before they start, and get a rate that depends on the links of their route.
 
-A flow is a message here. A set-up adds the time that the flow takes on a link's full rate to the sum of
-each link on its way, and brings the largest sum back; probes ask for it again, each after twice the
-time; a tear-down behind the data takes it off. The flow goes at its own time over that sum.
+A flow is a message here. A set-up packet adds the time that the flow needs at a link's full rate to the sum
+of each link on its route, and returns the largest sum; probes query it again, each after twice the time; a
+tear-down packet behind the data subtracts it. The flow sends at the ratio of its own time to that sum.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from verify.reference.hosts import Flow, Host
     from verify.reference.sources import Source
 
-#: Shares of a link count in parts of this.
+#: Shares of a link are counted in these units.
 WHOLE = 2**32
 
 
 @dataclass
 class Announcement:
-    """What an announcing packet says: the bytes of the flow, and the largest sum met so far."""
+    """The content of an announcing packet: the bytes of the flow, and the largest sum so far."""
 
     kind: str
     size: int
@@ -45,27 +45,27 @@ class Trip:
     last: tuple[int, int] | None = None
 
     def share(self, own_ps: int) -> int:
-        """Return the flow's share of its host's link, with so much announced to that."""
+        """Return the flow's share of its host's link, given the total announced to that link."""
         return max(self.weight_ps * WHOLE // max(self.largest_ps, own_ps, self.weight_ps, 1), 1)
 
 
 def weight_ps(size: int, pace: Fraction) -> int:
-    """Return how long a link takes for so many bytes."""
+    """Return how long a link takes for this number of bytes."""
     return int(size * pace)
 
 
 class Announcer:
-    """What a host knows of the flows that it has announced."""
+    """The state of the flows that a host has announced."""
 
     def __init__(self, host: Host, rates: ExplicitRates | None) -> None:
         self.host, self.rates = host, rates
         self.trips: dict[tuple[Source, str], Trip] = {}
         self.own_ps = 0
-        #: Probes that are due: when, of which source and destination (by number).
+        #: Probes that are due: time, source and destination (by number).
         self.probes: list[tuple[int, int, int]] = []
 
     def leave(self, flow: Flow, asked: int) -> int | None:
-        """Return when a flow may send, as far as its announcement goes; announce it if it was not."""
+        """Return when a flow may send according to its announcement; announce it if necessary."""
         trip = self.trips.get((flow.source, flow.destination))
         if trip is None:
             size = flow.messages[0].left
@@ -82,7 +82,7 @@ class Announcer:
         return asked
 
     def say(self, flow: Flow, kind: str, size: int) -> None:
-        """Have a packet sent that announces a flow, or what becomes of it."""
+        """Queue a packet that announces, probes or ends a flow."""
         host, lanes = self.host, self.host.net.plan.lanes
         lane = flow.lane if kind == "tear-down" or lanes.control is None else lanes.control
         packet = host.control_packet(flow, flow.destination, lane, kind)
@@ -90,12 +90,12 @@ class Announcer:
         host.say(packet)
 
     def urgency(self, flow: Flow) -> int:
-        """Return what a flow has sent for its rate."""
+        """Return the bytes that a flow has sent, divided by its rate."""
         trip = self.trips.get((flow.source, flow.destination))
         return trip.sent * WHOLE // trip.share(self.own_ps) if trip else 0
 
     def sent(self, flow: Flow, size: int, *, is_last: bool) -> None:
-        """Note a packet; by periodic selection the next follows as all rates together have it."""
+        """Record a packet; with periodic selection, all rates together determine the next packet's time."""
         trip, now = self.trips[flow.source, flow.destination], self.host.net.now
         span = ceil(size * self.host.out.pace)
         trip.sent += size
@@ -110,7 +110,7 @@ class Announcer:
             self.say(flow, "tear-down", trip.size)
 
     def send_probes(self) -> None:
-        """Send the probes that are due, of flows that still send."""
+        """Send the probes that are due, for flows that still send."""
         now, net = self.host.net.now, self.host.net
         for entry in sorted(entry for entry in self.probes if entry[0] <= now):
             self.probes.remove(entry)
@@ -120,7 +120,7 @@ class Announcer:
                 self.say(self.host.flow(source, destination), "probe", 0)
 
     def came_back(self, packet: Packet) -> bool:
-        """Take a packet that announced something; tell whether it told anything new."""
+        """Take a returned announcement; return whether it changed anything."""
         flow, announcement = packet.flow, packet.announcement
         assert announcement
         key = flow.source, flow.destination

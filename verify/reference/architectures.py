@@ -1,4 +1,4 @@
-"""Which switch a scenario asks for."""
+"""The switch and host classes of a scenario."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def host(net: Network, name: str) -> Host:
-    """Return a host: with an output buffer, with flows that are announced, or a plain one."""
+    """Return a host: with an output buffer, with announced flows, or a plain one."""
     if net.plan.adapter:
         return AdapterHost(net, name)
     return WakingHost(net, name) if net.plan.announces else Host(net, name)

@@ -1,9 +1,11 @@
-"""Outputs chosen packet by packet: the least loaded of the ports that lead nearer to the destination.
+"""Adaptive routing per packet: the least loaded of the ports that lead nearer to the destination.
 
-The load of a port is what waits in the switch for it, and what of the far end's buffer is in use on
-the packet's lane. Loads that differ by less than a grade are alike; of several ports one is drawn.
+The load of a port is the sum of the bytes that wait for it in the switch and the bytes in use of the far
+end's buffer on the packet's lane. Loads are compared in grades; among several equal ports, a hash selects
+one.
 
-With UGAL-L the first switch of a packet compares the loads of two ways of it, each times its links.
+With UGAL-L, the first switch of a packet compares the loads of two routes, each multiplied by the number of
+its links.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ class Choices:
     def __init__(self, switch: Switch, rule: PacketRouting) -> None:
         self.switch, self.rule = switch, rule
         self.groups = rule.groups[switch.name]
-        #: How many it has made.
+        #: The number of choices so far.
         self.count = 0
 
     def output(self, packet: Packet) -> int:
@@ -40,12 +42,12 @@ class Choices:
         return best[drawn(words) % len(best)]
 
     def is_free(self, packet: Packet, group: tuple[int, ...]) -> bool:
-        """Tell whether a packet chooses here."""
+        """Return whether a packet is routed adaptively here."""
         may_choose = not packet.is_control and packet.flow.source.level in self.rule.levels
         return may_choose and len(group) > 1 and not packet.is_pinned and not self.keeps(packet)
 
     def keeps(self, packet: Packet) -> bool:
-        """Tell whether the switch keeps a packet on its way, for its destination is isolated here."""
+        """Return whether the packet takes the table's port because its destination is isolated here."""
         return "isolated" in self.rule.pinned and self.switch.isolates(packet)
 
     def load(self, port: int, lane: int) -> int:
@@ -54,15 +56,15 @@ class Choices:
 
 
 class Detours:
-    """The choices of one switch between minimal ways and those over a group that is drawn."""
+    """The choices of one switch between minimal routes and those over a random group."""
 
     def __init__(self, switch: Switch, wiring: Groups) -> None:
         self.switch, self.wiring = switch, wiring
-        #: How many groups it has drawn.
+        #: The number of random groups so far.
         self.count = 0
 
     def group(self, packet: Packet) -> int | None:
-        """Return the group over which a packet of a host of this switch goes; none if it goes minimally."""
+        """Return the group over which a packet of a local host goes; `None` for the minimal route."""
         between = self.wiring.between(*packet.flow.ends)
         if not between:
             return None
@@ -73,10 +75,10 @@ class Detours:
         return None if is_minimal else over
 
     def cost(self, packet: Packet, over: int | None) -> int:
-        """Return the load of a way's first port, times the links between switches that the way has."""
+        """Return the load of a route's first port times the number of links between switches."""
         source, destination = packet.flow.ends
         port, lane = self.wiring.hop(self.switch.name, source, destination, over)
-        # Each switch but the last has one link of the way behind it.
+        # Each switch except the last is followed by one link of the route.
         links = len(self.wiring.way(source, destination, over).steps) - 1
         return load_of(self.switch, port, lane) * links
 

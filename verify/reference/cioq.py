@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class CioqSwitch(QueuedSwitch):
-    """Outputs take turns among inputs in rounds."""
+    """Outputs serve inputs in rounds."""
 
     def __init__(self, net: Network, name: str) -> None:
         super().__init__(net, name)
@@ -42,7 +42,7 @@ class CioqSwitch(QueuedSwitch):
         self.pending: list[int] = []
 
     def enqueue(self, packet: Packet, port: int) -> None:
-        """Store a packet that came in."""
+        """Store a packet that arrived."""
         self.used_in[port, packet.lane] += packet.space
         self.buffers.store(packet, port)
         self.mark_at_input(packet, port)
@@ -51,13 +51,13 @@ class CioqSwitch(QueuedSwitch):
         self.spread()
 
     def spread(self) -> None:
-        """Ask outputs that somebody new waits for, when both ports are free; the latest first."""
+        """Schedule outputs that have new requests, when both ports are free; the latest first."""
         asked, self.buffers.asked = self.buffers.asked, []
         for way, port in reversed(asked):
             self.ask(way, port)
 
     def ask(self, way: Way, port: int) -> None:
-        """Decide for an output when both ports are free, at once if they are."""
+        """Decide for an output when both ports are free, immediately if they are."""
         free = max(self.read_free[port], self.write_free[way[0]])
         if free > self.net.now:
             self.wake(way[0], free)
@@ -69,7 +69,7 @@ class CioqSwitch(QueuedSwitch):
         return super().waiting_bytes(way) + sum(packet.size for packet in self.leaving[way])
 
     def decide(self) -> None:
-        """Decide for outputs that are woken, in the order of ports, then for those newly asked for."""
+        """Decide for outputs that are woken, in the order of ports, then for those with new requests."""
         for output in sorted(self.woken):
             if output not in self.pending:
                 self.settle(output)
@@ -78,7 +78,7 @@ class CioqSwitch(QueuedSwitch):
             self.settle(self.pending.pop(0))
 
     def settle(self, output: int) -> None:
-        """Let an output send, take in a packet, and send that if nothing was sent before."""
+        """Send from an output, take in a packet, and send that packet if none was sent before."""
         self.send(output)
         if self.take_in(output):
             self.send(output)
@@ -86,7 +86,7 @@ class CioqSwitch(QueuedSwitch):
         self.plan_wake(output)
 
     def plan_wake(self, output: int) -> None:
-        """Look again when the link or a port is free that somebody waits for; credits wake by themselves."""
+        """Schedule an attempt when the link or a port is free that packets wait for, not for credit."""
         ways = [(output, lane) for lane in self.lanes]
         asking = {port for way in ways for port in self.buffers.asking(way)}
         times = []
@@ -115,7 +115,7 @@ class CioqSwitch(QueuedSwitch):
                 return
 
     def free_memory(self, used: dict[Way, int], way: Way, space: int, time: int) -> None:
-        """Let a packet's space be free when its tail has left."""
+        """Free a packet's space when its tail has left."""
 
         def frees() -> None:
             used[way] -= space
@@ -123,7 +123,7 @@ class CioqSwitch(QueuedSwitch):
         self.net.at(time, frees, rank=(0, 0))
 
     def take_in(self, output: int) -> bool:
-        """Let a packet begin to move to an output, the lane after the one served last first."""
+        """Start to move a packet to an output, beginning with the lane after the one served last."""
         if self.write_free[output] > self.net.now:
             return False
         for step in self.lanes:
@@ -136,7 +136,7 @@ class CioqSwitch(QueuedSwitch):
         return False
 
     def choose(self, way: Way) -> Queue | None:
-        """Return the queue whose turn it is, of an input that can be read, if its packet has room."""
+        """Return the next queue in turn, of an input that can be read, if its packet has room."""
         asking = set(self.buffers.asking(way))
         if not asking:
             return None
@@ -169,14 +169,14 @@ class CioqSwitch(QueuedSwitch):
             super().mark(packet, severity)
 
     def mark_at_input(self, packet: Packet, port: int) -> None:
-        """Mark by the fill of the input buffer that a packet came into."""
+        """Mark by the fill of the input buffer that a packet entered."""
         rule, lane = self.net.plan.congestion.marking, packet.lane
         if not isinstance(rule, BufferMarking) or self.used_in[port, lane] <= rule.input:
             return
         if rule.kind == "mvpm":
             self.mark(packet)
         elif rule.kind == "ipm":
-            # No room for another packet: all that wait for the outputs that this input's packets ask for.
+            # If another packet has no room: all packets for the outputs that this input's packets wait for.
             wanted = {other.output for other in self.waiting(port, lane)}
             for input_ in self.ports():
                 for other in self.waiting(input_, lane):

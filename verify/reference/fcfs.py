@@ -1,6 +1,6 @@
-"""Outputs that serve first come, first served, whatever the input.
+"""Outputs that serve first come, first served, regardless of the input.
 
-Any number of packets may leave an input's memory at a time.
+Any number of packets may leave an input's memory at the same time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class FcfsSwitch(Switch):
-    """Per output and lane a queue, and one for control packets where these go first."""
+    """Per output and lane a queue, and one for control packets where these have priority."""
 
     def __init__(self, net: Network, name: str) -> None:
         super().__init__(net, name)
@@ -30,7 +30,7 @@ class FcfsSwitch(Switch):
         self.lane_served = dict.fromkeys(self.ports(), self.lanes[-1])
 
     def enqueue(self, packet: Packet, port: int) -> None:
-        """Let a packet wait behind those that came before."""
+        """Queue a packet behind those that arrived before."""
         is_first = not packet.follows_data and self.net.plan.switch.control_first
         self.queues[packet.output, packet.lane, is_first].append((packet, port))
         waiting = [
@@ -46,13 +46,13 @@ class FcfsSwitch(Switch):
         return sum(packet.size for queue in waiting for packet, _ in queue)
 
     def queue_changed(self, output: int, lane: int) -> None:
-        """Tell the congestion manager of an output."""
+        """Report to the congestion manager of an output."""
         waiting = [*self.queues[output, lane, True], *self.queues[output, lane, False]]
         total = sum(packet.size for packet, _ in waiting)
         self.fill_changed(output, lane, Fill(total, total, port=0, asking=0))
 
     def decide(self) -> None:
-        """Let each output send, the lane after the one served last first, of those with credit."""
+        """Send from each output, beginning with the lane after the one served last that has credit."""
         for output in self.out:
             for step in self.lanes:
                 lane = (self.lane_served[output] + 1 + step) % len(self.lanes)

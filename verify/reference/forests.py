@@ -1,7 +1,7 @@
-"""Congestion trees that stand, sway or move: hosts with roles, and hotspots.
+"""Silent, windy and moving congestion trees: hosts with roles, and hotspots.
 
-Victims send to hosts drawn at random, contributors to the hotspot of their subset, mixed hosts p
-percent to their hotspot and the rest to others. With a lifetime hotspots are drawn anew after each.
+Victims send to random hosts, contributors to the hotspot of their subset, mixed hosts p percent to their
+hotspot and the rest to others. With a lifetime, new hotspots are selected after each period.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Role:
 
 
 class Placement:
-    """Who is what, and which hosts are hotspots when."""
+    """The role of each host, and the hotspots of each period."""
 
     def __init__(self, plan: Plan, traffic: TrafficPlan, number: int) -> None:
         self.plan, self.traffic = plan, traffic
@@ -52,7 +52,7 @@ class Placement:
             first = max(first, end)
 
     def _draw_hotspots(self, number: int, period: int) -> list[str]:
-        """Draw distinct hotspots, one for each subset; each period has a stream of its own."""
+        """Select distinct hotspots, one for each subset; each period has a random stream of its own."""
         random, hosts = Stream(self.plan.seed, "hotspots", number << 32 | period), self.plan.wiring.hosts
         found: list[str] = []
         while len(found) < self.subsets:
@@ -69,7 +69,7 @@ class Placement:
         return min(max(now - self.traffic.timing.start_ps, 0) // forest.lifetime_ps, self.periods - 1)
 
     def target(self, period: int, subset: int, me: str) -> str | None:
-        """Return a member's hotspot; where it is that itself, the next subset's, if it is another."""
+        """Return a member's hotspot; if that is the member itself, the next subset's."""
         hotspots = self.hotspots[period]
         own, following = hotspots[subset], hotspots[(subset + 1) % len(hotspots)]
         if own != me:
@@ -77,14 +77,14 @@ class Placement:
         return following if following != me else None
 
     def generator(self, host: str, role: Role, owner: int) -> Generator:
-        """Return what generates a host's messages."""
+        """Return the generator of a host's messages."""
         forest = self.traffic.forest
         assert forest
         percent = {"contributor": 100, "victim": 0}.get(role.kind, forest.p)
         return Generator(self, host, role.subset, percent, owner)
 
     def pace(self, host: str, percent: int) -> Fraction:
-        """Return the pace of a share of what a host sends; all of what it can is no bound."""
+        """Return the pace of a share of what a host sends; unlimited if the host sends at its full rate."""
         if self.traffic.rate_bits is None and percent == 100:
             return Fraction(0)
         rate = self.traffic.rate_bits
@@ -97,7 +97,7 @@ class Placement:
 
 
 class Generator:
-    """What a host of a forest generates: two shares, each with its own rate."""
+    """The messages of a host of a forest: two shares, each with its own rate."""
 
     def __init__(self, placement: Placement, host: str, subset: int, percent: int, owner: int) -> None:
         self.placement, self.host, self.subset, self.percent = placement, host, subset, percent
@@ -107,11 +107,11 @@ class Generator:
         self.hot_pace, self.random_pace = (placement.pace(host, share) for share in (percent, 100 - percent))
         start = Fraction(placement.traffic.timing.start_ps)
         self.hot_due = self.random_due = start
-        #: The period of the latest message for a hotspot, and how many of that period are on hand.
+        #: The period of the latest message for a hotspot, and how many messages of that period are waiting.
         self.period = self.on_hand = 0
 
     def hot_time(self, now: int) -> int | None:
-        """Return when a message for the hotspot may be generated: one at a time, or when it has moved."""
+        """Return when a message for the hotspot may be generated: one at a time, or after a move."""
         if self.percent == 0:
             return None
         period = self.placement.period(now)
@@ -124,18 +124,18 @@ class Generator:
         return max(self.placement.traffic.timing.start_ps + (period + 1) * lifetime, floor(self.hot_due))
 
     def random_time(self, *, has_room: bool) -> int | None:
-        """Return when a message for a host drawn at random may be generated."""
+        """Return when a message for a random host may be generated."""
         return floor(self.random_due) if self.percent < 100 and has_room else None
 
     def times(self, now: int, *, has_room: bool) -> list[int]:
-        """Return when either may be."""
+        """Return when a message of either kind may be generated."""
         both = (self.hot_time(now), self.random_time(has_room=has_room))
         return [time for time in both if time is not None]
 
     def choose(self, now: int, size: int, *, has_room: bool) -> tuple[str, bool]:
         """Return the destination of a message that is due, and whether it is for the hotspot.
 
-        Where both kinds are due it is drawn which.
+        If both kinds are due, one is selected at random.
         """
         hot, random = self.hot_time(now), self.random_time(has_room=has_room)
         is_random_due = random is not None and random <= now
@@ -153,6 +153,6 @@ class Generator:
         return others[self.destinations.below(len(others))], False
 
     def finished(self, created: int, *, is_hot: bool) -> None:
-        """Note that a message has left the host."""
+        """Record that a message has left the host."""
         if is_hot and self.placement.period(created) == self.period:
             self.on_hand -= 1

@@ -1,4 +1,4 @@
-"""Hosts: flows, what they send, and what takes packets in."""
+"""Hosts: flows, injection, and sinks."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class Limiter:
-    """A rate limit, exact over any number of packets: what is less than a picosecond is kept."""
+    """A rate limit that is exact over any number of packets: fractions of a picosecond are kept."""
 
     pace: Fraction
     free_at: int = 0
     rest: Fraction = Fraction(0)
 
     def take(self, start: int, size: int) -> int:
-        """Let bytes pass from a time on, after those before; return when they are through."""
+        """Pass bytes from a time on, after the previous ones; return when they have passed."""
         through = size * self.pace + self.rest
         self.rest = through - floor(through)
         self.free_at = max(start, self.free_at) + floor(through)
@@ -38,7 +38,7 @@ class Limiter:
 
 
 class Flow:
-    """What one source of a host sends to one destination."""
+    """The flow from one source of a host to one destination."""
 
     def __init__(self, source: Source, ends: tuple[str, str], lane: int, control: Control) -> None:
         self.source, self.lane, self.control = source, lane, control
@@ -47,9 +47,9 @@ class Flow:
         self.sent = self.received = 0
         #: Data packets sent.
         self.packets = 0
-        #: Tells the host's flows apart while there is something to remember about them.
+        #: Identifies the flow within the host while its state is stored.
         self.number: int | None = None
-        #: Which of its host's packets its source's last one was when it began to wait.
+        #: The number of the host's packet that was the source's last one when the flow began to wait.
         self.served_before = 0
 
 
@@ -65,39 +65,39 @@ class Host:
         #: Flows whose windows are closed, and those that lack credit of their own while others send.
         self.closed: list[Flow] = []
         self.held: list[Flow] = []
-        #: Numbers of flows, and those that forgotten flows have given back.
+        #: Numbers of flows, and numbers that were returned for reuse.
         self.numbers, self.given_back = 0, list[int]()
-        #: What each lane lacked credit for when the host last looked, if all of them did.
+        #: The credit that each lane lacked at the host's last attempt, if all of them did.
         self.stalled: dict[int, int] = {}
-        #: Per lane, with a number that says which of all of them waits longest.
+        #: Per lane, with a number that shows which of all of them has waited longest.
         self.control: dict[int, deque[tuple[int, Packet]]] = {
             lane: deque() for lane in range(net.plan.lanes.count)
         }
         self.answers = 0
-        #: When a notification packet was caused last, per flow received or for all.
+        #: When the last notification packet was caused, per received flow or for all.
         self.notified: dict[Source | None, int] = {}
-        #: Whether there is a reason to look, for hosts that need one.
+        #: Whether there is a reason for an attempt, for hosts that need one.
         self.is_asked = False
-        #: Where flows are announced.
+        #: Present where flows are announced.
         self.announcer: Announcer | None = None
         #: Data packets sent so far, and payload sent and received.
         self.served = self.sent = self.received = 0
-        #: Where packets may overtake each other.
+        #: Present where packets may overtake each other.
         self.order = Order(net.reordering) if net.plan.reorders else None
-        #: Where control is per service level.
+        #: Present where control is per service level.
         self.levels: dict[int, Control] = {}
 
     def connect(self, port: int, out: Channel, into: Channel) -> None:
         """Wire the host."""
         self.out, self.into = out, into
-        # Nothing is injected faster than the link takes it, so what a message costs comes on top of that.
+        # The link limits the injection rate, so the time per message is added to that.
         self.injection = Limiter(max(self.net.plan.injection or out.pace, out.pace))
         self.drain = Limiter(self.net.plan.drain or into.pace)
         if self.net.plan.announces:
             self.announcer = Announcer(self, self.net.plan.congestion.rates)
 
     def part(self, packet: Packet) -> Hashable:
-        """Return the part of the buffer that a packet is stored in: there is one."""
+        """Return the region of the buffer that a packet is stored in: there is only one."""
         return 0
 
     def part_size(self) -> int:
@@ -105,24 +105,24 @@ class Host:
         return self.net.plan.host_buffer
 
     def fixed_parts(self) -> Iterable[int]:
-        """Return the parts that there are from the start."""
+        """Return the regions that exist from the start."""
         return [0]
 
     def notice(self, port: int, notice: Notice) -> None:
-        """Take a notice of the switch: without a buffer there are no lines to speak of."""
+        """Take a notification from the switch: without a buffer there are no lines."""
 
     def report(self, port: int, report: Report) -> None:
-        """Hear from a switch that has marked a packet."""
+        """Take the report of a switch that has marked a packet."""
         self.net.becn_received += 1
         report.flow.control.answered("hot", self.net.now, report.severity)
         self.stalled = {}
         self.is_asked = True
 
     def wake(self, port: int, time: int) -> None:
-        """Do nothing: hosts are asked whenever something happens."""
+        """Do nothing: hosts decide after every event."""
 
     def credit_is_back(self, port: int) -> None:
-        """Do nothing: hosts are asked whenever something happens."""
+        """Do nothing: hosts decide after every event."""
 
     def add(self, source: Source) -> None:
         """Add a source."""
@@ -131,7 +131,7 @@ class Host:
         self.net.at(floor(source.next_due))
 
     def flow(self, source: Source, destination: str) -> Flow:
-        """Return what a source sends to a destination, made if need be."""
+        """Return the flow from a source to a destination, created at its first use."""
         if (source, destination) not in self.flows:
             held_back = control(self.net, self.name, source.level, self.out.pace)
             if self.net.plan.congestion.has_control_per_level:
@@ -141,18 +141,18 @@ class Host:
         return self.flows[source, destination]
 
     def first_lane(self, destination: str, level: int) -> int:
-        """Return the lane of a service level, or of that of the way to a host, on the host's own link."""
+        """Return the lane of a service level, or of the route to a host, on the host's own link."""
         net, lanes = self.net.plan.wiring, self.net.plan.lanes
         if lanes.by_way and isinstance(net, Direct):
             level = net.way(self.name, destination).level
         return lanes.of_level[level]
 
     def comes(self, packet: Packet, port: int, head: int, tail: int) -> None:
-        """Learn that a packet is on its way."""
+        """Receive the head of a packet."""
         self.net.at(tail, lambda: self.receive(packet, head), rank=(1, 0))
 
     def receive(self, packet: Packet, head: int) -> None:
-        """Take a packet in, whose tail has just come."""
+        """Take a packet whose tail has just arrived."""
         if packet.is_control:
             self.into.free(packet, self.net.now, packet.lane)
             if packet.announcement:
@@ -177,7 +177,7 @@ class Host:
             self.stalled = {}
 
     def may_notify(self, flow: Flow) -> bool:
-        """Tell whether a mark causes a notification packet now, or comes too soon after one that did."""
+        """Return whether a mark causes a notification packet now, or is too soon after another."""
         if self.net.plan.congestion.coalescing is None:
             return True
         interval, is_per_flow = self.net.plan.congestion.coalescing
@@ -189,12 +189,12 @@ class Host:
         return True
 
     def say(self, packet: Packet) -> None:
-        """Let a control packet wait to be sent."""
+        """Queue a control packet."""
         self.answers += 1
         self.control[packet.lane].append((self.answers, packet))
 
     def hear(self, packet: Packet) -> None:
-        """Send a packet that announces somebody else's flow back, or take one that is back."""
+        """Return a packet that announces another host's flow, or take one that has returned."""
         if packet.kind == "reply":
             assert self.announcer
             self.is_asked |= self.announcer.came_back(packet)
@@ -204,20 +204,20 @@ class Host:
         self.say(reply)
 
     def answered(self, packet: Packet) -> None:
-        """Hear what became of a packet of a flow."""
+        """Take the answer to a packet of a flow."""
         flow, mark = packet.flow, "cold"
         if packet.becn:
             is_warm = self.net.plan.congestion.validates and not packet.validated
             mark = "warm" if is_warm else "hot"
         flow.control.answered(mark, self.net.now, packet.severity)
-        # The flow whose turn it was may be held back now, to the others' profit.
+        # The flow whose turn it was may be throttled now, in favor of the others.
         self.stalled = {}
-        # An index only grows when something is heard; windows may open, and pauses end.
+        # An index grows only when an answer arrives; windows may open, and pauses end.
         if self.net.plan.congestion.has_windows:
             self.reopen(flow)
 
     def reopen(self, flow: Flow) -> None:
-        """Look again when a flow may send that waits for its pause, an answer or its announcement."""
+        """Schedule an attempt when a flow's pause ends, an answer is due or its announcement allows it."""
         is_throttled = any(waiting is flow for _, waiting in self.waiting)
         if is_throttled or flow in self.closed:
             self.waiting = [entry for entry in self.waiting if entry[1] is not flow]
@@ -225,7 +225,7 @@ class Host:
             self.wait(flow)
 
     def take_out(self, packet: Packet) -> None:
-        """Take a packet out of the buffer and deliver what is in order then."""
+        """Take a packet out of the buffer and deliver the packets that are in order then."""
         for ready in self.order.drained(packet, self.net.now) if self.order else [packet]:
             self.deliver(ready)
 
@@ -252,7 +252,7 @@ class Host:
         if self.send_control():
             self.stalled = {}
             return
-        # A lane on which a control packet waits carries no data before it.
+        # A lane with a waiting control packet carries no data before it.
         lacking = {lane: waiting[0][1].space for lane, waiting in self.control.items() if waiting}
         if len(lacking) == self.net.plan.lanes.count:
             return
@@ -264,18 +264,18 @@ class Host:
         self.set_alarms()
 
     def draw_and_send(self, lacking: dict[int, int]) -> str:
-        """Draw what is due and send a packet, if any may go; tell what came of it."""
+        """Generate the messages that are due and send a packet, if any may be sent; return what was done."""
         self.enlist_held()
         attempt, wants = "idle", True
         while attempt == "idle" and wants:
             self.take_stock()
             attempt = self.send_data(dict(lacking))
-            # In place of those that were just found to be held back, sources may draw others.
+            # Sources may generate others instead of those that were just found to be throttled.
             wants = any(self.is_due(source) for source in self.sources)
         return attempt
 
     def set_alarms(self) -> None:
-        """Look when messages are due."""
+        """Schedule an attempt when messages are due."""
         for source in self.sources:
             due = self.next_draw(source)
             if due is not None and due > self.net.now and due != source.alarm:
@@ -283,16 +283,16 @@ class Host:
                 self.net.at(due)
 
     def next_draw(self, source: Source) -> int | None:
-        """Return when a source draws its next message."""
+        """Return when a source generates its next message."""
         return source.next_draw(self.net.now, is_ready=any(flow.source is source for flow in self.ring))
 
     def is_due(self, source: Source) -> bool:
-        """Tell whether a source draws a message now."""
+        """Return whether a source generates a message now."""
         due = self.next_draw(source)
         return due is not None and due <= self.net.now
 
     def send_control(self) -> bool:
-        """Send the control packet that waits longest, of the first ones of the lanes with credit."""
+        """Send the control packet that has waited longest, among the first ones of the lanes with credit."""
         first = [waiting[0] for waiting in self.control.values() if waiting]
         able = [(number, packet) for number, packet in first if self.out.can_take(packet)]
         if not able:
@@ -303,9 +303,9 @@ class Host:
         return True
 
     def send_data(self, lacking: dict[int, int]) -> str:
-        """Send a packet of the first flow that may and whose lane has credit; tell what came of it.
+        """Send a packet of the first flow that may send and whose lane has credit; return what was done.
 
-        Flows whose lane lacks it keep their turn, and nobody behind them uses that lane.
+        Flows whose lane lacks credit keep their turn, and no flow behind them uses that lane.
         """
         self.stalled = {}
         attempt = "idle"
@@ -333,28 +333,28 @@ class Host:
         return attempt
 
     def has_credit(self, packet: Packet) -> bool:
-        """Tell whether a packet can be sent."""
+        """Return whether a packet can be sent."""
         return self.out.can_take(packet)
 
     def select(self) -> None:
-        """Let the flow that has sent least for its rate be the first, where flows have rates."""
+        """Put the flow first that has sent least relative to its rate, where flows have rates."""
         if self.announcer and self.announcer.rates and self.ring:
             first = min(self.ring, key=self.announcer.urgency)
             self.ring.remove(first)
             self.ring.appendleft(first)
 
     def enlist_held(self) -> None:
-        """Let flows into the ring that lacked something of their own."""
+        """Put flows back into the ring that lacked something of their own."""
         held, self.held = self.held, []
         for flow in held:
             self.wait(flow)
 
     def take_stock(self) -> None:
-        """Let flows into the ring, when the host could send.
+        """Put flows into the ring, when the host could send.
 
-        In their order those that have a message again, then those whose delay has passed, the
-        longest released first; of those released at one instant the one whose source had been served
-        longest ago when it began to wait, then the one with the lower number.
+        The order is: flows that have a message again, then those whose delay has passed, the longest released
+        first; among those released at one instant, the one whose source had been served longest ago when it
+        began to wait, then the one with the lower number.
         """
         for source in self.sources:
             while self.is_due(source):
@@ -381,18 +381,18 @@ class Host:
             self.numbers += 1
 
     def forget(self, flow: Flow) -> None:
-        """Give back the number of a flow without messages, unless it has an index of its own."""
+        """Return the number of a flow without messages, unless it has an index of its own."""
         if flow.number is not None and not self.net.plan.congestion.has_control_per_flow:
             self.given_back.append(flow.number)
             flow.number = None
 
     def wait(self, flow: Flow, since: int | None = None) -> None:
-        """Let a flow into the ring, or let it wait until it may send."""
+        """Put a flow into the ring, or make it wait until it may send."""
         if not self.holds_back(flow, since):
             self.ring.append(flow)
 
     def holds_back(self, flow: Flow, since: int | None = None) -> bool:
-        """Tell whether a flow is held back, by its announcement or its reaction, and let it wait then."""
+        """Return whether a flow is held by its announcement or throttled by its reaction; if so, it waits."""
         asked = self.net.now if since is None else since
         release = self.release(flow, asked)
         if release is None:
@@ -404,12 +404,12 @@ class Host:
         return release != asked
 
     def release(self, flow: Flow, asked: int) -> int | None:
-        """Return when a flow may send from a time on, as things stand; none if it must hear something."""
+        """Return when a flow may send from a time on, as things stand; `None` if it needs an answer first."""
         release = self.announcer.leave(flow, asked) if self.announcer else asked
         return flow.control.eligible_at(asked) if release == asked else release
 
     def next_packet(self, flow: Flow) -> Packet:
-        """Cut the next packet from the flow's message."""
+        """Take the next packet from the flow's message."""
         message = flow.messages[0]
         payload = min(message.left, self.net.plan.mtu)
         size = payload + self.net.plan.header
@@ -456,7 +456,8 @@ class Host:
         if self.announcer:
             self.announcer.sent(flow, packet.size, is_last=packet.ends_message)
         if flow.messages:
-            # Nobody else sends before the tail has left: without a delay it is in turn at once.
+            # No other flow sends before the tail has left, so a flow without a delay joins the ring
+            # immediately.
             self.wait(flow, since=end)
         else:
             self.forget(flow)

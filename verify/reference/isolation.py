@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 #: An input port and a lane.
 Input = tuple[int, int]
-#: What notices say.
+#: The kinds of notifications.
 KINDS = ("allocate", "stop", "go", "release")
 
 
 @dataclass(frozen=True)
 class Notice:
-    """What an input tells the output upstream of it about a line: allocate, stop, go or release."""
+    """A notification from an input to the upstream output about a line: allocate, stop, go or release."""
 
     kind: str
     lane: int
     line: str
     destinations: tuple[str, ...] = ()
-    #: Bits a second that the root takes of the line's flows, if that is asked and known.
+    #: The rate at which the root serves the line's flows, in bits per second, if requested and known.
     rate: int | None = None
 
 
@@ -45,8 +45,8 @@ class Notice:
 class Line:
     """The line of a special queue.
 
-    Its destinations are those of a root at this node, or those of a line of the next node; when that
-    is released, nothing matches any more (neither is given).
+    Its destinations are those of a root at this node, or those of a line of the next node; after the release
+    of that line, nothing matches any more (neither is set).
     """
 
     way: Way
@@ -69,7 +69,7 @@ class OutputLine:
 
 @dataclass(frozen=True)
 class Place:
-    """Where queues are: the time now, and picoseconds per byte of the link at an output."""
+    """The environment of the queues: the time now, and picoseconds per byte of the link at an output."""
 
     now: Callable[[], int]
     pace: Callable[[int], Fraction] = lambda output: Fraction(0)
@@ -77,7 +77,7 @@ class Place:
 
 @dataclass
 class Tally:
-    """What was counted so far."""
+    """The counts so far."""
 
     allocations: int = 0
     exhausted: int = 0
@@ -85,7 +85,7 @@ class Tally:
 
 
 class IsolatingBuffers(Buffers):
-    """Queues some of which congestion trees take."""
+    """Queues, some of which are special queues for congestion trees."""
 
     def __init__(
         self,
@@ -105,10 +105,10 @@ class IsolatingBuffers(Buffers):
         self.known: dict[Way, list[OutputLine]] = {}
         self.wanting: set[Input] = set()
         self.taken = 0
-        #: Until when special queues let normal ones pass, where they do not simply take turns.
+        #: Until when special queues let normal ones pass, unless they simply take turns.
         self.due: dict[Queue, int] = {}
         self.tally = Tally()
-        #: Packets that changed queues and their inputs, and notices with the ports they go out by.
+        #: Packets that changed queues with their inputs, and notifications with their ports.
         self.moved: list[tuple[Packet, int]] = []
         self.notices: list[tuple[int, Notice]] = []
 
@@ -121,13 +121,13 @@ class IsolatingBuffers(Buffers):
         return self.queue(*place, "special", number)
 
     def say(self, place: Input, kind: str, line: str, destinations: tuple[str, ...] = ()) -> None:
-        """Tell the node upstream of an input."""
+        """Notify the node upstream of an input."""
         self.tally.notices[kind] += 1
         rate = self.told(place, line) if self.rule.arbitration == "weighted" else None
         self.notices.append((place[0], Notice(kind, place[1], line, destinations, rate)))
 
     def in_use(self, ports: int, lanes: range) -> dict[str, int]:
-        """Return the special queues and lines in use of a node with so many ports."""
+        """Return the special queues and lines in use of a node with this number of ports."""
         taken = [
             sum(line is not None for line in self.lines((p + 1, v))) for p in range(ports) for v in lanes
         ]
@@ -154,7 +154,7 @@ class IsolatingBuffers(Buffers):
             self.reconsider(queue)
 
     def take(self, queue: Queue) -> Packet:
-        """Take out the packet at the head of a queue; one that is empty then may be given back."""
+        """Take the packet at the head of a queue; a queue that is empty then may be released."""
         packet = queue.packets.popleft()
         self.bytes[packet.output, packet.lane] -= packet.size
         if queue.role == "special":
@@ -168,19 +168,19 @@ class IsolatingBuffers(Buffers):
         return packet
 
     def head_changed(self, queue: Queue) -> None:
-        """Let a queue ask for what its head needs now, unless that belongs into another queue."""
+        """Update the output that a queue requests for its head, unless the head belongs in another queue."""
         self.leave_seat(queue)
         self.isolate(queue)
         self.sit(queue)
 
     def reconsider(self, queue: Queue) -> None:
-        """Look whether the head of a normal queue belongs into a special one now."""
+        """Check whether the head of a normal queue belongs in a special one now."""
         if self.isolate(queue):
             self.leave_seat(queue)
             self.sit(queue)
 
     def isolate(self, queue: Queue) -> bool:
-        """Move packets from the head of a normal queue as long as they match; tell whether any did."""
+        """Move packets from the head of a normal queue as long as they match; return whether any did."""
         has_moved, place = False, (queue.port, queue.lane)
         while queue.role == "normal" and queue.packets and queue.packets[0].follows_data:
             number = self.special_for(queue.packets[0], place)
@@ -198,7 +198,7 @@ class IsolatingBuffers(Buffers):
         return has_moved
 
     def special_for(self, packet: Packet, place: Input) -> int | None:
-        """Return the special queue for a packet: where its like is, a line's that lists it, a new one."""
+        """Return the special queue for a packet: one with such packets, of a line that lists it, or new."""
         way, to = (packet.output, packet.lane), packet.destination
         lines = [(number, line) for number, line in enumerate(self.lines(place)) if line is not None]
         for number, _ in lines:
@@ -222,7 +222,7 @@ class IsolatingBuffers(Buffers):
         return known.destinations if known else ()
 
     def named(self, way: Way, name: str | None) -> OutputLine | None:
-        """Return the line of an output that the next node calls so."""
+        """Return the line of an output to which the next node refers by this number."""
         return next((known for known in self.known.get(way, []) if known.name == name), None)
 
     def take_special(self, place: Input, line: Line) -> int | None:
@@ -241,7 +241,7 @@ class IsolatingBuffers(Buffers):
     # Detection, propagation, Stop and Go, release.
 
     def detect(self, queue: Queue) -> None:
-        """Look whether a normal queue shows a root."""
+        """Check whether a normal queue shows a root."""
         if not queue.packets or (self.rule.at_root and not queue.packets[0].follows_data):
             return
         place, output = (queue.port, queue.lane), queue.packets[0].output
@@ -259,11 +259,11 @@ class IsolatingBuffers(Buffers):
             self.say(place, "allocate", name, tuple(self.extended([], waiting)))
 
     def extended(self, known: list[str], waiting: list[str]) -> list[str]:
-        """Return a list of destinations with others that wait, as many as it has room for."""
+        """Return a list of destinations extended by others that wait, as many as fit."""
         return list(dict.fromkeys(known + waiting))[: self.rule.destinations]
 
     def found_root(self, place: Input, way: Way, waiting: list[str]) -> None:
-        """Let a root have a special queue at an input, or its line list more destinations."""
+        """Allocate a special queue for a root at an input, or extend its line's list of destinations."""
         for number, line in enumerate(self.lines(place)):
             is_roots = line and line.way == way and line.roots is not None
             if line and is_roots and len(line.roots or []) < self.rule.destinations:
@@ -274,7 +274,7 @@ class IsolatingBuffers(Buffers):
         self.take_special(place, Line(way, self.taken, roots=self.extended([], waiting)))
 
     def normal_shrank(self, queue: Queue, output: int) -> None:
-        """See to the line that a normal queue has for an output, when a packet for it has gone."""
+        """Update the line that a normal queue has for an output, after a packet for it has left."""
         place, name = (queue.port, queue.lane), f"own {output}"
         if (place, output) not in self.own:
             return
@@ -286,7 +286,7 @@ class IsolatingBuffers(Buffers):
             self.say(place, "go", name)
 
     def special_grew(self, queue: Queue) -> None:
-        """Propagate a special queue's line, or stop who sends there."""
+        """Propagate a special queue's line, or stop its senders."""
         place, name = (queue.port, queue.lane), f"special {queue.number}"
         line = self.lines(place)[queue.number]
         assert line is not None
@@ -300,7 +300,7 @@ class IsolatingBuffers(Buffers):
             self.say(place, "allocate", name, self.listed(line))
 
     def special_shrank(self, queue: Queue) -> None:
-        """Let go on who sends to a special queue."""
+        """Resume the senders to a special queue."""
         place = queue.port, queue.lane
         line = self.lines(place)[queue.number]
         assert line is not None
@@ -309,7 +309,7 @@ class IsolatingBuffers(Buffers):
             self.say(place, "go", f"special {queue.number}")
 
     def release(self, place: Input, number: int) -> None:
-        """Give an empty special queue back, unless it is stopped; isolate who waited for one."""
+        """Release an empty special queue, unless it is stopped; isolate packets that waited for one."""
         line = self.lines(place)[number]
         if line is None:
             return
@@ -327,13 +327,13 @@ class IsolatingBuffers(Buffers):
                 self.reconsider(queue)
 
     def is_stopped(self, packet: Packet) -> bool:
-        """Tell whether the next node has stopped packets for a destination."""
+        """Return whether the next node has stopped packets for a destination."""
         lines = self.known.get((packet.output, packet.lane), [])
         stopped = any(line.is_stopped and packet.destination in line.destinations for line in lines)
         return stopped and packet.follows_data
 
     def isolates(self, packet: Packet) -> bool:
-        """Tell whether a root here, or a line of any next node, lists a packet's destination on its lane."""
+        """Return whether a root here, or a next node's line, lists a packet's destination and lane."""
         roots = [
             line.roots or []
             for (_, lane), lines in self.special.items()
@@ -348,7 +348,7 @@ class IsolatingBuffers(Buffers):
         ]
         return any(packet.destination in listed for listed in [*roots, *told])
 
-    # Whose turn it is, where special queues are due at times only.
+    # The queue whose turn it is, where special queues are due only at times.
 
     def first(self, way: Way, port: int) -> Queue:
         """Return the queue whose turn it is; special ones that are not due let normal ones pass."""
@@ -361,19 +361,19 @@ class IsolatingBuffers(Buffers):
         return next((queue for queue in turns if queue.role == "normal" or queue in due), turns[0])
 
     def lets_pass(self, queue: Queue) -> bool:
-        """Tell whether a queue is a special one that is not due yet."""
+        """Return whether a queue is a special one that is not due yet."""
         is_plain = queue.role != "special" or self.rule.arbitration == "round-robin"
         return not is_plain and self.due[queue] > self.place.now()
 
     def sit(self, queue: Queue) -> None:
-        """Let a queue ask for its head's output; how long a special one waits counts from now."""
+        """Add a queue to the requests for its head's output; a special queue's wait counts from now."""
         super().sit(queue)
         if queue.role == "special" and queue.packets and not queue.is_aside:
             now, is_strict = self.place.now(), self.rule.arbitration == "strict"
             self.due[queue] = now + self.rule.longest_wait if is_strict else max(now, self.due.get(queue, 0))
 
     def charge(self, queue: Queue, packet: Packet) -> None:
-        """With `weighted`, let a special queue be due again when its packet has passed at its share."""
+        """With `weighted`, make a special queue due again when its packet has passed at its share."""
         line, now = self.lines((queue.port, queue.lane))[queue.number], self.place.now()
         assert line is not None
         share = self.share(line)
@@ -381,7 +381,7 @@ class IsolatingBuffers(Buffers):
         self.due[queue] = now if share is None else max(now, min(now, self.due[queue]) + passes)
 
     def share(self, line: Line) -> int | None:
-        """Return what the root takes of a line's flows: its rate over all lines that feed it from here."""
+        """Return the rate at which the root serves a line's flows: its rate over its local lines."""
         if line.roots is not None:
             whole: int | None = int(8 * 10**12 / self.place.pace(line.way[0]))
         else:
@@ -397,7 +397,7 @@ class IsolatingBuffers(Buffers):
         return None if whole is None else whole // len(alike)
 
     def told(self, place: Input, name: str) -> int | None:
-        """Return the share of a line's flows that a notice tells the node upstream."""
+        """Return the share of a line's flows that a notification reports to the upstream node."""
         kind, number = name.split()
         if kind == "own":
             sharers = [where for where, output in self.own if output == int(number) and where[1] == place[1]]
@@ -406,10 +406,10 @@ class IsolatingBuffers(Buffers):
         line = self.lines(place)[int(number)]
         return self.share(line) if line else None
 
-    # What the next node says.
+    # Notifications from the next node.
 
     def received(self, port: int, notice: Notice) -> None:
-        """Take a notice that came in at an output port."""
+        """Take a notification that arrived at an output port."""
         way = port, notice.lane
         self.note(way, notice)
         for place, number in self.branches(way, notice.line):
@@ -427,7 +427,7 @@ class IsolatingBuffers(Buffers):
                 self.stand_aside(queue)
 
     def note(self, way: Way, notice: Notice) -> None:
-        """Write into an output's lines what the next node says of one."""
+        """Update an output's lines by a notification from the next node."""
         lines, known = self.known.setdefault(way, []), self.named(way, notice.line)
         if known:
             known.rate = notice.rate
@@ -442,7 +442,7 @@ class IsolatingBuffers(Buffers):
             known.is_stopped = notice.kind == "stop"
 
     def adopt(self, way: Way, known: OutputLine) -> None:
-        """Queues without a line any more come under a new one that lists what they hold."""
+        """Move queues whose line was released to a new line that lists their destinations."""
         for place, lines in self.special.items():
             for number, line in enumerate(lines):
                 if line and line.way == way and line.roots is None and line.branch is None:
@@ -451,7 +451,7 @@ class IsolatingBuffers(Buffers):
                         line.branch = known.name
 
     def branches(self, way: Way, name: str) -> list[tuple[Input, int]]:
-        """Return the special queues that were taken for a line of the next node."""
+        """Return the special queues that were allocated for a line of the next node."""
         return [
             (place, number)
             for place in sorted(self.special)

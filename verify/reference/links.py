@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """What a switch tells the source of a packet that it marks."""
+    """The report of a switch to the source of a packet that it marks."""
 
     flow: Flow
     severity: int
@@ -39,10 +39,10 @@ class Packet:
     space: int
     lane: int
     ends_message: bool = False
-    #: Which of its flow's data packets it is, and whether it takes the way of the tables.
+    #: The number of the packet within its flow, and whether it takes the route of the tables.
     number: int = 0
     is_pinned: bool = False
-    #: The group that it goes over, where its first switch chose one.
+    #: The group of its detour, if its first switch selected one.
     over: int | None = None
     kind: str = "data"
     announcement: Announcement | None = None
@@ -52,8 +52,7 @@ class Packet:
     validated: bool = False
     created: int = 0
     injected: int = 0
-    #: Where the packet is now: the lane that it came on, the port that it leaves by, and when its tail
-    #: can be read.
+    #: The packet's position: the lane on which it arrived, its output port, and when its tail can be read.
     came: int = 0
     output: int = 0
     tail_in: int = 0
@@ -70,49 +69,49 @@ class Packet:
 
 
 class Node(Protocol):
-    """What is at the ends of a link."""
+    """The node at one end of a link."""
 
     def comes(self, packet: Packet, port: int, head: int, tail: int) -> None:
-        """Learn that a packet is on its way."""
+        """Receive the head of a packet."""
 
     def part(self, packet: Packet) -> Hashable:
-        """Return the part of the buffer that a packet is stored in."""
+        """Return the region of the buffer that a packet is stored in."""
 
     def part_size(self) -> int:
-        """Return the bytes of each part."""
+        """Return the bytes of each region."""
 
     def fixed_parts(self) -> Iterable[int]:
-        """Return the parts that there are from the start."""
+        """Return the regions that exist from the start."""
 
     def notice(self, port: int, notice: Notice) -> None:
-        """Take a notice about a line of the node at the other end."""
+        """Take a notification about a line of the node at the other end."""
 
     def report(self, port: int, report: Report) -> None:
-        """Take a report: for this host, or to be passed on."""
+        """Take a report: for this host, or to be forwarded."""
 
     def wake(self, port: int, time: int) -> None:
-        """Look at what can be sent from a port at a time, at the latest."""
+        """Try to send from a port at this time at the latest."""
 
     def credit_is_back(self, port: int) -> None:
-        """Look at what can be sent from a port now: there is credit that somebody waits for."""
+        """Try to send from a port now: the credit that a packet waits for is there."""
 
 
 class Channel:
-    """One direction of a link: packets go there, credits of their lane (and part) come back."""
+    """One direction of a link: packets in this direction, credit of their lane (and region) in the other."""
 
     def __init__(self, net: Network, pace: Fraction, delay: int, ends: tuple[Node, int, Node, int]) -> None:
         self.net, self.pace, self.delay = net, pace, delay
         self.sender, self.sender_port, self.receiver, self.port = ends
         self.free_at = 0
-        #: Credit of each lane and part; those of destinations come into being when they are asked for.
+        #: Credit of each lane and region; that of destinations is created at the first use.
         self.parts: defaultdict[tuple[int, Hashable], int] = defaultdict(self.receiver.part_size)
         for lane in range(net.plan.lanes.count):
             for part in self.receiver.fixed_parts():
                 self.parts[lane, part] = self.receiver.part_size()
-        #: Credits on their way back, and what the sender waits for.
+        #: Credit on its way back, and the credit that the sender waits for.
         self.returning: defaultdict[tuple[int, Hashable], list[tuple[int, int]]] = defaultdict(list)
         self.wanted: dict[tuple[int, Hashable], int] = {}
-        #: When that will be back, as far as is known.
+        #: When that credit will have returned, as far as is known.
         self.ready: dict[tuple[int, Hashable], int] = {}
 
     def span(self, size: int) -> int:
@@ -120,7 +119,7 @@ class Channel:
         return -floor(-size * self.pace)
 
     def where(self, packet: Packet) -> tuple[int, Hashable]:
-        """Return the lane and part that a packet needs credit of."""
+        """Return the lane and region whose credit a packet needs."""
         return packet.lane, self.receiver.part(packet)
 
     def credit(self, packet: Packet) -> int:
@@ -128,12 +127,12 @@ class Channel:
         return self.parts[self.where(packet)]
 
     def best_credit(self, lane: int) -> int:
-        """Return the most credit that there is for some packet of a lane."""
+        """Return the maximum credit for some packet of a lane."""
         known = [credit for (of, _), credit in self.parts.items() if of == lane]
         return max(known, default=self.receiver.part_size())
 
     def used(self, lane: int) -> int:
-        """Return how much of a lane's buffer is in use, in all its parts."""
+        """Return how much of a lane's buffer is in use, in all its regions."""
         size = self.receiver.part_size()
         return sum(size - credit for (of, _), credit in self.parts.items() if of == lane)
 
@@ -142,18 +141,18 @@ class Channel:
         return self.free_at <= self.net.now and self.credit(packet) >= packet.space
 
     def has_credit_or_wait(self, packet: Packet) -> bool:
-        """Tell whether there is credit; if not, the sender is woken when there is."""
+        """Return whether there is credit; if not, the sender is woken when there is."""
         where = self.where(packet)
         if self.parts[where] >= packet.space:
             return True
         wanted = self.wanted.get(where, packet.space)
-        # Who has credit has been told, and waits for something else.
+        # A sender that got its credit has been notified, and waits for other credit.
         self.wanted[where] = packet.space if wanted <= self.parts[where] else min(wanted, packet.space)
         self._wake_sender(where)
         return False
 
     def _wake_sender(self, where: tuple[int, Hashable]) -> None:
-        """Have the sender woken when what it waits for is back, if that is on its way."""
+        """Schedule a wake-up of the sender when the credit that it waits for is back, if it is on its way."""
         credit = self.parts[where]
         if credit >= self.wanted[where]:
             return
@@ -166,7 +165,7 @@ class Channel:
                 return
 
     def _tell_sender(self, where: tuple[int, Hashable]) -> None:
-        """Wake the sender if somebody still waits for this very credit."""
+        """Wake the sender if it still waits for this credit."""
         if where in self.wanted and self.ready.get(where) == self.net.now:
             del self.ready[where]
             self.sender.credit_is_back(self.sender_port)
@@ -184,15 +183,15 @@ class Channel:
         return self.free_at
 
     def notify(self, notice: Notice, size: int) -> None:
-        """Send a notice to the node at the far end."""
+        """Send a notification to the node at the far end."""
         self._signal(size, 0, lambda: self.receiver.notice(self.port, notice))
 
     def send_report(self, report: Report, size: int, latency: int) -> None:
-        """Send a report; who passes it on has it after a latency."""
+        """Send a report; a switch that forwards it has it after a latency."""
         self._signal(size, latency, lambda: self.receiver.report(self.port, report))
 
     def _signal(self, size: int, latency: int, comes: Callable[[], None]) -> None:
-        """Send what needs no credit, before any packet that is not on its way."""
+        """Send a message that needs no credit, before any packet that has not started."""
         self.free_at = max(self.free_at, self.net.now) + self.span(size)
         self.net.at(self.free_at + self.delay + latency, comes, rank=(3, self.port))
         self.net.at(self.free_at)
@@ -208,5 +207,5 @@ class Channel:
         self.returning[where].append(entry)
         if where in self.wanted:
             self._wake_sender(where)
-        # A packet that comes in the same instant finds the port with its credit.
+        # A packet that arrives at the same instant finds the port with this credit.
         self.net.at(time + self.delay, back, rank=(0, 0))

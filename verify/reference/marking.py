@@ -1,4 +1,4 @@
-"""The state of an output port that marking looks at."""
+"""The state of an output port that marking depends on."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Sampler:
         self.due = self.draw()
 
     def draw(self) -> int:
-        """Draw how many bytes arrive up to the next sample."""
+        """Select a random number of bytes up to the next sample."""
         mean = self.rule.sample // (1 + self.last // 8)
         most = mean * self.rule.jitter_percent // 100
         return mean - most + self.random.below(2 * most + 1)
 
     def takes(self, size: int, total: int) -> int:
-        """Take a packet into account that has come in; return the severity of a mark for it, or zero."""
+        """Account for a packet that has arrived; return the severity of its mark, or zero."""
         self.arrived += size
         if self.arrived < self.due:
             return 0
@@ -41,9 +41,9 @@ class Sampler:
 
 @dataclass(frozen=True)
 class Fill:
-    """What waits for an output's lane: bytes in all queues, and in that of `port` (0: none) that changed.
+    """The bytes that wait for an output's lane: in all queues, and in that of the changed `port` (0: none).
 
-    `asking` counts the inputs with someone whose turn may come.
+    `asking` counts the inputs with packets whose turn may come.
     """
 
     total: int
@@ -66,10 +66,10 @@ class PortState:
     marked_at: int = 0
 
     def fill_changed(self, fill: Fill, is_root: bool) -> None:
-        """Hold the fill of the queues that feed the port against the thresholds.
+        """Compare the fill of the queues that feed the port with the thresholds.
 
-        A watched fill is over from above the upper threshold until at or below the lower one.
-        The state lasts as long as one is; only a root may enter it, or a masked port.
+        A watched fill is over from above the upper threshold until at or below the lower one. The state lasts
+        as long as one is over; only a root may enter it, or a masked port.
         """
         self.total = fill.total
         if self.rule is None or self.rule.is_off:
@@ -82,7 +82,7 @@ class PortState:
         elif self.rule.fill == "sum-per-input":
             share = max(fill.asking, 1)
         if watched == 0:
-            # No single queue has changed.
+            # No individual queue has changed.
             pass
         elif waiting * share > self.rule.upper:
             self.over.add(watched)
@@ -91,14 +91,14 @@ class PortState:
         self.congested = bool(self.over) and (self.congested or is_root or self.masked)
 
     def severity(self) -> int:
-        """Return how severe the congestion is that a packet is marked for, at least 1."""
+        """Return the severity of the congestion for which a packet is marked, at least 1."""
         assert self.rule
         found = max(severity(self.total, self.marked_at, self.rule.upper, 2), 1)
         self.marked_at = self.total
         return found
 
     def marks(self, size: int) -> bool:
-        """Tell whether a packet that leaves now is marked: so many of so many eligible ones."""
+        """Return whether a packet that leaves now is marked, according to the share of marked packets."""
         if self.rule is None or not self.congested or size < self.rule.smallest:
             return False
         marked, of = self.rule.share

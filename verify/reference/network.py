@@ -19,7 +19,7 @@ from verify.reference.switches import Switch
 
 @dataclass
 class Tally:
-    """Packets that were delivered: how many, and the sums of their times since two events."""
+    """Counts of delivered packets, and the sums of their latencies since two events."""
 
     packets: int = 0
     marked: int = 0
@@ -40,7 +40,7 @@ class Tally:
 
 @dataclass
 class Sample:
-    """What happened in one interval."""
+    """Counts of one interval."""
 
     received: dict[str, int]
     sent: dict[str, int]
@@ -52,7 +52,7 @@ class Sample:
     isolation: dict[str, int]
 
 
-#: What is counted of special queues at a moment; all else since the start of the run.
+#: Counts of special queues at this moment; all other counts are since the start of the run.
 AT_ONCE = ("full_ports", "special_queues", "input_lines", "output_lines")
 
 
@@ -80,17 +80,17 @@ class Network:
             back = Channel(self, link.ps_per_byte, link.delay_ps, (*ends[2:], *ends[:2]))
             self.node(near).connect(near_port, out=there, into=back)
             self.node(far).connect(far_port, out=back, into=there)
-        #: What was delivered of each flow, pattern, or role in a forest.
+        #: Delivered packets of each flow, pattern, or role in a forest.
         self.classes: dict[str, Tally] = {}
         #: The flows that have names.
         self.flows: dict[str, Flow] = {}
         self._add_sources()
 
     def _add_sources(self) -> None:
-        """Give hosts what they send.
+        """Create the sources of hosts.
 
-        A host looks through its flows in the order of their names, whatever that of the scenario, then
-        through its part of the patterns.
+        A host serves its flows in the order of their names, regardless of the order in the scenario, then its
+        patterns.
         """
         for flow in sorted(self.plan.flows, key=lambda flow: flow.name):
             host, source = self.hosts[flow.source], sources.of_flow(self, flow)
@@ -112,22 +112,22 @@ class Network:
     def at(
         self, time: int, action: Callable[[], None] = lambda: None, *, rank: tuple[int, int] = (9, 0)
     ) -> None:
-        """Let something happen at a time; without an action, all nodes are merely asked then.
+        """Schedule an action at a time; without an action, all nodes only decide then.
 
-        At one instant credits come first (0), then packets (1), those that had to wait for their tails
-        (2) and notifications (3), each in the order of the ports (the second number), then all else.
+        At one instant credits come first (0), then packets (1), those that had to wait for their tails (2)
+        and notifications (3), each in the order of the ports (the second number), then everything else.
         """
         self._scheduled += 1
         heapq.heappush(self._events, (time, rank, self._scheduled, action))
 
     def space(self, size: int) -> int:
-        """Return what a packet takes of a buffer: whole credit blocks."""
+        """Return the space that a packet occupies in a buffer: whole credit blocks."""
         return -(-size // self.plan.block) * self.plan.block
 
     def run(self) -> list[Sample]:
-        """Run to the end, at which packets still arrive, but nobody decides anything.
+        """Run to the end, at which packets still arrive, but no node makes decisions.
 
-        What arrives or is drained at the end of an interval belongs to it, what is sent then does not.
+        What arrives or is drained at the end of an interval belongs to it; what is sent then does not.
         """
         boundary = self.plan.interval_ps
         nodes: list[Host | Switch] = [*self.hosts.values(), *self.switches.values()]
@@ -173,11 +173,11 @@ class Network:
             )
         )
 
-        # Each interval counts anew.
+        # Each interval starts with zero counts.
         self.classes = {name: Tally() for name in self.classes}
 
     def _isolation(self, before: list[Sample]) -> dict[str, int]:
-        """Return what is in use of special queues, and what happened to them since the last sample."""
+        """Return the special queues in use, and their events since the last sample."""
         found = dict.fromkeys(AT_ONCE, 0)
         for switch in self.switches.values():
             if not isinstance(switch, QueuedSwitch) or not isinstance(switch.buffers, IsolatingBuffers):

@@ -10,9 +10,9 @@ from verify.reference.links import Packet
 
 @dataclass
 class Reordering:
-    """What was counted of all receivers: packets, time in picoseconds, and bytes of payload.
+    """Counts over all receivers: packets, time in picoseconds, and bytes of payload.
 
-    `waited_ps` adds up over the packets that are not held any more, `released` counts those.
+    `waited_ps` is the sum over the packets that are not held any more, `released` counts those.
     """
 
     late: int = 0
@@ -23,7 +23,7 @@ class Reordering:
 
 
 class Order:
-    """What one host knows of the flows that it receives."""
+    """The state of the flows that one host receives."""
 
     def __init__(self, tally: Reordering) -> None:
         self.tally = tally
@@ -34,7 +34,7 @@ class Order:
         self.held: dict[tuple[Hashable, int], tuple[Packet, int]] = {}
 
     def drained(self, packet: Packet, now: int) -> list[Packet]:
-        """Return what is delivered when a packet has been drained: it and those that waited for it."""
+        """Return the packets to deliver when one has been drained: it and those that waited for it."""
         highest = self.highest.get(packet.flow, -1)
         self.tally.late += packet.number < highest
         self.highest[packet.flow] = max(highest, packet.number)

@@ -1,4 +1,4 @@
-"""Switches with queues of any organisation: a read port for each queue, or one per input."""
+"""Switches with queues of any organization: a read port for each queue, or one per input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class QueuedSwitch(Switch):
-    """What both have in common."""
+    """The common base of both switches."""
 
     def __init__(self, net: Network, name: str) -> None:
         super().__init__(net, name)
@@ -51,7 +51,7 @@ class QueuedSwitch(Switch):
         self.spread()
 
     def queue_changed(self, packet: Packet, port: int) -> None:
-        """Tell the congestion manager of the packet's output that a queue grew or shrank."""
+        """Report to the congestion manager of the packet's output that a queue grew or shrank."""
         way = packet.output, packet.lane
         queue = self.buffers.telling_bytes(port, *way, packet.destination)
         asking = len(self.buffers.asking(way))
@@ -66,15 +66,15 @@ class QueuedSwitch(Switch):
         return sum(self.waiting_bytes((output, lane)) for lane in self.lanes)
 
     def isolates(self, packet: Packet) -> bool:
-        """Tell whether a line for special queues lists a packet's destination."""
+        """Return whether a line for special queues lists a packet's destination."""
         return isinstance(self.buffers, IsolatingBuffers) and self.buffers.isolates(packet)
 
     def is_awaited(self, output: int) -> bool:
-        """Tell whether anything waits for an output."""
+        """Return whether any packets wait for an output."""
         return self.waits_for(output) > 0
 
     def spread(self) -> None:
-        """Have those outputs asked that somebody new waits for, and tell others what changed."""
+        """Schedule the outputs with new requests, and report changes."""
         self.mark_moved()
         asked, self.buffers.asked = self.buffers.asked, []
         for way, port in asked:
@@ -82,14 +82,14 @@ class QueuedSwitch(Switch):
         self.tell()
 
     def mark_moved(self) -> None:
-        """Tell the congestion managers of packets that changed queues."""
+        """Report packets that changed queues to the congestion managers."""
         if isinstance(self.buffers, IsolatingBuffers):
             moved, self.buffers.moved = self.buffers.moved, []
             for packet, port in moved:
                 self.queue_changed(packet, port)
 
     def tell(self) -> None:
-        """Send the notices that are due, ahead of packets that are not on their way yet."""
+        """Send the notifications that are due, before packets that have not started."""
         if isinstance(self.buffers, IsolatingBuffers):
             notices, self.buffers.notices = self.buffers.notices, []
             for port, notice in notices:
@@ -97,19 +97,19 @@ class QueuedSwitch(Switch):
                 self.out[port].notify(notice, size)
 
     def notice(self, port: int, notice: Notice) -> None:
-        """Take a notice of the next node."""
+        """Take a notification from the next node."""
         if isinstance(self.buffers, IsolatingBuffers):
             self.buffers.received(port, notice)
             self.spread()
 
     def ask(self, way: Way, port: int) -> None:
-        """Somebody new of an input waits for an output."""
+        """Handle a new request of an input for an output."""
         raise NotImplementedError
 
     def candidate(self, way: Way, port: int) -> Queue | int:
-        """Return the queue to serve of an input; or what it lacks credit for, none if all stand aside.
+        """Return the queue to serve of an input; or the lacking credit, `None` if all stand aside.
 
-        Where memory is divided, those that lack credit stand aside for others.
+        Where memory is divided, queues that lack credit stand aside for others.
         """
         channel = self.out[way[0]]
         while port in self.buffers.asking(way):
@@ -137,14 +137,14 @@ class RoundRobinSwitch(QueuedSwitch):
 
     def __init__(self, net: Network, name: str) -> None:
         super().__init__(net, name)
-        #: Outputs to decide for, in this order; who was served last; what lacks credit.
+        #: Outputs to decide for, in this order; the input served last; the credit that is lacking.
         self.pending: list[int] = []
         self.served: dict[Way, int] = {}
         self.lane_served = dict.fromkeys(self.ports(), self.lanes[-1])
         self.lacking: dict[Way, int] = {}
 
     def ask(self, way: Way, port: int) -> None:
-        """Decide for an output once all has arrived; who needs as much credit as is lacking need not ask."""
+        """Decide for an output after all arrivals, unless the packet needs at least the lacking credit."""
         channel, lacking = self.out[way[0]], self.lacking.get(way, 0)
         asking = port in self.buffers.asking(way)
         if lacking and asking and self.buffers.first(way, port).packets[0].space >= lacking:
@@ -155,7 +155,7 @@ class RoundRobinSwitch(QueuedSwitch):
             self.pending.append(way[0])
 
     def decide(self) -> None:
-        """Decide for outputs that are free or have credit again, then for those newly asked for."""
+        """Decide for outputs that are free or have credit again, then for those with new requests."""
         for output in sorted(self.woken):
             for lane in self.lanes:
                 if self.is_divided:
@@ -169,7 +169,7 @@ class RoundRobinSwitch(QueuedSwitch):
             self.settle(self.pending.pop(0))
 
     def settle(self, output: int) -> None:
-        """Let an output send, the lane after the one served last first."""
+        """Send from an output, beginning with the lane after the one served last."""
         channel = self.out[output]
         if channel.free_at > self.net.now:
             self.wake(output, channel.free_at)
@@ -181,7 +181,7 @@ class RoundRobinSwitch(QueuedSwitch):
                 return
 
     def send_from(self, way: Way) -> bool:
-        """Send from a lane, if somebody can."""
+        """Send from a lane, if possible."""
         while (port := self.next_input(way)) is not None:
             queue = self.candidate(way, port)
             if queue == 0:
@@ -200,7 +200,7 @@ class RoundRobinSwitch(QueuedSwitch):
         return False
 
     def next_input(self, way: Way) -> int | None:
-        """Return the input whose turn it is."""
+        """Return the next input in turn."""
         asking = self.buffers.in_turn(way, set())
         if self.net.plan.switch.has_rounds:
             round_ = self.rounds.setdefault(way, Round(is_patient=False))
@@ -222,7 +222,7 @@ class IslipSwitch(QueuedSwitch):
         self.is_asked = False
 
     def ask(self, way: Way, port: int) -> None:
-        """Match when input and output are free, at once if they are."""
+        """Compute a matching when input and output are free, immediately if they are."""
         if self.read_free[port] > self.net.now:
             self.wake(self.feeding[port], self.read_free[port])
         elif self.out[way[0]].free_at > self.net.now:
@@ -231,7 +231,7 @@ class IslipSwitch(QueuedSwitch):
             self.is_asked = True
 
     def decide(self) -> None:
-        """Match inputs and outputs, if anybody asks for it, in turn for the lanes."""
+        """Match inputs and outputs, if there are requests, with the lanes in turn."""
         for output in self.woken:
             for lane in self.lanes if self.is_divided else ():
                 self.buffers.return_from_aside((output, lane))
@@ -253,14 +253,14 @@ class IslipSwitch(QueuedSwitch):
         self.plan_wakes()
 
     def tell_of_matches(self) -> None:
-        """Tell others what changed, when all that were matched are on their way."""
-        # Their inputs are busy now: whoever waits there is asked when they are not.
+        """Report changes after all matched packets have started."""
+        # Their inputs are busy now, so new requests there are handled when they become free.
         self.buffers.asked = []
         self.mark_moved()
         self.tell()
 
     def match(self, lane: int, *, moves_pointers: bool) -> dict[int, tuple[int, Queue]]:
-        """Match free outputs with free inputs once; each input takes the grant next to its pointer."""
+        """Match free outputs with free inputs once; each input accepts the grant next to its pointer."""
         found: dict[int, tuple[int, Queue]] = {}
         for output in self.ports():
             way = output, lane
@@ -277,7 +277,7 @@ class IslipSwitch(QueuedSwitch):
         return found
 
     def prefers(self, grant: tuple[int, Queue], other: tuple[int, Queue]) -> bool:
-        """Tell whether an input takes a grant and not another, which lets it pass or is further away."""
+        """Return whether an input prefers one grant to another, which lets it pass or is further away."""
         passes = [self.buffers.lets_pass(queue) for _, queue in (grant, other)]
         if passes[0] != passes[1]:
             return passes[1]
@@ -309,7 +309,7 @@ class IslipSwitch(QueuedSwitch):
         self.rounds[output, queue.lane].serve(queue.port, self.net.now, end)
 
     def plan_wakes(self) -> None:
-        """While anything waits, match again when an input or an output is free."""
+        """While packets wait, compute a matching when an input or an output becomes free."""
         filled = [output for output in self.ports() if self.buffers.filled(output)]
         for output in filled:
             if self.out[output].free_at > self.net.now:

@@ -1,7 +1,7 @@
-"""The queues of a node's inputs, whatever their organisation, and who asks for which output.
+"""The queues of a node's inputs, for any organization, and their requests for outputs.
 
-A queue asks for the output of the packet at its head. The queues of an input that ask for one
-output (of one lane) take turns: a queue whose head has changed is the last of them.
+A queue requests the output of the packet at its head. The queues of an input that request one output (of one
+lane) take turns: a queue whose head has changed is the last of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Queue:
     role: str
     number: int
     packets: deque[Packet] = field(default_factory=deque)
-    #: The output whose turns it takes part in, or stands aside from.
+    #: The output for which it takes turns or stands aside.
     seat: Way | None = None
     is_aside: bool = False
 
@@ -45,11 +45,11 @@ class Buffers:
         self.turns: dict[Way, dict[int, list[Queue]]] = {}
         self.aside: dict[Way, list[Queue]] = {}
         self.bytes: dict[Way, int] = {}
-        #: Who asks now: outputs with lane, and inputs.
+        #: New requests: outputs with lane, and inputs.
         self.asked: list[tuple[Way, int]] = []
 
     def queue(self, port: int, lane: int, role: str, number: int) -> Queue:
-        """Return a queue, made when it is first needed."""
+        """Return a queue, created when it is first needed."""
         return self.queues.setdefault((port, lane, role, number), Queue(port, lane, role, number))
 
     def queue_for(self, packet: Packet, port: int) -> Queue:
@@ -60,7 +60,7 @@ class Buffers:
         return self.queue(port, packet.lane, "normal", number)
 
     def asking(self, way: Way) -> list[int]:
-        """Return the inputs with someone whose turn may come at an output."""
+        """Return the inputs with queues whose turn may come at an output."""
         return sorted(port for port, queues in self.turns.get(way, {}).items() if queues)
 
     def in_turn(self, way: Way, busy: set[int]) -> set[int]:
@@ -70,7 +70,7 @@ class Buffers:
         return others if others - busy else asking
 
     def lets_pass(self, queue: Queue) -> bool:
-        """Tell whether a queue lets others pass."""
+        """Return whether a queue lets others pass."""
         return False
 
     def standing_aside(self, way: Way) -> list[int]:
@@ -78,11 +78,11 @@ class Buffers:
         return [queue.port for queue in self.aside.get(way, [])]
 
     def first(self, way: Way, port: int) -> Queue:
-        """Return the queue of an input whose turn it is."""
+        """Return the next queue in turn of an input."""
         return self.turns[way][port][0]
 
     def store(self, packet: Packet, port: int) -> None:
-        """Store a packet that came in."""
+        """Store a packet that arrived."""
         queue, way = self.queue_for(packet, port), (packet.output, packet.lane)
         self.bytes[way] = self.bytes.get(way, 0) + packet.size
         queue.packets.append(packet)
@@ -90,14 +90,14 @@ class Buffers:
             self.head_changed(queue)
 
     def take(self, queue: Queue) -> Packet:
-        """Take out the packet at the head of a queue, which leaves."""
+        """Take the packet at the head of a queue, which leaves."""
         packet = queue.packets.popleft()
         self.bytes[packet.output, packet.lane] -= packet.size
         self.head_changed(queue)
         return packet
 
     def head_changed(self, queue: Queue) -> None:
-        """Let a queue ask for what its head needs now."""
+        """Update the output that a queue requests for its head."""
         self.leave_seat(queue)
         self.sit(queue)
 
@@ -116,11 +116,11 @@ class Buffers:
         self.asked.append((way, queue.port))
 
     def is_stopped(self, packet: Packet) -> bool:
-        """Tell whether the next node has stopped packets for a destination."""
+        """Return whether the next node has stopped packets for a destination."""
         return False
 
     def leave_seat(self, queue: Queue) -> None:
-        """Let a queue ask for nothing."""
+        """Remove the request of a queue."""
         if queue.seat is None:
             return
         place = self.aside[queue.seat] if queue.is_aside else self.turns[queue.seat][queue.port]
@@ -128,7 +128,7 @@ class Buffers:
         queue.seat = None
 
     def stand_aside(self, queue: Queue) -> None:
-        """Let a queue that lacks credit (or is stopped) let others pass, until `return_from_aside`."""
+        """Make a queue that lacks credit (or is stopped) let others pass, until `return_from_aside`."""
         assert queue.seat is not None
         turns = self.turns.get(queue.seat, {}).get(queue.port, [])
         if queue in turns:
@@ -137,16 +137,16 @@ class Buffers:
         self.aside.setdefault(queue.seat, []).append(queue)
 
     def return_from_aside(self, way: Way) -> None:
-        """Let those that stood aside take turns again, as the last ones."""
+        """Put queues that stood aside back in turn, as the last ones."""
         waiting, self.aside[way] = self.aside.get(way, []), []
         for queue in waiting:
             self.sit(queue)
 
     def filled(self, port: int) -> bool:
-        """Tell whether any bytes wait for an output."""
+        """Return whether any bytes wait for an output."""
         return any(size > 0 for (output, _), size in self.bytes.items() if output == port)
 
     def telling_bytes(self, port: int, output: int, lane: int, destination: str) -> int:
-        """Return the bytes of the queue whose fill tells of an output's congestion."""
+        """Return the bytes of the queue whose fill indicates an output's congestion."""
         number = self.organisation.index(output, self.numbers[destination])
         return self.queue(port, lane, "normal", number).bytes

@@ -1,4 +1,4 @@
-"""What sources do about marks that come back: when a flow may send its next packet."""
+"""The reactions of sources to marks that return: when a flow may send its next packet."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from verify.reference.streams import Stream
 if TYPE_CHECKING:
     from verify.reference.network import Network
 
-#: Rates of AIMD and FIMD count in these parts of the lowest rate.
+#: Rates of AIMD and FIMD are counted in these units of the lowest rate.
 ONE = 2**16
-#: No flow waits longer between two packets with MVCM, in picoseconds.
+#: The maximum pause between two packets of a flow with MVCM, in picoseconds.
 LONGEST_WAIT = 10**12
 
 
 class Control:
-    """What a flow (or all of a service level at a host) is held back by: here nothing."""
+    """The control of a flow (or of a service level at a host); this class never throttles."""
 
     def __init__(self) -> None:
         self.last_end, self.last_size = 0, 0
@@ -28,25 +28,25 @@ class Control:
     def eligible_at(self, now: int) -> int | None:
         """Return the earliest start of the next packet from now on, as things stand.
 
-        None if an answer must come first.
+        `None` if an answer must arrive first.
         """
         return now
 
     def sent(self, end: int, size: int) -> None:
-        """Note a packet whose tail leaves the host then."""
+        """Record a packet whose tail leaves the host at this time."""
         self.last_end, self.last_size = end, size
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
         """Take an answer: `cold` (no mark), `warm` (a mark that was not validated) or `hot`.
 
-        A mark says how severe congestion is, or 0 where it is a bit.
+        A mark has a severity, or 0 if it is one bit.
         """
 
     def restarted(self) -> None:
-        """Note a message that comes into the flow's empty queue."""
+        """Record a message that enters the flow's empty queue."""
 
     def strength(self, now: int) -> int:
-        """Return how hard the flow is held back."""
+        """Return the degree of throttling."""
         return 0
 
 
@@ -64,12 +64,12 @@ class TableControl(Control):
         return (now + self.phase) // self.reaction.period_ps
 
     def strength(self, now: int) -> int:
-        """Return the index, from which each expiry since the last notification takes one."""
+        """Return the index, which each expiry since the last notification decrements by one."""
         lowest = self.reaction.lowest
         return max(self.index - (self.expiries(now) - self.since), min(self.index, lowest))
 
     def due(self, now: int) -> int:
-        """Return when the packet after the last may start with the index of now."""
+        """Return when the packet after the last may start with the present index."""
         return self.last_end + self.delays[self.strength(now)] * self.last_size // self.full
 
     def eligible_at(self, now: int) -> int | None:
@@ -91,13 +91,13 @@ class TableControl(Control):
             self.since = self.expiries(now)
 
     def start_anew(self, now: int) -> None:
-        """Start the timer at a BECN, if that is its rule."""
+        """Start the timer at a BECN, if the rule requires it."""
         if self.reaction.is_restarted:
             self.phase = -now
 
 
 class QcnControl(Control):
-    """A rate that marks divide and that recovers in cycles of bytes and of time."""
+    """A rate that marks reduce and that recovers in cycles of bytes and of time."""
 
     #: The link's rate, in the parts that rates count in.
     line = 2**30
@@ -113,18 +113,18 @@ class QcnControl(Control):
         self.let_go()
 
     def let_go(self) -> None:
-        """Hold the flow back no more."""
+        """End the throttling of the flow."""
         self.rate = self.target = self.line
         self.cycle_ends: int | None = None
         self.start_cycles()
 
     def start_cycles(self) -> None:
-        """Count cycles anew."""
+        """Restart the count of cycles."""
         self.byte_cycles = self.time_cycles = 0
         self.cycle_left = self.reaction.cycle_bytes
 
     def pass_time(self, now: int) -> None:
-        """Let the cycles of time end that do so by now."""
+        """End the cycles of time that are over by now."""
         while self.cycle_ends is not None and self.cycle_ends <= now:
             self.time_cycles += 1
             is_late = self.time_cycles >= self.reaction.cycles
@@ -133,7 +133,7 @@ class QcnControl(Control):
 
     def recover(self) -> None:
         """Raise the rate at the end of a cycle."""
-        # Cycles are counted in a byte.
+        # Cycles are counted in one byte.
         cycles = sorted(min(count, 255) for count in (self.byte_cycles, self.time_cycles))
         beyond = [count - self.reaction.cycles for count in cycles]
         if 1 in (self.byte_cycles, self.time_cycles) and self.target > 10 * self.rate:
@@ -147,7 +147,7 @@ class QcnControl(Control):
             self.let_go()
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
-        """Divide the rate."""
+        """Reduce the rate."""
         if mark != "hot":
             return
         self.pass_time(now)
@@ -159,7 +159,7 @@ class QcnControl(Control):
         self.cycle_ends = now + self.reaction.cycle_ps
 
     def sent(self, end: int, size: int) -> None:
-        """Note a packet, of which the cycle of bytes has one less."""
+        """Record a packet, whose bytes count for the cycle of bytes."""
         super().sent(end, size)
         self.pass_time(end)
         if self.cycle_ends is None:
@@ -190,7 +190,7 @@ class QcnControl(Control):
 
 
 class WindowControl(Control):
-    """So many packets without an answer: a static window."""
+    """A limited number of packets without an answer: a static window."""
 
     def __init__(self, reaction: WindowReaction, pace: Fraction) -> None:
         super().__init__()
@@ -202,7 +202,7 @@ class WindowControl(Control):
         return now if self.unanswered < self.window else None
 
     def sent(self, end: int, size: int) -> None:
-        """Note a packet that has no answer yet."""
+        """Record a packet that has no answer yet."""
         super().sent(end, size)
         self.unanswered += 1
 
@@ -231,7 +231,7 @@ class RateControl(PauseControl):
         self.rate = reaction.slowest * ONE
 
     def pause(self) -> int:
-        """Return what makes the packet and its pause as long as the rate has it."""
+        """Return the time that the packet and its pause take together at the present rate."""
         full, span = self.reaction.slowest * ONE, ceil(self.last_size * self.pace)
         return span * (full - self.rate) // self.rate
 
@@ -267,7 +267,7 @@ def power(base: int, exponent: int) -> int:
 
 
 class DelayControl(PauseControl):
-    """LIPD: a delay more for each mark, one less for each answer without."""
+    """LIPD: one more delay for each mark, one less for each answer without a mark."""
 
     delays = 0
 
@@ -298,7 +298,7 @@ class SlotControl(PauseControl):
         return self.slots * self.reaction.step_ps
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
-        """Close the window, then raise the slots; take them away, then open the window."""
+        """Close the window, then add waiting slots; remove them, then open the window."""
         super().answered(mark, now, severity)
         if mark == "warm" and not self.reaction.hears_warm:
             mark = "cold"
@@ -314,7 +314,7 @@ class SlotControl(PauseControl):
             self.window = min(self.window + 1, self.reaction.window)
 
     def restarted(self) -> None:
-        """Start anew, if nothing is without an answer."""
+        """Restart, if all packets have been answered."""
         if not self.unanswered:
             self.window, self.slots, self.raises = self.reaction.window, 0, 0
             self.last_end = 0
@@ -342,7 +342,7 @@ def control(net: Network, host: str, level: int, pace: Fraction) -> Control:
         return QcnControl(reaction, pace)
     if isinstance(reaction, WindowReaction):
         return KINDS[reaction.kind](reaction, pace)
-    # The timers of the service levels have phases of their own, drawn one after the other.
+    # The timers of the service levels have random phases of their own, selected one after the other.
     stream = Stream(net.plan.seed, "ccti timer", net.plan.wiring.hosts.index(host))
     drawn = [stream.bits() for _ in range(16)][level]
     return TableControl(reaction, pace, net.plan.full, reaction.period_ps * drawn >> 32)

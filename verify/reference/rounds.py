@@ -1,11 +1,11 @@
-"""Whom an output serves next where inputs may be busy, or lack credit for one destination only.
+"""The input that an output serves next, where inputs may be busy or lack credit for one destination only.
 
-Inputs that were not served in the current round come first; a round ends when all that wait have
-been. While those whose turn it is are busy with another output, the others take turns, which is
-charged to them in the next round; the time given away so is added up. The output stays idle for
-a busy input only if that is free again within a sixteenth of the time given away, divided by the
-number of the other inputs that ask, and half of the time for which the output was idle between
-the packets of the round (waiting aside). First-in first-out inputs are never waited for.
+Inputs that were not served in the current round come first; a round ends when all waiting inputs have been
+served. While the inputs in turn are busy with another output, the others take turns, which is charged to them
+in the next round, and the time given away is added up. The output stays idle for a busy input only if that
+input becomes free within a sixteenth of the time given away, divided by the number of the other requesting
+inputs, plus half of the time for which the output was idle between the packets of the round (without waits
+for inputs). An output never waits for first-in first-out inputs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Round:
         self.begin(set())
 
     def begin(self, served: set[int]) -> None:
-        """Begin a round in which some count as served already."""
+        """Begin a round in which some inputs count as served already."""
         self.served, self.ahead = served, set[int]()
         self.given_away = self.idle = 0
         #: When the last packet of the round has left, and since when the output waits for an input.
@@ -37,12 +37,12 @@ class Round:
         self.waits_since: int | None = None
 
     def gap(self, now: int) -> int:
-        """Return for how long the output has been idle, waiting aside."""
+        """Return how long the output has been idle, without waits for inputs."""
         until = now if self.waits_since is None else self.waits_since
         return 0 if self.free_at is None else max(until - self.free_at, 0)
 
     def choice(self, asking: set[int], aside: set[int], busy: dict[int, int], now: int) -> set[int]:
-        """Return whom to choose from: none, if the output is to wait. `busy` tells until when inputs are."""
+        """Return the inputs to choose from: none, if the output is to wait. `busy` maps inputs to times."""
         for _ in range(2):
             if not (asking | aside) - self.served:
                 self.begin(self.ahead)
@@ -61,7 +61,7 @@ class Round:
         return set() if chosen is None else {chosen}
 
     def serve(self, port: int, now: int, end: int) -> None:
-        """Note that an input is served from now until then."""
+        """Record that an input is served from now until then."""
         self.idle += self.gap(now)
         self.free_at, self.waits_since = end, None
         if port not in self.served:

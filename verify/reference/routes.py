@@ -1,9 +1,9 @@
-"""Routes that are chosen flow by flow on a tree, by what each switch knows itself.
+"""Routes that are selected per flow on a tree, from the local state of each switch.
 
-A switch that is not above a flow's destination may take any port up, one that is may take its port
-down or go on to the neighbour on one side: that with more switches left in the row, or the one that
-the flow is on its way to already. The least loaded port wins; of several one is drawn by a hash on
-the way up, on the way down the default port wins.
+A switch that is not above a flow's destination may use any upward port. A switch that is above it may use its
+downward port or send sideways to the neighbor on one side: the side with more switches left in the row, or
+the side to which the flow is moving already. The least loaded port wins. Among equal ports, on the way up a
+hash selects one; on the way down the default port wins.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from verify.trees import Place, Tree
 if TYPE_CHECKING:
     from verify.reference.network import Network
 
-#: Source, destination, and which of the source's connections it is.
+#: Source, destination, and the number of the source's connection.
 Key = tuple[int, int, int]
 
 
 class FlowRoutes:
-    """What one switch knows of flows: what is set up over its links, and the entries of its inputs."""
+    """The state of flows at one switch: those set up over its links, and the entries of its inputs."""
 
     def __init__(self, net: Network, name: str, rule: AdaptiveRouting) -> None:
         tree = net.plan.wiring
@@ -48,7 +48,7 @@ class FlowRoutes:
         return self.right if rest >= self.place.at else self.left
 
     def note_neighbour(self, port: int, other: Place) -> None:
-        """Note where a port leads to."""
+        """Record the node to which a port leads."""
         if other.level > self.place.level:
             self.up.append(port)
         elif other.level == self.place.level and other.at > self.place.at:
@@ -59,7 +59,7 @@ class FlowRoutes:
             self.onward[port] = self.right
 
     def route(self, packet: Packet, port: int) -> int:
-        """Return the output of a packet that came in by a port; note what announces itself."""
+        """Return the output of a packet that arrived at a port; record announcements."""
         default = self.table[packet.destination]
         if packet.kind not in ("data", "set-up", "probe", "tear-down"):
             return default
@@ -98,7 +98,7 @@ class FlowRoutes:
         return ties[drawn((self.number, 0, *key)) % len(ties)]
 
     def measure(self, port: int, key: Key) -> int:
-        """Return how bad a link is."""
+        """Return the cost of a link."""
         if self.rule.heuristic == "flow-count":
             return self.flows.get(port, 0)
         return self.bytes.get(port, 0) if self.rule.heuristic == "bytes" else drawn((self.number, port, *key))

@@ -1,4 +1,4 @@
-"""What hosts generate: messages of flows and of patterns, their times, sizes and destinations."""
+"""The messages that hosts generate: those of flows and of patterns, their times, sizes and destinations."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from verify.reference.streams import Stream
 if TYPE_CHECKING:
     from verify.reference.network import Network
 
-#: Messages of a source that wait, from which on it draws no more.
+#: The number of waiting messages of a source at which it generates no more.
 MOST_WAITING = 1024
 
 
 @dataclass(eq=False)
 class Message:
-    """A message, or what is left of it."""
+    """A message, or the rest of it."""
 
     destination: str
     created: int
@@ -32,7 +32,7 @@ class Message:
 
 @dataclass
 class Sizes:
-    """Messages of different sizes, and a number of packets in all."""
+    """Messages of different sizes, and a limit on the number of packets."""
 
     spread: int
     packets: int | None
@@ -50,10 +50,10 @@ class Sizes:
 
 
 class Source:
-    """A flow, or a host's part of a pattern: a series of messages.
+    """A flow, or a host's share of a pattern: a series of messages.
 
-    A saturating source with one destination has one message at a time; one with several draws the next
-    when none of those it has may be sent, so that none holds up another.
+    A saturating source with one destination has one message at a time; one with several generates the next
+    when none of its messages may be sent, so that no message delays another.
     """
 
     def __init__(self, name: str, timing: Timing, level: int, choose: Callable[[], str]) -> None:
@@ -64,23 +64,23 @@ class Source:
         self.generator: Generator | None = None
         self.next_due: Fraction = Fraction(timing.start_ps)
         self.left = timing.total
-        #: Messages that were drawn and not wholly sent.
+        #: Messages that were generated but not completely sent.
         self.backlog = 0
-        #: Which of its host's sources it is.
+        #: The source's number at its host.
         self.number = 0
-        #: When its host was last told to look.
+        #: The time of the last scheduled attempt of its host.
         self.alarm = -1
-        #: Which of its host's packets its last one was.
+        #: The number of its last packet among its host's packets.
         self.served = 0
 
     def is_over(self, time: int) -> bool:
-        """Tell whether nothing is generated at a time any more."""
+        """Return whether no more messages are generated from a time on."""
         return self.left == 0 or (self.timing.stop_ps is not None and time >= self.timing.stop_ps)
 
     def next_draw(self, now: int, *, is_ready: bool) -> int | None:
-        """Return when the next message is drawn, in the past if that may be now; none if none is to come.
+        """Return when the next message is generated, in the past if it may be now; `None` if there is none.
 
-        `is_ready` tells whether the turn of any of its flows may come.
+        `is_ready` states whether the turn of any of its flows may come.
         """
         due, has_room = floor(self.next_due), self.backlog < MOST_WAITING
         if self.generator:
@@ -96,7 +96,7 @@ class Source:
         return None if waits or self.is_over(now) else due
 
     def draw(self, now: int) -> Message:
-        """Draw a message."""
+        """Generate a message."""
         size, is_last = self.timing.message, False
         if self.sizes:
             size, is_last = self.sizes.draw(size)
@@ -124,7 +124,7 @@ class Source:
         return self.timing.interval_ps
 
     def finished(self, message: Message) -> None:
-        """Note that a message has been sent."""
+        """Record that a message has been sent."""
         self.backlog -= 1
         if self.generator:
             self.generator.finished(message.created, is_hot=message.is_hot)
@@ -139,7 +139,7 @@ def of_flow(net: Network, plan: FlowPlan) -> Source:
 
 
 def of_pattern(net: Network, plan: TrafficPlan, number: int, owners: dict[str, int]) -> dict[str, Source]:
-    """Return the sources of a pattern per host; `owners` counts the patterns that hosts have by now."""
+    """Return the sources of a pattern per host; `owners` counts the patterns that hosts have so far."""
     found = {}
     if plan.kind == "forest":
         placement = Placement(net.plan, plan, number)
@@ -168,7 +168,7 @@ def of_pattern(net: Network, plan: TrafficPlan, number: int, owners: dict[str, i
 
 
 def _phase(timing: Timing, arrivals: Stream) -> int:
-    """Draw when a source of a pattern begins."""
+    """Select at random when a source of a pattern begins."""
     if timing.interval_ps is None:
         return 0
     spacing = ceil(timing.interval_ps)
@@ -178,7 +178,7 @@ def _phase(timing: Timing, arrivals: Stream) -> int:
 def _chooser(
     net: Network, plan: TrafficPlan, position: int, host: str, owner: int
 ) -> Callable[[], str] | None:
-    """Return how a sender of a pattern chooses destinations; none if it has nobody to send to."""
+    """Return how a sender of a pattern selects destinations; `None` if there are none."""
     hosts, me = net.plan.wiring.hosts, net.number[host]
     if plan.kind == "uniform":
         drawn = Stream(net.plan.seed, "destinations", owner)
@@ -198,7 +198,7 @@ def _chooser(
 
 
 def permutation(seed: int, class_number: int, hosts: list[str]) -> list[str]:
-    """Draw a permutation in which nobody sends to itself."""
+    """Select a random permutation in which no host sends to itself."""
     random, images = Stream(seed, "permutation", class_number), list(hosts)
     while any(image == host for image, host in zip(images, hosts, strict=True)):
         random.shuffle(images)

@@ -1,4 +1,4 @@
-"""What all switches share, and the VOQ switch."""
+"""The state that all switches share, and the VOQ switch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Switch:
-    """The part of a switch that does not depend on its architecture: ports, table, marking."""
+    """The state of a switch that does not depend on its architecture: ports, table, marking."""
 
     def __init__(self, net: Network, name: str) -> None:
         self.net = net
@@ -36,10 +36,10 @@ class Switch:
         self.lanes = range(net.plan.lanes.count)
         self.states: dict[tuple[int, int], PortState] = {}
         self.samplers: dict[tuple[int, int], Sampler] = {}
-        #: What sources are to be told at the end of the instant: first what came in, by port, then own
-        #: marks, by output.
+        #: Reports to sources at the end of the instant: first received ones, by port, then own marks, by
+        #: output.
         self.reports: list[tuple[tuple[bool, int], Report]] = []
-        #: Per output, when it is woken next: there is one such time.
+        #: Per output, the time of its only scheduled wake-up.
         self.wake_at: dict[int, int] = {}
         self.woken: list[int] = []
         rule = net.plan.adaptive
@@ -49,7 +49,7 @@ class Switch:
         self.detours = None
         if isinstance(wiring, Groups) and wiring.routing == "ugal":
             self.detours = Detours(self, wiring)
-        #: What is announced to each output's link, in the time that it takes for that.
+        #: The time that each output's link needs for the flows announced to it.
         self.weights = dict.fromkeys(self.ports(), 0)
 
     def ports(self) -> range:
@@ -71,26 +71,25 @@ class Switch:
                 self.samplers[port, lane] = Sampler(own, random)
 
     def part(self, packet: Packet) -> Hashable:
-        """Return the part of an input's memory that a packet is stored in."""
+        """Return the region of an input's memory that a packet is stored in."""
         queues = self.net.plan.switch.queues
         if not queues.is_divided:
             return 0
         return queues.index(self.table[packet.destination], self.net.number[packet.destination])
 
     def part_size(self) -> int:
-        """Return the bytes of each part."""
+        """Return the bytes of each region."""
         return self.net.plan.part_size(self.count)
 
     def fixed_parts(self) -> Iterable[int]:
-        """Return the parts that there are from the start."""
+        """Return the regions that exist from the start."""
         queues = self.net.plan.switch.queues
         return range(queues.fixed(self.count)) if queues.is_divided else [0]
 
     def comes(self, packet: Packet, port: int, head: int, tail: int) -> None:
-        """Learn that a packet is on its way.
+        """Receive the head of a packet.
 
-        It is ready after the switch's pipeline, and not before the output can send it without
-        running out of bytes.
+        It is ready after the switch's pipeline, and not before the output can send it without an underrun.
         """
         ready = head + self.net.plan.switch.latency_ps
 
@@ -105,7 +104,7 @@ class Switch:
         self.net.at(ready, is_directed, rank=(1, port))
 
     def direct(self, packet: Packet, port: int) -> int:
-        """Return the output of a packet; a flow that announces itself is added to what its link has."""
+        """Return the output of a packet; the flow of an announcement is added to the sum of its link."""
         packet.came = packet.lane
         if self.net.plan.lanes.by_way:
             return self.on_its_way(packet)
@@ -120,7 +119,7 @@ class Switch:
         return output
 
     def on_its_way(self, packet: Packet) -> int:
-        """Return the output of a packet, and put it on the lane that its way has there."""
+        """Return the output of a packet, and set the lane that its route has there."""
         net = self.net.plan.wiring
         assert isinstance(net, Direct)
         ends = packet.flow.ends
@@ -131,11 +130,11 @@ class Switch:
         return output
 
     def notice(self, port: int, notice: Notice) -> None:
-        """Take a notice of the next node: there are none without special queues."""
+        """Take a notification from the next node: there are none without special queues."""
         raise NotImplementedError
 
     def enqueue(self, packet: Packet, port: int) -> None:
-        """Let a packet ask for its output."""
+        """Queue a packet for its output."""
         raise NotImplementedError
 
     def decide(self) -> None:
@@ -143,7 +142,7 @@ class Switch:
         raise NotImplementedError
 
     def wake(self, port: int, time: int) -> None:
-        """Have an output asked at a time, unless it is asked before: then it finds out itself."""
+        """Schedule an output at a time, unless it is scheduled earlier."""
         if port in self.wake_at and self.wake_at[port] <= time:
             return
         self.wake_at[port] = time
@@ -156,12 +155,12 @@ class Switch:
         self.net.at(time, wakes)
 
     def credit_is_back(self, port: int) -> None:
-        """Have an output asked at the end of this instant, once."""
+        """Schedule an output at the end of this instant, once."""
         if port not in self.woken:
             self.woken.append(port)
 
     def fill_changed(self, output: int, lane: int, fill: Fill) -> None:
-        """Tell the congestion manager of the output's lane.
+        """Report to the congestion manager of the output's lane.
 
         A root has credit for a full packet beyond the one it sends now or is about to send.
         """
@@ -171,7 +170,7 @@ class Switch:
         self.states[output, lane].fill_changed(fill, channel.best_credit(lane) >= wanted)
 
     def sample(self, packet: Packet, total: int) -> None:
-        """Mark a packet that has come in, with which so much waits for its output, if it is a sample."""
+        """Mark a packet that has arrived, if it is a sample; `total` bytes wait for its output."""
         sampler = self.samplers.get((packet.output, packet.lane))
         if sampler and not packet.is_control:
             found = sampler.takes(packet.size, total)
@@ -179,14 +178,14 @@ class Switch:
                 self.mark(packet, found if self.net.plan.congestion.is_quantized else 0)
 
     def severity(self, packet: Packet) -> int:
-        """Return what a mark of the congestion manager says."""
+        """Return the severity of a mark of the congestion manager."""
         state = self.states[packet.output, packet.lane]
         return state.severity() if self.net.plan.congestion.is_quantized else 0
 
     def mark(self, packet: Packet, severity: int = 0) -> None:
-        """Mark a packet, or tell its source.
+        """Mark a packet, or notify its source.
 
-        Only a mark that is news counts, on data; sources are told of data, each time.
+        Only a first mark counts, on data; sources are notified of each marked data packet.
         """
         if self.net.plan.congestion.notification == "backward":
             if not packet.is_control:
@@ -198,7 +197,7 @@ class Switch:
         packet.severity = max(packet.severity, severity)
 
     def report(self, port: int, report: Report) -> None:
-        """Pass a report on."""
+        """Forward a report."""
         self.reports.append(((False, port), report))
 
     def waits_for(self, output: int) -> int:
@@ -206,15 +205,15 @@ class Switch:
         raise NotImplementedError
 
     def isolates(self, packet: Packet) -> bool:
-        """Tell whether a line for special queues lists a packet's destination."""
+        """Return whether a line for special queues lists a packet's destination."""
         return False
 
     def is_awaited(self, output: int) -> bool:
-        """Tell whether anything waits for an output."""
+        """Return whether any packets wait for an output."""
         return False
 
     def send_reports(self) -> None:
-        """Tell sources what there is to tell, behind the packets of this instant."""
+        """Send the reports to sources, behind the packets of this instant."""
         reports, self.reports = sorted(self.reports, key=lambda entry: entry[0]), []
         for _, report in reports:
             output = self.table[report.flow.origin]
@@ -245,7 +244,7 @@ class VoqSwitch(Switch):
         self.lane_served = dict.fromkeys(self.ports(), self.lanes[-1])
 
     def enqueue(self, packet: Packet, port: int) -> None:
-        """Let a packet ask for its output."""
+        """Queue a packet for its output."""
         queues = self.queues[packet.output, packet.lane]
         queues[port].append(packet)
         self.sample(packet, sum(other.size for queue in queues.values() for other in queue))
@@ -257,14 +256,14 @@ class VoqSwitch(Switch):
         return sum(packet.size for queues in of_lanes for queue in queues for packet in queue)
 
     def queue_changed(self, output: int, lane: int, port: int) -> None:
-        """Tell the congestion manager of a queue that grew or shrank."""
+        """Report to the congestion manager that a queue grew or shrank."""
         queues = self.queues[output, lane]
         fills = {port: sum(packet.size for packet in queue) for port, queue in queues.items()}
         asking = sum(1 for queue in queues.values() if queue)
         self.fill_changed(output, lane, Fill(sum(fills.values()), fills[port], port, asking))
 
     def decide(self) -> None:
-        """Let each output send, the lane after the one served last first."""
+        """Send from each output, beginning with the lane after the one served last."""
         for output in self.out:
             for step in self.lanes:
                 lane = (self.lane_served[output] + 1 + step) % len(self.lanes)
@@ -273,11 +272,11 @@ class VoqSwitch(Switch):
                     break
 
     def send_from(self, output: int, lane: int) -> bool:
-        """Send from a lane, the input after the one served last first, if that is possible."""
+        """Send from a lane, beginning with the input after the one served last, if possible."""
         queues, last = self.queues[output, lane], self.served[output, lane]
         turns = [(last + step - 1) % self.count + 1 for step in range(1, self.count + 1)]
         asking = [port for port in turns if queues[port]]
-        # The input whose turn it is keeps it while credits are missing.
+        # The input whose turn it is keeps it while it lacks credit.
         if not asking or not self.out[output].can_take(queues[asking[0]][0]):
             return False
         packet = queues[asking[0]].popleft()

@@ -1,9 +1,9 @@
-"""Hosts that decide when they look next.
+"""Hosts that schedule their own attempts to send.
 
-Such a host looks when its link is free and something waits for that, when the next packet may be
-injected, when a message or a probe is due, when credit that lacked is back, and when it has heard
-something. So a packet that is to be sent behind the last one of a message, as a tear-down is, waits
-for the injection limit unless the host hears something before.
+Such a host makes an attempt when its link is free and packets wait for that, when the next packet may be
+injected, when a message or a probe is due, when lacking credit has returned, and when it has received an
+answer. So a packet that is to be sent behind the last one of a message, such as a tear-down, waits for the
+injection limit unless the host receives an answer before.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class WakingHost(Host):
         self.wake(0, floor(source.next_due))
 
     def wake(self, port: int, time: int) -> None:
-        """Look at a time, unless before."""
+        """Schedule an attempt, unless there is an earlier one."""
         if self.wake_at is not None and self.wake_at <= time:
             return
         self.wake_at = time
@@ -45,22 +45,22 @@ class WakingHost(Host):
         self.net.at(time, wakes)
 
     def credit_is_back(self, port: int) -> None:
-        """Look."""
+        """Make an attempt."""
         self.is_asked = True
 
     def receive(self, packet: Packet, head: int) -> None:
-        """Take a packet in; what is answered, or answers, may change what can be sent."""
+        """Take a packet; an answer, or a packet that is answered, may change what can be sent."""
         before = self.answers
         super().receive(packet, head)
         heard = packet.is_control and (packet.becn or self.net.plan.congestion.has_windows)
         self.is_asked |= heard or self.answers > before
 
     def has_credit(self, packet: Packet) -> bool:
-        """Tell whether a packet can be sent; if not, look when it can."""
+        """Return whether a packet can be sent; if not, schedule an attempt for when it can."""
         return self.out.has_credit_or_wait(packet)
 
     def decide(self) -> None:
-        """Look, if there is a reason to."""
+        """Make an attempt, if there is a reason."""
         if not self.is_asked:
             return
         self.is_asked = False
@@ -84,7 +84,7 @@ class WakingHost(Host):
             self.wake(0, self.injection.free_at)
             return
         attempt = self.draw_and_send(lacking)
-        # Flows that were drawn just now may have been announced.
+        # Flows whose messages were just generated may have been announced.
         if attempt != "sent" and self.send_oldest_control(lacking):
             self.wake(0, self.out.free_at)
             return
@@ -93,7 +93,7 @@ class WakingHost(Host):
             self.wake(0, max(min(times), self.out.free_at, self.injection.free_at))
 
     def send_oldest_control(self, lacking: dict[int, int]) -> bool:
-        """Send the control packet that waits longest, of the first ones of the lanes with credit."""
+        """Send the control packet that has waited longest, among the first ones of the lanes with credit."""
         first = [waiting[0] for waiting in self.control.values() if waiting]
         for _, packet in sorted(first, key=lambda waits: waits[0]):
             if packet.lane in lacking:
@@ -106,7 +106,7 @@ class WakingHost(Host):
         return False
 
     def next_looks(self, *, has_sent: bool) -> list[int]:
-        """Return when something may be there to be sent, as it was known when flows began to wait."""
+        """Return when a packet may be ready to be sent, as it was known when flows began to wait."""
         if has_sent and (self.ring or self.held or any(self.control.values())):
             return [self.net.now]
         due = [self.next_draw(source) for source in self.sources]

@@ -191,7 +191,7 @@ fn smaller_values(best: &mut Value, fails: Fails<'_>) {
     }
 }
 
-/// Simpler values in place of one: smaller numbers, rounder quantities.
+/// Simpler values instead of one: smaller numbers, rounder quantities.
 fn smaller(value: &Value) -> Vec<Value> {
     match value {
         Value::Integer(number) if *number > 0 => {

@@ -14,12 +14,13 @@ use loom::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering, fence},
 };
 
-/// How long a thread keeps reading the step before it sleeps, where each thread has a core. Steps usually take less.
+/// How long a thread keeps reading the step before it sleeps, if each thread has its own core. Steps usually
+/// take less.
 const AWAKE: Duration = Duration::from_micros(100);
-/// How often it reads the step between two looks at the clock.
+/// Number of reads of the step between two reads of the clock.
 const READS: u32 = 64;
 
-/// Where threads wait for each other.
+/// A barrier.
 ///
 /// Steps take microseconds, so a thread first reads the step again and again, and sleeps only if that takes long. It
 /// never yields: where other processes use the cores, a thread that yields is scheduled in turn with them, while a
@@ -30,7 +31,7 @@ pub struct Barrier {
     arrived: AtomicUsize,
     step: AtomicUsize,
     is_broken: AtomicBool,
-    /// How long to wait without sleeping.
+    /// How long a thread waits without sleeping.
     awake: Duration,
     /// Threads that sleep or are about to.
     sleepers: AtomicUsize,
@@ -38,12 +39,12 @@ pub struct Barrier {
     wakes: Condvar,
 }
 
-/// One of the threads has panicked: the others must not wait for it.
+/// One of the threads has panicked, so the others must not wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broken;
 
 impl Barrier {
-    /// A barrier for so many threads.
+    /// Creates a barrier for a number of threads.
     #[must_use]
     pub fn new(threads: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -52,7 +53,7 @@ impl Barrier {
             arrived: AtomicUsize::new(0),
             step: AtomicUsize::new(0),
             is_broken: AtomicBool::new(false),
-            // Without a core for each thread, one that stays awake keeps the others from working.
+            // Without a core for each thread, a thread that stays awake keeps the others from working.
             awake: if threads <= cores { AWAKE } else { Duration::ZERO },
             sleepers: AtomicUsize::new(0),
             lock: Mutex::new(()),
@@ -60,10 +61,11 @@ impl Barrier {
         }
     }
 
-    /// Waits until all threads are here. What one wrote before, all can read after it.
+    /// Waits until all threads have arrived. All memory writes before the call are visible to all threads
+    /// after it.
     ///
     /// # Errors
-    /// [`Broken`] where a thread has panicked.
+    /// [`Broken`] if a thread has panicked.
     pub fn wait(&self) -> Result<(), Broken> {
         let step = self.step.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {

@@ -191,8 +191,8 @@ impl Simulation {
     fn look_for_deadlock(&self) -> Result<(), ModelError> {
         let Network { series, link_names, .. } = &self.network;
         let view = self.network.view(self.now);
-        let Some(circle) = find_deadlock(view) else { return Ok(()) };
-        let names: Vec<String> = circle
+        let Some(cycle) = find_deadlock(view) else { return Ok(()) };
+        let names: Vec<String> = cycle
             .iter()
             .map(|&(switch, output, vl)| {
                 let channel = view.ports(switch).out(output);

@@ -31,7 +31,7 @@ fn sent(table: CctTable, ccti_min: u16, flow: Flow) -> u64 {
     run(&star(3), &config).summary.packets_injected
 }
 
-/// Packets that begin within 100 us, one each so many nanoseconds.
+/// Number of packets that begin within 100 us, one per period.
 fn each(period_ns: f64) -> u64 {
     (100_000.0 / period_ns).ceil() as u64
 }

@@ -20,28 +20,32 @@ fn star(hosts: u32, delay_ns: u64) -> Topology {
     ))
 }
 
-/// The most bytes that were seen in the input buffer that a host's link leads to.
-fn most_behind(outcome: &Outcome, host: &str) -> u32 {
+/// The most bytes that were sampled in the input buffers at the far ends of the links of a host or switch.
+fn most_behind(outcome: &Outcome, from: &str) -> u32 {
     let links = outcome.tables.iter().find(|table| table.name == "links").unwrap();
     let column = |name| &links.columns.iter().find(|column| column.name == name).unwrap().values;
     let (Values::Name { codes, names }, Values::U32(bytes)) = (column("link"), column("downstream_bytes"))
     else {
         panic!("columns")
     };
-    let start = format!("{host}->");
-    let of_host = codes.iter().zip(bytes).filter(|(code, _)| names[**code as usize].starts_with(&start));
-    of_host.map(|(_, bytes)| *bytes).max().unwrap()
+    let starts_there = |name: &str| name.split([':', '-']).next() == Some(from);
+    let of_links = codes.iter().zip(bytes).filter(|(code, _)| starts_there(&names[**code as usize]));
+    of_links.map(|(_, bytes)| *bytes).max().unwrap()
 }
 
 /// A run in which H1 sends to H2, which takes almost nothing: the buffers on the way are full soon.
 fn filled(change: impl FnOnce(&mut Config)) -> Outcome {
+    filled_in(&star(4, 10), change)
+}
+
+fn filled_in(topology: &Topology, change: impl FnOnce(&mut Config)) -> Outcome {
     let mut config = config(us(400));
     config.measure.interval = us(5);
     config.host.drain_rate = Some(Rate(10_000_000));
     config.host.buffer = Bytes(8_192);
     config.flows = vec![flow("H1", "H2")];
     change(&mut config);
-    run(&star(4, 10), &config)
+    run(topology, &config)
 }
 
 #[test]
@@ -102,16 +106,22 @@ fn a_divided_memory_gives_each_queue_its_part() {
 
 #[test]
 fn service_levels_take_the_lanes_they_are_mapped_to() {
-    // Two flows of levels 0 and 2, two lanes of four packets each.
+    // Two flows of levels 0 and 2, two lanes of four packets each. Both flows use the link between the switches.
+    let two_switches = topology(
+        r#"{"kind": "custom", "link_rate": "16 Gbit/s", "link_delay": "10 ns",
+            "hosts": ["H1", "H2", "H3"], "switches": [{"name": "S1"}, {"name": "S2"}],
+            "links": [{"from": "H1", "to": "S1"}, {"from": "S1", "to": "S2"},
+                      {"from": "H2", "to": "S2"}, {"from": "H3", "to": "S2"}]}"#,
+    );
     let levels = |map: Option<Vec<u8>>| {
-        let outcome = filled(|config| {
+        let outcome = filled_in(&two_switches, |config| {
             config.lanes.count = 2;
             config.lanes.sl_to_vl = map;
             config.host.buffer = Bytes(16_384);
             config.switch.buffer = Bytes(16_384);
             config.flows.push(Flow { sl: 2, ..flow("H1", "H3") });
         });
-        most_behind(&outcome, "H1")
+        most_behind(&outcome, "S1")
     };
     // By default the level modulo the number of lanes.
     assert_eq!(levels(None), 4 * 2_048);
@@ -170,7 +180,7 @@ fn room(delay_ns: u64, change: impl FnOnce(&mut Config)) -> u64 {
 
 #[test]
 fn room_above_the_threshold_is_what_comes_before_the_sender_stops() {
-    // A packet that exceeds the threshold, one that has begun when the sender is told, and what 2 bytes per
+    // A packet that exceeds the threshold, one that has begun when the sender is stopped, and the amount that 2 bytes per
     // nanosecond are in twice the delay and the switch's latency.
     let at_switch = |delay| room(delay, |config| config.switch.buffer = Bytes(4_096));
     assert_eq!(at_switch(500), 2 * 2_048 + 2 * (2 * 500 + 100));

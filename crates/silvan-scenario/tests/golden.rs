@@ -56,7 +56,7 @@ fn the_busy_run_gives_the_pinned_summary() {
             pinned,
             now,
             "busy.json:{}: the run changed. If it should have, SILVAN_UPDATE=1 cargo test -p \
-             silvan-scenario --test golden pins it anew; say why in the commit",
+             silvan-scenario --test golden updates it; state the reason in the commit",
             number + 1
         );
     }

@@ -354,7 +354,7 @@ impl TraceBuilder {
         self.ranks[rank as usize].as_ref().map_or(0, |rank| rank.operations.len() as u32)
     }
 
-    /// Checks that so many additional operations and dependencies are allowed, before they are created.
+    /// Checks that this number of additional operations and dependencies is allowed, before they are created.
     ///
     /// # Errors
     /// [`BuildError::TooLarge`].

@@ -291,14 +291,14 @@ def fabric(console: Console, report: FabricCheck) -> None:
 def _lanes(table: Table, found: Lanes) -> None:
     for lane in found["lanes"]:
         circles = lane["in_circles"]
-        verdict = "free of deadlock" if not circles else f"[red]{circles:,} of them in circles[/]"
+        verdict = "free of deadlock" if not circles else f"[red]{circles:,} of them in cycles[/]"
         table.add_row(f"virtual lane {lane['lane']}", f"{lane['channels']:,} directed links, {verdict}")
     if found["discarded"]:
         table.add_row("pairs that a switch discards", f"[red]{found['discarded']:,}[/] (VL 15)")
 
 
 def papers(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print simulated numbers beside published ones."""
+    """Print simulated and published numbers."""
     from silvan.papers.rows import counts, marks, simulated_text, tolerance_text
 
     table = _table("", ("id", "quantity"), ("published", "simulated", "ratio", "tolerance"))

@@ -17,7 +17,7 @@ from silvan.commands import common
 if TYPE_CHECKING:
     from silvan.fabric import Collisions, LinkDemand, PairDemand, Placement
 
-#: At most so many hosts of a suggestion are printed; the output of --json has all.
+#: Maximum number of hosts of a suggestion that are printed; the output of --json has all.
 HOSTS_AT_MOST = 256
 
 

@@ -29,7 +29,7 @@ FAILURES_SHOWN = 20
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="Set a key in all runs, in place of an axis over the same key."
+        "--set", metavar="KEY=VALUE", help="Set a key in all runs, instead of an axis over the same key."
     ),
 ]
 Runs = Annotated[

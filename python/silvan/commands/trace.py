@@ -17,7 +17,7 @@ from silvan._progress import simulated
 from silvan.commands import common
 from silvan.types import TraceCheck, WrittenTrace
 
-#: At most so many ranks of a cycle are named.
+#: Maximum number of ranks of a cycle that are named.
 RANKS_AT_MOST = 16
 
 app = typer.Typer(

@@ -1,4 +1,4 @@
-"""The published experiments: run them, and set what comes out beside what was published.
+"""The published experiments: run them, and compare the results with the published numbers.
 
 An experiment is a folder of ``papers/``, named by its id (``papers/T4``):
 
@@ -6,7 +6,7 @@ An experiment is a folder of ``papers/``, named by its id (``papers/T4``):
   assumption and, where a number is known to be missed, the reason;
 * ``experiment.py``: ``runs(quick)`` names the runs, ``compare(results)`` computes the simulated
   numbers from their results, seed by seed, ``plot(results, out)`` draws them in the shape of the
-  published figure, with the runs that ``runs_for_plot(quick)`` may name besides. A run is a
+  published figure, with the runs that ``runs_for_plot(quick)`` may add. A run is a
   scenario with overrides or, where no packets are simulated, the name of a function of
   ``experiment.py`` with its arguments;
 * its scenarios, or those it shares with others from ``papers/common``. Code that several experiments

@@ -23,7 +23,7 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover - the same parser under its older name
     import tomli as tomllib
 
-#: How a simulated number is compared with the expected one, besides a relative tolerance: with a bound on
+#: How a simulated number is compared with the expected, other than by a relative tolerance: with a bound on
 #: one side, or not at all where the source gives no number to compare with.
 ONE_SIDED = ("at least", "at most")
 SHOWN = "shown"
@@ -230,7 +230,7 @@ def _text(raw: dict[str, Any], key: str, where: str, default: str = "") -> str:
 
 
 def _of_texts(raw: dict[str, Any], texts: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return a row's keys with each ``@name`` in place of a text replaced by ``texts.name``."""
+    """Return a row's keys with each ``@name`` that stands for a text replaced by ``texts.name``."""
     found = {}
     for key, value in raw.items():
         if isinstance(value, str) and value.startswith("@"):

@@ -22,7 +22,7 @@ from silvan.papers.rows import Row, counts, marks, simulated_text, tolerance_tex
 
 
 def fill(text: str, found: Found) -> str:
-    """Return the text of a page with its blocks written anew.
+    """Return the text of a page with its blocks updated.
 
     Raises:
         ValueError: The page has no block, or the lines of one are not a pair.

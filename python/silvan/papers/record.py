@@ -1,4 +1,4 @@
-"""The record: the numbers that the experiments gave, kept in a file beside them.
+"""The record: the results of the experiments, stored in a file next to them.
 
 ``papers/record.json`` has, by experiment, the version that was run, whether its runs were quick ones, a
 digest of them, and by row the number of each seed. Verdicts are not in it: they follow from
@@ -99,7 +99,7 @@ def check(path: Path) -> None:
 
 
 def put(path: Path, experiment: Experiment, values: Values, quick: bool) -> None:
-    """Put an experiment's numbers into a record, in place of those that it has of it."""
+    """Put an experiment's numbers into a record, replacing earlier ones."""
     entries = read(path) if path.exists() else {}
     entries[experiment.id] = Entry(_core.__version__, quick, digest(experiment, quick), values)
     order = {own.id: n for n, own in enumerate(list_experiments())}

@@ -1,4 +1,4 @@
-"""Rows: simulated numbers beside expected ones, with verdicts."""
+"""Rows: simulated and expected numbers, with verdicts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MARKS = {
 
 
 def rows_of(experiment: Experiment, values: Values, quick: bool) -> list[Row]:
-    """Set the numbers expected of an experiment beside simulated ones."""
+    """Compare the expected numbers of an experiment with simulated ones."""
     missing = [row.key for row in experiment.rows if not values.get(row.key)]
     if missing:
         raise PapersError(f"{experiment.id}: no numbers for {', '.join(missing)}")

@@ -191,7 +191,7 @@ def _page(
         f"default-src 'none'; script-src 'sha256-{hashes['script']}'; style-src 'sha256-{hashes['style']}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    title = " beside ".join(titles) if len(titles) <= 3 else f"{len(titles)} runs"
+    title = " vs. ".join(titles) if len(titles) <= 3 else f"{len(titles)} runs"
     fill = {
         "POLICY": policy,
         "STYLE": style,

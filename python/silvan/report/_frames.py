@@ -26,7 +26,7 @@ class Clock:
 
     @classmethod
     def of(cls, result: Result, most: int = MOST_FRAMES) -> Clock:
-        """Return the clock of a run, with at most so many frames."""
+        """Return the clock of a run, with at most this number of frames."""
         times = result.numpy("network")["time_ns"].astype(np.float64)
         return cls(times, max(1, -(-len(times) // most)))
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from silvan.sweeps.table import Sweep
 
-#: So many times two axes are drawn over, for values of the others.
+#: Maximum number of panels over two axes, one for each combination of the others.
 COMBINATIONS_AT_MOST = 64
 #: Cells of a map in which the number is written.
 CELLS_WRITTEN = 150

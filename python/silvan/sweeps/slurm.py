@@ -116,7 +116,7 @@ class SlurmExecutor(Executor):
         try:
             self._send_and_collect()
         except Exception as error:
-            # Report the error to all pending calls; otherwise their callers would wait without end.
+            # Report the error to all pending calls; otherwise their callers would wait indefinitely.
             with self._lock:
                 self._closed = True
                 futures = [future for _, future in self._waiting]

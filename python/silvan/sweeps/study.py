@@ -102,7 +102,7 @@ class Study:
     def load(path: str | PathLike[str], overrides: Mapping[str, Any] | None = None) -> Study:
         """Read a study file, or one that comes with Silvan by its name.
 
-        `overrides` are set in its scenario, in place of an axis over the same key.
+        `overrides` are set in its scenario and replace an axis over the same key.
 
         Raises :class:`SweepError` or :class:`silvan.ScenarioError`, with file, line, key and value.
         """

@@ -1,4 +1,4 @@
-"""Figures of a tuning: how the search went, what each parameter does, the best beside known settings."""
+"""Figures of a tuning: the search, the effect of each parameter, the best and known settings."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def comparison(tuned: Tuned) -> Figure:
     axes.set_xticks([tick for tick in ticks if low <= tick <= high])
     axes.set_xticks([], minor=True)
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_yticks(range(len(contrasts)), [f"beside {one.name}" for one in contrasts])
+    axes.set_yticks(range(len(contrasts)), [f"compared with {one.name}" for one in contrasts])
     axes.invert_yaxis()
     axes.set(
         xlabel="Times as good, 95 % interval over fresh seeds",

@@ -190,7 +190,7 @@ class Tuning:
     def load(path: str | PathLike[str], overrides: Mapping[str, Any] | None = None) -> Tuning:
         """Read a file of `silvan tune`: one that names a `scenario`, or a scenario to tune with the defaults.
 
-        `overrides` are set in the scenario, in place of an axis over the same key. Raises
+        `overrides` are set in the scenario and replace an axis over the same key. Raises
         :class:`SweepError` or :class:`silvan.ScenarioError`, with file, line, key and value.
         """
         file = scenarios.locate(path)

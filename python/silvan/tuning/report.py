@@ -232,7 +232,7 @@ def account(tuned: Tuned, drawn: list[str]) -> str:
         lines += [f"None: these settings cannot be written as options of OpenSM: {reason}", ""]
     else:
         lines += [
-            f"`{OPTIONS}` has the settings as options of OpenSM, `{PLUGIN}` beside it the documented "
+            f"`{OPTIONS}` has the settings as options of OpenSM, `{PLUGIN}` has the documented "
             "defaults of the ccmgr plug-in, in that plug-in's own format.",
             "",
         ]

@@ -25,11 +25,11 @@ from silvan.tuning.runs import Runs
 
 #: Settings that finish before others may be stopped, and proposals before the sampler's model is used.
 FREE, STARTUP = 4, 10
-#: After each instance, a setting continues if it is among the best so many percent.
+#: After each instance, a setting continues if it is among this share of the best, in percent.
 GO_ON_PERCENT = 25
 #: Candidates of the sampler; with few parameters, Optuna's default of 24 often misses the best.
 CANDIDATES = 128
-#: After so many proposals in a row that were tried before, one is drawn at random.
+#: After this number of consecutive proposals that were tried before, one is selected at random.
 REPEATS_AT_MOST = 20
 
 

@@ -42,7 +42,7 @@ fn text(error: BuildError) -> String {
     error.to_string()
 }
 
-/// Duration of so many operations, in ns.
+/// Duration of this number of operations, in ns.
 fn computing(flops: f64, per_second: f64) -> u64 {
     (flops / per_second * 1e9).round() as u64
 }
