@@ -90,7 +90,7 @@ test-rust:
 
 # On all cores; a process without work takes over tests of others, since some tests last a hundred times as long.
 test-python: $(VENV)/.built test-tools
-	$(BIN)/python -m pytest -rs --numprocesses=$(JOBS) --dist=worksteal -m "not worked_example"
+	$(BIN)/python -m pytest -rs --numprocesses=$(JOBS) --dist=worksteal -m "not worked_example and not nightly"
 
 # Programs that tests compare with or need, where the package manager has them.
 test-tools: $(VENV)/.dev-deps
@@ -111,8 +111,9 @@ check: ## what CI runs: lint, all tests, schema, wheel, site, 300 drawn scenario
 	@$(PYTHON) tools/check.py
 
 # What takes longer than a change should wait for.
-nightly: ## `check`; 5000 drawn scenarios, all oracles, quick experiments, the wheel with more Pythons, fuzzing, mutants
+nightly: ## `check`; slow pages, 5000 drawn scenarios, all oracles, quick experiments, the wheel with more Pythons, fuzzing, mutants
 	@$(PYTHON) tools/check.py
+	$(BIN)/python -m pytest -rs --numprocesses=$(JOBS) --dist=worksteal -m nightly
 	$(MAKE) swarm N=5000
 	$(MAKE) wheel-check-all
 	$(MAKE) verify

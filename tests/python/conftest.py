@@ -16,6 +16,11 @@ QUICK = {
     "test_fabric_files", "test_flow_level", "test_fluid", "test_golden", "test_house", "test_papers",
     "test_scenario", "test_schema", "test_traces",
 }  # fmt: skip
+#: Tests that take long and repeat on a larger scale what others test: `make nightly` runs them.
+NIGHTLY = {
+    f"test_a_page_does_what_it_says[docs/{page}.md]"
+    for page in ("papers", "questions", "sweeps", "verification")
+}
 #: Tests that may be skipped in CI, with the reason. Where `SILVAN_SKIPS=expected`, any other skip fails the
 #: session.
 EXPECTED_SKIPS = {
@@ -98,8 +103,10 @@ def script(path: Path, *lines: str) -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of quick modules."""
+    """Mark the tests of quick modules, and those that take long."""
     for item in items:
+        if item.name in NIGHTLY:
+            item.add_marker(pytest.mark.nightly)
         if item.path.stem in QUICK:
             item.add_marker(pytest.mark.quick)
 

@@ -61,8 +61,8 @@ impl Valiant {
 }
 
 /// UGAL-L (Kim and others 2008): each packet uses the minimal route or a route over a random group,
-/// selected by the queues of its first switch. It uses the minimal route if `q_min * H_min <= q_val * H_val
-/// + bias`, where q is the number of bytes that wait for the output port of the route or occupy the buffer
+/// selected by the queues of its first switch. It uses the minimal route if `q_min * H_min <=
+/// q_val * H_val + bias`, where q is the number of bytes that wait for the output port of the route or occupy the buffer
 /// at its far end, and H is the number of links between switches. For dragonflies and dragonfly+. Needs
 /// `lanes.assignment = "routing"`, with three lanes in a dragonfly and two in a dragonfly+. Receivers
 /// deliver in order; control packets use minimal routes.

@@ -17,7 +17,7 @@ use silvan_engine::Time;
 use silvan_engine::units::BytePace;
 
 use super::rounds::Rounds;
-use super::{Outgoing, Ports};
+use super::{Architecture, Outgoing, Ports};
 use crate::context::Context;
 use crate::facts::{InputBuffer, InputVerdict, QueueChange, QueueFill};
 use crate::message::CreditReturn;
@@ -122,29 +122,6 @@ impl<S: PortSet> CioqSwitch<S> {
         }
     }
 
-    /// Converts the packet's tail lag into the time at which its tail has arrived; the packet cannot have moved before.
-    pub fn note_tail(&mut self, ctx: &mut Context, id: PacketId) {
-        ctx.packets[id].tail_lag += ctx.now;
-    }
-
-    pub fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
-        let packet = &ctx.packets[id];
-        let (vl, space, dst) = (packet.vl, packet.space, packet.dst);
-        let output = self.ports.route_of(packet);
-        self.used[self.ports.lane(input, vl).index()] += space;
-        let stored = self.buffers.store(&mut ctx.packets, ctx.now, input, output, id);
-        if self.ports.marking.marker.watches_input_buffers() {
-            self.arrived(ctx, (input, vl), id);
-        }
-        let sum = self.waiting_bytes(output, vl);
-        self.ports.arrives(ctx, output, id, sum);
-        self.fill_changed(ctx, (output, vl), Some((input, dst)));
-        if stored == Stored::First {
-            self.ask(ctx, output, input);
-        }
-        self.ask_all(ctx);
-    }
-
     /// Bytes of an input's memory that are in use now.
     fn used_of_input(&mut self, input: Port, vl: Vl, now: Time) -> u32 {
         if let Some((lane, space)) = self.inputs[input.index()].leaving.left(now) {
@@ -243,27 +220,6 @@ impl<S: PortSet> CioqSwitch<S> {
         } else if !std::mem::replace(&mut state.dirty, true) {
             ctx.dirty_outputs.push((self.ports.place, output));
         }
-    }
-
-    /// A port of the output, or of an input that has packets for it, is free; or credit has returned.
-    pub fn wake(&mut self, ctx: &mut Context, output: Port) {
-        if !self.outputs[output.index()].dirty {
-            self.settle(ctx, output);
-        }
-    }
-
-    /// Sends from an output and moves packets into it as far as possible, and schedules the output's next wake-up.
-    pub fn settle(&mut self, ctx: &mut Context, output: Port) {
-        self.outputs[output.index()].dirty = false;
-        self.expire(output, ctx.now);
-        if self.outputs[output.index()].held > 0 {
-            self.send(ctx, output);
-        }
-        if self.take_in(ctx, output) {
-            self.send(ctx, output);
-        }
-        self.ask_all(ctx);
-        self.plan(ctx, output);
     }
 
     /// Puts the next packet on the link, if the link is free and there is credit.
@@ -409,23 +365,77 @@ impl<S: PortSet> CioqSwitch<S> {
             ctx.wake(channel, at);
         }
     }
+}
 
-    /// See [`super::Switch::queued_bytes`].
-    pub fn queued_bytes(&self, output: Port) -> u32 {
+impl<S: PortSet> Architecture for CioqSwitch<S> {
+    #[inline(always)]
+    fn ports(&self) -> &Ports {
+        &self.ports
+    }
+
+    #[inline(always)]
+    fn ports_mut(&mut self) -> &mut Ports {
+        &mut self.ports
+    }
+
+    /// Converts the packet's tail lag into the time at which its tail has arrived; the packet cannot have moved before.
+    fn note_tail(&mut self, ctx: &mut Context, id: PacketId) {
+        ctx.packets[id].tail_lag += ctx.now;
+    }
+
+    fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
+        let packet = &ctx.packets[id];
+        let (vl, space, dst) = (packet.vl, packet.space, packet.dst);
+        let output = self.ports.route_of(packet);
+        self.used[self.ports.lane(input, vl).index()] += space;
+        let stored = self.buffers.store(&mut ctx.packets, ctx.now, input, output, id);
+        if self.ports.marking.marker.watches_input_buffers() {
+            self.arrived(ctx, (input, vl), id);
+        }
+        let sum = self.waiting_bytes(output, vl);
+        self.ports.arrives(ctx, output, id, sum);
+        self.fill_changed(ctx, (output, vl), Some((input, dst)));
+        if stored == Stored::First {
+            self.ask(ctx, output, input);
+        }
+        self.ask_all(ctx);
+    }
+
+    /// A port of the output, or of an input that has packets for it, is free; or credit has returned.
+    fn wake(&mut self, ctx: &mut Context, output: Port) {
+        if !self.outputs[output.index()].dirty {
+            self.settle(ctx, output);
+        }
+    }
+
+    /// Sends from an output and moves packets into it as far as possible, and schedules the output's next wake-up.
+    fn settle(&mut self, ctx: &mut Context, output: Port) {
+        self.outputs[output.index()].dirty = false;
+        self.expire(output, ctx.now);
+        if self.outputs[output.index()].held > 0 {
+            self.send(ctx, output);
+        }
+        if self.take_in(ctx, output) {
+            self.send(ctx, output);
+        }
+        self.ask_all(ctx);
+        self.plan(ctx, output);
+    }
+
+    fn queued_bytes(&self, output: Port) -> u32 {
         let lanes = self.ports.lanes;
         let waiting: u32 = output.with_lanes(lanes).map(|lane| self.buffers.sum(lane)).sum();
         let held = &self.lanes[output.lane_range(lanes)];
         waiting + held.iter().map(|lane| lane.bytes).sum::<u32>()
     }
 
-    /// See [`super::Switch::buffered`].
     #[cfg(debug_assertions)]
-    pub fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
+    fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
         self.buffers.space(&ctx.packets, input, vl)
     }
 
-    /// See [`super::Switch::heads`].
-    pub fn heads(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<Port> {
-        self.buffers.heads(&ctx.packets, input, vl)
+    fn heads(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
+        let heads = self.buffers.heads(&ctx.packets, input, vl);
+        heads.into_iter().map(|output| (output, vl)).collect()
     }
 }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use silvan_engine::cache::prefetch_lines;
 
-use super::{Outgoing, Ports};
+use super::{Architecture, Outgoing, Ports};
 use crate::context::Context;
 use crate::facts::{QueueChange, QueueFill};
 use crate::packet::PacketId;
@@ -51,25 +51,40 @@ impl FcfsSwitch {
         Self { lanes, outputs: vec![Output::default(); count].into(), ports, control_first }
     }
 
-    /// See [`super::Switch::prefetch`].
     #[inline]
-    pub fn prefetch(&self) {
-        prefetch_lines::<_, 3>(std::slice::from_ref(self), 0);
-    }
-
-    /// See [`super::Switch::prefetch_wake`].
-    #[inline]
-    pub fn prefetch_wake(&self, ctx: &Context, output: Port) {
-        ctx.links.prefetch_lane(self.ports.out(output), Vl::FIRST);
-        let lane = &self.lanes[self.ports.lane(output, Vl::FIRST).index()];
-        let queue = if lane.control.is_empty() { &lane.data } else { &lane.control };
-        if let Some(&(id, input)) = queue.front() {
-            ctx.packets.prefetch(id);
-            ctx.links.prefetch_lane(self.ports.feeder(input), Vl::FIRST);
+    fn fill_changed(&mut self, ctx: &mut Context, output: Port, vl: Vl, input: Port) {
+        let lane = self.ports.lane(output, vl);
+        let sum = self.lanes[lane.index()].bytes;
+        if self.ports.watches_queue(lane, sum) {
+            let queue = Some(QueueFill { input, bytes: sum });
+            let change = QueueChange { now: ctx.now, queue, queue_bytes: sum, inputs: Ports256::EMPTY };
+            self.ports.queue_changed(ctx, output, vl, &change);
         }
     }
 
-    pub fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
+    /// The packets of an input's lane, with the outputs they wait for.
+    fn of_input(&self, input: Port, vl: Vl) -> impl Iterator<Item = (Port, PacketId)> {
+        let lanes = Port::all(self.ports.count()).map(move |output| (output, self.ports.lane(output, vl)));
+        let all = lanes.flat_map(move |(output, lane)| {
+            let Lane { control, data, .. } = &self.lanes[lane.index()];
+            control.iter().chain(data).map(move |&entry| (output, entry))
+        });
+        all.filter(move |(_, (_, from))| *from == input).map(|(output, (id, _))| (output, id))
+    }
+}
+
+impl Architecture for FcfsSwitch {
+    #[inline(always)]
+    fn ports(&self) -> &Ports {
+        &self.ports
+    }
+
+    #[inline(always)]
+    fn ports_mut(&mut self) -> &mut Ports {
+        &mut self.ports
+    }
+
+    fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
         let packet = &ctx.packets[id];
         let (vl, size) = (packet.vl, packet.size);
         let output = self.ports.route_of(packet);
@@ -91,26 +106,15 @@ impl FcfsSwitch {
         }
     }
 
-    #[inline]
-    fn fill_changed(&mut self, ctx: &mut Context, output: Port, vl: Vl, input: Port) {
-        let lane = self.ports.lane(output, vl);
-        let sum = self.lanes[lane.index()].bytes;
-        if self.ports.watches_queue(lane, sum) {
-            let queue = Some(QueueFill { input, bytes: sum });
-            let change = QueueChange { now: ctx.now, queue, queue_bytes: sum, inputs: Ports256::EMPTY };
-            self.ports.queue_changed(ctx, output, vl, &change);
-        }
-    }
-
     /// An output is free, or credit has returned.
-    pub fn wake(&mut self, ctx: &mut Context, output: Port) {
+    fn wake(&mut self, ctx: &mut Context, output: Port) {
         if !self.outputs[output.index()].dirty {
             self.settle(ctx, output);
         }
     }
 
     /// Sends from an output, if possible.
-    pub fn settle(&mut self, ctx: &mut Context, output: Port) {
+    fn settle(&mut self, ctx: &mut Context, output: Port) {
         let (channel, lanes) = (self.ports.out(output), self.ports.lanes);
         let state = &mut self.outputs[output.index()];
         state.dirty = false;
@@ -151,32 +155,36 @@ impl FcfsSwitch {
         }
     }
 
-    /// See [`super::Switch::queued_bytes`].
-    pub fn queued_bytes(&self, output: Port) -> u32 {
+    fn queued_bytes(&self, output: Port) -> u32 {
         self.outputs[output.index()].bytes
     }
 
-    /// The packets of an input's lane, with the outputs they wait for.
-    fn of_input(&self, input: Port, vl: Vl) -> impl Iterator<Item = (Port, PacketId)> {
-        let lanes = Port::all(self.ports.count()).map(move |output| (output, self.ports.lane(output, vl)));
-        let all = lanes.flat_map(move |(output, lane)| {
-            let Lane { control, data, .. } = &self.lanes[lane.index()];
-            control.iter().chain(data).map(move |&entry| (output, entry))
-        });
-        all.filter(move |(_, (_, from))| *from == input).map(|(output, (id, _))| (output, id))
-    }
-
-    /// See [`super::Switch::buffered`].
     #[cfg(debug_assertions)]
-    pub fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
+    fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
         self.of_input(input, vl).map(|(_, id)| ctx.packets[id].space).sum()
     }
 
     /// The outputs that packets of an input wait for.
-    pub fn heads(&self, _ctx: &Context, input: Port, vl: Vl) -> Vec<Port> {
+    fn heads(&self, _ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
         let mut outputs: Vec<Port> = self.of_input(input, vl).map(|(output, _)| output).collect();
         outputs.sort_unstable();
         outputs.dedup();
-        outputs
+        outputs.into_iter().map(|output| (output, vl)).collect()
+    }
+
+    #[inline]
+    fn prefetch(&self) {
+        prefetch_lines::<_, 3>(std::slice::from_ref(self), 0);
+    }
+
+    #[inline]
+    fn prefetch_wake(&self, ctx: &Context, output: Port) {
+        ctx.links.prefetch_lane(self.ports.out(output), Vl::FIRST);
+        let lane = &self.lanes[self.ports.lane(output, Vl::FIRST).index()];
+        let queue = if lane.control.is_empty() { &lane.data } else { &lane.control };
+        if let Some(&(id, input)) = queue.front() {
+            ctx.packets.prefetch(id);
+            ctx.links.prefetch_lane(self.ports.feeder(input), Vl::FIRST);
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Switches: an input organization, a crossbar and its arbitration, one file per architecture.
 //!
-//! All architectures have the same few entry points: [`Switch::accept`] takes a packet, [`Switch::settle`] decides
-//! which packets leave at this instant after all arrivals of the instant, and the other methods serve the meters.
+//! [`architecture::Architecture`] defines what each provides.
 
+mod architecture;
 mod chooser;
 mod cioq;
 mod detour;
@@ -23,6 +23,7 @@ use crate::port_set::{Ports64, Ports256};
 use crate::queueing::isolation::Cams;
 use crate::voq::MOST_LANES;
 
+use architecture::Architecture;
 pub(crate) use chooser::Chooser;
 pub(crate) use cioq::CioqSwitch;
 pub(crate) use detour::{Detourer, Neighbours};
@@ -112,13 +113,7 @@ impl Switch {
         }
         let wait =
             if self.ports().may_underrun { self.ports().waits_for_tail(ctx, input, packet) } else { None };
-        match self {
-            Self::Voq(_) | Self::LargeVoq(_) | Self::Fcfs(_) => {}
-            Self::Queued(switch) => switch.note_tail(ctx, packet),
-            Self::LargeQueued(switch) => switch.note_tail(ctx, packet),
-            Self::Cioq(switch) => switch.note_tail(ctx, packet),
-            Self::LargeCioq(switch) => switch.note_tail(ctx, packet),
-        }
+        with_switch!(self, switch => switch.note_tail(ctx, packet));
         if let Some((time, key)) = wait {
             ctx.queue.push(silvan_engine::Event { time, key, data: packet });
             return;
@@ -141,50 +136,28 @@ impl Switch {
         }
     }
 
-    /// Prefetches the state that all ports share, shortly before an event.
+    /// See [`Architecture::prefetch`].
     #[inline]
     pub fn prefetch(&self) {
-        match self {
-            Self::Queued(switch) => switch.prefetch(),
-            Self::LargeQueued(switch) => switch.prefetch(),
-            Self::Fcfs(switch) => switch.prefetch(),
-            _ => {}
-        }
+        with_switch!(self, switch => switch.prefetch());
     }
 
-    /// Prefetches what [`Self::prefetch_arrival`] reads, for a packet that arrives soon.
+    /// See [`Architecture::prefetch_route`].
     #[inline]
     pub fn prefetch_route(&self, ctx: &Context, packet: PacketId) {
-        match self {
-            Self::Queued(switch) => switch.ports.prefetch_route(&ctx.packets[packet]),
-            Self::LargeQueued(switch) => switch.ports.prefetch_route(&ctx.packets[packet]),
-            _ => {}
-        }
+        with_switch!(self, switch => switch.prefetch_route(ctx, packet));
     }
 
-    /// Prefetches the state that a packet will touch that arrives soon.
+    /// See [`Architecture::prefetch_arrival`].
     #[inline]
     pub fn prefetch_arrival(&self, ctx: &Context, input: Port, packet: PacketId) {
-        match self {
-            Self::Voq(switch) => switch.prefetch_arrival(ctx, input, packet),
-            Self::LargeVoq(switch) => switch.prefetch_arrival(ctx, input, packet),
-            Self::Queued(switch) => switch.prefetch_arrival(ctx, input, packet),
-            Self::LargeQueued(switch) => switch.prefetch_arrival(ctx, input, packet),
-            _ => {}
-        }
+        with_switch!(self, switch => switch.prefetch_arrival(ctx, input, packet));
     }
 
-    /// Prefetches the state that an output will touch that is woken soon.
+    /// See [`Architecture::prefetch_wake`].
     #[inline]
     pub fn prefetch_wake(&self, ctx: &Context, output: Port) {
-        match self {
-            Self::Voq(switch) => switch.prefetch_wake(ctx, output),
-            Self::LargeVoq(switch) => switch.prefetch_wake(ctx, output),
-            Self::Queued(switch) => switch.prefetch_wake(ctx, output),
-            Self::LargeQueued(switch) => switch.prefetch_wake(ctx, output),
-            Self::Fcfs(switch) => switch.prefetch_wake(ctx, output),
-            _ => {}
-        }
+        with_switch!(self, switch => switch.prefetch_wake(ctx, output));
     }
 
     /// A packet may leave from now on.
@@ -194,14 +167,13 @@ impl Switch {
         with_switch!(self, switch => switch.enqueue(ctx, input, packet));
     }
 
-    /// An output may be able to send again: it is free, or credit has returned.
+    /// See [`Architecture::wake`].
     #[inline]
     pub fn wake(&mut self, ctx: &mut Context, output: Port) {
         with_switch!(self, switch => switch.wake(ctx, output));
     }
 
-    /// Decides which packets leave an output (or the whole switch, if it decides for all outputs together) at this
-    /// instant.
+    /// See [`Architecture::settle`].
     #[inline]
     pub fn settle(&mut self, ctx: &mut Context, output: Port) {
         with_switch!(self, switch => switch.settle(ctx, output));
@@ -209,24 +181,17 @@ impl Switch {
 
     /// A notification arrived at a port: about a CAM line of the next node, or for a source.
     pub fn notice(&mut self, ctx: &mut Context, port: Port, id: u32) {
-        match (ctx.notices.take(id), self) {
-            (Some(Word::Report(report)), switch) => {
-                ctx.reports.push(((switch.ports().place, false, port), report));
-            }
-            (Some(Word::Line(notice)), Self::Queued(switch)) => switch.notice(ctx, port, notice),
-            (Some(Word::Line(notice)), Self::LargeQueued(switch)) => switch.notice(ctx, port, notice),
-            _ => {}
+        match ctx.notices.take(id) {
+            Some(Word::Report(report)) => ctx.reports.push(((self.ports().place, false, port), report)),
+            Some(Word::Line(notice)) => with_switch!(self, switch => switch.notice(ctx, port, notice)),
+            None => ctx.report_broken(format!("notification {id} has arrived twice")),
         }
     }
 
     /// Sends a report to a source at the end of an instant: before all packets except those that leave at this instant.
     pub fn send_report(&mut self, ctx: &mut Context, report: Report) {
         let Some(output) = self.ports().send_report(ctx, report) else { return };
-        match self {
-            Self::Queued(switch) => switch.note_sending(output),
-            Self::LargeQueued(switch) => switch.note_sending(output),
-            _ => {}
-        }
+        with_switch!(self, switch => switch.note_sending(output));
         // Packets that wait for the output may have expected the link to be free earlier.
         if self.queued_bytes(output) > 0 {
             let channel = self.ports().out(output);
@@ -236,23 +201,19 @@ impl Switch {
 
     /// The CAMs, where there are special queues.
     pub fn cams(&self) -> Option<&Cams> {
-        match self {
-            Self::Queued(switch) => switch.buffers.cams.as_ref(),
-            Self::LargeQueued(switch) => switch.buffers.cams.as_ref(),
-            _ => None,
-        }
+        with_switch!(self, switch => switch.cams())
     }
 
     /// The state that all architectures share.
     #[inline]
     pub fn ports(&self) -> &Ports {
-        with_switch!(self, switch => &switch.ports)
+        with_switch!(self, switch => switch.ports())
     }
 
     /// See [`Self::ports`].
     #[inline]
     pub fn ports_mut(&mut self) -> &mut Ports {
-        with_switch!(self, switch => &mut switch.ports)
+        with_switch!(self, switch => switch.ports_mut())
     }
 
     /// The number of data packets marked first at this output so far, and whether the output is in the congestion state
@@ -274,26 +235,19 @@ impl Switch {
         }
     }
 
-    /// Bytes in the queues that feed an output.
+    /// See [`Architecture::queued_bytes`].
     pub fn queued_bytes(&self, output: Port) -> u32 {
         with_switch!(self, switch => switch.queued_bytes(output))
     }
 
-    /// Buffer space in use at an input on a virtual lane, computed from its queues.
+    /// See [`Architecture::buffered`].
     #[cfg(debug_assertions)]
     pub fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
         with_switch!(self, switch => switch.buffered(ctx, input, vl))
     }
 
-    /// The outputs, each with its lane, that the packets at the heads of an input's queues wait for: space of a lane
-    /// becomes free as soon as one of them is sent.
+    /// See [`Architecture::heads`].
     pub fn heads(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
-        match self {
-            Self::Voq(switch) if switch.ports.changes_lanes() => return switch.holders(ctx, input, vl),
-            Self::LargeVoq(switch) if switch.ports.changes_lanes() => return switch.holders(ctx, input, vl),
-            _ => {}
-        }
-        let heads = with_switch!(self, switch => switch.heads(ctx, input, vl));
-        heads.into_iter().map(|output| (output, vl)).collect()
+        with_switch!(self, switch => switch.heads(ctx, input, vl))
     }
 }

@@ -15,7 +15,7 @@ use silvan_engine::units::BytePace;
 
 use super::islip::Islip;
 use super::round_robin::RoundRobin;
-use super::{Outgoing, Ports};
+use super::{Architecture, Outgoing, Ports};
 use crate::context::Context;
 use crate::facts::{QueueChange, QueueFill};
 use crate::link::{ChannelId, Class};
@@ -24,7 +24,7 @@ use crate::packet::{Packet, PacketId};
 use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, Moved, QueueId, Stored};
-use crate::queueing::isolation::Notice;
+use crate::queueing::isolation::{Cams, Notice};
 
 /// The arbitration.
 #[derive(Debug)]
@@ -66,76 +66,6 @@ impl<S: PortSet> QueuedSwitch<S> {
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.ports.is_plain() && self.crossbar.is_none()
-    }
-
-    #[inline(never)]
-    pub fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
-        let packet = &ctx.packets[id];
-        let (vl, dst) = (packet.vl, packet.dst);
-        let output = self.ports.route_of(packet);
-        let stored = self.buffers.store(&mut ctx.packets, ctx.now, input, output, id);
-        let lane = self.ports.lane(output, vl);
-        let sum = self.buffers.sum(lane);
-        self.ports.arrives(ctx, output, id, sum);
-        if self.ports.watches_queue(lane, sum) {
-            self.fill_matters(ctx, Moved { input, output, vl, dst }, sum);
-        }
-        match stored {
-            Stored::Behind => {}
-            Stored::First => self.ask(ctx, lane, input),
-            Stored::Otherwise => self.spread(ctx),
-        }
-    }
-
-    /// See [`super::Switch::prefetch`].
-    #[inline]
-    pub fn prefetch(&self) {
-        prefetch_lines::<_, 8>(std::slice::from_ref(self), 0);
-        prefetch_lines::<_, 2>(std::slice::from_ref(&self.arbiter), 0);
-    }
-
-    /// See [`super::Switch::prefetch_arrival`].
-    #[inline]
-    pub fn prefetch_arrival(&self, ctx: &Context, input: Port, id: PacketId) {
-        let packet = &ctx.packets[id];
-        let (output, vl) = (self.ports.route_of(packet), packet.vl);
-        if output.index() >= self.ports.count() {
-            return;
-        }
-        let lane = self.ports.lane(output, vl);
-        self.buffers.prefetch(input, vl, output, packet.dst);
-        self.ports.marking.marker.prefetch(lane.index());
-        if let Arbiter::RoundRobin(state) = &self.arbiter {
-            state.prefetch(lane);
-        }
-        let channel = self.ports.out(output);
-        ctx.links.prefetch_channel(channel);
-        ctx.links.prefetch_way((channel, vl, packet.dst));
-        // Credit returns as soon as the packet leaves, possibly at this instant.
-        ctx.links.prefetch_way((self.ports.feeder(input), vl, packet.dst));
-    }
-
-    /// See [`super::Switch::prefetch_wake`].
-    #[inline]
-    pub fn prefetch_wake(&self, ctx: &Context, output: Port) {
-        let lane = self.ports.lane(output, Vl::FIRST);
-        ctx.links.prefetch_lane(self.ports.out(output), Vl::FIRST);
-        self.ports.marking.marker.prefetch(lane.index());
-        let Arbiter::RoundRobin(state) = &self.arbiter else { return };
-        let Some(input) = state.next(lane, self.buffers.requests(lane)) else { return };
-        if let Some(id) = self.buffers.front(lane, input, ctx.now).and_then(|queue| self.buffers.head(queue))
-        {
-            ctx.packets.prefetch(id);
-        }
-        ctx.links.prefetch_lane(self.ports.feeder(input), Vl::FIRST);
-    }
-
-    /// Where an input is read faster than it is filled, converts the packet's tail lag into the time at which its tail
-    /// has arrived; reading cannot end before.
-    pub fn note_tail(&mut self, ctx: &mut Context, id: PacketId) {
-        if self.crossbar.is_some() {
-            ctx.packets[id].tail_lag += ctx.now;
-        }
     }
 
     /// Reports changes of the buffers to the marking rule, the arbitration and the neighbors.
@@ -190,13 +120,6 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// An output's link is busy with a notification.
-    pub fn note_sending(&mut self, output: Port) {
-        if let Arbiter::Islip(islip) = &mut self.arbiter {
-            islip.sends(output);
-        }
-    }
-
     /// Reports a queue that grew or shrank to a marking rule that watches it.
     #[inline(never)]
     fn fill_matters(&mut self, ctx: &mut Context, changed: Moved, sum: u32) {
@@ -220,34 +143,6 @@ impl<S: PortSet> QueuedSwitch<S> {
                 });
             }
             Arbiter::Islip(islip) => islip.ask(ctx, &self.ports, (input, lane.port(self.ports.lanes))),
-        }
-    }
-
-    /// An output is free, or credit has returned.
-    pub fn wake(&mut self, ctx: &mut Context, output: Port) {
-        if ctx.links.is_divided() {
-            let of_output = output.with_lanes(self.ports.lanes);
-            of_output.for_each(|lane| self.buffers.unpark(&ctx.packets, ctx.now, lane));
-            self.buffers.changes.asked.clear();
-        }
-        let settle = match &mut self.arbiter {
-            Arbiter::RoundRobin(round_robin) => round_robin.wake(output, self.ports.lanes),
-            Arbiter::Islip(islip) => {
-                islip.woken(output);
-                islip.mark(ctx, &self.ports);
-                false
-            }
-        };
-        if settle {
-            self.settle(ctx, output);
-        }
-    }
-
-    /// Sends what an output (or with iSLIP the whole switch) can send.
-    pub fn settle(&mut self, ctx: &mut Context, output: Port) {
-        match self.arbiter {
-            Arbiter::RoundRobin(_) => self.settle_output(ctx, output),
-            Arbiter::Islip(_) => self.settle_matching(ctx),
         }
     }
 
@@ -295,26 +190,147 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
         (read.unwrap_or(end), end, left)
     }
+}
+
+impl<S: PortSet> Architecture for QueuedSwitch<S> {
+    #[inline(always)]
+    fn ports(&self) -> &Ports {
+        &self.ports
+    }
+
+    #[inline(always)]
+    fn ports_mut(&mut self) -> &mut Ports {
+        &mut self.ports
+    }
+
+    fn cams(&self) -> Option<&Cams> {
+        self.buffers.cams.as_ref()
+    }
+
+    /// Where an input is read faster than it is filled, converts the packet's tail lag into the time at which its tail
+    /// has arrived; reading cannot end before.
+    fn note_tail(&mut self, ctx: &mut Context, id: PacketId) {
+        if self.crossbar.is_some() {
+            ctx.packets[id].tail_lag += ctx.now;
+        }
+    }
+
+    #[inline(never)]
+    fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
+        let packet = &ctx.packets[id];
+        let (vl, dst) = (packet.vl, packet.dst);
+        let output = self.ports.route_of(packet);
+        let stored = self.buffers.store(&mut ctx.packets, ctx.now, input, output, id);
+        let lane = self.ports.lane(output, vl);
+        let sum = self.buffers.sum(lane);
+        self.ports.arrives(ctx, output, id, sum);
+        if self.ports.watches_queue(lane, sum) {
+            self.fill_matters(ctx, Moved { input, output, vl, dst }, sum);
+        }
+        match stored {
+            Stored::Behind => {}
+            Stored::First => self.ask(ctx, lane, input),
+            Stored::Otherwise => self.spread(ctx),
+        }
+    }
+
+    /// An output is free, or credit has returned.
+    fn wake(&mut self, ctx: &mut Context, output: Port) {
+        if ctx.links.is_divided() {
+            let of_output = output.with_lanes(self.ports.lanes);
+            of_output.for_each(|lane| self.buffers.unpark(&ctx.packets, ctx.now, lane));
+            self.buffers.changes.asked.clear();
+        }
+        let settle = match &mut self.arbiter {
+            Arbiter::RoundRobin(round_robin) => round_robin.wake(output, self.ports.lanes),
+            Arbiter::Islip(islip) => {
+                islip.woken(output);
+                islip.mark(ctx, &self.ports);
+                false
+            }
+        };
+        if settle {
+            self.settle(ctx, output);
+        }
+    }
+
+    /// Sends what an output (or with iSLIP the whole switch) can send.
+    fn settle(&mut self, ctx: &mut Context, output: Port) {
+        match self.arbiter {
+            Arbiter::RoundRobin(_) => self.settle_output(ctx, output),
+            Arbiter::Islip(_) => self.settle_matching(ctx),
+        }
+    }
 
     /// A notification from the next node about one of its CAM lines.
-    pub fn notice(&mut self, ctx: &mut Context, port: Port, notice: Notice) {
+    fn notice(&mut self, ctx: &mut Context, port: Port, notice: Notice) {
         self.buffers.received(&mut ctx.packets, ctx.now, port, notice);
         self.spread(ctx);
     }
 
-    /// See [`super::Switch::queued_bytes`].
-    pub fn queued_bytes(&self, output: Port) -> u32 {
+    /// An output's link is busy with a notification.
+    fn note_sending(&mut self, output: Port) {
+        if let Arbiter::Islip(islip) = &mut self.arbiter {
+            islip.sends(output);
+        }
+    }
+
+    fn queued_bytes(&self, output: Port) -> u32 {
         output.with_lanes(self.ports.lanes).map(|lane| self.buffers.sum(lane)).sum()
     }
 
-    /// See [`super::Switch::buffered`].
     #[cfg(debug_assertions)]
-    pub fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
+    fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
         self.buffers.space(&ctx.packets, input, vl)
     }
 
-    /// See [`super::Switch::heads`].
-    pub fn heads(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<Port> {
-        self.buffers.heads(&ctx.packets, input, vl)
+    fn heads(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
+        let heads = self.buffers.heads(&ctx.packets, input, vl);
+        heads.into_iter().map(|output| (output, vl)).collect()
+    }
+
+    #[inline]
+    fn prefetch(&self) {
+        prefetch_lines::<_, 8>(std::slice::from_ref(self), 0);
+        prefetch_lines::<_, 2>(std::slice::from_ref(&self.arbiter), 0);
+    }
+
+    #[inline]
+    fn prefetch_route(&self, ctx: &Context, id: PacketId) {
+        self.ports.prefetch_route(&ctx.packets[id]);
+    }
+
+    #[inline]
+    fn prefetch_arrival(&self, ctx: &Context, input: Port, id: PacketId) {
+        let packet = &ctx.packets[id];
+        let (output, vl) = (self.ports.route_of(packet), packet.vl);
+        if output.index() >= self.ports.count() {
+            return;
+        }
+        let lane = self.ports.lane(output, vl);
+        self.buffers.prefetch(input, vl, output, packet.dst);
+        self.ports.marking.marker.prefetch(lane.index());
+        if let Arbiter::RoundRobin(state) = &self.arbiter {
+            state.prefetch(lane);
+        }
+        let channel = self.ports.out(output);
+        ctx.links.prefetch_channel(channel);
+        ctx.links.prefetch_way((channel, vl, packet.dst));
+        // Credit returns as soon as the packet leaves, possibly at this instant.
+        ctx.links.prefetch_way((self.ports.feeder(input), vl, packet.dst));
+    }
+
+    #[inline]
+    fn prefetch_wake(&self, ctx: &Context, output: Port) {
+        let lane = self.ports.lane(output, Vl::FIRST);
+        ctx.links.prefetch_lane(self.ports.out(output), Vl::FIRST);
+        self.ports.marking.marker.prefetch(lane.index());
+        let Arbiter::RoundRobin(state) = &self.arbiter else { return };
+        let Some(input) = state.next(lane, self.buffers.requests(lane)) else { return };
+        if let Some(id) = self.buffers.front(lane, input, ctx.now).and_then(|queue| self.buffers.head(queue))
+        {
+            ctx.packets.prefetch(id);
+        }
+        ctx.links.prefetch_lane(self.ports.feeder(input), Vl::FIRST);
     }
 }

@@ -4,6 +4,7 @@
 use silvan_engine::cache::prefetch;
 
 use super::Ports;
+use super::architecture::Architecture;
 use super::queued::{Arbiter, QueuedSwitch};
 use super::rounds::Rounds;
 use crate::context::Context;

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::link::ChannelId;
 use crate::packet::{PacketId, Pool};
 use crate::port::{Port, Vl};
-use crate::switch::Ports;
+use crate::switch::{Architecture, Ports};
 use crate::voq::{ALL_EVENTS, Head, Need, Output, Slot, VoqOutputs, Wires};
 
 /// The data that the event-ordered scheduler stores with an output.
@@ -82,8 +82,40 @@ impl<const LANES: usize> VoqSwitch<LANES> {
         Self { outputs, ports }
     }
 
+    /// The packets of an input for an output and lane.
+    fn packets<'a>(
+        &'a self,
+        pool: &'a Pool,
+        input: Port,
+        output: Port,
+        vl: Vl,
+    ) -> impl Iterator<Item = PacketId> + 'a {
+        let slot = Slot::new(output.index(), vl.index(), input.index());
+        self.outputs.packets(pool, slot)
+    }
+
+    /// See [`super::Switch::heads`]. Where packets change lanes: all queues that hold a packet that arrived on a lane.
+    fn holders(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
+        let came = |id: PacketId| self.ports.came(&ctx.packets[id]) == vl;
+        let all = Vl::all(self.ports.lanes)
+            .flat_map(|lane| Port::all(self.ports.count()).map(move |output| (output, lane)));
+        all.filter(|&(output, lane)| self.packets(&ctx.packets, input, output, lane).any(came)).collect()
+    }
+}
+
+impl<const LANES: usize> Architecture for VoqSwitch<LANES> {
+    #[inline(always)]
+    fn ports(&self) -> &Ports {
+        &self.ports
+    }
+
+    #[inline(always)]
+    fn ports_mut(&mut self) -> &mut Ports {
+        &mut self.ports
+    }
+
     #[inline]
-    pub fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
+    fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
         let packet = &ctx.packets[id];
         let output = self.ports.route_of(packet);
         let (head, vl) = (Head::of(id, packet), packet.vl.index());
@@ -103,7 +135,7 @@ impl<const LANES: usize> VoqSwitch<LANES> {
     }
 
     #[inline]
-    pub fn wake(&mut self, ctx: &mut Context, output: Port) {
+    fn wake(&mut self, ctx: &mut Context, output: Port) {
         // A packet that arrived at this instant has scheduled the output already.
         if !self.outputs.records[output.index()].own.dirty {
             self.settle(ctx, output);
@@ -112,7 +144,7 @@ impl<const LANES: usize> VoqSwitch<LANES> {
 
     /// Sends from an output, if possible. The output is woken when it can send the next packet.
     #[inline]
-    pub fn settle(&mut self, ctx: &mut Context, output: Port) {
+    fn settle(&mut self, ctx: &mut Context, output: Port) {
         let own = &mut self.outputs.records[output.index()].own;
         own.dirty = false;
         let channel = own.channel;
@@ -133,49 +165,13 @@ impl<const LANES: usize> VoqSwitch<LANES> {
         }
     }
 
-    /// See [`super::Switch::prefetch_arrival`].
     #[inline]
-    pub fn prefetch_arrival(&self, ctx: &Context, input: Port, id: PacketId) {
-        let packet = &ctx.packets[id];
-        let output = self.ports.route(packet.dst);
-        self.outputs.prefetch(output.index());
-        let (vl, input) = (packet.vl.index(), input.index());
-        self.outputs.prefetch_queue(Slot::new(output.index(), vl, input));
-        let channel = self.ports.out(output);
-        ctx.links.prefetch_channel(channel);
-        ctx.links.prefetch_lane(channel, packet.vl);
-    }
-
-    /// See [`super::Switch::prefetch_wake`].
-    #[inline]
-    pub fn prefetch_wake(&self, ctx: &Context, output: Port) {
-        ctx.links.prefetch_lane(self.ports.out(output), Vl::FIRST);
-        let Some(slot) = self.outputs.next_slot(output.index()) else { return };
-        self.outputs.prefetch_queue(slot);
-        ctx.links.prefetch_lane(self.ports.feeder(Port::new(slot.input())), Vl::FIRST);
-    }
-
-    /// See [`super::Switch::queued_bytes`].
-    #[inline]
-    pub fn queued_bytes(&self, output: Port) -> u32 {
+    fn queued_bytes(&self, output: Port) -> u32 {
         self.outputs.queued_bytes(output.index())
     }
 
-    /// The packets of an input for an output and lane.
-    fn packets<'a>(
-        &'a self,
-        pool: &'a Pool,
-        input: Port,
-        output: Port,
-        vl: Vl,
-    ) -> impl Iterator<Item = PacketId> + 'a {
-        let slot = Slot::new(output.index(), vl.index(), input.index());
-        self.outputs.packets(pool, slot)
-    }
-
-    /// See [`super::Switch::buffered`].
     #[cfg(debug_assertions)]
-    pub fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
+    fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
         let space = |id: PacketId| {
             let packet = &ctx.packets[id];
             if self.ports.came(packet) == vl { packet.space } else { 0 }
@@ -187,16 +183,31 @@ impl<const LANES: usize> VoqSwitch<LANES> {
         packets.map(space).sum()
     }
 
-    /// See [`super::Switch::heads`]. Where packets change lanes: all queues that hold a packet that arrived on a lane.
-    pub fn holders(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
-        let came = |id: PacketId| self.ports.came(&ctx.packets[id]) == vl;
-        let all = Vl::all(self.ports.lanes)
-            .flat_map(|lane| Port::all(self.ports.count()).map(move |output| (output, lane)));
-        all.filter(|&(output, lane)| self.packets(&ctx.packets, input, output, lane).any(came)).collect()
+    fn heads(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
+        if self.ports.changes_lanes() {
+            return self.holders(ctx, input, vl);
+        }
+        let outputs = self.outputs.requested(0, self.ports.count(), input, vl);
+        outputs.into_iter().map(|output| (output, vl)).collect()
     }
 
-    /// See [`super::Switch::heads`].
-    pub fn heads(&self, _ctx: &Context, input: Port, vl: Vl) -> Vec<Port> {
-        self.outputs.requested(0, self.ports.count(), input, vl)
+    #[inline]
+    fn prefetch_arrival(&self, ctx: &Context, input: Port, id: PacketId) {
+        let packet = &ctx.packets[id];
+        let output = self.ports.route(packet.dst);
+        self.outputs.prefetch(output.index());
+        let (vl, input) = (packet.vl.index(), input.index());
+        self.outputs.prefetch_queue(Slot::new(output.index(), vl, input));
+        let channel = self.ports.out(output);
+        ctx.links.prefetch_channel(channel);
+        ctx.links.prefetch_lane(channel, packet.vl);
+    }
+
+    #[inline]
+    fn prefetch_wake(&self, ctx: &Context, output: Port) {
+        ctx.links.prefetch_lane(self.ports.out(output), Vl::FIRST);
+        let Some(slot) = self.outputs.next_slot(output.index()) else { return };
+        self.outputs.prefetch_queue(slot);
+        ctx.links.prefetch_lane(self.ports.feeder(Port::new(slot.input())), Vl::FIRST);
     }
 }

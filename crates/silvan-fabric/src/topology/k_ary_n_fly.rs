@@ -19,8 +19,8 @@
 //!
 //! # Numbering
 //! Here hosts are counted from 0, and a number has n digits to the base k, `x_(n-1) .. x_0`. Consider k^n
-//! lines that pass through all stages. [`Topology::switches`] contains stage after stage; switch `i` (from
-//! 1) of stage `s` (from 1) is named `S<s>.<i>`. On a switch with unidirectional links, port `p` receives
+//! lines that pass through all stages. [`Topology::switches`] contains stage after stage; switch `i` of
+//! stage `s` is named `S<s>.<i>`, where both count from 1. On a switch with unidirectional links, port `p` receives
 //! from the previous stage (or a host) and sends to the next one (or a host).
 //!
 //! | wiring | a switch of stage `s` (from 0) connects | its number | port - 1 | routed by |

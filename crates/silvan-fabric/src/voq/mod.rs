@@ -469,7 +469,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         }
         let lanes = self.lanes();
         let record = &mut self.records[slot.output()];
-        record.lanes[slot.vl()].turn = (slot.input + 1) as u8;
+        record.lanes[slot.vl()].turn = slot.input + 1;
         if LANES > 1 {
             record.served(slot.vl(), lanes);
         }
