@@ -29,9 +29,7 @@ def compare(results):
     values["together_hardware"] = values["together_simulator"] = together
     values["penalty"] = together / sum(last[1:])
     step_s = on.duration_s / 5
-    varies, last_step = (on.samples_gbit_s("F1", n * step_s, (n + 1) * step_s).std() for n in (2, 4))
-    # Not a number if F1 never varies.
-    values["F1_varies"] = float(varies / last_step) if last_step > 0 else float("nan")
+    values["F1_drops"] = float(on.samples_gbit_s("F1", 2 * step_s, 3 * step_s).min()) / values["F1_of_2"]
     deviation = {
         name: float(np.mean([run.samples_gbit_s(f, 4.5 * step_s, 5 * step_s).std() for f in FLOWS[1:]]))
         for name, run in (("on", on), ("off", off))

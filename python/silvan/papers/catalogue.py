@@ -269,7 +269,7 @@ def _row(raw: dict[str, Any], common: dict[str, Any], where: str) -> Published:
     tolerance = _tolerance(raw["tolerance"], where)
     return Published(
         key=raw["key"],
-        quantity=raw["quantity"],
+        quantity=_text(raw, "quantity", where),
         unit=raw["unit"],
         expected=expected,
         provenance=provenance,
