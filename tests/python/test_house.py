@@ -10,7 +10,6 @@ import silvan
 from conftest import ROOT
 
 
-
 def tracked() -> list[str]:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode != 0:
@@ -19,7 +18,9 @@ def tracked() -> list[str]:
 
 
 def test_rust_files_say_what_they_are_about():
-    silent = [name for name in tracked() if name.endswith(".rs") and not (ROOT / name).read_text().startswith("//!")]
+    silent = [
+        name for name in tracked() if name.endswith(".rs") and not (ROOT / name).read_text().startswith("//!")
+    ]
     assert not silent, "begin with a `//!` comment that states the subject of the file"
 
 
