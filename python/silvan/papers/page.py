@@ -108,7 +108,8 @@ def summary(found: Found) -> str:
         counted = [[row for row in added if _category(row) == name] for name in (NUMBERS, ORDERS)]
         lines += [
             "",
-            f"Rows that a second reading of the papers added, included above: {len(_met(counted[0]))} of {len(counted[0])} "
+            "Rows that a second reading of the papers added, included above: "
+            f"{len(_met(counted[0]))} of {len(counted[0])} "
             f"numbers met, {len(_met(counted[1]))} of {len(counted[1])} orderings hold.",
         ]
     return "\n".join(lines)
