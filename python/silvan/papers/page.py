@@ -109,7 +109,8 @@ def summary(found: Found) -> str:
         lines += [
             "",
             "Rows that a second reading of the papers added, included above: "
-            f"{len(_met(counted[0]))} of {len(counted[0])} numbers met, {len(_met(counted[1]))} of {len(counted[1])} orderings hold.",
+            f"{len(_met(counted[0]))} of {len(counted[0])} "
+            f"numbers met, {len(_met(counted[1]))} of {len(counted[1])} orderings hold.",
         ]
     return "\n".join(lines)
 
