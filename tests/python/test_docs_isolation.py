@@ -26,7 +26,7 @@ def added(patch: str) -> list[str]:
 def test_a_worked_example_applies_and_touches_few_files(patch):
     command = ["git", "apply", "--check", str(patch)]
     checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert checked.returncode == 0, f"refresh {patch.name} with tools/examples: {checked.stderr}"
+    assert checked.returncode == 0, f"{patch.name} does not fit the sources: {checked.stderr}"
     text = patch.read_text(encoding="utf-8")
     assert 2 <= len(re.findall("^diff --git ", text, re.MULTILINE)) <= 6
     assert patch.name in HOW_TO.read_text(encoding="utf-8")
