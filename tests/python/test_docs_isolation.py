@@ -26,7 +26,7 @@ def added(patch: str) -> list[str]:
 def test_a_worked_example_applies_and_touches_few_files(patch):
     command = ["git", "apply", "--check", str(patch)]
     checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert checked.returncode == 0, f"refresh {patch.name} with tools/examples: {checked.stderr}"
+    assert checked.returncode == 0, f"{patch.name} does not fit the sources: {checked.stderr}"
     text = patch.read_text(encoding="utf-8")
     assert 2 <= len(re.findall("^diff --git ", text, re.MULTILINE)) <= 6
     assert patch.name in HOW_TO.read_text(encoding="utf-8")
@@ -35,22 +35,17 @@ def test_a_worked_example_applies_and_touches_few_files(patch):
 def test_the_page_shows_lines_of_the_examples():
     lines = {line for patch in PATCHES for line in added(patch.read_text(encoding="utf-8"))}
     blocks = re.findall(r"```rust\n(.*?)```", HOW_TO.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) >= len(PATCHES) == 3
+    assert len(blocks) >= len(PATCHES)
     assert {line for block in blocks for line in block.splitlines()} <= lines
 
 
-@pytest.mark.parametrize("page", [PAGE, HOW_TO], ids=lambda page: page.stem)
-def test_the_commands_of_the_pages_are_understood(page):
-    lines = page.read_text(encoding="utf-8").splitlines()
+def test_the_commands_of_the_page_are_understood():
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
     commands = [shlex.split(line) for line in lines if line.startswith("silvan run scenarios/")]
     assert commands
     for words in commands:
         overrides = dict(word.split("=", 1) for word in words if "=" in word)
-        if "average" in overrides.get("congestion.marking", ""):
-            with pytest.raises(silvan.ScenarioError, match="average"):  # without the patch
-                Scenario.load(ROOT / words[2], overrides)
-        else:
-            Scenario.load(ROOT / words[2], overrides).check()
+        Scenario.load(ROOT / words[2], overrides).check()
 
 
 def test_the_settings_of_the_page_are_understood():
