@@ -100,20 +100,18 @@ def shares_without_control(names, _shown):
 
 
 def of_the_trees(**settings):
-    """Run the scenario of the pages on isolation and mechanisms."""
+    """Run the scenario of the page on isolation."""
     settings = {key.replace("__", "."): value for key, value in settings.items()}
     return silvan.run(silvan.Scenario.load(ROOT / "scenarios" / "ecocc-trees.toml", settings)).summary
 
 
-def row_of(marks=False, **settings):
-    """Measure what these pages have in a row of their tables."""
+def row_of(**settings):
+    """Measure what the page on isolation has in a row of its table."""
 
     def compute(_names, _shown):
         summary = of_the_trees(**settings)
         latency = next(row["p99_ns"] for row in summary["latency"] if row["class"] == "uniform")
         cells = [f"{summary['throughput_gbit_s']:.0f}", f"{latency / 1e3:.0f}"]
-        if marks:
-            cells.append(str(summary["fecn_marks"]))
         if isolation := summary.get("isolation"):
             cells += [str(isolation["allocations"]), f"{isolation['mean_life_ns'] / 1e3:.1f}"]
         return " | ".join(cells)
@@ -159,10 +157,6 @@ def runs_of(study):
 VALUES = [
     Value("README.md", r"it falls to a (\w+) of its rate", victim_falls_to),
     Value("README.md", r"of the parking lot:\s+(.*?)\. With", shares_without_control),
-    Value("docs/mechanisms.md", r"\| `hfdi` \| (.*) \|\n", row_of(marks=True, congestion__mechanism="hfdi")),
-    Value(
-        "docs/mechanisms.md", r"\| `ecocc` \| (\d.*) \|\n", row_of(marks=True, congestion__mechanism="ecocc")
-    ),
     Value("docs/adaptive.md", r"\| default ports \| (.*) \|", contention("default", 0)),
     Value("docs/adaptive.md", r"\| `flow-count`, 0 \| (.*) \|", contention("flow-count", 0)),
     Value("docs/adaptive.md", r"\| `flow-count`, 1 \| (.*) \|", contention("flow-count", 1)),

@@ -235,7 +235,7 @@ def test_the_command_tunes_and_says_what_it_found(small, tmp_path):
     done = command("tune", path, "--out", tmp_path / "out", "--progress", "--objective", "victims=2")
     assert done.returncode == 0, done.stderr
     assert "mine: the best settings" in done.stdout
-    assert "Compared with" in done.stdout
+    assert "compared with" in done.stdout
     assert "runs simulated" in done.stderr
     again = command("tune", path, "--out", tmp_path / "out", "--objective", "victims=2", "--json")
     assert json.loads(again.stdout) == json.loads((tmp_path / "out" / "tune.json").read_text())
