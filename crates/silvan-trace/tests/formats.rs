@@ -189,7 +189,10 @@ fn a_wildcard_does_not_match_a_message_of_a_collective_operation() {
     assert!(trace.notes[0].starts_with("a receive with any tag matches only tags below 2^31"));
     let done = execute(&trace, &Parameters::default()).unwrap();
     let told: Vec<String> = done.stuck.iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["rank 1, operation 0: receive 1 bytes from rank 0, any tag: rank 0 has no matching send left"]);
+    assert_eq!(
+        told,
+        ["rank 1, operation 0: receive 1 bytes from rank 0, any tag: rank 0 has no matching send left"]
+    );
     assert_eq!(done.unreceived, (1, vec![0]));
 }
 
@@ -212,7 +215,10 @@ fn a_deadlock_is_reported_with_the_waiting_ranks() {
         told[0],
         "rank 0, operation 0: send 9000 bytes to rank 1, tag 0: rank 1 never reaches its receive"
     );
-    assert_eq!(told[3], "rank 3, operation 0: receive 1 bytes from rank 0, tag 0: rank 0 has no matching send left");
+    assert_eq!(
+        told[3],
+        "rank 3, operation 0: receive 1 bytes from rank 0, tag 0: rank 0 has no matching send left"
+    );
 }
 
 /// Two tasks, every dependency, every operation.

@@ -104,7 +104,7 @@ pub(crate) struct Host {
     /// Announces flows before they start, if they are announced.
     announcer: Option<Box<Announcer>>,
     control: Outbox,
-    /// Time per message besides its packets.
+    /// Time per message in addition to that of its packets.
     pub message_overhead: Time,
     /// Number of flows with state at which idle flows are dropped next.
     tidy_at: usize,
@@ -331,7 +331,7 @@ impl Host {
                 self.enlist(id, ctx.now);
             }
             let attempt = self.send_data(ctx, blocked_lanes);
-            // Sources may draw other messages in place of those that are held or were just throttled.
+            // Sources may draw other messages instead of those that are held or were just throttled.
             if attempt != Attempt::Idle || !self.drawing().any(|source| source.wants_to_draw(ctx.now)) {
                 return attempt;
             }

@@ -55,7 +55,7 @@ impl Host {
             hops,
         };
         self.answered(ctx, Connection { source: packet.source, destination: packet.src }, &answer);
-        // A flow may go on now, or be slowed down and free bandwidth for others.
+        // A flow may continue now, or be slowed down and free bandwidth for others.
         self.wake(ctx);
     }
 

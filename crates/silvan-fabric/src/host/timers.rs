@@ -165,7 +165,7 @@ impl Host {
         self.arm(ctx, of);
     }
 
-    /// Ends the run: a timer that does not go on would be called without end.
+    /// Ends the run: a timer whose time does not advance would be called again and again.
     #[cold]
     fn has_stuck_timer(&mut self, ctx: &mut Context, component: &str) {
         let what = format!("the timer of the {component} of host {} does not advance", self.id);

@@ -409,7 +409,7 @@ impl<S: PortSet> Buffers<S> {
         Stored::Behind
     }
 
-    /// Whether a queue that has grown to so many bytes may show a root, or its head match a CAM line.
+    /// Whether a queue that has grown to `bytes` may show a root, or its head match a CAM line.
     #[inline(always)]
     fn may_isolate(&self, packets: &Pool, queue: QueueId, input: PortVl, bytes: u32) -> bool {
         let Some(cams) = &self.cams else { return false };

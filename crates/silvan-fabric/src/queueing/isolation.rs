@@ -270,7 +270,7 @@ fn extend(list: &mut Vec<u32>, waiting: impl Iterator<Item = u32>, room: usize) 
     }
 }
 
-/// An input port with one of its virtual lanes, which is given besides as it is known everywhere.
+/// An input port with one of its virtual lanes, which is passed separately because all callers know it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InputLane {
     pub input: PortVl,

@@ -167,12 +167,12 @@ mod tests {
         Switches { lane, output_lane, full_space: 320, queues_have_one_output: false }
     }
 
-    /// What a rule decides about a data packet that comes into a buffer with so many bytes.
+    /// What a rule decides about a data packet that enters a buffer with `used_bytes`.
     fn enters(rule: &BufferRule, used_bytes: u32) -> InputVerdict {
         rule.enters_buffer(&InputBuffer { used_bytes })
     }
 
-    /// What a rule decides about a data packet that leaves an output buffer with so many bytes.
+    /// What a rule decides about a data packet that leaves an output buffer with `buffer_bytes`.
     fn leaves(rule: &BufferRule, buffer_bytes: u32, is_marked: bool) -> Verdict {
         let departure = Departure {
             now: Time::ZERO,

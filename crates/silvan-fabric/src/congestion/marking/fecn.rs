@@ -19,7 +19,7 @@ pub struct Fecn {
     /// of the input buffer.
     #[schemars(range(max = 15))]
     pub threshold: u8,
-    /// The fill above which a port enters the congestion state, in place of `threshold`.
+    /// The fill above which a port enters the congestion state, instead of `threshold`.
     pub upper: Option<Bytes>,
     /// The fill at or below which it leaves the state; by default `hysteresis` below the upper threshold.
     pub lower: Option<Bytes>,
@@ -32,7 +32,7 @@ pub struct Fecn {
     /// Mean number of eligible packets sent between two marked ones.
     #[schemars(range(max = 65_534))]
     pub marking_rate: u16,
-    /// Share of eligible packets that are marked, in percent, in place of `marking_rate` (the form in which Paper V
+    /// Share of eligible packets that are marked, in percent, instead of `marking_rate` (the form in which Paper V
     /// gives its Marking_Rate).
     #[schemars(range(min = 1, max = 100))]
     pub percent: Option<u8>,
@@ -182,7 +182,7 @@ impl Fecn {
 }
 
 impl FecnRule {
-    /// The state of an output of a switch of so many ports.
+    /// The state of an output of a switch with `ports` ports.
     fn manager(&self, ports: usize, faces_host: bool, random: Stream) -> FecnState {
         let masked = match self.mask {
             VictimMask::Hosts => faces_host,

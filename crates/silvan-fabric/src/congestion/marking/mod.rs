@@ -154,7 +154,7 @@ pub(crate) trait MarkingRule {
 
     /// A queue that feeds the lane grew or shrank.
     ///
-    /// `has_credit` says whether the output has credit for a full packet besides the one that it sends now or sends
+    /// `has_credit` says whether the output has credit for a full packet in addition to the one that it sends now or
     /// next. Without that credit, an output is not the root of a congestion tree. The call costs time: make it only
     /// if the result matters.
     fn queue_changed(

@@ -157,7 +157,7 @@ mod tests {
         Sampled { sample: Bytes(8_000), jitter_percent, ..Sampled::default() }.rule(&SWITCHES)
     }
 
-    /// A data packet that arrives in queues of so many bytes.
+    /// A data packet that arrives at queues with `queue_bytes`.
     fn arrival(size: u32, queue_bytes: u32) -> Arrival {
         let (now, rate) = (Time::ZERO, Rate::from_gbit(8));
         Arrival { now, size, is_data: true, queue_bytes, sent_bytes: 0, rate }

@@ -166,8 +166,8 @@ pub(crate) trait ReactionRule {
         None
     }
 
-    /// It is the time that [`Self::next_timer`] gave. That must now be later, or none. A flow that waits may be
-    /// let go by this; where state belongs to service levels, its flows stay until the time they wait for.
+    /// It is the time that [`Self::next_timer`] gave. That must now be later, or none. A waiting flow may be
+    /// released by this; where state belongs to service levels, its flows stay until the time they wait for.
     fn timer(&self, _state: &mut Self::State, _now: Time) {}
 
     /// Whether the flow's state does not differ from a fresh one in its effect.
@@ -300,7 +300,7 @@ macro_rules! reactions {
 reactions! {
     /// InfiniBand's congestion control table.
     Cct(Cct) => Cct::rule as CctRule;
-    /// At most so many packets of a flow without an acknowledgement; marks are ignored.
+    /// At most this many unacknowledged packets per flow; marks are ignored.
     StaticWindow(StaticWindow) => StaticWindow::rule as WindowRule;
     /// Additive increase, multiplicative decrease of a flow's rate.
     Aimd(RateControl) => RateControl::aimd as RateRule;

@@ -55,7 +55,7 @@ pub(crate) struct WindowState {
     pub outstanding: u16,
     /// Limit of `outstanding`.
     pub window: u16,
-    /// How strongly it is slowed down besides, in the reaction's own terms.
+    /// An additional limit, whose meaning the reaction defines.
     pub level: u32,
     /// How often `level` was raised since it was zero.
     pub raises: u8,

@@ -79,9 +79,9 @@ pub(crate) trait ReceiverRule {
 pub(crate) enum Content {
     /// A notification packet for a data packet.
     Notification(Echo),
-    /// An acknowledgement of so many payload bytes.
+    /// An acknowledgement, with the number of payload bytes.
     Acknowledgement(Echo, u32),
-    /// A grant of so many bytes.
+    /// A grant, with the number of bytes.
     Grant(u32),
 }
 
@@ -125,7 +125,7 @@ impl Replies {
         self.0.push(Reply { to: packet.from, content: Content::Acknowledgement(Echo::of(packet), bytes) });
     }
 
-    /// Grants a flow so many bytes.
+    /// Grants `bytes` to a flow.
     #[allow(dead_code, reason = "for rules that grant")]
     pub fn grant(&mut self, to: Sender, bytes: u32) {
         self.0.push(Reply { to, content: Content::Grant(bytes) });

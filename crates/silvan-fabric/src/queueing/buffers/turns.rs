@@ -159,7 +159,7 @@ mod tests {
     }
 
     /// Two inputs and an output whose next node has allocated a line for the hot destination, at 20 Gbit/s;
-    /// input 0 holds hot packets and so many cold ones, input 1 hot ones.
+    /// input 0 holds hot packets and `cold` cold ones, input 1 hot ones.
     fn node(arbitration: SpecialArbitration, cold: usize) -> (Buffers<Ports64>, Pool) {
         let longest_wait = (arbitration == SpecialArbitration::Strict).then_some(Time(5 * SLOT.0));
         let special = SpecialQueues { arbitration, longest_wait, ..SpecialQueues::default() };
@@ -223,7 +223,7 @@ mod tests {
             "of two times 20 packets"
         );
         assert_eq!(buffers.front(OUT, Port::FIRST, Time::ZERO), Some(queue));
-        assert!(buffers.changes.asked.is_empty(), "nobody new waits");
+        assert!(buffers.changes.asked.is_empty(), "no further input waits");
         let stop = Notice { vl: Vl::FIRST, line: 0, rate: None, message: Message::Stop };
         buffers.received(&mut packets, Time::ZERO, Port::FIRST, stop);
         assert_eq!(buffers.front(OUT, Port::FIRST, Time::ZERO), None);
