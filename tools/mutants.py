@@ -1,14 +1,14 @@
-"""Draws mutants of the model, runs the tests on each, and counts those that no test noticed.
+"""Runs the tests of the model on a random sample of mutants, and reports the mutants that no test caught.
 
     python3 tools/mutants.py [--count N] [--seed S] [MODULE...]
 
-A mutant is a copy of the sources with one expression or one function changed. Modules are folders or files
-of `crates/silvan-fabric/src`, such as `host` or `core/partition.rs`; without any, those are taken in which an
-error would change results unnoticed. The same seed draws the same mutants from the same sources.
-cargo-mutants (`cargo install --locked cargo-mutants`) finds the places; `.cargo/mutants.toml` names those to
-leave out. What the tests print goes to `target/mutants/log`.
+A mutant is a copy of the sources with one changed expression or function. Modules are folders or files of
+`crates/silvan-fabric/src`, such as `host` or `partition/lookahead.rs`. The default is all modules that
+compute results. The same seed selects the same mutants from the same sources. cargo-mutants (`cargo install
+--locked cargo-mutants`) lists the mutants; `.cargo/mutants.toml` excludes some. The output of the tests is
+in `target/mutants/log`.
 
-Exit status: 0 once all were run, whatever the tests noticed; 2 where there is nothing to run.
+Exit status: 0 if all mutants were run, 2 if there are none.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from typing import Any, TextIO
 
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = PurePosixPath("crates/silvan-fabric/src")
-#: Modules that only describe a run, or that other programs check value by value.
+#: Modules that only describe a run, or whose values other programs check one by one.
 LEFT_OUT = {"fluid", "lib", "outcome", "topology"}
-#: What may come of a mutant, in the order of the table.
+#: Possible results of a mutant, in the order of the table.
 OUTCOMES = ("caught", "timeout", "missed", "unviable")
 #: A test program that takes longer than this many times its time without a mutant is stopped.
 PATIENCE = 5
 LEAST_PATIENCE_S = 30.0
 OUT = ROOT / "target" / "mutants"
-#: A copy of the sources, which mutants are written into.
+#: The copy of the sources that is changed.
 TREE = OUT / "tree"
 CARGO = [str(ROOT / "tools" / "with-rust"), "cargo"]
 TEST = [*CARGO, "test", "--quiet", "--profile", "mutants", "-p", "silvan-fabric"]
-#: Test programs in the order in which they are built and run: if the first one notices a mutant, no other is
-#: needed.
+#: Test programs in the order in which they are built and run. If the first one catches a mutant, the second
+#: one is not run.
 PROGRAMS = (["--lib"], ["--test", "all"])
 
 
 def copy_sources() -> None:
-    """Bring the copy up to date, and leave files without a change alone."""
+    """Update the copy. Unchanged files keep their modification times."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
     wanted = {name for name in names.split("\0") if name and (ROOT / name).is_file()}
@@ -63,7 +63,7 @@ def copy_sources() -> None:
 
 
 def merge_tests() -> None:
-    """Make one program of the integration tests in the copy: to link twenty of them takes longest of all."""
+    """Combine the integration tests of the copy in one program, because linking each one is slow."""
     tests = TREE / "crates" / "silvan-fabric" / "tests"
     names = sorted(path.stem for path in tests.glob("*.rs") if path.stem != "all")
     modules = "".join(f'#[path = "{name}.rs"]\nmod {name};\n' for name in names)
@@ -74,25 +74,25 @@ def merge_tests() -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file unless it is so already."""
+    """Write a file if its content changes."""
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
 
 
 def listed() -> list[dict[str, Any]]:
-    """Return all mutants. Raises `SystemExit` where cargo-mutants is missing."""
+    """Return all mutants. Raises `SystemExit` if cargo-mutants is missing."""
     command = [*CARGO, "mutants", "--dir", str(TREE), "--list", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         print(f"{done.stderr}cargo-mutants is needed: cargo install --locked cargo-mutants", file=sys.stderr)
         sys.exit(2)
     found: list[dict[str, Any]] = json.loads(done.stdout)
-    # The place of a field is not told exactly.
+    # cargo-mutants gives no exact position of a field.
     return [one for one in found if one["genre"] != "StructField"]
 
 
 def module_of(mutant: dict[str, Any], modules: tuple[str, ...]) -> str | None:
-    """Return the module of the list that a mutant is in."""
+    """Return the module that contains a mutant."""
     path = PurePosixPath(mutant["file"])
     if MODEL not in path.parents:
         return None
@@ -103,7 +103,7 @@ def module_of(mutant: dict[str, Any], modules: tuple[str, ...]) -> str | None:
 
 
 def mutated(text: str, mutant: dict[str, Any]) -> str:
-    """Return a file's text with the mutant in it."""
+    """Return the text of a file with the mutant applied."""
     lines = text.splitlines(keepends=True)
 
     def offset(place: dict[str, int]) -> int:
@@ -114,8 +114,8 @@ def mutated(text: str, mutant: dict[str, Any]) -> str:
 
 
 def passes(program: list[str], log: TextIO, patience_s: float | None) -> bool | None:
-    """Run a test program; return whether it passed, none if it took too long."""
-    # The build folder is kept, so that packages outside of the workspace are compiled once.
+    """Run a test program; return whether it passed, or `None` if it exceeded its time limit."""
+    # All mutants share a build folder, so dependencies are compiled once.
     env = {**os.environ, "CARGO_TARGET_DIR": str(OUT / "build"), "RUST_BACKTRACE": "0"}
     process = subprocess.Popen(
         [*TEST, *program], cwd=TREE, env=env, stdout=log, stderr=log, start_new_session=True
@@ -129,7 +129,7 @@ def passes(program: list[str], log: TextIO, patience_s: float | None) -> bool | 
 
 
 def outcome(log: TextIO, patience_s: list[float]) -> str:
-    """Run the tests on the sources as they are; return what came of it."""
+    """Run the tests on the present state of the copy; return the result."""
     for program, seconds in zip(PROGRAMS, patience_s, strict=True):
         if not passes([*program, "--no-run"], log, None):
             return "unviable"
@@ -142,7 +142,7 @@ def outcome(log: TextIO, patience_s: list[float]) -> str:
 
 
 def run(drawn: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
-    """Run mutants one after the other; return of each what came of it."""
+    """Run mutants one after the other; return each with its result."""
     with (OUT / "log").open("w", encoding="utf-8") as log:
         patience_s = []
         for program in PROGRAMS:
@@ -169,7 +169,7 @@ def run(drawn: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
 
 
 def report(results: list[tuple[dict[str, Any], str]], modules: tuple[str, ...]) -> None:
-    """Print a row per module, and the mutants that were missed."""
+    """Print a row per module, and the mutants that no test caught."""
     counts: dict[str, Counter[str]] = {}
     for mutant, result in results:
         counts.setdefault(module_of(mutant, modules) or mutant["file"], Counter())[result] += 1
@@ -179,16 +179,16 @@ def report(results: list[tuple[dict[str, Any], str]], modules: tuple[str, ...]) 
     whole = sum(counts.values(), Counter[str]())
     noticed, viable = whole["caught"] + whole["timeout"], whole.total() - whole["unviable"]
     print(f"{'all':<20}" + "".join(f"{whole[name]:>10}" for name in OUTCOMES))
-    print(f"noticed: {noticed} of {viable} ({100 * noticed / max(viable, 1):.0f} %); missed:")
+    print(f"caught: {noticed} of {viable} ({100 * noticed / max(viable, 1):.0f} %); missed:")
     print("\n".join(f"  {mutant['name']}" for mutant, result in results if result == "missed"))
 
 
 def main() -> int:
-    """Draw, run and report; return the exit status."""
+    """Sample mutants, run them and report; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--list", action="store_true", help="only print what was drawn")
+    parser.add_argument("--list", action="store_true", help="only print the sample")
     parser.add_argument("modules", nargs="*", metavar="MODULE")
     given = parser.parse_args()
     every = sorted({path.stem for path in (ROOT / MODEL).iterdir()} - LEFT_OUT)
