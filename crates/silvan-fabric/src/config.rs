@@ -278,8 +278,8 @@ pub struct SwitchConfig {
     /// Whether the queues of an input share its memory. Default: shared if there is one queue, or one per
     /// output; divided otherwise.
     pub memory: Option<Memory>,
-    /// Memory of each queue if it is divided. Default: equal parts of the input's memory. Required for
-    /// queues per destination.
+    /// Memory of each queue if the input's memory is divided. Default: equal parts of that memory. Required for
+    /// per-destination queues.
     pub queue_buffer: Option<Bytes>,
     /// Memory of an input port, for all virtual lanes together.
     pub buffer: Bytes,

@@ -178,7 +178,7 @@ pub enum Reason {
     /// A forest without hotspots, or without hosts to send to them.
     #[error("a forest needs a hotspot and two hosts")]
     NoForest,
-    /// A job that does not fit its hosts or cannot finish, in words.
+    /// A job that does not fit on its hosts or cannot finish.
     #[error("job `{name}`: {what}")]
     Job {
         /// Its name.

@@ -117,7 +117,7 @@ pub(crate) struct Telemetry {
     pub rate: Rate,
 }
 
-/// The packet number within the flow, and the group over which the packet makes a detour, if it does.
+/// The packet number within the flow, and the group through which the packet detours, if any.
 pub(crate) type Marks = (u64, Option<u16>);
 
 /// All packets in flight. Slots are reused, so memory follows the packets in flight.

@@ -40,7 +40,7 @@ fn valid() -> Vec<u8> {
     bytes
 }
 
-/// The valid file with other bytes from some position on.
+/// Parses the valid file with the bytes at `place` overwritten by `other`.
 fn with(place: usize, other: &[u8]) -> Parsed {
     let mut bytes = valid();
     bytes[place..place + other.len()].copy_from_slice(other);

@@ -3,7 +3,7 @@
 
 use silvan_engine::{Bytes, Rate, Time};
 
-/// The longest route of a network and back, without queueing.
+/// A round trip over the longest route of a network, without queueing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundTrip {
     /// Switches on the longest route, h.

@@ -293,7 +293,7 @@ impl Host {
                 return;
             }
             if blocked_lanes.count_ones() >= u32::from(self.lanes) {
-                // A credit return wakes the host; nothing can be sent before.
+                // A credit return wakes the host; nothing can be sent until then.
                 return;
             }
         }

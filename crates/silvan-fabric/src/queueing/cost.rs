@@ -7,8 +7,7 @@ const FIXED_CAM_CELLS: u64 = 6 + 6 + 4;
 /// Cells of plain memory per line: stop, sentStop, propagated, and 32 for the timer.
 pub const SRAM_CELLS_PER_LINE: u64 = 3 + 32;
 
-/// Cells of content-addressable memory of one CAM line that lists up to `destinations` of
-/// `hosts` hosts.
+/// Content-addressable cells in one CAM line that can list up to `destinations` of the `hosts` hosts.
 ///
 /// ```
 /// use silvan_fabric::queueing::cost::cam_cells_per_line;

@@ -81,7 +81,7 @@ pub(crate) struct Ports {
     /// Its index among the switches of its partition, which events use, and its partition.
     pub place: u32,
     pub partition: u16,
-    /// Whether some packet may arrive on a slower link than it leaves on, at any output.
+    /// Whether any output may send a packet on a faster link than the one on which it arrived.
     pub may_underrun: bool,
     /// Per port; unwired ports have no channels.
     pub wiring: Box<[Option<PortWiring>]>,

@@ -62,7 +62,7 @@ pub struct Groups {
     pub hosts: u16,
     /// Global ports per switch that has global ports.
     pub global: u16,
-    /// The group to which each of them leads.
+    /// The group to which each global port leads.
     pub arrangement: Arrangement,
 }
 

@@ -116,7 +116,7 @@ pub struct Execution {
     pub circle: Vec<u32>,
     /// Messages that were never received: their number, and the first sends (numbers over all ranks).
     pub unreceived: (u64, Vec<usize>),
-    /// Messages longer than their receive: their number, and the first sends and receives.
+    /// Messages longer than the matching receive: how many, and the first pairs of send and receive.
     pub truncated: (u64, Vec<(usize, usize)>),
 }
 

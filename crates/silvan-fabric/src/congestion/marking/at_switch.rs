@@ -114,7 +114,7 @@ impl SwitchMarking {
         self.watches_arrivals
     }
 
-    /// Whether the rule needs every change of a lane's queues and every departure now, whatever the fill.
+    /// Whether the rule currently needs every queue change and every departure of a lane, whatever the fill.
     #[inline]
     pub fn needs_all(&self, lane: usize) -> bool {
         self.is_always_on || self.marker.watches_queue(lane, 0) || self.marker.watches_departures(lane)

@@ -82,9 +82,9 @@ pub(crate) struct QcnState {
     /// The link's rate if the flow is not throttled.
     rate: u32,
     target: u32,
-    /// When the cycle of time ends, if the flow is throttled.
+    /// When the current time cycle ends, if the flow is throttled.
     cycle_ends: Time,
-    /// Bytes left of the cycle of bytes.
+    /// Bytes left in the current byte cycle.
     cycle_left: u32,
     /// Cycles of bytes and of time that have ended since the last mark.
     byte_cycles: u8,

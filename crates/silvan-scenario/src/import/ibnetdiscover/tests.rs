@@ -33,7 +33,7 @@ fn read(text: &str) -> Result<Topology, String> {
     parse(text, "f", Options::default()).map_err(|e| e.to_string())
 }
 
-/// The message for the small fabric with one text replaced.
+/// The error message for the small fabric with the first `from` replaced by `to`.
 fn message(from: &str, to: &str) -> String {
     assert!(SMALL.contains(from), "the text to replace must be there: {from}");
     match read(&SMALL.replacen(from, to, 1)) {
