@@ -299,9 +299,9 @@ def _lanes(table: Table, found: Lanes) -> None:
 
 def papers(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print simulated and published numbers."""
-    from silvan.papers.rows import counts, marks, simulated_text, tolerance_text
+    from silvan.papers.rows import counts, expected_text, marks, simulated_text, tolerance_text
 
-    table = _table("", ("id", "quantity"), ("published", "simulated", "ratio", "tolerance"))
+    table = _table("", ("id", "quantity"), ("expected", "simulated", "ratio", "tolerance"))
     table.title = None
     table.add_column("verdict")
     for row in rows:
@@ -310,7 +310,7 @@ def papers(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         table.add_row(
             row["id"],
             escape(row["quantity"]),
-            _number(row["published"]) + escape(unit),
+            escape(expected_text(row) + unit),
             simulated_text(row),
             _number(row["ratio"]),
             tolerance_text(row["tolerance"]),
