@@ -22,7 +22,7 @@ use crate::port::Vl;
 use crate::switch::{Ports, Switch};
 use crate::voq::{ALL_EVENTS, DEPARTURES, Output, UNMARKED, VoqOutputs};
 
-/// Bins are no wider than this, in bits of picoseconds: wider ones hold several arrivals for an output, which
+/// Maximum width of bins, in bits of picoseconds. In wider bins, several packets would arrive at one output and would
 /// have to be sorted.
 const WIDEST: u32 = 16;
 /// The minimum number of bins in which decisions can be planned.
@@ -35,61 +35,63 @@ pub(crate) struct Plan<'a> {
     pub receivers: &'a [Receiver],
     /// The host at each channel's far end, for channels to hosts.
     pub hosts_at: FxHashMap<ChannelId, u32>,
-    /// The channel that each host sends on.
+    /// The channel on which each host sends.
     pub hosts_from: Vec<(ChannelId, u32)>,
-    /// How fast hosts drain their input buffers.
+    /// The pace at which hosts drain their input buffers.
     pub drain: BytePace,
     /// Whether hosts answer packets that are not marked.
     pub acknowledges: bool,
     pub lanes: u8,
-    /// Bytes that the largest packet occupies in a buffer.
+    /// Bytes that a packet of the maximum size occupies in a buffer.
     pub full_space: u32,
     /// Bytes that a control packet occupies.
     pub control_space: u32,
-    /// Whether hosts have output buffers: these act at more times than their link requires.
+    /// Whether hosts have output buffers, which act at additional times.
     pub have_adapters: bool,
-    /// Bytes of the smallest packet on the wire.
+    /// Bytes on the wire of the smallest packet.
     pub smallest: u32,
     pub credit_block: u32,
-    /// The rate at which switches read a packet from an input's memory, if it differs from the link's rate.
+    /// The rate at which switches read packets from an input's memory, if it differs from the link's rate.
     pub crossbar: Option<BytePace>,
-    /// Bytes of the smallest notification that switches send to the next node, if they send any.
+    /// Bytes of the smallest notification that switches send to the next node; `None` if they send none.
     pub least_notice: Option<u32>,
 }
 
-/// The lookahead, and the longest time that a packet's head takes to the next switch.
+/// The lookahead, and the maximum time in which a packet's head reaches the next switch.
 struct Reach {
     least: Time,
     most: Time,
 }
 
 impl Plan<'_> {
-    /// Whether the binned scheduler can run the network. Every reason has its cause in the scheduler: outputs run one by
-    /// one within a bin, so an output must decide by its own arrivals and credit alone; a record stores sizes in 16 bits
-    /// and inputs in 6; and bins need a lookahead.
+    /// Checks whether the binned scheduler supports the network. All limits follow from the scheduler's design: it runs
+    /// outputs one by one within a bin, so the decisions of an output may depend only on its own arrivals and credit;
+    /// records store sizes in 16 bits and inputs in 6; and bins need a lookahead.
     ///
-    /// # Errors The reason why it does not fit, as a clause after "because".
+    /// # Errors
+    /// The reason why it does not, as a clause that follows "because".
     pub fn fits(&self, switches: &[Switch]) -> Result<(), &'static str> {
         let are = |is: fn(&Ports) -> bool| switches.iter().all(|switch| is(switch.ports()));
         let tables: u64 = switches.iter().map(|switch| switch.ports().table().len() as u64).sum();
         let is_voq = |switch: &Switch| matches!(switch, Switch::Voq(_) | Switch::LargeVoq(_));
         let needs = [
-            // One read port, an arbiter, or output buffers couple the outputs of a switch.
+            // With one read port per input, an arbiter or output buffers, the outputs of a switch depend on each other.
             (!switches.iter().all(is_voq), "its switches are not VOQ switches"),
-            // A route depends on the loads of all outputs of a switch at the time of the arrival.
+            // The route depends on the loads of all outputs of a switch when the packet arrives.
             (!are(|ports| ports.director().is_none()), "its flows are announced to switches"),
             (!are(|ports| ports.chooser().is_none()), "each packet chooses its port by the load of all"),
-            // The output depends on the packet's lane and source, which the tables of this scheduler do not hold.
+            // The output depends on the packet's lane and source, but the tables of this scheduler have only
+            // destinations.
             (!are(|ports| !ports.changes_lanes()), "its switches choose the lanes of packets"),
-            // A ledger per region of a buffer does not fit the record of an output.
+            // The record of an output has no space for a ledger per region of a buffer.
             (!self.links.is_plain(), "its buffers are divided, or it has on/off flow control"),
-            // The buffer of an adapter sends at times that do not follow from the host's link.
+            // An adapter's output buffer sends at times that do not follow from the host's link.
             (self.have_adapters, "its hosts have output buffers"),
             (!are(|ports| ports.count() <= MAX_INPUTS), "a switch has more than 64 ports"),
-            // Such a packet waits for its tail, so its time of arrival does not follow from its head.
+            // Such a packet waits for its tail, so the time at which it may leave does not follow from its head.
             (!are(|ports| !ports.may_underrun), "a link is faster than another one that feeds it"),
             // A notification occupies another output of the same switch at the same instant, and a mark at a departure
-            // cannot be known before the bin; see the module `reports`.
+            // cannot be predicted before the bin begins; see the module `reports`.
             (!are(may_report), "its switches notify sources themselves of packets that leave"),
             (self.full_space > u32::from(u16::MAX), "its packets occupy more than 65,535 bytes"),
             (self.control_space > self.full_space, "its control packets are larger than others"),
@@ -100,7 +102,7 @@ impl Plan<'_> {
         needs.into_iter().find(|(is_needed, _)| *is_needed).map_or(Ok(()), |(_, why)| Err(why))
     }
 
-    /// The time that the smallest packet takes on the fastest link.
+    /// The time that the smallest packet needs on the fastest link.
     pub fn least_span(&self) -> Time {
         self.links
             .all_parameters()
@@ -110,8 +112,8 @@ impl Plan<'_> {
             .unwrap_or(Time::NEVER)
     }
 
-    /// The minimum time in which a switch affects the one at the far end of a link with these parameters: by a packet,
-    /// by the credit for a packet that came from there, or by a notification.
+    /// The minimum time in which a switch can affect the node at the far end of a link with these parameters: by a
+    /// packet, by the credit for a packet that came from there, or by a notification.
     pub fn reach_of(&self, link: &LinkParameters) -> Time {
         let read = self.crossbar.map(|pace| pace.time(self.smallest));
         let freed = read.map_or(self.least_span(), |read| read.min(self.least_span())) + link.delay;
@@ -119,7 +121,7 @@ impl Plan<'_> {
         [Some(link.head_delay), Some(freed), told].into_iter().flatten().min().unwrap_or(Time::NEVER)
     }
 
-    /// See [`Reach`]; `None` if it allows no bins.
+    /// Computes [`Reach`]; `None` if it allows no bins.
     fn reach(&self) -> Option<Reach> {
         let mut reach = Reach { least: Time::NEVER, most: Time::ZERO };
         let span = self.least_span();
@@ -132,7 +134,7 @@ impl Plan<'_> {
     }
 }
 
-/// Whether a switch notifies no sources, or only of packets that arrive.
+/// Whether a switch notifies no sources, or only when packets arrive.
 fn may_report(ports: &Ports) -> bool {
     ports.marking.report.is_none() || ports.marking.marker.marks_only_arrivals()
 }
@@ -148,7 +150,7 @@ impl Reach {
 }
 
 impl Outputs {
-    /// Splits a supported network into the outputs of each partition's switches, and the switches themselves.
+    /// Divides a supported network into the outputs of each partition's switches, and the switches themselves.
     pub fn new(
         plan: &Plan,
         partitioning: &Partitioning,
@@ -174,7 +176,7 @@ impl Outputs {
     }
 }
 
-/// The scheduler's state of an output that is not wired.
+/// The initial scheduler state of an unwired output.
 pub(super) fn fresh() -> Binned {
     Binned {
         ready_at: Time::NEVER,
@@ -192,7 +194,7 @@ struct Builder<'a> {
     plan: &'a Plan<'a>,
     partition: &'a Partitioning,
     reach: Reach,
-    /// Per switch.
+    /// One entry per switch.
     markings: Vec<Option<SwitchMarking>>,
     routes: RoutesBuilder,
     /// Per switch: the start of its forwarding table.
@@ -205,7 +207,7 @@ impl<'a> Builder<'a> {
         Self { plan, partition, reach, markings, routes, rows }
     }
 
-    /// Moves the marking rule and the forwarding table of a switch here.
+    /// Takes over the marking rule and the forwarding table of a switch.
     fn add(&mut self, ports: &mut Ports) {
         let none = SwitchMarking::new(Marker::None, ports.count(), self.plan.full_space);
         self.markings.push(Some(std::mem::replace(&mut ports.marking, none)));
@@ -237,8 +239,8 @@ impl<'a> Builder<'a> {
     fn links(&self) -> Vec<Link> {
         let Plan { smallest, credit_block, full_space, .. } = *self.plan;
         let link = |parameters: &LinkParameters| {
-            // A packet occupies whole credit blocks: the link spends space faster than bytes, and fastest with packets
-            // of the smallest size that occupy just over a whole number of blocks.
+            // A packet occupies whole credit blocks, so the link consumes buffer space faster than bytes; fastest with
+            // packets of the smallest size that just exceeds a whole number of blocks.
             let span = parameters.pace.time(smallest).0.saturating_sub(1);
             let least_ps = span / u64::from(smallest + credit_block - 1);
             // Without a bound on the pace, no credit is booked early.
@@ -248,15 +250,15 @@ impl<'a> Builder<'a> {
         self.plan.links.all_parameters().iter().map(link).collect()
     }
 
-    /// Where a packet arrives that is sent on a channel to a switch, and the partition of that switch; `None` for a
-    /// channel to a host.
+    /// The partition and the input at which packets sent on a channel to a switch arrive; `None` for a channel to a
+    /// host.
     fn entry(&self, switches: &[BinnedSwitch], receiver: Receiver) -> Option<(u16, Entry)> {
         let (far, input) = receiver?;
         let BinnedSwitch { ports, first } = &switches[far as usize];
         Some((ports.partition, Entry { first: *first, row: self.rows[far as usize], input: input.0 as u8 }))
     }
 
-    /// The records of a partition's outputs, and the switches of other partitions that they send to.
+    /// Creates the records of a partition's outputs, and the list of switches of other partitions to which they send.
     fn records<const LANES: usize>(
         &self,
         partition: u16,
@@ -294,7 +296,7 @@ impl<'a> Builder<'a> {
         (records, remotes)
     }
 
-    /// The sender of each input of a partition, and those senders that are outputs of other partitions.
+    /// Returns the sender for each input of a partition, and the list of senders that are outputs of other partitions.
     fn feeders(&self, partition: u16, switches: &[BinnedSwitch]) -> (Box<[Feeder]>, Vec<Sender>) {
         let mut output_of = vec![None; self.plan.receivers.len()];
         for switch in switches {

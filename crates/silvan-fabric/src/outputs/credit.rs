@@ -1,5 +1,5 @@
-//! The credit of outputs. Credit whose exact arrival time cannot affect a decision is booked early; the rest waits in
-//! the ledger of its link.
+//! The credit of outputs. Credit is booked early if its exact arrival time cannot affect a decision; other credit is
+//! entered in the ledger of its link.
 
 use silvan_engine::Time;
 
@@ -7,7 +7,7 @@ use super::{Bank, Binned};
 use crate::link::{Ledger, LedgerView, Returns, Spills};
 use crate::voq::{MOST_LANES, Need, Output, OutputLane};
 
-/// Credit of a lane, booked before it arrives.
+/// Credit of a lane that was booked before its arrival.
 #[derive(Debug, Clone, Copy)]
 struct Early {
     back: Time,
@@ -15,19 +15,19 @@ struct Early {
     space: u32,
 }
 
-/// The ledgers of all outputs' links, except the available credit, which each output has in its record. Indexed by
-/// output and lane.
+/// The ledgers of all outputs' links, per output and lane. The available credit is not here but in the record of each
+/// output.
 #[derive(Debug)]
 pub(super) struct Credits {
-    /// When the next sample is taken: events after that time are not booked before.
+    /// The time of the next sample. Events after that time are not booked before it.
     pub next_sample: Time,
-    /// Virtual lanes in use.
+    /// Number of virtual lanes in use.
     pub lanes: usize,
     pub returns: Box<[Returns]>,
     pub spills: Spills,
-    /// The least credit that a waiting packet needs since the last packet was sent.
+    /// The smallest credit for which a packet has waited since the last packet was sent.
     pub wanted: Box<[u32]>,
-    /// Receive buffer.
+    /// Size of the receive buffer.
     pub capacities: Box<[u32]>,
     /// Credit that was booked early and arrives after the next sample, and its sum per lane.
     early: Vec<Early>,
@@ -65,13 +65,13 @@ impl Credits {
         Ledger { available: &mut lane.available, wanted: &mut wanted[at], returns: &mut returns[at], spills }
     }
 
-    /// The ledger of a lane, for reading.
+    /// The ledger of a lane, read-only.
     pub fn view(&self, at: usize, lane: &OutputLane) -> LedgerView<'_> {
         let (available, wanted) = (lane.available, self.wanted[at]);
         LedgerView { available, wanted, returns: &self.returns[at], spills: &self.spills }
     }
 
-    /// Whether there is credit for a packet.
+    /// Whether there is enough credit for a packet.
     #[inline(always)]
     pub fn has_credit<const L: usize>(&mut self, output: &mut Output<L, Binned>, need: Need) -> bool {
         let at = self.index::<L>(need.output, need.vl);
@@ -79,7 +79,8 @@ impl Credits {
         self.ledger(at, lane).has_credit(need.space, need.now)
     }
 
-    /// A packet waits for credit. Returns when it will have arrived, if it is on its way.
+    /// Records that a packet waits for credit. Returns the time at which enough credit will have arrived, or
+    /// [`Time::NEVER`] if not enough is on its way.
     #[inline(never)]
     pub fn wait<const L: usize>(&mut self, output: &mut Output<L, Binned>, need: Need) -> Time {
         let at = self.index::<L>(need.output, need.vl);
@@ -90,10 +91,10 @@ impl Credits {
         ledger.ready_at().unwrap_or(Time::NEVER)
     }
 
-    /// A packet is sent.
+    /// Consumes the credit of a packet that is sent.
     #[inline(always)]
     pub fn spend(&mut self, at: usize, lane: &mut OutputLane, space: u32) {
-        // The ledger's other fields are touched only if a packet has waited.
+        // The ledger's other fields are used only if a packet has waited.
         if lane.short {
             lane.short = false;
             self.wanted[at] = 0;
@@ -110,7 +111,7 @@ impl Credits {
         }
     }
 
-    /// A sample is taken: credit that has arrived by now is no longer outstanding.
+    /// Updates the outstanding credit at a sample: credit that has arrived by now is no longer outstanding.
     pub fn sample(&mut self, now: Time) {
         let sums = &mut self.early_sums;
         self.early.retain(|&Early { back, lane, space }| {
@@ -122,18 +123,18 @@ impl Credits {
         });
     }
 
-    /// Bytes of the receiver's buffer for which the sender has no credit at a sampling time.
+    /// Bytes of the receive buffer for which the sender has no credit at a sampling time.
     pub fn outstanding(&self, at: usize, lane: &OutputLane, now: Time) -> u32 {
         self.capacities[at] + self.early_sums[at] - self.view(at, lane).has(now)
     }
 }
 
 impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
-    /// Credit for an output arrives at a time that is later than all decisions made so far.
+    /// Returns credit to an output at a time later than all decisions made so far.
     ///
-    /// It is booked immediately if the output will have credit for everything that it can send before then, and for two
-    /// more full packets, which is the most that the marking rule requires (a third one can begin at the last moment).
-    /// Only a sample of the outstanding credit could show the difference.
+    /// It is booked immediately if the output will have credit for everything that it can send before then, for two
+    /// more full packets, which is the most that the marking rule requires, and for a third one that can begin at the
+    /// last moment. Only a sample of the outstanding credit could show the difference.
     #[inline(always)]
     pub(super) fn credit(&mut self, output: usize, vl: usize, back: Time, space: u32) {
         let record = &mut self.voq.records[output];
@@ -148,13 +149,13 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
-    /// As [`Self::credit`], for a data packet in a host's buffer.
+    /// Same as [`Self::credit`], for a data packet in a host's buffer.
     ///
     /// A host drains data packets in the order in which they arrive, and no faster than the link delivers them; the
-    /// credit of other packets returns earlier. Credit that arrives after some time, but no later than this credit,
-    /// belongs to packets sent by now, which occupy the link for at least the time between, minus one packet; packets
-    /// sent between now and then occupy the time between those. So at any earlier time, less credit is outstanding than
-    /// the link could spend until this credit arrives, plus one packet.
+    /// credit of other packets returns earlier. Consider the credit that arrives after some time t, but no later than
+    /// this credit. It belongs to packets sent by now, which occupy the link for at least the time between the two
+    /// arrivals, minus one packet, and to packets sent between now and t, which occupy that time. So at t, the
+    /// outstanding credit is less than the link could consume until this credit arrives, plus one packet.
     #[inline(always)]
     pub(super) fn credit_of_drained(&mut self, output: usize, vl: usize, back: Time, space: u32) {
         let record = &mut self.voq.records[output];
@@ -169,7 +170,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
-    /// As [`Self::credit`], always booked with its arrival time.
+    /// Same as [`Self::credit`], but always booked with its arrival time.
     #[inline(never)]
     fn credit_exactly(&mut self, output: usize, vl: usize, back: Time, space: u32) {
         let at = self.wiring.credits.index::<LANES>(output, vl);

@@ -22,7 +22,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
 }
 
 impl Outputs {
-    /// Receives the messages that outputs of another partition sent.
+    /// Receives the messages sent by the outputs of another partition.
     pub fn collect(&mut self, mailbox: &mut Mailbox, packets: &mut Pool) {
         with_bank!(self, bank => bank.collect(mailbox, packets));
     }

@@ -1,8 +1,7 @@
-//! The binned scheduler: runs the outputs of VOQ switches one by one, which is the fastest way to run the most common
-//! networks.
+//! The binned scheduler: runs the outputs of VOQ switches one by one, which is fastest for the most common networks.
 //!
-//! No output of a VOQ switch reads or changes the state of another one (see [`crate::voq`]). So the unit here is an
-//! output, not a switch, and all outputs of a partition are stored in one array.
+//! No output of a VOQ switch reads or changes the state of another one (see [`crate::voq`]). Therefore the scheduler
+//! handles outputs, not switches, and stores all outputs of a partition in one array.
 //!
 //! ```text
 //!            bin of time             one output
@@ -10,13 +9,13 @@
 //!  planned   [ output | ... ]  -->  decides                                     --> credit for its feeder
 //! ```
 //!
-//! An output affects another one no sooner than after the *lookahead*: with a packet, after the link's delay and the
-//! switch's latency; with a credit, after the packet's transmission and the delay. Time is therefore divided into
-//! [bins](silvan_engine::Bins) no wider than that. When a bin is processed, everything that arrives in it is known. The
-//! outputs run one after the other in any order, each in its own time: its arrivals in the order of time and input, and
-//! its decisions between them. The results equal those of the event-ordered scheduler, bit for bit.
+//! An output cannot affect another one in less time than the *lookahead*: a packet takes the link's delay and the
+//! switch's latency, a credit takes the packet's transmission time and the delay. Time is therefore divided into
+//! [bins](silvan_engine::Bins) no wider than the lookahead. When a bin is processed, everything that arrives in it is
+//! known. The outputs run one after the other in any order. Each handles its arrivals in the order of time and input,
+//! and makes its decisions between them. The results equal those of the event-ordered scheduler, bit for bit.
 //!
-//! [`Plan::fits`] determines which networks can run this way.
+//! [`Plan::fits`] determines which networks this scheduler supports.
 
 mod build;
 mod credit;
@@ -47,29 +46,29 @@ pub(crate) use partition::Partitioning;
 use routes::Routes;
 use run::Wiring;
 
-/// The state around the outputs that they act on.
+/// The state that outputs share with the rest of the partition.
 pub(crate) struct Around<'a> {
     pub packets: &'a mut Pool,
     pub queue: &'a mut EventQueue,
-    /// The links that hosts send on.
+    /// The links on which hosts send.
     pub links: &'a mut Links,
     pub meters: &'a mut Meters,
     /// Notifications on their way to hosts.
     pub notices: &'a mut Notices,
-    /// Messages for other partitions, by their numbers.
+    /// Messages for other partitions, indexed by partition.
     pub outbox: &'a mut [Mailbox],
     /// Hosts have handled all events before this time.
     pub hosts_at: Time,
 }
 
-/// The packets that arrive at an output in a bin.
+/// How many packets arrive at an output in a bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Company {
     /// One packet.
     Alone,
-    /// Packets that all arrive at one time, in an order that does not matter.
+    /// Several packets that all arrive at one time, in an order that does not matter.
     Together,
-    /// Packets whose order matters.
+    /// Several packets whose order matters.
     Several,
 }
 
@@ -77,18 +76,19 @@ enum Company {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 struct Binned {
-    /// When it may send next, as far as is known; `Time::NEVER` if it has no packets, or none that has credit.
+    /// The earliest time at which it can send next, as far as it is known; `Time::NEVER` if it has no packets or no
+    /// credit for any of them.
     ready_at: Time,
-    /// Bytes sent so far, on the wire.
+    /// Bytes on the wire sent so far.
     sent_bytes: u64,
-    /// At the far end: the first output of the switch, or the host's place in its partition.
+    /// The far end: the first output of the switch, or the host's index in its partition.
     peer: u32,
     /// The start of the far switch's forwarding table; [`TO_HOST`] if a host is at the far end, [`REMOTE`] if `peer` is
     /// an index into [`Bank::remotes`].
     row: u32,
-    /// The lower bits of the time at which the first packet of the latest bin with arrivals arrived.
+    /// The lower bits of the arrival time of the first packet in the latest bin with arrivals.
     stamp: u32,
-    /// The bin in whose list it is, as an index into the ring.
+    /// The bin for which a decision is planned, as an index into the ring.
     planned: u16,
     /// Index into [`Wiring::links`].
     link: u8,
@@ -118,22 +118,22 @@ impl Binned {
     }
 }
 
-/// Marks that a host, not a forwarding table, is at the far end.
+/// Marks that the far end is a host, which has no forwarding table.
 const TO_HOST: u32 = u32::MAX;
 /// The far switch is in another partition.
 const REMOTE: u32 = u32::MAX - 1;
 /// Marks an output that is not planned.
 const UNPLANNED: u16 = u16::MAX;
-/// The maximum number of inputs of a switch, so that an input fits in 6 bits.
+/// The maximum number of inputs of a switch; an input must fit in 6 bits.
 const MAX_INPUTS: usize = 64;
 
-/// The parameters of a link, and the data that decides whether credit is booked early.
+/// The parameters of a link, and the data that determine whether credit is booked early.
 #[derive(Debug, Clone, Copy)]
 struct Link {
     parameters: LinkParameters,
-    /// The shortest time in which the link can spend one byte of space, in picoseconds.
+    /// The minimum time in which the link consumes one byte of buffer space, in picoseconds.
     least_ps: u64,
-    /// In this time the link can spend the space of one full packet, and no more.
+    /// The time in which the link consumes the space of one full packet and no more, in picoseconds.
     full_ps: u64,
 }
 
@@ -142,7 +142,7 @@ struct Link {
 enum Feeder {
     Output(u32),
     Host(ChannelId),
-    /// One of [`Bank::senders`].
+    /// An index into [`Bank::senders`].
     Remote(u32),
 }
 
@@ -175,7 +175,7 @@ struct Remote {
 pub(crate) struct Bank<const LANES: usize, const MARKS: u8> {
     arrivals: Bins<Arrival>,
     planned: Bins<u32>,
-    /// Bits of a bin's width in picoseconds.
+    /// Width of a bin in picoseconds, as a power of two.
     shift: u32,
     /// The current bin.
     bin: u64,
@@ -186,29 +186,30 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8> {
     are_many: bool,
     feeders: Box<[Feeder]>,
     routes: Arc<Routes>,
-    /// Per channel: the output that sends on it; [`NONE`] for a host's.
+    /// Per channel: the output that sends on it; [`NONE`] if a host sends on it.
     output_of: Box<[u32]>,
-    /// Switches of other partitions that outputs send to.
+    /// The switches of other partitions to which outputs send.
     remotes: Box<[Remote]>,
-    /// The pace at which hosts drain their input buffers, by their places.
+    /// The pace at which each host drains its input buffer, indexed by the host's place in the partition.
     sinks: Box<[Limiter]>,
     /// Whether hosts acknowledge packets that are not marked.
     acknowledges: bool,
-    /// Outputs of other partitions that send here.
+    /// The outputs of other partitions that send to this one.
     senders: Box<[Sender]>,
-    /// Per channel that a host sends on.
+    /// Indexed by the channel on which a host sends.
     entries: Box<[Option<Entry>]>,
     hops: u64,
     events: u64,
-    /// A channel whose packet arrived without an entry: a defect, reported at the next sample.
+    /// A channel whose packet arrived although the channel has no entry: an error in the model, reported at the next
+    /// sample.
     broken: Option<ChannelId>,
-    /// Scratch lists that are empty between calls.
+    /// Scratch lists, empty between calls.
     at_hand: Vec<Arrival>,
     to_decide: Vec<u32>,
     several: Vec<InOrder>,
 }
 
-/// An arrival that is handled in the order of output, time and input.
+/// An arrival, sorted by output, time and input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct InOrder {
     output: u32,
@@ -223,12 +224,12 @@ struct InOrder {
 #[derive(Debug)]
 pub(crate) struct BinnedSwitch {
     pub ports: Ports,
-    /// Its first output among those of its partition.
+    /// Index of its first output in its partition.
     pub first: u32,
 }
 
 impl BinnedSwitch {
-    /// Its outputs.
+    /// The range of its outputs.
     #[cfg(debug_assertions)]
     pub fn outputs(&self) -> Range<usize> {
         self.first as usize..self.first as usize + self.ports.count()
@@ -243,11 +244,11 @@ const NONE: u32 = u32::MAX;
 pub(crate) enum Outputs {
     One(Box<Bank<1, UNMARKED>>),
     OneMarking(Box<Bank<1, DEPARTURES>>),
-    /// A marking rule that samples arrivals.
+    /// With a marking rule that samples arrivals.
     OneSampling(Box<Bank<1, ALL_EVENTS>>),
     Two(Box<Bank<2, UNMARKED>>),
     TwoMarking(Box<Bank<2, DEPARTURES>>),
-    /// Any number of lanes, any marking rule.
+    /// With any number of lanes and any marking rule.
     Many(Box<Bank<MOST_LANES, ALL_EVENTS>>),
 }
 
@@ -272,13 +273,13 @@ impl Outputs {
         with_bank!(self, bank => bank.next_bin())
     }
 
-    /// Makes a bin the current one: hosts' actions from now on are in it.
+    /// Begins a bin; the actions of hosts from now on belong to it.
     #[inline]
     pub fn begin(&mut self, bin: u64) {
         with_bank!(self, bank => bank.begin(bin));
     }
 
-    /// The bin of a time.
+    /// The bin that contains a time.
     #[inline]
     pub fn bin_of(&self, time: Time) -> u64 {
         with_bank!(self, bank => time.0 >> bank.shift)
@@ -290,23 +291,23 @@ impl Outputs {
         with_bank!(self, bank => bank.end())
     }
 
-    /// Runs the current bin: arrivals before one time, decisions before another.
+    /// Runs the current bin: handles arrivals before `arrive_before`, and makes decisions before `decide_before`.
     #[inline]
     pub fn run(&mut self, around: &mut Around, arrive_before: Time, decide_before: Time) {
         with_bank!(self, bank => bank.run(around, arrive_before, decide_before));
     }
 
-    /// The next sample is taken at this time.
+    /// Announces the time of the next sample.
     pub fn expect_sample(&mut self, time: Time) {
         with_bank!(self, bank => bank.wiring.credits.next_sample = time);
     }
 
-    /// A sample is taken now.
+    /// Updates the state at a sample.
     pub fn sample(&mut self, now: Time) {
         with_bank!(self, bank => bank.wiring.credits.sample(now));
     }
 
-    /// A host has begun to send a packet, whose head is ready for arbitration at a time.
+    /// Accepts a packet that a host has begun to send. Its head is ready for arbitration at `when`.
     #[inline]
     pub fn enter(&mut self, channel: ChannelId, id: PacketId, packets: &Pool, when: Time) {
         with_bank!(self, bank => bank.enter(channel, id, packets, when));
@@ -318,7 +319,7 @@ impl Outputs {
         with_bank!(self, bank => bank.sender(channel))
     }
 
-    /// Takes the counts since the last call: packets sent, and events.
+    /// Returns and resets the counts since the last call: packets sent, and events.
     pub fn take_counts(&mut self) -> (u64, u64) {
         with_bank!(self, bank => (std::mem::take(&mut bank.hops), std::mem::take(&mut bank.events)))
     }

@@ -1,4 +1,4 @@
-//! The state of outputs that observers and checks read.
+//! Read access to the state of outputs for observers and checks.
 
 use silvan_engine::Time;
 
@@ -49,7 +49,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         self.marking.state(output, lanes)
     }
 
-    /// A packet is in the buffer now (debug-build credit accounting).
+    /// Records that a packet is in the buffer now (for the credit accounting of debug builds).
     #[cfg(debug_assertions)]
     pub(super) fn landed(&mut self, around: &mut super::Around, arrival: &super::Arrival) {
         let (output, input, space) = (arrival.output as usize, arrival.input, u32::from(arrival.space));
@@ -58,7 +58,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
                 let at = self.voq.lane_index(feeder as usize, arrival.slot::<LANES>().vl());
                 self.wiring.credits.in_flight[at] -= space;
             }
-            // Links between partitions are not accounted for.
+            // The accounting does not include links between partitions.
             super::Feeder::Remote(_) => {}
             super::Feeder::Host(channel) => {
                 let vl = Vl::new(arrival.slot::<LANES>().vl());
@@ -69,17 +69,18 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
 }
 
 impl Outputs {
-    /// Whether no packet arrives and no output has a decision to make.
+    /// Whether no packets are on their way and no decisions are pending.
     pub fn is_idle(&self) -> bool {
         with_bank!(self, bank => bank.is_idle())
     }
 
-    /// A host's channel on which a packet arrived although it leads to no switch of this partition: a defect.
+    /// A host's channel on which a packet arrived although it does not lead to a switch of this partition: an error in
+    /// the model.
     pub fn broken(&self) -> Option<ChannelId> {
         with_bank!(self, bank => bank.broken)
     }
 
-    /// Notifications for sources on their way between switches.
+    /// Number of notifications for sources on their way between switches.
     pub fn reports_in_flight(&self) -> usize {
         with_bank!(self, bank => {
             bank.wiring.reports.as_ref().map_or(0, |reports| reports.in_flight())
@@ -91,7 +92,7 @@ impl Outputs {
         with_bank!(self, bank => bank.voq.queued_bytes(output))
     }
 
-    /// The number of data packets that an output marked first, and whether it is in the congestion state.
+    /// The number of data packets that an output was the first to mark, and whether it is in the congestion state.
     pub fn state(&self, output: usize) -> (u64, bool) {
         with_bank!(self, bank => bank.state(output))
     }
@@ -108,7 +109,7 @@ impl Outputs {
         })
     }
 
-    /// Whether there are `space` bytes of credit for an output at a time.
+    /// Whether an output has credit for `space` bytes at a time.
     pub fn has_some_credit(&self, output: usize, vl: Vl, space: u32, now: Time) -> bool {
         with_bank!(self, bank => bank.ledger(output, vl).has(now) >= space)
     }
@@ -123,13 +124,13 @@ impl Outputs {
         with_bank!(self, bank => bank.ledger(output, vl).is_stuck())
     }
 
-    /// The outputs of a switch that an input has packets for on a lane.
+    /// The outputs of a switch for which an input has packets on a lane.
     pub fn requested(&self, of: &BinnedSwitch, input: Port, vl: Vl) -> Vec<Port> {
         let (first, count) = (of.first as usize, of.ports.count());
         with_bank!(self, bank => bank.voq.requested(first, count, input, vl))
     }
 
-    /// The packets of an input of a switch on a lane.
+    /// The packets on a lane of an input of a switch.
     #[cfg(debug_assertions)]
     pub fn packets(&self, pool: &Pool, of: &BinnedSwitch, input: Port, vl: Vl) -> Vec<PacketId> {
         let slots = of.outputs().map(|output| Slot::new(output, vl.index(), input.index()));

@@ -5,22 +5,22 @@ use silvan_engine::Time;
 use super::Plan;
 use crate::switch::Switch;
 
-/// The partition of each node. A host belongs to the partition of its switch: only switches affect each other across
+/// The partition of each node. A host belongs to the partition of its switch, so only switches affect each other across
 /// partitions.
 #[derive(Debug)]
 pub(crate) struct Partitioning {
     pub count: usize,
-    /// Per switch.
+    /// One entry per switch.
     pub of_switch: Vec<u16>,
-    /// Per host: its partition, and its place among the hosts of that partition.
+    /// Per host: its partition, and its index among the hosts of that partition.
     pub of_host: Vec<(u16, u32)>,
-    /// The minimum time in which a switch affects one of another partition.
+    /// The minimum time in which a switch can affect a switch of another partition.
     pub lookahead: Time,
 }
 
 impl Partitioning {
-    /// Creates at most `count` partitions, and no more than there are switches with hosts. There are fewer if otherwise
-    /// the switch that a host sends to and the one that it receives from would be in different partitions.
+    /// Creates at most `count` partitions, and no more than there are switches with hosts. Creates fewer if, otherwise,
+    /// a host would send to a switch of one partition and receive from a switch of another.
     pub fn new(count: usize, plan: &Plan, switches: &[Switch], hosts: usize) -> Self {
         let mut count = count;
         loop {
@@ -40,7 +40,7 @@ impl Partitioning {
         })
     }
 
-    /// Divides each level of the network into runs of switches with about equal numbers of ports.
+    /// Divides each level of the network into groups of consecutive switches with about equal numbers of ports.
     fn of_runs(count: usize, plan: &Plan, switches: &[Switch], hosts: usize) -> Self {
         let levels = levels(plan, switches);
         let leaves = levels.first().map_or(1, Vec::len);
@@ -75,7 +75,7 @@ impl Partitioning {
     }
 }
 
-/// The switches by their distance from hosts, those with hosts first.
+/// The switches grouped by their distance from hosts, starting with those that have hosts.
 fn levels(plan: &Plan, switches: &[Switch]) -> Vec<Vec<usize>> {
     let mut levels: Vec<Vec<usize>> = Vec::new();
     let mut is_known = vec![false; switches.len()];
@@ -97,7 +97,7 @@ fn levels(plan: &Plan, switches: &[Switch]) -> Vec<Vec<usize>> {
     levels
 }
 
-/// The minimum time in which a switch affects one of another partition.
+/// The minimum time in which a switch can affect a switch of another partition.
 fn lookahead(plan: &Plan, switches: &[Switch], of_switch: &[u16]) -> Time {
     let kinds = plan.links.all_parameters();
     let mut least = Time::NEVER;

@@ -1,16 +1,17 @@
-//! Prefetches what outputs are about to use, if there are too many outputs for the cache.
+//! Prefetches the data that outputs will use next, if there are too many outputs for the cache.
 
 use super::{Arrival, Bank, Feeder};
 use crate::packet::Pool;
 use crate::voq::Slot;
 
-/// The number of outputs from which it pays to prefetch more than the records of the next outputs, which take 1 MiB.
+/// The number of outputs above which it is worth prefetching more than the records of the next outputs. The records of
+/// this number of outputs occupy 1 MiB.
 pub(super) const MANY: usize = 8_192;
 
 /// How many positions in advance records are prefetched.
 const AHEAD: usize = 6;
 
-/// How many positions in advance the memory is prefetched that the records refer to.
+/// How many positions in advance the memory to which the records refer is prefetched.
 const SOON: usize = 3;
 
 impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
@@ -21,13 +22,13 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
-    /// For the pass that classifies arrivals.
+    /// Prefetches for the pass that classifies arrivals.
     #[inline(always)]
     pub(super) fn prefetch_arrivals(&self, arrivals: &[Arrival], at: usize) {
         self.prefetch(arrivals.get(at + AHEAD).map(|arrival| arrival.output as usize));
     }
 
-    /// For the pass that handles arrivals; the records have been prefetched.
+    /// Prefetches for the pass that handles arrivals, whose records have been prefetched.
     #[inline(always)]
     pub(super) fn prefetch_landing(&self, packets: &Pool, arrivals: &[Arrival], at: usize) {
         if self.are_many
@@ -35,12 +36,12 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
             && !arrival.is_notice()
         {
             self.prefetch_sending(arrival.slot::<LANES>());
-            // A host reads the packet, or a queue links it.
+            // The packet is read by a host or linked into a queue.
             packets.prefetch(arrival.packet);
         }
     }
 
-    /// For the pass that settles outputs.
+    /// Prefetches for the pass that settles outputs.
     #[inline(always)]
     pub(super) fn prefetch_decisions(&self, planned: &[u32], at: usize) {
         self.prefetch(planned.get(at + AHEAD).map(|&output| output as usize));
@@ -52,7 +53,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
-    /// An output will send a packet of an input: prefetches its queue, and the output that receives the credit.
+    /// Prefetches the queue from which an output will send, and the output that will receive the credit.
     #[inline(always)]
     fn prefetch_sending(&self, slot: Slot) {
         self.voq.prefetch_queue(slot);

@@ -1,10 +1,10 @@
-//! Notifications that switches send to sources themselves (quantized congestion notification).
+//! Notifications that switches themselves send to sources (quantized congestion notification).
 //!
-//! A mark at one output sends a notification through another output of the same switch at the same instant: the only
-//! way in which an output affects another one within a bin. The supported marking rules mark packets on arrival, so the
-//! bytes that arrive in a bin determine in advance whether an output may mark in it. The arrivals of a switch with such
-//! an output are handled in the order of time across its outputs; all other switches keep their independent outputs. A
-//! notification that arrives from another switch is known before its bin, like a packet.
+//! A mark at one output sends a notification through another output of the same switch at the same instant. This is the
+//! only way in which outputs affect each other within a bin. The supported marking rules mark packets on arrival, so
+//! the number of bytes that arrive in a bin determines in advance whether an output may mark in it. If a switch has
+//! such an output, all its arrivals are handled in the order of time; the outputs of other switches remain independent.
+//! A notification that arrives from another switch is known before its bin, like a packet.
 
 use silvan_engine::{Event, Time};
 
@@ -13,37 +13,36 @@ use crate::link::{Class, key};
 use crate::message::{OutputNotice, Report, Word};
 use crate::port::Port;
 
-/// The lane of an [`Arrival`] that is a notification.
+/// Lane number that identifies an [`Arrival`] as a notification.
 pub(super) const NOTICE: u8 = u8::MAX;
 
-/// The order of notifications within an instant, in [`Arrival::input`]: after the packets (0 to 63) come received
-/// notifications, by their input, then the switch's own, by the output that marked.
+/// The order of notifications within an instant, in [`Arrival::input`]: packets (0 to 63), then received notifications
+/// by their input, then the switch's own notifications by the output that marked.
 const CAME_IN: u8 = 64;
 const OWN: u8 = 128;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Reports {
     /// Bytes of a notification on the wire.
     bytes: u32,
-    /// Notifications on their way; [`Arrival::packet`] is an index.
+    /// Notifications on their way, indexed by [`Arrival::packet`].
     slots: Vec<Report>,
     free: Vec<u32>,
-    /// Per output: the start of its own switch's forwarding table.
+    /// Per output: the start of the forwarding table of its own switch.
     rows: Box<[u32]>,
-    /// Per output and lane: bytes of data that arrive in the current bin, and the lanes with nonzero values.
+    /// Bytes of data that arrive in the current bin, per output and lane, and the lanes with nonzero values.
     arriving: Box<[u32]>,
     touched: Vec<(u32, u32)>,
-    /// Per first output of a switch: whether one of its outputs may mark in the current bin.
+    /// Whether any output of a switch may mark in the current bin, indexed by the first output of the switch.
     may_mark: Box<[bool]>,
     switches: Vec<u32>,
-    /// Arrivals at those switches.
+    /// Arrivals at switches that may mark.
     arrivals: Vec<OfSwitch>,
-    /// Reports of the current instant: number of the output that marked.
+    /// Reports of the current instant, with the number of the output that marked.
     pub own: Vec<(u8, Report)>,
 }
 
-/// An arrival in the order of its switch.
+/// An arrival, sorted by switch and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct OfSwitch {
     /// First output of the switch.
@@ -56,7 +55,7 @@ struct OfSwitch {
 }
 
 impl Reports {
-    /// `rows` per output; `lanes` outputs times lanes.
+    /// `rows` has an entry per output; `lanes` is the number of outputs times that of lanes.
     pub fn new(bytes: u32, rows: Vec<u32>, lanes: usize) -> Self {
         Self {
             bytes,
@@ -86,7 +85,7 @@ impl Reports {
         self.slots[slot as usize]
     }
 
-    /// Notifications on their way between switches.
+    /// Number of notifications on their way between switches.
     pub fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -101,7 +100,7 @@ impl Arrival {
 }
 
 impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
-    /// Puts notifications back that were stored in the last bin of the ring because they arrive later.
+    /// Puts back notifications from the last bin of the ring that arrive later than that bin.
     pub(super) fn put_back_later(&mut self, arrivals: &mut Vec<Arrival>) {
         let end = self.end();
         arrivals.retain(|arrival| {
@@ -140,7 +139,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
-    /// Stores an arrival for [`Self::run_marking_switches`] if its switch has outputs that may mark in the current bin.
+    /// Stores an arrival for [`Self::run_marking_switches`] if an output of its switch may mark in the current bin.
     #[inline]
     pub(super) fn keep_for_switch(&mut self, arrival: &Arrival, at: usize) -> bool {
         let start = self.start().0 as u32;
@@ -155,7 +154,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         is_kept
     }
 
-    /// Handles the arrivals at switches with outputs that may mark, in the order of time across each switch.
+    /// Handles the arrivals at switches that may mark, in the order of time across each switch.
     pub(super) fn run_marking_switches(
         &mut self,
         around: &mut Around,
@@ -195,7 +194,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
-    /// A notification at the switch whose outputs begin with `first`: determines its output there.
+    /// Determines the output of a notification at the switch whose outputs begin with `first`.
     fn notice(&mut self, first: u32, report: Report, input: u8, when: u32) -> Arrival {
         let row = self.wiring.reports.as_ref().map_or(0, |reports| reports.rows[first as usize]);
         let output = first + self.routes.of(row, report.to);
@@ -203,13 +202,13 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         Arrival { output, packet, when, to: report.to, size: 0, space: 0, input, vl: NOTICE }
     }
 
-    /// A notification arrives at a switch from another one, at one of its inputs.
+    /// Receives a notification from another switch at an input.
     pub(super) fn notice_arrives(&mut self, first: u32, report: Report, input: u8, time: Time) {
         let notice = self.notice(first, report, CAME_IN + input, time.0 as u32);
         self.arrivals.push(self.arrivals.bin(time), notice);
     }
 
-    /// Puts a notification on the wire of its output: after a packet that leaves at this instant, before all others.
+    /// Puts a notification on the wire: after a packet that leaves at this instant, before all other packets.
     pub(super) fn forward(&mut self, around: &mut Around, notice: &Arrival, decide_before: Time) {
         let now = self.time(notice.when);
         let output = notice.output as usize;

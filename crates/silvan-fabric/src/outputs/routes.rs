@@ -1,24 +1,23 @@
-//! The forwarding tables of all switches, in blocks that tables share.
+//! The forwarding tables of all switches, stored in blocks that tables share.
 //!
-//! In a large network, most blocks of a table are equal to other blocks of it or of other tables: a switch selects its
-//! upward port by the destination's position among its neighbors. With 11,664 hosts the 685 tables, 8 MB, consist of
-//! 299 different blocks: 0.5 MB, which stays in the cache.
+//! In a large network, most blocks of forwarding tables occur many times, because switches select their upward port by
+//! the position of the destination among its neighbors. With 11,664 hosts, the 685 tables (8 MB) consist of 299
+//! distinct blocks (0.5 MB), which stay in the cache.
 
 use rustc_hash::FxHashMap;
 
 use crate::port::Port;
 
-/// Destinations of a block.
+/// Number of destinations in a block.
 const BLOCK: usize = 64;
 
 /// Output ports of consecutive destinations.
 type Block = [u8; BLOCK];
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
     blocks: Box<[Block]>,
-    /// Tables, one after the other: the index of each block in `blocks`.
+    /// All tables in sequence: for each block of a table, its index in `blocks`.
     tables: Box<[u32]>,
 }
 
@@ -37,12 +36,12 @@ pub(super) struct RoutesBuilder {
     blocks: Vec<Block>,
     tables: Vec<u32>,
     known_blocks: FxHashMap<Block, u32>,
-    /// Where a table begins, by its address: switches with equal tables share one.
+    /// The start of each table, by the table's address; switches with equal tables share one.
     known_tables: FxHashMap<usize, u32>,
 }
 
 impl RoutesBuilder {
-    /// Adds the table of a switch, the output port of each destination. Returns its start.
+    /// Adds the table of a switch, which has an output port per destination. Returns its start.
     pub fn add(&mut self, table: &[Port]) -> u32 {
         let row = self.tables.len() as u32;
         let place = table.as_ptr() as usize;
@@ -54,7 +53,7 @@ impl RoutesBuilder {
     }
 
     fn add_block(&mut self, ports: &[Port]) {
-        // No packets are sent where there is no route.
+        // No packets are sent to destinations without a route.
         let block = std::array::from_fn(|at| ports.get(at).map_or(0, |port| port.0 as u8));
         let next = self.blocks.len() as u32;
         let id = *self.known_blocks.entry(block).or_insert(next);
@@ -64,7 +63,6 @@ impl RoutesBuilder {
         self.tables.push(id);
     }
 
-    /// Returns the routes of all tables.
     pub fn build(self) -> Routes {
         Routes { blocks: self.blocks.into(), tables: self.tables.into() }
     }
@@ -77,7 +75,7 @@ mod tests {
     #[test]
     fn routes_are_those_of_the_tables() {
         let hosts = 1000;
-        // Up by the destination's position among 18, and down to the switch's own hosts.
+        // Upward ports by the destination's position among 18, downward ports to the switch's own hosts.
         let of = |switch: u32, dst: u32| if dst / 100 == switch { 18 + dst % 18 } else { dst % 18 };
         let tables: Vec<Vec<Port>> =
             (0..10).map(|switch| (0..hosts).map(|dst| Port(of(switch, dst) as u16)).collect()).collect();
@@ -88,7 +86,7 @@ mod tests {
         for (switch, &row) in rows.iter().enumerate() {
             (0..hosts).for_each(|dst| assert_eq!(routes.of(row, dst), of(switch as u32, dst)));
         }
-        // Nine phases of the 18 ports, the last block, and the blocks with the tables' own hosts.
+        // Nine phases of the 18 ports, the last block, and the blocks with the switches' own hosts.
         assert!(routes.blocks.len() < 50, "{} blocks", routes.blocks.len());
     }
 }

@@ -1,4 +1,4 @@
-//! Processing of a bin: its arrivals, and the decisions of outputs.
+//! Processes a bin: its arrivals, and the decisions of outputs.
 
 use silvan_engine::{Event, Rate, Time};
 
@@ -20,7 +20,7 @@ use crate::voq::{ALL_EVENTS, Head, Need, Output, Sending, Slot, UNMARKED, Wires}
 pub(super) struct Wiring {
     pub credits: Credits,
     pub links: Vec<Link>,
-    /// Present where switches notify sources themselves.
+    /// Present if switches notify sources themselves.
     pub reports: Option<Box<Reports>>,
 }
 
@@ -88,7 +88,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         Time((self.bin + 1) << self.shift)
     }
 
-    /// The time of an arrival of the current bin.
+    /// The time of an arrival in the current bin.
     #[inline(always)]
     pub(super) fn time(&self, when: u32) -> Time {
         let start = self.start().0;
@@ -111,7 +111,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         self.arrive((entry.first, entry.row, entry.input), Head::of(id, packet), packet.vl.0, when);
     }
 
-    /// A packet is on its way to a switch: determines its output there.
+    /// Determines the output of a packet on its way to a switch.
     #[inline(always)]
     fn arrive(&mut self, (first, row, input): (u32, u32, u8), head: Head, vl: u8, when: Time) {
         debug_assert!(when >= self.end(), "a packet arrives no sooner than after the lookahead");
@@ -119,7 +119,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         self.arrivals.push(when.0 >> self.shift, Arrival::new(output, head, (input, vl), when));
     }
 
-    /// As [`Self::arrive`], at a switch of another partition.
+    /// Same as [`Self::arrive`], at a switch of another partition.
     #[inline(never)]
     fn arrive_elsewhere(&mut self, around: &mut Around, remote: u32, head: Head, vl: u8, when: Time) {
         let Remote { partition, entry } = self.remotes[remote as usize];
@@ -129,7 +129,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         around.packets.remove(head.packet);
     }
 
-    /// Plans a decision of an output at a time, unless one is planned for an earlier bin.
+    /// Plans a decision of an output, unless one is planned for an earlier bin.
     #[inline(always)]
     pub(super) fn plan(&mut self, output: usize, ready: Time) {
         let bin = self.planned.bin(ready);
@@ -144,7 +144,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
-    /// As [`Self::plan`], after the output has made its planned decisions.
+    /// Same as [`Self::plan`], after the output has made its planned decisions.
     #[inline(always)]
     fn plan_again(&mut self, output: usize) {
         let own = &mut self.voq.records[output].own;
@@ -176,8 +176,8 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         self.to_decide = planned;
     }
 
-    /// Handles the arrivals of the current bin before a time, and the packets that leave immediately before another
-    /// time.
+    /// Handles the arrivals of the current bin before one time, and sends the packets that can leave immediately before
+    /// another time.
     fn run_arrivals(&mut self, around: &mut Around, before: Time, decide_before: Time) {
         let mut arrivals = std::mem::take(&mut self.at_hand);
         self.arrivals.take(&mut arrivals);
@@ -196,8 +196,8 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
             self.find_marking_switches(&arrivals);
         }
         self.events += arrivals.len() as u64;
-        // Packets that arrive at one instant do not affect each other, unless the marking rule counts the inputs or
-        // samples arrivals.
+        // The order of packets that arrive at one instant matters only if the marking rule counts the inputs or samples
+        // arrivals.
         let needs_order = MARKS != UNMARKED && self.marking.needs_order();
         let (start, width) = (self.start().0 as u32, 1u32 << self.shift);
         for (at, arrival) in arrivals.iter().enumerate() {
@@ -248,8 +248,8 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         self.at_hand = arrivals;
     }
 
-    /// A packet arrives at an output, which first makes its earlier decisions. If no other packet waits there, the
-    /// packet may leave immediately, before `decide_before`, the limit for decisions.
+    /// Handles the arrival of a packet at an output, which first makes its earlier decisions. If no other packet waits
+    /// there, the packet may leave immediately, before `decide_before`, the limit for decisions.
     #[inline(always)]
     pub(super) fn land(
         &mut self,
@@ -269,7 +269,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     }
 
     /// Sends a packet that has just arrived if no other packet waits or arrives at this time, there is credit, and the
-    /// marking rule does not need the change: what [`Self::enqueue`] and [`Self::settle`] would do.
+    /// marking rule does not need the change. The result is the same as that of [`Self::enqueue`] and [`Self::settle`].
     #[inline(always)]
     fn pass_on(&mut self, around: &mut Around, now: Time, arrival: &Arrival) -> bool {
         let (slot, head) = (arrival.slot::<LANES>(), arrival.head());
@@ -292,7 +292,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         true
     }
 
-    /// A packet waits for an output from now on.
+    /// Queues a packet that may leave from now on.
     #[inline(always)]
     fn enqueue(&mut self, around: &mut Around, now: Time, arrival: &Arrival) {
         #[cfg(debug_assertions)]
@@ -328,9 +328,9 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
-    /// A packet's head and tail reach a host at these times. The host's handling of the packet is known: when it will
-    /// have drained the packet, and so when its credit returns. If the host does not answer the packet, no rank waits
-    /// for it, and no sample is taken before, the packet is delivered immediately.
+    /// Handles a packet whose head and tail reach a host at the given times. The time at which the host will have
+    /// drained the packet, and so the time at which its credit returns, is already known. The packet is delivered
+    /// immediately if the host does not answer it, no rank waits for it, and no sample is taken before.
     #[inline(always)]
     fn deliver(
         &mut self,
@@ -368,7 +368,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
-    /// Puts a packet on the wire, and returns the credit for its space.
+    /// Puts a packet on the wire and returns the credit for its space.
     #[inline(always)]
     fn transmit(&mut self, around: &mut Around, sending: Sending, now: Time) {
         let Sending { slot, head } = sending;

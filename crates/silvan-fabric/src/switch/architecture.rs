@@ -1,5 +1,5 @@
-//! What a switch architecture provides: an input organization, a crossbar and its arbitration. One file implements one
-//! architecture; [`super::Switch`] lists them. Default methods do nothing.
+//! The interface of a switch architecture, which combines an input organization, a crossbar and its arbitration. Each
+//! architecture has its own file; [`super::Switch`] lists them. Default methods do nothing.
 
 use super::Ports;
 use crate::context::Context;
@@ -7,29 +7,29 @@ use crate::packet::PacketId;
 use crate::port::{Port, Vl};
 use crate::queueing::isolation::{Cams, Notice};
 
-/// See the module. An instant has two phases: first packets, wake-ups and notifications arrive, then the outputs that
-/// asked for it (`dirty_outputs` of the context) are settled.
+/// An instant has two phases: first, packets, wake-ups and notifications arrive; then each output in the context's
+/// `dirty_outputs` is settled.
 pub(crate) trait Architecture {
-    /// The part that does not depend on the architecture: wiring, forwarding table, steering, marking.
+    /// The state that all architectures share: wiring, forwarding table, steering, marking.
     fn ports(&self) -> &Ports;
 
     /// See [`Self::ports`].
     fn ports_mut(&mut self) -> &mut Ports;
 
-    /// A packet's head has arrived, and its output and lane are known.
+    /// Called when a packet's head has arrived and its output and lane are known.
     fn note_tail(&mut self, _ctx: &mut Context, _id: PacketId) {}
 
-    /// A packet may leave from now on.
+    /// Queues a packet that may leave from now on.
     fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId);
 
-    /// An output may be able to send again: it is free, or credit has returned.
+    /// Called when an output may be able to send again because it is free or credit has returned.
     fn wake(&mut self, ctx: &mut Context, output: Port);
 
-    /// Decides which packets leave an output (or the whole switch, if it decides for all outputs together) at this
-    /// instant.
+    /// Sends the packets that an output can send at this instant. Some architectures decide for all outputs of the
+    /// switch together.
     fn settle(&mut self, ctx: &mut Context, output: Port);
 
-    /// A notification of the next node about a CAM line has arrived at a port.
+    /// Handles a notification from the next node about a CAM line.
     fn notice(&mut self, ctx: &mut Context, _port: Port, _notice: Notice) {
         let node = self.ports().node;
         ctx.report_broken(format!(
@@ -37,10 +37,10 @@ pub(crate) trait Architecture {
         ));
     }
 
-    /// An output's link is busy with a notification.
+    /// Called when a notification occupies an output's link.
     fn note_sending(&mut self, _output: Port) {}
 
-    /// The CAMs, where there are special queues.
+    /// The CAMs, if there are special queues.
     fn cams(&self) -> Option<&Cams> {
         None
     }
@@ -48,23 +48,23 @@ pub(crate) trait Architecture {
     /// Bytes in the queues that feed an output.
     fn queued_bytes(&self, output: Port) -> u32;
 
-    /// Buffer space in use at an input on a virtual lane, computed from its queues.
+    /// Buffer space in use at an input on a virtual lane, computed from the queues.
     #[cfg(debug_assertions)]
     fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32;
 
-    /// The outputs, each with its lane, that the packets at the heads of an input's queues wait for: space of a lane
-    /// becomes free as soon as one of them is sent.
+    /// The outputs, each with its lane, for which the packets at the heads of an input's queues wait. Buffer space of a
+    /// lane becomes free as soon as one of them is sent.
     fn heads(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)>;
 
     /// Prefetches the state that all ports share, shortly before an event.
     fn prefetch(&self) {}
 
-    /// Prefetches what [`Self::prefetch_arrival`] reads, for a packet that arrives soon.
+    /// Prefetches the data that [`Self::prefetch_arrival`] reads for a packet that arrives soon.
     fn prefetch_route(&self, _ctx: &Context, _id: PacketId) {}
 
-    /// Prefetches the state that a packet will touch that arrives soon.
+    /// Prefetches the state that the arrival of a packet will use.
     fn prefetch_arrival(&self, _ctx: &Context, _input: Port, _id: PacketId) {}
 
-    /// Prefetches the state that an output will touch that is woken soon.
+    /// Prefetches the state that the wake-up of an output will use.
     fn prefetch_wake(&self, _ctx: &Context, _output: Port) {}
 }

@@ -1,7 +1,7 @@
 //! Adaptive routing per packet: selects the output of each packet among those that lead to its destination.
 //!
 //! The load of a port is the sum of the bytes that wait for it in the switch, on all lanes, and the bytes in use of the
-//! buffer at its far end on the packet's lane, as far as the sender's credits show. Loads are compared in units of
+//! buffer at the far end of the link on the packet's lane, as the sender's credits show. Loads are compared in units of
 //! `grade` bytes, as real switches do. Among the ports with the lowest grade, a hash of the seed, the switch and the
 //! number of earlier choices selects one.
 
@@ -20,14 +20,14 @@ pub(crate) struct Chooser {
     pub choices: Arc<Choices>,
     /// Size of a load grade in bytes.
     pub grade: u32,
-    /// Service levels whose data packets are routed adaptively, one bit each.
+    /// Service levels whose data packets are routed adaptively, one bit per level.
     pub levels: u16,
-    /// Whether packets to destinations on a CAM line always take the port of the forwarding table.
+    /// Whether packets for the destinations of a CAM line always take the port of the forwarding table.
     pub pins_isolated: bool,
     pub seed: u32,
     /// Number of choices made so far.
     pub count: u32,
-    /// The ports with the lowest grade; scratch space of one choice.
+    /// Scratch space for one choice: the ports with the lowest grade.
     best: Vec<Port>,
 }
 
@@ -44,7 +44,7 @@ impl Chooser {
         }
     }
 
-    /// The ports (from 1) that a packet may take; `None` if it takes the port of the table.
+    /// The ports (numbered from 1) that a packet may take; `None` if it must take the port of the forwarding table.
     fn ports(&self, packet: &Packet) -> Option<&[u16]> {
         let is_free = packet.kind == Kind::Data && !packet.pinned && self.levels >> packet.sl & 1 == 1;
         let ports = self.choices.ports(packet.dst as usize);
@@ -53,7 +53,7 @@ impl Chooser {
 }
 
 impl Ports {
-    /// The chooser, if each packet is routed adaptively.
+    /// The chooser, if packets are routed adaptively one by one.
     #[inline]
     pub fn chooser(&self) -> Option<&Chooser> {
         match self.steering.as_deref()? {
@@ -71,7 +71,7 @@ impl Ports {
 }
 
 impl Switch {
-    /// Selects the output of a packet that has arrived, where routing is adaptive per packet.
+    /// Selects the output of a packet that has arrived, if packets are routed adaptively one by one.
     #[inline(never)]
     pub(super) fn choose_port(&mut self, ctx: &mut Context, id: PacketId) {
         let mut best =
@@ -107,7 +107,7 @@ impl Switch {
         }
     }
 
-    /// Bytes that wait for an output, plus the bytes in use on a lane at the far end of its link.
+    /// Bytes that wait for an output, plus the bytes in use on a lane of the buffer at the far end of its link.
     pub(super) fn load(&self, ctx: &Context, output: Port, vl: Vl) -> u64 {
         let in_use = ctx.links.outstanding(self.ports().out(output), vl, ctx.now);
         u64::from(self.queued_bytes(output)) + u64::from(in_use)

@@ -26,7 +26,8 @@ use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, QueueId, Stored};
 
-/// The packet that is leaving a port's memory: the time at which its tail leaves, its lane, and its space.
+/// The packet that is leaving the memory of a port: the time at which its tail leaves, its lane, and the space it
+/// occupies.
 #[derive(Debug)]
 struct Leaving {
     end: Time,
@@ -37,7 +38,7 @@ struct Leaving {
 impl Leaving {
     const NOTHING: Self = Self { end: Time::NEVER, lane: PortVl::FIRST, space: 0 };
 
-    /// If its tail has left by now, returns its lane and the space that is free again.
+    /// If the packet's tail has left by now, returns its lane and the space that became free.
     #[inline]
     fn left(&mut self, now: Time) -> Option<(PortVl, u32)> {
         (self.end <= now).then(|| {
@@ -54,15 +55,15 @@ struct Input {
     read_free: Time,
 }
 
-/// A virtual lane of an output.
+/// One virtual lane of an output.
 #[derive(Debug, Clone, Default)]
 struct Lane {
     queue: Fifo,
     /// Memory in use, including the packet that is leaving.
     used: u32,
-    /// Bytes on the wire of the packets that wait in the queue.
+    /// Bytes on the wire of the queued packets.
     bytes: u32,
-    /// The input that is considered first.
+    /// The input to consider first.
     turn: Port,
 }
 
@@ -71,16 +72,15 @@ struct Output {
     leaving: Leaving,
     /// The time at which the write port becomes free.
     write_free: Time,
-    /// The virtual lane that is considered first, for the write port and for the link.
+    /// The virtual lane to consider first, both for the write port and for the link.
     write_turn: Vl,
     link_turn: Vl,
-    /// Packets in its queues.
+    /// Number of packets in its queues.
     held: u32,
-    /// Whether the output is to be settled at the end of this instant.
+    /// Whether the output will be settled at the end of this instant.
     dirty: bool,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct CioqSwitch<S> {
     pub ports: Ports,
@@ -89,11 +89,11 @@ pub(crate) struct CioqSwitch<S> {
     /// Memory in use per input and virtual lane, including packets that are leaving.
     used: Box<[u32]>,
     outputs: Box<[Output]>,
-    /// Per output and virtual lane.
+    /// State per output and virtual lane.
     lanes: Box<[Lane]>,
     rounds: Rounds<S>,
     crossbar: BytePace,
-    /// Memory of an output per virtual lane.
+    /// Memory per virtual lane of an output.
     output_lane: u32,
 }
 
@@ -122,7 +122,7 @@ impl<S: PortSet> CioqSwitch<S> {
         }
     }
 
-    /// Bytes of an input's memory that are in use now.
+    /// Bytes of an input's memory in use now.
     fn used_of_input(&mut self, input: Port, vl: Vl, now: Time) -> u32 {
         if let Some((lane, space)) = self.inputs[input.index()].leaving.left(now) {
             self.used[lane.index()] -= space;
@@ -130,7 +130,7 @@ impl<S: PortSet> CioqSwitch<S> {
         self.used[self.ports.lane(input, vl).index()]
     }
 
-    /// Frees the space of a packet that has left an output's memory by now.
+    /// Frees the space of a packet that has left the memory of an output by now.
     #[inline]
     fn expire(&mut self, output: Port, now: Time) {
         if let Some((lane, space)) = self.outputs[output.index()].leaving.left(now) {
@@ -138,7 +138,7 @@ impl<S: PortSet> CioqSwitch<S> {
         }
     }
 
-    /// Applies a marking rule that depends on the fill of an input buffer, when a packet has entered it.
+    /// Applies a marking rule that depends on the fill of an input buffer, after a packet has entered the buffer.
     fn arrived(&mut self, ctx: &mut Context, (input, vl): (Port, Vl), id: PacketId) {
         let used_bytes = self.used_of_input(input, vl, ctx.now);
         match self.ports.marking.marker.enters_buffer(&InputBuffer { used_bytes }) {
@@ -175,8 +175,8 @@ impl<S: PortSet> CioqSwitch<S> {
         self.buffers.sum(lane) + self.lanes[lane.index()].bytes
     }
 
-    /// Notifies the marking rule that the number of bytes waiting for an output has changed, in a queue of an input
-    /// (for this destination) or in the output's buffer.
+    /// Notifies the marking rule that the number of bytes waiting for an output has changed, either in a queue of an
+    /// input (for the given destination) or in the output buffer.
     #[inline]
     fn fill_changed(&mut self, ctx: &mut Context, (output, vl): (Port, Vl), queue: Option<(Port, u32)>) {
         let sum = self.waiting_bytes(output, vl);
@@ -202,7 +202,7 @@ impl<S: PortSet> CioqSwitch<S> {
         self.ports.queue_changed(ctx, output, vl, &change);
     }
 
-    /// Schedules the outputs for which a packet has just reached the head of a queue.
+    /// Schedules the outputs for which a packet has just become the head of a queue.
     #[inline]
     fn ask_all(&mut self, ctx: &mut Context) {
         while let Some((lane, input)) = self.buffers.changes.asked.pop() {
@@ -255,7 +255,7 @@ impl<S: PortSet> CioqSwitch<S> {
         state.link_turn = vl.after(lanes);
         self.depart(ctx, output, vl, id);
         let end = ctx.send(self.ports.out(output), id);
-        // The previous packet has left by then.
+        // The previous packet has left by `end`.
         self.expire(output, end);
         self.outputs[output.index()].leaving = Leaving { end, lane: at, space };
     }
@@ -270,7 +270,7 @@ impl<S: PortSet> CioqSwitch<S> {
         self.ports.departs(ctx, id, Outgoing { output, queue_bytes, buffer_bytes });
     }
 
-    /// Starts to move a packet from an input to an output buffer, if possible. Returns whether one started.
+    /// Starts to move a packet from an input to an output buffer, if possible. Returns whether it did.
     fn take_in(&mut self, ctx: &mut Context, output: Port) -> bool {
         if self.outputs[output.index()].write_free > ctx.now {
             return false;
@@ -287,7 +287,7 @@ impl<S: PortSet> CioqSwitch<S> {
         false
     }
 
-    /// The next input among those that may be read, if the output buffer has room for its packet.
+    /// Selects the next readable input whose packet fits into the output buffer.
     fn choose(&mut self, ctx: &mut Context, output: Port, vl: Vl) -> Option<(Port, QueueId)> {
         let lane = self.ports.lane(output, vl);
         let asking = self.buffers.requests(lane);
@@ -319,7 +319,7 @@ impl<S: PortSet> CioqSwitch<S> {
         let end = (ctx.now + self.crossbar.time(size)).max(tail);
         let from = &mut self.inputs[input.index()];
         from.read_free = end;
-        // The previous packet has left by then.
+        // The previous packet has left by `end`.
         if let Some((lane, space)) = from.leaving.left(end) {
             self.used[lane.index()] -= space;
         }
@@ -339,9 +339,9 @@ impl<S: PortSet> CioqSwitch<S> {
         self.fill_changed(ctx, (output, vl), Some((input, dst)));
     }
 
-    /// Schedules the next wake-up of an output: when its link becomes free, if packets wait for the link or for room,
-    /// and when its write port or the read port of a waiting input becomes free. Returning credit wakes the output by
-    /// itself.
+    /// Schedules the next wake-up of an output: when its link becomes free, if packets wait for the link or for buffer
+    /// space, and when its write port or the read port of a waiting input becomes free. No wake-up is scheduled for
+    /// returning credit, which wakes the output anyway.
     fn plan(&mut self, ctx: &mut Context, output: Port) {
         let (channel, now) = (self.ports.out(output), ctx.now);
         let state = &self.outputs[output.index()];
@@ -378,7 +378,8 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
         &mut self.ports
     }
 
-    /// Converts the packet's tail lag into the time at which its tail has arrived; the packet cannot have moved before.
+    /// Replaces the packet's tail lag by the time at which its tail has arrived, because the packet cannot have moved
+    /// earlier.
     fn note_tail(&mut self, ctx: &mut Context, id: PacketId) {
         ctx.packets[id].tail_lag += ctx.now;
     }
@@ -401,14 +402,15 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
         self.ask_all(ctx);
     }
 
-    /// A port of the output, or of an input that has packets for it, is free; or credit has returned.
+    /// Called when the link or the write port of the output is free, when the read port of an input with packets for it
+    /// is free, or when credit has returned.
     fn wake(&mut self, ctx: &mut Context, output: Port) {
         if !self.outputs[output.index()].dirty {
             self.settle(ctx, output);
         }
     }
 
-    /// Sends from an output and moves packets into it as far as possible, and schedules the output's next wake-up.
+    /// Sends from an output and moves packets into its buffer as far as possible, then schedules its next wake-up.
     fn settle(&mut self, ctx: &mut Context, output: Port) {
         self.outputs[output.index()].dirty = false;
         self.expire(output, ctx.now);

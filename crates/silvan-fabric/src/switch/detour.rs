@@ -1,5 +1,5 @@
-//! Detours per packet (UGAL-L): the switch of the source sends a packet on the minimal route, or through a randomly
-//! selected group, depending on the load of the two ports.
+//! Detours per packet (UGAL-L): depending on the load of two ports, the source's switch sends a packet on the minimal
+//! route or through a randomly selected group.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::packet::{Kind, PacketId};
 use crate::port::{Port, Vl};
 use crate::routing::adaptive::mixed;
 
-/// The switch at the end of each port (from 1) of each switch; `u32::MAX` where there is none.
+/// The switch at the far end of each port (from 1) of each switch; `u32::MAX` if there is none.
 pub(crate) type Neighbours = Arc<[Box<[u32]>]>;
 
 /// The configuration and state that a switch needs to decide on detours.
@@ -30,7 +30,7 @@ impl Detourer {
 }
 
 impl Ports {
-    /// The detour rule, where each packet may take a detour.
+    /// The detour rule, if packets may take detours.
     #[inline]
     pub fn detourer(&self) -> Option<&Detourer> {
         match self.steering.as_deref()? {

@@ -1,7 +1,7 @@
-//! Decisions of a switch about packets for which the forwarding table alone does not determine the output: routes of
-//! flows ([`crate::routing::adaptive`]) and the weights of its links (SAA: Zdornov and Birk, algorithm 1).
+//! Selects the outputs of packets that the forwarding table alone does not determine: adaptive routes of flows
+//! ([`crate::routing::adaptive`]), and the weights of the switch's links (SAA: Zdornov and Birk, algorithm 1).
 //!
-//! A packet is directed once, when its head has arrived; its output is stored in the packet.
+//! The output of a packet is selected once, when its head has arrived, and stored in the packet.
 
 use silvan_engine::Rate;
 
@@ -12,7 +12,7 @@ use crate::port::Port;
 use crate::routing::Tables;
 use crate::routing::adaptive::{ExtendedTable, Flow, FlowKey, Heuristic, SwitchState};
 
-/// Adaptive routes of flows through one switch.
+/// The adaptive routes of flows through one switch.
 #[derive(Debug)]
 pub(crate) struct FlowRoutes {
     pub table: ExtendedTable,
@@ -20,11 +20,10 @@ pub(crate) struct FlowRoutes {
     pub heuristic: Heuristic,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Director {
     pub routes: Option<FlowRoutes>,
-    /// Per output: the time that the link needs for all flows announced to it, and its rate.
+    /// Per output: the time that the link needs to carry all flows announced to it, and its rate.
     weights: Box<[(u64, Rate)]>,
 }
 
@@ -33,8 +32,8 @@ impl Director {
         Self { routes, weights: rates.map(|rate| (0, rate)).collect() }
     }
 
-    /// The output for a packet that arrived at an input, if it differs from that of the table. Records the
-    /// announcements of flows.
+    /// Returns the output of a packet that arrived at an input, if it differs from that of the forwarding table.
+    /// Records the announcements of flows.
     fn direct(&mut self, input: Port, packet: &Packet, bytes: u64) -> Option<Port> {
         let routes = self.routes.as_mut()?;
         let key =
@@ -62,13 +61,13 @@ impl Director {
     }
 }
 
-/// The time that a link needs for a flow, in picoseconds.
+/// The time that a link needs to carry a flow, in picoseconds.
 pub(crate) fn weight_ps(bytes: u64, rate: Rate) -> u64 {
     (u128::from(bytes) * 8_000_000_000_000 / u128::from(rate.0.max(1))) as u64
 }
 
 impl Ports {
-    /// Selects the output of a packet that has arrived, where flows have routes of their own.
+    /// Selects the output of a packet that has arrived, if flows have routes of their own.
     pub(super) fn direct_flow(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
         let table = self.route(ctx.packets[id].dst);
         let Some(Steering::Flows(director)) = self.steering.as_deref_mut() else { return };

@@ -1,9 +1,9 @@
-//! Outputs that serve packets first come, first served, regardless of the input (infinite speedup: Zdornov and Birk,
-//! section 2). Any number of packets may leave an input's memory at a time, to different outputs; an output sends one
-//! packet at a time.
+//! Switches whose outputs serve packets first come, first served, regardless of the input (infinite speedup: Zdornov
+//! and Birk, section 2). Any number of packets can leave an input's memory at the same time for different outputs; an
+//! output sends one packet at a time.
 //!
-//! Control packets precede data where `switch.control_first` is set; those that end a flow's route stay behind its
-//! data.
+//! If `switch.control_first` is set, control packets precede data, except those that end a flow's route: they stay
+//! behind the flow's data.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use crate::packet::PacketId;
 use crate::port::{Port, Vl};
 use crate::port_set::Ports256;
 
-/// One virtual lane of an output: packets and the inputs whose memory they are in.
+/// One virtual lane of an output: the waiting packets, and the inputs whose memory they occupy.
 #[derive(Debug, Default)]
 struct Lane {
     control: VecDeque<(PacketId, Port)>,
@@ -26,19 +26,18 @@ struct Lane {
 
 #[derive(Debug, Clone, Default)]
 struct Output {
-    /// The virtual lane that is considered first.
+    /// The virtual lane to consider first.
     turn: Vl,
     /// Waiting bytes, on all virtual lanes.
     bytes: u32,
-    /// Whether the output is to be settled at the end of this instant.
+    /// Whether the output will be settled at the end of this instant.
     dirty: bool,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct FcfsSwitch {
     pub ports: Ports,
-    /// Per output and virtual lane.
+    /// State per output and virtual lane.
     lanes: Box<[Lane]>,
     outputs: Box<[Output]>,
     control_first: bool,
@@ -62,7 +61,7 @@ impl FcfsSwitch {
         }
     }
 
-    /// The packets of an input's lane, with the outputs they wait for.
+    /// The packets on a lane of an input, with the outputs for which they wait.
     fn of_input(&self, input: Port, vl: Vl) -> impl Iterator<Item = (Port, PacketId)> {
         let lanes = Port::all(self.ports.count()).map(move |output| (output, self.ports.lane(output, vl)));
         let all = lanes.flat_map(move |(output, lane)| {
@@ -106,7 +105,7 @@ impl Architecture for FcfsSwitch {
         }
     }
 
-    /// An output is free, or credit has returned.
+    /// Called when an output is free or credit has returned.
     fn wake(&mut self, ctx: &mut Context, output: Port) {
         if !self.outputs[output.index()].dirty {
             self.settle(ctx, output);
@@ -164,7 +163,7 @@ impl Architecture for FcfsSwitch {
         self.of_input(input, vl).map(|(_, id)| ctx.packets[id].space).sum()
     }
 
-    /// The outputs that packets of an input wait for.
+    /// The outputs for which packets of an input wait.
     fn heads(&self, _ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
         let mut outputs: Vec<Port> = self.of_input(input, vl).map(|(output, _)| output).collect();
         outputs.sort_unstable();

@@ -1,17 +1,17 @@
 //! Arbitration with one read port per input: iSLIP (McKeown 1999).
 //!
-//! In each iteration, every free output grants to the requesting free input at or after its pointer, and every input
-//! accepts the grant at or after its own pointer. A pointer advances to one beyond its partner only when the grant is
-//! accepted, and only in the first iteration.
+//! In each iteration, every free output grants to the first free requesting input at or after its pointer, and every
+//! input accepts the first grant at or after its own pointer. A pointer moves to the position after its partner only if
+//! the grant was accepted in the first iteration.
 //!
-//! iSLIP is designed for time slots. Here packets start at any time, so an output could find the same input busy each
-//! time it becomes free, and starve it. Therefore outputs keep rounds ([`super::rounds`]): inputs that were busy at
-//! their turn come first when they are free, and others are served meanwhile.
+//! iSLIP is designed for time slots. Here, packets start at any time, so an input could be busy every time a certain
+//! output becomes free, and that output would never serve it. Therefore outputs keep rounds ([`super::rounds`]): inputs
+//! that were busy at their turn come first when they are free, and other inputs are served meanwhile.
 //!
-//! Without slots there is no next slot either: inputs and outputs that the iterations leave unmatched wait until
-//! something changes at the switch. A switch that repeats the matching in each cell would match them one cell later.
-//! The papers give no such time, so none is modeled: additional iterations represent the cells of a packet
-//! (`docs/witness.md` compares both with BookSim).
+//! Inputs and outputs that the iterations leave unmatched wait until something changes at the switch. A switch that
+//! repeats the matching in each cell would match them one cell later. The papers do not give the length of a cell, so
+//! cells are not modeled: additional iterations represent the cells of a packet (`docs/witness.md` compares both with
+//! BookSim).
 
 use silvan_engine::Time;
 
@@ -33,11 +33,11 @@ pub(crate) struct Islip<S> {
     busy: S,
     /// The outputs whose link was busy at the last check.
     sending: S,
-    /// The outputs in `sending` for whose end a wake-up is scheduled.
+    /// The outputs in `sending` with a wake-up scheduled for the time at which their link becomes free.
     planned: S,
-    /// The same for `busy`.
+    /// The inputs in `busy` with a wake-up scheduled for the time at which their read port becomes free.
     planned_reads: S,
-    /// Per output: the inputs whose `read_free` names its channel, and possibly others.
+    /// Per output: all inputs whose `read_free` names the output's channel, and possibly others.
     readers: Box<[S]>,
     grant: Box<[Port]>,
     rounds: Rounds<S>,
@@ -48,13 +48,13 @@ pub(crate) struct Islip<S> {
     matches: Vec<Match>,
 }
 
-/// A grant or its acceptance.
+/// A grant, or an accepted grant.
 #[derive(Debug, Clone, Copy)]
 struct Match {
     input: Port,
     output: Port,
     head: Head,
-    /// Whether the queue lets others pass.
+    /// Whether the packet can wait because its queue lets others pass.
     waits: bool,
 }
 
@@ -79,7 +79,7 @@ impl<S: PortSet> Islip<S> {
         }
     }
 
-    /// A packet has reached the head of a queue at an input for an output.
+    /// Called when a packet for an output has become the head of a queue at an input.
     pub fn ask(&mut self, ctx: &mut Context, ports: &Ports, (input, output): (Port, Port)) {
         let (read_free, feeding) = self.read_free[input.index()];
         let channel = ports.out(output);
@@ -100,8 +100,8 @@ impl<S: PortSet> Islip<S> {
         }
     }
 
-    /// Whether an input accepts the first of two grants: because the other one lets it pass, or because it is nearer to
-    /// the input's pointer.
+    /// Whether an input prefers the first of two grants, because the queue of the other one lets others pass, or
+    /// because its output is nearer to the input's pointer.
     fn is_nearer(&self, grant: &Match, other: &Match) -> bool {
         let (count, pointer) = (self.accept.len(), self.accept[grant.input.index()].index());
         let ahead =
@@ -110,8 +110,8 @@ impl<S: PortSet> Islip<S> {
         distance(grant) < distance(other)
     }
 
-    /// Updates which read ports, and which links that packets wait for (`filled`), are free by now. Those with a
-    /// scheduled wake-up that has not happened are still busy and are skipped.
+    /// Updates which read ports are free now, and which links, for the outputs in `filled`, for which packets wait.
+    /// Ports and links with a pending wake-up are still busy and are skipped.
     #[inline]
     fn refresh(&mut self, ctx: &Context, ports: &Ports, filled: S) {
         for input in self.busy.without(self.planned_reads).iter() {
@@ -132,14 +132,14 @@ impl<S: PortSet> Islip<S> {
         debug_assert!(filled.and(self.sending).iter().all(sends), "a wake-up is missing");
     }
 
-    /// A packet or notification has been put on an output's link.
+    /// Called when a packet or a notification has been put on an output's link.
     #[inline]
     pub fn sends(&mut self, output: Port) {
         self.sending.insert(output);
         self.planned.remove(output);
     }
 
-    /// An input's read port is in use until the given time, for an output that it sends to.
+    /// Records that an input is being read for an output until the given time.
     #[inline]
     fn reads(&mut self, (input, output): (Port, Port), (until, channel): (Time, ChannelId), now: Time) {
         self.read_free[input.index()] = (until, channel);
@@ -150,7 +150,8 @@ impl<S: PortSet> Islip<S> {
         }
     }
 
-    /// The switch is woken on an output's channel, which discards all other wake-ups requested there.
+    /// Called when the switch is woken on an output's channel, which cancels all other wake-ups requested on that
+    /// channel.
     #[inline]
     pub fn woken(&mut self, output: Port) {
         self.planned.remove(output);
@@ -196,8 +197,8 @@ impl<S: PortSet> QueuedSwitch<S> {
         self.plan(ctx);
     }
 
-    /// One iteration of request, grant and accept among the free inputs and outputs, in the order of
-    /// the inputs.
+    /// Performs one iteration of request, grant and accept among the free inputs and outputs. Returns the matches in
+    /// the order of the inputs.
     fn match_once(&mut self, ctx: &mut Context, vl: Vl, first: bool, accepted: &mut Vec<Match>) {
         let Arbiter::Islip(state) = &self.arbiter else { return };
         for output in self.buffers.asked_for(vl).without(state.sending).iter() {
@@ -217,8 +218,8 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// The input that a free output grants to: the first one with a free read port at or after the
-    /// output's pointer, if there is credit for its packet.
+    /// Selects the input that a free output grants to: the first one with a free read port at or after the output's
+    /// pointer, if there is credit for its packet.
     fn grant(&mut self, ctx: &mut Context, (output, vl): (Port, Vl)) -> Option<Match> {
         let lane = self.ports.lane(output, vl);
         loop {
@@ -238,7 +239,7 @@ impl<S: PortSet> QueuedSwitch<S> {
                         let waits = self.buffers.lets_pass(head.queue, ctx.now);
                         return Some(Match { input, output, head, waits });
                     }
-                    // The packet lacks credit and stands aside: the output does not wait for it.
+                    // The packet lacks credit and stands aside, so the output does not wait for it.
                     Err(0) => any_left = true,
                     Err(_) => return None,
                 }

@@ -1,6 +1,5 @@
-//! Switches: an input organization, a crossbar and its arbitration, one file per architecture.
-//!
-//! [`architecture::Architecture`] defines what each provides.
+//! Switches: an input organization, a crossbar and its arbitration. Each architecture has its own file and implements
+//! [`architecture::Architecture`].
 
 mod architecture;
 mod chooser;
@@ -38,10 +37,10 @@ pub(crate) use voq::{VoqSwitch, is_small};
 /// A switch of any architecture.
 #[derive(Debug)]
 pub(crate) enum Switch {
-    /// One virtual lane and up to 64 ports, or more.
+    /// The first variant is for one virtual lane and up to 64 ports.
     Voq(Box<VoqSwitch<1>>),
     LargeVoq(Box<VoqSwitch<MOST_LANES>>),
-    /// Up to 64 ports, or more.
+    /// The first variant is for up to 64 ports.
     Queued(Box<QueuedSwitch<Ports64>>),
     LargeQueued(Box<QueuedSwitch<Ports256>>),
     Cioq(Box<CioqSwitch<Ports64>>),
@@ -65,7 +64,7 @@ macro_rules! with_switch {
 }
 
 impl Switch {
-    /// A packet's head has passed the switch's pipeline and is ready for arbitration.
+    /// Accepts a packet whose head has passed the switch's pipeline and is ready for arbitration.
     #[inline]
     pub fn accept(&mut self, ctx: &mut Context, input: Port, packet: PacketId) {
         match self {
@@ -81,9 +80,9 @@ impl Switch {
         }
     }
 
-    /// As [`Self::accept`], for switches that select routes, wait for tails, or have other queues.
+    /// Same as [`Self::accept`], for switches that select routes, wait for tails, or have other queues.
     fn accept_any(&mut self, ctx: &mut Context, input: Port, packet: PacketId) {
-        // The common cases, with a single test of the architecture.
+        // The common cases need a single test of the architecture.
         match self {
             Self::Cioq(switch) if switch.ports.is_plain() => {
                 switch.note_tail(ctx, packet);
@@ -121,7 +120,7 @@ impl Switch {
         self.enqueue(ctx, input, packet);
     }
 
-    /// Selects the output and the lane of a packet where the forwarding table alone does not determine them.
+    /// Selects the output and the lane of a packet if the forwarding table alone does not determine them.
     #[inline(never)]
     fn steer(&mut self, ctx: &mut Context, input: Port, packet: PacketId) {
         match self.ports().steering.as_deref() {
@@ -160,7 +159,7 @@ impl Switch {
         with_switch!(self, switch => switch.prefetch_wake(ctx, output));
     }
 
-    /// A packet may leave from now on.
+    /// Queues a packet that may leave from now on.
     #[inline]
     pub fn enqueue(&mut self, ctx: &mut Context, input: Port, packet: PacketId) {
         self.ports().landed(ctx, input, packet);
@@ -179,7 +178,7 @@ impl Switch {
         with_switch!(self, switch => switch.settle(ctx, output));
     }
 
-    /// A notification arrived at a port: about a CAM line of the next node, or for a source.
+    /// Handles a notification that arrived at a port, about a CAM line of the next node or for a source.
     pub fn notice(&mut self, ctx: &mut Context, port: Port, id: u32) {
         match ctx.notices.take(id) {
             Some(Word::Report(report)) => ctx.reports.push(((self.ports().place, false, port), report)),
@@ -188,7 +187,7 @@ impl Switch {
         }
     }
 
-    /// Sends a report to a source at the end of an instant: before all packets except those that leave at this instant.
+    /// Sends a report to a source at the end of an instant. Only packets that leave at this instant precede it.
     pub fn send_report(&mut self, ctx: &mut Context, report: Report) {
         let Some(output) = self.ports().send_report(ctx, report) else { return };
         with_switch!(self, switch => switch.note_sending(output));
@@ -199,7 +198,7 @@ impl Switch {
         }
     }
 
-    /// The CAMs, where there are special queues.
+    /// The CAMs, if there are special queues.
     pub fn cams(&self) -> Option<&Cams> {
         with_switch!(self, switch => switch.cams())
     }
@@ -216,15 +215,15 @@ impl Switch {
         with_switch!(self, switch => switch.ports_mut())
     }
 
-    /// The number of data packets marked first at this output so far, and whether the output is in the congestion state
-    /// on any virtual lane.
+    /// The number of data packets that this output was the first to mark, and whether it is in the congestion state on
+    /// any virtual lane.
     pub fn marks(&self, output: Port) -> (u64, bool) {
         let ports = self.ports();
         let lanes = output.with_lanes(ports.lanes);
         ports.marking.state(output.index(), lanes.map(PortVl::index))
     }
 
-    /// The shared state of a VOQ switch; `None` for another architecture.
+    /// The shared state of a VOQ switch; `None` for other architectures.
     pub fn into_voq_ports(self) -> Option<Ports> {
         match self {
             Self::Voq(switch) => Some(switch.ports),

@@ -1,4 +1,4 @@
-//! State that switches of all architectures share: wiring, forwarding table, marking, counters.
+//! The state that switches of all architectures share: wiring, forwarding table, marking, counters.
 
 use std::sync::Arc;
 
@@ -18,25 +18,25 @@ use crate::routing::lanes::Lanes;
 /// The two channels of a wired port.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PortWiring {
-    /// The channel this port sends on.
+    /// The channel on which this port sends.
     pub out: ChannelId,
-    /// The channel this port receives from; credits return on it.
+    /// The channel on which this port receives and returns credits.
     pub into: ChannelId,
-    /// Rate of the link that this port sends on.
+    /// Rate of the link on which this port sends.
     pub rate: Rate,
     /// Whether a host is at the far end.
     pub faces_host: bool,
-    /// Whether some packet may arrive on a slower link than the one it leaves on here.
+    /// Whether a packet that leaves here may have arrived on a slower link.
     pub may_underrun: bool,
 }
 
-/// The output of a departing packet, and the bytes that remain on its lane.
+/// The output of a departing packet, and the bytes that remain queued for its lane.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outgoing {
     pub output: Port,
-    /// Bytes in all queues that feed the lane, without the packet.
+    /// Bytes in all queues that feed the lane, without this packet.
     pub queue_bytes: u32,
-    /// Bytes in use of the lane's share of the output buffer, with the packet; zero for switches without output
+    /// Bytes in use of the lane's share of the output buffer, including this packet; zero for switches without output
     /// buffers.
     pub buffer_bytes: u32,
 }
@@ -49,21 +49,21 @@ impl Outgoing {
     }
 }
 
-/// The component that decides about packets in addition to the forwarding table.
+/// The component that selects outputs or lanes that the forwarding table alone does not determine.
 #[derive(Debug)]
 pub(crate) enum Steering {
     /// Flows have routes of their own.
     Flows(Director),
     /// Each packet is routed adaptively.
     Packets(Chooser),
-    /// Lanes follow from the service levels of routes and SL-to-VL tables.
+    /// Lanes follow from the service levels of routes and the SL-to-VL tables.
     Lanes(Arc<Lanes>),
-    /// The same, and each packet may take a detour.
+    /// Same as `Lanes`; in addition, packets may take detours.
     Detours(Arc<Lanes>, Detourer),
 }
 
 /// The state of a switch that does not depend on its architecture.
-// `repr(C)` keeps this order in memory: first the fields that every packet touches.
+// `repr(C)` keeps this order in memory: the fields that every packet uses come first.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Ports {
@@ -76,14 +76,14 @@ pub(crate) struct Ports {
     /// The component that selects outputs or lanes; `None` in most networks.
     pub steering: Option<Box<Steering>>,
     pub marking: SwitchMarking,
-    /// Its index among the switches.
+    /// Index of this switch among all switches.
     pub node: u32,
-    /// Its index among the switches of its partition, which events use, and its partition.
+    /// Index of this switch among the switches of its partition, which events use.
     pub place: u32,
     pub partition: u16,
     /// Whether any output may send a packet on a faster link than the one on which it arrived.
     pub may_underrun: bool,
-    /// Per port; unwired ports have no channels.
+    /// Wiring of each port; `None` if unwired.
     pub wiring: Box<[Option<PortWiring>]>,
 }
 
@@ -114,7 +114,7 @@ impl Ports {
         }
     }
 
-    /// The director, if it selects the routes of flows.
+    /// The director, if there is one.
     #[inline]
     pub fn director(&self) -> Option<&Director> {
         match self.steering.as_deref()? {
@@ -123,8 +123,8 @@ impl Ports {
         }
     }
 
-    /// The service levels of routes and the SL-to-VL tables, where packets may leave on another lane than they arrived
-    /// on.
+    /// The service levels of routes and the SL-to-VL tables, if packets may leave on another lane than the one on which
+    /// they arrived.
     #[inline]
     fn maps(&self) -> Option<&Arc<Lanes>> {
         match self.steering.as_deref()? {
@@ -133,13 +133,13 @@ impl Ports {
         }
     }
 
-    /// Whether packets may leave on another lane than they arrived on.
+    /// Whether packets may leave on another lane than the one on which they arrived.
     #[inline]
     pub fn changes_lanes(&self) -> bool {
         self.maps().is_some()
     }
 
-    /// Selects the lane of a packet that has arrived, and its output where that depends on its source too.
+    /// Selects the lane of a packet that has arrived, and its output if that also depends on its source.
     pub(super) fn choose_lane(&self, ctx: &mut Context, input: Port, id: PacketId) {
         let Some(maps) = self.maps() else { return };
         let between = match self.detourer() {
@@ -154,7 +154,7 @@ impl Ports {
         let way = (packet.src as usize, packet.dst as usize);
         let (port, lane) = maps.step_over(self.node as usize, ports, way, packet.sl, between);
         (packet.out, packet.came) = (Port::of_number(port), packet.vl);
-        // No route discards packets: that is checked before the run.
+        // Routes that discard packets are rejected before the run.
         packet.vl = lane.map_or(packet.vl, Vl);
     }
 
@@ -164,7 +164,7 @@ impl Ports {
         if self.changes_lanes() { packet.came } else { packet.vl }
     }
 
-    /// Whether a packet's output is that of the table, and it may leave as soon as its head has arrived.
+    /// Whether each packet takes the output of the forwarding table and may leave as soon as its head has arrived.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.steering.is_none() && !self.may_underrun
@@ -192,8 +192,8 @@ impl Ports {
         }
     }
 
-    /// The output port for packets from one host to another. If a director or adaptive routing selects it, one of the
-    /// possible ports.
+    /// The output port for packets from one host to another; one of the possible ports if a director or adaptive
+    /// routing selects it.
     pub fn output_of(&self, src: u32, dst: u32) -> Port {
         let table = self.route(dst);
         let detours = self.maps().and_then(|maps| maps.detours.as_ref());
@@ -220,20 +220,20 @@ impl Ports {
         &self.table
     }
 
-    /// The channel an output sends on.
+    /// The channel on which an output sends.
     #[inline]
     pub fn out(&self, output: Port) -> ChannelId {
         self.channels[output.index()].0
     }
 
-    /// The channel that an input receives from.
+    /// The channel on which an input receives.
     #[inline]
     pub fn feeder(&self, input: Port) -> ChannelId {
         self.channels[input.index()].1
     }
 
     /// If a packet's tail arrives too late for its output to start now (slow link to fast link), returns the time at
-    /// which it may start and the key of the event for that time.
+    /// which the packet may start and the key of the event for that time.
     #[inline]
     pub fn waits_for_tail(&self, ctx: &Context, input: Port, packet: PacketId) -> Option<(Time, u32)> {
         let packet = &ctx.packets[packet];
@@ -246,7 +246,7 @@ impl Ports {
         (lag > span).then(|| (ctx.now + lag - span, key(Class::SwitchReady, self.place, input)))
     }
 
-    /// Notifies the link that a packet is in the buffer now (for the credit accounting of debug builds).
+    /// Informs the link that a packet is in the buffer now (for the credit accounting of debug builds).
     #[inline]
     pub fn landed(&self, _ctx: &mut Context, _input: Port, _packet: PacketId) {
         #[cfg(debug_assertions)]
@@ -257,20 +257,20 @@ impl Ports {
         }
     }
 
-    /// A port of this switch with one of its virtual lanes.
+    /// Combines a port and a virtual lane of this switch.
     #[inline(always)]
     pub fn lane(&self, port: Port, vl: Vl) -> PortVl {
         PortVl::of(port, vl, self.lanes)
     }
 
-    /// Whether the marking rule needs to know that a lane of an output has `queue_bytes` now; see
+    /// Whether the marking rule must be informed that a lane of an output now holds `queue_bytes`; see
     /// [`crate::congestion::marking::Marker::watches_queue`].
     #[inline]
     pub fn watches_queue(&self, lane: PortVl, queue_bytes: u32) -> bool {
         self.marking.marker.watches_queue(lane.index(), queue_bytes)
     }
 
-    /// Reports a changed queue to the marking rule.
+    /// Reports a change of a queue to the marking rule.
     pub fn queue_changed(&mut self, ctx: &mut Context, output: Port, vl: Vl, change: &QueueChange) {
         let channel = self.out(output);
         let space = self.marking.root_space(ctx.free_at(channel) <= ctx.now);
@@ -278,7 +278,7 @@ impl Ports {
         self.marking.queue_changed(lane.index(), change, || ctx.has_some_credit(channel, vl, space));
     }
 
-    /// What the marking rule may know about an output and lane.
+    /// The facts about an output and lane that the marking rule may use.
     fn facts(&self, ctx: &Context, from: Outgoing, vl: Vl) -> (MarkedLane, OutputFacts) {
         let Outgoing { output, queue_bytes, buffer_bytes } = from;
         let channel = self.out(output);
@@ -287,8 +287,8 @@ impl Ports {
         (MarkedLane { output: output.index(), lane: self.lane(output, vl).index() }, facts)
     }
 
-    /// A packet has entered the queues of its lane of an output, which now hold `queue_bytes` including it: the marking
-    /// rule may mark it.
+    /// Lets the marking rule mark a packet that has entered the queues of its lane of an output, which now hold
+    /// `queue_bytes` including the packet.
     #[inline(always)]
     pub fn arrives(&mut self, ctx: &mut Context, output: Port, id: PacketId, queue_bytes: u32) {
         if self.marking.marker.watches_arrivals() {
@@ -305,8 +305,8 @@ impl Ports {
         ctx.note_applied((self.place, true, output), applied);
     }
 
-    /// A packet starts to leave through an output: the marking rule may mark it. The caller has reported the fill that
-    /// the packet leaves behind.
+    /// Lets the marking rule mark a packet that starts to leave through an output. The caller has already reported the
+    /// fill that remains.
     #[inline(always)]
     pub fn departs(&mut self, ctx: &mut Context, id: PacketId, from: Outgoing) {
         let lane = self.lane(from.output, ctx.packets[id].vl);
@@ -327,13 +327,13 @@ impl Ports {
         ctx.note_applied((self.place, true, from.output), applied);
     }
 
-    /// Marks a packet at an output, or notifies its source.
+    /// Marks a packet at an output, or notifies the packet's source.
     pub fn mark(&mut self, ctx: &mut Context, output: Port, id: PacketId, severity: Severity) {
         let applied = self.marking.mark(output.index(), &mut ctx.packets[id], severity);
         ctx.note_applied((self.place, true, output), applied);
     }
 
-    /// Buffer space of a full packet.
+    /// Buffer space that a full packet occupies.
     pub fn full_space(&self) -> u32 {
         self.marking.root_space(false)
     }
@@ -341,15 +341,15 @@ impl Ports {
     /// Sends a report to a source. Returns the output whose link it occupies.
     pub fn send_report(&self, ctx: &mut Context, report: Report) -> Option<Port> {
         let output = self.route(report.to);
-        // Routes for reports are checked before the run in networks that need them.
+        // Networks that need routes for reports are checked before the run.
         let wiring = self.wiring[output.index()]?;
         let class = if wiring.faces_host { Class::HostNotice } else { Class::SwitchNotice };
         ctx.notify(wiring.out, class, Word::Report(report), self.marking.report?.get());
         Some(output)
     }
 
-    /// Puts a packet that was taken from an input's queue on the wire. Its credit returns when its tail has left the
-    /// input's memory: at `read`, or, without that, when the whole packet has left. Returns the time at which the whole
+    /// Puts a packet from an input's queue on the wire. Its credit returns at `read`, when its tail has left the
+    /// input's memory, or, if `read` is `None`, when the whole packet has left. Returns the time at which the whole
     /// packet has left.
     #[inline(always)]
     pub fn transmit(

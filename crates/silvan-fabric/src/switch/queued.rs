@@ -1,13 +1,13 @@
-//! The switch of any queue organization: what its queues and its arbitration have in common.
+//! A switch with any queue organization: the state and code that do not depend on its arbitration.
 //!
 //! ```text
-//!  in 0  =[ normal queues | special queues ]==\     crossbar: a read port per queue and round
-//!  in 1  =[ normal queues | special queues ]===*    robin, or one read port per input and
-//!  in 2  =[ normal queues | special queues ]==/     iSLIP
+//! in 0  =[ normal queues | special queues ]==\     crossbar: a read port per queue and round
+//! in 1  =[ normal queues | special queues ]===*    robin, or one read port per input and
+//! in 2  =[ normal queues | special queues ]==/     iSLIP
 //! ```
 //!
-//! With one queue per output, shared memory, no special queues and a read port per queue, [`super::VoqSwitch`] does the
-//! same faster.
+//! With one queue per output, shared memory, no special queues and a read port per queue, [`super::VoqSwitch`] gives
+//! the same results faster.
 
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch_lines;
@@ -29,13 +29,13 @@ use crate::queueing::isolation::{Cams, Notice};
 /// The arbitration.
 #[derive(Debug)]
 pub(crate) enum Arbiter<S> {
-    /// A read port per queue.
+    /// One read port per queue.
     RoundRobin(RoundRobin<S>),
     /// One read port per input.
     Islip(Islip<S>),
 }
 
-/// A packet that an output may send: the head of a queue.
+/// A packet that an output may send because it is at the head of a queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {
     pub queue: QueueId,
@@ -44,13 +44,12 @@ pub(super) struct Head {
     size: u32,
 }
 
-/// See the module.
 // `repr(C)` keeps this order in memory, from the beginning of a cache line: the first eight lines hold all that every
 // packet touches except the arbiter.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct QueuedSwitch<S> {
-    /// Rate of an input's read port, if it differs from that of the link.
+    /// Rate of an input's read port, if it differs from the rate of the link.
     crossbar: Option<BytePace>,
     pub ports: Ports,
     pub buffers: Buffers<S>,
@@ -68,7 +67,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         self.ports.is_plain() && self.crossbar.is_none()
     }
 
-    /// Reports changes of the buffers to the marking rule, the arbitration and the neighbors.
+    /// Reports buffer changes to the marking rule, the arbiter and the neighbors.
     #[inline]
     fn spread(&mut self, ctx: &mut Context) {
         if !self.buffers.changes.is_empty() {
@@ -87,7 +86,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         self.send_notices(ctx);
     }
 
-    /// Reports packets that changed queues to the marking rule.
+    /// Reports packets that have moved between queues to the marking rule.
     #[inline]
     pub(super) fn mark_moved(&mut self, ctx: &mut Context) {
         while let Some(moved) = self.buffers.changes.moved.pop() {
@@ -99,7 +98,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// Sends the notifications that are due. They take the links before any packet that has not started.
+    /// Sends the notifications that are due. They take the links before all packets that have not started.
     #[inline]
     pub(super) fn send_notices(&mut self, ctx: &mut Context) {
         if !self.buffers.changes.notices.is_empty() {
@@ -120,7 +119,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// Reports a queue that grew or shrank to a marking rule that watches it.
+    /// Reports a change of a queue's size to a marking rule that watches the queue.
     #[inline(never)]
     fn fill_matters(&mut self, ctx: &mut Context, changed: Moved, sum: u32) {
         let Moved { input, output, vl, dst } = changed;
@@ -131,7 +130,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         self.ports.queue_changed(ctx, output, vl, &change);
     }
 
-    /// A packet has reached the head of a queue at an input for a lane of an output.
+    /// Called when a packet for a lane of an output has become the head of a queue at an input.
     #[inline(always)]
     fn ask(&mut self, ctx: &mut Context, lane: PortVl, input: Port) {
         match &mut self.arbiter {
@@ -146,8 +145,8 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// The queue of an input that an output's virtual lane may serve, if there is credit on its channel. Where memory
-    /// is divided, packets that lack credit stand aside for others.
+    /// Returns the queue of an input that a virtual lane of an output may serve, if there is credit on its channel.
+    /// With divided memory, packets that lack credit stand aside for others.
     #[inline(always)]
     pub(super) fn candidate(
         &mut self,
@@ -169,8 +168,8 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// Sends the packet at the head of a queue. Returns when its input may be read again, when its output becomes free,
-    /// and how many bytes then wait on this lane.
+    /// Sends the packet at the head of a queue. Returns the time at which its input may be read again, the time at
+    /// which its output becomes free, and the number of bytes that remain queued for this lane.
     #[inline(always)]
     pub(super) fn serve(
         &mut self,
@@ -207,8 +206,8 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
         self.buffers.cams.as_ref()
     }
 
-    /// Where an input is read faster than it is filled, converts the packet's tail lag into the time at which its tail
-    /// has arrived; reading cannot end before.
+    /// If an input is read faster than it is filled, replaces the packet's tail lag by the time at which its tail has
+    /// arrived. Reading cannot end before that time.
     fn note_tail(&mut self, ctx: &mut Context, id: PacketId) {
         if self.crossbar.is_some() {
             ctx.packets[id].tail_lag += ctx.now;
@@ -234,7 +233,7 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
         }
     }
 
-    /// An output is free, or credit has returned.
+    /// Called when an output is free or credit has returned.
     fn wake(&mut self, ctx: &mut Context, output: Port) {
         if ctx.links.is_divided() {
             let of_output = output.with_lanes(self.ports.lanes);
@@ -254,7 +253,7 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
         }
     }
 
-    /// Sends what an output (or with iSLIP the whole switch) can send.
+    /// Sends as much as an output (with iSLIP, the whole switch) can send.
     fn settle(&mut self, ctx: &mut Context, output: Port) {
         match self.arbiter {
             Arbiter::RoundRobin(_) => self.settle_output(ctx, output),
@@ -262,13 +261,13 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
         }
     }
 
-    /// A notification from the next node about one of its CAM lines.
+    /// Handles a notification from the next node about one of its CAM lines.
     fn notice(&mut self, ctx: &mut Context, port: Port, notice: Notice) {
         self.buffers.received(&mut ctx.packets, ctx.now, port, notice);
         self.spread(ctx);
     }
 
-    /// An output's link is busy with a notification.
+    /// Called when a notification occupies an output's link.
     fn note_sending(&mut self, output: Port) {
         if let Arbiter::Islip(islip) = &mut self.arbiter {
             islip.sends(output);
@@ -316,7 +315,7 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
         let channel = self.ports.out(output);
         ctx.links.prefetch_channel(channel);
         ctx.links.prefetch_way((channel, vl, packet.dst));
-        // Credit returns as soon as the packet leaves, possibly at this instant.
+        // Credit returns as soon as the packet leaves, which may be at this instant.
         ctx.links.prefetch_way((self.ports.feeder(input), vl, packet.dst));
     }
 

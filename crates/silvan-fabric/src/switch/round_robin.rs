@@ -1,5 +1,5 @@
-//! Arbitration with a read port per queue: each output serves the inputs that have packets for it
-//! round robin, and its virtual lanes likewise, as in [`super::voq`].
+//! Round-robin arbitration with one read port per queue: each output serves in turn the inputs that have packets for
+//! it, and does the same with its virtual lanes, as in [`super::voq`].
 
 use silvan_engine::cache::prefetch;
 
@@ -12,25 +12,25 @@ use crate::link::ChannelId;
 use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
 
-/// A virtual lane of an output.
+/// One virtual lane of an output.
 #[derive(Debug, Clone, Copy, Default)]
 struct Lane {
-    /// The space for which the next packet lacks credit.
+    /// Buffer space that the next packet needs but has no credit for.
     blocked: u32,
-    /// The input that is considered first.
+    /// The input to consider first.
     turn: Port,
-    /// For the first lane of an output: the virtual lane that is considered first.
+    /// The virtual lane to consider first; used only in the first lane of an output.
     lane_turn: Vl,
-    /// Likewise: whether the output is to be settled at the end of this instant.
+    /// Whether the output will be settled at the end of this instant; used only in the first lane of an output.
     dirty: bool,
 }
 
 /// The state of the outputs.
 #[derive(Debug)]
 pub(crate) struct RoundRobin<S> {
-    /// Per output and virtual lane.
+    /// State per output and virtual lane.
     lanes: Box<[Lane]>,
-    /// Present where packets for other destinations may overtake those that lack credit.
+    /// Present if packets for other destinations may overtake those that lack credit.
     rounds: Option<Rounds<S>>,
 }
 
@@ -43,19 +43,19 @@ impl<S: PortSet> RoundRobin<S> {
         }
     }
 
-    /// The next input in turn.
+    /// The input to serve next.
     pub fn next(&self, lane: PortVl, requests: S) -> Option<Port> {
         requests.next(self.lanes[lane.index()].turn)
     }
 
-    /// Prefetches the state that an output touches.
+    /// Prefetches the state that an output will use.
     #[inline]
     pub fn prefetch(&self, lane: PortVl) {
         prefetch(&self.lanes, lane.index());
     }
 
-    /// A packet has reached the head of a queue for an output's lane. `space` gives the space it needs; it is evaluated
-    /// only when required.
+    /// Called when a packet for a lane of an output has become the head of a queue. `space` computes the buffer space
+    /// that it needs, and is evaluated only if required.
     #[inline(always)]
     pub fn ask(
         &mut self,
@@ -78,7 +78,7 @@ impl<S: PortSet> RoundRobin<S> {
         }
     }
 
-    /// An output may send again; returns whether it is to be settled now.
+    /// Called when an output may be able to send again. Returns whether it must be settled now.
     pub fn wake(&mut self, output: Port, lanes: usize) -> bool {
         let of_output = &mut self.lanes[output.lane_range(lanes)];
         of_output.iter_mut().for_each(|lane| lane.blocked = 0);
@@ -105,7 +105,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// Sends from one of a free output's virtual lanes, starting with the next in turn.
+    /// Sends from one of the virtual lanes of a free output. The lanes are tried in turn.
     #[inline(never)]
     fn settle_one_of(&mut self, ctx: &mut Context, (output, channel): (Port, ChannelId), first: Vl) {
         let lanes = self.ports.lanes;
@@ -136,7 +136,8 @@ impl<S: PortSet> QueuedSwitch<S> {
                     if let Arbiter::RoundRobin(state) = &mut self.arbiter {
                         state.lanes[lane.index()].turn = next;
                         if let Some(rounds) = &mut state.rounds {
-                            // Inputs are never busy here, so none is served out of turn for that reason.
+                            // Inputs are never busy here, so no input is served out of turn because another one is
+                            // busy.
                             rounds.served(lane, input, (ctx.now, ctx.now));
                         }
                     }

@@ -1,70 +1,70 @@
-//! Rounds: an output serves no input twice before all other waiting inputs have been served, unless those are busy.
+//! Rounds: an output serves no input twice before it has served all other waiting inputs, unless they are busy.
 //!
-//! A plain round robin gives every input its turn only if each can be served when its turn comes. Where an input may be
-//! busy at that time, or may lack credit only for its destination, the pointer passes it. This can repeat indefinitely:
-//! packets end in step, so the same input is busy each time an output becomes free. Waiting for the input each time
-//! would instead leave the output idle for about half a packet per turn.
+//! With a plain round robin, every input gets its turn only if it can be served when its turn comes. The pointer passes
+//! an input that is busy at that time, or that lacks credit only for its destination. This can repeat indefinitely: if
+//! packets end at regular times, the same input may be busy whenever the output becomes free. If the output always
+//! waited for the input instead, it would be idle for about half a packet per turn.
 //!
-//! Therefore an output keeps a round. Inputs not yet served in the round come first. While these are busy elsewhere,
-//! the other inputs take turns instead: their packets are charged to them in the next round, and the time given away is
-//! added up. An output stays idle for a busy input only if that input becomes free within a sixteenth of the time given
-//! away, divided by the number of the other requesting inputs. So at most about a sixteenth of an output's time is lost
-//! in this way, and the packet at the head of a queue waits for at most about sixteen rounds.
+//! Therefore an output keeps a round. Inputs that were not yet served in the round come first. While all of these are
+//! busy, the other inputs take turns: their packets are charged to them in the next round, and the time that they used
+//! is added up as given away. An output stays idle for a busy input only if that input becomes free within a sixteenth
+//! of the time given away, divided by the number of other requesting inputs. As a result, an output loses at most about
+//! a sixteenth of its time, and the packet at the head of a queue waits for at most about sixteen rounds.
 //!
 //! An output that is idle at times (because it has no packets, lacks credit, or is stopped) loses little by waiting,
-//! since it can send later what it does not send now. So it also waits for half as long as it has been idle since the
-//! round began.
+//! because it can send the delayed packet later. So it also waits for half as long as it has been idle since the round
+//! began.
 //!
 //! An output never waits for first-in first-out inputs: once such an input is free, it stays free until the packet at
-//! its head is served. Only an input with several queues may meanwhile start another packet.
+//! its head is served. Only an input with several queues may start another packet in the meantime.
 
 use silvan_engine::Time;
 
 use crate::port::{Port, PortVl};
 use crate::port_set::PortSet;
 
-/// An output waits for a busy input no longer than the time given away divided by this, and by the number of other
-/// requesting inputs.
+/// The maximum time for which an output waits for a busy input is the time given away, divided by this and by the
+/// number of other requesting inputs.
 const PATIENCE: u64 = 16;
 
-/// A round of one output and virtual lane.
+/// The round of one output and virtual lane.
 #[derive(Debug, Clone, Copy, Default)]
 struct Round<S> {
     /// Inputs served in this round.
     served: S,
     /// Inputs served out of turn, which is charged to the next round.
     ahead: S,
-    /// The input that is considered first when one is served out of turn; these inputs have a rotation of their own.
+    /// The input to consider first when one is served out of turn, which has a rotation of its own.
     next_out: Port,
     /// Time during which inputs were served out of turn.
     given_away: Time,
-    /// Time during which the output was idle between the packets of the round, without the waits for an input.
+    /// Time during which the output was idle between the packets of the round, excluding the waits for a busy input.
     idle: Time,
-    /// When the last served packet has left, if there was one.
+    /// The time at which the last served packet has left; `None` before the first packet.
     free_at: Option<Time>,
-    /// Since when the output has been waiting for a busy input, if it is.
+    /// The time since which the output has been waiting for a busy input, if it is waiting.
     waits_since: Option<Time>,
 }
 
 impl<S> Round<S> {
-    /// How long the output waits for a busy input while `others` other inputs request it.
+    /// How long the output waits for a busy input if `others` other inputs have requests.
     fn patience(&self, now: Time, others: u32) -> Time {
         let idle = self.idle + self.gap(now);
         Time(idle.0 / 2 + self.given_away.0 / (PATIENCE * u64::from(others.max(1))))
     }
 
-    /// How long the output has been idle since the last packet, without the waits for an input.
+    /// How long the output has been idle since the last packet, excluding the wait for a busy input.
     fn gap(&self, now: Time) -> Time {
         let until = self.waits_since.unwrap_or(now);
         self.free_at.map_or(Time::ZERO, |free_at| until.saturating_sub(free_at))
     }
 }
 
-/// The rounds of a switch, per output and virtual lane.
+/// The rounds of all outputs and virtual lanes of a switch.
 #[derive(Debug)]
 pub(crate) struct Rounds<S> {
     lanes: Box<[Round<S>]>,
-    /// Whether inputs have several queues, so that outputs may have to wait for one.
+    /// Whether outputs may have to wait for a busy input, because inputs have several queues.
     is_patient: bool,
 }
 
@@ -73,15 +73,15 @@ impl<S: PortSet> Rounds<S> {
         Self { lanes: vec![Round::default(); lanes].into(), is_patient }
     }
 
-    /// Which of the requesting inputs may be chosen, where none is ever busy: those not served in this round, or all if
-    /// these only `stand_aside`.
+    /// Returns the requesting inputs that may be served, if inputs are never busy: those not yet served in this round,
+    /// or all if the packets of these `stand_aside`.
     pub fn choice(&mut self, lane: PortVl, asking: S, stand_aside: S) -> S {
         self.choice_of_free(lane, (asking, stand_aside), S::default(), Time::ZERO, |_| Time::ZERO)
     }
 
-    /// Which of the requesting inputs may be chosen: those that are not `busy` and were not served in this round; if
-    /// there are none, other inputs that are not busy; none at all if the output is to wait. `free_at` gives the time
-    /// at which a busy input becomes free.
+    /// Returns the requesting inputs that may be served: those that are not `busy` and were not yet served in this
+    /// round; if there are none, other inputs that are not busy; and none if the output must wait. `free_at` gives the
+    /// time at which a busy input becomes free.
     ///
     /// When all waiting inputs have been served, a new round begins.
     #[inline]
@@ -95,7 +95,7 @@ impl<S: PortSet> Rounds<S> {
     ) -> S {
         let round = &mut self.lanes[lane.index()];
         let all = asking.or(stand_aside);
-        // All requesting inputs may be charged for the new round: then another one begins.
+        // All requesting inputs may have been charged to the new round already; then another round begins.
         for _ in 0..2 {
             if all.without(round.served).is_empty() {
                 *round = Round { served: round.ahead, next_out: round.next_out, ..Round::default() };
@@ -109,7 +109,7 @@ impl<S: PortSet> Rounds<S> {
         self.out_of_turn(lane, (asking, in_turn), busy, now, free_at)
     }
 
-    /// The choice if all inputs whose turn it is are busy.
+    /// Selects inputs if all inputs whose turn it is are busy.
     fn out_of_turn(
         &mut self,
         lane: PortVl,
@@ -155,14 +155,13 @@ mod tests {
     use crate::port_set::Ports64;
 
     const SPAN: (Time, Time) = (Time::ZERO, Time(1_600));
-    /// The output.
     const OUT: PortVl = PortVl::FIRST;
 
     fn mask(bits: u64) -> Ports64 {
         Port::all(64).filter(|port| bits >> port.0 & 1 == 1).collect()
     }
 
-    /// The choice among the requesting inputs, given when each becomes free.
+    /// The choice among the requesting inputs, given the times at which they become free.
     fn choose(
         rounds: &mut Rounds<Ports64>,
         asking: u64,
@@ -180,7 +179,7 @@ mod tests {
         assert_eq!(rounds.choice(OUT, mask(0b111), mask(0)), mask(0b111));
         rounds.served(OUT, Port(0), SPAN);
         rounds.served(OUT, Port(1), SPAN);
-        // Input 2 lacks credit: the others continue, but when it has credit, it is first.
+        // Input 2 lacks credit, so the others continue. When it has credit, it is first.
         assert_eq!(rounds.choice(OUT, mask(0b011), mask(0b100)), mask(0b011));
         assert_eq!(rounds.choice(OUT, mask(0b111), mask(0)), mask(0b100));
         rounds.served(OUT, Port(2), SPAN);
@@ -193,11 +192,11 @@ mod tests {
         rounds.served(OUT, Port(0), SPAN);
         let busy = |input| if input == Port(1) { Time(800) } else { Time::ZERO };
         assert_eq!(choose(&mut rounds, 0b11, Time::ZERO, busy), mask(0b01));
-        // The other one keeps its turn.
+        // The other input keeps its turn.
         assert_eq!(rounds.choice(OUT, mask(0b11), mask(0)), mask(0b10));
     }
 
-    /// Two inputs request; one is busy elsewhere whenever the output is free, as when packets end in step.
+    /// Two inputs have requests. One of them is busy whenever the output is free, as when packets end at regular times.
     #[test]
     fn no_input_starves() {
         for remaining in [1, 100, 800, 1_599].map(Time) {
@@ -211,7 +210,7 @@ mod tests {
                 passed_over += 1;
                 assert!(passed_over <= 1 + PATIENCE, "busy for {remaining:?}");
             }
-            // In turn once, then out of turn until the wait is short compared with the time given away.
+            // Once in turn, then out of turn until the wait is short compared with the time given away.
             assert_eq!(
                 passed_over,
                 1 + (PATIENCE * remaining.0).div_ceil(SPAN.1.0),
@@ -243,14 +242,14 @@ mod tests {
         assert_eq!(choose(&mut rounds, 0b11, Time(3_100), busy_until(3_100)), mask(0b10));
     }
 
-    /// Two inputs share an output that a third one is usually too busy for: neither gets more of it for being the next
-    /// when the third one's turn ends.
+    /// Two inputs share an output with a third one that is usually too busy. Neither of the two gets a larger share
+    /// because it follows the third one in the rotation.
     #[test]
     fn packets_served_out_of_turn_are_charged() {
         let mut rounds = Rounds::new(1, true);
         let (mut now, mut turn, mut counts) = (Time::ZERO, Port::FIRST, [0u32; 3]);
         for packet in 0..3_000 {
-            // The third one is free in every fourth round.
+            // The third input is free in every fourth round.
             let busy = |input| if input == Port(2) && packet % 4 > 0 { Time(u64::MAX) } else { Time::ZERO };
             let choice = choose(&mut rounds, 0b111, now, busy);
             let input = choice.next(turn).unwrap();

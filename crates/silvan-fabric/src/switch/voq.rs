@@ -1,5 +1,6 @@
-//! The VOQ switch of the event-ordered scheduler: the outputs of [`crate::voq`] with the links of a partition, woken by
-//! events. It supports what the binned scheduler does not, and serves as its reference in tests.
+//! The VOQ switch of the event-ordered scheduler, which runs the outputs of [`crate::voq`] with the links of a
+//! partition and wakes them by events. It supports networks that the binned scheduler does not, and is that scheduler's
+//! reference in tests.
 
 use silvan_engine::{Rate, Time};
 
@@ -14,13 +15,13 @@ use crate::voq::{ALL_EVENTS, Head, Need, Output, Slot, VoqOutputs, Wires};
 /// The data that the event-ordered scheduler stores with an output.
 #[derive(Debug, Clone, Copy)]
 struct Ordered {
-    /// The channel it sends on.
+    /// The channel on which the output sends.
     channel: ChannelId,
-    /// Whether it is to be settled at this instant.
+    /// Whether the output will be settled at this instant.
     dirty: bool,
 }
 
-/// The links of a switch's outputs, which the context stores. The number identifies the switch in events.
+/// Accesses the links of a switch's outputs, which the context stores. The number identifies the switch in events.
 struct Wiring(u32);
 
 impl<const L: usize> Wires<L, Ordered, Context> for Wiring {
@@ -58,15 +59,15 @@ impl<const L: usize> Wires<L, Ordered, Context> for Wiring {
     }
 }
 
-/// See the module. `LANES` is 1 for switches of up to 64 ports with one virtual lane and a marking rule that does not
-/// need individual queues, else [`crate::voq::MOST_LANES`].
+/// `LANES` is 1 for switches of up to 64 ports with one virtual lane and a marking rule that does not read single
+/// queues, else [`crate::voq::MOST_LANES`].
 #[derive(Debug)]
 pub(crate) struct VoqSwitch<const LANES: usize> {
     pub ports: Ports,
     outputs: VoqOutputs<LANES, ALL_EVENTS, Ordered>,
 }
 
-/// Whether the outputs of a switch fit the variant for one lane.
+/// Whether the variant for one lane supports the outputs of a switch.
 pub(crate) fn is_small(ports: &Ports) -> bool {
     let fits = ports.full_space() <= u16::MAX.into();
     fits && ports.lanes == 1 && ports.count() <= 64 && !ports.marking.marker.needs_queues()
@@ -94,7 +95,8 @@ impl<const LANES: usize> VoqSwitch<LANES> {
         self.outputs.packets(pool, slot)
     }
 
-    /// See [`super::Switch::heads`]. Where packets change lanes: all queues that hold a packet that arrived on a lane.
+    /// Same as [`super::Switch::heads`], for packets that change lanes: all queues that hold a packet that arrived on a
+    /// lane.
     fn holders(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
         let came = |id: PacketId| self.ports.came(&ctx.packets[id]) == vl;
         let all = Vl::all(self.ports.lanes)
@@ -136,13 +138,13 @@ impl<const LANES: usize> Architecture for VoqSwitch<LANES> {
 
     #[inline]
     fn wake(&mut self, ctx: &mut Context, output: Port) {
-        // A packet that arrived at this instant has scheduled the output already.
+        // A packet that arrived at this instant has already scheduled the output.
         if !self.outputs.records[output.index()].own.dirty {
             self.settle(ctx, output);
         }
     }
 
-    /// Sends from an output, if possible. The output is woken when it can send the next packet.
+    /// Sends from an output, if possible. The output will be woken when it can send the next packet.
     #[inline]
     fn settle(&mut self, ctx: &mut Context, output: Port) {
         let own = &mut self.outputs.records[output.index()].own;

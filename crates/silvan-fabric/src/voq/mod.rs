@@ -1,5 +1,5 @@
-//! The outputs of InfiniBand VOQ switches (Paper I, section 3.1): input buffers, one virtual output queue per output,
-//! a read port per queue. Both schedulers run this code.
+//! The outputs of InfiniBand VOQ switches (Paper I, section 3.1): input buffers, one virtual output queue per output, a
+//! read port per queue. Both schedulers run this code.
 //!
 //! ```text
 //!  in 0  =[ to 0 | to 1 | to 2 ]=--\      each output serves the inputs that have
@@ -8,11 +8,12 @@
 //! ```
 //!
 //! An input can feed several outputs at once. After an input was served, the same output serves all other requesting
-//! inputs before it. The input whose turn it is keeps the turn while it lacks credit, so that small packets do not
-//! overtake large ones indefinitely.
+//! inputs before it. An input that lacks credit keeps its turn, because otherwise small packets could overtake large
+//! ones indefinitely.
 //!
-//! No output reads or changes the state of another one: only the packets that arrive for it and the credit of its own
-//! link matter. The scheduler decides when an output is settled, and supplies credit and transmission through [`Wires`].
+//! No output reads or changes the state of another one: its decisions depend only on the packets that arrive for it and
+//! on the credit of its own link. The scheduler decides when an output is settled, and supplies credit and transmission
+//! through [`Wires`].
 
 mod observe;
 mod record;
@@ -28,10 +29,11 @@ use crate::port_set::{PortSet, Ports256, next_of};
 
 pub(crate) use record::{Head, Output, OutputLane};
 
-/// Virtual lanes of the variant that supports everything. It stores no heads.
+/// The number of virtual lanes of the variant that supports all networks. This variant does not store the heads of
+/// queues.
 pub(crate) const MOST_LANES: usize = 16;
 
-/// An output, one of its virtual lanes, and an input of its switch. Small, so that it is passed in a register.
+/// An output, one of its virtual lanes, and an input of its switch. Small enough to be passed in a register.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
     output: u32,
@@ -61,67 +63,68 @@ impl Slot {
     }
 }
 
-/// No marking rule.
+/// There is no marking rule.
 pub(crate) const UNMARKED: u8 = 0;
-/// The marking rule needs changes of the queues and departures.
+/// The marking rule needs changes of the queues, and departures.
 pub(crate) const DEPARTURES: u8 = 1;
-/// The marking rule may need arrivals as well.
+/// In addition, the marking rule may need arrivals.
 pub(crate) const ALL_EVENTS: u8 = 2;
 
-/// Credit that a packet needs.
+/// The credit that a packet needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Need {
     pub output: usize,
     pub vl: usize,
     pub dst: u32,
-    /// Bytes of the far buffer.
+    /// Bytes of buffer space at the far end of the link.
     pub space: u32,
     pub now: Time,
 }
 
-/// A packet that an output sends now.
+/// A packet that an output starts to send.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sending {
     pub slot: Slot,
     pub head: Head,
 }
 
-/// What the kernel needs from the scheduler that runs it: the packets, and the link of each output. `A` is what the
-/// scheduler and the nodes share.
+/// The interface between this kernel and its scheduler: the packets, and the link of each output. `A` is the state that
+/// the scheduler shares with the nodes.
 pub(crate) trait Wires<const L: usize, X, A> {
     fn packets(around: &mut A) -> &mut Pool;
-    /// When the link of an output is free.
+    /// The time at which the link of an output is free.
     fn free_at(&self, around: &A, output: &Output<L, X>) -> Time;
-    /// Whether there is credit for a packet.
+    /// Whether there is enough credit for a packet.
     fn has_credit(&mut self, around: &mut A, output: &mut Output<L, X>, need: Need) -> bool;
-    /// A packet waits for credit. Returns when there will be enough, [`Time::NEVER`] if that is not known. The
-    /// scheduler settles the output then, and when credit comes in earlier.
+    /// Records that a packet waits for credit. Returns the time at which there will be enough, or [`Time::NEVER`] if it
+    /// is not known. The scheduler settles the output at that time, or earlier if credit arrives earlier.
     fn wait_for_credit(&mut self, around: &mut A, output: &mut Output<L, X>, need: Need) -> Time;
-    /// Bytes that an output has sent so far, and the rate of its link.
+    /// The number of bytes that an output has sent so far, and the rate of its link.
     fn sent(&self, around: &A, output: &Output<L, X>) -> (u64, Rate);
-    /// The marking rule has decided about a packet at an output.
+    /// Handles a decision of the marking rule about a packet at an output.
     fn applied(&mut self, around: &mut A, output: &Output<L, X>, applied: Applied);
 }
 
-/// The outputs of one switch or of all switches of a partition, with up to `LANES` virtual lanes; `MARKS` says what the
-/// marking rule needs. `X` is what the scheduler keeps with each output.
+/// The outputs of one switch, or of all switches of a partition, with up to `LANES` virtual lanes. `MARKS` says which
+/// calls the marking rule needs. `X` is the data that the scheduler stores with each output.
 #[derive(Debug)]
 pub(crate) struct VoqOutputs<const LANES: usize, const MARKS: u8, X> {
     pub records: Box<[Output<LANES, X>]>,
     /// Packets behind the stored heads: `[(output * lanes + vl) * width + input]`.
     queues: Box<[Fifo]>,
-    /// Inputs of the largest switch.
+    /// Number of inputs of the largest switch.
     width: usize,
     /// Virtual lanes in use, at most `LANES`.
     lanes: usize,
-    /// Requests of inputs 64 and above per output and lane; empty for switches of up to 64 ports.
+    /// Requests of inputs 64 and above, per output and lane; empty if all switches have up to 64 ports.
     beyond: Box<[[u64; 3]]>,
-    /// Bytes per queue, where the marking rule reads single queues; else empty.
+    /// Bytes per queue; empty unless the marking rule reads single queues.
     queue_bytes: Box<[u32]>,
 }
 
 impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
-    /// Whether this variant supports any number of lanes and ports, packets of any size, and the fill of single queues.
+    /// Whether this variant supports any number of lanes and ports, packets of any size, and marking rules that read
+    /// single queues.
     const IS_GENERAL: bool = LANES == MOST_LANES;
 
     /// `width` is the number of inputs of the largest switch, `lanes` the number of virtual lanes in use.
@@ -151,7 +154,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         }
     }
 
-    /// Index into what is kept per output and lane.
+    /// Index into the arrays with one entry per output and lane.
     #[inline(always)]
     pub fn lane_index(&self, output: usize, vl: usize) -> usize {
         if Self::IS_GENERAL { output * self.lanes + vl } else { output * LANES + vl }
@@ -168,8 +171,8 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         self.lane_index(slot.output(), slot.vl()) * self.width + slot.input()
     }
 
-    /// A packet waits for an output from now on. Returns whether the output should be settled when its link is free:
-    /// false if an earlier packet of the lane lacks credit for no more space.
+    /// Queues a packet that may leave from now on. Returns whether the output should be settled when its link is free;
+    /// this is false if an earlier packet of the lane that needs no more space lacks credit.
     #[inline(always)]
     pub fn enqueue<A, W: Wires<LANES, X, A>>(
         &mut self,
@@ -215,7 +218,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         blocked == 0 || head.space < blocked
     }
 
-    /// Notes that an input has, or no longer has, packets for an output and lane.
+    /// Records whether an input has packets for an output and lane.
     #[inline]
     fn set_request(&mut self, slot: Slot, on: bool) {
         let at = self.lane_index(slot.output(), slot.vl());
@@ -234,7 +237,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         Ports256::from_words([self.records[output].lanes[vl].requests, a, b, c])
     }
 
-    /// The input that is served next.
+    /// The input to serve next.
     #[inline(always)]
     fn next_input(&self, output: usize, vl: usize) -> Option<Port> {
         let OutputLane { requests, turn, .. } = self.records[output].lanes[vl];
@@ -245,7 +248,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         next_of(requests, turn)
     }
 
-    /// What the marking rule may know about an output.
+    /// The facts about an output that the marking rule may use.
     fn facts<A, W: Wires<LANES, X, A>>(
         &self,
         (wires, around): (&W, &A),
@@ -259,7 +262,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         (MarkedLane { output, lane: self.lane_index(output, vl) }, facts)
     }
 
-    /// Lets the marking rule decide about a packet that has just come in.
+    /// Lets the marking rule decide about a packet that has just arrived.
     #[inline(always)]
     fn arrives<A, W: Wires<LANES, X, A>>(
         &mut self,
@@ -280,7 +283,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         }
     }
 
-    /// Reports to the marking rule that a queue grew or shrank.
+    /// Reports a change of a queue's size to the marking rule.
     #[inline(never)]
     fn queue_changed<A, W: Wires<LANES, X, A>>(
         &mut self,
@@ -303,7 +306,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         record.lanes[vl].above = marking.needs_all(at);
     }
 
-    /// Lets the marking rule decide about a packet that is about to be sent.
+    /// Lets the marking rule decide about a packet that starts to leave.
     #[inline(never)]
     fn departs<A, W: Wires<LANES, X, A>>(
         &mut self,
@@ -328,8 +331,8 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         wires.applied(around, record, applied);
     }
 
-    /// Chooses the packet that an output whose link is free sends now, and takes it out of its queue. If no packet can
-    /// be sent, returns when one will have the credit that it lacks, as far as that is known.
+    /// Selects the packet that an output whose link is free sends now, and removes it from its queue. If no packet can
+    /// be sent, returns the time at which one of them will have credit, as far as it is known.
     #[inline(always)]
     pub fn settle<A, W: Wires<LANES, X, A>>(
         &mut self,
@@ -343,7 +346,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         }
         let mut wake = Time::NEVER;
         let record = &self.records[output];
-        // From the lane whose turn it is to the last, then from the first on.
+        // First the lanes from `turn` on, then the lanes before it.
         let ahead = record.waiting & (u16::MAX << record.turn);
         for mut lanes in [ahead, record.waiting & !ahead] {
             while lanes != 0 {
@@ -399,7 +402,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         Ok(Sending { slot, head })
     }
 
-    /// Takes the packet at the head of a queue out of it.
+    /// Removes the packet at the head of a queue.
     #[inline(always)]
     fn take_head(&mut self, packets: &mut Pool, slot: Slot, place: Option<usize>) {
         let queue = self.queue_index(slot);
@@ -444,15 +447,15 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         }
     }
 
-    /// Whether a packet that has just come in at an idle output may leave at once: nothing else waits, and the marking
-    /// rule has no interest in its fill.
+    /// Whether a packet that has just arrived at an idle output may leave at once: no other packet waits, and the
+    /// marking rule does not need to know its fill.
     #[inline(always)]
     pub fn may_pass(&self, output: usize, vl: usize, size: u32, marking: &SwitchMarking) -> bool {
         let record = &self.records[output];
         record.waiting == 0 && !(MARKS != UNMARKED && (size > marking.quiet_fill() || record.lanes[vl].above))
     }
 
-    /// Notes that a packet passes an idle output without waiting, as if it had been enqueued and settled.
+    /// Accounts for a packet that passes an idle output without waiting, as if it had been enqueued and settled.
     #[inline(always)]
     pub fn passes<A, W: Wires<LANES, X, A>>(
         &mut self,
@@ -487,7 +490,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         prefetch(&self.queues, self.queue_index(slot));
     }
 
-    /// The input that an output serves next on the first of its lanes with packets.
+    /// The input that an output serves next on the first lane with packets.
     #[inline(always)]
     pub fn next_slot(&self, output: usize) -> Option<Slot> {
         let waiting = self.records[output].waiting;
@@ -496,14 +499,14 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         Some(Slot::new(output, vl, input))
     }
 
-    /// The queue of an input for an output and lane: the stored head first.
+    /// The queue of an input for an output and lane: its stored head, and the packets behind it.
     fn queue(&self, slot: Slot) -> (Option<Head>, Fifo) {
         let record = &self.records[slot.output()];
         let held = if Self::IS_GENERAL { None } else { record.find(slot.vl(), slot.input()) };
         (held.map(|place| record.head(place)), self.queues[self.queue_index(slot)])
     }
 
-    /// The lane of a slot.
+    /// The lane of an output.
     pub fn lane(&self, output: usize, vl: Vl) -> &OutputLane {
         &self.records[output].lanes[vl.index()]
     }

@@ -1,4 +1,4 @@
-//! What observers and checks read of VOQ outputs. Nothing here changes a state.
+//! Read access to VOQ outputs for observers and checks.
 
 use super::{Slot, VoqOutputs};
 use crate::packet::{PacketId, Pool};
@@ -16,7 +16,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         head.map(|head| head.packet).into_iter().chain(queue.iter(packets))
     }
 
-    /// The outputs of a switch, which are `count` from `first` on, that an input has packets for on a lane.
+    /// Among the `count` outputs of a switch from `first` on, those for which an input has packets on a lane.
     pub fn requested(&self, first: usize, count: usize, input: Port, vl: Vl) -> Vec<Port> {
         let requests = |output: &Port| {
             let slot = Slot::new(first + output.index(), vl.index(), input.index());

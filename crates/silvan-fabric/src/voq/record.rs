@@ -1,18 +1,18 @@
-//! The state of one output of a VOQ switch. With one virtual lane it takes two cache lines, which hold all that a hop
-//! touches of the output: its lanes, and the packets at the heads of up to four queues.
+//! The state of one output of a VOQ switch. With one virtual lane it occupies two cache lines, which contain all output
+//! state that a packet hop uses: the lane, and the packets at the heads of up to four queues.
 
 use silvan_engine::Time;
 
 use crate::packet::{Kind, Packet, PacketId};
 use crate::port::Vl;
 
-/// Queue heads that an [`Output`] stores by value.
+/// Number of queue heads that an [`Output`] stores by value.
 const HELD: usize = 4;
 
 /// The key of a free place.
 const FREE: u8 = 0xff;
 
-/// What a hop needs of a packet.
+/// The fields of a packet that a packet hop uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     pub packet: PacketId,
@@ -24,7 +24,7 @@ pub(crate) struct Head {
     pub space: u32,
 }
 
-/// Flag of a control packet in [`Head::to`]. Hosts have at most 20 bits.
+/// Flag of a control packet in [`Head::to`]. Host numbers have at most 20 bits.
 const CONTROL: u32 = 1 << 31;
 
 impl Head {
@@ -34,20 +34,18 @@ impl Head {
         Self { packet: id, to: packet.dst | flag, size: packet.size, space: packet.space }
     }
 
-    /// The destination host.
     #[inline(always)]
     pub fn dst(&self) -> u32 {
         self.to & !CONTROL
     }
 
-    /// Whether it is a data packet.
     #[inline(always)]
     pub fn is_data(&self) -> bool {
         self.to & CONTROL == 0
     }
 }
 
-/// A [`Head`] as an output stores it. Outputs with packets above 65,535 bytes store none.
+/// A [`Head`] as stored in an output. Outputs with packets of more than 65,535 bytes do not store heads.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 struct HeldHead {
@@ -61,45 +59,45 @@ struct HeldHead {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct OutputLane {
-    /// Inputs 0 to 63 with packets for the lane, one bit each.
+    /// Inputs 0 to 63 that have packets for the lane, one bit each.
     pub requests: u64,
-    /// Those of them with packets behind the head that the output stores.
+    /// The inputs in `requests` that have packets behind a stored head.
     pub more: u64,
     /// Bytes in all queues of the lane.
     pub sum: u32,
-    /// Credit in bytes, where the binned scheduler runs the output.
+    /// Available credit in bytes; used only by the binned scheduler.
     pub available: u32,
-    /// The space for which the packet whose turn it is lacks credit; zero if it lacks none. Packets at least as large
-    /// need not ask until credit returns.
+    /// Buffer space that the next packet needs but has no credit for; zero if it has credit. Until credit returns, a
+    /// packet that needs at least as much space cannot be sent either.
     pub blocked: u32,
-    /// The input that is served next, if it has a packet.
+    /// The input to serve next, if it has a packet.
     pub turn: u8,
-    /// Whether the marking rule needs every change of the fill.
+    /// Whether the marking rule needs every change of the queues.
     pub above: bool,
-    /// Whether a packet has waited for credit since the last one was sent (binned scheduler).
+    /// Whether a packet has waited for credit since the last packet was sent; used only by the binned scheduler.
     pub short: bool,
 }
 
-/// One output of a VOQ switch with `L` virtual lanes. `X` is what its scheduler keeps with it.
+/// One output of a VOQ switch with `L` virtual lanes. `X` is the data that its scheduler stores with it.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Output<const L: usize, X> {
-    /// When the last bit of the previous packet is on the wire (binned scheduler).
+    /// The time at which the last bit of the previous packet is on the wire; used only by the binned scheduler.
     pub free_at: Time,
     /// The input and the lane of each stored head, one byte each.
     keys: u32,
-    /// Virtual lanes with packets, one bit each.
+    /// Virtual lanes that have packets, one bit each.
     pub waiting: u16,
-    /// The virtual lane that is served next, if it has a packet.
+    /// The virtual lane to serve next, if it has a packet.
     pub turn: u8,
-    /// Its port number at its switch, from 0.
+    /// Port number at its switch, from 0.
     pub number: u8,
     pub own: X,
     pub lanes: [OutputLane; L],
     heads: [HeldHead; HELD],
 }
 
-/// The place of the first of four bytes that is `key`, or 4.
+/// Index of the first of four bytes that equals `key`, or 4.
 #[inline(always)]
 fn find(keys: u32, key: u8) -> usize {
     const ONES: u32 = 0x0101_0101;
@@ -126,7 +124,7 @@ impl<const L: usize, X> Output<L, X> {
         }
     }
 
-    /// The place of the head of an input's queue, if it is stored here.
+    /// The place of the head of an input's queue, if the head is stored here.
     #[inline(always)]
     pub fn find(&self, vl: usize, input: usize) -> Option<usize> {
         let place = find(self.keys, key(vl, input));
@@ -139,7 +137,7 @@ impl<const L: usize, X> Output<L, X> {
         Head { packet, to, size: size.into(), space: space.into() }
     }
 
-    /// Replaces a head that has left.
+    /// Replaces a head that has left by the next packet of its queue.
     #[inline(always)]
     pub fn replace(&mut self, place: usize, head: Head) {
         let Head { packet, to, size, space } = head;
@@ -164,7 +162,7 @@ impl<const L: usize, X> Output<L, X> {
         self.keys |= u32::from(FREE) << (8 * place);
     }
 
-    /// Gives the turn to the lane after one of `lanes`.
+    /// Moves the turn to the lane after `vl`.
     #[inline(always)]
     pub fn served(&mut self, vl: usize, lanes: usize) {
         self.turn = Vl::new(vl).after(lanes).0;
