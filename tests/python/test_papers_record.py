@@ -95,7 +95,7 @@ def test_what_has_changed_since_is_not_on_record(papers: Path) -> None:
     (papers / "X1" / "published.toml").write_text(ROWS.replace('"speed"', '"pace"', 1))
     assert verdict("X1") == ("not run", "Its rows have changed since it was recorded.")
     text = page.sections(record.rows_by_experiment(path, list_experiments()))
-    assert "- all rows: Its rows have changed since it was recorded." in text
+    assert "- *all rows*: Its rows have changed since it was recorded." in text
 
 
 @pytest.mark.parametrize(
@@ -145,10 +145,10 @@ def test_a_page_has_counts_rows_and_reasons(papers: Path, monkeypatch: pytest.Mo
     assert "| published numbers, two-sided | 2 | 1 | 1 | 0 | 0 | 0 |" in text
     assert "| Nowhere | 1 of 2 | 0 of 0 | 1, 2 | X2 |" in text
     assert "## Nowhere\n\n### X1: A test\n\nNowhere. Nothing. Full runs, 2 seeds.\n" in text
-    assert "Assumed: as in X1." in text
+    assert "**Assumptions.** The same as in X1." in text
     assert "| speed | Gbit/s | 10 |  | 10.06 ± 0.79 | 10 % | met | Nowhere |" in text
     assert "| speed | Gbit/s | 10 |  | 12 | 10 % | **missed** | Nowhere |" in text
-    assert "- speed: It is too fast." in text
+    assert "- *speed*: It is too fast." in text
     record.write_page(file, path)
     assert file.read_text() == text
     for wrong, message in (

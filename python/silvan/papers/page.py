@@ -1,6 +1,6 @@
-"""The record as Markdown: a headline, a summary, and a section per paper.
+"""Write the record as Markdown: a headline, a summary, and a section per paper.
 
-A page has pairs of lines (see :func:`markers`) between which :func:`fill` writes a block.
+:func:`fill` writes each block of a page between a pair of marker lines (see :func:`markers`).
 """
 
 from __future__ import annotations
@@ -80,8 +80,9 @@ def summary(found: Found) -> str:
     lines = [
         f"**{headline(found)}**",
         "",
-        f"Parameters of the model were chosen on {calibrated} of the {len(own_met)} numbers that are met. "
-        "The other categories, which the headline does not count:",
+        f"{calibrated} of the {len(own_met)} numbers that are met were used to choose parameters of the "
+        "model. "
+        "The following table also shows the categories that the headline does not count:",
         "",
         f"| category | rows | {' | '.join(VERDICTS)} |",
         f"| --- | --- | {' | '.join('---' for _ in VERDICTS)} |",
@@ -108,14 +109,14 @@ def summary(found: Found) -> str:
         counted = [[row for row in added if _category(row) == name] for name in (NUMBERS, ORDERS)]
         lines += [
             "",
-            "Rows that a second reading of the papers added, included above: "
+            "Some rows were added in a second reading of the papers and are included above. Of these, "
             f"{len(_met(counted[0]))} of {len(counted[0])} "
-            f"numbers met, {len(_met(counted[1]))} of {len(counted[1])} orderings hold.",
+            f"numbers are met and {len(_met(counted[1]))} of {len(counted[1])} orderings hold.",
         ]
     return "\n".join(lines)
 
 
-#: What is counted on its own.
+#: Categories that are counted separately.
 NUMBERS = "published numbers, two-sided"
 ORDERS = "orderings"
 CATEGORIES = (
@@ -144,13 +145,13 @@ def _category(row: Row) -> str:
         "restated: gains and losses between other rows": "restated" in row,
         "weak numbers": row["kind"] == TWO_SIDED and "weak" in row,
     }
-    # An ordering is one whatever its provenance; what excludes a row from the score goes first.
+    # An ordering has no other category because of its provenance. Categories that exclude a row go first.
     excluded = [name for name in reversed(CATEGORIES[4:]) if fits[name]]
     return excluded[0] if excluded else next(name for name in CATEGORIES if fits[name])
 
 
 def _compared(found: Found) -> list[Row]:
-    """Return the rows of all experiments but laws."""
+    """Return the rows of all experiments except laws."""
     return [row for experiment, _, own in found.values() if not experiment.law for row in own]
 
 
@@ -175,7 +176,7 @@ def _by_paper(found: Found) -> list[tuple[str, list[tuple[Experiment, Entry | No
     return [(name, groups[name]) for name in order]
 
 
-#: The title of the section of all experiments whose numbers follow from the model's rules.
+#: The title of the section of experiments whose numbers follow from the rules of the model.
 LAWS = "Laws and closed forms"
 
 
@@ -192,18 +193,19 @@ def sections(found: Found) -> str:
 
 
 def _head(experiment: Experiment, entry: Entry | None, first: str) -> list[str]:
-    """Return what comes before an experiment's table; `first` has the same assumptions."""
+    """Return the lines before a table; `first` is the first experiment with the same assumptions."""
     if entry is None:
         runs = "No result is on record."
     else:
         seeds = len(next(iter(entry.values.values())))
         length = "Quick runs" if entry.quick else "Full runs"
-        runs = f"{length}, {seeds} seeds." if seeds > 1 else f"{length}; nothing is drawn at random."
+        runs = f"{length}, {seeds} seeds." if seeds > 1 else f"{length} without random choices."
     source = experiment.source[:1].upper() + experiment.source[1:]
     lines = [f"### {experiment.id}: {experiment.title}", "", f"{source}. {experiment.about} {runs}", ""]
     if experiment.assumption:
         same = first != experiment.id
-        lines += ["Assumed: as in " + first + "." if same else f"Assumed: {experiment.assumption}", ""]
+        text = f"The same as in {first}." if same else experiment.assumption
+        lines += [f"**Assumptions.** {text}", ""]
     return lines
 
 
@@ -231,12 +233,12 @@ def _table(experiment: Experiment, rows: Iterable[Row]) -> list[str]:
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
-    """Return why numbers are missed or open, what they stand for, and why some are weak."""
+    """Return the notes below a table: reasons, sources of expected numbers, and why rows are weak."""
     lines = []
     for title, name in (
-        ("Missed, open or not run", "reason"),
-        ("Words and rules", "basis"),
-        ("Weak", "weak"),
+        ("Reasons for numbers that are missed, open or not run", "reason"),
+        ("Sources of expected numbers that are not published", "basis"),
+        ("Reasons why rows are weak", "weak"),
     ):
         found: dict[str, list[str]] = {}
         for row in rows:
@@ -246,7 +248,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
                 own += [what] if what not in own else []
         if found:
             lines += [f"{title}:", ""]
-            lines += [f"- {_listed(own, len(rows))}: {text}" for text, own in found.items()]
+            lines += [f"- *{_listed(own, len(rows))}*: {text}" for text, own in found.items()]
             lines.append("")
     return lines
 
@@ -255,5 +257,5 @@ def _listed(quantities: Sequence[str], of: int) -> str:
     return "All rows" if len(quantities) == of > 1 else "; ".join(quantities)
 
 
-#: The blocks of a page by name, with what writes them.
+#: The blocks of a page by name, with the functions that write them.
 BLOCKS = {"headline": headline, "summary": summary, "experiments": sections}
