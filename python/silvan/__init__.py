@@ -13,6 +13,7 @@ a copy, and numpy arrays (``on.numpy("flows")``).
 | --- | --- |
 | :class:`Scenario` | what is simulated, from a file or from text |
 | :func:`run`, :func:`load`, :class:`Result` | a run and its result; :class:`Forest`: its congestion trees |
+| :func:`compare` | runs compared: settings, then results with intervals over seeds |
 | :func:`sweep`, :func:`tune` | many runs of one scenario; a search for the best settings |
 | :func:`fluid`, :func:`contention` | rates and contention without packets |
 | :mod:`silvan.fabric` | real fabrics: check, route, study, collide |
@@ -43,6 +44,7 @@ from silvan._core import (
 if TYPE_CHECKING:
     from silvan import fabric, plot, report, scenarios, traces, types
     from silvan._fluid import fluid
+    from silvan.comparison import compare
     from silvan.flow_level import Contention, contention
     from silvan.forest import Forest
     from silvan.results import Result, ResultError, load, run
@@ -65,6 +67,7 @@ __all__ = [
     "TraceError",
     "Tuning",
     "__version__",
+    "compare",
     "contention",
     "fabric",
     "fluid",
@@ -90,6 +93,7 @@ _MODULE_OF = {
     "Study": "sweeps",
     "SweepError": "sweeps",
     "Tuning": "tuning",
+    "compare": "comparison",
     "contention": "flow_level",
     "fluid": "_fluid",
     "load": "results",

@@ -86,6 +86,17 @@ def of_arrow(table: Table) -> Columns:
     return columns
 
 
+def plain(table: Table) -> Table:
+    """Return a table with names as text instead of codes."""
+    columns = [table.column(name) for name in table.column_names]
+    arrays = [column.cast(DataType.utf8()) if column.type == NAMES else column for column in columns]
+    fields = [
+        Field(name, array.type, nullable=False)
+        for name, array in zip(table.column_names, arrays, strict=True)
+    ]
+    return Table.from_arrays(arrays, schema=Schema(fields))
+
+
 def _empty(kind: DataType) -> Array:
     return Array([], type=DataType.utf8()).cast(NAMES) if kind == NAMES else Array([], type=kind)
 

@@ -13,7 +13,7 @@ import typer
 
 from silvan import commands
 from silvan._core import SilvanError
-from silvan.commands import common
+from silvan.commands import common, completion
 
 app = typer.Typer(
     help="Simulate congestion in lossless interconnection networks, and how congestion control reduces it.",
@@ -28,6 +28,7 @@ commands.register(app)
 
 def main() -> None:
     """Run the command; an error becomes one message and an exit status, not a traceback."""
+    completion.prepare()
     try:
         app()
     except BrokenPipeError:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import io
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import arro3.io
 import numpy as np
 
-from silvan import _core, _folder, _provenance, _tables, scenarios
+from silvan import _core, _files, _folder, _provenance, _tables, scenarios
 from silvan import alone as _alone
 from silvan._core import Scenario, SilvanError
 from silvan.forest import Forest
@@ -163,6 +165,29 @@ class Result:
             return _folder.write(Path(folder), self, force=force)
         except OSError as error:
             raise ResultError(f"{folder}: {error.strerror or error}; nothing written") from error
+
+    def csv(self, name: str) -> bytes:
+        """Return a table as CSV in UTF-8, with a line of column names."""
+        content = io.BytesIO()
+        arro3.io.write_csv(_tables.plain(self.table(name)), content, header=True)
+        return content.getvalue()
+
+    def save_csv(self, folder: str | PathLike[str], tables: Iterable[str] | None = None) -> list[Path]:
+        """Write tables, all by default, to ``NAME.csv`` in a folder; return the paths.
+
+        Raises :class:`ResultError` if a file cannot be written.
+        """
+        target, paths = Path(folder), []
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            for name in self.tables if tables is None else tables:
+                content = self.csv(name)
+                with _files.replacing(target / f"{name}.csv") as partial:
+                    partial.write_bytes(content)
+                paths.append(target / f"{name}.csv")
+        except OSError as error:
+            raise ResultError(f"{error.filename or folder}: {error.strerror or error}") from error
+        return paths
 
     def _repr_html_(self) -> str:
         from silvan import _notebook

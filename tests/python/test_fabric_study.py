@@ -10,7 +10,9 @@ import tomllib
 import silvan
 from conftest import FABRICS, ROOT, command
 from silvan import _opensm
-from silvan.fabric.studies import files, load, routes
+from silvan.fabric.studies import files, load, routes, verdict
+from silvan.tuning.outcome import Candidate, Contrast, Interval
+from silvan.tuning.runs import Setting
 
 TESTBED = FABRICS / "sw2-h7" / "minhop"
 
@@ -105,16 +107,24 @@ def test_a_study_writes_all_that_it_promises(studied):
     account = (out / "account.md").read_text()
     for heading in (
         "What hotspots do to this fabric", "The fabric", "The load", "The worst links",
-        "Congestion trees without control", "What control changes", "Recommended settings", "Figures",
+        "Congestion trees without control", "What control changes", "Recommendation", "Recommended settings",
+        "Figures",
     ):  # fmt: skip
         assert f"# {heading}\n" in account
     assert "without control" in said
     assert "Recommended settings" in said
     assert "Margin: ccti_timer" in said
+    # What is recommended, and what it costs, comes first.
+    first, second = said.splitlines()[:2]
+    assert first.startswith("Harm: with these settings, the links to hotspots carry ")
+    assert second.startswith("Recommended: the settings below. Compared with no control: ")
+    assert (out / "opensm.conf").read_text().startswith(f"# {first}\n# {second}\n")
+    assert not (out / "not-recommended.conf").exists()
     margins = json.loads((out / "study.json").read_text())["margins"]
     assert set(margins) == {"cct_longest", "ccti_increase", "ccti_timer"}
     for margin in margins.values():
         assert len(margin["one_step_away"]) == 2 or margin["end"], "two sides, or why there is one alone"
+    assert "(figures/tradeoff.png)" in account
     for figure in re.findall(r"\]\((figures/[\w.]+)\)", account):
         assert (out / figure).stat().st_size > 5000
     assert (out / "report.html").stat().st_size > 100_000
@@ -174,3 +184,84 @@ def test_nothing_that_no_study_wrote_is_overwritten(tmp_path):
         files.refuse_foreign(tmp_path)
     with pytest.raises(silvan.SilvanError, match="exists and is not a folder"):
         files.refuse_foreign(tmp_path / "notes.txt")
+
+
+# The verdict.
+
+OBJECTIVES = verdict.Care().objectives(
+    load.Load(("a",), ("a",), (load.Group("hotspots", ("a",)), load.Group("storage", ("a",))), 10.0)
+)
+
+
+def harms(ratios, *protect):
+    """Return the harm of settings with these ratios to no control; others have no difference."""
+    same = Interval(1.0, 0.9, 1.1)
+    by_name = {one.name: ratios.get(one.name, same) for one in OBJECTIVES}
+    against = Contrast("no control", same, by_name, {})
+    return verdict.harms(OBJECTIVES, against, verdict.Care(protect))
+
+
+def test_harm_is_what_an_interval_proves_or_what_is_large():
+    assert [one.name for one in OBJECTIVES] == [
+        "victims", "hotspots", "hotspots: received", "storage: received", "storage: p99 latency",
+    ]  # fmt: skip
+    assert harms({}) == []
+    (large,) = harms({"storage: received": Interval(0.69, 0.6, 0.8)})
+    assert large.rules_out
+    assert str(large) == "traffic `storage` receives 31 % less than without control (20 to 40 %)"
+    (small,) = harms({"storage: received": Interval(0.97, 0.96, 0.98)})
+    assert not small.rules_out
+    assert harms({"storage: received": Interval(0.97, 0.96, 0.98)}, "storage")[0].rules_out
+    (unproven,) = harms({"storage: received": Interval(0.8, 0.5, 1.2)})
+    assert unproven.rules_out
+    assert str(unproven).endswith("(-20 to 50 %); the interval contains no difference")
+    (slow,) = harms({"storage: p99 latency": Interval(0.5, 0.4, 0.8)})
+    assert slow.rules_out
+    assert "is 2.00 times that without control (1.25 to 2.50)" in str(slow)
+    # Contributors wait for the hotspot anyway: what its link carries counts.
+    assert harms({"hotspots: received": Interval(0.5, 0.4, 0.6)}) == []
+    (idle,) = harms({"hotspots": Interval(0.9, 0.85, 0.95)})
+    assert str(idle) == "the links to hotspots carry 10 % less than without control (5 to 15 %)"
+
+
+def test_settings_that_harm_are_not_recommended():
+    gain, same = Interval(2.0, 1.8, 2.2), Interval(1.02, 0.95, 1.1)
+    candidate = Candidate("setting 1", Setting({}), {})
+    loss = harms({"storage: received": Interval(0.69, 0.6, 0.8)})
+
+    def option(score, *bad):
+        return verdict.Option(candidate, Contrast("no control", score, {}, {}), tuple(bad))
+
+    costly, kind, useless = option(gain, *loss), option(Interval(1.4, 1.3, 1.5)), option(same)
+    assert verdict.choose((costly, kind)) is kind
+    assert verdict.choose((costly, useless)) is None
+    off = verdict.Verdict((costly, useless), None)
+    assert off.sentence().startswith("Recommended: leave congestion control off, unless the gain is worth")
+    assert off.warnings()[0].startswith("Harm: with these settings, traffic `storage` receives 31 % less")
+    nothing = verdict.Verdict((useless,), None)
+    assert nothing.sentence().endswith(
+        "those with the best score make no difference: 1.020 (0.950 to 1.100)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--protect", "mail"), "--protect mail: no class of this load; there are hotspots, background"),
+        (("--weights", "mail=2"), "--weights mail: not one of victims, hotspots, background"),
+        (("--weights", "victims=0"), "--weights: at least one weight must be above 0"),
+        (("--weights", "victims=-1"), "--weights victims=-1: must be 0 to 1000"),
+    ],
+)
+def test_unknown_classes_are_refused_before_any_run(tmp_path, options, message):
+    done = command("fabric", "study", TESTBED, "--out", tmp_path / "out", *options)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert not (tmp_path / "out" / "runs").exists()
+    assert command("fabric", "study", TESTBED, "--weights", "victims").returncode == 2
+
+
+def test_weights_make_the_score():
+    drawn = load.draw([f"h{n}" for n in range(64)], 32.0, load.Shape(), 1)
+    found = verdict.Care(weights=(("victims", 2.0), ("storage", 1.0))).objectives(drawn)
+    assert {one.name: one.weight for one in found if one.weight} == {"victims": 2.0, "storage: received": 1.0}

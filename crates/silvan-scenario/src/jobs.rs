@@ -31,8 +31,8 @@ pub struct JobSpec {
     pub name: Option<String>,
     /// The program of the ranks.
     pub program: Program,
-    /// Hosts on which the ranks can be placed, in this order. Default: all hosts that no earlier job uses,
-    /// in the order of the network.
+    /// Hosts on which the ranks can be placed, in this order: a list, or a text with a range such as `H[1-64]`
+    /// (also within a list). Default: all hosts that no earlier job uses, in the order of the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Vec<String>>,
     /// How ranks are assigned to these hosts.

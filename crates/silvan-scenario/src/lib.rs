@@ -21,6 +21,7 @@ mod network;
 pub mod opensm;
 mod plain;
 mod prepare;
+mod ranges;
 mod reference;
 mod report;
 mod rows;

@@ -17,6 +17,7 @@ use crate::jobs::{self, Program};
 use crate::network;
 use crate::plain;
 use crate::prepare::prepare;
+use crate::ranges;
 use crate::report::{self, Report};
 use crate::schema;
 use crate::shape;
@@ -70,8 +71,8 @@ impl Scenario {
         base_dir: &Path,
         overrides: &[(String, String)],
     ) -> Result<Self, ScenarioError> {
-        let (source, mut table) = Source::read(text, origin, overrides)?;
-        match resolve(&mut table, &source) {
+        let (mut source, mut table) = Source::read(text, origin, overrides)?;
+        match resolve(&mut table, &mut source) {
             Ok((spec, notes)) => Ok(Self { spec, base_dir: base_dir.to_owned(), notes, source, table }),
             Err(fault) => Err(source.locate(fault, &table)),
         }
@@ -285,7 +286,7 @@ pub(crate) fn settings(spec: &Spec) -> Config {
 }
 
 /// Converts a table of TOML values to types. Checks run in the order in which a user would fix the errors.
-fn resolve(table: &mut Table, source: &Source) -> Result<(Spec, Vec<String>), Fault> {
+fn resolve(table: &mut Table, source: &mut Source) -> Result<(Spec, Vec<String>), Fault> {
     let notes = prepare(table, source)?;
     let converted = shape::check(table, schema::cached())?;
     // The table keeps the values as written, for messages.
@@ -294,6 +295,7 @@ fn resolve(table: &mut Table, source: &Source) -> Result<(Spec, Vec<String>), Fa
         let set = set(&mut plain, &path, toml::Value::String(quantity));
         set.map_err(|what| Fault::new(path, what))?;
     }
+    source.expanded = ranges::expand(&mut plain)?;
     let value = toml::Value::Table(plain);
     let mut spec: Spec = match serde_path_to_error::deserialize(value) {
         Ok(spec) => spec,

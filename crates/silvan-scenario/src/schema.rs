@@ -24,6 +24,7 @@ pub(crate) fn cached() -> &'static Value {
         for part in ["Marking", "Isolation", "Reaction", "Routing"] {
             make_kind_optional(&mut root, part);
         }
+        allow_ranges(&mut root);
         // Filled in on load if missing.
         if let Some(Value::Array(required)) = root.get_mut("required") {
             required.retain(|key| key != "routing");
@@ -33,6 +34,26 @@ pub(crate) fn cached() -> &'static Value {
         }
         root
     })
+}
+
+/// Lets lists of hosts be one text with a range; see `ranges`.
+fn allow_ranges(root: &mut Value) {
+    for (definition, key) in [("Traffic", "hosts"), ("JobSpec", "hosts"), ("Pattern", "to")] {
+        let Some(found) = root.pointer_mut(&format!("/$defs/{definition}")) else { continue };
+        let variants = match found.get_mut("oneOf") {
+            Some(Value::Array(variants)) => variants.iter_mut().collect(),
+            _ => vec![found],
+        };
+        for variant in variants {
+            let Some(Value::Object(list)) = variant.pointer_mut(&format!("/properties/{key}")) else {
+                continue;
+            };
+            if let (Some(kind), Some(items)) = (list.remove("type"), list.remove("items")) {
+                let array = json!({ "type": kind, "items": items });
+                list.insert("anyOf".into(), json!([array, { "type": "string" }]));
+            }
+        }
+    }
 }
 
 /// The definition that `#/$defs/...` points to.

@@ -4,6 +4,7 @@ use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use crate::error::{Fault, ScenarioError, shorten};
+use crate::ranges::Expanded;
 
 /// Maximum size of a scenario text. It is enough for the lists of hosts and links of a large fabric.
 pub const MAX_TEXT_BYTES: usize = 16 << 20;
@@ -17,6 +18,8 @@ pub(crate) struct Source {
     pub text: String,
     /// Keys set by overrides, in order.
     pub overridden: Vec<String>,
+    /// Lists of hosts that were written with ranges.
+    pub expanded: Vec<Expanded>,
 }
 
 impl Source {
@@ -30,7 +33,12 @@ impl Source {
             let what = format!("{} bytes long; a scenario has at most {MAX_TEXT_BYTES}", text.len());
             return Err(ScenarioError::of_file(origin, what));
         }
-        let mut source = Self { origin: origin.to_owned(), text: text.to_owned(), overridden: Vec::new() };
+        let mut source = Self {
+            origin: origin.to_owned(),
+            text: text.to_owned(),
+            overridden: Vec::new(),
+            expanded: Vec::new(),
+        };
         let mut table: Table = text.parse().map_err(|e| source.syntax_error(&e))?;
         for (key, value) in overrides {
             set(&mut table, key, parse_value(value)).map_err(|what| ScenarioError {
@@ -53,10 +61,19 @@ impl Source {
     /// Creates the error for a fault: adds the position at which its key was written and its value in
     /// `table`.
     pub fn locate(&self, fault: Fault, table: &Table) -> ScenarioError {
+        let fault = self.as_written(fault);
         let key = (!fault.path.is_empty()).then_some(fault.path);
         let place = key.as_deref().and_then(|path| self.place(path)).unwrap_or_else(|| self.origin.clone());
         let value = key.as_deref().and_then(|path| lookup(table, path)).and_then(show);
         ScenarioError { place, key, value: value.map(|v| shorten(&v)), what: fault.what }
+    }
+
+    /// A fault in a list of hosts with ranges, at the range as it was written.
+    fn as_written(&self, fault: Fault) -> Fault {
+        match self.expanded.iter().find_map(|list| list.written(&fault.path)) {
+            Some((path, host)) => Fault::new(path, format!("{host}: {}", fault.what)),
+            None => fault,
+        }
     }
 
     /// The override that set a key or a part of it, or else its line, or else the line of the innermost

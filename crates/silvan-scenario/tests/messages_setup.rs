@@ -105,3 +105,27 @@ fn hosts_that_exchange_packets_need_routes() {
         "{said}"
     );
 }
+
+/// Ranges of hosts are expanded before the network is known, but messages show them as they were written.
+#[test]
+fn errors_in_ranges_of_hosts_name_the_range_and_the_host() {
+    let text = |hosts: &str| {
+        format!("{BASE}[[traffic]]\nhosts = {hosts}\npattern = {{ kind = \"hotspots\", to = \"H[1-2]\" }}\n")
+    };
+    let line = BASE.lines().count() + 2;
+    assert_eq!(message(&text("\"H[3-6]\""), &[]), "fine");
+    let whole = message(&text("\"H[3-12]\""), &[]);
+    let expected = format!("a.toml:{line}: traffic.0.hosts = \"H[3-12]\": H8: no such host");
+    assert!(whole.starts_with(&expected), "{whole}");
+    let one = message(&text("[\"H2\",\n\"H[1-3]\"]"), &[]);
+    let expected = format!("a.toml:{}: traffic.0.hosts.1 = \"H[1-3]\": H2: is in the list twice", line + 1);
+    assert_eq!(one, expected);
+    let wrong = message(&text("[\"H[2-1]\"]"), &[]);
+    assert!(
+        wrong.starts_with(&format!("a.toml:{line}: traffic.0.hosts.0 = \"H[2-1]\": must be a name")),
+        "{wrong}"
+    );
+    let set = message(&text("\"H1\""), &[("traffic.0.pattern.to", "H[6-9]")]);
+    assert!(set.starts_with("--set traffic.0.pattern.to = \"H[6-9]\": H8: no such host"), "{set}");
+    assert_eq!(message(&text("5"), &[]), format!("a.toml:{line}: traffic.0.hosts = 5: must be a list"));
+}

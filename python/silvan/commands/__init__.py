@@ -6,7 +6,9 @@ Modules that take long to import are imported by the command that needs them.
 | module | commands |
 | --- | --- |
 | `run`, `check`, `schema` | `silvan run`, `silvan check`, `silvan schema` |
+| `compare`, `export` | runs compared; tables as CSV |
 | `plot`, `report` | figures and reports of runs |
+| `new`, `doctor`, `completion` | a new scenario, a check of the installation, completion in shells |
 | `sweep`, `tune` | many runs of one scenario |
 | `fabric`, `fabric_collide`, `fabric_study` | `silvan fabric ...` |
 | `trace` | `silvan trace ...` |
@@ -23,8 +25,13 @@ import typer
 
 from silvan.commands import (
     check,
+    compare,
+    completion,
     demo,
+    doctor,
+    export,
     fabric,
+    new,
     papers,
     plot,
     report,
@@ -38,7 +45,10 @@ from silvan.commands import (
 )
 
 #: In the order of `silvan --help`.
-MODULES = (run, check, sweep, tune, fabric, trace, scenarios, plot, report, schema, papers, demo, version)
+MODULES = (
+    demo, run, check, new, scenarios, compare, plot, report, export, sweep, tune, fabric, trace, papers,
+    schema, doctor, completion, version,
+)  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:

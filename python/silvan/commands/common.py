@@ -16,6 +16,7 @@ from rich.markup import escape
 
 from silvan import scenarios
 from silvan._progress import RunProgress, simulated
+from silvan.commands import completion
 
 if TYPE_CHECKING:
     import silvan
@@ -32,6 +33,7 @@ ScenarioFile = Annotated[
     typer.Argument(
         metavar="SCENARIO",
         help="Scenario file (TOML), the name of a scenario that comes with Silvan, or - for standard input.",
+        autocompletion=completion.scenarios,
     ),
 ]
 Settings = Annotated[

@@ -60,6 +60,23 @@ def study(  # noqa: PLR0913, PLR0917 - one argument per option
         Path | None,
         typer.Option("--opensm-conf", metavar="FILE", help="Options in use now, for the comparison."),
     ] = None,
+    protect: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--protect",
+            metavar="CLASS",
+            help="Recommend no settings that harm hotspots, storage or background; may be repeated.",
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            "--weights",
+            metavar="NAME=W,...",
+            help="Weights of the score: victims, hotspots, storage, background.",
+            show_default="victims=1,hotspots=1",
+        ),
+    ] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for everything that is written.")
     ] = Path("out/fabric-study"),
@@ -75,10 +92,12 @@ def study(  # noqa: PLR0913, PLR0917 - one argument per option
     from silvan.fabric.studies.load import Shape
     from silvan.fabric.studies.study import Asked
     from silvan.fabric.studies.study import study as run_study
+    from silvan.fabric.studies.verdict import Care
 
     shape = Shape(hotspots, tuple(hotspot or ()), contributors, incast, background)
     files.refuse_foreign(out)
-    asked = Asked(paths, out, lft, default_rate, shape, seed, opensm_conf, jobs)
+    care = Care(tuple(protect or ()), _weights(weights))
+    asked = Asked(paths, out, lft, default_rate, shape, seed, opensm_conf, jobs, care)
     errors, shown = common.progress_console(progress)
 
     def run(scenario: Scenario, title: str) -> Result:
@@ -94,19 +113,56 @@ def study(  # noqa: PLR0913, PLR0917 - one argument per option
     show(common.out_console(), studied, out)
 
 
+def _weights(text: str | None) -> tuple[tuple[str, float], ...]:
+    """Read `--weights`."""
+    found = (
+        common.pairs(text.split(","), "--weights", "NAME=W,..., such as victims=1,storage=2") if text else {}
+    )
+    try:
+        return tuple((name, float(value)) for name, value in found.items())
+    except ValueError:
+        raise typer.BadParameter(f"`{text}` is not NAME=W,...", param_hint="--weights") from None
+
+
+def _show_options(console: Console, studied: Studied) -> None:
+    """Print what can be had for which harm."""
+    from rich.table import Table
+
+    table = Table(title="Options, compared with no control", box=None, header_style="bold")
+    table.title_style, table.title_justify = "bold", "left"
+    for head in ("score", "harm"):
+        table.add_column(head, overflow="fold")
+    for one in studied.verdict.options:
+        harms = "; ".join(str(harm) for harm in one.harms) or "none"
+        table.add_row(one.against_off.score.in_words, escape(harms.replace("`", "")))
+    console.print()
+    console.print(table)
+    console.print()
+
+
 def show(console: Console, studied: Studied, out: Path) -> None:
-    """Print the main results, and where the files are."""
+    """Print the main results, and where the files are; harm comes first."""
     from silvan.fabric.studies import account, files
     from silvan.tuning import report as tune_report
 
     for line in account.headline(studied):
-        console.print(escape(line.replace("`", "")))
+        style = (
+            "bold red"
+            if line.startswith(("Harm: ", "Possible harm: "))
+            else "bold"
+            if line.startswith("Recommended: ")
+            else None
+        )
+        console.print(escape(line.replace("`", "")), style=style)
     console.print()
-    console.print("[bold]Recommended settings[/]")
+    heading = "Recommended settings" if studied.verdict.recommended else "Settings with the best score"
+    console.print(f"[bold]{heading}[/]")
     for key, value in tune_report.shown_settings(studied.tuned).items():
         console.print(f"  {key} = {escape(value)}")
+    if not studied.verdict.recommended:
+        _show_options(console, studied)
     for one in studied.tuned.contrasts:
-        console.print(f"Compared with {escape(one.name)}: {one.score} times as good")
+        console.print(f"Compared with {escape(one.name)}: {one.score.in_words}")
     for name, value, kept in account.margin_rows(studied):
         console.print(f"Margin: {escape(name)} = {value}; relative score one step away: {kept}")
     for note in studied.notes:
@@ -115,7 +171,7 @@ def show(console: Console, studied: Studied, out: Path) -> None:
     for what, name in (
         ("Account", files.ACCOUNT),
         ("Report", files.REPORT),
-        ("Lines to paste", files.OPTIONS),
+        ("Lines to paste" if studied.verdict.recommended else "Lines that leave control off", files.OPTIONS),
         ("Finer search", files.TUNE),
     ):
         console.print(f"{what}: {out / name}", markup=False)

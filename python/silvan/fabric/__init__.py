@@ -18,7 +18,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
@@ -176,6 +176,8 @@ def study(  # noqa: PLR0913 - options with names and defaults
     seed: int = 1,
     opensm_conf: str | PathLike[str] | None = None,
     jobs: int | None = None,
+    protect: Sequence[str] = (),
+    weights: Mapping[str, float] | None = None,
 ) -> Studied:
     """Simulate hotspots, a storage incast and a background on a fabric, and recommend settings.
 
@@ -194,6 +196,10 @@ def study(  # noqa: PLR0913 - options with names and defaults
         seed: Seed from which the roles of hosts are drawn.
         opensm_conf: OpenSM's configuration file in use now, for the comparison.
         jobs: Concurrent runs of the survey; by default the number of cores.
+        protect: Classes of traffic (``hotspots``, ``storage``, ``background``) that recommended settings must
+            not harm.
+        weights: Weights of the score by objective (``victims``, ``hotspots``) or class; by default victims
+            and hotspots have equal weights.
 
     Raises:
         FabricError: a fabric or a load that is wrong.
@@ -205,6 +211,7 @@ def study(  # noqa: PLR0913 - options with names and defaults
     from silvan.fabric.studies.load import Shape
     from silvan.fabric.studies.study import Asked
     from silvan.fabric.studies.study import study as run
+    from silvan.fabric.studies.verdict import Care
 
     names = () if hotspots is None or isinstance(hotspots, int) else tuple(hotspots)
     number = hotspots if isinstance(hotspots, int) else None
@@ -221,6 +228,7 @@ def study(  # noqa: PLR0913 - options with names and defaults
         seed=seed,
         conf=None if opensm_conf is None else Path(opensm_conf),
         jobs=jobs,
+        care=Care(tuple(protect), tuple((weights or {}).items())),
     )
     studied = run(asked, lambda scenario, _title: results.run(scenario), lambda *_: None)
     files.write(studied, folder)

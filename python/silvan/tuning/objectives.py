@@ -158,6 +158,37 @@ class Objective:
         return min(max(ratio, LEAST), MOST)
 
 
+@dataclass(frozen=True)
+class OfClass(Objective):
+    """What a class of traffic receives, or its tail latency; with weight 0 it is only compared."""
+
+    class_name: str = ""
+
+    @staticmethod
+    def received(name: str, weight: float = 0.0) -> OfClass:
+        """Return the received throughput of a class."""
+        return OfClass(f"{name}: received", "Gbit/s", True, weight, None, name)
+
+    @staticmethod
+    def latency(name: str) -> OfClass:
+        """Return the 99th percentile of the latency of a class since injection."""
+        return OfClass(f"{name}: p99 latency", "us", False, 0.0, None, name)
+
+    def value(self, summary: Summary, roles: Roles, measured: Mapping[str, float | None]) -> float | None:
+        """Return the number of a run; None without packets of the class."""
+        if self.larger:
+            return next(
+                (one["received_gbit_s"] for one in summary["classes"] if one["class"] == self.class_name),
+                None,
+            )
+        tails = (
+            row["p99_ns"] / 1000
+            for row in summary["latency"]
+            if row["class"] == self.class_name and row["since"] == "injection" and row["count"]
+        )
+        return next(tails, None)
+
+
 #: What is made better where nothing is asked for: others' throughput, without starving the hotspots.
 USUAL = (Objective("victims", "Gbit/s"), Objective("hotspots", "Gbit/s"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -43,6 +43,19 @@ class Interval:
         middle = math.fsum(logs) / len(logs)
         half = half_width(logs)
         return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the interval excludes 1."""
+        return self.low > 1.0 or self.high < 1.0
+
+    @property
+    def in_words(self) -> str:
+        """The ratio as "1.4 times as good (1.3 to 1.5)"; an interval that contains 1 is no difference."""
+        if not self.is_proven:
+            return f"no difference: {self}"
+        ratio, _, interval = str(self).partition(" ")
+        return f"{ratio} times as good {interval}"
 
     def __str__(self) -> str:
         digits = 3 if self.ratio < 10 else 1
@@ -90,6 +103,8 @@ class Tuned:
     reused: int
     #: Comparisons in kinds of traffic that the search did not use.
     kept: tuple[Kept, ...] = ()
+    #: The known settings on fresh seeds: no control, and the published ones.
+    known: tuple[Candidate, ...] = ()
 
     @property
     def best(self) -> dict[str, Any]:
@@ -134,10 +149,11 @@ class Tuned:
         )
 
 
-def confirm(tuning: Tuning, runs: Runs, found: Found, finalists_at_most: int = FINALISTS) -> Tuned:
-    """Try the finalists and known settings on fresh seeds, and compare."""
+def confirm(tuning: Tuning, runs: Runs, found: Found, chosen: Sequence[Trial] | None = None) -> Tuned:
+    """Try the finalists (`chosen`, or the best) and known settings on fresh seeds, and compare."""
     fresh = fresh_instances(tuning)
-    chosen = front(tuning, found) if tuning.mix == "pareto" else found.finished[:finalists_at_most]
+    if chosen is None:
+        chosen = front(tuning, found) if tuning.mix == "pareto" else found.finished[:FINALISTS]
     settings = [(f"setting {trial.number}", trial.setting) for trial in chosen]
     known = [(NO_CONTROL, Setting(NONE)), *((name, Setting(keys)) for name, keys in PRESETS.items())]
     if not tuning.without_control:
@@ -152,7 +168,18 @@ def confirm(tuning: Tuning, runs: Runs, found: Found, finalists_at_most: int = F
     contrasts = tuple(
         contrast(tuning, finalists[0], candidates[name], fresh) for name, _ in known if name in candidates
     )
-    return Tuned(tuning, found, tuple(finalists), contrasts, tuple(notes), runs.simulated, runs.found)
+    others = tuple(candidates[name] for name, _ in known if name in candidates)
+    return Tuned(
+        tuning, found, tuple(finalists), contrasts, tuple(notes), runs.simulated, runs.found, known=others
+    )
+
+
+def with_best(tuned: Tuned, best: Candidate) -> Tuned:
+    """Return the same result with another finalist as the best."""
+    fresh = fresh_instances(tuned.tuning)
+    finalists = (best, *(one for one in tuned.finalists if one is not best))
+    contrasts = tuple(contrast(tuned.tuning, best, other, fresh) for other in tuned.known)
+    return replace(tuned, finalists=finalists, contrasts=contrasts)
 
 
 def fresh_instances(tuning: Tuning) -> list[Instance]:

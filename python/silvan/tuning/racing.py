@@ -106,7 +106,7 @@ class Racing:
             if isinstance(outcome, str):
                 raise SweepError(f"{self.tuning.place.origin}: the reference, {at}: {outcome}")
             for objective, value in zip(self.tuning.objectives, outcome, strict=True):
-                if value is None or value <= 0:
+                if objective.weight and (value is None or value <= 0):
                     raise SweepError(
                         f"{self.tuning.place.origin}: objective `{objective.name}` is "
                         f"{'nothing' if value is None else f'{value:g}'} with the reference settings ({at}), "

@@ -170,7 +170,7 @@ def sentences(tuned: Tuned) -> list[str]:
     beside = {one.name: one for one in tuned.contrasts}
     for name, one in beside.items():
         parts = ", ".join(f"{objective} {interval}" for objective, interval in one.objectives.items())
-        lines.append(f"Compared with {name}: {one.score} times as good; {parts}.")
+        lines.append(f"Compared with {name}: {one.score.in_words}; {parts}.")
     reference = beside.get(REFERENCE)
     if reference is not None and reference.score.low <= 1.0:
         lines.append(

@@ -137,7 +137,11 @@ fn roles<'a>(story: &Story, trees: impl Iterator<Item = &'a Verdict>) -> Vec<Str
         .iter()
         .filter(|(_, (_, lost, offered))| *lost >= WORTH_NAMING * offered && *lost > 0.0)
         .map(|(&class, (hosts, lost, offered))| {
-            format!("{} (lost {:.0} %)", called(class, hosts), 100.0 * lost / offered)
+            format!(
+                "{} (sent {:.0} % less than offered meanwhile)",
+                called(class, hosts),
+                100.0 * lost / offered
+            )
         })
         .collect();
     let mut lines = Vec::new();

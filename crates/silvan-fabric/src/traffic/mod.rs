@@ -53,7 +53,8 @@ pub struct Flow {
 pub struct Traffic {
     /// Name in results.
     pub name: Option<String>,
-    /// Names of the sending hosts. Default: all hosts.
+    /// Names of the sending hosts: a list, or a text with a range such as `H[1-64]` (also within a list).
+    /// Default: all hosts.
     pub hosts: Option<Vec<String>>,
     /// How destinations are chosen.
     pub pattern: Pattern,
@@ -110,7 +111,7 @@ pub enum Pattern {
     },
     /// All messages go to the given hosts; sender `i` sends to the `i mod n`-th of them.
     Hotspots {
-        /// Names of the hotspots.
+        /// Names of the hotspots: a list, or a text with a range such as `H[1-4]` (also within a list).
         to: Vec<String>,
     },
     /// Host `i` sends to host `i + by` modulo the number of hosts.

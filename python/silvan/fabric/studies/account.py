@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from silvan._progress import simulated
-from silvan.fabric.studies.study import BEST, OFF, Studied
+from silvan.comparison import links_in_trees
+from silvan.fabric.studies.study import COSTLY_OPTIONS, OFF, OPTIONS, Studied
 from silvan.results import Result
 from silvan.sweeps.axes import as_text
 from silvan.tuning import report as tune_report
@@ -50,26 +51,26 @@ def overloaded(studied: Studied) -> tuple[list[int], list[int]]:
 
 def headline(studied: Studied) -> list[str]:
     """Return the main results in a few sentences."""
-    off, best = (classes(studied.runs[title]) for title in (OFF, BEST))
-    lines = []
+    off, best = (classes(studied.runs[title]) for title in (OFF, studied.title))
+    which = "the recommended settings" if studied.verdict.recommended else "the settings with the best score"
+    lines = [*studied.verdict.warnings(), studied.verdict.sentence()]
     share = studied.offered / studied.site.capacity
     inner, to_host = overloaded(studied)
     over = sum(share[n] > 1 for n in inner)
     if inner:
         lines.append(
-            f"{over} of {len(inner):,} links between switches and {sum(share[n] > 1 for n in to_host)} links "
-            f"to hosts are offered more than they carry; the worst, {studied.site.routes.links[to_host[0]]}, "
-            f"{share[to_host[0]]:.1f} times as much."
+            f"{over} of {len(inner):,} links between switches and {sum(share[n] > 1 for n in to_host)} of "
+            f"{len(to_host):,} links to hosts are offered more than they carry; the worst, "
+            f"{studied.site.routes.links[to_host[0]]}, {share[to_host[0]]:.1f} times as much."
         )
-    trees, left = (tree_links(studied.runs[title]) for title in (OFF, BEST))
+    trees, left = (links_in_trees(studied.runs[title]) for title in (OFF, studied.title))
     lines.append(
         f"In congestion trees are {trees:.0f} of {len(studied.offered):,} links without control, {left:.0f} "
-        "with the recommended settings, on average after the warm-up."
+        f"with {which}, on average after the warm-up."
     )
-    hot, now_hot = (hotspot_share(studied, title) for title in (OFF, BEST))
+    hot, now_hot = (hotspot_share(studied, title) for title in (OFF, studied.title))
     lines.append(
-        f"Hotspots receive {hot:.0%} of what their links carry without control, {now_hot:.0%} with the "
-        "recommended settings."
+        f"Hotspots receive {hot:.0%} of what their links carry without control, {now_hot:.0%} with {which}."
     )
     wanted = offered_by_class(studied)
     for name, (received, tail) in off.items():
@@ -80,7 +81,7 @@ def headline(studied: Studied) -> list[str]:
         tails += "" if not tails else f"{now_tail:.4g} us"
         lines.append(
             f"Traffic `{name}` receives {received:.4g} Gbit/s of {wanted[name]:.4g} offered without control, "
-            f"{now:.4g} with the recommended settings{tails}."
+            f"{now:.4g} with {which}{tails}."
         )
     for one in studied.tuned.contrasts:
         if one.name == REFERENCE and one.score.low <= 1:
@@ -88,14 +89,6 @@ def headline(studied: Studied) -> list[str]:
                 "The recommended settings are not proven to be better than the defaults: see the interval."
             )
     return lines
-
-
-def tree_links(result: Result) -> float:
-    """Return the number of links in congestion trees, on average after the warm-up."""
-    after = result.summary["averages_from_ns"]
-    ends = result.numpy("network")["time_ns"]
-    samples = int((ends > after).sum())
-    return float((result.numpy("tree_links")["time_ns"] > after).sum()) / max(1, samples)
 
 
 def hotspot_share(studied: Studied, title: str) -> float:
@@ -169,7 +162,7 @@ def _links(studied: Studied) -> list[str]:
     share = studied.offered / studied.site.capacity
     demand = studied.load.demand()
     inner, to_host = overloaded(studied)
-    means = {title: utilisation(studied.runs[title]) for title in (OFF, BEST)}
+    means = {title: utilisation(studied.runs[title]) for title in (OFF, studied.title)}
     lines = ["## The worst links", "", "Offered: the load of the link if no link were limited.", ""]
     for what, order in (("Links to hosts", to_host), ("Links between switches", inner)):
         rows = []
@@ -182,12 +175,12 @@ def _links(studied: Studied) -> list[str]:
                 (
                     name,
                     f"{share[n]:.2f}",
-                    *(f"{means[t].get(name, 0.0):.2f}" for t in (OFF, BEST)),
+                    *(f"{means[t].get(name, 0.0):.2f}" for t in (OFF, studied.title)),
                     largest + more,
                 )
             )
         if rows:
-            heads = ("link", "offered", f"used {OFF}", f"used, {BEST}", "largest pairs over it")
+            heads = ("link", "offered", f"used {OFF}", f"used, {studied.title}", "largest pairs over it")
             lines += [f"### {what}", "", *table(heads, rows), ""]
     return lines
 
@@ -240,7 +233,11 @@ def _control(studied: Studied) -> list[str]:
         rows.append(cells)
     marks: list[object] = ["packets marked", ""]
     marks += [f"{result.summary['fecn_marks']:,}" for result in studied.runs.values()]
-    trees: list[object] = ["links in trees", "", *(f"{tree_links(one):.0f}" for one in studied.runs.values())]
+    trees: list[object] = [
+        "links in trees",
+        "",
+        *(f"{links_in_trees(one):.0f}" for one in studied.runs.values()),
+    ]
     hot: list[object] = [
         "hotspots' links used",
         "",
@@ -260,22 +257,51 @@ def _control(studied: Studied) -> list[str]:
 def _recommended(studied: Studied) -> list[str]:
     tuned = studied.tuned
     settings = tune_report.shown_settings(tuned)
-    lines = ["## Recommended settings", "", *table(("key", "value"), list(settings.items())), ""]
+    verdict = studied.verdict
+    heading = "Recommended settings" if verdict.recommended else "Settings with the best score"
+    lines = ["## Recommendation", "", *(f"**{one}**\n" for one in verdict.warnings()), verdict.sentence(), ""]
+    lines += [f"### {heading}", "", *table(("key", "value"), list(settings.items())), ""]
+    weights = ", ".join(f"{one.name} {one.weight:g}" for one in tuned.tuning.objectives if one.weight)
     lines += [
-        f"Of {len(tuned.found.trials)} settings; the score weighs what hosts that are no hotspots receive "
-        "and what hotspots receive equally. Compared with known settings, over all draws of the load:",
+        f"Of {len(tuned.found.trials)} settings. The score is a geometric mean with the weights {weights}; "
+        "the other columns are only compared. Compared with known settings, over all draws of the load:",
         "",
     ]
     rows = [(one.name, one.score, *one.objectives.values()) for one in tuned.contrasts]
     names = [objective.name for objective in tuned.tuning.objectives]
-    lines += [*table(("times as good as", "score", *names), rows), ""]
+    lines += [
+        *table(("times as good as", "score", *names), rows),
+        "",
+        "Intervals are 95 % confidence intervals over seeds; an interval that contains 1 means that no "
+        "difference is proven.",
+        "",
+        *_options(studied),
+    ]
     lines += ["Margin: the relative score one step away, all else being equal:", ""]
     lines += [*table(("parameter", "recommended", "one step away"), margin_rows(studied)), ""]
-    lines += [
-        "`opensm.conf` has the lines to paste; `tune.toml` searches finer: `silvan tune tune.toml`.",
+    where = f"`{OPTIONS}` has the lines to paste"
+    if verdict.recommended is None:
+        where = f"`{OPTIONS}` leaves control off, `{COSTLY_OPTIONS}` has the lines for these settings"
+    lines += [f"{where}; `tune.toml` searches finer: `silvan tune tune.toml`.", ""]
+    return lines
+
+
+def _options(studied: Studied) -> list[str]:
+    """Return a table of all settings that were tried on fresh seeds, with gain and harm."""
+    rows = []
+    for one in studied.verdict.options:
+        keys = tune_report.shown_keys(one.candidate.setting.keys)
+        settings = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in keys.items())
+        harms = "; ".join(str(harm) for harm in one.harms) or "none"
+        name = f"{settings}{' (recommended)' if one is studied.verdict.recommended else ''}"
+        rows.append((name, one.against_off.score.in_words, harms))
+    return [
+        "Settings that were tried on fresh seeds, compared with no control; `figures/tradeoff.png` has all "
+        "settings of the survey:",
+        "",
+        *table(("settings", "score", "harm"), rows),
         "",
     ]
-    return lines
 
 
 def margin_rows(studied: Studied) -> list[tuple[str, str, str]]:
@@ -308,13 +334,36 @@ def numbers(studied: Studied) -> dict[str, Any]:
             }
             for title, result in studied.runs.items()
         },
-        "links_in_trees": {title: tree_links(result) for title, result in studied.runs.items()},
+        "links_in_trees": {title: links_in_trees(result) for title, result in studied.runs.items()},
         "links": {
             link: {
                 "offered_share": float(share[n]),
                 **{title: own.get(link, 0.0) for title, own in means.items()},
             }
             for n, link in enumerate(site.routes.links)
+        },
+        "verdict": {
+            "recommended": studied.verdict.recommended is not None,
+            "options": [
+                {
+                    "settings": dict(one.candidate.setting.keys),
+                    "score": [
+                        one.against_off.score.ratio,
+                        one.against_off.score.low,
+                        one.against_off.score.high,
+                    ],
+                    "harms": [
+                        {
+                            "class": harm.class_name,
+                            "measure": "received" if harm.receives_less else "p99 latency",
+                            "ratio": [harm.ratio.ratio, harm.ratio.low, harm.ratio.high],
+                            "rules_out": harm.rules_out,
+                        }
+                        for harm in one.harms
+                    ],
+                }
+                for one in studied.verdict.options
+            ],
         },
         "margins": {
             name: {

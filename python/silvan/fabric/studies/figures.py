@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def save_all(studied: Studied, folder: Path) -> list[str]:
     """Draw all figures, as PNG and SVG; return their names."""
     figures = {"offered": offered(studied), "links": links(studied), "traffic": traffic(studied)}
-    figures |= {"trees": trees(studied), "margin": margin(studied)}
+    figures |= {"trees": trees(studied), "margin": margin(studied), "tradeoff": tradeoff(studied)}
     for name, figure in figures.items():
         plot.save(figure, folder / name)
     return list(figures)
@@ -142,4 +142,37 @@ def margin(studied: Studied) -> Figure:
         axes.set_ylim(0, 1.15)
         axes.set(title=name, xlabel=next(a.unit for a in studied.tuned.tuning.search if a.name == name))
     panels[0].set_ylabel("Score (of the recommended)")
+    return figure
+
+
+@plot.style()
+def tradeoff(studied: Studied) -> Figure:
+    """Draw the score of all settings over the worst loss of a class, both relative to no control."""
+    figure, (axes,) = plot.new_figure()
+    points = studied.tradeoff
+    shown = studied.verdict.shown.candidate.setting
+    chosen = next((one.number for one in studied.tuned.found.trials if one.setting == shown), None)
+    loss = {number: 100 * (1 - least) for number, (_, least) in points.items()}
+    gain = {number: score for number, (score, _) in points.items()}
+    axes.plot(
+        list(loss.values()), list(gain.values()), ".", color=plot.COLOURS[0], label="settings that were tried"
+    )
+    front, best = [], 0.0
+    for number in sorted(points, key=lambda one: (loss[one], -gain[one])):
+        if gain[number] > best:
+            front.append(number)
+            best = gain[number]
+    axes.plot(
+        [loss[number] for number in front], [gain[number] for number in front],
+        "-", color="0.4", linewidth=1.0, label="none is better in both",
+    )  # fmt: skip
+    if chosen in points:
+        axes.plot(loss[chosen], gain[chosen], "*", color=plot.COLOURS[1], markersize=14, label=studied.title)
+    axes.plot(0, 1, "o", color="0.2", label="without control")
+    axes.set_xlim(left=min(-1.0, *axes.get_xlim()))
+    axes.set(
+        xlabel="Largest loss of a class of traffic (%)", ylabel="Score (times that without control)",
+        title="Gain and loss of all settings",
+    )  # fmt: skip
+    plot.legend_beside(axes)
     return figure

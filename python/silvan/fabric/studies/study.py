@@ -15,17 +15,19 @@ from numpy.typing import NDArray
 from silvan import _core, _files, _opensm, results
 from silvan._core import FabricError, Scenario
 from silvan.fabric.studies import routes as paths
+from silvan.fabric.studies import verdict as verdicts
 from silvan.fabric.studies.load import Load, Shape, draw
+from silvan.fabric.studies.verdict import Care, Verdict
 from silvan.results import Result
 from silvan.sweeps.axes import Axis, as_text
 from silvan.sweeps.errors import DEFAULT_EXECUTOR
 from silvan.sweeps.executors import Options
 from silvan.sweeps.study import Base, of_file
 from silvan.tuning.outcome import Tuned, confirm
-from silvan.tuning.presets import DELAYS_US, LONGEST, PRESETS, REFERENCE
+from silvan.tuning.presets import DELAYS_US, LONGEST, NONE, PRESETS, REFERENCE
 from silvan.tuning.problem import Kind, Tuning
 from silvan.tuning.racing import Trial
-from silvan.tuning.runs import Tell, open_runs
+from silvan.tuning.runs import Instance, Setting, Tell, Values, open_runs
 from silvan.tuning.survey import Survey
 from silvan.types import FabricCheck
 
@@ -33,15 +35,14 @@ from silvan.types import FabricCheck
 #: favor settings that throttle hotspots for long. The packet-hops of a run on a large fabric are limited.
 DURATION_NS, LINK_GBIT_S = 6_000_000, 32.0
 HOPS_AT_MOST = 36e6
-#: Random draws of the roles, fresh seeds for each, and settings that are tried with these.
-DRAWS, SEEDS, FINALISTS = 2, 3, 2
+#: Random draws of the roles, fresh seeds for each, and at most how many settings are tried with these.
+DRAWS, SEEDS, FINALISTS = 2, 3, verdicts.BY_SCORE + verdicts.HARMLESS
 #: Longest delays, as multiples of the delay for a fair share of a hotspot, and values of the other axes.
 LONGEST_TIMES, INCREASES, TIMERS = (2, 4, 8), (2, 4, 8), (5, 20, 80)
 #: Limits on the extension of axes: an index has at most 127 steps in a table of 128 entries, the timer has
 #: 16 bits, and delays are those of generated tables.
 LIMITS = {"cct_longest": (1, int(DELAYS_US[1])), "ccti_increase": (1, 127), "ccti_timer": (1, 65535)}
 MTU_BITS = 2048 * 8
-NO_CONTROL = {"congestion.mechanism": "none"}
 
 Simulate = Callable[[Scenario, str], Result]
 
@@ -76,6 +77,7 @@ class Asked:
     #: OpenSM's configuration file, for the comparison.
     conf: Path | None = None
     jobs: int | None = None
+    care: Care = field(default_factory=Care)
 
 
 @dataclass(frozen=True)
@@ -99,18 +101,29 @@ class Studied:
     load: Load
     #: Offered load by link, Gbit/s.
     offered: NDArray[np.float64]
-    #: Runs by title: without control, with the defaults, as opensm.conf has it, as recommended.
+    #: Runs by title: without control, with the defaults, as opensm.conf has it, with the best settings.
     runs: dict[str, Result]
+    #: What is recommended; the settings of `tuned` are those that it shows.
+    verdict: Verdict
+    #: For the trade-off: by trial, the score relative to no control, and the worst loss of a class.
+    tradeoff: dict[int, tuple[float, float]]
     #: The survey of settings.
     tuned: Tuned
     #: Margins by parameter.
     margins: dict[str, Margin]
     notes: tuple[str, ...]
 
+    @property
+    def title(self) -> str:
+        """The title of the run with the best settings."""
+        return BEST if self.verdict.recommended is not None else COSTLY
+
 
 #: Files with the scenario, and with the lines to paste.
 SITE, OPTIONS = "site.toml", "opensm.conf"
 OFF, DEFAULTS, MINE, BEST = "without control", "defaults", "opensm.conf", "recommended"
+#: Title of the run with the best score if leaving control off is recommended, and the file with its lines.
+COSTLY, COSTLY_OPTIONS = "best score, not recommended", "not-recommended.conf"
 
 
 def read_site(asked: Asked) -> Site:
@@ -254,6 +267,7 @@ def _tuning(asked: Asked, site: Site, load: Load, base: Base) -> Tuning:
         base=base,
         search=space(site, load),
         kinds=tuple(kinds),
+        objectives=asked.care.objectives(load),
         confirm=SEEDS,
         fixed={"measure.forest": False, "measure.links": False},
     )
@@ -266,6 +280,7 @@ def study(asked: Asked, simulate: Simulate, tell: Tell) -> Studied:
         _opensm.read(asked.conf)
     site = read_site(asked)
     load = draw(site.routes.hosts, site.host_gbit_s, asked.shape, asked.seed)
+    asked.care.check(load)
     site = _kept(site, asked.out / "fabric")
     file = asked.out / SITE
     _files.write_text(file, scenario_text(site, load, duration_ns(site), asked.seed))
@@ -275,25 +290,64 @@ def study(asked: Asked, simulate: Simulate, tell: Tell) -> Studied:
     survey = Survey(tuning, done, LIMITS)
     done.expected = tuning.size * len(tuning.kinds) + (FINALISTS + 4) * tuning.confirm * len(tuning.kinds)
     found = survey.run()
-    tuned = confirm(survey.tuning, done, found, FINALISTS)
+    outcomes = done.values([(Setting(NONE), at) for at in survey.instances], "without control")
+    off = {at: one for at, one in zip(survey.instances, outcomes, strict=True) if not isinstance(one, str)}
+    chosen = verdicts.finalists(survey, off, asked.care)
+    tuned, verdict = verdicts.judge(confirm(survey.tuning, done, found, chosen), asked.care)
     # On fresh seeds, the best may be another one, whose neighbors were not all tried.
     best = next(one for one in survey.trials if one.setting == tuned.finalists[0].setting)
     survey.surround(best)
     tuned = replace(tuned, tuning=survey.tuning, simulated=done.simulated, reused=done.found)
-    titles: dict[str, Mapping[str, Any]] = {OFF: NO_CONTROL, DEFAULTS: PRESETS[REFERENCE]}
+    titles: dict[str, Mapping[str, Any]] = {OFF: NONE, DEFAULTS: PRESETS[REFERENCE]}
     notes = [*site.notes, *load.notes]
     if asked.conf is not None:
         own, said = _opensm.load(file, asked.conf, {})
         notes += said
         titles[MINE] = dict(own.overrides)
     # As it would be pasted: OpenSM's table has rounded delays of 16 bits.
-    lines = asked.out / OPTIONS
-    _files.write_text(lines, tuned.opensm_options())
-    titles[BEST] = dict(_opensm.load(file, lines, {})[0].overrides)
+    lines = _write_options(asked.out, tuned, verdict)
+    titles[BEST if verdict.recommended else COSTLY] = dict(_opensm.load(file, lines, {})[0].overrides)
     runs = {title: simulate(Scenario.load(file, dict(keys)), title) for title, keys in titles.items()}
     return Studied(
-        asked, site, load, site.routes.load(load.demand()), runs, tuned, _margins(survey, best), tuple(notes)
+        asked,
+        site,
+        load,
+        site.routes.load(load.demand()),
+        runs,
+        verdict,
+        _tradeoff(survey, off, asked.care),
+        tuned,
+        _margins(survey, best),
+        tuple(notes),
     )
+
+
+def _write_options(out: Path, tuned: Tuned, verdict: Verdict) -> Path:
+    """Write the lines to paste, below what they cost; return the file with the lines of the best settings."""
+    said = [*verdict.warnings(), verdict.sentence()]
+    head = "".join(f"# {line.replace('`', '')}\n" for line in said)
+    costly, options = out / COSTLY_OPTIONS, out / OPTIONS
+    if verdict.recommended is not None:
+        costly.unlink(missing_ok=True)
+        _files.write_text(options, head + tuned.opensm_options())
+        return options
+    _files.write_text(options, f"{head}congestion_control FALSE\n")
+    _files.write_text(costly, head + tuned.opensm_options())
+    return costly
+
+
+def _tradeoff(survey: Survey, off: dict[Instance, Values], care: Care) -> dict[int, tuple[float, float]]:
+    """Return by trial: the score relative to no control, and the worst ratio of a class to no control."""
+    found = {}
+    base = Trial(0, (), Setting(NONE))
+    for at, values in off.items():
+        survey.note(base, at, values)
+    for trial in survey.trials:
+        shared = [at for at in trial.ratios if at in off]
+        loss = verdicts.loss_of(survey, trial, off, care)
+        if shared and loss is not None:
+            found[trial.number] = (survey.score_in(trial, shared) / survey.score_in(base, shared), loss)
+    return found
 
 
 def _margins(survey: Survey, best: Trial) -> dict[str, Margin]:

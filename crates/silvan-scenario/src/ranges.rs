@@ -1,0 +1,167 @@
+//! Ranges in lists of hosts: `node-[00-03,7]` means five hosts. A list may also be one text.
+//!
+//! Lists are expanded when a scenario is read, before the network is known. [`Expanded`] remembers what was
+//! written, for messages.
+
+use toml::{Table, Value};
+
+use crate::error::Fault;
+
+/// The most hosts that the ranges of a scenario may name in total.
+const MOST_HOSTS: u64 = 1 << 20;
+/// The most digits of a number in a range.
+const MOST_DIGITS: usize = 9;
+
+/// A list of hosts that was written with ranges.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Expanded {
+    /// Its key, such as `traffic.0.hosts`.
+    path: String,
+    /// By host: its name, and the index of the element that names it; no index if the list is one text.
+    hosts: Vec<(String, Option<usize>)>,
+}
+
+impl Expanded {
+    /// The path as written of a path in the expanded list, and the host that it names.
+    pub fn written(&self, path: &str) -> Option<(String, &str)> {
+        let index = path.strip_prefix(&self.path)?.strip_prefix('.')?;
+        let (host, at) = self.hosts.get(index.parse::<usize>().ok()?)?;
+        Some((at.map_or_else(|| self.path.clone(), |at| format!("{}.{at}", self.path)), host))
+    }
+}
+
+/// Replaces ranges in all lists of hosts by the names that they stand for.
+pub(crate) fn expand(table: &mut Table) -> Result<Vec<Expanded>, Fault> {
+    let mut expander = Expander { found: Vec::new(), left: MOST_HOSTS };
+    for (kind, keys) in [("traffic", &["hosts", "pattern.to"][..]), ("job", &["hosts"])] {
+        let Some(Value::Array(list)) = table.get_mut(kind) else { continue };
+        for (index, element) in list.iter_mut().enumerate() {
+            for key in keys {
+                let written = key.split('.').try_fold(&mut *element, |value, key| value.get_mut(key));
+                if let Some(value) = written {
+                    expander.list(value, &format!("{kind}.{index}.{key}"))?;
+                }
+            }
+        }
+    }
+    Ok(expander.found)
+}
+
+struct Expander {
+    found: Vec<Expanded>,
+    /// How many more hosts ranges may name.
+    left: u64,
+}
+
+impl Expander {
+    fn list(&mut self, value: &mut Value, path: &str) -> Result<(), Fault> {
+        let mut hosts = Vec::new();
+        match value {
+            Value::String(text) => self.names(text, None, path, &mut hosts)?,
+            Value::Array(list) => {
+                let has_range = |item: &Value| item.as_str().is_some_and(|text| text.contains('['));
+                if !list.iter().any(has_range) {
+                    return Ok(());
+                }
+                for (index, item) in list.iter().enumerate() {
+                    let text = item.as_str().unwrap_or_default();
+                    self.names(text, Some(index), &format!("{path}.{index}"), &mut hosts)?;
+                }
+            }
+            _ => return Ok(()),
+        }
+        *value = Value::Array(hosts.iter().map(|(name, _)| Value::String(name.clone())).collect());
+        self.found.push(Expanded { path: path.to_owned(), hosts });
+        Ok(())
+    }
+
+    /// Adds the hosts that one text names.
+    fn names(
+        &mut self,
+        text: &str,
+        index: Option<usize>,
+        path: &str,
+        hosts: &mut Vec<(String, Option<usize>)>,
+    ) -> Result<(), Fault> {
+        let Some((prefix, rest)) = text.split_once('[') else {
+            hosts.push((text.to_owned(), index));
+            return Ok(());
+        };
+        let right = "must be a name, or a name with one range such as \"node-[00-03,7]\"";
+        let parts = rest.split_once(']').filter(|(numbers, suffix)| {
+            !prefix.contains(']') && !suffix.contains(['[', ']']) && !numbers.contains('[')
+        });
+        let Some((numbers, suffix)) = parts else { return Err(Fault::new(path, right)) };
+        for part in numbers.split(',') {
+            let (first, last, width) = ends(part.trim()).ok_or_else(|| {
+                let shown: String = part.chars().take(40).collect();
+                Fault::new(path, format!("{right}; `{shown}` is not a number or a rising range"))
+            })?;
+            self.left = self.left.checked_sub(last - first + 1).ok_or_else(|| {
+                Fault::new(path, format!("must not name more than {MOST_HOSTS} hosts by ranges in total"))
+            })?;
+            hosts.extend((first..=last).map(|n| (format!("{prefix}{n:0width$}{suffix}"), index)));
+        }
+        Ok(())
+    }
+}
+
+/// The first and the last number of a range, and how many digits a number has at least.
+fn ends(part: &str) -> Option<(u64, u64, usize)> {
+    let number = |text: &str| {
+        let is_number = (1..=MOST_DIGITS).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+        if is_number { text.parse::<u64>().ok() } else { None }
+    };
+    let (first, last) = part.split_once('-').unwrap_or((part, part));
+    let (low, high) = (number(first)?, number(last)?);
+    (low <= high).then_some((low, high, first.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(hosts: &str) -> Result<Vec<String>, String> {
+        let mut table: Table = format!("[[traffic]]\nhosts = {hosts}").parse().unwrap();
+        let found = expand(&mut table).map_err(|fault| format!("{}: {}", fault.path, fault.what))?;
+        let list: Vec<String> = table["traffic"][0]["hosts"].clone().try_into().unwrap();
+        if let Some(one) = found.first() {
+            let written: Vec<&str> = one.hosts.iter().map(|(host, _)| host.as_str()).collect();
+            assert_eq!(written, list);
+        }
+        Ok(list)
+    }
+
+    #[test]
+    fn ranges_keep_order_and_digits() {
+        for (written, names) in [
+            ("\"H[1-3]\"", "H1 H2 H3"),
+            ("\"H7\"", "H7"),
+            ("[\"H2\", \"H[9-11]\", \"H1\"]", "H2 H9 H10 H11 H1"),
+            ("[\"node-[08-10, 3]-ib0\"]", "node-08-ib0 node-09-ib0 node-10-ib0 node-3-ib0"),
+            ("[]", ""),
+        ] {
+            let names: Vec<String> = names.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(expanded(written), Ok(names), "{written}");
+        }
+    }
+
+    #[test]
+    fn wrong_ranges_are_refused_at_their_element() {
+        for wrong in ["H[", "H]1[", "H[1-]", "H[3-1]", "H[1][2]", "H[]", "H[a-b]", "H[1]]", "H[+1]", "H[1_0]"]
+        {
+            let said = expanded(&format!("[\"H1\", \"{wrong}\"]"));
+            // Without an opening bracket there is no range: the network has no such host.
+            assert!(
+                said.clone().is_err_and(|text| text.starts_with("traffic.0.hosts.1: ")),
+                "{wrong}: {said:?}"
+            );
+        }
+        let many = expanded("\"H[0-1048576]\"").unwrap_err();
+        assert!(many.ends_with("must not name more than 1048576 hosts by ranges in total"), "{many}");
+        let many = expanded("[\"H[1-1048576]\", \"H[5]\"]").unwrap_err();
+        assert!(many.starts_with("traffic.0.hosts.1: "), "{many}");
+        let long = expanded("\"H[1-99999999999999999999]\"").unwrap_err();
+        assert!(long.contains("is not a number or a rising range"), "{long}");
+    }
+}

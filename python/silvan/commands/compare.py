@@ -1,0 +1,177 @@
+"""The command `silvan compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from silvan.commands import common
+
+if TYPE_CHECKING:
+    from silvan.comparison import Change, Comparison, Group, Mean, Row
+
+
+def register(app: typer.Typer) -> None:
+    """Add `silvan compare`."""
+    app.command()(compare)
+
+
+def compare(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Folders of two or more runs (silvan run --out).")
+    ],
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Also list parameters that only one mechanism has, and equal results."),
+    ] = False,
+    as_json: common.AsJson = False,
+) -> None:
+    """Compare runs: the settings that differ, then the results.
+
+    Runs that differ only in their seed form a group; the results of a group are means with 95 % confidence
+    intervals. Changes are relative to the first run or group.
+    """
+    import silvan
+
+    if len(folders) < 2:
+        raise typer.BadParameter("give two or more runs", param_hint="RUN")
+    found = silvan.compare(*(silvan.load(folder) for folder in folders))
+    if as_json:
+        common.print_json(numbers(found, folders))
+        return
+    show(common.out_console(), found, folders, everything=everything)
+
+
+def letter(number: int) -> str:
+    """Return the short name of a group: A to Z, then A1 and so on."""
+    return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")
+
+
+def show(console: Console, found: Comparison, folders: list[Path], *, everything: bool) -> None:
+    """Print a comparison."""
+    letters = [letter(number) for number in range(len(found.groups))]
+    for name, group in zip(letters, found.groups, strict=True):
+        console.print(f"[bold]{name}[/]  {escape(_members(group, folders))}", soft_wrap=True)
+    console.print()
+    if found.settings:
+        table = _table("Settings that differ", ["key"], letters)
+        hidden = set() if everything else _of_one_kind(found.settings)
+        for key, values in found.settings.items():
+            if key not in hidden:
+                table.add_row(escape(key), *(escape(_setting(value)) for value in values))
+        console.print(table)
+        if hidden:
+            more = f"{len(hidden)} parameters that not all of these kinds have: --all lists them"
+            console.print(f" and {more}", style="dim")
+    else:
+        console.print("The settings do not differ.")
+    console.print()
+    heads = [part for name in letters[1:] for part in (name, "change")]
+    table = _table("Results", ["", "unit"], [letters[0], *heads])
+    for row in found.rows:
+        if everything or not _is_equal(row):
+            cells = [_mean(row.means[0])]
+            for mean, change in zip(row.means[1:], row.changes, strict=True):
+                cells += [_mean(mean), _change(change, row.means[0])]
+            table.add_row(escape(row.measure), row.unit, *cells)
+    if table.row_count:
+        console.print(table)
+    else:
+        console.print("The results do not differ.")
+    if any(len(group.runs) == 1 for group in found.groups) and table.row_count:
+        console.print()
+        console.print(
+            "Runs with one seed have no intervals, so a small change may be due to chance. Repeat each with "
+            "--seed 2, --seed 3 and so on, and give all folders.",
+            style="dim",
+        )
+
+
+def _members(group: Group, folders: list[Path]) -> str:
+    runs = ", ".join(str(folders[number]) for number in group.given)
+    seeds = ", ".join(map(str, group.seeds))
+    return f"{runs} (seed{'s' if len(group.seeds) > 1 else ''} {seeds})"
+
+
+def _table(title: str, left: list[str], right: list[str]) -> Table:
+    table = Table(title=title, box=None, header_style="bold", title_style="bold", title_justify="left")
+    for name in left:
+        table.add_column(name, overflow="fold")
+    for name in right:
+        table.add_column(name, justify="right", overflow="fold")
+    return table
+
+
+def _of_one_kind(settings: dict[str, tuple[Any, ...]]) -> set[str]:
+    """Return keys that are missing somewhere because the `kind` of their table, or of one above, differs."""
+    differ = {key.removesuffix("kind") for key in settings if key.endswith(".kind")}
+    return {
+        key
+        for key, values in settings.items()
+        if None in values
+        and not key.endswith(".mechanism")
+        and any(key.startswith(table) for table in differ)
+    }
+
+
+def _setting(value: Any) -> str:
+    if value is None:
+        return "-"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _is_equal(row: Row) -> bool:
+    return all(mean == row.means[0] for mean in row.means)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value) and abs(value) < 1e12 else f"{value:,.4g}"
+
+
+def _mean(mean: Mean | None) -> str:
+    if mean is None:
+        return "-"
+    return _number(mean.value) + ("" if mean.half is None else f" ± {mean.half:.2g}")
+
+
+def _change(change: Change | None, first: Mean | None) -> str:
+    """Write a change, relative to the first group if that is not 0; equal within the interval: say so."""
+    if change is None or first is None:
+        return "-"
+    scale, unit = (100 / abs(first.value), " %") if first.value else (1.0, "")
+    shown = f"{change.difference * scale:+.3g}{unit}"
+    if change.low is None or change.high is None:
+        return shown
+    interval = f"({change.low * scale:+.3g} to {change.high * scale:+.3g}{unit})"
+    return f"{shown} {interval}" if change.is_proven else f"no difference {interval}"
+
+
+def numbers(found: Comparison, folders: list[Path]) -> dict[str, Any]:
+    """Return a comparison for `--json`."""
+    return {
+        "groups": [
+            {"runs": [str(folders[number]) for number in group.given], "seeds": list(group.seeds)}
+            for group in found.groups
+        ],
+        "settings": {key: list(values) for key, values in found.settings.items()},
+        "results": [
+            {
+                "measure": row.measure,
+                "unit": row.unit,
+                "means": [
+                    None if one is None else {"mean": one.value, "half_width": one.half} for one in row.means
+                ],
+                "changes": [
+                    None if one is None else {"difference": one.difference, "low": one.low, "high": one.high}
+                    for one in row.changes
+                ],
+            }
+            for row in found.rows
+        ],
+    }

@@ -1,0 +1,80 @@
+"""The command `silvan new`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from silvan import _files, templates
+from silvan.commands import common
+
+#: What is used for an answer that is not given, where nobody can be asked.
+USUAL = {"network": "fat-tree", "hosts": "64", "traffic": "hotspot", "mechanism": "none"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add `silvan new`."""
+    app.command()(new)
+
+
+def new(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="File for the scenario, such as mine.toml.")
+    ] = None,
+    network: Annotated[
+        str | None, typer.Option("--network", metavar="KIND", help=", ".join(templates.NETWORKS) + ".")
+    ] = None,
+    hosts: Annotated[
+        int | None, typer.Option("--hosts", metavar="N", help="Number of hosts, at least.")
+    ] = None,
+    traffic: Annotated[
+        str | None, typer.Option("--traffic", metavar="KIND", help=", ".join(templates.TRAFFICS) + ".")
+    ] = None,
+    mechanism: Annotated[
+        str | None,
+        typer.Option("--mechanism", metavar="NAME", help=", ".join(templates.MECHANISMS) + "."),
+    ] = None,
+) -> None:
+    """Write a commented scenario to start from; asks for what no option gives, on a terminal."""
+    from silvan._core import Scenario
+
+    asks = sys.stdin.isatty()
+    path = file or Path(_ask("File", "mine.toml", {}, asks))
+    if path.suffix != ".toml":
+        path = path.with_name(f"{path.name}.toml")
+    if path.exists():
+        common.fail(f"{path}: already exists; choose another name")
+    networks = {name: one.about for name, one in templates.NETWORKS.items()}
+    kind = network or _ask("Network", USUAL["network"], networks, asks)
+    number = hosts if hosts is not None else _ask("Hosts, at least", USUAL["hosts"], {}, asks)
+    sends = traffic or _ask("Traffic", USUAL["traffic"], templates.TRAFFICS, asks)
+    control = mechanism or _ask("Congestion control", USUAL["mechanism"], templates.MECHANISMS, asks)
+    try:
+        count = int(number)
+    except ValueError:
+        common.fail(f"hosts: `{number}` is not a whole number")
+    text = templates.write(path.stem, kind, count, sends, control)
+    # What is written can be run.
+    report = Scenario.from_toml(text, origin=path.name).check()
+    _files.write_text(path, text)
+    typer.echo(
+        f"{path}: {report['hosts']} hosts, {report['switches']} switches; a run takes about "
+        f"{report['estimate']['wall_s']:.2g} s"
+    )
+    typer.echo(f"Run it: silvan run {path} --out out/{path.stem}")
+
+
+def _ask(question: str, usual: str, choices: dict[str, str], asks: bool) -> str:
+    """Ask a question on the terminal; without one, return the usual answer."""
+    if not asks:
+        return usual
+    for name, about in choices.items():
+        typer.echo(f"  {name:10} {about}")
+    while True:
+        answer = str(typer.prompt(question, default=usual))
+        if not choices or answer in choices:
+            return answer
+        typer.echo(f"`{answer}` is not one of {', '.join(choices)}")

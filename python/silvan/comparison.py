@@ -1,0 +1,213 @@
+"""Runs compared: the settings that differ, then the results that differ, with intervals over seeds.
+
+Runs with the same settings and different seeds form a group. A difference between two groups has a 95 %
+confidence interval if both have several seeds; if they have the same seeds, it is the interval of the paired
+differences.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silvan._core import SilvanError
+from silvan._statistics import STUDENT, half_width
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover - the same parser under its older name
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from silvan.results import Result
+
+#: Settings that change no result, or only by chance.
+_NOT_COMPARED = frozenset(("seed", "threads"))
+#: Named flows are listed one by one up to this number.
+FLOWS_AT_MOST = 16
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs with the same settings."""
+
+    runs: tuple[Result, ...]
+    #: Positions of the runs among those that were given, from 0.
+    given: tuple[int, ...]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seed of each run."""
+        return tuple(run.provenance["seed"] for run in self.runs)
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A measure of a group."""
+
+    value: float
+    #: Half the width of the 95 % confidence interval; None with one seed.
+    half: float | None
+
+
+@dataclass(frozen=True)
+class Change:
+    """The difference of a measure between a group and the first one."""
+
+    difference: float
+    #: Bounds of the 95 % confidence interval; None if one of the groups has one seed.
+    low: float | None
+    high: float | None
+
+    @property
+    def is_proven(self) -> bool | None:
+        """Whether the interval excludes 0; None without an interval."""
+        return None if self.low is None or self.high is None else self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measure of all groups."""
+
+    measure: str
+    unit: str
+    #: By group; None for a group that has no such measure.
+    means: tuple[Mean | None, ...]
+    #: By group after the first.
+    changes: tuple[Change | None, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of :func:`silvan.compare`."""
+
+    groups: tuple[Group, ...]
+    #: Keys whose values differ between groups, with the value by group; None where a key is missing.
+    settings: dict[str, tuple[Any, ...]]
+    rows: tuple[Row, ...]
+
+
+def compare(*runs: Result) -> Comparison:
+    """Compare two or more runs: their settings, then their results.
+
+    Args:
+        runs: Results of :func:`silvan.run` or :func:`silvan.load`. Runs that differ only in their seed form
+            a group, and their results are means with 95 % confidence intervals.
+
+    Raises:
+        SilvanError: fewer than two runs.
+
+    """
+    if len(runs) < 2:
+        raise SilvanError(f"{len(runs)} run to compare; give two or more")
+    flat = [dict(_flat(tomllib.loads(run.scenario_toml))) for run in runs]
+    groups = _groups(runs, flat)
+    firsts = [flat[group.given[0]] for group in groups]
+    keys = list(dict.fromkeys(key for one in firsts for key in one))
+    values = {key: tuple(one.get(key) for one in firsts) for key in keys if key not in _NOT_COMPARED}
+    settings = {key: own for key, own in values.items() if any(value != own[0] for value in own)}
+    return Comparison(tuple(groups), settings, tuple(_rows(groups)))
+
+
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted keys of nested tables, with their values; lists of values are values."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield from _flat(one, f"{path}.{key}" if path else key)
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for number, one in enumerate(value):
+            yield from _flat(one, f"{path}.{number}")
+    else:
+        yield path, value
+
+
+def _groups(runs: Sequence[Result], flat: Sequence[dict[str, Any]]) -> list[Group]:
+    """Group runs by settings; runs with the same settings and the same seed stay apart."""
+    found: list[list[int]] = []
+    for number, own in enumerate(flat):
+        settings = {key: value for key, value in own.items() if key not in _NOT_COMPARED}
+        for members in found:
+            same = {key: value for key, value in flat[members[0]].items() if key not in _NOT_COMPARED}
+            if settings == same and own.get("seed") not in (flat[other].get("seed") for other in members):
+                members.append(number)
+                break
+        else:
+            found.append([number])
+    return [Group(tuple(runs[number] for number in members), tuple(members)) for members in found]
+
+
+def links_in_trees(result: Result) -> float:
+    """Return the number of links in congestion trees, on average after the warm-up."""
+    after = result.summary["averages_from_ns"]
+    samples = int((result.numpy("network")["time_ns"] > after).sum())
+    return float((result.numpy("tree_links")["time_ns"] > after).sum()) / max(1, samples)
+
+
+def measures(result: Result) -> dict[tuple[str, str], float]:
+    """Return the numbers of a run that are compared, by name and unit."""
+    summary = result.summary
+    found = {("received by all hosts", "Gbit/s"): summary["throughput_gbit_s"]}
+    flows = {flow["flow"] for flow in summary["flows"]}
+    for one in summary["classes"]:
+        if one["class"] not in flows or len(flows) <= FLOWS_AT_MOST:
+            kind = "flow" if one["class"] in flows else "class"
+            found[f"{kind} {one['class']}: received", "Gbit/s"] = one["received_gbit_s"]
+    for row in summary["latency"]:
+        if row["count"] and (row["class"] not in flows or len(flows) <= FLOWS_AT_MOST):
+            name = f"{row['class']}: latency since {row['since']}"
+            found[f"{name}, median", "us"] = row["p50_ns"] / 1000
+            found[f"{name}, 99 %", "us"] = row["p99_ns"] / 1000
+    for job in summary.get("jobs", ()):
+        found[f"job {job['job']}: span", "us"] = job["span_ns"] / 1000
+    if "tree_links" in result.tables:
+        found["links in congestion trees", ""] = links_in_trees(result)
+    found["Jain's index of the hosts", ""] = summary["jain_hosts"]
+    found["packets marked (FECN)", ""] = summary["fecn_marks"]
+    return found
+
+
+def _rows(groups: Sequence[Group]) -> Iterator[Row]:
+    found = [[measures(run) for run in group.runs] for group in groups]
+    for name in dict.fromkeys(name for own in found for one in own for name in one):
+        values = [[one[name] for one in own if name in one] for own in found]
+        # A measure that only some seeds of a group have has no mean over the seeds.
+        whole = [
+            own if len(own) == len(group.runs) else [] for own, group in zip(values, groups, strict=True)
+        ]
+        means = tuple(_mean(own) for own in whole)
+        changes = tuple(
+            _change((groups[0], whole[0]), (group, own))
+            for group, own in zip(groups[1:], whole[1:], strict=True)
+        )
+        yield Row(*name, means, changes)
+
+
+def _mean(values: Sequence[float]) -> Mean | None:
+    if not values:
+        return None
+    return Mean(math.fsum(values) / len(values), half_width(values) if len(values) > 1 else None)
+
+
+def _change(first: tuple[Group, Sequence[float]], other: tuple[Group, Sequence[float]]) -> Change | None:
+    (group, ours), (their_group, theirs) = first, other
+    if not ours or not theirs:
+        return None
+    difference = math.fsum(theirs) / len(theirs) - math.fsum(ours) / len(ours)
+    if min(len(ours), len(theirs)) < 2:
+        return Change(difference, None, None)
+    if set(group.seeds) == set(their_group.seeds):
+        by_seed = dict(zip(group.seeds, ours, strict=True))
+        half = half_width(
+            [value - by_seed[seed] for seed, value in zip(their_group.seeds, theirs, strict=True)]
+        )
+    else:
+        # Welch's interval, with the fewer degrees of freedom of both.
+        freedom = min(len(ours), len(theirs)) - 1
+        quantile = STUDENT[freedom - 1] if freedom <= len(STUDENT) else 1.96 + 2.5 / freedom
+        half = quantile * math.sqrt(sum(float(np.var(own, ddof=1)) / len(own) for own in (ours, theirs)))
+    return Change(difference, difference - half, difference + half)

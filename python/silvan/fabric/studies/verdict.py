@@ -1,0 +1,253 @@
+"""The verdict of a fabric study: what settings gain, whom they harm, and whether to use them.
+
+Every comparison is one with no control, on the same fresh seeds. A class of traffic is *harmed* if it
+receives less, or if its 99th percentile of latency is larger, and the 95 % confidence interval excludes that
+there is no difference; or if the difference is large, whatever its interval. A small harm rules settings out
+only if the class is protected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from silvan._core import FabricError
+from silvan.fabric.studies.load import Load
+from silvan.tuning.objectives import USUAL, Objective, OfClass
+from silvan.tuning.outcome import (
+    NO_CONTROL,
+    Candidate,
+    Contrast,
+    Interval,
+    Tuned,
+    contrast,
+    fresh_instances,
+    with_best,
+)
+from silvan.tuning.racing import Racing, Trial
+from silvan.tuning.runs import Instance, Values
+
+#: The class of contributors, and the objective that stands for it: what the links to hotspots carry. The
+#: packets of contributors wait for the hotspot with any settings, and other traffic may take their place.
+HOTSPOTS = "hotspots"
+#: Harm that is reported, but rules a setting out only for a protected class: ratios of what is received, and
+#: of latency.
+TOLERATED_RECEIVED, TOLERATED_LATENCY = 0.95, 0.8
+#: Differences in single runs that are taken as noise, for the choice of settings to try on fresh seeds.
+NOISE = 0.98
+#: Finalists by score, and harmless ones.
+BY_SCORE, HARMLESS = 2, 2
+
+
+@dataclass(frozen=True)
+class Care:
+    """What the user cares about."""
+
+    #: Classes that must not be harmed.
+    protect: tuple[str, ...] = ()
+    #: Weights by objective (`victims`, `hotspots`) or class; empty for the usual ones.
+    weights: tuple[tuple[str, float], ...] = ()
+
+    def check(self, load: Load) -> None:
+        """Raise `FabricError` for names that the load does not have."""
+        classes = [group.name for group in load.groups]
+        usual = [one.name for one in USUAL]
+        for name in self.protect:
+            if name not in classes:
+                raise FabricError(f"--protect {name}: no class of this load; there are {', '.join(classes)}")
+        known = list(dict.fromkeys([*usual, *classes]))
+        for name, weight in self.weights:
+            if name not in known:
+                raise FabricError(f"--weights {name}: not one of {', '.join(known)}")
+            if not 0 <= weight <= 1000:
+                raise FabricError(f"--weights {name}={weight:g}: must be 0 to 1000")
+        if self.weights and not any(weight for _, weight in self.weights):
+            raise FabricError("--weights: at least one weight must be above 0")
+
+    def objectives(self, load: Load) -> tuple[Objective, ...]:
+        """Return the objectives of the score, and what is only compared."""
+        given = dict(self.weights)
+        found: list[Objective] = [
+            replace(one, weight=given.get(one.name, 0.0) if given else one.weight) for one in USUAL
+        ]
+        for group in load.groups:
+            # The name of the class of contributors is also that of an objective: what hotspots receive.
+            weight = given.get(group.name, 0.0) if group.name not in {one.name for one in USUAL} else 0.0
+            found.append(OfClass.received(group.name, weight))
+            if group.name != HOTSPOTS:
+                # Contributors' packets wait for the hotspot with any settings.
+                found.append(OfClass.latency(group.name))
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Harm:
+    """A class that is worse off with some settings than without control."""
+
+    class_name: str
+    #: Whether it receives less; otherwise its latency is larger.
+    receives_less: bool
+    #: The ratio to no control; below 1 is worse.
+    ratio: Interval
+    #: Whether it rules the settings out.
+    rules_out: bool
+
+    def __str__(self) -> str:
+        return self._text() + ("" if self.ratio.high < 1.0 else "; the interval contains no difference")
+
+    def _text(self) -> str:
+        low, high = self.ratio.low, self.ratio.high
+        if self.receives_less:
+            who = f"traffic `{self.class_name}` receives"
+            if self.class_name == HOTSPOTS:
+                who = "the links to hotspots carry"
+            less = f"{100 * (1 - self.ratio.ratio):.0f} % less than without control"
+            return f"{who} {less} ({100 * (1 - high):.0f} to {100 * (1 - low):.0f} %)"
+        return (
+            f"the 99th percentile of the latency of `{self.class_name}` is {1 / self.ratio.ratio:.2f} times "
+            f"that without control ({1 / high:.2f} to {1 / low:.2f})"
+        )
+
+
+@dataclass(frozen=True)
+class Option:
+    """Settings compared with no control."""
+
+    candidate: Candidate
+    against_off: Contrast
+    harms: tuple[Harm, ...]
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether no harm rules it out."""
+        return not any(harm.rules_out for harm in self.harms)
+
+    @property
+    def gains(self) -> bool:
+        """Whether its score is proven to be better than without control."""
+        return self.against_off.score.low > 1.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is recommended."""
+
+    #: The options that were tried on fresh seeds, best score first.
+    options: tuple[Option, ...]
+    #: The recommended one; None: leave control off.
+    recommended: Option | None
+
+    @property
+    def shown(self) -> Option:
+        """The recommended settings, or those with the best score."""
+        return self.recommended or self.options[0]
+
+    def warnings(self) -> list[str]:
+        """Return the harm of the shown settings, in sentences; worst first."""
+        harms = sorted(self.shown.harms, key=lambda one: (not one.rules_out, one.ratio.ratio))
+        return [
+            f"{'Harm' if harm.ratio.high < 1.0 else 'Possible harm'}: with these settings, {harm}."
+            for harm in harms
+        ]
+
+    def sentence(self) -> str:
+        """Return the recommendation in a sentence."""
+        score = self.shown.against_off.score
+        if self.recommended is not None:
+            return f"Recommended: the settings below. Compared with no control: {score.in_words}."
+        if self.shown.gains:
+            return (
+                "Recommended: leave congestion control off, unless the gain is worth the harm. All settings "
+                f"that were tried and gain also harm; those with the best score are {score.in_words}. "
+                "The table of options and the figure `tradeoff` show what can be had for which loss."
+            )
+        return (
+            "Recommended: leave congestion control off. No settings that were tried are proven to be better; "
+            f"compared with no control, those with the best score make {score.in_words}."
+        )
+
+
+def judge(tuned: Tuned, care: Care) -> tuple[Tuned, Verdict]:
+    """Compare all finalists with no control; return the result with the recommended settings first."""
+    off = next((one for one in tuned.known if one.name == NO_CONTROL), None)
+    if off is None:
+        raise FabricError(f"the fabric cannot be simulated without control: {'; '.join(tuned.notes)}")
+    fresh = fresh_instances(tuned.tuning)
+    options = []
+    for candidate in tuned.finalists:
+        against = contrast(tuned.tuning, candidate, off, fresh)
+        found = harms(tuned.tuning.objectives, against, care)
+        options.append(Option(candidate, against, tuple(found)))
+    options.sort(key=lambda one: -one.against_off.score.ratio)
+    verdict = Verdict(tuple(options), choose(options))
+    return with_best(tuned, verdict.shown.candidate), verdict
+
+
+def watched(objective: Objective) -> str | None:
+    """Return the class whose harm an objective shows; None if it shows none."""
+    if isinstance(objective, OfClass):
+        return None if objective.class_name == HOTSPOTS else objective.class_name
+    return HOTSPOTS if objective.name == HOTSPOTS else None
+
+
+def choose(options: Sequence[Option]) -> Option | None:
+    """Return the first option that gains without harm; None if there is none."""
+    return next((one for one in options if one.is_harmless and one.gains), None)
+
+
+def harms(objectives: Sequence[Objective], against: Contrast, care: Care) -> list[Harm]:
+    """Return the harm of settings, by their ratios to no control."""
+    found = []
+    for objective in objectives:
+        name, ratio = watched(objective), against.objectives[objective.name]
+        if name is None:
+            continue
+        tolerated = TOLERATED_RECEIVED if objective.larger else TOLERATED_LATENCY
+        if name in care.protect:
+            tolerated = 1.0 if ratio.high < 1.0 else NOISE
+        # A large loss counts even if the seeds differ too much to prove it.
+        if ratio.high < 1.0 or ratio.ratio < tolerated:
+            found.append(Harm(name, objective.larger, ratio, ratio.ratio < tolerated))
+    return found
+
+
+def worst_loss(objectives: Sequence[Objective], one: Values, off: Values, care: Care) -> float:
+    """Return the smallest ratio to no control of what a class receives, or of its latency.
+
+    Latency counts only as far as it would rule settings out: it has a larger tolerance.
+    """
+    ratios = [1.0]
+    for objective, value, against in zip(objectives, one, off, strict=True):
+        name = watched(objective)
+        if name is not None and value and against:
+            ratio = objective.ratio(value, against)
+            is_free = not objective.larger and name not in care.protect
+            ratios.append(min(1.0, ratio * TOLERATED_RECEIVED / TOLERATED_LATENCY) if is_free else ratio)
+    return min(ratios)
+
+
+def loss_of(racing: Racing, trial: Trial, off: dict[Instance, Values], care: Care) -> float | None:
+    """Return the worst loss of a setting over the instances in which it was tried; None without any."""
+    losses = [
+        worst_loss(racing.tuning.objectives, values, off[at], care)
+        for at, values in trial.values.items()
+        if at in off
+    ]
+    return sum(losses) / len(losses) if losses else None
+
+
+def finalists(racing: Racing, off: dict[Instance, Values], care: Care) -> list[Trial]:
+    """Return settings to try on fresh seeds: those with the best score, and the best harmless ones."""
+    done = [trial for trial in racing.trials if trial.state == "done" and trial.score is not None]
+    done.sort(key=lambda trial: (-(trial.score or 0.0), trial.number))
+    chosen = done[:BY_SCORE]
+    least = NOISE if care.protect else TOLERATED_RECEIVED
+    tried = [trial for trial in racing.trials if trial.values and trial.error is None]
+    tried.sort(key=lambda trial: (-(trial.score or 0.0), trial.number))
+    losses = {trial.number: loss_of(racing, trial, off, care) or 0.0 for trial in tried}
+    kind = [trial for trial in tried if losses[trial.number] >= least and trial not in chosen]
+    if not kind and all(losses.get(trial.number, 0.0) < least for trial in chosen):
+        # The trade-off instead: the setting with the least loss, and one between.
+        others = sorted((one for one in tried if one not in chosen), key=lambda one: -losses[one.number])
+        kind = [others[0], others[len(others) // 4]] if len(others) > 1 else others
+    return chosen + kind[:HARMLESS]

@@ -1,0 +1,231 @@
+"""`silvan compare`, `silvan export`, `silvan new`, `silvan doctor`, `silvan completion`."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import silvan
+from conftest import SMALL, command
+from silvan import cli, templates
+from silvan.commands import doctor
+from silvan.comparison import compare
+
+STAR = """
+name = "star"
+duration = "300 us"
+warmup = "100 us"
+[topology]
+kind = "star"
+hosts = 6
+[measure]
+interval = "20 us"
+[[traffic]]
+name = "all"
+pattern = { kind = "uniform" }
+rate = "5 Gbit/s"
+arrivals = "poisson"
+"""
+
+
+def invoke(*arguments, **more):
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments], **more)
+
+
+def star(seed, **overrides):
+    return silvan.run(silvan.Scenario.from_toml(STAR), seed=seed, **overrides)
+
+
+@pytest.fixture(scope="module")
+def stars():
+    """Return runs at two rates with three seeds each."""
+    return [star(seed, traffic__0__rate=rate) for rate in ("5 Gbit/s", "4 Gbit/s") for seed in (1, 2, 3)]
+
+
+def test_runs_that_differ_in_their_seed_form_a_group(stars):
+    found = compare(*stars[:5])
+    assert [group.seeds for group in found.groups] == [(1, 2, 3), (1, 2)]
+    assert found.settings == {"traffic.0.rate": ("5 Gbit/s", "4 Gbit/s")}
+    row = found.rows[0]
+    values = [run.summary["throughput_gbit_s"] for run in stars[:5]]
+    assert row.means[0].value == pytest.approx(np.mean(values[:3]))
+    assert row.means[0].half == pytest.approx(4.303 * np.std(values[:3], ddof=1) / np.sqrt(3))
+    # Other seeds: not paired, with the fewer degrees of freedom.
+    half = 12.706 * np.sqrt(np.var(values[:3], ddof=1) / 3 + np.var(values[3:], ddof=1) / 2)
+    assert row.changes[0].high - row.changes[0].difference == pytest.approx(half)
+
+
+def test_the_same_seeds_are_compared_pair_by_pair(stars):
+    found = compare(*stars)
+    change = found.rows[0].changes[0]
+    values = np.array([run.summary["throughput_gbit_s"] for run in stars])
+    pairs = values[3:] - values[:3]
+    assert change.difference == pytest.approx(pairs.mean())
+    assert change.high - change.difference == pytest.approx(4.303 * np.std(pairs, ddof=1) / np.sqrt(3))
+    assert change.is_proven
+
+
+def test_equal_runs_are_not_grouped_and_do_not_differ(stars):
+    found = compare(stars[0], star(1, threads=2))
+    assert len(found.groups) == 2
+    assert found.settings == {}
+    assert all(row.means[0] == row.means[1] for row in found.rows)
+    assert found.rows[0].changes[0].is_proven is None
+    with pytest.raises(silvan.SilvanError, match="1 run to compare; give two or more"):
+        compare(stars[0])
+
+
+def test_a_comparison_is_printed(stars, tmp_path):
+    folders = [run.save(tmp_path / str(number)) for number, run in enumerate(stars)]
+    done = command("compare", *folders)
+    assert done.returncode == 0, done.stderr
+    assert f"B  {folders[3]}, {folders[4]}, {folders[5]} (seeds 1, 2, 3)" in done.stdout
+    assert "traffic.0.rate" in done.stdout
+    assert "have no intervals" not in done.stdout
+    # Marks: none in all runs; the latency at these loads hardly changes.
+    assert "packets marked" not in done.stdout
+    assert "no difference (" in done.stdout
+    assert "packets marked" in command("compare", "--all", *folders).stdout
+    pair = command("compare", folders[0], folders[3])
+    assert "Runs with one seed have no intervals" in pair.stdout
+    numbers = json.loads(command("compare", "--json", *folders).stdout)
+    assert numbers["results"][0]["means"][0]["half_width"] > 0
+    same = command("compare", folders[0], folders[0])
+    assert "The settings do not differ.\n\nThe results do not differ." in same.stdout
+    assert command("compare", folders[0]).returncode == 2
+
+
+def test_parameters_of_one_mechanism_are_counted(tmp_path):
+    for mechanism in ("none", "ib-cc"):
+        star(1, congestion__mechanism=mechanism).save(tmp_path / mechanism)
+    done = command("compare", tmp_path / "none", tmp_path / "ib-cc")
+    assert "congestion.marking.kind" in done.stdout
+    assert "congestion.marking.threshold" not in done.stdout
+    assert "parameters that not all of these kinds have: --all lists them" in done.stdout
+    assert (
+        "congestion.marking.threshold"
+        in command("compare", "--all", tmp_path / "none", tmp_path / "ib-cc").stdout
+    )
+
+
+def test_tables_are_exported(result, tmp_path):
+    folder = result.save(tmp_path / "run")
+    done = command("export", folder)
+    assert done.returncode == 0, done.stderr
+    written = sorted(path.name for path in (tmp_path / "run-csv").iterdir())
+    assert written == sorted(f"{name}.csv" for name in result.tables)
+    rows = list(csv.DictReader((tmp_path / "run-csv" / "flows.csv").open(encoding="utf-8")))
+    columns = result.numpy("flows")
+    assert [row["flow"] for row in rows] == list(columns["flow"])
+    assert [int(row["received_bytes"]) for row in rows] == columns["received_bytes"].tolist()
+    one = command("export", folder, "--table", "classes", "--out", "-")
+    shown = list(csv.DictReader(io.StringIO(one.stdout)))
+    assert [float(row["throughput_gbit_s"]) for row in shown] == result.numpy("classes")[
+        "throughput_gbit_s"
+    ].tolist()
+    assert "did you mean `flows`?" in command("export", folder, "--table", "flow").stderr
+    assert "name one table" in command("export", folder, "-o", "-").stderr
+    (tmp_path / "file").write_text("")
+    assert "file" in command("export", folder, "-o", tmp_path / "file" / "x").stderr
+
+
+@pytest.mark.parametrize("network", templates.NETWORKS)
+@pytest.mark.parametrize("traffic", templates.TRAFFICS)
+def test_a_new_scenario_runs(network, traffic):
+    text = templates.write("mine", network, 20, traffic, "ib-cc")
+    short = {"duration": "600 us", "warmup": "100 us"}
+    result = silvan.run(silvan.Scenario.from_toml(text, overrides=short))
+    assert result.summary["packets_delivered"] > 100
+    assert not [line for line in result.warnings if "never" in line]
+    hosts = len(set(result.numpy("hosts")["host"]))
+    assert 20 <= hosts <= 80
+
+
+@pytest.mark.parametrize("mechanism", templates.MECHANISMS)
+def test_a_new_scenario_may_have_any_mechanism(mechanism):
+    silvan.Scenario.from_toml(templates.write("mine", "fat-tree", 16, "hotspot", mechanism)).check()
+
+
+def test_new_uses_the_usual_answers_without_a_terminal(tmp_path):
+    done = command("new", tmp_path / "mine", "--hosts", "30")
+    assert done.returncode == 0, done.stderr
+    assert "36 hosts" in done.stdout
+    text = (tmp_path / "mine.toml").read_text()
+    assert 'name = "mine"' in text
+    again = command("new", tmp_path / "mine.toml")
+    assert again.returncode == 1
+    assert "already exists" in again.stderr
+    for options, message in (
+        (("--network", "ring"), "network `ring` is not known; there are star"),
+        (("--hosts", "3"), "3 hosts; must be 4 to 4,096"),
+        (("--network", "star", "--hosts", "300"), "a star has at most 256 hosts"),
+    ):
+        refused = command("new", tmp_path / "other.toml", *options)
+        assert refused.returncode == 1
+        assert message in refused.stderr
+    assert not (tmp_path / "other.toml").exists()
+
+
+def test_new_asks_on_a_terminal(tmp_path, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.chdir(tmp_path)
+    answers = iter(["asked", "ring", "torus", "8", "uniform", "qcn"])
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr("typer.prompt", lambda *_, **__: next(answers))
+    cli.app(["new"], standalone_mode=False)
+    assert silvan.Scenario.load(tmp_path / "asked.toml").check()["hosts"] == 8
+
+
+def test_the_doctor_finds_what_is_wrong(monkeypatch):
+    done = command("doctor")
+    assert done.returncode == 0, done.stdout
+    assert "gives the expected results" in done.stdout
+    monkeypatch.setattr(doctor, "EXPECTED", "0" * 16)
+    wrong = invoke("doctor", "--json")
+    assert wrong.exit_code == 1
+    assert [one["what"] for one in json.loads(wrong.output) if one["verdict"] == "wrong"] == [
+        "a run gives other results than on other machines"
+    ]
+    monkeypatch.setitem(doctor.OPTIONAL, "no_such_module", ("a feature", "pip install it"))
+    assert "pip install it" in invoke("doctor").output
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_for_completion_is_printed(shell):
+    done = invoke("completion", shell)
+    assert done.exit_code == 0
+    assert "_SILVAN_COMPLETE" in done.output
+
+
+def test_shells_complete_commands_and_scenarios(tmp_path):
+    (tmp_path / "testing.toml").write_text(SMALL)
+    (tmp_path / "testing.txt").write_text("")
+
+    def completed(line):
+        words = line.split(" ")
+        environment = {
+            **os.environ,
+            "_SILVAN_COMPLETE": "complete_bash",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(len(words) - 1),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", "import sys; sys.argv[0] = 'silvan'; from silvan.cli import main; main()"],
+            env=environment, cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return done.stdout.split()
+
+    assert completed("silvan comp") == ["compare", "completion"]
+    assert completed("silvan run testi") == ["testing.toml"]
+    assert completed("silvan check testb") == ["testbed"]
+    assert "--seed" in completed("silvan run --s")
+    assert invoke("completion", "csh").exit_code == 2
