@@ -120,7 +120,7 @@ def test_tables_are_exported(result, tmp_path):
     assert done.returncode == 0, done.stderr
     written = sorted(path.name for path in (tmp_path / "run-csv").iterdir())
     assert written == sorted(f"{name}.csv" for name in result.tables)
-    rows = list(csv.DictReader((tmp_path / "run-csv" / "flows.csv").open(encoding="utf-8")))
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "run-csv" / "flows.csv").read_text("utf-8"))))
     columns = result.numpy("flows")
     assert [row["flow"] for row in rows] == list(columns["flow"])
     assert [int(row["received_bytes"]) for row in rows] == columns["received_bytes"].tolist()
