@@ -21,12 +21,21 @@ from silvan.papers.figures import COLOURS
 Overrides = dict[str, Any]
 Runs = dict[str, tuple[str, Overrides]]
 
-#: The congestion control table of Paper III, which both papers refer to for their parameters.
-TABLE = {"kind": "quadratic", "divisor": 106, "scale": 1, "entries": 128}
 
-#: A notification initialises the timer of its destination (Paper V, III.D); Paper VI's adapters are
-#: like those of Paper V (3.2).
-_REACTION: Overrides = {"congestion.reaction.timer": "notification", "congestion.reaction.table": TABLE}
+def _reaction(divisor: int) -> Overrides:
+    """Return the reaction of both papers, with the divisor of its table.
+
+    A notification initialises the timer of its destination (Paper V, III.D); Paper VI's adapters are like
+    those of Paper V (3.2).
+    """
+    table = {"kind": "quadratic", "divisor": divisor, "scale": 1, "entries": 128}
+    return {"congestion.reaction.timer": "notification", "congestion.reaction.table": table}
+
+
+#: Divisors of the congestion control table. Both papers refer to Paper III, whose table is for links of
+#: 16 Gbit/s. A delay is relative to the time of a packet on the link, so that of Paper VI, with 40 Gbit/s,
+#: is 0.4 of it: 168 is 106 over the square root of 0.4. Paper V has the table as it is; see docs/papers.md.
+DIVISOR_V, DIVISOR_VI = 106, 168
 
 MTU = 2048
 
@@ -42,7 +51,7 @@ _THROTTLING_V: Overrides = {
     "congestion.marking.upper": f"{4 * MTU} B",
     "congestion.marking.lower": f"{2 * MTU} B",
     "congestion.reaction.ccti_timer": 8,
-    **_REACTION,
+    **_reaction(DIVISOR_V),
 }
 
 #: Throttling of Paper VI: the values of Paper III, whose Marking_Rate of 1 marks every other packet.
@@ -50,7 +59,7 @@ _THROTTLING_VI: Overrides = {
     "congestion.marking.percent": 50,
     "congestion.marking.packet_size": 8,
     "congestion.reaction.ccti_timer": 150,
-    **_REACTION,
+    **_reaction(DIVISOR_VI),
 }
 
 #: A CAM line stores the destination of the packet that made it (Paper V, III.C, footnote 3).

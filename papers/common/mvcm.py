@@ -74,6 +74,8 @@ class Case:
     interval: int = 10_000
     #: Latencies are averaged over what is delivered in so many cycles: not published, either.
     window: int = 50_000
+    #: Which draw of the hot host and its senders: each seed has its own.
+    draw: int = 0
 
     RADIX = 4
 
@@ -98,8 +100,9 @@ class Case:
         return self.packets * PACKET / self.host_rate
 
     def _drawn(self) -> list[int]:
-        """Return the hot host and then its senders, drawn from the names of network and share alone."""
-        rng = random.Random(f"{self.hosts} hosts, {self.hot_hosts}")
+        """Return the hot host and then its senders, drawn from the names of network, share and draw alone."""
+        again = f", draw {self.draw}" if self.draw else ""
+        rng = random.Random(f"{self.hosts} hosts, {self.hot_hosts}{again}")
         return rng.sample(range(self.hosts), self.hot_hosts + 1)
 
     @property

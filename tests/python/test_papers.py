@@ -179,7 +179,7 @@ def test_an_interval_that_straddles_a_bound_leaves_a_row_open(
 
 
 def _expected(number: float, tolerance: float | str, unit: str = "1") -> Published:
-    return Published("k", "q", unit, number, "read", tolerance, tolerance, *[""] * 5, *[False] * 4)
+    return Published("k", "q", unit, number, "read", tolerance, tolerance, *[""] * 6, *[False] * 4)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,20 @@ PROVENANCES = (PUBLISHED, "read", "derived", "assumed")
 TWO_SIDED, ORDERING, BOUND = "two-sided", "ordering", "bound"
 
 
+#: Why a number is missed or open, by the name that ``published.toml`` has for it.
+CAUSES = {
+    "rule": "the model lacks a rule of the system",
+    "input": "the source omits an input that decides the number",
+    "trace": "the trace or the figure of the source is lost",
+    "source": "the source contradicts itself",
+    "measurement": "the measured system varies in a way that the model does not",
+    "draw": "the source has one run or one draw, and draws differ by more than the tolerance",
+    "tie": "the two simulated numbers are equal within a percent",
+    "choice": "a parameter was chosen for other numbers of the paper",
+    "restated": "it follows from other rows and amplifies their difference",
+}
+
+
 class PapersError(SilvanError):
     """What is wrong with an experiment, or with the request for one."""
 
@@ -65,8 +79,10 @@ class Published:
     source: str
     #: What is assumed where the source is silent.
     assumption: str
-    #: Why it is missed or open, where that is known.
+    #: Why it is missed or open, in a few sentences.
     reason: str
+    #: The same in one word of `CAUSES`.
+    cause: str
     #: The words or the rule of the source that an expected number which is not published stands for.
     basis: str
     #: Why the row says little, if so.
@@ -262,6 +278,11 @@ def _row(raw: dict[str, Any], common: dict[str, Any], where: str) -> Published:
     for key in ("key", "quantity", "unit", "tolerance"):
         if key not in raw:
             raise PapersError(f"{where}: `{key}` is missing")
+    cause = _text(raw, "cause", where)
+    if cause and cause not in CAUSES:
+        raise PapersError(f"{where}: cause = {cause!r}: must be one of {', '.join(CAUSES)}")
+    if cause and "reason" not in raw:
+        raise PapersError(f"{where}: `reason` must say more about the cause")
     provenance, expected = _expected(raw, where)
     basis = _text(raw, "basis", where, "" if provenance == PUBLISHED else common["basis"])
     if provenance != PUBLISHED and not basis:
@@ -278,6 +299,7 @@ def _row(raw: dict[str, Any], common: dict[str, Any], where: str) -> Published:
         source=raw.get("source", common["source"]),
         assumption=_text(raw, "assumption", where, common["assumption"]),
         reason=_text(raw, "reason", where),
+        cause=cause,
         basis=basis,
         weak=_text(raw, "weak", where),
         calibrated=_flag(raw, "calibrated", where),

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from silvan.papers.catalogue import (
     BOUND,
+    CAUSES,
     NOT_RUN,
     ORDERING,
     PUBLISHED,
@@ -113,7 +114,32 @@ def summary(found: Found) -> str:
             f"{len(_met(counted[0]))} of {len(counted[0])} "
             f"numbers are met and {len(_met(counted[1]))} of {len(counted[1])} orderings hold.",
         ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_causes(rows)])
+
+
+def _causes(rows: Iterable[Row]) -> list[str]:
+    """Return a table of why rows are missed or open."""
+    unmet = [row for row in rows if row["verdict"] in ("missed", "open")]
+    if not unmet:
+        return []
+    columns = (NUMBERS, ORDERS, "restated: gains and losses between other rows")
+    lines = [
+        "",
+        "Why rows are missed or open; the notes below each table say more:",
+        "",
+        "| cause | numbers | orderings | restated | other | experiments |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for cause, text in (*CAUSES.items(), ("", "no cause is given")):
+        own = [row for row in unmet if row.get("cause", "") == cause]
+        if own:
+            counted = [sum(_category(row) == name for row in own) for name in columns]
+            ids = ", ".join(dict.fromkeys(row["id"] for row in own))
+            cells = [text, *map(str, counted), str(len(own) - sum(counted)), ids]
+            lines.append(f"| {' | '.join(cells)} |")
+    total = [sum(_category(row) == name for row in unmet) for name in columns]
+    cells = ["all", *map(str, total), str(len(unmet) - sum(total)), ""]
+    return [*lines, f"| {' | '.join(cells)} |"]
 
 
 #: Categories that are counted separately.
@@ -244,13 +270,22 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         for row in rows:
             if name in row and (name != "weak" or not row["weak"].startswith("It clears its bound")):
                 what = "all rows" if row["verdict"] == NOT_RUN and name == "reason" else row["quantity"]
-                own = found.setdefault(row[name], [])
+                own = found.setdefault(_note(row, name), [])
                 own += [what] if what not in own else []
         if found:
             lines += [f"{title}:", ""]
             lines += [f"- *{_listed(own, len(rows))}*: {text}" for text, own in found.items()]
             lines.append("")
     return lines
+
+
+def _note(row: Row, name: str) -> str:
+    """Return the text of a note; that of a reason begins with the cause."""
+    text: str = row[name]
+    if name == "reason" and "cause" in row:
+        cause = CAUSES[row["cause"]]
+        return f"{cause[:1].upper()}{cause[1:]}. {text}"
+    return text
 
 
 def _listed(quantities: Sequence[str], of: int) -> str:

@@ -15,8 +15,9 @@ from silvan.papers.catalogue import NOT_RUN, SHOWN, VERDICTS, Experiment, Papers
 #: source, assumption``. ``expected`` is the number that ``simulated`` is compared with; ``published`` is the
 #: same number if the source prints it, else None. With several seeds also their number, ``seeds``, and half
 #: the width of the 95 % confidence interval of ``simulated``, ``interval``. Where they apply: ``margin``
-#: (the factor by which a bound is cleared), ``reason`` (missed and open rows), ``basis``, ``second_reading``,
-#: and the marks ``weak``, ``calibrated``, ``computed``, ``restated`` and ``smoke`` (see `marks`).
+#: (the factor by which a bound is cleared), ``reason`` and ``cause`` (missed and open rows), ``basis``,
+#: ``second_reading``, and the marks ``weak``, ``calibrated``, ``computed``, ``restated`` and ``smoke`` (see
+#: `marks`).
 Row = dict[str, Any]
 
 #: An experiment's numbers by key: one for each seed.
@@ -91,6 +92,8 @@ def _row(experiment: Experiment, published: Published, values: Sequence[float], 
         row["seeds"], row["interval"] = len(values), interval if is_usable else None
     if row["verdict"] in ("missed", "open") and published.reason:
         row["reason"] = published.reason
+        if published.cause:
+            row["cause"] = published.cause
     if quick and published.smoke and row["verdict"] != SHOWN:
         row["smoke"] = True
     return row
