@@ -12,10 +12,10 @@ LINK_GBIT_S = 16.0
 
 
 def runs(quick):
-    # The same flows so long that none ends: their rates in the steady state.
+    # The same flows with so much data that none ends, for their rates in the steady state.
     endless = {f"flow.{n}.total": "1 GB" for n in range(len(FLOWS))}
     steady = {"duration": "12 ms" if quick else "62 ms", "warmup": "2 ms", "measure.interval": "1 ms"}
-    # A flow that is announced is a message.
+    # An announced flow is a message.
     rates = {"congestion.mechanism": "saa"} | {f"flow.{n}.message": "2 MB" for n in range(len(FLOWS))}
     return {
         "finite": (SCENARIO.name, {}),

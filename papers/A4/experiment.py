@@ -1,4 +1,4 @@
-"""A victim gets what the contributor beside it gets (thesis, 2.2, figure 2.4)."""
+"""A victim gets the rate of the contributor at the same input (thesis, 2.2, figure 2.4)."""
 
 from silvan.papers import figures
 

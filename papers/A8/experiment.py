@@ -10,12 +10,12 @@ from silvan.papers.catalogue import find_papers, load_module
 staged = common("staged")
 
 PORTS = (2, 3, 4, 5, 6, 7, 8)
-#: Stands for a switch of very many ports.
+#: Represents a switch with a very large number of ports.
 MANY = 128
 KAROL = {2: 0.75, 3: 0.6825, 4: 0.6552, 5: 0.6399, 6: 0.6301, 7: 0.6234, 8: 0.6184, MANY: 0.5858}
 LOADS = (20, 50, 80)
 TESTBED = "../common/testbed-scenario-1.toml"
-#: What each flow of scenario 1 crosses, and what that carries in Gbit/s.
+#: The links of each flow of scenario 1, and their capacity in Gbit/s.
 PATHS = {
     "F1": ("H1", "trunk", "to H4"),
     "F2": ("H2", "trunk", "to H5"),
@@ -31,7 +31,7 @@ def runs(quick):
     length = {"duration": "60 ms", "warmup": "10 ms"} if quick else {}
     for n in PORTS:
         named[f"fifo {n}"] = ("one-switch.toml", {"topology.hosts": n, **length})
-    # Each slot of a large switch is many samples.
+    # Each slot of a large switch gives many samples.
     short = {"duration": "6 ms", "warmup": "2 ms"} if quick else {"duration": "12 ms", "warmup": "4 ms"}
     named[f"fifo {MANY}"] = ("one-switch.toml", {"topology.hosts": MANY, **short})
     named["voq 8"] = ("one-switch.toml", {"switch.queues": "per-output", "switch.buffer": "8 MiB", **length})

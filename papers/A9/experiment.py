@@ -1,4 +1,4 @@
-"""Arithmetic that the texts print, computed with the model's own functions where there are any."""
+"""Arithmetic that the papers print, recomputed with functions of the model where they exist."""
 
 from pathlib import Path
 

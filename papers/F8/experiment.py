@@ -1,4 +1,4 @@
-"""What it costs: half a second of the 648-host network with control on (Paper I, 3.3)."""
+"""Cost of a simulation: half a second of the 648-host network with control on (Paper I, 3.3)."""
 
 from silvan.papers import common, figures
 

@@ -13,7 +13,7 @@ def runs(quick):
 
 
 class _Totals:
-    """Throughput while hot senders send: of everybody, and of what is not for hotspots."""
+    """Throughput while hot senders send: of all traffic, and of the traffic to other hosts than hotspots."""
 
     def __init__(self, results):
         self.networks = hybrid.networks(results.quick)

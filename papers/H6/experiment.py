@@ -7,7 +7,7 @@ hybrid = common("hybrid")
 TABLES = ("network",)
 NETWORKS = (1, 2)
 PATTERN = 2
-#: Those gained over, as the table has them.
+#: The schemes with which EcoCC and CCFIT are compared, in the order of the table.
 OVER = ("1VL", "IB-ITh", "HFDI", "VOQnet")
 READ_PORTS = {"EcoCC": hybrid.PAPER_VI, "CCFIT": hybrid.SINGLE_READ_PORT}
 PUBLISHED = {
@@ -22,7 +22,7 @@ def runs(quick):
         own = hybrid.paper_vi_runs(NETWORKS, (PATTERN,), mechanisms)
         every.update({f"{best} {name}": run for name, run in own.items()})
     if quick:
-        # What comes after the hot senders is not compared.
+        # The time after the hot senders is not compared.
         every = {name: (path, {**own, "duration": "2 ms"}) for name, (path, own) in every.items()}
     return every
 

@@ -1,4 +1,4 @@
-"""Execution time of HPC Challenge on network 2, alone and beside hot senders (Paper VI, figure 8)."""
+"""Execution time of HPC Challenge on network 2, alone and with hot senders (Paper VI, figure 8)."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""One part at a time: validation, warm packets, the limit of slots (MVCM paper, figures 12 to 14, 16)."""
+"""One component at a time: validation, warm packets, limit of slots (MVCM paper, figures 12 to 14, 16)."""
 
 from silvan.papers import common, figures
 

@@ -49,7 +49,7 @@ def _jobs():
 
 def runs(quick):
     of = CASE
-    # As many contribute to a gather as there are other ranks.
+    # All other ranks contribute to a gather.
     own = {**mvcm.mechanisms(of), "Pfister": mvcm.pfister(of, increase=RANKS - 1)}
     return {
         name: (

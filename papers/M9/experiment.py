@@ -1,4 +1,4 @@
-"""What MVCM's thresholds and window were measured on: uniform traffic near saturation (MVCM, 4.3)."""
+"""Measurements for MVCM's thresholds and window: uniform traffic near saturation (MVCM, 4.3)."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ LOADS = {False: (1.6, 2.0, 2.4, 2.8), True: (1.6, 2.0)}
 #: In cycles, and in bytes of a switch's buffers.
 WARMUP, DURATION = 20_000, 60_000
 BUFFER = 1024
-#: A load counts as accepted if so much of it is.
+#: A load counts as accepted if this share of it is accepted.
 ACCEPTED = 0.98
 
 

@@ -1,4 +1,4 @@
-"""How much of the calculated rates a network with few buffers realises (SYSTOR 2009, table 1)."""
+"""The share of the calculated rates that a network with small buffers reaches (SYSTOR 2009, table 1)."""
 
 from silvan.papers import common, figures
 
@@ -18,7 +18,7 @@ def runs(quick):
 
 
 def _ratio(run):
-    """Return the least measured rate over the least calculated one; flows are alike."""
+    """Return the smallest measured rate over the smallest calculated one; all flows have the same size."""
     return phases.busiest(run) / phases.completion(run)
 
 

@@ -1,4 +1,4 @@
-"""The victim's throughput against the size of its messages (Paper III, V.A.1 and figure 9)."""
+"""Throughput of the victim for different message sizes (Paper III, V.A.1 and figure 9)."""
 
 from silvan.papers import common, figures
 

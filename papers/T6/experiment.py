@@ -20,7 +20,7 @@ WIDTH_S = 0.05
 
 
 def runs(quick):
-    # Settling is what is measured, so quick runs cannot be shorter.
+    # The runs measure how long settling takes, so quick runs cannot be shorter.
     return {name: (SCENARIO, extra) for name, extra in CASES.items()}
 
 

@@ -11,7 +11,7 @@ WIDTH_S = 0.05
 
 
 def runs(quick):
-    # Settling is what is measured, so quick runs cannot be shorter.
+    # The runs measure how long settling takes, so quick runs cannot be shorter.
     scenario = "../common/testbed-scenario-1.toml"
     return {
         "usual": (scenario, staged.CC),

@@ -1,4 +1,4 @@
-"""Testbed: HPC Challenge beside a congestion tree (Paper III, VI, table III)."""
+"""Testbed: HPC Challenge with a congestion tree (Paper III, VI, table III)."""
 
 import numpy as np
 

@@ -18,8 +18,8 @@ from silvan.papers.data import Results, RunData
 from silvan.papers.figures import COLOURS
 
 SCENARIO = "../common/forest-648.toml"
-#: Averages are over the whole of a full run, start and all. Quick runs are of another kind: too
-#: short for that, they are averaged when control has settled.
+#: Averages of full runs cover the whole run, including the start. Quick runs are too short for that: their
+#: averages begin when control has settled.
 QUICK = {"duration": "40 ms", "warmup": "32 ms"}
 CONTROL = {"off": "none", "on": "ib-cc"}
 HOSTS = 648
@@ -31,7 +31,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def shares(mixed: int = 0, p: int = 0, victims: int = 20, lifetime_ms: int | None = None) -> Overrides:
-    """Return overrides for a share of mixed (B) hosts, the rest being contributors and victims.
+    """Return overrides for a share of mixed (B) hosts; the others are contributors and victims.
 
     ``victims`` is the share of victims (V nodes) among those that are not mixed, in percent, as
     are all others.
@@ -64,12 +64,12 @@ def _tmax_gbit_s(own: tuple[tuple[str, Any], ...]) -> float:
 
 
 def tmax_gbit_s(own: Mapping[str, Any]) -> float:
-    """Return the most that hosts could receive on average were the hotspots not there."""
+    """Return the largest mean rate that hosts could receive without hotspots."""
     return _tmax_gbit_s(tuple(own.items()))
 
 
 def mean_mbit_s(run: RunData) -> float:
-    """Return what a host receives on average, hotspot or not."""
+    """Return the mean received rate over all hosts, including hotspots."""
     return float(run.summary["throughput_gbit_s"]) * 1e3 / HOSTS
 
 
@@ -82,7 +82,7 @@ class Sweep:
         self._mixed = mixed
 
     def others(self, p: int, control: str) -> float:
-        """Return the mean over hosts that are no hotspots."""
+        """Return the mean over hosts that are not hotspots."""
         return self._runs[p, control].group("other hosts")
 
     def hotspots(self, p: int, control: str) -> float:
@@ -90,15 +90,15 @@ class Sweep:
         return self._runs[p, control].group("hotspots")
 
     def tmax(self, p: int) -> float:
-        """Return the most that those that are no hotspots could receive."""
+        """Return the largest rate that hosts other than hotspots could receive."""
         return tmax_gbit_s(shares(self._mixed, p))
 
     def gain(self, p: int) -> float:
-        """Return how many times as much others receive with control."""
+        """Return the rate of the other hosts with control, divided by that without."""
         return self.others(p, "on") / self.others(p, "off")
 
     def total_gain(self, p: int) -> float:
-        """Return how many times as much the network carries with control."""
+        """Return the total rate with control, divided by that without."""
         on, off = (self._runs[p, c].summary["throughput_gbit_s"] for c in ("on", "off"))
         return float(on / off)
 
@@ -107,15 +107,15 @@ class Sweep:
         return max(self.points, key=self.total_gain)
 
     def reaches(self, points: Iterable[int]) -> float:
-        """Return the least share of ``tmax`` that others reach with control."""
+        """Return the smallest share of ``tmax`` that the other hosts reach with control."""
         return min(self.others(p, "on") / self.tmax(p) for p in points if p in self.points)
 
     def draw(self, axes: Sequence[Axes], published: Mapping[str, Points], label: str) -> None:
-        """Draw the three panels of a published figure, published numbers as open circles."""
+        """Draw the three panels of a published figure, with published numbers as open circles."""
         others, hotspots, total = axes
         curve(others, self.points, [self.others(p, "off") for p in self.points], "CC off", 1)
         curve(others, self.points, [self.others(p, "on") for p in self.points], "CC on", 0)
-        # None could be reached at p = 100 with mixed hosts alone.
+        # With mixed hosts only, the rate at p = 100 would be zero.
         others.plot(self.points, [self.tmax(p) for p in self.points], "--", color="0.4", label="$t_{max}$")
         curve(hotspots, self.points, [self.hotspots(p, "off") for p in self.points], "CC off", 1)
         curve(hotspots, self.points, [self.hotspots(p, "on") for p in self.points], "CC on", 0)
@@ -136,7 +136,7 @@ def curve(ax: Axes, x: Sequence[float], y: Sequence[float], label: str, colour: 
 
 
 def circles(ax: Axes, points: Points) -> None:
-    """Draw published numbers as open circles, so that ours shows inside one that it meets."""
+    """Draw published numbers as open circles, so that a simulated number that agrees shows inside."""
     if points:
         x, y = zip(*points, strict=True)
         ax.plot(x, y, "o", color="black", fillstyle="none", markersize=10, label="published")
@@ -154,11 +154,11 @@ class Lifetimes:
         return mean_mbit_s(self._runs[lifetime_ms, control])
 
     def gain(self, lifetime_ms: int) -> float:
-        """Return how many times as much hosts receive with control."""
+        """Return the rate of the hosts with control, divided by that without."""
         return self.mean(lifetime_ms, "on") / self.mean(lifetime_ms, "off")
 
     def growth(self, control: str) -> float:
-        """Return how many times as much hosts receive with the shortest lifetime as with the longest."""
+        """Return the rate of the hosts with the shortest lifetime, divided by that with the longest."""
         return self.mean(min(self.lifetimes_ms), control) / self.mean(max(self.lifetimes_ms), control)
 
     def draw(self, ax: Axes, published: Points, title: str) -> None:
@@ -177,8 +177,8 @@ class Lifetimes:
         ax.legend(frameon=False, fontsize="small")
 
 
-#: Lifetimes of hotspots: they move 10 to 100 times in 0.1 s, and few times in quick runs. Those that
-#: are compared; the others are points of a curve.
+#: Lifetimes of hotspots that are compared; the others are only points of a curve. Hotspots move 10 to 100
+#: times in 0.1 s, and a few times in quick runs.
 COMPARED_MS = (10, 2, 1)
 CURVE_MS = (10, 9, 8, 7, 6, 5, 4, 3, 2, 1)
 
@@ -189,11 +189,11 @@ def lifetimes_ms(quick: bool) -> tuple[int, ...]:
 
 
 def further_ms(quick: bool) -> tuple[int, ...]:
-    """Return the lifetimes that are drawn and not compared."""
+    """Return the lifetimes that are drawn but not compared."""
     return tuple(ms for ms in lifetimes_ms(quick) if ms not in COMPARED_MS)
 
 
-#: Steps of p in full runs; quick ones have those that numbers are published for.
+#: Steps of p in full runs. Quick runs have only those with published numbers.
 PERCENT = tuple(range(0, 101, 10))
 
 

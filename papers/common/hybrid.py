@@ -1,6 +1,6 @@
-"""Experiments of Papers V and VI: isolation, throttling and both, over the same networks.
+"""Experiments of Papers V and VI: isolation, throttling and both, on the same networks.
 
-Which hosts are hotspots and which send to them is not published; see :class:`Hotspots`.
+The papers do not state which hosts are hotspots and which send to them; see :class:`Hotspots`.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ DIVISOR_V, DIVISOR_VI = 106, 168
 
 MTU = 2048
 
-#: Hosts hold generated messages per destination; what is cut into packets waits in a buffer that is
-#: organized like a switch input.
+#: Hosts hold generated messages per destination. Packets wait in a buffer that is organized like a switch
+#: input.
 _SINGLE: Overrides = {"host.queues": "single"}
 _PER_DESTINATION: Overrides = {"host.queues": "per-destination", "switch.queues": "per-destination"}
 
@@ -62,10 +62,10 @@ _THROTTLING_VI: Overrides = {
     **_reaction(DIVISOR_VI),
 }
 
-#: A CAM line stores the destination of the packet that made it (Paper V, III.C, footnote 3).
+#: A CAM line stores the destination of the packet that caused it (Paper V, III.C, footnote 3).
 _ONE_DESTINATION: Overrides = {"congestion.isolation.destinations": 1}
 
-#: What Paper V compares, as overrides.
+#: The schemes that Paper V compares, as overrides.
 PAPER_V: dict[str, Overrides] = {
     "1Q": {"switch.queues": "single", **_SINGLE},
     "ITh": {
@@ -80,7 +80,7 @@ PAPER_V: dict[str, Overrides] = {
     "VOQnet": {**_PER_DESTINATION, "switch.queue_buffer": "4 KiB"},
 }
 
-#: What Paper VI compares. IB-ITh is EcoCC without isolation, HFDI is EcoCC without throttling.
+#: The schemes that Paper VI compares. IB-ITh is EcoCC without isolation, HFDI is EcoCC without throttling.
 PAPER_VI: dict[str, Overrides] = {
     "1VL": _SINGLE,
     "IB-ITh": {
@@ -120,7 +120,7 @@ class Network:
     number: int
     #: Levels of switches.
     levels: int
-    #: Destinations that a CAM line holds, at most.
+    #: Maximum number of destinations in a CAM line.
     destinations: int
 
     @property
@@ -130,11 +130,11 @@ class Network:
 
     @property
     def switch_inputs(self) -> int:
-        """Return the number of inputs of switches with a link: switches at the top have none above."""
+        """Return the number of switch inputs with a link; switches at the top have no upward links."""
         return (2 * self.levels - 1) * self.hosts
 
     def overrides(self, mechanism: Mapping[str, Any]) -> Overrides:
-        """Return what makes the scenario this network's."""
+        """Return the overrides that set this network in the scenario."""
         own: Overrides = {"topology.n": self.levels}
         isolating = mechanism.get("congestion.mechanism", "none") in ("hfdi", "ecocc", "fbicm", "ccfit")
         if isolating and "congestion.isolation" not in mechanism:
@@ -147,7 +147,7 @@ NETWORKS = {n.number: n for n in (Network(1, 3, 8), Network(2, 4, 16), Network(3
 
 @dataclass(frozen=True)
 class Hotspots:
-    """Some hosts send to a hotspot each for a while, the others to random hosts all the time."""
+    """Some hosts send to one hotspot each for a limited time; the others always send to random hosts."""
 
     #: Senders to hotspots among eight hosts.
     eighths: int
@@ -157,7 +157,7 @@ class Hotspots:
     SPAN_MS = (1.0, 2.0)
 
     def _drawn(self, hosts: int) -> list[int]:
-        """Return hotspots and then senders, drawn from the names of network and pattern alone."""
+        """Return hotspots and then senders; the names of the network and the pattern are the seed."""
         count = self.roots + self.eighths * hosts // 8
         return random.Random(f"{hosts} hosts, {self.roots} roots").sample(range(hosts), count)
 
@@ -174,7 +174,7 @@ class Hotspots:
         return {target: sorted(drawn[n :: self.roots]) for n, target in enumerate(self.targets(hosts))}
 
     def overrides(self, hosts: int, rate: str) -> Overrides:
-        """Return who sends to whom, the uniform ones at a rate: each hot sender to one hotspot."""
+        """Return the traffic: uniform senders at a rate, and each hot sender to one hotspot."""
         senders = self.senders(hosts)
         others = sorted(set(range(hosts)) - {host for own in senders.values() for host in own})
         start, stop = (f"{ms:g} ms" for ms in self.SPAN_MS)
@@ -204,7 +204,7 @@ def _names(indices: Iterable[int]) -> list[str]:
 
 
 def case_runs(scenario: str, **more: Any) -> Runs:
-    """Return the runs of one of Paper V's cases 1 to 3 under all it compares."""
+    """Return the runs of one of Paper V's cases 1 to 3 with all schemes."""
     return {name: (f"../common/{scenario}", {**own, **more}) for name, own in PAPER_V.items()}
 
 
@@ -236,7 +236,7 @@ def paper_vi_runs(
 
 
 def networks(quick: bool) -> tuple[int, ...]:
-    """Return the networks of Paper VI to run: the larger ones take minutes."""
+    """Return the networks of Paper VI to run. The larger ones take minutes."""
     return (1,) if quick else tuple(NETWORKS)
 
 
@@ -249,7 +249,7 @@ def total_series(run: RunData) -> tuple[Floats, Floats]:
 
 
 def mean_between(end_ms: Floats, values: Floats, from_ms: float, to_ms: float) -> float:
-    """Return the mean of samples of equal length that lie inside a span of time."""
+    """Return the mean of the samples within a span of time; all have equal length."""
     inside = (end_ms > from_ms + 1e-6) & (end_ms <= to_ms + 1e-6)
     return float(values[inside].mean()) if inside.any() else float("nan")
 
@@ -265,7 +265,7 @@ def hot_total(run: RunData) -> float:
 
 
 def victims(run: RunData, pattern: Hotspots, hosts: int) -> float:
-    """Return what all hosts but the hotspots receive while hot senders send, in Gbit/s."""
+    """Return the rate that all hosts except hotspots receive while hot senders send, in Gbit/s."""
     table = run.tables["hosts"]
     end_ms = table["time_ns"] * 1e-6
     start, stop = Hotspots.SPAN_MS
@@ -306,7 +306,7 @@ def plot_case(
     results: Mapping[str, RunData], out: Path, number: int, full_gbit_s: float, flows: Sequence[str]
 ) -> None:
     """Draw one of Paper V's cases 1 to 3: the network's throughput, and each mechanism's flows."""
-    # In the order of the paper: runs end in any order.
+    # In the order of the paper, because runs end in any order.
     ordered = {name: results[name] for name in PAPER_V}
     fig, axes = figures.figure(columns=3, rows=2, size=(4.8, 3.4))
     draw_total(axes[0], ordered, full_gbit_s, f"Case {number}: the network")

@@ -1,7 +1,7 @@
 """Experiments on marking and validation: multistage networks, a hot phase, and cold flows.
 
-The shares of the paper's traffic pattern and the parameters of Pfister's mechanism are lost or not
-published; see :class:`Case` and :data:`PFISTER`, and docs/papers.md for how they were chosen.
+The shares of the paper's traffic pattern and the parameters of Pfister's mechanism are not available; see
+:class:`Case` and :data:`PFISTER`. docs/papers.md describes how they were chosen.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Window:
 
     @property
     def packets(self) -> float:
-        """Return how many packets the source can send meanwhile."""
+        """Return the number of packets that the source can send during a round trip."""
         return self.round_trip_cycles / ((self.payload + HEADER) / self.bandwidth)
 
 
@@ -63,18 +63,18 @@ class Case:
     """
 
     stages: int = 5
-    #: Hot senders among all hosts. Its table is lost: chosen by the peaks that Renato's mechanism
-    #: and MVCM are published with.
+    #: Share of hot senders among all hosts. The table with its value is not available; it was chosen by the
+    #: published peaks of Renato's mechanism and MVCM.
     share: float = 0.1
-    #: Bytes of packets per cycle and first-stage switch, if all hosts were to send.
+    #: Bytes of packets per cycle and first-stage switch if all hosts send.
     load: float = MEDIUM
     start_after: int = 50_000
     packets: int = 1_000
     duration: int = 3_500_000
     interval: int = 10_000
-    #: Latencies are averaged over what is delivered in so many cycles: not published, either.
+    #: Latencies are averaged over the packets delivered in this number of cycles (not published).
     window: int = 50_000
-    #: Which draw of the hot host and its senders: each seed has its own.
+    #: Number of the random selection of the hot host and its senders.
     draw: int = 0
 
     RADIX = 4
@@ -91,7 +91,7 @@ class Case:
 
     @property
     def host_rate(self) -> float:
-        """Return what a host sends, in bytes of packets per cycle."""
+        """Return the rate of a host, in bytes of packets per cycle."""
         return self.load / self.RADIX
 
     @property
@@ -100,7 +100,7 @@ class Case:
         return self.packets * PACKET / self.host_rate
 
     def _drawn(self) -> list[int]:
-        """Return the hot host and then its senders, drawn from the names of network, share and draw alone."""
+        """Return the hot host and then its senders; the network, share and selection are the seed."""
         again = f", draw {self.draw}" if self.draw else ""
         rng = random.Random(f"{self.hosts} hosts, {self.hot_hosts}{again}")
         return rng.sample(range(self.hosts), self.hot_hosts + 1)
@@ -116,7 +116,7 @@ class Case:
         return [f"H{n + 1}" for n in sorted(self._drawn()[1:])]
 
     def overrides(self, own: Mapping[str, Any]) -> Overrides:
-        """Return what makes the scenario this case's, under a mechanism."""
+        """Return the overrides that set this case in the scenario, with a mechanism."""
         hot = self.senders
         # A scenario's rate is that of payload, and a whole number of bit/s.
         rate = f"{round(self.host_rate * PAYLOAD / PACKET * 8e9)} bit/s"
@@ -177,7 +177,7 @@ def pfister(of: Case, increase: int | None = None, timer: int = 1, packets: int 
     }
 
 
-#: No mechanism, but acknowledgements as all others have them.
+#: No mechanism, but acknowledgements as with all other mechanisms.
 NONE: Overrides = {
     "congestion.mechanism": "mvcm",
     "congestion.marking": {"kind": "none"},
@@ -188,12 +188,12 @@ MVCM: Overrides = {"congestion.mechanism": "mvcm"}
 
 
 def mechanisms(of: Case) -> dict[str, Overrides]:
-    """Return what the paper compares, for a case."""
+    """Return the mechanisms that the paper compares, for a case."""
     return {"none": NONE, "Renato": RENATO, "Pfister": pfister(of), "MVCM": MVCM}
 
 
 def static_window(packets: int) -> Overrides:
-    """Return a window of fixed size and nothing else."""
+    """Return a window of fixed size without any other mechanism."""
     return {**NONE, "congestion.reaction": {"kind": "static-window", "packets": packets}}
 
 
@@ -205,11 +205,11 @@ def runs(of: Case, names: Iterable[str] = ("none", "Renato", "Pfister", "MVCM"))
 
 @dataclass(frozen=True)
 class Series:
-    """What was delivered of a class over time, in spans of equal length."""
+    """The delivered packets of a class over time, in spans of equal length."""
 
     end_cycles: Floats
     packets: Floats
-    #: Mean latency since generation in cycles of what was delivered; NaN where nothing was.
+    #: Mean latency since generation of the delivered packets, in cycles; NaN if there are none.
     latency: Floats
     marked: Floats
     validated: Floats
@@ -237,13 +237,13 @@ class Series:
         return float(np.nanmax(self.latency)) if np.isfinite(self.latency).any() else float("nan")
 
     def mean(self) -> float:
-        """Return the mean latency of all that was delivered, in cycles."""
+        """Return the mean latency of all delivered packets, in cycles."""
         total = self.packets.sum()
         return float(np.nansum(self.latency * self.packets) / total) if total else float("nan")
 
 
 def series(run: RunData, name: str, length: int) -> Series:
-    """Return what was delivered of a class over time, in spans of a number of cycles of 1 ns."""
+    """Return the delivered packets of a class over time, in spans of a number of cycles of 1 ns."""
     table = run.tables["classes"]
     own = table["class"] == name
     end = table["time_ns"][own].astype(np.float64)
@@ -312,7 +312,7 @@ def deviation(run: RunData, of: Case) -> float:
 
 
 def share(run: RunData, name: str, column: str) -> float:
-    """Return the share of a class's delivered packets that came ``marked`` or ``validated``, in percent."""
+    """Return the share of a class's delivered packets that are ``marked`` or ``validated``, in percent."""
     for entry in run.summary["classes"]:
         if entry["class"] == name:
             return 100.0 * float(entry[f"{column}_packets"]) / max(1, int(entry["delivered_packets"]))
@@ -365,5 +365,5 @@ def draw_throughput(ax: Axes, results: Mapping[str, RunData], of: Case, title: s
 
 
 def ordered(results: Mapping[str, RunData], names: Sequence[str]) -> dict[str, RunData]:
-    """Return runs in an order of names: they end in any order."""
+    """Return the runs in a given order of names, because they end in any order."""
     return {name: results[name] for name in names}

@@ -1,4 +1,4 @@
-"""What the experiments on phases of superposed permutations share (SYSTOR 2009, sections 5 and 6)."""
+"""Common code of the experiments on phases of superposed permutations (SYSTOR 2009, sections 5 and 6)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCENARIO = "../common/permutations.toml"
 PACKETS = 128
 PACKET = 2048
 LINK_GBIT_S = 10.0
-#: Without control, and with each of the two parts and both: what they change in the scenario.
+#: Overrides without control, with each of the two components, and with both.
 SCHEMES: dict[str, dict[str, Any]] = {
     "NC": {},
     "SAA": {"congestion.mechanism": "saa"},
@@ -26,7 +26,7 @@ SCHEMES: dict[str, dict[str, Any]] = {
 
 
 def buffers(packets: int) -> str:
-    """Return the memory of an input port with so many packets on the lane of data."""
+    """Return the memory of an input port with space for a number of packets on the lane of data."""
     return f"{2 * (packets * PACKET + 2 * 64)} B"
 
 
@@ -40,12 +40,12 @@ def run(scheme: str, permutations: int, quick: bool, more: Mapping[str, Any] | N
 
 
 def completion(data: RunData) -> float:
-    """Return when the last flow was complete, in times that a flow takes alone on a link."""
+    """Return the completion time of the last flow, relative to that of a single flow on a link."""
     last_ns = max(own["last_delivery_ns"] for own in data.summary["classes"])
     return float(last_ns) / (PACKETS * PACKET * 8 / LINK_GBIT_S)
 
 
 def busiest(data: RunData) -> float:
-    """Return what the busiest link takes, in the same unit: no flow is given a smaller rate."""
+    """Return the time that the busiest link needs, in the same unit; no flow has a smaller rate."""
     busiest_ns = data.summary["announced"]["busiest_link_ns"]
     return float(busiest_ns) / (PACKETS * PACKET * 8 / LINK_GBIT_S)

@@ -11,9 +11,9 @@ from silvan.papers.data import RunData
 FULL_S = 1.0
 QUICK_S = 0.1
 
-#: Congestion control with the values of Table I of Paper III. How far apart the two thresholds of
-#: the hardware are is not published; Paper II finds that it must be more than an MTU. One distance,
-#: an MTU and a header more, is that of all of Papers II and III.
+#: Congestion control with the values of Table I of Paper III. The distance between the two thresholds of the
+#: hardware is not published. Paper II finds that it must be more than an MTU. All experiments of Papers II
+#: and III use an MTU and a header.
 CC = {"congestion.mechanism": "ib-cc", "congestion.marking.hysteresis": "2112 B"}
 
 
@@ -32,7 +32,7 @@ def quick_or_full(quick: bool) -> float:
 def settled(run: RunData, flow: str, active: int, flows: int) -> float:
     """Return a flow's throughput while ``active`` of ``flows`` flows are active, in Gbit/s.
 
-    It is that of the second half of the step, when things have settled.
+    It is averaged over the second half of the step, after control has settled.
     """
     step_s = run.duration_s / flows
     return run.mean_gbit_s(flow, (active - 0.5) * step_s, active * step_s)

@@ -284,7 +284,7 @@ def test_what_only_a_plot_needs_is_run_once_and_only_for_it(papers: Path, tmp_pa
         ("published = 10.0", "", "row 1: exactly one of published, read, derived, assumed must give"),
         ("published = 10.0", "published = 10.0\nread = 9", "row 1: exactly one of"),
         ("published = 10.0", "published = true", "row 1: published = True: must be a number"),
-        ("published = 10.0", "read = 10.0", "row 1: `basis` must say what the number that is read stands"),
+        ("published = 10.0", "read = 10.0", "row 1: `basis` must state the origin of the read number"),
         ('key = "far"', 'key = "close"', "two rows have the same key"),
         ('title = "A test"', "", "`title` is missing"),
     ],

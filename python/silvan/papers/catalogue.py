@@ -1,4 +1,4 @@
-"""Finds the experiments and reads what is expected of them."""
+"""Find the experiments and read their expected numbers."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover - the same parser under its older name
     import tomli as tomllib
 
-#: How a simulated number is compared with the expected, other than by a relative tolerance: with a bound on
-#: one side, or not at all where the source gives no number to compare with.
+#: Comparisons without a relative tolerance: with a bound on one side, or none because the source gives no
+#: number.
 ONE_SIDED = ("at least", "at most")
 SHOWN = "shown"
 #: All verdicts. `open`: the confidence interval contains a bound; `not run`: there is no result on record.
 NOT_RUN = "not run"
 VERDICTS = ("met", "missed", "open", SHOWN, NOT_RUN)
 
-#: Where an expected number comes from: printed in the text or in a table of the source; read from its
-#: wording ("almost 7"); derived from a rule of the source; or assumed, where the source has no number.
+#: Origins of expected numbers: printed in the text or in a table of the source; read from its wording
+#: ("almost 7"); derived from a rule of the source; or assumed because the source has no number.
 PUBLISHED = "published"
 PROVENANCES = (PUBLISHED, "read", "derived", "assumed")
-#: What is compared: a number with a tolerance on both sides; an order of two simulated numbers, that is
-#: their ratio with 1; a bound; or nothing.
+#: Kinds of comparisons: a number with a tolerance on both sides; an ordering, which compares the ratio of two
+#: simulated numbers with 1; a bound; or nothing.
 TWO_SIDED, ORDERING, BOUND = "two-sided", "ordering", "bound"
 
 
@@ -55,16 +55,16 @@ CAUSES = {
 
 
 class PapersError(SilvanError):
-    """What is wrong with an experiment, or with the request for one."""
+    """An experiment or the request for one is invalid."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """One expected number, where it comes from, and how close the simulated one must come."""
+    """An expected number, its origin, and its tolerance."""
 
     #: The name under which ``compare`` returns the simulated number.
     key: str
-    #: What it is, for people.
+    #: Description for readers.
     quantity: str
     unit: str
     #: The number that the simulated one is compared with.
@@ -83,15 +83,15 @@ class Published:
     reason: str
     #: The same in one word of `CAUSES`.
     cause: str
-    #: The words or the rule of the source that an expected number which is not published stands for.
+    #: The words or the rule of the source from which an unpublished expected number follows.
     basis: str
-    #: Why the row says little, if so.
+    #: Why the row is weak, if it is.
     weak: str
     #: Whether a parameter of the model was chosen to meet this number.
     calibrated: bool
-    #: Whether it is computed, from formulas or by counting, and no packets are simulated for it.
+    #: Whether it is computed from formulas or by counting, without simulating packets.
     computed: bool
-    #: Whether the source derives it from numbers of other rows, as a gain of one over another.
+    #: Whether the source derives it from numbers of other rows, such as a gain of one over another.
     restated: bool
     #: Whether a second reading of the source added the row.
     second_reading: bool
@@ -112,7 +112,7 @@ class Published:
 
     @property
     def smoke(self) -> bool:
-        """Whether quick runs only tell whether the number is of the right size."""
+        """Whether quick runs only show that the number has the right order of magnitude."""
         return self.quick_tolerance != self.tolerance
 
     def bounds(self, quick: bool = False) -> tuple[float, float]:
@@ -144,31 +144,31 @@ class Published:
         least, most = self.bounds(quick)
         if least <= simulated - interval and simulated + interval <= most:
             return "met"
-        # Not a number compares with nothing, and is missed.
+        # NaN fails every comparison, so it is missed.
         straddles = simulated + interval >= least and simulated - interval <= most
         return "open" if straddles else "missed"
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A published experiment: its folder, its title, and the numbers expected of it."""
+    """A published experiment: its folder, its title and its expected numbers."""
 
     id: str
     title: str
     source: str
-    #: The paper in whose section of the record it is.
+    #: The paper in whose section the record lists it.
     paper: str
     #: Whether its numbers are laws and closed forms, which follow from the rules of the model.
     law: bool
     folder: Path
-    #: What is run and compared, in a few sentences.
+    #: The runs and the comparison, in a few sentences.
     about: str
     #: What is assumed where the source is silent.
     assumption: str
     #: Rough wall time of a full and of a quick run with one seed on one core, in seconds.
     full_seconds: float
     quick_seconds: float
-    #: Whether nothing that decides its numbers is drawn at random: one seed tells all.
+    #: Whether its numbers involve no random choices, so that one seed is sufficient.
     deterministic: bool
     rows: tuple[Published, ...]
 
@@ -183,7 +183,7 @@ class Experiment:
 
 
 def load_module(path: Path, name: str) -> ModuleType:
-    """Import a Python file that lies outside of any package."""
+    """Import a Python file that is not part of a package."""
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise PapersError(f"{path}: no such Python file")
@@ -214,7 +214,7 @@ def _common(path: Path) -> ModuleType:
 
 
 def find_papers() -> Path:
-    """Return the folder ``papers/``: that of ``SILVAN_PAPERS`` if set, else the one of this package."""
+    """Return the folder ``papers/``: that in ``SILVAN_PAPERS`` if set, otherwise that of this package."""
     chosen = os.environ.get("SILVAN_PAPERS")
     if not chosen:
         return scenarios.folder("papers")
@@ -246,7 +246,7 @@ def _text(raw: dict[str, Any], key: str, where: str, default: str = "") -> str:
 
 
 def _of_texts(raw: dict[str, Any], texts: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return a row's keys with each ``@name`` that stands for a text replaced by ``texts.name``."""
+    """Return the keys of a row, with each ``@name`` replaced by the text ``texts.name``."""
     found = {}
     for key, value in raw.items():
         if isinstance(value, str) and value.startswith("@"):
@@ -259,7 +259,7 @@ def _of_texts(raw: dict[str, Any], texts: dict[str, Any], where: str) -> dict[st
 
 
 def _expected(raw: dict[str, Any], where: str) -> tuple[str, float]:
-    """Return where a row's expected number comes from, and the number."""
+    """Return the provenance of a row's expected number, and the number."""
     given = [name for name in PROVENANCES if name in raw]
     if len(given) != 1:
         raise PapersError(f"{where}: exactly one of {', '.join(PROVENANCES)} must give the number")
@@ -286,7 +286,7 @@ def _row(raw: dict[str, Any], common: dict[str, Any], where: str) -> Published:
     provenance, expected = _expected(raw, where)
     basis = _text(raw, "basis", where, "" if provenance == PUBLISHED else common["basis"])
     if provenance != PUBLISHED and not basis:
-        raise PapersError(f"{where}: `basis` must say what the number that is {provenance} stands for")
+        raise PapersError(f"{where}: `basis` must state the origin of the {provenance} number")
     tolerance = _tolerance(raw["tolerance"], where)
     return Published(
         key=raw["key"],

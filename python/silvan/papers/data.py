@@ -1,4 +1,4 @@
-"""What comes back from a run, and the measures that the experiments share."""
+"""Results of a run, and measures that the experiments share."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class RunData:
     tables: dict[str, dict[str, NDArray[Any]]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     wall_s: float = 0.0
-    #: The most memory that the process had when the run was over; NaN if it was not measured.
+    #: Peak memory of the process at the end of the run; NaN if it was not measured.
     peak_memory_mb: float = float("nan")
-    #: Where the run's folder is, in the folder of runs.
+    #: Path of the run's folder within the folder of runs.
     folder: str | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""The record: the results of the experiments, stored in a file next to them.
+"""The record: the results of the experiments in a file next to them.
 
 ``papers/record.json`` has, by experiment, the version that was run, whether its runs were quick ones, a
 digest of them, and by row the number of each seed. Verdicts are not in it: they follow from
@@ -37,7 +37,7 @@ KEYS = {"version", "quick", "runs", "values"}
 
 @dataclass(frozen=True)
 class Entry:
-    """What is on record of an experiment."""
+    """The recorded results of an experiment."""
 
     #: The version of Silvan that was run.
     version: str
@@ -47,7 +47,7 @@ class Entry:
     values: Values
 
 
-#: Experiments by id, with what is on record of them and their rows.
+#: Experiments by id, with their recorded results and their rows.
 Found = Mapping[str, tuple[Experiment, Entry | None, list[Row]]]
 
 
@@ -68,7 +68,7 @@ def digest(experiment: Experiment, quick: bool) -> str:
 
 
 def read(path: Path) -> dict[str, Entry]:
-    """Return what is on record, by experiment."""
+    """Return the recorded results by experiment."""
     try:
         raw = _files.parse_json(_files.read_text(path))
     except (OSError, UnicodeDecodeError, ValueError) as error:
@@ -93,13 +93,13 @@ def _entry(raw: Any, where: str) -> Entry:
 
 
 def check(path: Path) -> None:
-    """Raise `PapersError` where a record is there that cannot be read, before anything is run for it."""
+    """Raise `PapersError` for an existing record that cannot be read, before any experiment runs."""
     if path.exists():
         read(path)
 
 
 def put(path: Path, experiment: Experiment, values: Values, quick: bool) -> None:
-    """Put an experiment's numbers into a record, replacing earlier ones."""
+    """Write the numbers of an experiment into a record, replacing earlier ones."""
     entries = read(path) if path.exists() else {}
     entries[experiment.id] = Entry(_core.__version__, quick, digest(experiment, quick), values)
     order = {own.id: n for n, own in enumerate(list_experiments())}
@@ -142,7 +142,7 @@ def rows_by_experiment(
 
 
 def _stale(experiment: Experiment, entry: Entry | None) -> str:
-    """Return why what is on record of an experiment does not hold; nothing where it does."""
+    """Return why the recorded results of an experiment are not valid; None if they are."""
     if entry is None:
         return "It is not on record."
     if set(entry.values) != {row.key for row in experiment.rows}:
@@ -153,7 +153,7 @@ def _stale(experiment: Experiment, entry: Entry | None) -> str:
 
 
 def write_page(page: Path, record: Path) -> None:
-    """Write what is on record into a Markdown page; see :mod:`silvan.papers.page`."""
+    """Write the recorded results into a Markdown page; see :mod:`silvan.papers.page`."""
     # The page needs what is defined above.
     from silvan.papers.page import fill
 

@@ -23,19 +23,19 @@ Row = dict[str, Any]
 #: An experiment's numbers by key: one for each seed.
 Values = Mapping[str, Sequence[float]]
 
-#: Numbers whose relative difference is no larger differ by rounding alone.
+#: A relative difference up to this is due to rounding.
 EQUAL = 1e-12
 
-#: A bound that is cleared by a larger factor says little.
+#: A row that clears its bound by a larger factor is weak.
 WEAK_MARGIN = 2.0
 
 #: Marks of rows, and what they mean.
 MARKS = {
-    "computed": "computed from formulas or by counting: no packets are simulated for it",
+    "computed": "computed from formulas or by counting, without simulating packets",
     "calibrated": "a parameter of the model was chosen to meet it",
     "restated": "the source derives it from numbers of other rows",
-    "weak": "says little: it clears its bound by a factor of more than two, or could hardly be missed",
-    "smoke": "a quick run: it only tells whether the number is of the right size",
+    "weak": "clears its bound by a factor of more than two, or could hardly be missed",
+    "smoke": "a quick run, which only shows whether the number has the right order of magnitude",
 }
 
 
@@ -54,7 +54,7 @@ def not_run(experiment: Experiment, why: str) -> list[Row]:
 
 
 def _described(experiment: Experiment, published: Published, tolerance: float | str) -> Row:
-    """Return what of a row does not depend on what was simulated."""
+    """Return the fields of a row that do not depend on simulated numbers."""
     row: Row = {
         "id": experiment.id,
         "quantity": published.quantity,
@@ -100,7 +100,7 @@ def _row(experiment: Experiment, published: Published, values: Sequence[float], 
 
 
 def _margin(published: Published, simulated: float, row: Row) -> Row:
-    """Return a row's margin over its bound, if it has one, and what follows from it."""
+    """Return the margin of a row over its bound, if it has one, and the note about weakness."""
     margin = published.margin(simulated)
     if margin is None:
         return {}
@@ -132,7 +132,7 @@ def simulated_text(row: Mapping[str, Any]) -> str:
 
 
 def expected_text(row: Mapping[str, Any]) -> str:
-    """Return a row's expected number for a table, with where it comes from unless it is published."""
+    """Return a row's expected number for a table, with its provenance unless it is published."""
     text = f"{row['expected']:.4g}"
     return text if row["published"] is not None else f"{text} ({row['provenance']})"
 

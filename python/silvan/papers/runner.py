@@ -1,4 +1,4 @@
-"""Runs experiments, over several processes if requested, and compares the numbers."""
+"""Run experiments, in several processes if requested, and compare the numbers."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class Task:
     scenario: Path
     overrides: Mapping[str, Any]
     tables: tuple[str, ...]
-    #: Where finished runs are kept and found again, if anywhere.
+    #: The folder in which finished runs are stored and found again, if any.
     store: Path | None
     #: Added to the scenario's seed.
     repeat: int = 0
-    #: For what is computed without a scenario: the function of the experiment's `experiment.py`
+    #: For numbers that are computed without a scenario: the function of the experiment's `experiment.py`
     #: (then in `scenario`) that takes the overrides and `repeat`, and returns a summary.
     function: str | None = None
 
@@ -89,7 +89,7 @@ def simulate(task: Task) -> RunData:
 
 
 def _computed(task: Task, function: str) -> RunData:
-    """Call a function of an experiment; nothing of it is kept in a store."""
+    """Call a function of an experiment. Its result is not stored."""
     module = load_module(task.scenario, f"silvan_papers_{task.experiment}")
     started = time.perf_counter()
     summary = getattr(module, function)(repeat=task.repeat, **task.overrides)
@@ -97,7 +97,7 @@ def _computed(task: Task, function: str) -> RunData:
 
 
 def _peak_mb() -> float:
-    """Return the most memory this process has had so far, in MB (1e6 bytes)."""
+    """Return the peak memory of this process so far, in MB (1e6 bytes)."""
     if resource is None:
         return math.nan
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -106,7 +106,7 @@ def _peak_mb() -> float:
 
 
 def _noted_peak_mb(store: Store, at: str) -> float:
-    # A sweep may have left the run in the same store, without this note.
+    # A sweep may have stored the run without this note.
     try:
         return float(store.noted(at, "cost")["peak_memory_mb"])
     except KeyError:
@@ -181,7 +181,7 @@ def compare(experiment: Experiment, repeats: Sequence[Results]) -> Values:
     unknown = sorted(set(computed[0]) - {row.key for row in experiment.rows})
     if missing or unknown:
         raise PapersError(
-            f"{experiment.folder}: experiment.py and published.toml do not fit: "
+            f"{experiment.folder}: experiment.py and published.toml do not agree: "
             f"not computed: {', '.join(missing) or 'none'}; not published: {', '.join(unknown) or 'none'}"
         )
     return {row.key: [float(values[row.key]) for values in computed] for row in experiment.rows}
