@@ -1,19 +1,19 @@
-# Silvan. `make help` lists what there is.
+# Silvan. `make help` lists the targets.
 #
-# Everything Python lives in .venv, made here from requirements.lock (what is run) and
-# requirements-dev.lock (what tests and lint need besides), requirements-site.lock (what `make site` needs);
-# everything built in target/. Stamp files make
-# a repeated `make` quick.
+# All Python packages are in .venv. It is created from requirements.lock (needed to run), requirements-dev.lock
+# (additional packages for tests and lint) and requirements-site.lock (for `make site`). Everything that is
+# built is in target/. Stamp files make a repeated `make` quick.
 
 PYTHON ?= python3
-# Processes for the Python tests: as many as there are cores.
+# Number of processes for the Python tests; by default the number of cores.
 JOBS ?= logical
 VENV := .venv
 BIN := $(VENV)/bin
 CARGO := tools/with-rust cargo
-# Python compiles what it imports, once; all modules of all packages would take longer than to install them.
+# Python compiles a module when it first imports it. Compiling all modules of all packages would take longer
+# than installing them.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-deps --no-compile
-# The extension module is not linked against libpython, whoever builds it.
+# The extension module is not linked against libpython, regardless of the program that builds it.
 export PYO3_BUILD_EXTENSION_MODULE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -72,8 +72,8 @@ $(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
 demo: $(VENV)/.built ## run the testbed with congestion control off and on, compare, plot to out/demo
 	$(BIN)/silvan demo
 
-# A minute once everything is built: unit tests, Python tests that take milliseconds, 30 drawn scenarios.
-quick: $(VENV)/.built $(VENV)/.dev-deps ## in a minute: unit tests, fast Python tests, 30 drawn scenarios
+# A minute once everything is built: unit tests, Python tests that take milliseconds, 30 random scenarios.
+quick: $(VENV)/.built $(VENV)/.dev-deps ## in a minute: unit tests, fast Python tests, 30 random scenarios
 	$(CARGO) test $(RUST_TESTS) --lib --quiet
 	$(BIN)/python -m pytest -m quick
 	$(CARGO) build --quiet --release -p silvan-scenario --example swarm
@@ -96,22 +96,22 @@ test-python: $(VENV)/.built test-tools
 test-tools: $(VENV)/.dev-deps
 	@tools/install-test-tools
 
-loom: ## all interleavings of a few threads at the barrier
+loom: ## test all interleavings of a few threads at the barrier
 	$(CARGO) test -p silvan-engine --lib --features loom --quiet barrier
 
 # MODULES="host switch/voq" instead of those in which an error would change results unnoticed.
-mutants: ## N=200 mutants of the model, drawn from SEED=1: how many does no test notice? (an hour; cargo-mutants)
+mutants: ## count mutants of the model that no test catches: N=200, selected by SEED=1 (an hour; cargo-mutants)
 	$(PYTHON) tools/mutants.py --count $(N) --seed $(SEED) $(MODULES)
 
 # The patches of docs/examples, each applied to a copy of the sources and tested there.
 examples-check: $(VENV)/.built $(VENV)/.dev-deps
 	$(BIN)/python -m pytest -rs -m worked_example
 
-check: ## what CI runs: lint, all tests, schema, wheel, site, 300 drawn scenarios (logs in target/check)
+check: ## what CI runs: lint, all tests, schema, wheel, site, 300 random scenarios (logs in target/check)
 	@$(PYTHON) tools/check.py
 
-# What takes longer than a change should wait for.
-nightly: ## `check`; slow pages, 5000 drawn scenarios, all oracles, quick experiments, the wheel with more Pythons, fuzzing, mutants
+# Checks that take too long for every change.
+nightly: ## `check`; slow pages, 5000 random scenarios, all oracles, quick experiments, the wheel with more Pythons, fuzzing, mutants
 	@$(PYTHON) tools/check.py
 	$(BIN)/python -m pytest -rs --numprocesses=$(JOBS) --dist=worksteal -m nightly
 	$(MAKE) swarm N=5000
@@ -152,43 +152,44 @@ schema: $(VENV)/.built ## write the scenario file's JSON Schema to docs/
 schema-check: $(VENV)/.built
 	@$(BIN)/silvan schema | cmp -s - $(SCHEMA) || { echo "$(SCHEMA) is out of date: run make schema" >&2; exit 1; }
 
-# Compiles nothing that `setup` has compiled.
+# Reuses everything that `setup` has compiled.
 wheel: $(VENV)/.built ## a wheel for all Pythons from 3.10 on, and a source archive, in target/wheels
 	@rm -rf target/wheels
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) tools/with-rust $(BIN)/maturin build --release --locked --quiet --out target/wheels
 	$(BIN)/maturin sdist --out target/wheels
 
 # Half a minute for each Python, or more on a busy machine; most of it is what pip does.
-wheel-check: wheel ## the wheel works alone, with the oldest Python here (others: PYTHONS="python3.14")
+wheel-check: wheel ## test the wheel alone, with the oldest Python here (others: PYTHONS="python3.14")
 	$(BIN)/python tools/try_wheel.py target/wheels/*.whl $(or $(PYTHONS),--oldest)
 
 wheel-check-all: wheel
 	$(BIN)/python tools/try_wheel.py target/wheels/*.whl
 
-# Half a minute, two thirds of it the gallery's runs. To look at it, with its search:
+# Takes half a minute, two thirds of it for the runs of the gallery. To view the site with its search:
 # python3 -m http.server --bind 127.0.0.1 --directory target/site/html
-site: $(VENV)/.built $(VENV)/.site-deps ## the documents as a site, in target/site/html; a warning or a dead link is an error
+site: $(VENV)/.built $(VENV)/.site-deps ## build the documentation as a site, in target/site/html; a warning or a dead link is an error
 	$(BIN)/python tools/site/build_site.py
 
 verify: $(VENV)/.built ## the second model, closed forms, and the published experiments in quick form
 	$(BIN)/python -m verify
 	$(BIN)/silvan papers run --all --quick
 
-# Goes on where it was stopped; out/swarm holds what it found. SWARM="--fresh" forgets that,
-# SWARM="--books-every 10" asks the debug build less often.
-swarm: ## N=300 drawn scenarios, each run many ways (again: goes on; one: make swarm SWARM="--seed 17")
+# Continues where it was stopped. out/swarm contains the findings. SWARM="--fresh" deletes them.
+# SWARM="--books-every 10" uses the debug build less often.
+swarm: ## run N=300 random scenarios in several ways; repeat to continue (one: make swarm SWARM="--seed 17")
 	$(CARGO) build --quiet -p silvan-scenario --example swarm
 	$(CARGO) build --quiet --release -p silvan-scenario --example swarm
 	target/release/examples/swarm --count $(N) --books target/debug/examples/swarm $(SWARM)
 
-# From the first seed in each run, whatever is in out/swarm. The debug build repeats a quarter of the scenarios.
+# Starts from the first seed in each run, regardless of out/swarm. The debug build repeats a quarter of the
+# scenarios.
 swarm-check:
 	$(CARGO) build --quiet -p silvan-scenario --example swarm
 	$(CARGO) build --quiet --release -p silvan-scenario --example swarm
 	target/release/examples/swarm --count $(N) --fresh --out target/check/swarm \
 	  --books target/debug/examples/swarm --books-every 4
 
-# Needs a nightly compiler and cargo-fuzz; fuzz/README.md says more.
+# Needs a nightly compiler and cargo-fuzz; see fuzz/README.md.
 fuzz: $(VENV)/.built ## RUNS=10000000 executions of each fuzz target, and of the readers in Python (hours)
 	@for target in $(FUZZ_TARGETS); do \
 	  mkdir -p fuzz/corpus/$$target; \
@@ -199,7 +200,7 @@ fuzz: $(VENV)/.built ## RUNS=10000000 executions of each fuzz target, and of the
 	  $(BIN)/python fuzz/readers.py $$case --count $(CASES) || exit 1; \
 	done
 
-papers: $(VENV)/.built ## the published experiments in full, five seeds: hours; onto the record, into docs/papers.md
+papers: $(VENV)/.built ## run the published experiments in full with five seeds (hours); update the record and docs/papers.md
 	$(BIN)/silvan papers run --all --out out/papers --record papers/record.json
 	$(BIN)/silvan papers record --page docs/papers.md
 
@@ -212,11 +213,11 @@ else
 	$(CARGO) bench --quiet -p silvan-bench -- --noplot
 endif
 
-same: ## AGAINST=COMMIT: which of N=2000 drawn scenarios give other results than there
+same: ## AGAINST=COMMIT: find random scenarios (N=2000) whose results differ from that commit
 	@test -n "$(AGAINST)" || { echo "say what to compare with: make same AGAINST=COMMIT" >&2; exit 2; }
 	$(CARGO) build --quiet --release -p silvan-scenario --example swarm
 	$(PYTHON) tools/same.py $(AGAINST) --count $(N) --first $(FIRST)
 
-# Not out/: runs and tables there are the user's, and may have taken days.
+# Keeps out/: the runs and tables there belong to the user and may have taken days.
 clean: ## remove everything built, and the environment
 	rm -rf target $(VENV) python/silvan/_core*.so .pytest_cache .ruff_cache .mypy_cache

@@ -166,4 +166,4 @@ def _cut(text: str, key: str) -> str:
                 return rest
         except tomllib.TOMLDecodeError:
             continue
-    raise CannotRunError(f"there, no key `{key}`, which does not stand on a line of its own")
+    raise CannotRunError(f"there, no key `{key}`, which is not on a separate line")

@@ -126,7 +126,7 @@ def report(verdicts: Sequence[Verdict], here: Swarm, there: Swarm, out: Path) ->
             print(f"  {swarm.program} --fingerprint-of {out}/{differing[0].seed}.toml")
     counts = Counter(verdict.kind for verdict in verdicts)
     if counts[DRAWN_OTHERWISE]:
-        print(f"{counts[DRAWN_OTHERWISE]} seeds are drawn otherwise there; what is drawn here gives the same")
+        print(f"{counts[DRAWN_OTHERWISE]} seeds give other scenarios there; those of this build agree")
     if counts[REFUSED_THERE]:
         print(f"{counts[REFUSED_THERE]} seeds are not compared: there, the scenario of this build is refused")
     compared = len(verdicts) - counts[REFUSED_THERE]

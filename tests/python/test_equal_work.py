@@ -96,7 +96,7 @@ def test_a_line_is_cut_where_nothing_else_goes_with_it(text, left, tmp_path):
     file.write_text(text)
     case = Case("case", file, ())
     if left is None:
-        with pytest.raises(CannotRunError, match="does not stand on a line of its own"):
+        with pytest.raises(CannotRunError, match="is not on a separate line"):
             case.without("measure.forest", tmp_path / "out")
         return
     cut = case.without("measure.forest", tmp_path / "out")

@@ -99,7 +99,7 @@ def relisted(text: str) -> str:
         width = len(mark[0].lstrip()) if mark else 2
         for line in range(first + 1, last):
             more[line] += 4 - width
-    # What an item begins with stands where the items around it put it.
+    # The first line of an item is indented like the items around it.
     return "\n".join(
         " " * count + line if count > 0 and line.strip() else line
         for count, line in zip(more, lines, strict=True)
@@ -114,8 +114,10 @@ def write(name: str, text: str) -> None:
 
 
 def make_gallery() -> None:
-    """Draw the gallery's pictures, each with what made it."""
-    parts = ["# Gallery\n\nThe build of these pages made these pictures, with what stands below each.\n"]
+    """Draw the gallery's pictures, each with its code."""
+    parts = [
+        "# Gallery\n\nThese pictures were made when this site was built. The code below each picture draws it.\n"
+    ]
     for draw in gallery.PICTURES:
         picture = draw(PAGES / "gallery")
         caption = (inspect.getdoc(draw) or "").removesuffix(".")
