@@ -116,7 +116,7 @@ def write(name: str, text: str) -> None:
 def make_gallery() -> None:
     """Draw the gallery's pictures, each with its code."""
     parts = [
-        "# Gallery\n\nThese pictures were made when this site was built. The code below each picture draws it.\n"
+        "# Gallery\n\nThe build of this site drew these pictures. The code below each picture draws it.\n"
     ]
     for draw in gallery.PICTURES:
         picture = draw(PAGES / "gallery")
