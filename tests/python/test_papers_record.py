@@ -149,8 +149,8 @@ def test_a_page_has_counts_rows_and_reasons(papers: Path, monkeypatch: pytest.Mo
     assert "**Assumptions.** The same as in X1." in text
     assert "| speed | Gbit/s | 10 |  | 10.06 ± 0.79 | 10 % | met | Nowhere |" in text
     assert "| speed | Gbit/s | 10 |  | 12 | 10 % | **missed** | Nowhere |" in text
-    assert "- *speed*: The source omits an input that decides the number. It is too fast." in text
-    assert "| the source omits an input that decides the number | 1 | 0 | 0 | 0 | X2 |" in text
+    assert "- *speed*: The source omits an input that affects the number. It is too fast." in text
+    assert "| the source omits an input that affects the number | 1 | 0 | 0 | 0 | X2 |" in text
     assert "no cause is given" not in text
     record.write_page(file, path)
     assert file.read_text() == text

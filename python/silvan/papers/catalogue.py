@@ -40,15 +40,15 @@ PROVENANCES = (PUBLISHED, "read", "derived", "assumed")
 TWO_SIDED, ORDERING, BOUND = "two-sided", "ordering", "bound"
 
 
-#: Why a number is missed or open, by the name that ``published.toml`` has for it.
+#: Causes of numbers that are missed or open, by their names in ``published.toml``.
 CAUSES = {
     "rule": "the model lacks a rule of the system",
-    "input": "the source omits an input that decides the number",
-    "trace": "the trace or the figure of the source is lost",
+    "input": "the source omits an input that affects the number",
+    "trace": "a trace or a figure of the source is not available",
     "source": "the source contradicts itself",
     "measurement": "the measured system varies in a way that the model does not",
-    "draw": "the source has one run or one draw, and draws differ by more than the tolerance",
-    "tie": "the two simulated numbers are equal within a percent",
+    "draw": "the source has one run or one random selection, and these differ by more than the tolerance",
+    "tie": "the two simulated numbers differ by less than one percent",
     "choice": "a parameter was chosen for other numbers of the paper",
     "restated": "it follows from other rows and amplifies their difference",
 }
