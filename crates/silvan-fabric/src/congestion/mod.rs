@@ -1,6 +1,7 @@
 //! Congestion management as a composition of components: a marking rule at the switches, a receiver that answers, a
 //! reaction at the sources, and the isolation of congested flows (in [`crate::queueing`]). The mechanisms of the
-//! literature are presets. A component gets the facts of [`facts`] and its own parameters, never the simulator.
+//! literature are presets. A component gets the facts defined in [`facts`] and its own parameters, but no access to the
+//! simulator.
 
 pub mod marking;
 pub mod reaction;
@@ -23,21 +24,21 @@ pub use receiver::{CoalescePer, Coalescing, Notification};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Congestion {
-    /// A mechanism of the literature; it fills in the components that are not given. `none` switches all components
-    /// off; leave it out to give components alone.
+    /// A mechanism of the literature, which provides all components that are not given. `none` switches all components
+    /// off; leave `mechanism` out to use only the given components.
     pub mechanism: Mechanism,
     /// How switches mark packets.
     pub marking: Option<Marking>,
     /// How marks return to the source.
     pub notification: Option<Notification>,
-    /// Whether marks say how severe congestion is; by default they are one bit, except with `qcn`.
+    /// Whether marks give the severity of congestion. By default they are one bit, except with `qcn`.
     pub feedback: Option<Feedback>,
-    /// Minimum time between notification packets of a receiver; marks that arrive sooner cause none. By default each
-    /// mark causes one.
+    /// Minimum time between the notification packets of a receiver; marks that arrive earlier cause none. By default,
+    /// each mark causes one.
     pub coalescing: Option<Coalescing>,
     /// How packets of congested flows are isolated from others.
     pub isolation: Option<Isolation>,
-    /// What sources do about returned marks.
+    /// How sources react to returned marks.
     pub reaction: Option<Reaction>,
 }
 
@@ -45,19 +46,19 @@ pub struct Congestion {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
-    /// Link-level flow control alone.
+    /// Only link-level flow control.
     #[default]
     None,
     /// InfiniBand congestion control: FECN marking, notification packets, CCT reaction.
     IbCc,
-    /// Isolation of congested flows in input-queued switches: one queue and special queues per
-    /// input (FBICM; Paper V).
+    /// Isolation of congested flows in input-queued switches with one normal queue and special queues per input (FBICM;
+    /// Paper V).
     Fbicm,
-    /// FBICM and throttling: special queues of a root above a threshold mark (Paper V).
+    /// FBICM and throttling: special queues of a root mark packets above a threshold (Paper V).
     Ccfit,
     /// Isolation of hot flows in VOQ switches (Paper VI).
     Hfdi,
-    /// HFDI and throttling, with two thresholds in total (Paper VI).
+    /// HFDI and throttling, with only two thresholds (Paper VI).
     Ecocc,
     /// Input packet marking, a window of one packet and linear inter-packet delays (MVCM, 3.2.1).
     Renato,
@@ -68,36 +69,36 @@ pub enum Mechanism {
     /// Explicit rates: single application assignment (Zdornov and Birk, 5 and 6).
     Saa,
     /// Quantized congestion notification: the switch samples packets and reports the severity of congestion to the
-    /// source, whose rate it divides (IEEE 802.1Qau).
+    /// source, which reduces its rate accordingly (IEEE 802.1Qau).
     Qcn,
 }
 
 impl Mechanism {
-    /// Whether it is designed for switches with one read port and one normal queue per input.
+    /// Whether the mechanism is designed for switches with one read port and one normal queue per input.
     #[must_use]
     pub fn is_input_queued(self) -> bool {
         matches!(self, Self::Fbicm | Self::Ccfit)
     }
 
-    /// Whether it is designed for switches with buffers at inputs and outputs.
+    /// Whether the mechanism is designed for switches with buffers at inputs and outputs.
     #[must_use]
     pub fn is_output_buffered(self) -> bool {
         matches!(self, Self::Renato | Self::Pfister | Self::Mvcm)
     }
 }
 
-/// What a mark says.
+/// The information in a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Feedback {
-    /// That there is congestion: one bit.
+    /// One bit: there is congestion.
     #[default]
     Binary,
-    /// How severe it is: 1 to 63, from how far the queue is above its set point and how fast it grows.
+    /// The severity of congestion, from 1 to 63: from how far the queue is above its set point and how fast it grows.
     Quantized,
 }
 
-/// The components in force.
+/// The components in effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Components {
     /// See [`Marking`].
@@ -116,7 +117,7 @@ pub struct Components {
 
 impl Serialize for Congestion {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // With the word `none`, components would be ignored when this is read again.
+        // If `none` were written here, the components would be ignored when this is read again.
         let nothing = Mechanism::None.components(&Packet::default());
         let alone = self.mechanism == Mechanism::None && self.components(&Packet::default()) != nothing;
         let mut table = serializer.serialize_struct("Congestion", 7 - usize::from(alone))?;
@@ -142,7 +143,7 @@ impl Serialize for Congestion {
 }
 
 impl Congestion {
-    /// The components, with those of the preset filled in, for packets of a size.
+    /// The given components, completed by those of the preset, for packets of the given size.
     #[must_use]
     pub fn components(&self, packet: &Packet) -> Components {
         let preset = self.mechanism.components(packet);
@@ -158,24 +159,24 @@ impl Congestion {
 }
 
 impl Mechanism {
-    /// The preset; thresholds that the papers give in packets count full packets.
+    /// The components of the preset. Thresholds that the papers give in packets are in full packets.
     #[must_use]
     pub fn components(self, packet: &Packet) -> Components {
         let packets = |count: u64| Some(Bytes(count * (packet.mtu.0 + packet.header.0)));
-        // A port is congested while any single queue is above the threshold; its own packets show that.
+        // A port is congested if any of its queues is above the threshold, whose packets show this.
         let each = |upper, lower| Fecn {
             fill: FillMapping::Each,
             upper: packets(upper),
             lower: packets(lower),
             ..Fecn::default()
         };
-        // Thresholds of Paper V, III.E and IV.A: High 4, Low 2, Stop 10, Go 4; detection is not
+        // Thresholds of Paper V, III.E and IV.A: High 4, Low 2, Stop 10, Go 4. The detection threshold is not
         // published.
         let fbicm = SpecialQueues { detection: packets(4), stop: packets(10), ..SpecialQueues::default() };
         let fbicm = SpecialQueues { go: packets(4), at_root: true, ..fbicm };
         // Paper VI, 4.1: HTh 6, LTh 4. HFDI alone is FBICM on VOQ switches (4.1): like FBICM, it allocates a special
-        // queue for a root in the root's own switch (supplement 6: one queue per root). EcoCC's optimization is that
-        // a root needs none (3.1.2).
+        // queue for a root in the root's own switch (supplement 6: one queue per root). EcoCC does not need this queue,
+        // which is its optimization (3.1.2).
         let hfdi = SpecialQueues { detection: packets(6), stop: packets(6), ..SpecialQueues::default() };
         let hfdi = SpecialQueues { go: packets(4), at_root: self == Self::Hfdi, ..hfdi };
         let marking = match self {
@@ -197,13 +198,13 @@ impl Mechanism {
         };
         let reaction = match self {
             Self::None | Self::Fbicm | Self::Hfdi => Reaction::None,
-            // EcoCC uses timer and marking rate of the earlier hardware study (Paper VI, 4.1).
+            // EcoCC uses the timer and marking rate of the earlier hardware study (Paper VI, 4.1).
             Self::IbCc | Self::Ecocc => Reaction::Cct(Cct::default()),
             // CCTI_Timer 8000 ns (Paper V, IV.A), in units of 1.024 us.
             Self::Ccfit => Reaction::Cct(Cct { ccti_timer: 8, ..Cct::default() }),
             Self::Renato => Reaction::Lipd(Lipd { window: Some(1), ..Lipd::default() }),
-            // Table, increase and timer are not published: delays in whole packets, and a timer of the order of a
-            // round trip.
+            // The table, increase and timer are not published. These delays are whole packets, and the timer is of the
+            // order of a round trip.
             Self::Pfister => {
                 let table = CctTable::Linear { packets: 1, entries: 128 };
                 Reaction::Cct(Cct { ccti_timer: 1, table, ..Cct::default() })

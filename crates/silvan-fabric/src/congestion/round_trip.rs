@@ -8,17 +8,18 @@ use silvan_engine::{Bytes, Rate, Time};
 pub struct RoundTrip {
     /// Switches on the longest route, h.
     pub hops: u32,
-    /// Stages of the network, n: the number of hops with one-way links, else half of it, as routes go up and down.
+    /// Stages of the network, n: the number of hops if links are one-way, else half of it, because routes go up and
+    /// down.
     pub stages: u32,
     /// Largest number of hosts at one switch, k.
     pub radix: u32,
-    /// Latency of switches and links there and back, without transmission times: 2 h t_hop.
+    /// Latency of switches and links in both directions, without transmission times: 2 h t_hop.
     pub flight: Time,
     /// A full packet on the wire, L_data.
     pub data: Bytes,
     /// An acknowledgement on the wire, L_ack.
     pub ack: Bytes,
-    /// Rate of the hosts' links, B; the slowest of them.
+    /// Rate of the hosts' links, B; that of the slowest if they differ.
     pub rate: Rate,
 }
 
@@ -36,7 +37,7 @@ impl RoundTrip {
         self.shortest().0 as f64 / self.rate.pace().time(self.data.0 as u32).0.max(1) as f64
     }
 
-    /// The window that does not throttle: omega rounded up.
+    /// The smallest window that does not throttle: omega rounded up.
     #[must_use]
     pub fn packets(&self) -> u16 {
         let span = self.rate.pace().time(self.data.0 as u32).0.max(1);

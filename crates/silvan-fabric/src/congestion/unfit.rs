@@ -1,32 +1,32 @@
-//! Parameters of components that cannot work: how a component checks itself, and what it reports.
+//! Invalid parameters of components: how a component checks its parameters, and the error that it reports.
 
 use silvan_engine::{Bytes, Time};
 
-/// The longest single time that a parameter may give.
+/// The maximum of any time that a parameter gives: one second.
 pub const LONGEST_DELAY: Time = Time(1_000_000_000_000);
 
-/// A parameter of a component whose value cannot work.
+/// An invalid parameter of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfit {
     /// The parameter, as a dotted path below its component's table.
     pub key: String,
-    /// What is wrong and what would be right, as the end of the sentence "key = value: ...".
+    /// What is wrong and which values are valid, to be appended to "key = value: ".
     pub what: String,
 }
 
 /// The result of a check of parameters.
 pub type Check = Result<(), Unfit>;
 
-/// What the parameters of components are compared with.
+/// The values with which the parameters of components are compared.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The share that a virtual lane has of the input buffer of a switch.
+    /// A virtual lane's share of the input buffer of a switch.
     pub lane: Bytes,
-    /// A full packet on the wire.
+    /// Bytes on the wire of a full packet.
     pub full: Bytes,
 }
 
-/// Rejects a parameter with `what` unless `fine`.
+/// Rejects a parameter with the message `what` unless `fine` is true.
 ///
 /// # Errors
 /// The parameter and what is wrong.

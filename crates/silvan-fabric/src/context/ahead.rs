@@ -1,6 +1,6 @@
-//! Deliveries that are known before they happen. They are needed where traffic waits for a number of deliveries and
-//! there are several partitions: when a packet begins to cross its last link, the time at which its host will have
-//! drained it is known.
+//! Deliveries that are known in advance: when a packet begins to cross its last link, the time at which its host will
+//! have drained it is known. They are needed if traffic waits for a number of deliveries and there are several
+//! partitions.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,29 +15,29 @@ use crate::packet::Packet;
 #[derive(Debug)]
 struct Sink {
     drain: Limiter,
-    /// Present where packets may overtake each other.
+    /// Present if packets may overtake each other.
     order: Option<Order>,
 }
 
 /// The deliveries to the hosts of a partition.
 #[derive(Debug)]
 pub(crate) struct Ahead {
-    /// Indexed by the hosts' places in the partition.
+    /// Indexed by the host's place in the partition.
     sinks: Vec<Sink>,
-    /// When packets will have been delivered, without past deliveries.
+    /// The times of future deliveries.
     due: BinaryHeap<Reverse<Time>>,
     past: u64,
 }
 
 impl Ahead {
-    /// Takes the limiter of the drain and the packet order of each host, in the order of their places, before the first
-    /// event.
+    /// Takes the limiter of the drain and the packet order of each host, ordered by the host's place in the partition,
+    /// before the first event.
     pub fn new(hosts: impl Iterator<Item = (Limiter, Option<Order>)>) -> Self {
         let sinks = hosts.map(|(drain, order)| Sink { drain, order });
         Self { sinks: sinks.collect(), due: BinaryHeap::new(), past: 0 }
     }
 
-    /// The tail of a data packet with this number will arrive at a host at a time.
+    /// Records that the tail of a data packet with this packet number will arrive at a host at `arrival`.
     pub fn expect(&mut self, host: u32, packet: (u64, &Packet), arrival: Time) {
         let sink = &mut self.sinks[host as usize];
         let head_at = arrival.saturating_sub(packet.1.tail_lag);
@@ -56,7 +56,7 @@ impl Ahead {
         self.due.peek().map(|&Reverse(time)| time)
     }
 
-    /// Deliveries before this time are past from now on.
+    /// Treats deliveries before this time as past from now on.
     pub fn pass(&mut self, time: Time) {
         while self.next().is_some_and(|due| due < time) {
             self.due.pop();

@@ -1,7 +1,7 @@
-//! The state that a node of one partition uses while it handles an event: the clock, the event queue, the packets, the
-//! links and the counters of that partition.
+//! The state that the nodes of one partition use while they handle an event: the clock, the event queue, and the
+//! packets, links and counters of that partition.
 //!
-//! Nodes reach each other only through links. A message that crosses a link to a node of another partition is put into
+//! Nodes affect each other only through links. A message that crosses a link to a node of another partition is put into
 //! that partition's [`Mailbox`].
 
 mod ahead;
@@ -18,18 +18,18 @@ use crate::packet::{Kind, Packet, PacketId, Pool};
 use crate::port::{Port, Vl};
 pub(crate) use ahead::Ahead;
 
-/// The destinations of packets from nodes that have events of their own.
+/// Where the receivers of packets are, for nodes that handle events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Nodes of this partition, which is the only one.
+    /// In this partition, which is the only one.
     Local,
-    /// Nodes of this partition or of others.
+    /// In this partition or in others.
     Shared,
-    /// From hosts to the outputs of a binned scheduler.
+    /// In the binned scheduler: hosts send to its outputs.
     Binned,
 }
 
-/// The partitions at the two ends of each channel, seen from one of them.
+/// The partitions at the two ends of each channel, from the point of view of one of them.
 #[derive(Debug)]
 pub(crate) struct Borders {
     /// This partition.
@@ -39,14 +39,14 @@ pub(crate) struct Borders {
 }
 
 impl Borders {
-    /// The partition that a channel leads to, if it is another one.
+    /// The partition of a channel's receiver, if it is another one.
     #[inline]
     fn receiver(&self, channel: ChannelId) -> Option<usize> {
         let there = self.ends[channel as usize].1;
         (there != self.me).then_some(usize::from(there))
     }
 
-    /// The partition that sends on a channel, if it is another one.
+    /// The partition of a channel's sender, if it is another one.
     #[inline]
     fn sender(&self, channel: ChannelId) -> Option<usize> {
         let there = self.ends[channel as usize].0;
@@ -59,39 +59,38 @@ impl Borders {
 pub(crate) struct Entering {
     pub channel: ChannelId,
     pub packet: PacketId,
-    /// When its head is ready for arbitration.
+    /// The time at which its head is ready for arbitration.
     pub when: Time,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub now: Time,
     pub queue: EventQueue,
     pub packets: Pool,
-    /// Channels and their credits. A partition uses a channel's sending side only if the sending node is its own.
+    /// Channels and their credits. A partition uses the sending side of a channel only if the sender is one of its own
+    /// nodes.
     pub links: Links,
     pub meters: Meters,
     /// Notifications on the wire.
     pub notices: Notices,
-    /// Announcements of flows on their way.
+    /// Announcements of flows that are on their way.
     pub announcements: Announcements,
-    /// Switches and outputs that may have something to send at this instant.
+    /// Outputs that may have packets to send at this instant, each with its switch.
     pub dirty_outputs: Vec<(u32, Port)>,
     /// Reports that switches send to sources at the end of this instant.
     pub reports: Vec<(Cause, Report)>,
-    /// Hosts that may have something to send at this instant, by their places in the partition.
+    /// Hosts that may have packets to send at this instant, by their places in the partition.
     pub dirty_hosts: Vec<u32>,
-    /// Packets for the outputs of a binned scheduler, in the order in which hosts began to send them.
+    /// Packets for the outputs of the binned scheduler, in the order in which hosts began to send them.
     pub entering: Vec<Entering>,
-    /// All messages of other partitions that take effect before this time have been received; `Time::NEVER` with one
-    /// partition.
+    /// The time before which all messages of other partitions have been received; `Time::NEVER` with one partition.
     pub exchanged: Time,
-    /// Present with several partitions, if traffic waits for deliveries.
+    /// Present if there are several partitions and traffic waits for deliveries.
     pub ahead: Option<Box<Ahead>>,
-    /// Messages for other partitions, by their numbers; empty with one partition.
+    /// Messages for other partitions, indexed by partition; empty with one partition.
     pub outbox: Box<[Mailbox]>,
-    /// The first invariant that was found broken, and when.
+    /// The first invariant that was violated, and the time.
     pub broken: Option<(Time, String)>,
     scope: Scope,
     /// Present if the scope is shared.
@@ -99,7 +98,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// `borders` is given if there are several partitions and the scheduler is event-ordered; `partitions` is their
+    /// `borders` is present if there are several partitions and the scheduler is event-ordered; `partitions` is their
     /// number.
     pub fn new(
         links: Links,
@@ -141,7 +140,7 @@ impl Context {
         self.scope == Scope::Local
     }
 
-    /// Whether hosts send to the outputs of a binned scheduler.
+    /// Whether hosts send to the outputs of the binned scheduler.
     #[inline(always)]
     pub fn is_binned(&self) -> bool {
         self.scope == Scope::Binned
@@ -158,8 +157,8 @@ impl Context {
             && self.ahead.as_ref().is_none_or(|ahead| ahead.next().is_none())
     }
 
-    /// The packets inside the network according to this partition: its own, those that other partitions have not
-    /// received yet, and those that are counted as delivered already, but with a later time.
+    /// The packets inside the network that this partition knows: its own, those that other partitions have not received
+    /// yet, and those that are already counted as delivered at a later time.
     pub fn packets_inside(&self) -> impl Iterator<Item = &Packet> {
         let sent = self.outbox.iter().flat_map(Mailbox::iter_packets);
         self.packets.iter().chain(sent).chain(self.meters.later(self.now, false))
@@ -171,7 +170,7 @@ impl Context {
         self.packets.alive() + sent + self.meters.later(self.now, false).count()
     }
 
-    /// Notes that an invariant does not hold, which ends the run at the next sample.
+    /// Records a violated invariant, which ends the run at the next sample.
     #[cold]
     pub fn report_broken(&mut self, what: String) {
         let now = self.now;
@@ -183,7 +182,7 @@ impl Context {
         self.links.has_some_credit(channel, vl, space, self.now)
     }
 
-    /// A marking rule has decided about a packet: counts it, and queues the report to the source if there is one.
+    /// Counts a decision of a marking rule about a packet, and queues the report to the source if there is one.
     pub fn note_applied(&mut self, cause: Cause, applied: Applied) {
         self.meters.fecn_marks += u64::from(applied.is_mark);
         self.meters.validations += u64::from(applied.is_validation);
@@ -196,8 +195,8 @@ impl Context {
         self.links.has_credit_or_wait(way, space, self.now, &mut self.queue)
     }
 
-    /// Whether any of a sender's wake-ups that are due now counts; `event` is the first of them. Together they cause
-    /// one attempt.
+    /// Whether any of a sender's wake-ups that are due now is valid; `event` is the first of them. All of them cause
+    /// one attempt to send.
     #[inline]
     pub fn take_wakes(&mut self, event: Event) -> bool {
         let mut counts = self.links.take_wake(event.data, self.now);
@@ -225,7 +224,7 @@ impl Context {
         end
     }
 
-    /// A packet has begun to cross a link to an output of a binned scheduler, or to another partition.
+    /// Handles a packet that has begun to cross a link to an output of the binned scheduler or to another partition.
     #[inline(never)]
     fn send_outside(&mut self, channel: ChannelId, arrival: Event) {
         let id = arrival.data;
@@ -247,8 +246,8 @@ impl Context {
         self.outbox[there].send_packet(PacketMessage { packet, marks, announcement, telemetry, time, key });
     }
 
-    /// Records when a packet will have been delivered, if traffic waits for deliveries and the packet's next node is a
-    /// host.
+    /// If traffic waits for deliveries and the packet's next node is a host, records when the packet will have been
+    /// delivered.
     #[inline]
     fn expect(&mut self, arrival: Event) {
         let Some(ahead) = &mut self.ahead else { return };
@@ -259,12 +258,11 @@ impl Context {
         }
     }
 
-    /// The receiver of a channel returns credit: a message to the channel's sender, which leaves now or at a later,
-    /// known time, and arrives one delay of the channel after that.
+    /// Returns credit from the receiver of a channel to its sender. The credit leaves now or at a later, known time,
+    /// and arrives after the delay of the channel.
     ///
-    /// The message is booked in the channel's ledger with its arrival time. The ledger belongs to the link, not to the
-    /// sender: the sender's state does not change before that time, and the message needs no event unless the sender
-    /// waits for it.
+    /// It is entered in the channel's ledger with its arrival time. The ledger belongs to the link, so the state of the
+    /// sender does not change before that time, and no event is needed unless the sender waits for credit.
     #[inline(always)]
     pub fn release(&mut self, credit: CreditReturn) {
         debug_assert!(credit.leaves_at >= self.now, "a message leaves no sooner than now");
@@ -274,7 +272,7 @@ impl Context {
         }
     }
 
-    /// As [`Self::release`], if the channel's sender is in another partition. Returns whether it is.
+    /// Same as [`Self::release`], if the channel's sender is in another partition. Returns whether it is.
     #[inline(never)]
     fn release_outside(&mut self, credit: CreditReturn) -> bool {
         let channel = credit.way.0;
@@ -288,7 +286,7 @@ impl Context {
 
     /// Sends a notification of `bytes` to the node at the far end of a channel.
     pub fn notify(&mut self, channel: ChannelId, class: Class, word: Word, bytes: u32) {
-        // The next switch forwards a report after its pipeline.
+        // The next switch forwards a report after the latency of its pipeline.
         let is_forwarded = class == Class::SwitchNotice && matches!(word, Word::Report(_));
         let (time, key) = self.links.notify(channel, NoticeOnWire { class, bytes, is_forwarded }, self.now);
         match self.borders.as_ref().and_then(|borders| borders.receiver(channel)) {
@@ -300,8 +298,8 @@ impl Context {
         }
     }
 
-    /// Receives the messages that nodes of another partition sent to nodes of this one. This partition has handled
-    /// everything before the time at which they take effect.
+    /// Receives the messages that nodes of another partition sent to nodes of this one. This partition has handled all
+    /// events before the time at which they take effect.
     pub fn collect(&mut self, mailbox: &mut Mailbox) {
         for PacketMessage { mut packet, marks, announcement, telemetry, time, key } in
             mailbox.packets.drain(..)
@@ -323,14 +321,14 @@ impl Context {
         }
     }
 
-    /// When the sender of a channel may send next.
+    /// The time at which the sender of a channel may send next.
     #[inline(always)]
     pub fn free_at(&self, channel: ChannelId) -> Time {
         self.links.channel(channel).free_at
     }
 
-    /// A packet left the wire for the receiver's buffer (for the credit accounting of debug builds, which leaves out
-    /// links between partitions).
+    /// Records that a packet left the wire for the receiver's buffer (for the credit accounting of debug builds, which
+    /// excludes links between partitions).
     #[inline]
     pub fn landed(&mut self, _way: Way, _space: u32) {
         #[cfg(debug_assertions)]

@@ -5,9 +5,9 @@
 //!                                                  special queues ->
 //! ```
 //!
-//! The arbiter moves one packet at a time, at the rate of injection, from flows that the reaction lets send and whose
-//! destination no CAM line has stopped. The buffer is a node of one input and one
-//! output; see [`crate::queueing`].
+//! The arbiter moves one packet at a time, at the injection rate. It selects among the flows that the reaction lets
+//! send and whose destination no CAM line has stopped. The buffer is a node with one input and one output; see
+//! [`crate::queueing`].
 
 use rustc_hash::FxHashMap;
 
@@ -21,12 +21,11 @@ use crate::queueing::Organisation;
 use crate::queueing::buffers::Buffers;
 use crate::queueing::isolation::Cams;
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Adapter {
     pub buffers: Buffers<Ports64>,
     organisation: Organisation,
-    /// Memory of each share: the whole buffer, or that of one queue where memory is divided.
+    /// Bytes of memory per share: the whole buffer, or one queue's part if memory is divided.
     part: u32,
     /// Bytes in use per virtual lane and share.
     used: FxHashMap<(Vl, u32), u32>,
@@ -46,14 +45,14 @@ impl Adapter {
         (vl, part)
     }
 
-    /// Whether a packet for a destination may come into the buffer now.
+    /// Whether a packet for a destination fits into the buffer now.
     pub fn admits(&self, vl: Vl, dst: u32, space: u32) -> bool {
         let used = self.used.get(&self.place(vl, dst)).copied().unwrap_or(0);
         let stopped = self.buffers.cams.as_ref().is_some_and(|cams| cams.stops(PortVl::of_host(vl), dst));
         used + space <= self.part && !stopped
     }
 
-    /// Notes that a packet came in.
+    /// Accounts for a packet that has entered the buffer.
     pub fn admit(&mut self, vl: Vl, dst: u32, space: u32) {
         *self.used.entry(self.place(vl, dst)).or_default() += space;
     }
@@ -70,12 +69,12 @@ impl Adapter {
 }
 
 impl Host {
-    /// The CAM of the output buffer, if it has one.
+    /// The CAM of the output buffer, if there is one.
     pub fn cams(&self) -> Option<&Cams> {
         self.adapter.as_ref().and_then(|adapter| adapter.buffers.cams.as_ref())
     }
 
-    /// A notification of the switch: about one of its CAM lines, or from a switch that has marked a packet.
+    /// Handles a notification from the switch about a CAM line, or from a switch that has marked a packet.
     pub fn notice(&mut self, ctx: &mut Context, id: u32) {
         let notice = match ctx.notices.take(id) {
             Some(Word::Line(notice)) => notice,
@@ -89,7 +88,7 @@ impl Host {
         }
     }
 
-    /// As [`Host::settle`], with an output buffer.
+    /// Same as [`Host::settle`], for a host with an output buffer.
     pub(super) fn settle_adapter(&mut self, ctx: &mut Context) {
         let sent = self.send_buffered(ctx);
         let mut attempt = Attempt::Idle;
@@ -98,7 +97,7 @@ impl Host {
         }
         let wants = attempt == Attempt::Sent || !self.control.is_empty();
         if !sent && wants && self.send_buffered(ctx) && self.injection.free_at <= ctx.now {
-            // The packet that left may have made room for a flow that was held because it lacked room.
+            // The packet that left may have made room for a held flow.
             attempt = self.draw_and_send(ctx, 0);
         }
         let free_at = ctx.free_at(self.out);
@@ -108,8 +107,8 @@ impl Host {
         if (waits || !self.control.is_empty()) && free_at > ctx.now {
             ctx.wake(self.out, free_at);
         }
-        // A ready flow waits only for its turn to be moved; a held flow may have got room or permission while another
-        // one was being moved.
+        // A ready flow waits only for its turn. A held flow may have got room or permission while a packet of another
+        // flow was moved.
         let waits = self.flows.ready() > 0 || !self.held.is_empty();
         let next = if waits { Some(ctx.now) } else { self.next_attempt(ctx, attempt) };
         if let Some(next) = next.map(|next| next.max(self.injection.free_at))
@@ -119,7 +118,7 @@ impl Host {
         }
     }
 
-    /// Puts a packet on the link, if it is free: a control packet, or one of the buffer.
+    /// Puts a packet on the link if the link is free: a control packet, or a packet from the buffer.
     fn send_buffered(&mut self, ctx: &mut Context) -> bool {
         if ctx.free_at(self.out) > ctx.now {
             return false;

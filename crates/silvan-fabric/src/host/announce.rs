@@ -1,13 +1,13 @@
-//! Flows that are announced to the network before they start: to be given a route, a rate, or both
-//! (Zdornov and Birk, sections 4 to 6).
+//! Announces flows to the network before they start, which assigns them a route, a rate, or both (Zdornov and Birk,
+//! sections 4 to 6).
 //!
 //! ```text
 //!  message ----> set-up -> .. -> reply    packets, now and then a probe    tear-down -> .. -> reply
 //!          waits                      go                              waits for the next message
 //! ```
 //!
-//! Here a flow is a message, and a connection is what a source sends to one destination. The next message of a
-//! connection is announced when the tear-down of the previous one has come back, which travels behind all data.
+//! In this module, a flow is one message, and a connection is all traffic from a source to one destination. A tear-down
+//! travels behind all data of its flow; when it has come back, the next message of the connection is announced.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -29,11 +29,11 @@ use crate::switch::weight_ps;
 /// State of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Its set-up has not come back yet.
+    /// The set-up has not come back yet.
     Announced,
-    /// It may send.
+    /// The flow may send.
     Running,
-    /// Its tear-down has not come back yet.
+    /// The tear-down has not come back yet.
     Ending,
 }
 
@@ -42,42 +42,41 @@ enum Stage {
 struct Trip {
     stage: Stage,
     bytes: u64,
-    /// The time that the host's own link needs for it, in picoseconds.
+    /// The time that the host's own link needs to carry the flow, in picoseconds.
     weight_ps: u64,
-    /// The largest weight of a link of its route, as last reported.
+    /// The largest weight of a link on the flow's route, as last reported.
     largest_ps: u64,
     /// Bytes sent.
     sent: u64,
-    /// When the last packet began, and its time on the link.
+    /// When the last packet began, and its transmission time in picoseconds.
     last: Option<(Time, u64)>,
-    /// Time from one probe to the next.
+    /// The time from one probe to the next.
     probe_after: Time,
 }
 
-/// One, as a share of the link's rate.
+/// The number 1, as a share of the link's rate.
 const WHOLE: u128 = 1 << 32;
 
 impl Trip {
-    /// Its share of the host's link, to which `own_ps` has been announced.
+    /// The flow's share of the host's link, if the flows announced to this link have the total weight `own_ps`.
     fn share(&self, own_ps: u64) -> u128 {
         let largest = self.largest_ps.max(own_ps).max(self.weight_ps).max(1);
         (u128::from(self.weight_ps) * WHOLE / u128::from(largest)).max(1)
     }
 }
 
-/// A time on the link, stretched to a share of the link.
+/// A transmission time, extended to a share of the link's rate.
 fn stretched(span_ps: u64, share: u128) -> Time {
     Time((u128::from(span_ps) * WHOLE / share.max(1)) as u64)
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Announcer {
     rates: Option<ExplicitRate>,
     rate: Rate,
     pace: BytePace,
     trips: FxHashMap<Connection, Trip>,
-    /// The time that the host's link needs for all flows announced.
+    /// The time that the host's link needs to carry all announced flows, in picoseconds.
     own_ps: u64,
     probes: BinaryHeap<Reverse<(Time, Connection)>>,
 }
@@ -88,23 +87,23 @@ impl Announcer {
         Self { rates, rate, pace: rate.pace(), trips, own_ps: 0, probes }
     }
 
-    /// When the next probe is due.
+    /// The time at which the next probe is due.
     pub fn next_probe(&self) -> Option<Time> {
         self.probes.peek().map(|entry| entry.0.0)
     }
 
-    /// What a flow has sent relative to its rate: the smaller, the more urgent.
+    /// The bytes that a flow has sent, relative to its rate; the flow with the smallest value sends first.
     fn urgency(&self, flow: Connection) -> u128 {
         self.trips.get(&flow).map_or(0, |trip| u128::from(trip.sent) * WHOLE / trip.share(self.own_ps))
     }
 }
 
-/// Whether the announcement of a flow lets it send.
+/// Whether an announced flow may send.
 pub(super) enum Leave {
     Go,
     /// Not before this time.
     At(Time),
-    /// When the answer has arrived.
+    /// Not before the answer to its announcement arrives.
     Wait,
 }
 
@@ -114,12 +113,12 @@ impl Host {
         self.announcer.is_some()
     }
 
-    /// The control packet that announces a flow of this host, probes its links, or ends it.
+    /// Creates the control packet that announces a flow of this host, probes its links, or ends it.
     fn announcement(&self, kind: Kind, flow: Connection, bytes: u64) -> Control {
         self.control_for(kind, flow, Payload::New(Announcement { kind, bytes, largest_ps: 0 }))
     }
 
-    /// Whether a flow with something to send may do so; announces it if it has not been.
+    /// Whether a flow with data to send may do so. Announces the flow if it has not been announced.
     pub(super) fn leave(&mut self, id: FlowId, now: Time) -> Leave {
         let flow = self.flows.get(id);
         let key = Connection { source: flow.source, destination: flow.destination };
@@ -170,7 +169,8 @@ impl Host {
         }
     }
 
-    /// A packet of a flow has been sent. Gives the control packet that must follow the last one.
+    /// Accounts for a packet that has been sent. If it was the last one of its flow, returns the control packet that
+    /// must follow.
     pub(super) fn announced_sent(
         &mut self,
         key: Connection,
@@ -197,7 +197,7 @@ impl Host {
         Some(self.announcement(Kind::TearDown, key, bytes))
     }
 
-    /// Sends a tear-down, behind the data if these wait in an output buffer.
+    /// Sends a tear-down, behind the data if they wait in an output buffer.
     pub(super) fn end_route(&mut self, ctx: &mut Context, control: Control) {
         if self.adapter.is_none() {
             self.control.push_back(control);
@@ -227,7 +227,7 @@ impl Host {
         }
     }
 
-    /// A packet that announces a flow of another host has arrived: it is sent back.
+    /// Sends back a packet that announces a flow of another host.
     pub(super) fn send_back(&mut self, ctx: &mut Context, packet: &Packet) {
         self.control.push_back(Control {
             kind: Kind::Reply,
@@ -246,7 +246,7 @@ impl Host {
         self.wake(ctx);
     }
 
-    /// A packet that announced a flow of this host is back.
+    /// Handles a packet that announced a flow of this host and has come back.
     pub(super) fn came_back(&mut self, ctx: &mut Context, packet: &Packet) {
         let announcement = ctx.announcements.take(packet.payload);
         let key = Connection { source: packet.source, destination: packet.src };
@@ -262,7 +262,7 @@ impl Host {
                 Some(trip)
             }
             (Kind::Probe, Stage::Running) => Some(trip),
-            // The flow has sent its last packet meanwhile.
+            // The flow has sent its last packet in the meantime.
             _ => return,
         };
         if let Some(trip) = running {

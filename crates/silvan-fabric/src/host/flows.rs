@@ -1,8 +1,8 @@
-//! The flows of a host: which of them have something to send, and which may send.
+//! The flows of a host: which of them have data to send, and which may send.
 //!
 //! State exists only for flows that have messages or that the reaction still affects. Flows that may send form a ring
-//! and are served round robin, a packet each. Throttled flows wait in a heap, by the time at which they may send;
-//! closed flows wait for an answer.
+//! and are served round robin, one packet each. Throttled flows wait in a heap, ordered by the time at which they may
+//! send; closed flows wait for an answer.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -16,7 +16,7 @@ use crate::traffic::source::Message;
 /// Index of a flow in its [`FlowTable`].
 pub(crate) type FlowId = u32;
 
-/// Identifies a flow of a host: the source (traffic generator) and the destination.
+/// Identifies a flow of a host by its source (traffic generator) and its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Connection {
     pub source: u16,
@@ -26,24 +26,24 @@ pub(super) struct Connection {
 /// No flow.
 pub(super) const NONE: FlowId = FlowId::MAX;
 
-/// Where a flow waits.
+/// The list in which a flow waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Nothing to send.
+    /// None: the flow has nothing to send.
     Idle,
-    /// In the ring.
+    /// The ring.
     Ready,
-    /// In the heap.
+    /// The heap.
     Throttled,
-    /// With the host: it lacks credit or a resource of its own.
+    /// A list of the host: the flow lacks credit or a resource of its own.
     Held,
-    /// Until an answer, a grant or a timer lets it send.
+    /// None: the flow waits for an answer, a grant or a timer.
     Closed,
-    /// Not a flow: free for the next one.
+    /// The list of unused entries.
     Free,
 }
 
-/// Messages in the order in which they were generated. Most flows have one, which needs no extra memory.
+/// Messages in the order in which they were generated. Most flows have a single message, which needs no extra memory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Messages {
     first: Option<Message>,
@@ -76,12 +76,11 @@ impl Messages {
         }
     }
 
-    /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Message> {
         self.first.iter().chain(self.others.iter().flat_map(|others| others.iter()))
     }
 
-    /// Takes the first one out.
+    /// Removes the first message.
     #[inline]
     pub fn pop(&mut self) -> Option<Message> {
         let next = self.others.as_mut().and_then(|others| others.pop_front());
@@ -89,43 +88,42 @@ impl Messages {
     }
 }
 
-/// What one source of a host sends to one destination. One cache line. The reaction stores its own state by the
-/// flow's index.
+/// The traffic from one source of a host to one destination. Occupies one cache line. The reaction stores its own state
+/// under the flow's index.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub(crate) struct Flow {
     pub destination: u32,
-    /// The flow after it in the ring, or among those that are free.
+    /// The next flow in the ring, or the next unused entry.
     next: FlowId,
-    /// When it may send, if it is throttled.
+    /// If throttled, the time at which the flow may send.
     release_at: Time,
-    /// The first one is being cut into packets.
+    /// The first message is being divided into packets.
     pub messages: Messages,
-    /// Which of the host's sources it belongs to.
+    /// Index of the flow's source at the host.
     pub source: u16,
     place: Place,
-    /// Whether it may send when its turn comes: no answer has arrived since that was found.
+    /// Whether the flow is known to be allowed to send when its turn comes; cleared when an answer arrives.
     pub may_send: bool,
 }
 
-/// See the module. Lists are linked through the flows themselves, so that little memory is touched where there are
-/// few flows.
+/// All lists are linked through the flows themselves, so hosts with few flows use little memory.
 #[derive(Debug)]
 pub(crate) struct FlowTable {
     flows: Vec<Flow>,
-    /// The flows with state.
+    /// The index of the flows that have state.
     index: Index,
     free: FlowId,
-    /// First and last flow of the ring, and their number.
+    /// The first and the last flow of the ring, and the number of flows in it.
     first: FlowId,
     last: FlowId,
     ready: u32,
-    /// By time, then by the source that was served longest ago.
+    /// Ordered by time; among equal times, the source that was served longest ago comes first.
     throttled: BinaryHeap<Reverse<(Time, u64, FlowId)>>,
-    /// Packets served so far, and per source the number of its last one; zero for none.
+    /// The number of packets served so far, and for each source the number of its last packet; zero if it has none.
     served: u64,
     last_served: Vec<u64>,
-    /// Flows that are throttled or closed.
+    /// Number of flows that are throttled or closed.
     waiting: u32,
 }
 
@@ -147,7 +145,7 @@ impl Default for FlowTable {
 }
 
 impl FlowTable {
-    /// The flow of a source to a destination, if it has any state.
+    /// The flow from a source to a destination, if it has state.
     #[inline]
     pub fn find(&self, source: u16, destination: u32) -> Option<FlowId> {
         self.index.find(hash(source, destination), |id| {
@@ -156,8 +154,8 @@ impl FlowTable {
         })
     }
 
-    /// The flow of a source to a destination. If it has no state yet, it is made, and `begin` is called with its
-    /// index: that of a forgotten flow, or the next one after the last.
+    /// The flow from a source to a destination. If it has no state, creates it and calls `begin` with its index, which
+    /// is either that of a forgotten flow or the one after the last.
     #[inline]
     pub fn entry(&mut self, source: u16, destination: u32, begin: impl FnOnce(FlowId)) -> FlowId {
         if let Some(id) = self.find(source, destination) {
@@ -166,7 +164,7 @@ impl FlowTable {
         let id = self.free;
         let (place, next) = (Place::Idle, NONE);
         let id = if let Some(flow) = self.flows.get_mut(id as usize) {
-            // A forgotten flow leaves its empty queue of messages for the next one.
+            // An unused entry keeps an empty message queue for the next flow.
             self.free = flow.next;
             (flow.destination, flow.source, flow.place) = (destination, source, place);
             flow.may_send = false;
@@ -189,7 +187,7 @@ impl FlowTable {
         id
     }
 
-    /// Drops a flow's state; it must be idle.
+    /// Removes the state of a flow, which must be idle.
     #[inline]
     pub fn forget(&mut self, id: FlowId) {
         let flow = &self.flows[id as usize];
@@ -200,7 +198,7 @@ impl FlowTable {
         self.free = id;
     }
 
-    /// Drops idle flows that `is_fresh`, when there are many.
+    /// If there are many flows, removes the idle ones for which `is_fresh` holds.
     pub fn forget_fresh(&mut self, mut is_fresh: impl FnMut(FlowId, &Flow) -> bool) {
         for id in 0..self.flows.len() {
             let flow = &self.flows[id];
@@ -208,7 +206,7 @@ impl FlowTable {
                 self.forget(id as FlowId);
             }
         }
-        // Free places with the lowest indexes are used first.
+        // Unused entries with low indexes are reused first.
         self.free = NONE;
         for (id, flow) in self.flows.iter_mut().enumerate().rev() {
             if flow.place == Place::Free {
@@ -217,13 +215,13 @@ impl FlowTable {
         }
     }
 
-    /// Flows with state.
+    /// Number of flows with state.
     #[inline]
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// Prefetches the flow that is needed first; gives its index.
+    /// Prefetches the flow that is needed first, and returns its index.
     #[inline]
     pub fn prefetch(&self) -> FlowId {
         let id = if self.first == NONE { self.free } else { self.first };
@@ -242,19 +240,19 @@ impl FlowTable {
         &mut self.flows[id as usize]
     }
 
-    /// The flows with messages, and whether each is in some list.
+    /// The flows with messages, and whether each is in a list.
     pub fn with_messages(&self) -> impl Iterator<Item = (&Flow, bool)> {
         let waiting = self.flows.iter().filter(|flow| !flow.messages.is_empty());
         waiting.map(|flow| (flow, !matches!(flow.place, Place::Idle | Place::Free)))
     }
 
-    /// Whether the flow is in a list: ring, heap, closed, or with the host.
+    /// Whether the flow is in the ring or the heap, held by the host, or closed.
     #[inline]
     pub fn is_queued(&self, id: FlowId) -> bool {
         self.flows[id as usize].place != Place::Idle
     }
 
-    /// Puts a flow at the end of the ring.
+    /// Appends a flow to the ring.
     #[inline]
     pub fn make_ready(&mut self, id: FlowId) {
         let flow = &mut self.flows[id as usize];
@@ -268,7 +266,7 @@ impl FlowTable {
         self.ready += 1;
     }
 
-    /// Puts a flow back at the head of the ring: it keeps its turn.
+    /// Puts a flow back at the head of the ring, so that it keeps its turn.
     #[inline]
     pub fn keep_turn(&mut self, id: FlowId) {
         let flow = &mut self.flows[id as usize];
@@ -280,7 +278,7 @@ impl FlowTable {
         self.ready += 1;
     }
 
-    /// Moves the flow of the ring with the smallest `key` to its head.
+    /// Moves the flow with the smallest `key` to the head of the ring.
     pub fn bring_first(&mut self, key: impl Fn(&Flow) -> u128) {
         let (mut at, mut before) = (self.first, NONE);
         let mut best = (u128::MAX, NONE, NONE);
@@ -304,7 +302,7 @@ impl FlowTable {
         self.first = id;
     }
 
-    /// Notes that the host keeps a flow in a list of its own.
+    /// Records that the host keeps a flow in its own list.
     #[inline]
     pub fn hold(&mut self, id: FlowId) {
         self.flows[id as usize].place = Place::Held;
@@ -327,7 +325,7 @@ impl FlowTable {
         self.waiting += 1;
     }
 
-    /// Ends the wait of a throttled or closed flow. Returns whether it was one.
+    /// Ends the wait of a throttled or closed flow. Returns whether the flow was waiting.
     pub fn reopen(&mut self, id: FlowId) -> bool {
         let flow = &mut self.flows[id as usize];
         // Its entry in the heap is skipped later.
@@ -339,7 +337,7 @@ impl FlowTable {
         waits
     }
 
-    /// Takes the flow whose turn it is out of the ring.
+    /// Removes the flow whose turn it is from the ring.
     #[inline]
     pub fn take_turn(&mut self) -> Option<FlowId> {
         let id = self.first;
@@ -356,7 +354,7 @@ impl FlowTable {
         self.ready as usize
     }
 
-    /// Notes that a packet of a source is sent.
+    /// Records that a packet of a source is sent.
     #[inline]
     pub fn serve(&mut self, source: u16) {
         let source = usize::from(source);
@@ -367,8 +365,9 @@ impl FlowTable {
         self.last_served[source] = self.served;
     }
 
-    /// Takes the throttled flow with the earliest time. Among equal times (all flows of a service level, if state
-    /// belongs to those) it is the one whose source was served longest ago, then the one with the lower index.
+    /// Removes the throttled flow with the earliest time. Among equal times (as of all flows of a service level, if
+    /// state belongs to service levels), selects the flow whose source was served longest ago, then the one with the
+    /// lowest index.
     #[inline]
     pub fn take_released(&mut self, now: Time) -> Option<FlowId> {
         if self.next_release()? > now {
@@ -380,7 +379,7 @@ impl FlowTable {
         Some(id)
     }
 
-    /// When the next throttled flow may send.
+    /// The time at which the next throttled flow may send.
     #[inline]
     pub fn next_release(&mut self) -> Option<Time> {
         loop {
@@ -389,7 +388,7 @@ impl FlowTable {
             if flow.place == Place::Throttled && flow.release_at == time {
                 return Some(time);
             }
-            // A flow that was released earlier left its entry here, and may wait again until another time.
+            // A flow that was released earlier left this entry; it may be waiting again until another time.
             self.throttled.pop();
         }
     }

@@ -1,4 +1,4 @@
-//! How a host spends its time: what the ranks of a job wait for at the sending side.
+//! How a host spends its time, from the point of view of the ranks of a job that wait for it to send.
 
 use silvan_engine::Time;
 
@@ -8,7 +8,7 @@ use crate::context::Context;
 /// What a host that does not send waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Wait {
-    /// Something to send.
+    /// Data to send.
     #[default]
     Traffic,
     /// Credit.
@@ -17,22 +17,22 @@ enum Wait {
     Control,
 }
 
-/// Time spent so far.
+/// Time spent so far in each state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Spent {
-    /// It sent, or waited for the injection limit or the message overhead.
+    /// Sending, or waiting for the injection limit or the message overhead.
     pub sending: Time,
-    /// It lacked credit.
+    /// Waiting for credit.
     pub blocked: Time,
-    /// All flows with messages were throttled.
+    /// Waiting while all flows with messages were throttled.
     pub throttled: Time,
 }
 
-/// What a host does since it last settled, and how it spent its time before.
+/// The state of a host since it last settled, and the time that it had spent before.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     since: Time,
-    /// The host sends until then.
+    /// The end of the current transmission.
     busy_until: Time,
     /// What the host waits for after that.
     then: Wait,
@@ -43,20 +43,20 @@ struct State {
 #[derive(Debug, Default)]
 pub(crate) struct Hours {
     now: State,
-    /// Earlier states since the last exchange between partitions: a job finishes with its last rank, and other
-    /// partitions learn of that at the next exchange.
+    /// Earlier states since the last exchange between partitions. A job finishes when its last rank does, and other
+    /// partitions receive this information only at the next exchange.
     past: Vec<State>,
 }
 
 impl Hours {
-    /// Time spent until `time`, which is now or after the last exchange between partitions.
+    /// The time spent until `time`, which must not be before the last exchange between partitions.
     pub fn until(&self, time: Time) -> Spent {
         let past = self.past.iter().rev();
         let state = std::iter::once(&self.now).chain(past).find(|state| state.since <= time);
         state.unwrap_or(&self.now).until(time)
     }
 
-    /// The host changes its state; partitions know of each other what happened before `exchanged`.
+    /// Changes the state of the host. Partitions know each other's events before `exchanged`.
     fn change(&mut self, state: State, exchanged: Time) {
         if self.now.since < exchanged {
             self.past.clear();
@@ -69,7 +69,7 @@ impl Hours {
 }
 
 impl State {
-    /// Time spent until now.
+    /// The time spent until now.
     fn until(&self, now: Time) -> Spent {
         let mut spent = self.spent;
         let sent = self.busy_until.min(now).max(self.since);
@@ -84,12 +84,12 @@ impl State {
 }
 
 impl Host {
-    /// Notes what the host does from now on, after it has settled.
+    /// Records the state of the host after it has settled.
     #[inline(never)]
     pub(super) fn note_hours(&mut self, ctx: &Context) {
         let now = ctx.now;
         let busy_until = ctx.free_at(self.out).max(self.injection.free_at);
-        // What may be sent when the link is free is tried then: the host settles again.
+        // While the link is busy, nothing can be sent. The host settles again when the link is free.
         let waits = self.flows.ready() > 0 || !self.held.is_empty() || !self.control.is_empty();
         let is_buffered = || self.adapter.is_some() && !self.buffered(&ctx.packets).is_empty();
         let then = if busy_until <= now && (waits || is_buffered()) {
@@ -109,7 +109,7 @@ impl Host {
 mod tests {
     use super::*;
 
-    /// It sends from 10 to 20 ps, lacks credit until 35 ps, sends until 45 ps and has nothing more.
+    /// A host that sends from 10 to 20 ps, lacks credit until 35 ps, sends until 45 ps and then has nothing to send.
     fn hours(exchanged: Time) -> Hours {
         let mut hours = Hours::default();
         for (since, busy_until, then) in

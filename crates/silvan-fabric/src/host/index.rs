@@ -1,6 +1,7 @@
-//! Where a host's flows are, by source and destination: a hash table that is probed linearly, at most half full.
+//! Finds a host's flows by source and destination: a hash table with linear probing that is at most half full.
 //!
-//! It holds the hashes, so that no other flow is touched: most flows come and go with a message.
+//! It stores the hashes, so a search does not read other flows. This matters because most flows exist only for one
+//! message.
 
 use silvan_engine::cache::prefetch;
 
@@ -9,24 +10,22 @@ use super::flows::{FlowId, NONE};
 /// Hash of a flow's source and destination.
 pub(super) type Hash = u32;
 
-/// The hash of a source and a destination.
 #[inline]
 pub(super) fn hash(source: u16, destination: u32) -> Hash {
     let pair = u64::from(source) << 32 | u64::from(destination);
-    // The upper half of a product with the golden ratio: neighbors end up far apart.
+    // The upper half of the product with the golden ratio distributes neighboring values widely.
     (pair.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as Hash
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     hash: Hash,
-    /// [`NONE`] where there is none.
+    /// [`NONE`] if the slot is free.
     id: FlowId,
 }
 
 const GAP: Slot = Slot { hash: 0, id: NONE };
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Index {
     slots: Box<[Slot]>,
@@ -40,7 +39,7 @@ impl Default for Index {
 }
 
 impl Index {
-    /// Flows in it.
+    /// Number of flows in the index.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
@@ -51,7 +50,7 @@ impl Index {
         self.slots.len() - 1
     }
 
-    /// The first slot from the hash's place on for which `is_wanted` holds, or the first gap.
+    /// The first slot, starting from the hash's position, that is empty or for which `is_wanted` holds.
     #[inline]
     fn probe(&self, hash: Hash, is_wanted: impl Fn(&Slot) -> bool) -> usize {
         let mut at = hash as usize & self.mask();
@@ -90,7 +89,7 @@ impl Index {
         }
     }
 
-    /// Removes a flow. Entries after it that probing would no longer reach move up.
+    /// Removes a flow, and moves up entries after it that probing would no longer reach.
     #[inline]
     pub fn remove(&mut self, hash: Hash, id: FlowId) {
         let mask = self.mask();
@@ -112,7 +111,7 @@ impl Index {
         self.len -= 1;
     }
 
-    /// Prefetches its beginning.
+    /// Prefetches the beginning of the table.
     #[inline]
     pub fn prefetch(&self) {
         prefetch(&self.slots, 0);
@@ -128,7 +127,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Compared with a map. Pairs of the eight hashes are equal, and all differ in few lower bits.
+        /// Compares the index with a map. Many hashes collide: some are equal, and their lower bits have only three
+        /// values.
         #[test]
         fn an_index_is_a_map(steps in prop::collection::vec((0u32..16, any::<bool>()), 1..200)) {
             let hash = |id: u32| ((id / 2 % 4) << 30) | (id % 3);

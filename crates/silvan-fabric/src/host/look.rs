@@ -1,28 +1,28 @@
-//! What measurement and checks read from hosts.
+//! Read access to hosts for measurements and checks.
 
 use super::{Adapter, Host};
 use crate::order::Order;
 use crate::packet::{Packet, PacketId, Pool};
 use crate::port::{Port, Vl};
 
-/// What a source has generated for a destination and not sent yet.
+/// Data that a source has generated for a destination and not sent yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiting {
     pub class: u16,
     pub destination: u32,
-    /// Payload.
+    /// Bytes of payload.
     pub bytes: u64,
-    /// Whether it is in some list: of flows that wait for their turn, a time, credit, or an answer.
+    /// Whether the flow is in a list: it waits for its turn, a time, credit, or an answer.
     pub is_listed: bool,
 }
 
 impl Host {
-    /// An order like its own, before any packet.
+    /// A packet order with the same parameters and no packets.
     pub fn fresh_order(&self) -> Option<Order> {
         self.order.as_ref().map(|order| order.fresh())
     }
 
-    /// What has been generated and not sent yet.
+    /// The data that have been generated and not sent yet.
     pub fn waiting(&self) -> impl Iterator<Item = Waiting> {
         let of_flows = self.flows.with_messages().map(|(flow, is_listed)| {
             let source = &self.sources[usize::from(flow.source)];
@@ -38,14 +38,15 @@ impl Host {
         of_flows.chain(on_hand)
     }
 
-    /// Sources, the destinations for which they have messages, and the virtual lanes to these.
+    /// Sources, the destinations for which they have messages, and the virtual lanes of these.
     pub fn wanted(&self) -> impl Iterator<Item = (u16, u32, Vl)> {
         let of_flows = self.flows.with_messages().map(|(flow, _)| (flow.source, flow.destination));
         let wanted = of_flows.chain(self.on_hand.iter().map(|message| (0, message.destination)));
         wanted.map(|(source, to)| (source, to, self.lane(usize::from(source), to)))
     }
 
-    /// The packets that arrived and are not delivered yet: not drained, or waiting for an earlier packet.
+    /// The packets that have arrived and are not delivered yet, because they are not drained or wait for an earlier
+    /// packet.
     pub fn undelivered(&self) -> impl Iterator<Item = &Packet> {
         let held = self.order.iter().flat_map(|order| order.held());
         self.undrained.iter().map(|undrained| &undrained.packet).chain(held)
@@ -60,12 +61,12 @@ impl Host {
         self.adapter.as_deref().map(of).unwrap_or_default()
     }
 
-    /// Control packets that wait to be sent.
+    /// Number of control packets that wait to be sent.
     pub fn control_waiting(&self) -> usize {
         self.control.len()
     }
 
-    /// Number of flows that wait for the reaction now.
+    /// Number of flows that currently wait for the reaction.
     pub fn throttled_flows(&self) -> usize {
         self.flows.throttled()
     }

@@ -1,4 +1,4 @@
-//! Hosts: they cut messages into packets, send them, and receive packets.
+//! Hosts, which divide messages into packets, send them, and receive packets.
 //!
 //! ```text
 //!  sources -> flows (one queue per destination) -> round robin -> link
@@ -6,9 +6,8 @@
 //!  link -> input buffer -> drain
 //! ```
 //!
-//! No flow blocks another inside a host. The injection limit spaces the starts of data packets,
-//! the drain limit paces the freeing of the input buffer; both stand for a host bus slower than
-//! the link (Paper IV, V.A).
+//! Flows do not block each other inside a host. The injection limit spaces the starts of data packets; the drain limit
+//! paces the release of input buffer space. Both model a host bus that is slower than the link (Paper IV, V.A).
 
 mod adapter;
 mod announce;
@@ -55,79 +54,77 @@ use timers::Timers;
 /// How an attempt to send ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attempt {
-    /// A packet is on its way.
+    /// A packet was sent.
     Sent,
-    /// Credits are missing on every virtual lane.
+    /// Credit is missing on all virtual lanes.
     Blocked,
     /// Nothing may be sent now.
     Idle,
 }
 
-/// See the module.
-// The order of the fields in memory: first those that the arrival of a packet touches, then those of sending, last
-// those that only some networks need. The hosts of a large network do not fit the cache, so the number of cache lines
-// touched matters.
+// Fields are ordered by use: first those for the arrival of packets, then those for sending, then those that only some
+// networks need. In large networks the hosts do not fit into the cache, so the number of cache lines used matters.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Host {
     pub drain: Limiter,
-    /// Its index among the hosts.
+    /// Index of this host among all hosts.
     pub id: u32,
-    /// Its index among those of its partition.
+    /// Index of this host among the hosts of its partition.
     pub place: u32,
-    /// The channel it sends on.
+    /// The channel on which it sends.
     pub out: ChannelId,
-    /// The channel it receives from.
+    /// The channel on which it receives.
     pub into: ChannelId,
     pub lanes: u8,
-    /// Virtual lane of control packets, if it is not the lane of the packets that they answer.
+    /// Virtual lane of control packets; `None` if they use the lane of the packets that they answer.
     pub control_lane: Option<Vl>,
-    /// Whether the receiver needs data packets without a mark as well.
+    /// Whether the receiver component also needs data packets without a mark.
     answers_unmarked: bool,
     dirty: bool,
     pub sizes: Sizes,
     pub injection: Limiter,
-    /// Sources that draw messages, then those that ranks of jobs feed.
+    /// Sources that generate messages by themselves, followed by those of the ranks of jobs.
     pub sources: Vec<Source>,
-    /// Number of sources that draw.
+    /// Number of sources that generate messages by themselves.
     drawing: usize,
     /// Whether the host never has more than one message to send, and that message; see [`solo`].
     is_solo: bool,
     on_hand: Option<Message>,
     flows: FlowTable,
-    /// Virtual lane per destination, where the service level does not decide it.
+    /// Virtual lane per destination, if it does not follow from the service level.
     pub lane_of: Option<Arc<[u8]>>,
-    /// Service level and lane per destination, where paths have them.
+    /// Service level and lane per destination, if routes determine them.
     pub paths: Option<Arc<Paths>>,
     /// The output buffer, if there is one.
     pub adapter: Option<Box<Adapter>>,
-    /// Announces flows before they start, if they are announced.
+    /// Announces flows before they start, if the reaction requires this.
     announcer: Option<Box<Announcer>>,
     control: Outbox,
-    /// Time per message in addition to that of its packets.
+    /// Additional time per message.
     pub message_overhead: Time,
-    /// Number of flows with state at which idle flows are dropped next.
+    /// The number of flows with state at which idle flows will next be removed.
     tidy_at: usize,
     /// The reaction to answers, with the states of the flows.
     pub reactor: Option<Reactor>,
     /// Whether answers carry a validation bit.
     validates: bool,
-    /// Flows that were skipped because they lack credit, while the host is being settled.
+    /// Flows that were skipped because they lack credit; used while the host is being settled.
     kept: Vec<FlowId>,
-    /// Flows that wait for a resource of their own (credit, room or permission for their destination)
-    /// and block no other flow meanwhile.
+    /// Flows that wait for a resource of their own (credit, room or permission for their destination) and do not block
+    /// other flows.
     held: Vec<FlowId>,
     /// Packets in the input buffer.
     undrained: VecDeque<Undrained>,
-    /// How the host spends its time, if a job needs that.
+    /// How the host spends its time; present if a job needs it.
     pub hours: Option<Box<Hours>>,
     /// Answers the data packets that arrive.
     responder: Responder,
-    /// What the receiver wants to send; empty between calls.
+    /// The replies of the receiver component; empty between calls.
     replies: Replies,
-    /// Timers of the reaction and of the receiver, once one of them wants some.
+    /// Timers of the reaction and of the receiver component, allocated when one of them first needs a timer.
     timers: Option<Box<Timers>>,
-    /// The order of packets, where they may overtake each other.
+    /// The order of packets, if they may overtake each other.
     order: Option<Box<Order>>,
 }
 
@@ -140,7 +137,7 @@ fn level(paths: &Option<Arc<Paths>>, sources: &[Source], source: u16, me: u32, d
     }
 }
 
-/// What a host is made from.
+/// The parameters of a host.
 #[derive(Debug)]
 pub(crate) struct HostSpec {
     pub id: u32,
@@ -162,7 +159,7 @@ pub(crate) struct HostSpec {
     pub order: Option<Box<Order>>,
 }
 
-/// Service levels of paths, and the lane of each level on hosts' links.
+/// The service levels of routes, and the lane of each level on the links of hosts.
 #[derive(Debug)]
 pub(crate) struct Paths {
     pub lanes: Arc<Lanes>,
@@ -208,13 +205,13 @@ impl Host {
         }
     }
 
-    /// Prefetches what a packet that arrives soon will touch.
+    /// Prefetches the data that the arrival of a packet will use.
     #[inline]
     pub fn prefetch_arrival(&self, ctx: &Context) {
         ctx.links.prefetch_lane(self.into, Vl::FIRST);
     }
 
-    /// Prefetches what sending a packet will touch.
+    /// Prefetches the data that sending a packet will use.
     #[inline]
     pub fn prefetch_wake(&self, ctx: &Context) {
         prefetch_lines::<_, 2>(&self.sources, 0);
@@ -231,7 +228,7 @@ impl Host {
         level(&self.paths, &self.sources, source, self.id, destination)
     }
 
-    /// Requests [`Self::settle`] at the end of this instant.
+    /// Requests a call of [`Self::settle`] at the end of this instant.
     #[inline]
     pub fn wake(&mut self, ctx: &mut Context) {
         if !self.dirty {
@@ -240,7 +237,7 @@ impl Host {
         }
     }
 
-    /// The host is woken: it settles at once, unless that happens at the end of the instant anyway.
+    /// Settles the host when it is woken, unless it is settled at the end of the instant anyway.
     #[inline]
     pub fn woken(&mut self, ctx: &mut Context) {
         if !self.dirty {
@@ -248,7 +245,7 @@ impl Host {
         }
     }
 
-    /// Plans the first wake-up, when the earliest source starts.
+    /// Schedules the first wake-up, at the start of the earliest source.
     pub fn start(&mut self, ctx: &mut Context) {
         self.is_solo = self.is_solo() && !ctx.links.is_divided();
         self.drawing = self.sources.partition_point(|source| !matches!(source.clock, Clock::Fed));
@@ -257,13 +254,13 @@ impl Host {
         }
     }
 
-    /// A source that waited for its trigger begins at time `at`.
+    /// Starts a source that waited for its trigger, at time `at`.
     pub fn begin(&mut self, ctx: &mut Context, source: u16, at: Time) {
         self.sources[usize::from(source)].next_at = at;
         self.wake(ctx);
     }
 
-    /// Sends what may be sent at this instant, and plans the next wake-up.
+    /// Sends what may be sent at this instant, and schedules the next wake-up.
     pub fn settle(&mut self, ctx: &mut Context) {
         self.dirty = false;
         self.look(ctx);
@@ -285,7 +282,7 @@ impl Host {
             ctx.wake(self.out, free_at);
             return;
         }
-        // A lane on which a control packet waits for credit carries no data before it.
+        // A lane on which a control packet waits for credit must not carry data before that packet.
         let mut blocked_lanes = 0;
         if !self.control.is_empty() {
             if self.send_control(ctx, &mut blocked_lanes) {
@@ -293,7 +290,7 @@ impl Host {
                 return;
             }
             if blocked_lanes.count_ones() >= u32::from(self.lanes) {
-                // A credit return wakes the host; nothing can be sent until then.
+                // Nothing can be sent until credit returns, which wakes the host.
                 return;
             }
         }
@@ -305,7 +302,7 @@ impl Host {
             return self.settle_solo(ctx, blocked_lanes);
         }
         let attempt = self.draw_and_send(ctx, blocked_lanes);
-        // Flows that were drawn just now may have been announced.
+        // Flows that were just generated may have been announced.
         if attempt != Attempt::Sent && self.send_control(ctx, &mut blocked_lanes) {
             ctx.wake(self.out, ctx.free_at(self.out));
             return;
@@ -313,13 +310,13 @@ impl Host {
         self.plan_wake(ctx, attempt);
     }
 
-    /// The sources that draw messages.
+    /// The sources that generate messages by themselves.
     #[inline]
     fn drawing(&self) -> impl Iterator<Item = &Source> {
         self.sources[..self.drawing].iter()
     }
 
-    /// Draws the messages that are due and sends a packet, if one may be sent.
+    /// Generates the messages that are due, and sends a packet if possible.
     fn draw_and_send(&mut self, ctx: &mut Context, blocked_lanes: u16) -> Attempt {
         for at in 0..self.held.len() {
             self.enlist(self.held[at], ctx.now);
@@ -331,14 +328,14 @@ impl Host {
                 self.enlist(id, ctx.now);
             }
             let attempt = self.send_data(ctx, blocked_lanes);
-            // Sources may draw other messages instead of those that are held or were just throttled.
+            // Sources may generate other messages to replace those that are held or were just throttled.
             if attempt != Attempt::Idle || !self.drawing().any(|source| source.wants_to_draw(ctx.now)) {
                 return attempt;
             }
         }
     }
 
-    /// Draws the messages that are due.
+    /// Generates the messages that are due.
     fn generate(&mut self, ctx: &mut Context) {
         let now = ctx.now;
         for index in 0..self.drawing {
@@ -349,7 +346,7 @@ impl Host {
         }
     }
 
-    /// Adds a message of a rank of a job.
+    /// Adds a message from a rank of a job.
     pub fn feed(&mut self, ctx: &mut Context, source: u16, message: Message) {
         self.sources[usize::from(source)].backlog += 1;
         self.add_message(ctx, usize::from(source), message);
@@ -372,13 +369,13 @@ impl Host {
         }
     }
 
-    /// Puts a flow with something to send into the ring, or makes it wait for the reaction.
+    /// Puts a flow with data to send into the ring, or makes it wait for the reaction.
     #[inline]
     fn enlist(&mut self, id: FlowId, now: Time) {
         if self.must_wait(id, now) {
             return;
         }
-        // If state belongs to flows, a flow that may send keeps that until an answer arrives.
+        // If state belongs to flows, permission to send remains valid until an answer arrives.
         let is_own = self.reactor.as_ref().is_none_or(|reactor| reactor.level() == ControlLevel::Qp);
         let flow = self.flows.get_mut(id);
         flow.may_send = is_own && self.announcer.is_none();
@@ -386,7 +383,7 @@ impl Host {
         self.flows.make_ready(id);
     }
 
-    /// Whether a flow must wait for its announcement or its reaction; plans when it is tried again.
+    /// Whether a flow must wait for its announcement or its reaction; if so, arranges the next attempt.
     #[inline]
     fn must_wait(&mut self, id: FlowId, now: Time) -> bool {
         if self.announcer.is_some() {
@@ -410,8 +407,8 @@ impl Host {
         true
     }
 
-    /// Plans the next wake-up: at once if something is ready, else when a flow is released or a message is due. A
-    /// host that only lacks credit needs none: a credit return wakes it.
+    /// Schedules the next wake-up: immediately if a flow is ready, otherwise when a flow is released or a message is
+    /// due. A host that lacks only credit needs none, because returning credit wakes it.
     fn plan_wake(&mut self, ctx: &mut Context, attempt: Attempt) {
         let Some(next) = self.next_attempt(ctx, attempt) else { return };
         let wanted = match attempt {
@@ -425,9 +422,9 @@ impl Host {
         }
     }
 
-    /// The earliest time at which something may be ready to send.
+    /// The earliest time at which data may be ready to send.
     fn next_attempt(&mut self, ctx: &Context, attempt: Attempt) -> Option<Time> {
-        // A flow that was held while another one was sent may have lost its resource to that one.
+        // The packet that was sent may have used the resource of a held flow.
         let waits = self.flows.ready() > 0 || !self.held.is_empty() || !self.control.is_empty();
         if attempt == Attempt::Sent && waits {
             Some(ctx.now)

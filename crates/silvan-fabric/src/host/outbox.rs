@@ -1,5 +1,5 @@
-//! The control packets that a host sends: acknowledgements, notifications, requests, grants and announcements of
-//! flows. They go ahead of the host's data.
+//! The control packets that a host sends: acknowledgements, notifications, requests, grants and announcements of flows.
+//! They precede the host's data.
 
 use std::collections::VecDeque;
 
@@ -13,14 +13,14 @@ use crate::message::Announcement;
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
 use crate::port::{Port, Vl};
 
-/// What the payload field of a control packet holds.
+/// The content of the payload field of a control packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Payload {
     /// A number of bytes.
     Bytes(u32),
     /// The announcement of a flow.
     New(Announcement),
-    /// What the links have added to an announcement, by its index.
+    /// The data that the links have added to an announcement, by its index.
     Back(u32),
 }
 
@@ -37,17 +37,17 @@ pub(super) struct Control {
     pub sl: u8,
     pub vl: Vl,
     pub payload: Payload,
-    /// Of an answer to a data packet, when the source began to send that packet.
+    /// For an answer to a data packet: when the source began to send that packet.
     pub sent_at: Option<Time>,
-    /// Of an answer to a data packet, the telemetry of that packet.
+    /// For an answer to a data packet: the telemetry of that packet.
     pub telemetry: Vec<Telemetry>,
 }
 
-/// The control packets of a host that wait to be sent: in order on each virtual lane, so that a lane
-/// without credit blocks no other.
+/// The control packets that wait to be sent, in order on each virtual lane, so that a lane without credit does not
+/// block the others.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    /// Per virtual lane, with a number that counts all of them.
+    /// Packets per virtual lane, each with its number in the order of all control packets.
     lanes: Box<[VecDeque<(u64, Control)>]>,
     added: u64,
     len: usize,
@@ -74,8 +74,7 @@ impl Outbox {
         self.len += 1;
     }
 
-    /// The lane and the destination of the packet that has waited longest among the first ones of the lanes that
-    /// are not in a set.
+    /// The lane and the destination of the packet that has waited longest on the lanes that are not in `blocked_lanes`.
     fn oldest(&self, blocked_lanes: u16) -> Option<(Vl, u32)> {
         let open = self.lanes.iter().enumerate().filter(|(vl, _)| blocked_lanes >> vl & 1 == 0);
         let first = open.filter_map(|(_, lane)| lane.front()).min_by_key(|(number, _)| *number)?;
@@ -90,8 +89,8 @@ impl Outbox {
 }
 
 impl Host {
-    /// A control packet for a flow of this host: to the flow's destination, on the flow's service level and lane,
-    /// or on the lane of control packets unless it must stay behind the flow's data.
+    /// Creates a control packet for a flow of this host, with the flow's destination and service level. It uses the
+    /// lane of control packets, or the flow's lane if it must stay behind the flow's data.
     pub(super) fn control_for(&self, kind: Kind, flow: Connection, payload: Payload) -> Control {
         let Connection { source, destination: to } = flow;
         let (class, sl) = {
@@ -116,8 +115,8 @@ impl Host {
         }
     }
 
-    /// Sends the control packet that has waited longest, of those whose virtual lane has credit and is not
-    /// in `blocked_lanes`, to which it adds those without.
+    /// Among the virtual lanes that have credit and are not in `blocked_lanes`, sends the control packet that has
+    /// waited longest. Adds the lanes without credit to `blocked_lanes`.
     pub(super) fn send_control(&mut self, ctx: &mut Context, blocked_lanes: &mut u16) -> bool {
         let space = self.sizes.space(self.sizes.control);
         while let Some((vl, to)) = self.control.oldest(*blocked_lanes) {
@@ -133,7 +132,7 @@ impl Host {
         false
     }
 
-    /// Makes a control packet.
+    /// Creates a control packet.
     pub(super) fn control_packet(&self, ctx: &mut Context, control: Control) -> PacketId {
         let size = self.sizes.control;
         let payload = match control.payload {

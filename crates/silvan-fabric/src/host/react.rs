@@ -1,4 +1,4 @@
-//! The sending side of a host: its reaction component gets the answers, grants and reports that arrive, and
+//! The sending side of a host: passes the answers, grants and reports that arrive to the reaction component, which
 //! decides when flows may send.
 
 use silvan_engine::Time;
@@ -13,14 +13,14 @@ use crate::message::Report;
 use crate::packet::{Kind, Packet};
 
 impl Host {
-    /// A flow as the reaction knows it.
+    /// A reference to a flow for the reaction.
     #[inline]
     pub(super) fn reference(&self, id: FlowId) -> FlowRef {
         let flow = self.flows.get(id);
         FlowRef { flow: id, sl: self.level(flow.source, flow.destination) }
     }
 
-    /// The flow of a source to a destination, made if there is none, as the reaction knows it.
+    /// A reference to the flow from a source to a destination, which is created if it has no state.
     #[inline]
     pub(super) fn flow_of(&mut self, source: u16, destination: u32) -> FlowRef {
         let sl = self.level(source, destination);
@@ -33,8 +33,7 @@ impl Host {
         FlowRef { flow: self.flows.entry(source, destination, begin), sl }
     }
 
-    /// A notification or acknowledgement has arrived for the flow of `packet.source` to the host that it
-    /// comes from.
+    /// Handles a notification or acknowledgement for the flow of `packet.source` to the host that sent it.
     pub(super) fn heard(&mut self, ctx: &mut Context, packet: &Packet, hops: &[Telemetry]) {
         ctx.meters.becn_received += u64::from(packet.becn);
         let counts = self.reactor.as_ref().is_some_and(|reactor| reactor.counts_answers());
@@ -55,11 +54,11 @@ impl Host {
             hops,
         };
         self.answered(ctx, Connection { source: packet.source, destination: packet.src }, &answer);
-        // A flow may continue now, or be slowed down and free bandwidth for others.
+        // A flow may now continue, or may be slowed down and release bandwidth for others.
         self.wake(ctx);
     }
 
-    /// A switch has marked a packet of a flow of this host.
+    /// Handles the report of a switch that has marked a packet of a flow of this host.
     pub(super) fn reported(&mut self, ctx: &mut Context, report: Report) {
         ctx.meters.becn_received += 1;
         ctx.meters.reports += 1;
@@ -69,7 +68,7 @@ impl Host {
         self.wake(ctx);
     }
 
-    /// Gives the reaction the answer to a packet of a flow, named by its source and destination.
+    /// Passes the answer to a packet of a flow to the reaction.
     fn answered(&mut self, ctx: &mut Context, flow: Connection, answer: &Answer) {
         let Connection { source, destination } = flow;
         let Some(reactor) = &mut self.reactor else { return };
@@ -86,14 +85,14 @@ impl Host {
             reactor.answered(of, answer);
         }
         self.arm(ctx, of);
-        // Windows may open, and slots go; other answers only slow flows down.
+        // Windows may open and slots may end. All other answers only slow flows down.
         if counts {
             self.reconsider(of.flow, ctx.now);
         }
         self.tidy(ctx.now);
     }
 
-    /// A grant of a receiver has arrived for the flow of `packet.source` to the host that it comes from.
+    /// Handles a grant for the flow of `packet.source` to the receiver that sent it.
     pub(super) fn granted(&mut self, ctx: &mut Context, packet: &Packet) {
         if self.reactor.is_none() {
             return;
@@ -108,14 +107,15 @@ impl Host {
         self.wake(ctx);
     }
 
-    /// Asks again whether a flow may send, if it waits for the reaction.
+    /// Checks again whether a flow may send, if it waits for the reaction.
     pub(super) fn reconsider(&mut self, id: FlowId, now: Time) {
         if self.flows.reopen(id) {
             self.enlist(id, now);
         }
     }
 
-    /// A message is added to a flow, which had none if `is_first`: sends the request that the reaction wants.
+    /// Informs the reaction that a message was added to a flow, which was empty if `is_first`, and sends the request
+    /// that the reaction returns.
     #[inline]
     pub(super) fn note_message(&mut self, ctx: &mut Context, of: FlowRef, bytes: u64, is_first: bool) {
         let Some(reactor) = &mut self.reactor else { return };
@@ -133,7 +133,7 @@ impl Host {
         self.arm(ctx, of);
     }
 
-    /// Reports a packet that has been sent to the reaction.
+    /// Informs the reaction that a packet has been sent.
     #[inline]
     pub(super) fn note_sent(&mut self, ctx: &mut Context, of: FlowRef, sent: &Sent) {
         let Some(reactor) = &mut self.reactor else { return };
@@ -141,7 +141,7 @@ impl Host {
         self.arm(ctx, of);
     }
 
-    /// When a flow may send its next packet; none if that depends on an answer, a grant or a timer.
+    /// The time at which a flow may send its next packet; `None` if it depends on an answer, a grant or a timer.
     #[inline]
     pub(super) fn may_send_at(&self, id: FlowId, now: Time) -> Option<Time> {
         let Some(reactor) = &self.reactor else { return Some(now) };
@@ -150,7 +150,7 @@ impl Host {
         reactor.may_send_at(self.reference(id), &next)
     }
 
-    /// Drops flows whose state has no effect any more, when there are many.
+    /// If there are many flows, removes those whose state no longer has an effect.
     #[inline]
     pub(super) fn tidy(&mut self, now: Time) {
         if self.flows.len() > self.tidy_at {
@@ -172,7 +172,7 @@ impl Host {
         self.tidy_at = (2 * self.flows.len()).max(64);
     }
 
-    /// How strongly a source's flow to a destination is slowed down; see
+    /// How strongly the flow from a source to a destination is slowed down; see
     /// [`crate::congestion::reaction::ReactionRule::strength`].
     pub fn strength(&self, source: u16, destination: u32, now: Time) -> u16 {
         let Some(reactor) = &self.reactor else { return 0 };

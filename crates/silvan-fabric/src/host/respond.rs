@@ -1,5 +1,5 @@
-//! The receiving side of a host: its receiver component sees the data packets that arrive, and its replies become
-//! control packets.
+//! The receiving side of a host: passes the data packets that arrive to the receiver component, and turns its replies
+//! into control packets.
 
 use super::Host;
 use super::outbox::{Control, Payload};
@@ -9,14 +9,14 @@ use crate::facts::{Received, Request, Sender, Telemetry};
 use crate::packet::{Kind, Packet};
 use crate::port::Vl;
 
-/// The flow of a packet that arrives.
+/// The flow to which a received packet belongs.
 fn sender(packet: &Packet) -> Sender {
     let Packet { src: host, source, class, sl, vl, .. } = *packet;
     Sender { host, source, class, sl, vl }
 }
 
 impl Host {
-    /// Lets the receiver answer a data packet. A FECN is ignored where the BECN is set too.
+    /// Lets the receiver component answer a data packet. A FECN is ignored if the BECN is set, too.
     #[inline]
     pub(super) fn respond(&mut self, ctx: &mut Context, packet: &Packet, hops: &[Telemetry]) {
         let is_marked = packet.fecn && !packet.becn;
@@ -42,20 +42,20 @@ impl Host {
         self.send_replies(ctx);
     }
 
-    /// A request of a source has arrived.
+    /// Handles a request from a source.
     pub(super) fn requested(&mut self, ctx: &mut Context, packet: &Packet) {
         let request = Request { now: ctx.now, from: sender(packet), bytes: packet.payload };
         self.responder.requested(&request, &mut self.replies);
         self.send_replies(ctx);
     }
 
-    /// A timer of the receiver has expired.
+    /// Handles the expiry of the receiver component's timer.
     pub(super) fn respond_to_timer(&mut self, ctx: &mut Context) {
         self.responder.timer(ctx.now, &mut self.replies);
         self.send_replies(ctx);
     }
 
-    /// Sends what the receiver has to say, and arms its timer.
+    /// Sends the replies of the receiver component, and arms its timer.
     #[inline]
     fn send_replies(&mut self, ctx: &mut Context) {
         if let Some(time) = self.responder.next_timer() {
@@ -69,12 +69,12 @@ impl Host {
             let control = self.control_of(reply);
             self.control.push_back(control);
         }
-        // An empty list keeps its memory.
+        // The empty list keeps its memory.
         self.replies = replies;
         self.wake(ctx);
     }
 
-    /// The control packet of a reply.
+    /// Creates the control packet of a reply.
     fn control_of(&self, Reply { to, content }: Reply) -> Control {
         let (sl, vl) = match &self.paths {
             None => (to.sl, to.vl),

@@ -1,4 +1,4 @@
-//! Sending of data packets: the flow whose turn it is sends the next one.
+//! Sends data packets of the flow whose turn it is.
 
 use silvan_engine::Time;
 
@@ -48,7 +48,8 @@ impl Host {
                 || !ctx.has_credit_or_wait((self.out, vl, dst), self.sizes.space(bytes))
             {
                 blocked_lanes |= 1 << vl.0;
-                // It is in no list meanwhile, but not idle: idle flows may be dropped when another one sends.
+                // The flow is in no list now but must not become idle, because idle flows may be removed when another
+                // flow sends.
                 self.flows.hold(id);
                 self.kept.push(id);
                 if blocked_lanes.count_ones() >= u32::from(self.lanes) {
@@ -91,7 +92,7 @@ impl Host {
         left.min(u64::from(self.sizes.mtu)) as u32
     }
 
-    /// Builds a data packet of a message of a source, with `payload` bytes.
+    /// Creates a data packet with `payload` bytes of a message.
     #[inline(always)]
     pub(super) fn data_packet(
         &self,
@@ -167,7 +168,7 @@ impl Host {
         if last {
             self.injection.free_at += self.message_overhead;
             if ctx.meters.ends_message(&packet) {
-                // For its rank, a packet in the output buffer has left.
+                // From the point of view of its rank, a packet in the output buffer has left.
                 let left = if self.adapter.is_some() { ctx.now } else { end };
                 let flow = (packet.src, packet.source, packet.dst);
                 ctx.meters.messages_out.push((packet.class, flow, left));
@@ -182,7 +183,7 @@ impl Host {
         self.requeue(id, end);
     }
 
-    /// Numbers a packet that is about to be sent, where packets may overtake each other.
+    /// Numbers a packet that is about to be sent, if packets may overtake each other.
     #[inline]
     fn number(&mut self, ctx: &mut Context, id: PacketId) {
         let Some(order) = &mut self.order else { return };
@@ -191,14 +192,14 @@ impl Host {
         ctx.packets.set_number(id, number);
     }
 
-    /// Whether the packets of a flow take the ports of the forwarding tables now.
+    /// Whether the packets of a flow currently take the ports of the forwarding tables.
     #[inline]
     fn is_pinned(&self, source: u16, destination: u32, now: Time) -> bool {
         let pins = self.order.as_ref().is_some_and(|order| order.pins_throttled);
         pins && self.strength(source, destination, now) > 0
     }
 
-    /// After a packet: puts the flow back into the ring, or drops it if nothing is left to send.
+    /// After a packet was sent: puts the flow back into the ring, or removes it if it has nothing left to send.
     #[inline]
     fn requeue(&mut self, id: FlowId, end: Time) {
         let flow = self.flows.get(id);
@@ -206,7 +207,7 @@ impl Host {
             self.enlist(id, end);
             return;
         }
-        // A delay counts from the end of the last packet: a reaction with state per flow keeps the flow.
+        // The delay counts from the end of the last packet, so a reaction with state per flow keeps the flow.
         match &self.reactor {
             Some(reactor) if reactor.level() == ControlLevel::Qp => self.tidy(end),
             _ => self.flows.forget(id),

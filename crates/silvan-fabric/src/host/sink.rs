@@ -1,5 +1,5 @@
-//! The receiving side of a host: packets that arrive, the input buffer, and its drain. The answers of the receiver
-//! are in `respond`.
+//! The receiving side of a host: arriving packets, the input buffer, and its drain. See `respond` for the answers of
+//! the receiver component.
 
 use silvan_engine::{Event, Time};
 
@@ -14,15 +14,15 @@ use crate::port::Port;
 /// A packet in the input buffer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Undrained {
-    /// When it will have been drained.
+    /// The time at which it will have been drained.
     pub done: Time,
-    /// Its number within its flow.
+    /// Its packet number.
     pub number: u64,
     pub packet: Packet,
 }
 
 impl Host {
-    /// The tail of a packet has arrived.
+    /// Receives a packet whose tail has arrived.
     pub fn receive(&mut self, ctx: &mut Context, id: PacketId) {
         let (packet, number) = (ctx.packets[id], ctx.packets.number(id));
         let hops: Vec<Telemetry> = ctx.packets.take_telemetry(id);
@@ -44,8 +44,8 @@ impl Host {
         }
     }
 
-    /// Takes a packet into the input buffer and returns its credit when it has been drained; gives that time. In the
-    /// binned scheduler the output that sent the packet has done so already.
+    /// Takes a packet into the input buffer, returns its credit when it has been drained, and returns that time. With
+    /// the binned scheduler, the output that sent the packet has already done this.
     #[inline]
     fn take_in(&mut self, ctx: &mut Context, packet: &Packet) -> Time {
         if ctx.is_binned() {
@@ -65,8 +65,8 @@ impl Host {
         done
     }
 
-    /// Counts a packet as delivered when the host has drained it, which may be later. That takes an event only if
-    /// traffic waits for deliveries.
+    /// Counts a packet as delivered when the host has drained it, which may be later. A later time needs an event only
+    /// if traffic waits for deliveries.
     #[inline]
     fn deliver(&mut self, ctx: &mut Context, number: u64, packet: &Packet, done: Time) {
         let is_awaited = ctx.meters.is_awaited || ctx.meters.ends_message(packet);
@@ -80,7 +80,7 @@ impl Host {
             return;
         }
         self.undrained.push_back(Undrained { done, number, packet: *packet });
-        // Any packet may release the last packet of a message that has arrived before it.
+        // Any packet may allow the delivery of a message's last packet that has arrived before it.
         let may_end = self.order.is_some() && ctx.meters.is_of_job(packet) || ctx.meters.ends_message(packet);
         if ctx.meters.is_awaited || may_end {
             ctx.queue.push(Event {
@@ -102,7 +102,7 @@ impl Host {
         }
     }
 
-    /// Counts a packet that has been drained, unless an earlier packet of its flow must be delivered first.
+    /// Counts a packet that has been drained, unless an earlier packet of its flow is still missing.
     #[inline]
     fn count(&mut self, ctx: &mut Context, number: u64, packet: &Packet, done: Time) {
         match &mut self.order {

@@ -1,6 +1,6 @@
-//! Sizes that hosts share.
+//! Packet and buffer sizes that all hosts share.
 
-/// Sizes that all hosts share, in bytes.
+/// Sizes in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
     pub mtu: u32,
@@ -14,7 +14,7 @@ impl Sizes {
     #[inline]
     pub fn space(self, size: u32) -> u32 {
         let block = self.credit_block;
-        // A predictable branch is cheaper than a division.
+        // A predictable branch is faster than a division.
         if block.is_power_of_two() { (size + block - 1) & !(block - 1) } else { size.div_ceil(block) * block }
     }
 }

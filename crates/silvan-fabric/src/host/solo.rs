@@ -1,12 +1,12 @@
-//! A host with a single source that always has something to send, and without a reaction: it has one message on hand,
-//! and needs neither flows nor arbitration among them.
+//! A host with a single source that always has data to send, and without a reaction. It has one message at a time, so
+//! it needs neither flows nor arbitration among them.
 
 use super::{Attempt, Host};
 use crate::context::Context;
 use crate::traffic::source::{Chooser, Clock, Message, Source};
 
 impl Host {
-    /// Whether this host never has more than one message on hand.
+    /// Whether this host never has more than one message to send.
     pub(super) fn is_solo(&self) -> bool {
         let is_simple = |source: &Source| {
             matches!(source.clock, Clock::Saturating) && !matches!(source.chooser, Chooser::Forest(_))
@@ -16,11 +16,11 @@ impl Host {
         is_free && matches!(&*self.sources, [source] if is_simple(source))
     }
 
-    /// Sends a packet, if one may be sent, and plans the next wake-up.
+    /// Sends a packet if possible, and schedules the next wake-up.
     pub(super) fn settle_solo(&mut self, ctx: &mut Context, blocked_lanes: u16) {
         let now = ctx.now;
         let next = match self.send_solo(ctx, blocked_lanes) {
-            // A credit return wakes the host.
+            // Returning credit wakes the host.
             Attempt::Blocked => return,
             Attempt::Sent if self.on_hand.is_some() || !self.control.is_empty() => Some(now),
             Attempt::Sent => self.sources[0].next_draw(now),
@@ -31,7 +31,7 @@ impl Host {
         }
     }
 
-    /// Sends the next packet of the message on hand, after drawing one if there is none.
+    /// Sends the next packet of the current message, after generating a message if there is none.
     fn send_solo(&mut self, ctx: &mut Context, blocked_lanes: u16) -> Attempt {
         let message = match self.on_hand.take() {
             Some(message) => message,

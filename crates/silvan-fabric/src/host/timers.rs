@@ -1,7 +1,7 @@
-//! Timers of a host's components: of its reaction, one per flow (or service level), and of its receiver.
+//! Timers of a host's components: of its reaction, one per flow (or service level), and of its receiver component.
 //!
-//! A component says after each call when it wants its timer; the host has an event at the earliest of these times.
-//! A host without timers has neither the memory nor the events.
+//! After each call, a component gives the time at which it needs its timer. The host schedules one event, for the
+//! earliest of these times. A host without timers uses neither the memory nor the events.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,21 +14,20 @@ use crate::context::Context;
 use crate::link::{Class, key};
 use crate::port::Port;
 
-/// Whose timer it is: the index of a flow or service level, or [`RECEIVER`].
+/// The owner of a timer: the index of a flow or service level, or [`RECEIVER`].
 type Owner = u32;
 
-/// The receiver's timer.
+/// The owner of the receiver component's timer.
 const RECEIVER: Owner = Owner::MAX;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    /// By time. An entry counts only if its owner is armed for that time.
+    /// Ordered by time. An entry is valid only if its owner is armed for that time.
     entries: BinaryHeap<Reverse<(Time, Owner)>>,
-    /// Per flow or service level: the time of its entry that counts.
+    /// Per flow or service level: the time of its valid entry.
     armed: Vec<Option<Time>>,
     receiver: Option<Time>,
-    /// The earliest event to come.
+    /// The time of the earliest pending event.
     event: Option<Time>,
 }
 
@@ -44,7 +43,7 @@ impl Timers {
         &mut self.armed[index]
     }
 
-    /// Wants a timer at a time, or earlier: a timer that comes too early finds out and waits again.
+    /// Arms a timer for a time. It may expire earlier: its owner then arms it again.
     fn arm(&mut self, owner: Owner, time: Time) {
         let armed = self.armed(owner);
         if armed.is_none_or(|armed| time < armed) {
@@ -53,12 +52,12 @@ impl Timers {
         }
     }
 
-    /// A flow has been forgotten.
+    /// Disarms the timer of a flow that was forgotten.
     pub fn disarm(&mut self, owner: Owner) {
         *self.armed(owner) = None;
     }
 
-    /// Takes an owner whose time has come.
+    /// Removes and returns an owner whose time has come.
     fn take(&mut self, now: Time) -> Option<Owner> {
         while let Some(&Reverse((time, owner))) = self.entries.peek()
             && time <= now
@@ -73,7 +72,7 @@ impl Timers {
         None
     }
 
-    /// The time for which an event is missing.
+    /// The time for which an event must be scheduled, if there is none.
     fn missing_event(&mut self) -> Option<Time> {
         let &Reverse((time, _)) = self.entries.peek()?;
         let is_missing = self.event.is_none_or(|event| time < event);
@@ -82,7 +81,7 @@ impl Timers {
 }
 
 impl Host {
-    /// Arms the timer of a flow or its service level, if the reaction wants it.
+    /// Arms the timer of a flow or its service level, if the reaction needs it.
     #[inline]
     pub(super) fn arm(&mut self, ctx: &mut Context, of: FlowRef) {
         if let Some(reactor) = &self.reactor
@@ -96,7 +95,7 @@ impl Host {
         }
     }
 
-    /// Arms the timer of the receiver.
+    /// Arms the timer of the receiver component.
     #[inline(never)]
     pub(super) fn arm_responder(&mut self, ctx: &mut Context, time: Time) {
         self.arm_owner(ctx, RECEIVER, time);
@@ -108,7 +107,7 @@ impl Host {
         self.plan_timers(ctx);
     }
 
-    /// Has an event at the earliest time at which a timer may expire.
+    /// Schedules an event at the earliest time at which a timer may expire.
     fn plan_timers(&mut self, ctx: &mut Context) {
         if let Some(time) = self.timers.as_mut().and_then(|timers| timers.missing_event()) {
             let key = key(Class::HostTimer, self.place, Port::FIRST);
@@ -116,7 +115,7 @@ impl Host {
         }
     }
 
-    /// The event of the timers: lets those expire whose time has come.
+    /// Handles the timer event: expires all timers whose time has come.
     pub fn expire_timers(&mut self, ctx: &mut Context) {
         let now = ctx.now;
         if let Some(timers) = &mut self.timers
@@ -145,7 +144,7 @@ impl Host {
         }
     }
 
-    /// The timer of a flow or service level.
+    /// Expires the timer of a flow or service level.
     fn expire(&mut self, ctx: &mut Context, owner: Owner) {
         let Some(reactor) = &mut self.reactor else { return };
         let is_of_flow = reactor.level() == ControlLevel::Qp;
@@ -165,7 +164,7 @@ impl Host {
         self.arm(ctx, of);
     }
 
-    /// Ends the run: a timer whose time does not advance would be called again and again.
+    /// Ends the run if a timer's time does not advance, because the timer would be called again and again.
     #[cold]
     fn has_stuck_timer(&mut self, ctx: &mut Context, component: &str) {
         let what = format!("the timer of the {component} of host {} does not advance", self.id);

@@ -1,4 +1,4 @@
-//! The marking rule of a switch at work: it gives the rule the facts that it needs, applies its verdicts to packets, and
+//! Applies a marking rule at a switch: passes the rule the facts that it needs, applies its verdicts to packets, and
 //! counts marks. All switch architectures and both schedulers use this code.
 
 use std::num::NonZeroU32;
@@ -10,27 +10,27 @@ use crate::facts::{Arrival, Departure, PortState, QueueChange, Severity, Verdict
 use crate::message::Report;
 use crate::packet::{Kind, Packet, PacketId, Pool};
 
-/// The marking rule and its state for the outputs of one switch or of a partition.
+/// The marking rule and its state, for the outputs of one switch or of a partition.
 #[derive(Debug)]
 pub(crate) struct SwitchMarking {
     pub marker: Marker,
-    /// Data packets marked per output since the start of the run, each where it was marked first.
+    /// Number of data packets that each output was the first to mark since the start of the run.
     pub marks: Box<[u64]>,
-    /// Bytes of the notification of a mark, where switches notify sources themselves.
+    /// Bytes of the notification for a mark, if switches notify sources themselves.
     pub report: Option<NonZeroU32>,
     /// Whether marks carry the severity of congestion.
     pub is_quantized: bool,
-    /// Space of a full packet, which a root must have credit for.
+    /// Space of a full packet, for which a root must have credit.
     full_space: u32,
     /// See [`Self::quiet_fill`].
     quiet: u32,
-    /// Whether the rule has no quiet fill.
+    /// Whether no fill is quiet.
     is_always_on: bool,
     /// See [`Self::watches_arrivals`].
     watches_arrivals: bool,
 }
 
-/// An output and one of its lanes, as markers count them.
+/// An output and one of its lanes, as indexes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MarkedLane {
     /// Index of the output in [`SwitchMarking::marks`].
@@ -39,20 +39,20 @@ pub(crate) struct MarkedLane {
     pub lane: usize,
 }
 
-/// The state of an output that a packet arrives at or leaves through.
+/// The state of an output when a packet arrives at it or leaves through it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutputFacts {
     pub now: Time,
-    /// Bytes in all queues of the lane: at an arrival with the packet, at a departure without it.
+    /// Bytes in all queues of the lane, including an arriving packet but not a departing one.
     pub queue_bytes: u32,
-    /// Bytes in use of the lane's share of the output buffer, with the packet; zero without such buffers.
+    /// Bytes in use of the lane's share of the output buffer, including the packet; zero without output buffers.
     pub buffer_bytes: u32,
-    /// Bytes sent since the start of the run, on all lanes, without this packet.
+    /// Bytes sent since the start of the run, on all lanes, excluding this packet.
     pub sent_bytes: u64,
     pub rate: Rate,
 }
 
-/// A packet that has come into the queues of an output.
+/// A packet that has entered the queues of an output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arriving {
     pub id: PacketId,
@@ -61,18 +61,18 @@ pub(crate) struct Arriving {
     pub is_data: bool,
 }
 
-/// What came of a verdict, for the counters and the scheduler.
+/// The effect of a verdict, for the counters and the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Applied {
-    /// Whether it counts as a mark: a data packet that had none, or a source that is notified.
+    /// Whether it counts as a mark: a data packet was marked for the first time, or its source is notified.
     pub is_mark: bool,
     pub is_validation: bool,
-    /// What to report to the source.
+    /// The report to send to the source.
     pub report: Option<Report>,
 }
 
 impl SwitchMarking {
-    /// `outputs` outputs; `full_space` is the space of a full packet.
+    /// `outputs` is the number of outputs; `full_space` is the space of a full packet.
     pub fn new(marker: Marker, outputs: usize, full_space: u32) -> Self {
         let marks = vec![0; outputs].into();
         let (quiet, is_always_on) = marker.quiet_fill().map_or((0, true), |quiet| (quiet, false));
@@ -89,7 +89,7 @@ impl SwitchMarking {
         }
     }
 
-    /// Joins the state of several switches in their order.
+    /// Joins the states of several switches in their order.
     pub fn join(parts: Vec<Self>) -> Self {
         let (mut marks, mut markers) = (Vec::new(), Vec::new());
         let (mut report, mut is_quantized, mut full_space) = (None, false, 0);
@@ -102,7 +102,7 @@ impl SwitchMarking {
         Self { marks: marks.into(), report, is_quantized, ..joined }
     }
 
-    /// A fill up to which the rule needs neither changes of the queues nor departures, unless [`Self::needs_all`].
+    /// The fill up to which the rule needs neither queue changes nor departures, unless [`Self::needs_all`] is true.
     #[inline(always)]
     pub fn quiet_fill(&self) -> u32 {
         self.quiet
@@ -114,33 +114,33 @@ impl SwitchMarking {
         self.watches_arrivals
     }
 
-    /// Whether the rule currently needs every queue change and every departure of a lane, whatever the fill.
+    /// Whether the rule currently needs every queue change and every departure of a lane, regardless of the fill.
     #[inline]
     pub fn needs_all(&self, lane: usize) -> bool {
         self.is_always_on || self.marker.watches_queue(lane, 0) || self.marker.watches_departures(lane)
     }
 
-    /// Whether the order of packets that arrive at one instant matters: if the rule samples them, counts the inputs, or
-    /// reads single queues.
+    /// Whether the order of packets that arrive at one instant matters, because the rule samples them, counts the
+    /// inputs, or reads single queues.
     pub fn needs_order(&self) -> bool {
         self.quiet == 0 || self.watches_arrivals || self.marker.needs_queues()
     }
 
-    /// The space for which an output that is a root has credit: that of a full packet beyond the one that it sends now
-    /// or is about to send. An output that spends its credit as soon as it has some is a victim, also in the instant in
-    /// which a credit has come in and is not spent yet.
+    /// The space for which an output must have credit to be a root: that of a full packet beyond the one that it is
+    /// sending or is about to send. An output that consumes its credit as soon as it arrives is a victim, even at the
+    /// instant between the arrival of credit and its use.
     #[inline]
     pub fn root_space(&self, is_idle: bool) -> u32 {
         if is_idle { 2 * self.full_space } else { self.full_space }
     }
 
-    /// Reports a changed queue to the rule.
+    /// Reports a change of a queue to the rule.
     #[inline]
     pub fn queue_changed(&mut self, lane: usize, change: &QueueChange, has_credit: impl FnOnce() -> bool) {
         self.marker.queue_changed(lane, change, has_credit);
     }
 
-    /// A packet has come into the queues of an output.
+    /// Lets the rule decide about a packet that has entered the queues of an output.
     #[inline(never)]
     pub fn arrives(
         &mut self,
@@ -158,11 +158,12 @@ impl SwitchMarking {
         }
     }
 
-    /// A packet starts to leave through an output. The caller applies the verdict.
+    /// Lets the rule decide about a packet that starts to leave through an output. The caller applies the verdict.
     ///
-    /// The decision depends on the fill that the packet leaves behind (Paper I, section 3.2.1); the caller has reported
-    /// that fill. With a single threshold, the packet that brings the fill below it is not marked. That makes a single
-    /// threshold unfair, and is why two thresholds must be more than a packet apart (Paper II, section IV).
+    /// The decision depends on the fill that remains after the packet has left (Paper I, section 3.2.1), which the
+    /// caller has already reported. With a single threshold, the packet whose departure brings the fill below the
+    /// threshold is not marked. This makes a single threshold unfair; therefore two thresholds must differ by more than
+    /// a packet (Paper II, section IV).
     pub fn departs(
         &mut self,
         lane: usize,
@@ -184,7 +185,7 @@ impl SwitchMarking {
         self.marker.departs(lane, &departure, has_credit)
     }
 
-    /// Applies to a packet what the rule has decided at an output.
+    /// Applies the rule's decision at an output to a packet.
     pub fn apply(&mut self, output: usize, packets: &mut Pool, id: PacketId, verdict: Verdict) -> Applied {
         let packet = &mut packets[id];
         let is_data = packet.kind == Kind::Data;
@@ -202,7 +203,7 @@ impl SwitchMarking {
         Applied::default()
     }
 
-    /// Marks a packet at an output, or has its source notified instead.
+    /// Marks a packet at an output, or requests a notification of its source instead.
     pub fn mark(&mut self, output: usize, packet: &mut Packet, severity: Severity) -> Applied {
         let severity = if self.is_quantized { severity } else { 0 };
         let is_data = packet.kind == Kind::Data;
@@ -222,7 +223,8 @@ impl SwitchMarking {
         Applied { is_mark, ..Applied::default() }
     }
 
-    /// Data packets that an output has marked, and whether it is in the congestion state on some of its lanes.
+    /// The number of data packets that an output has marked, and whether it is in the congestion state on any of its
+    /// lanes.
     pub fn state(&self, output: usize, lanes: impl Iterator<Item = usize>) -> (u64, bool) {
         let state = |lane| self.marker.state(lane);
         (self.marks[output], lanes.map(state).any(|PortState { is_congested, .. }| is_congested))

@@ -6,9 +6,9 @@
 //!  MVPM  input above threshold    marks what arrives;   output above: validates what leaves marked
 //! ```
 //!
-//! They need a switch with buffers at inputs and outputs (`cioq`). Fills count whole credit blocks, per virtual lane.
-//! A packet counts from the arrival of its head until its tail has left, so a packet that arrives or leaves counts
-//! itself. Control packets are not marked. No switch removes a mark.
+//! They need a switch with buffers at inputs and outputs (`cioq`). Fills count whole credit blocks, per virtual lane. A
+//! packet counts from the arrival of its head until its tail has left, so arriving and departing packets are included
+//! in the fill. Control packets are not marked. No switch removes a mark.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ impl Default for Opm {
     }
 }
 
-/// Parameters of marking and validation.
+/// Parameters of marking with validation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mvpm {
@@ -54,10 +54,10 @@ impl Default for Mvpm {
     }
 }
 
-/// A rule with its thresholds, in bytes of the share of a virtual lane.
+/// A rule with its thresholds, in bytes of a virtual lane's share of the buffer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum BufferRule {
-    /// An input with more than this has no room for another packet.
+    /// An input whose fill exceeds this has no room for another packet.
     Ipm {
         room_for_none: u32,
     },
@@ -162,17 +162,17 @@ mod tests {
 
     use super::*;
 
-    /// Switches with buffers of these sizes per lane, and packets of 320 bytes.
+    /// Switches with buffers of these sizes per lane, for packets of 320 bytes.
     fn switches(lane: u32, output_lane: u32) -> Switches {
         Switches { lane, output_lane, full_space: 320, queues_have_one_output: false }
     }
 
-    /// What a rule decides about a data packet that enters a buffer with `used_bytes`.
+    /// The decision of a rule about a data packet that enters a buffer with `used_bytes`.
     fn enters(rule: &BufferRule, used_bytes: u32) -> InputVerdict {
         rule.enters_buffer(&InputBuffer { used_bytes })
     }
 
-    /// What a rule decides about a data packet that leaves an output buffer with `buffer_bytes`.
+    /// The decision of a rule about a data packet that leaves an output buffer with `buffer_bytes`.
     fn leaves(rule: &BufferRule, buffer_bytes: u32, is_marked: bool) -> Verdict {
         let departure = Departure {
             now: Time::ZERO,

@@ -1,5 +1,5 @@
-//! InfiniBand's marking: forward explicit congestion notification (IBA 1.2.1 annex A10; Paper I,
-//! 2.1; Paper II, II and IV).
+//! InfiniBand's marking rule: forward explicit congestion notification (IBA 1.2.1 annex A10; Paper I, 2.1; Paper II, II
+//! and IV).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,36 +15,37 @@ use crate::port_set::PortSet;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fecn {
-    /// 0: never mark; 1 to 15: marking starts at a fill of (16 - threshold) / 16 of the share that a virtual lane has
-    /// of the input buffer.
+    /// 0: never mark; 1 to 15: marking starts at a fill of (16 - threshold) / 16 of a virtual lane's share of the input
+    /// buffer.
     #[schemars(range(max = 15))]
     pub threshold: u8,
-    /// The fill above which a port enters the congestion state, instead of `threshold`.
+    /// The fill above which a port enters the congestion state; replaces `threshold`.
     pub upper: Option<Bytes>,
-    /// The fill at or below which it leaves the state; by default `hysteresis` below the upper threshold.
+    /// The fill at or below which a port leaves the congestion state; by default `hysteresis` below the upper
+    /// threshold.
     pub lower: Option<Bytes>,
-    /// Distance between upper and lower threshold if `lower` is not given; zero gives the single threshold of the
-    /// unfair case in Paper II. Fairness needs more than one packet. The default, two full packets with a credit
-    /// each, is also fair where three inputs feed a fast output.
+    /// Distance between the upper and the lower threshold if `lower` is not given. Zero gives the single threshold of
+    /// the unfair case in Paper II. Fairness requires more than one packet. The default, two full packets with one
+    /// credit block each, is also fair if three inputs feed a fast output.
     pub hysteresis: Bytes,
-    /// Which fill is compared with the threshold.
+    /// The fill that is compared with the threshold.
     pub fill: FillMapping,
-    /// Mean number of eligible packets sent between two marked ones.
+    /// Mean number of eligible packets sent between two marked packets.
     #[schemars(range(max = 65_534))]
     pub marking_rate: u16,
-    /// Share of eligible packets that are marked, in percent, instead of `marking_rate` (the form in which Paper V
-    /// gives its Marking_Rate).
+    /// Share of eligible packets that are marked, in percent; replaces `marking_rate` (Paper V gives its Marking_Rate
+    /// in this form).
     #[schemars(range(min = 1, max = 100))]
     pub percent: Option<u8>,
-    /// Whether packets are marked at random or at regular distances.
+    /// Whether packets are marked at random or at regular intervals.
     pub pattern: MarkingPattern,
-    /// Packets smaller than this are not marked, in credits of 64 bytes (as in OpenSM and IBA).
+    /// Packets smaller than this, in credit blocks of 64 bytes, are not marked (as in OpenSM and IBA).
     pub packet_size: u8,
-    /// Ports that enter the congestion state even without credit.
+    /// Ports that enter the congestion state even if they have no credit.
     pub victim_mask: VictimMask,
 }
 
-/// Which fill of the queues that feed an output is compared with the threshold (Paper I, 3.2.1).
+/// The fill of the queues of an output that is compared with the threshold (Paper I, 3.2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FillMapping {
@@ -56,7 +57,7 @@ pub enum FillMapping {
     SumPerInput,
 }
 
-/// Whether packets are marked at random or regularly.
+/// Whether packets are marked at random or at regular intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MarkingPattern {
@@ -70,7 +71,7 @@ pub enum MarkingPattern {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum VictimMask {
-    /// Ports that face hosts, as a host never considers itself congested (the usual setting).
+    /// Ports that face hosts, because a host never considers itself congested (the usual setting).
     Hosts,
     /// No port.
     None,
@@ -95,14 +96,14 @@ impl Default for Fecn {
     }
 }
 
-/// The rule with its thresholds in bytes, the same for all ports of a network.
+/// The rule with its thresholds in bytes, which are the same for all ports of a network.
 #[derive(Debug, Clone)]
 pub(crate) struct FecnRule {
     upper: u32,
     lower: u32,
-    /// No sum of all queues up to this brings a port above the thresholds.
+    /// A sum of all queues up to this value cannot bring a port above the thresholds.
     least: u32,
-    /// Whether that holds, because no single queue holds more than all queues of its output.
+    /// Whether `least` is valid, because no single queue holds more than all queues of its output.
     bounded: bool,
     mapping: FillMapping,
     pattern: MarkingPattern,
@@ -113,24 +114,23 @@ pub(crate) struct FecnRule {
     off: bool,
 }
 
-/// The congestion manager of one output port and virtual lane (a "Port VL"). One
-/// cache line.
+/// The congestion manager of one output port and virtual lane (a "Port VL"). Occupies one cache line.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub(crate) struct FecnState {
-    /// Whether packets that leave are eligible for marking.
+    /// Whether departing packets are eligible for marking.
     congested: bool,
     masked: bool,
-    /// Whether some fill rose above the upper threshold and has not fallen to the lower one since.
+    /// Whether a fill has risen above the upper threshold and has not yet fallen to the lower one.
     above: bool,
-    /// Sum of the shares of eligible packets since the last mark (regular pattern).
+    /// Sum of the shares of eligible packets since the last mark, for the regular pattern.
     since_mark: u32,
-    /// How often the congestion state was entered.
+    /// How often the port entered the congestion state.
     pub entered: u32,
-    /// Bytes in all queues that feed the port, as last reported, and at the last mark.
+    /// Bytes in all queues that feed the port: as last reported, and at the last mark.
     queue_bytes: u32,
     marked_at: u32,
-    /// For single queues: the inputs above the threshold, one bit each; else empty.
+    /// If single queues are compared with the threshold: the inputs above it, one bit each; else empty.
     inputs_above: Box<[u64]>,
     random: Stream,
 }
@@ -150,8 +150,8 @@ impl MarkingParameters for Fecn {
 }
 
 impl Fecn {
-    /// The fill above which a port enters the congestion state, and the fill at or below which it leaves, for a given
-    /// share of the input buffer per virtual lane.
+    /// The fill above which a port enters the congestion state and the fill at or below which it leaves, for a virtual
+    /// lane's share of the input buffer.
     fn thresholds(&self, lane: Bytes) -> (Bytes, Bytes) {
         let steps = 16 - u64::from(self.threshold.min(15));
         let upper = self.upper.unwrap_or(Bytes(lane.0 * steps / 16));
@@ -159,7 +159,7 @@ impl Fecn {
         (upper, lower)
     }
 
-    /// The rule of a network's switches.
+    /// Creates the rule for the switches of a network.
     pub(super) fn rule(&self, switches: &Switches) -> FecnRule {
         let (upper, lower) = self.thresholds(Bytes(u64::from(switches.lane)));
         let upper = u32::try_from(upper.0).unwrap_or(u32::MAX);
@@ -182,7 +182,7 @@ impl Fecn {
 }
 
 impl FecnRule {
-    /// The state of an output of a switch with `ports` ports.
+    /// Creates the state of an output of a switch with `ports` ports.
     fn manager(&self, ports: usize, faces_host: bool, random: Stream) -> FecnState {
         let masked = match self.mask {
             VictimMask::Hosts => faces_host,
@@ -204,8 +204,8 @@ impl FecnRule {
         }
     }
 
-    /// How severe the congestion is that a packet is marked for: as in QCN, with the upper threshold as set
-    /// point and the growth since the last mark weighted with 2. At least 1.
+    /// The severity of the congestion for which a packet is marked. As in QCN, with the upper threshold as the set
+    /// point and a weight of 2 for the growth since the last mark. At least 1.
     fn severity(&self, port: &mut FecnState) -> Severity {
         let found = severity(port.queue_bytes, port.marked_at, self.upper, 2).max(1);
         port.marked_at = port.queue_bytes;
@@ -233,7 +233,7 @@ impl FecnRule {
         }
     }
 
-    /// Whether a fill is above the thresholds divided by `divisor`, given that it was or was not.
+    /// Whether a fill is above the thresholds divided by `divisor`, depending on whether it was before.
     #[inline]
     fn above(&self, before: bool, bytes: u32, divisor: u32) -> bool {
         bytes > self.upper / divisor || (before && bytes > self.lower / divisor)

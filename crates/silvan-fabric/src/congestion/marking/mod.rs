@@ -1,14 +1,14 @@
-//! How switches mark packets: one file per rule or family of rules, and the list of them.
+//! The marking rules of switches. Each rule or family of rules has its own file; this file lists them.
 //!
 //! | file | rule |
 //! | --- | --- |
 //! | `fecn` | InfiniBand: queues of a root above a threshold |
 //! | `buffers` | IPM, OPM and MVPM: the fill of buffers at inputs and outputs |
-//! | `sampled` | QCN: samples of what arrives |
+//! | `sampled` | QCN: samples of arriving packets |
 //!
-//! To add a rule, write its file with its parameters, the rule and their tests, and enter it in the list
-//! `markings!` below. The list generates the enum of the configuration, [`Marking`], and that of the running
-//! switches, [`Marker`]. Nothing else asks which rule is in force.
+//! To add a rule, write a file with its parameters, the rule and tests, and add a line to the list `markings!` below.
+//! The list generates the enum of the configuration, [`Marking`], and that of the running switches, [`Marker`]. No
+//! other code depends on which rule is in use.
 
 mod at_switch;
 mod buffers;
@@ -36,9 +36,9 @@ use crate::facts::{
 };
 use crate::port::PortVl;
 
-/// The parameters of a marking rule, and what follows from them for the rest of a configuration.
+/// The parameters of a marking rule, and the requirements that follow from them for the rest of a configuration.
 pub trait MarkingParameters {
-    /// Whether the rule needs buffers at inputs and outputs.
+    /// Whether the rule needs switches with buffers at inputs and outputs.
     fn needs_output_buffers(&self) -> bool {
         false
     }
@@ -56,29 +56,29 @@ pub trait MarkingParameters {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// The first parameter that cannot work.
+    /// The first invalid parameter.
     fn check(&self, _limits: &Limits) -> Check {
         Ok(())
     }
 }
 
-/// The switches for which a rule is made, alike in all of a network.
+/// The properties of the switches for which a rule is created, which are the same in the whole network.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Switches {
-    /// Bytes of the input buffer and of the output buffer that a virtual lane has.
+    /// Bytes of the input buffer and of the output buffer per virtual lane.
     pub lane: u32,
     pub output_lane: u32,
     /// Bytes that a full packet occupies in a buffer.
     pub full_space: u32,
-    /// Whether each queue holds packets for one output alone, so that none has more bytes than all queues that
+    /// Whether each queue holds packets for one output only, so that its fill cannot exceed that of all queues that
     /// feed the output.
     pub queues_have_one_output: bool,
 }
 
-/// A virtual lane of an output for which a rule makes a state.
+/// A virtual lane of an output for which the state of a rule is created.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutputLane {
-    /// Ports of the switch.
+    /// Number of ports of the switch.
     pub ports: usize,
     /// Whether a host is at the far end of the link.
     pub faces_host: bool,
@@ -94,16 +94,16 @@ impl OutputLane {
     }
 }
 
-/// The outputs of a switch for which states are made.
+/// The outputs of a switch for which states are created.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outputs<'a> {
     /// Seed of the run.
     pub seed: u64,
     /// Index of the switch.
     pub switch: usize,
-    /// Virtual lanes.
+    /// Number of virtual lanes.
     pub lanes: usize,
-    /// Per port, whether a host is at the far end of its link.
+    /// Whether each port faces a host.
     pub face_hosts: &'a [bool],
 }
 
@@ -120,8 +120,8 @@ impl Outputs<'_> {
 /// The greatest severity: the field has six bits (IEEE 802.1Qau).
 const MOST_SEVERE: i64 = 63;
 
-/// Quantized feedback (Fb of IEEE 802.1Qau) of a queue that holds `bytes`, and held `before` at the last
-/// sample: its distance above the set point, plus `weight` times its growth. Zero if that is not congestion.
+/// Quantized feedback (Fb of IEEE 802.1Qau) of a queue that holds `bytes` and held `before` at the last sample: the
+/// distance above the set point, plus `weight` times the growth. Zero if the result does not indicate congestion.
 fn severity(bytes: u32, before: u32, set_point: u32, weight: u32) -> Severity {
     let [bytes, before, set_point, weight] = [bytes, before, set_point, weight].map(i64::from);
     let feedback = bytes - set_point + weight * (bytes - before);
@@ -131,14 +131,14 @@ fn severity(bytes: u32, before: u32, set_point: u32, weight: u32) -> Severity {
 
 /// A rule that decides which packets switches mark. Default methods do nothing.
 ///
-/// A rule keeps one [`Self::State`] per output port and virtual lane of a switch. The methods `watches_*` say
-/// which calls the rule needs; by default it gets all of them, and a rule that needs fewer says so for speed.
-/// For a packet that leaves, the order of calls is `queue_changed`, then `departs`.
+/// A rule has one [`Self::State`] per output port and virtual lane of a switch. The methods `watches_*` say which calls
+/// the rule needs. By default it gets all of them; fewer calls are faster. For a departing packet, `queue_changed` is
+/// called before `departs`.
 pub(crate) trait MarkingRule {
-    /// What the rule keeps per output port and virtual lane.
+    /// The state per output port and virtual lane.
     type State;
 
-    /// The state of a lane before any packet.
+    /// The initial state of a lane.
     fn port(&self, lane: &OutputLane) -> Self::State;
 
     /// Whether [`QueueChange::queue`] must give the fill of the single queue that changed.
@@ -146,17 +146,17 @@ pub(crate) trait MarkingRule {
         false
     }
 
-    /// Whether the rule needs [`Self::queue_changed`] for a change that leaves `queue_bytes` in all queues of
-    /// the lane. The answer is a cheap test that avoids most of those calls.
+    /// Whether the rule needs [`Self::queue_changed`] for a change after which all queues of the lane hold
+    /// `queue_bytes`. This test is fast and avoids most of those calls.
     fn watches_queue(&self, _port: &Self::State, _queue_bytes: u32) -> bool {
         true
     }
 
-    /// A queue that feeds the lane grew or shrank.
+    /// Reports that a queue that feeds the lane grew or shrank.
     ///
-    /// `has_credit` says whether the output has credit for a full packet in addition to the one that it sends now or
-    /// next. Without that credit, an output is not the root of a congestion tree. The call costs time: make it only
-    /// if the result matters.
+    /// `has_credit` returns whether the output has credit for a full packet in addition to the one that it sends now or
+    /// next. An output without that credit is not the root of a congestion tree. Call it only if the result matters,
+    /// because it is slow.
     fn queue_changed(
         &self,
         _port: &mut Self::State,
@@ -165,9 +165,9 @@ pub(crate) trait MarkingRule {
     ) {
     }
 
-    /// A fill of all queues of a lane up to which the rule needs neither [`Self::queue_changed`] nor [`Self::departs`],
-    /// as long as neither [`Self::watches_queue`] (of an empty queue) nor [`Self::watches_departures`] is true. None:
-    /// there is no such fill.
+    /// The fill of all queues of a lane up to which the rule needs neither [`Self::queue_changed`] nor
+    /// [`Self::departs`], as long as [`Self::watches_queue`] (of an empty queue) and [`Self::watches_departures`] are
+    /// false. `None` if there is no such fill.
     fn quiet_fill(&self) -> Option<u32> {
         None
     }
@@ -177,23 +177,24 @@ pub(crate) trait MarkingRule {
         true
     }
 
-    /// Whether the rule marks packets only as they arrive. Then the binned scheduler can have switches notify sources.
+    /// Whether the rule marks packets only on arrival. In this case, the binned scheduler supports switches that notify
+    /// sources.
     fn marks_only_arrivals(&self) -> bool {
         false
     }
 
-    /// Whether [`Self::arrives`] may mark a packet among the next `bytes` bytes of data that arrive.
+    /// Whether [`Self::arrives`] may mark a packet among the next `bytes` bytes of arriving data.
     fn may_mark_arrivals(&self, _port: &Self::State, _bytes: u32) -> bool {
         true
     }
 
-    /// Whether the rule lets a packet of this size that has come into a queue pass without [`Self::arrives`]. A rule
-    /// that needs few arrivals counts the others here, which is fast.
+    /// Whether the rule does not need [`Self::arrives`] for a packet of this size that has entered a queue. A rule that
+    /// needs few arrivals counts the others here, which is fast.
     fn skips_arrival(&self, _port: &mut Self::State, _size: u32, _is_data: bool) -> bool {
         false
     }
 
-    /// A packet has come into a queue of the lane.
+    /// Decides about a packet that has entered a queue of the lane.
     fn arrives(&self, _port: &mut Self::State, _arrival: &Arrival) -> Verdict {
         Verdict::Forward
     }
@@ -203,7 +204,7 @@ pub(crate) trait MarkingRule {
         true
     }
 
-    /// A packet starts to leave through the lane. For `has_credit` see [`Self::queue_changed`].
+    /// Decides about a packet that starts to leave through the lane. For `has_credit`, see [`Self::queue_changed`].
     fn departs(
         &self,
         _port: &mut Self::State,
@@ -213,18 +214,18 @@ pub(crate) trait MarkingRule {
         Verdict::Forward
     }
 
-    /// Whether the rule needs [`Self::enters_buffer`], which only switches with buffers at inputs and outputs
-    /// call.
+    /// Whether the rule needs [`Self::enters_buffer`], which is called only in switches with buffers at inputs and
+    /// outputs.
     fn watches_input_buffers(&self) -> bool {
         false
     }
 
-    /// A packet has come into an input buffer.
+    /// Decides about a packet that has entered an input buffer.
     fn enters_buffer(&self, _buffer: &InputBuffer) -> InputVerdict {
         InputVerdict::Forward
     }
 
-    /// The congestion state of the lane, for measurement.
+    /// The congestion state of the lane, for measurements.
     fn state(&self, _port: &Self::State) -> PortState {
         PortState::default()
     }
@@ -242,21 +243,21 @@ impl<R: MarkingRule> Ruled<R> {
         Self { rule: Arc::new(rule), ports: Box::default() }
     }
 
-    /// The same rule at the outputs of a switch.
+    /// Creates the same rule for the outputs of a switch.
     fn at(&self, outputs: &Outputs) -> Self {
         let ports = outputs.lanes().map(|lane| self.rule.port(&lane)).collect();
         Self { rule: Arc::clone(&self.rule), ports }
     }
 
-    /// Joins the states of several switches, which have the same rule; none of none.
+    /// Joins the states of several switches that have the same rule; `None` if there are no switches.
     fn join(all: Vec<Self>) -> Option<Self> {
         let rule = Arc::clone(&all.first()?.rule);
         Some(Self { rule, ports: all.into_iter().flat_map(|ruled| ruled.ports).collect() })
     }
 }
 
-/// Defines the marking rules: per line the documentation, the name and the parameters in a configuration, and how
-/// the rule is made from them.
+/// Defines the marking rules. Each line has the documentation, the name, the type of the parameters in a configuration,
+/// and the function that creates the rule from them.
 macro_rules! markings {
     ($( $(#[$meta:meta])* $name:ident($parameters:ty) => $make:path as $rule:ty; )*) => {
         /// A marking rule with its parameters.
@@ -278,7 +279,7 @@ macro_rules! markings {
                 }
             }
 
-            /// The rule for the switches of a network, as yet at no switch.
+            /// Creates the rule for the switches of a network, without states.
             pub(crate) fn marker(&self, switches: &Switches) -> Marker {
                 match self {
                     Self::None => Marker::None,
@@ -296,7 +297,7 @@ macro_rules! markings {
 
         /// The methods of [`MarkingRule`]; `lane` is a virtual lane of an output port.
         impl Marker {
-            /// The same rule at the outputs of a switch.
+            /// Creates the same rule for the outputs of a switch.
             pub fn at(&self, outputs: &Outputs) -> Self {
                 match self {
                     Self::None => Self::None,
@@ -304,7 +305,7 @@ macro_rules! markings {
                 }
             }
 
-            /// See [`MarkingRule::quiet_fill`]; without a rule no fill matters.
+            /// See [`MarkingRule::quiet_fill`]. Without a rule, all fills are quiet.
             pub fn quiet_fill(&self) -> Option<u32> {
                 match self {
                     Self::None => Some(u32::MAX),
@@ -336,7 +337,7 @@ macro_rules! markings {
                 }
             }
 
-            /// Joins the markers of several switches in their order. All have the same rule.
+            /// Joins the markers of several switches in their order. All must have the same rule.
             pub fn join(markers: Vec<Self>) -> Self {
                 match markers.first() {
                     None | Some(Self::None) => Self::None,
@@ -368,7 +369,7 @@ macro_rules! markings {
             pub fn watches_queue(&self, lane: usize, queue_bytes: u32) -> bool {
                 match self {
                     Self::None => false,
-                    // Checked without a panic, so that rules that return false for every lane cost nothing.
+                    // This check cannot panic, so rules that return false for every lane cost nothing.
                     $( Self::$name(Ruled { rule, ports }) => {
                         ports.get(lane).is_some_and(|port| rule.watches_queue(port, queue_bytes))
                     } )*
@@ -460,13 +461,14 @@ macro_rules! markings {
 markings! {
     /// InfiniBand's forward explicit congestion notification.
     Fecn(Fecn) => Fecn::rule as FecnRule;
-    /// Input packet marking: a full input buffer marks the packets that wait for the same outputs as its own.
+    /// Input packet marking: if an input buffer is full, packets that wait for the same outputs as its packets are
+    /// marked.
     Ipm(Ipm) => Ipm::rule as BufferRule;
-    /// Output packet marking: an output buffer above a threshold marks the packets that leave.
+    /// Output packet marking: packets that leave an output buffer whose fill is above a threshold are marked.
     Opm(Opm) => Opm::rule as BufferRule;
-    /// Marking at inputs, validation at outputs: two bits per packet.
+    /// Marking at inputs and validation at outputs, with two bits per packet.
     Mvpm(Mvpm) => Mvpm::rule as BufferRule;
-    /// Samples of the packets that arrive are marked if the queue is above its set point or grows (QCN).
+    /// Arriving packets are sampled, and marked if the queue is above its set point or grows fast (QCN).
     Sampled(Sampled) => Sampled::rule as SampledRule;
 }
 
@@ -492,7 +494,7 @@ impl Marking {
     /// See [`MarkingParameters::check`].
     ///
     /// # Errors
-    /// The first parameter that cannot work.
+    /// The first invalid parameter.
     pub fn check(&self, limits: &Limits) -> Check {
         self.parameters().map_or(Ok(()), |parameters| parameters.check(limits))
     }

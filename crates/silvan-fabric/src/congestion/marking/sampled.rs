@@ -1,8 +1,8 @@
-//! Sampled marks: the congestion point of quantized congestion notification (IEEE 802.1Qau; now IEEE 802.1Q,
-//! clause 30).
+//! Sampled marks: the congestion point of quantized congestion notification (IEEE 802.1Qau; now IEEE 802.1Q, clause
+//! 30).
 //!
-//! An output samples the packets that arrive for it: one packet each time a number of bytes has arrived. A sampled
-//! packet is marked if the queue of the output is above the set point, or grows so fast that it will be:
+//! An output samples one arriving packet each time a given number of bytes has arrived. A sampled packet is marked if
+//! the queue of the output is above the set point, or grows so fast that it soon will be:
 //!
 //! ```text
 //!  Fb = -(q - Qeq) - w (q - q_old)     q now, q_old at the sample before     marked if Fb < 0
@@ -24,16 +24,16 @@ use crate::facts::{Arrival, PortState, Severity, Verdict};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sampled {
-    /// Bytes at which the queue of an output is to settle (`CpQSp`).
+    /// The fill at which the queue of an output should settle, in bytes (`CpQSp`).
     pub set_point: Bytes,
     /// Weight of the growth since the last sample, relative to the distance above the set point.
     #[schemars(range(max = 16))]
     pub weight: u8,
-    /// Bytes that arrive from one sample to the next without congestion (`CpSampleBase`); an eighth of it at the
-    /// greatest severity.
+    /// Bytes that arrive between two samples without congestion (`CpSampleBase`). At the greatest severity, an eighth
+    /// of this.
     pub sample: Bytes,
-    /// By how much these bytes vary at random, up and down, in percent, so that samples do not always miss the same
-    /// flow.
+    /// Random variation of the number of bytes between samples, up and down, in percent, so that samples do not always
+    /// miss the same flow.
     #[schemars(range(max = 50))]
     pub jitter_percent: u8,
 }
@@ -56,13 +56,13 @@ pub(crate) struct SampledRule {
 /// The congestion point of one output port and virtual lane.
 #[derive(Debug, Clone)]
 pub(crate) struct Sampler {
-    /// Bytes to arrive before the next sample.
+    /// Bytes that will arrive before the next sample.
     left: u32,
     /// Bytes in the queue at the last sample.
     before: u32,
     /// Severity at the last sample.
     last: Severity,
-    /// How often a sample marked a packet and the one before had not.
+    /// How often a sample marked a packet after a sample that did not.
     entered: u32,
     random: Stream,
 }
@@ -96,7 +96,7 @@ impl SampledRule {
         port
     }
 
-    /// Bytes to the next sample.
+    /// The number of bytes until the next sample.
     fn next(&self, port: &mut Sampler) -> u32 {
         let span = self.sample / (1 + u32::from(port.last / 8));
         let most = (u64::from(span) * u64::from(self.jitter_percent) / 100) as u32;
@@ -163,7 +163,7 @@ mod tests {
         Arrival { now, size, is_data: true, queue_bytes, sent_bytes: 0, rate }
     }
 
-    /// The packets, of 1,000 bytes each, that are marked while the queue has `sum` bytes.
+    /// The numbers of the packets, of 1,000 bytes each, that are marked while the queue has `sum` bytes.
     fn sampled(rule: &SampledRule, sum: u32, packets: u32) -> Vec<u32> {
         let mut port = rule.sampler(Stream::new(1, "marking", 0));
         port.before = sum;

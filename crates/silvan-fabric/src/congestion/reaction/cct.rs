@@ -16,16 +16,16 @@ use crate::facts::{Answer, Mark, Next, Sent};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cct {
-    /// Added to a flow's index for each BECN.
+    /// Increment of a flow's index for each BECN.
     pub ccti_increase: u16,
-    /// Added instead for a BECN with the greatest severity (63); in proportion for lower severities, but at least
-    /// `ccti_increase`.
+    /// Increment for a BECN with the greatest severity (63). For lower severities it is proportionally smaller, but at
+    /// least `ccti_increase`.
     pub quantized_increase: u16,
     /// Upper bound of the index.
     pub ccti_limit: u16,
     /// Lower bound of the index.
     pub ccti_min: u16,
-    /// Period after which every index is decremented by one, in units of 1.024 us.
+    /// Period after which each index is decremented by one, in units of 1.024 us.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub ccti_timer: u32,
     /// Whether that timer runs freely or restarts with each BECN.
@@ -34,7 +34,7 @@ pub struct Cct {
     pub level: ControlLevel,
     /// The congestion control table: injection rate delays.
     pub table: CctTable,
-    /// Parameters of single service levels, which replace the above.
+    /// Parameters of single service levels, which replace those above.
     pub per_sl: Vec<PerSl>,
 }
 
@@ -48,18 +48,18 @@ pub enum ControlLevel {
     Sl,
 }
 
-/// When the period of the CCTI timer begins.
+/// When the period of the CCTI timer starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimerStart {
     /// It runs freely: one timer per host and service level (IBA 1.2.1, annex A10).
     Cyclic,
-    /// Each BECN restarts it for its index: a period without a BECN decrements the index (Paper I, 3.2; Paper V,
-    /// III.D; MVCM, 3.2.2).
+    /// Each BECN restarts the timer of its index, so the index is decremented after a period without a BECN (Paper I,
+    /// 3.2; Paper V, III.D; MVCM, 3.2.2).
     Notification,
 }
 
-/// Parameters of one service level; those not given are as for all levels.
+/// Parameters of one service level. Those not given are the same as for all levels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PerSl {
@@ -77,17 +77,17 @@ pub struct PerSl {
     pub ccti_timer: Option<u32>,
 }
 
-/// How the table is given. Delays hold for a full packet (MTU); shorter packets have proportionally shorter delays.
+/// The format of the table. Delays are for a full packet (MTU); those of shorter packets are proportionally shorter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum CctTable {
-    /// CCT[i] = scale * i^2 * 7 / divisor^2 microseconds: the switch vendor's rule with divisor
-    /// 95, Paper III's with 106.
+    /// CCT[i] = scale * i^2 * 7 / divisor^2 microseconds. The switch vendor's rule has divisor 95, that of Paper III
+    /// has 106.
     Quadratic {
-        /// See the formula.
+        /// The divisor in the formula.
         #[schemars(range(min = 1))]
         divisor: u32,
-        /// See the formula; Paper IV's larger networks need more than 1.
+        /// The scale in the formula. The larger networks of Paper IV need more than 1.
         #[schemars(range(min = 1))]
         scale: u32,
         /// Number of entries, 128 or more.
@@ -103,13 +103,13 @@ pub enum CctTable {
         #[schemars(range(min = 128, max = 16_384))]
         entries: u16,
     },
-    /// The delays one by one, in nanoseconds for a full packet.
+    /// The delays for a full packet, in nanoseconds.
     List {
-        /// 128 or more delays, of at most a second.
+        /// 128 or more delays, each of at most one second.
         #[schemars(length(min = 128, max = 16_384), inner(range(max = 1_000_000_000)))]
         delays_ns: Vec<u64>,
     },
-    /// As IBA encodes them: bits 15..14 shift, bits 13..0 multiplier; the delay is the packet's
+    /// Entries as encoded by IBA: bits 15..14 are a shift, bits 13..0 a multiplier; the delay is the packet's
     /// transmission time times multiplier / 2^shift.
     Iba {
         /// 128 or more entries.
@@ -134,10 +134,10 @@ impl Default for Cct {
     }
 }
 
-/// Entries of a congestion control table.
+/// Number of entries that a congestion control table may have.
 const ENTRIES: std::ops::RangeInclusive<usize> = 128..=16_384;
 
-/// Length of a tick of the CCTI timer: 1.024 us.
+/// Length of a tick of the CCTI timer in picoseconds: 1.024 us.
 const TIMER_UNIT_PS: u64 = 1_024_000;
 
 /// The parameters of one service level at one host.
@@ -147,13 +147,13 @@ struct Level {
     limit: u16,
     min: u16,
     period_ps: u64,
-    /// Phase of the free-running timer: hosts are not synchronized.
+    /// Phase of the free-running timer in picoseconds; hosts are not synchronized.
     phase_ps: u64,
     start: TimerStart,
 }
 
 impl Level {
-    /// State of the timer of an index after a notification: see [`CctState::mark`].
+    /// The state of an index's timer after a notification; see [`CctState::mark`].
     fn mark(&self, now: Time) -> u64 {
         match self.start {
             TimerStart::Cyclic => self.expiries(now),
@@ -174,7 +174,7 @@ impl Level {
         }
     }
 
-    /// When it expires for the `n`-th time since its mark, in picoseconds.
+    /// The time at which the timer of an index expires for the `n`-th time since its mark, in picoseconds.
     fn expiry(&self, mark: u64, n: u64) -> u64 {
         match self.start {
             TimerStart::Cyclic => (mark + n) * self.period_ps - self.phase_ps,
@@ -187,7 +187,7 @@ impl Level {
 #[derive(Debug, Clone)]
 pub(crate) struct CctRule {
     levels: Box<[Level]>,
-    /// Injection rate delay of a packet of `full_size` bytes per index.
+    /// Injection rate delay per index, for a packet of `full_size` bytes.
     delays_ps: Arc<[u64]>,
     largest_delay_ps: u64,
     full_size: u64,
@@ -195,14 +195,14 @@ pub(crate) struct CctRule {
     level: ControlLevel,
 }
 
-/// The index of one flow (or service level) and what the delay counts from.
+/// The index of one flow (or service level), and the time from which the delay counts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CctState {
     index: u16,
-    /// Up to when `index` has been decremented: the expiries of a free-running timer, or the time in picoseconds at
-    /// which its own timer started.
+    /// The time up to which `index` has been decremented: the number of expiries of a free-running timer, or the start
+    /// of the index's own timer in picoseconds.
     mark: u64,
-    /// When the last packet's tail left the host.
+    /// The time at which the tail of the last packet left the host.
     last_end: Time,
     last_size: u32,
 }
@@ -230,7 +230,7 @@ impl CctTable {
         }
     }
 
-    /// Checks the table and gives its number of entries.
+    /// Checks the table and returns its number of entries.
     fn check(&self) -> Result<usize, Unfit> {
         let count = |key: &str, entries: usize| {
             ensure(ENTRIES.contains(&entries), key, || {
@@ -263,7 +263,7 @@ impl CctTable {
         }
     }
 
-    /// Whether there are no entries.
+    /// Whether the table has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -303,7 +303,7 @@ impl ReactionParameters for Cct {
     }
 }
 
-/// Checks the bounds of an index, whose keys begin with `at`.
+/// Checks the bounds of an index. `at` is the prefix of their keys.
 fn check_bounds(at: &str, limit: u16, min: u16, entries: usize) -> Check {
     ensure(usize::from(limit) < entries, &format!("{at}ccti_limit"), || {
         format!("must be 0 to {}, as the table has {entries} entries", entries - 1)
@@ -312,7 +312,7 @@ fn check_bounds(at: &str, limit: u16, min: u16, entries: usize) -> Check {
 }
 
 impl Cct {
-    /// The rule of a host. Hosts with links of one rate share the table of delays.
+    /// Creates the rule of a host. Hosts whose links have the same rate share the table of delays.
     pub(super) fn rule(&self, source: &Source) -> Option<CctRule> {
         let span = source.rate.pace().time(source.full_size);
         let delays = source.tables.get(source.rate, || self.table.delays_ps(span));
@@ -320,7 +320,7 @@ impl Cct {
         Some(self.rule_with(delays, source.full_size, &mut random))
     }
 
-    /// The rule of a host whose timers start at phases drawn from `random`.
+    /// Creates the rule of a host. The phases of its timers are drawn from `random`.
     fn rule_with(&self, delays_ps: Arc<[u64]>, full_size: u32, random: &mut Stream) -> CctRule {
         let levels = (0..16)
             .map(|sl| {
@@ -351,7 +351,7 @@ impl Cct {
 }
 
 impl CctRule {
-    /// The index now, after all timer expiries so far.
+    /// The current index, after all timer expiries so far.
     #[inline]
     fn index(&self, state: &CctState, sl: u8, now: Time) -> u16 {
         let level = &self.levels[usize::from(sl)];
@@ -384,13 +384,13 @@ impl ReactionRule for CctRule {
         self.level
     }
 
-    /// A flow that has not been notified yet.
+    /// The state of a flow that has not been notified.
     fn fresh(&self, sl: u8) -> CctState {
         CctState { index: self.levels[usize::from(sl)].min, ..CctState::default() }
     }
 
-    /// The earliest time, from `now` on, at which the next packet may start: the previous one's
-    /// end plus the delay of the index *at that time*, so that timer expiries on the way count.
+    /// The earliest time, from `now` on, at which the next packet may start: the end of the previous packet plus the
+    /// delay of the index *at that time*, so that earlier timer expiries count.
     #[inline]
     fn may_send_at(&self, state: &CctState, sl: u8, next: &Next) -> Option<Time> {
         let now = next.now;
@@ -412,14 +412,14 @@ impl ReactionRule for CctRule {
         }
     }
 
-    /// A packet of the flow was sent; its tail leaves at `end`.
+    /// Records a packet of the flow that was sent; its tail leaves at `end`.
     #[inline]
     fn sent(&self, state: &mut CctState, sent: &Sent) {
         state.last_end = sent.end;
         state.last_size = sent.size;
     }
 
-    /// A BECN arrived, with a severity or, as 0, without.
+    /// Handles a BECN. A severity of 0 means that the BECN carries no severity.
     fn answered(&self, state: &mut CctState, sl: u8, answer: &Answer) {
         let Answer { now, mark, severity, .. } = *answer;
         if mark != Mark::Hot {
@@ -433,10 +433,10 @@ impl ReactionRule for CctRule {
         state.mark = level.mark(now);
     }
 
-    /// Whether the index is at its minimum and a notification that arrived now could not delay the flow, however
-    /// large the delay.
+    /// Whether the index is at its minimum, and a notification that arrives now could not delay the flow, however large
+    /// the delay.
     fn is_fresh(&self, state: &CctState, sl: u8, now: Time) -> bool {
-        // For most flows the time alone shows that it is too early; full packets need no division.
+        // For most flows, the time alone shows that the state is not fresh; full packets need no division.
         let size = u64::from(state.last_size);
         let largest = if size == self.full_size {
             self.largest_delay_ps
@@ -518,7 +518,7 @@ mod tests {
         let mut state = rule.fresh(0);
         rule.sent(&mut state, &sent(0, 2048));
         (0..10).for_each(|_| rule.answered(&mut state, 0, &answer(Mark::Hot, 0, 0)));
-        // 1000 us at index 10; a tick every 153.6 us takes 100 us off.
+        // 1000 us at index 10; each tick of 153.6 us reduces the delay by 100 us.
         let due = rule.may_send_at(&state, 0, &next(0));
         assert_eq!(due, Some(Time(4 * TICK)), "at the 4th tick index 6 asks for 600 us, which have passed");
         for now in [0, TICK, 2 * TICK + 5] {
@@ -536,7 +536,7 @@ mod tests {
         let rule = rule(&Cct { timer: TimerStart::Notification, table, ..Cct::default() });
         let mut state = rule.fresh(0);
         rule.answered(&mut state, 0, &answer(Mark::Hot, 0, 5));
-        // Not a whole period yet, though a free-running timer has expired.
+        // Less than a whole period has passed, although a free-running timer has expired.
         rule.answered(&mut state, 0, &answer(Mark::Hot, 0, TICK + 4));
         assert_eq!(rule.index(&state, 0, Time(2 * TICK + 3)), 2, "nothing is taken off");
         assert_eq!(rule.index(&state, 0, Time(2 * TICK + 4)), 1, "a period after the last");

@@ -1,9 +1,8 @@
-//! Explicit rates: the share that a flow has of its busiest link, computed by the links (SAA: Zdornov and Birk,
-//! sections 5 and 6).
+//! Explicit rates: a flow's share of its busiest link, computed by the links (SAA: Zdornov and Birk, sections 5 and 6).
 //!
 //! A flow that needs the time w_f at the full rate of a link sends at r = w_f / W_f of that rate, where W_f is the
-//! largest sum of such times over the links of its route. A packet announces w_f before the flow starts and returns
-//! W_f; probes read it again while the flow lasts; a last packet removes w_f from the links.
+//! largest sum of such times over the links of its route. Before the flow starts, a packet announces w_f and returns
+//! W_f; probes read W_f again while the flow lasts; a last packet removes w_f from the links.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +18,7 @@ use crate::facts::Next;
 pub struct ExplicitRate {
     /// How a host spaces the packets of its flows.
     pub injection: Injection,
-    /// Time from the start of a flow to its first probe; each further probe follows after twice the time.
+    /// Time from the start of a flow to its first probe. The time to each further probe is twice the previous one.
     pub probe: Time,
 }
 
@@ -48,13 +47,13 @@ impl ReactionParameters for ExplicitRate {
 }
 
 impl ExplicitRate {
-    /// No rule: hosts announce their flows to the links, which assign the rates.
+    /// Returns no rule: hosts announce their flows to the links, which assign the rates.
     pub(super) fn rule(&self, _source: &Source) -> Option<Announced> {
         None
     }
 }
 
-/// A rule that no host has.
+/// A type without values, because no host has this rule.
 #[derive(Debug)]
 pub(crate) enum Announced {}
 
@@ -82,10 +81,10 @@ impl ReactionRule for Announced {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Injection {
-    /// A packet every d_p / R, where R is the rate of all flows together, of the flow that has sent least relative to
-    /// its rate (PS). A packet that was delayed delays all later ones.
+    /// PS: sends a packet every d_p / R, where R is the rate of all flows together, of the flow that has sent least
+    /// relative to its rate. A delayed packet delays all later ones.
     PeriodicSelection,
-    /// A packet as soon as some flow has sent none for d_p / r, with its own r; among several, of the flow that has
-    /// sent least relative to its rate (SVC).
+    /// SVC: sends a packet as soon as some flow with rate r has sent none for d_p / r. Among several such flows,
+    /// selects the one that has sent least relative to its rate.
     ShapedVirtualClock,
 }

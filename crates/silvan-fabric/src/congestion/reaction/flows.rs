@@ -1,5 +1,5 @@
-//! The states that a reaction keeps of the flows of one host, stored by the type of its rule: a state cannot be
-//! that of another rule.
+//! The states that a reaction stores for the flows of one host. Their type is that of the rule, so a state cannot be
+//! used with another rule.
 
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
@@ -7,22 +7,22 @@ use silvan_engine::cache::prefetch;
 use super::{ControlLevel, ReactionRule};
 use crate::facts::{Answer, Grant, Next, Queued, Sent};
 
-/// A flow, or its service level where state belongs to those.
+/// A flow and its service level.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FlowRef {
-    /// Its index in the table of the host's flows.
+    /// Index in the table of the host's flows.
     pub flow: u32,
     pub sl: u8,
 }
 
-/// Service levels of a host.
+/// Number of service levels of a host.
 const LEVELS: u8 = 16;
 
 /// A rule with the states of a host's flows.
 #[derive(Debug)]
 pub(crate) struct Flows<R: ReactionRule> {
     rule: R,
-    /// Per flow by its index, or per service level.
+    /// States by flow or by service level.
     states: Vec<R::State>,
 }
 

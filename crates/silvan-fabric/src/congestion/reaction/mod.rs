@@ -1,4 +1,4 @@
-//! What sources do about the answers to their packets: one file per reaction, and the list of them.
+//! How sources react to the answers to their packets. Each reaction has its own file; this file lists them.
 //!
 //! | file | reaction |
 //! | --- | --- |
@@ -6,12 +6,12 @@
 //! | `window` | a static window per flow |
 //! | `rate` | AIMD, FIMD and LIPD, with or without a static window (Renato) |
 //! | `mvcm` | a dynamic window, then waiting slots |
-//! | `qcn` | a rate that marks divide by the severity of congestion, and that recovers by itself |
-//! | `explicit` | rates that the links assign: the parameters; `host/announce.rs` does the work |
+//! | `qcn` | a rate that marks reduce according to the severity of congestion, and that recovers by itself |
+//! | `explicit` | the parameters of rates that the links assign; `host/announce.rs` implements them |
 //!
-//! To add a reaction, write its file with its parameters, its rule and their tests, and enter it in the list
-//! `reactions!` below. The list generates the enum of the configuration, [`Reaction`], and that of the running
-//! hosts, [`Reactor`]. Nothing else asks which reaction is in force.
+//! To add a reaction, write a file with its parameters, its rule and tests, and add a line to the list `reactions!`
+//! below. The list generates the enum of the configuration, [`Reaction`], and that of the running hosts, [`Reactor`].
+//! No other code depends on which reaction is in use.
 
 mod cct;
 mod explicit;
@@ -47,18 +47,18 @@ use super::round_trip::RoundTrip;
 use super::unfit::{Check, Limits};
 use crate::facts::{Answer, Grant, Next, Queued, Sent};
 
-/// The parameters of a reaction, and what follows from them for the rest of a configuration.
+/// The parameters of a reaction, and the requirements that follow from them for the rest of a configuration.
 pub trait ReactionParameters {
     /// Whether the reaction needs an acknowledgement of every packet.
     fn needs_acknowledgements(&self) -> bool;
 
-    /// Whether the reaction can slow sources down where no packet is marked.
+    /// Whether the reaction can slow down sources even if no packet is marked.
     fn acts_without_marks(&self) -> bool;
 
-    /// Whether marks make a difference to the reaction.
+    /// Whether marks affect the reaction.
     fn reads_marks(&self) -> bool;
 
-    /// Whether some parameters follow from the network's round trip.
+    /// Whether some parameters depend on the network's round trip.
     fn needs_round_trip(&self) -> bool {
         false
     }
@@ -76,20 +76,19 @@ pub trait ReactionParameters {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// The first parameter that cannot work.
+    /// The first invalid parameter.
     fn check(&self, _limits: &Limits) -> Check {
         Ok(())
     }
 }
 
-/// A host for which a rule is made.
+/// A host for which a rule is created.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
-    /// Its index.
     pub host: u32,
     /// Rate of its link.
     pub rate: Rate,
-    /// Bytes of a full packet on the wire.
+    /// Bytes on the wire of a full packet.
     pub full_size: u32,
     /// The network's round trip, if [`ReactionParameters::needs_round_trip`].
     pub round_trip: Option<&'a RoundTrip>,
@@ -106,14 +105,14 @@ impl Source<'_> {
     }
 }
 
-/// A table per link rate, which all hosts with such links share.
+/// A table per link rate, shared by all hosts with links of that rate.
 #[derive(Debug, Default)]
 pub(crate) struct SharedTables {
     by_rate: RefCell<FxHashMap<u64, Arc<[u64]>>>,
 }
 
 impl SharedTables {
-    /// The table of a rate, made at the first call.
+    /// The table of a rate, created at the first call.
     pub fn get(&self, rate: Rate, make: impl FnOnce() -> Vec<u64>) -> Arc<[u64]> {
         let mut by_rate = self.by_rate.borrow_mut();
         Arc::clone(by_rate.entry(rate.0).or_insert_with(|| make().into()))
@@ -122,66 +121,66 @@ impl SharedTables {
 
 /// A rule by which a host decides when its flows may send. Default methods do nothing.
 ///
-/// A rule keeps one [`Self::State`] per flow (what one source of the host sends to one destination), or per
-/// service level if [`Self::level`] says so.
+/// A rule has one [`Self::State`] per flow (the traffic from one source of the host to one destination) or per service
+/// level, depending on [`Self::level`].
 pub(crate) trait ReactionRule {
-    /// What the rule keeps per flow or service level.
+    /// The state per flow or service level.
     type State;
 
-    /// Whether answers without a mark matter as well, as they do to windows. If not, an answer can only slow a
-    /// flow down.
+    /// Whether answers without a mark matter too, as they do for windows. If not, answers can only slow flows down.
     fn counts_answers(&self) -> bool;
 
-    /// Whether state belongs to flows or to service levels.
+    /// Whether states belong to flows or to service levels.
     fn level(&self) -> ControlLevel {
         ControlLevel::Qp
     }
 
-    /// The state of a flow of a service level without any answer.
+    /// The state of a flow of a service level that has received no answers.
     fn fresh(&self, sl: u8) -> Self::State;
 
-    /// The earliest time, from `next.now` on, at which the next packet may start; none if that depends on an
-    /// answer, a grant or a timer.
+    /// The earliest time, from `next.now` on, at which the next packet may start; `None` if it depends on an answer, a
+    /// grant or a timer.
     fn may_send_at(&self, state: &Self::State, sl: u8, next: &Next) -> Option<Time>;
 
-    /// A packet has been sent.
+    /// Records a packet that has been sent.
     fn sent(&self, _state: &mut Self::State, _sent: &Sent) {}
 
-    /// An answer has arrived.
+    /// Handles an answer.
     fn answered(&self, _state: &mut Self::State, _sl: u8, _answer: &Answer) {}
 
-    /// A grant of the receiver has arrived.
+    /// Handles a grant from the receiver.
     fn granted(&self, _state: &mut Self::State, _grant: &Grant) {}
 
-    /// A message has been added to the flow: what the source requests of the receiver now; zero for no request.
+    /// The amount to request from the receiver after a message has been added to the flow; zero for no request.
     fn request(&self, _state: &mut Self::State, _queued: &Queued) -> u32 {
         0
     }
 
-    /// A message has been added to the flow, which had none.
+    /// Handles the first message of a flow that had none.
     fn restarted(&self, _state: &mut Self::State) {}
 
-    /// When the rule wants [`Self::timer`] next, if it does. The host asks after each change of the state.
+    /// The time at which the rule needs [`Self::timer`] next, if any. The host asks after each change of the state.
     fn next_timer(&self, _state: &Self::State) -> Option<Time> {
         None
     }
 
-    /// It is the time that [`Self::next_timer`] gave. That must now be later, or none. A waiting flow may be
-    /// released by this; where state belongs to service levels, its flows stay until the time they wait for.
+    /// Handles the timer at the time that [`Self::next_timer`] gave. From then on, `next_timer` must return a later
+    /// time or `None`. This may release a waiting flow; if states belong to service levels, flows wait until their
+    /// scheduled times.
     fn timer(&self, _state: &mut Self::State, _now: Time) {}
 
-    /// Whether the flow's state does not differ from a fresh one in its effect.
+    /// Whether the flow's state has the same effect as a fresh one.
     fn is_fresh(&self, state: &Self::State, sl: u8, now: Time) -> bool;
 
-    /// How strongly a flow is slowed down: its index into the congestion control table, its waiting slots, its
-    /// inter-packet delays, or its rate's divisor less one.
+    /// How strongly a flow is slowed down: its index into the congestion control table, the number of its waiting slots
+    /// or inter-packet delays, or the divisor of its rate less one.
     fn strength(&self, _state: &Self::State, _sl: u8, _now: Time) -> u16 {
         0
     }
 }
 
-/// Defines the reactions: per line the documentation, the name and the parameters in a configuration, and how the
-/// rule of a host is made from them, if hosts need one.
+/// Defines the reactions. Each line has the documentation, the name, the type of the parameters in a configuration, and
+/// the function that creates the rule of a host from them, if hosts need one.
 macro_rules! reactions {
     ($( $(#[$meta:meta])* $name:ident($parameters:ty) => $make:path as $rule:ty; )*) => {
         /// A reaction with its parameters.
@@ -203,7 +202,7 @@ macro_rules! reactions {
                 }
             }
 
-            /// The reaction of a host, if hosts need one.
+            /// Creates the reaction of a host, if hosts need one.
             pub(crate) fn reactor(&self, source: &Source) -> Option<Reactor> {
                 match self {
                     Self::None => None,
@@ -232,7 +231,7 @@ macro_rules! reactions {
                 match self { $( Self::$name(flows) => flows.counts_answers(), )* }
             }
 
-            /// A flow comes into being, or takes the place of one that has been forgotten.
+            /// Begins a flow, which may take the index of one that has been forgotten.
             #[inline]
             pub fn begin(&mut self, flow: FlowRef) {
                 match self { $( Self::$name(flows) => flows.begin(flow), )* }
@@ -283,7 +282,7 @@ macro_rules! reactions {
                 match self { $( Self::$name(flows) => flows.strength(flow, now), )* }
             }
 
-            /// [`Self::strength`] of a flow without any answer.
+            /// The [`Self::strength`] of a flow that has received no answers.
             pub fn fresh_strength(&self, sl: u8, now: Time) -> u16 {
                 match self { $( Self::$name(flows) => flows.fresh_strength(sl, now), )* }
             }
@@ -300,11 +299,11 @@ macro_rules! reactions {
 reactions! {
     /// InfiniBand's congestion control table.
     Cct(Cct) => Cct::rule as CctRule;
-    /// At most this many unacknowledged packets per flow; marks are ignored.
+    /// A maximum number of unacknowledged packets per flow; marks are ignored.
     StaticWindow(StaticWindow) => StaticWindow::rule as WindowRule;
-    /// Additive increase, multiplicative decrease of a flow's rate.
+    /// Additive increase and multiplicative decrease of a flow's rate.
     Aimd(RateControl) => RateControl::aimd as RateRule;
-    /// Fast increase, multiplicative decrease of a flow's rate.
+    /// Fast increase and multiplicative decrease of a flow's rate.
     Fimd(RateControl) => RateControl::fimd as RateRule;
     /// Linear inter-packet delay.
     Lipd(Lipd) => Lipd::rule as RateRule;
@@ -312,7 +311,7 @@ reactions! {
     Mvcm(Mvcm) => Mvcm::rule as MvcmRule;
     /// Rates that the links of a flow's route assign.
     ExplicitRate(ExplicitRate) => ExplicitRate::rule as Announced;
-    /// A rate that marks divide by the severity of congestion.
+    /// A rate that marks reduce according to the severity of congestion.
     Qcn(Qcn) => Qcn::rule as QcnRule;
 }
 
@@ -356,13 +355,13 @@ impl Reaction {
     /// See [`ReactionParameters::check`].
     ///
     /// # Errors
-    /// The first parameter that cannot work.
+    /// The first invalid parameter.
     pub fn check(&self, limits: &Limits) -> Check {
         self.parameters().map_or(Ok(()), |parameters| parameters.check(limits))
     }
 }
 
-/// Facts for tests of reactions.
+/// Arguments for tests of reactions.
 #[cfg(test)]
 mod trial {
     use silvan_engine::Time;
@@ -374,7 +373,7 @@ mod trial {
         Sent { now: Time::ZERO, end: Time(end), size, payload: size }
     }
 
-    /// A flow that wants to send from `now` on, in picoseconds.
+    /// A flow that wants to send at `now` or later, in picoseconds.
     pub fn next(now: u64) -> Next {
         Next { now: Time(now), size: 2_048, payload: 2_048 }
     }

@@ -20,23 +20,23 @@ use crate::congestion::round_trip::RoundTrip;
 use crate::congestion::unfit::{Check, Limits, ensure, ensure_time, ensure_window};
 use crate::facts::{Answer, Mark, Next, Sent};
 
-/// Parameters of MVCM's reaction; those not given follow from the network.
+/// Parameters of MVCM's reaction. Those not given follow from the network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mvcm {
-    /// Largest window, DWmax; by default as many packets as fill the shortest round trip.
+    /// Largest window, DWmax; by default the number of packets that fill the shortest round trip.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub window: Option<u16>,
     /// Length of a waiting slot; by default the shortest round trip, `RTTmin`.
     pub slot: Option<Time>,
     /// Factor by which each further hot acknowledgement multiplies the number of slots; by default the largest number
-    /// of hosts of a switch, k.
+    /// of hosts at a switch, k.
     #[schemars(range(min = 1))]
     pub factor: Option<u16>,
     /// How often the number of slots may be raised; by default the number of stages, n.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub limit: Option<u8>,
-    /// Whether `limit` applies. Without it, slots grow up to one second.
+    /// Whether `limit` applies. Without it, the slots grow to at most one second.
     pub limited: bool,
     /// Whether warm acknowledgements count; if not, they are treated as cold ones.
     pub warm: bool,
@@ -78,7 +78,7 @@ impl ReactionParameters for Mvcm {
 }
 
 impl Mvcm {
-    /// The rule of a host.
+    /// Creates the rule of a host.
     pub(super) fn rule(&self, source: &Source) -> Option<MvcmRule> {
         let trip = source.round_trip;
         let limit = self.limit.unwrap_or_else(|| trip.map_or(1, |trip| trip.stages.min(255) as u8));
@@ -99,12 +99,12 @@ pub(crate) struct MvcmRule {
     pub window: u16,
     pub slot: Time,
     pub factor: u32,
-    /// None for no limit.
+    /// `None` for no limit.
     pub limit: Option<u8>,
     pub warm: bool,
 }
 
-/// No flow waits longer between two packets.
+/// The longest time that a flow waits between two packets: one second.
 const LONGEST_WAIT: Time = Time(1_000_000_000_000);
 
 impl MvcmRule {
@@ -130,7 +130,7 @@ impl ReactionRule for MvcmRule {
         WindowState::new(self.window)
     }
 
-    /// An acknowledgement arrived.
+    /// Handles an acknowledgement.
     fn answered(&self, state: &mut WindowState, _sl: u8, answer: &Answer) {
         state.acknowledged();
         let is_taken_for_cold = answer.mark == Mark::Warm && !self.warm;
@@ -153,14 +153,14 @@ impl ReactionRule for MvcmRule {
         state.is_open().then(|| (state.last_end + slots).max(next.now))
     }
 
-    /// A message is added to an empty queue.
+    /// Handles a message that is added to an empty queue.
     fn restarted(&self, state: &mut WindowState) {
         if state.outstanding == 0 {
             *state = self.fresh(0);
         }
     }
 
-    /// An empty queue restarts anyway.
+    /// An empty queue is reset anyway.
     fn is_fresh(&self, state: &WindowState, _sl: u8, _now: Time) -> bool {
         state.outstanding == 0
     }
@@ -177,7 +177,7 @@ mod tests {
 
     const RULE: MvcmRule = MvcmRule { window: 3, slot: Time(354_000), factor: 4, limit: Some(5), warm: true };
 
-    /// Window and slots after each of a series of acknowledgements (H hot, W warm, C cold).
+    /// The window and the slots after each of a series of acknowledgements (H hot, W warm, C cold).
     fn course(rule: &MvcmRule, answers: &str) -> Vec<(u16, u32)> {
         let mut state = rule.fresh(0);
         answers

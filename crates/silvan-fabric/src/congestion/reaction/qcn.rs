@@ -7,13 +7,13 @@
 //!                           target += 50 Mbit/s x the cycles beyond (hyper-active increase)
 //! ```
 //!
-//! A cycle is a number of bytes of the flow, or an amount of time; half of it after fast recovery. Both kinds of
-//! cycles count separately and restart with each mark. If a target is more than ten times the rate when the first
-//! cycle ends, it is divided by eight.
+//! A cycle lasts for a number of bytes of the flow, or for an amount of time; after fast recovery, for half as much.
+//! The two kinds of cycles are counted separately and restart with each mark. If the target is more than ten times the
+//! rate when the first cycle ends, the target is divided by eight.
 //!
-//! In the standard, cycles vary by 15 % at random so that sources are not synchronized. Here they do not vary, but
-//! start with the marks of the source, whose samples vary. Rates count in parts of 2^30 of the link's rate; a flow
-//! within a thousandth of that rate is released.
+//! In the standard, cycles vary by 15 % at random to avoid synchronized sources. Here they do not vary, but they start
+//! with the marks of the source, and the sampling that causes the marks varies. Rates are in units of 2^-30 of the
+//! link's rate. A flow is no longer throttled when its rate is within a thousandth of the link's rate.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,18 +30,18 @@ use crate::facts::{Answer, Mark, Next, Sent, Severity};
 pub struct Qcn {
     /// The lowest rate of a flow.
     pub min_rate: Rate,
-    /// Added to the target by each cycle of active increase.
+    /// Increment of the target in each cycle of active increase.
     pub active_increase: Rate,
-    /// Added to the target, times the cycles so far, by each cycle of hyper-active increase.
+    /// Increment of the target in each cycle of hyper-active increase, multiplied by the number of cycles so far.
     pub hyper_increase: Rate,
-    /// Bytes of a cycle.
+    /// Length of a byte cycle.
     pub cycle_bytes: Bytes,
-    /// Time of a cycle.
+    /// Length of a time cycle.
     pub cycle_time: Time,
-    /// Cycles of fast recovery.
+    /// Number of cycles of fast recovery.
     #[schemars(range(min = 1, max = 100))]
     pub cycles: u8,
-    /// The severity of a mark where marks are one bit.
+    /// The severity assumed for a mark of one bit.
     #[schemars(range(min = 1, max = 63))]
     pub binary_severity: u8,
 }
@@ -63,7 +63,7 @@ impl Default for Qcn {
 /// The link's rate, in the unit of rates.
 const LINE: u32 = 1 << 30;
 
-/// The rule of one host; rates in parts of its link's rate.
+/// The rule of one host. Rates are in units of 2^-30 of its link's rate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QcnRule {
     least: u32,
@@ -82,14 +82,14 @@ pub(crate) struct QcnState {
     /// The link's rate if the flow is not throttled.
     rate: u32,
     target: u32,
-    /// When the current time cycle ends, if the flow is throttled.
+    /// The end of the current time cycle, if the flow is throttled.
     cycle_ends: Time,
     /// Bytes left in the current byte cycle.
     cycle_left: u32,
-    /// Cycles of bytes and of time that have ended since the last mark.
+    /// Numbers of byte cycles and of time cycles that have ended since the last mark.
     byte_cycles: u8,
     time_cycles: u8,
-    /// When the last packet's tail left the host.
+    /// The time at which the tail of the last packet left the host.
     last_end: Time,
     last_size: u32,
 }
@@ -123,12 +123,12 @@ impl ReactionParameters for Qcn {
 }
 
 impl Qcn {
-    /// The rule of a host.
+    /// Creates the rule of a host.
     pub(super) fn rule(&self, source: &Source) -> Option<QcnRule> {
         Some(self.rule_of_link(source.rate))
     }
 
-    /// The rule of a host whose link has a rate.
+    /// Creates the rule of a host whose link has the given rate.
     fn rule_of_link(&self, link: Rate) -> QcnRule {
         let part = |rate: Rate| {
             let part = u128::from(rate.0) * u128::from(LINE) / u128::from(link.0.max(1));
@@ -148,12 +148,12 @@ impl Qcn {
 }
 
 impl QcnRule {
-    /// Half a cycle after fast recovery.
+    /// 1 if cycles have half their length, as after fast recovery.
     fn is_halved(&self, cycles: u8) -> u32 {
         u32::from(cycles >= self.cycles)
     }
 
-    /// Ends the cycles of time that are over by now.
+    /// Ends the time cycles that are over by now.
     fn pass(&self, state: &mut QcnState, now: Time) {
         while state.cycle_ends <= now {
             let at = state.cycle_ends;
@@ -163,7 +163,7 @@ impl QcnRule {
         }
     }
 
-    /// A cycle has ended.
+    /// Ends a cycle.
     fn raise(&self, state: &mut QcnState) {
         let least = state.byte_cycles.min(state.time_cycles);
         let most = state.byte_cycles.max(state.time_cycles);
@@ -187,7 +187,7 @@ impl QcnRule {
         }
     }
 
-    /// When the packet after the last one may start, at the rate that the flow has.
+    /// The time at which the next packet may start, at the flow's current rate.
     fn due(&self, state: &QcnState) -> Time {
         let span = self.pace.time(state.last_size).0;
         let (rate, rest) = (u128::from(state.rate), u128::from(LINE - state.rate));
@@ -202,7 +202,7 @@ impl ReactionRule for QcnRule {
         false
     }
 
-    /// A flow without any mark.
+    /// The state of a flow without marks.
     fn fresh(&self, _sl: u8) -> QcnState {
         QcnState {
             rate: LINE,
@@ -216,7 +216,7 @@ impl ReactionRule for QcnRule {
         }
     }
 
-    /// A packet was sent; its tail leaves at `end`.
+    /// Records a packet that was sent; its tail leaves at `end`.
     #[inline]
     fn sent(&self, state: &mut QcnState, sent: &Sent) {
         let Sent { end, size, .. } = *sent;
@@ -236,7 +236,7 @@ impl ReactionRule for QcnRule {
         self.raise(state);
     }
 
-    /// A mark has come back, with a severity or, as 0, as one bit.
+    /// Handles a mark that has come back. A severity of 0 means that the mark is one bit.
     fn answered(&self, state: &mut QcnState, _sl: u8, answer: &Answer) {
         let Answer { now, mark, severity, .. } = *answer;
         if mark != Mark::Hot {
@@ -253,7 +253,8 @@ impl ReactionRule for QcnRule {
         (state.cycle_left, state.cycle_ends) = (self.cycle_bytes, now + self.cycle_time);
     }
 
-    /// The first time from `now` on at which the pause of the rate at that time has passed.
+    /// The first time, from `now` on, at which the pause after the last packet is over. The pause depends on the rate
+    /// at that time.
     #[inline]
     fn may_send_at(&self, state: &QcnState, _sl: u8, next: &Next) -> Option<Time> {
         if state.rate == LINE {
@@ -289,7 +290,7 @@ mod tests {
     use super::super::trial::{answer, next, sent};
     use super::*;
 
-    /// A link of 10 Gbit/s; the most severe mark nearly halves a rate.
+    /// The rule for a link of 10 Gbit/s, where the most severe mark nearly halves a rate.
     fn rule() -> QcnRule {
         Qcn::default().rule_of_link(Rate::from_gbit(10))
     }
@@ -298,7 +299,7 @@ mod tests {
         f64::from(rate) * 10_000.0 / f64::from(LINE)
     }
 
-    /// Rate and target after each cycle of bytes, all of them within one cycle of time.
+    /// Rate and target after each of several byte cycles within one time cycle.
     fn after_cycles(rule: &QcnRule, state: &mut QcnState, cycles: usize) -> Vec<(f64, f64)> {
         let cycle = |_| {
             let before = state.byte_cycles;
@@ -332,7 +333,7 @@ mod tests {
         let mut state = rule.fresh(0);
         rule.answered(&mut state, 0, &answer(Mark::Hot, 63, 0));
         after_cycles(&rule, &mut state, 1);
-        // A cycle has ended: the target is the rate of now.
+        // A cycle has ended, so the target is the current rate.
         let target = mbit(state.rate);
         rule.answered(&mut state, 0, &answer(Mark::Hot, 20, 0));
         assert_eq!(mbit(state.target), target);
@@ -361,7 +362,7 @@ mod tests {
         let target = mbit(state.target);
         after_cycles(&rule, &mut state, 8);
         assert!((mbit(state.target) - target - 15.0).abs() < 0.1, "three cycles of active increase");
-        // Five cycles of 15 ms, then half of that each.
+        // Five cycles of 15 ms, then cycles of half that length.
         rule.pass(&mut state, Time::from_us(75_000));
         assert!((mbit(state.target) - target - 15.0 - 25.0).abs() < 0.1, "active: bytes alone have gone on");
         rule.pass(&mut state, Time::from_us(75_000 + 7_500));
@@ -391,7 +392,7 @@ mod tests {
         assert_eq!(rule.strength(&bit, 0, Time(7)), 0, "three quarters of the link");
         rule.sent(&mut bit, &sent(5_000, 1_500));
         assert!(!rule.is_fresh(&bit, 0, Time(10_000)));
-        // Nine halvings of a quarter leave less than a thousandth.
+        // After nine halvings, less than a thousandth of the initial quarter remains.
         assert!(rule.is_fresh(&bit, 0, Time::from_us(15_000 * 9)));
     }
 
@@ -406,7 +407,7 @@ mod tests {
         let pause = 1_200_000 * u64::from(LINE - rate) / u64::from(rate);
         assert_eq!(rule.may_send_at(&state, 0, &next(1_300_000)), Some(Time(1_200_000 + pause)));
         assert_eq!(rule.may_send_at(&state, 0, &next(50_000_000)), Some(Time(50_000_000)), "long over");
-        // A cycle that ends meanwhile shortens the pause, but not to before its end.
+        // A cycle that ends in the meantime shortens the pause, which cannot end before that.
         let slow = Qcn { cycle_time: Time(4_000_000), ..Qcn::default() }.rule_of_link(Rate::from_gbit(10));
         let mut state = slow.fresh(0);
         (0..3).for_each(|_| slow.answered(&mut state, 0, &answer(Mark::Hot, 63, 0)));

@@ -1,10 +1,11 @@
 //! Rates as functions of marked and unmarked acknowledgements (Santos, Turner and Janakiraman 2003, as summarized in
 //! MVCM, 3.2.1): AIMD, FIMD and LIPD, with a static window.
 //!
-//! A rate r lies between Rmin and Rmax, the rate of the link. A marked acknowledgement divides it by m; an unmarked
-//! one adds Rmin (AIMD) or multiplies it by m^(Rmin / r) (FIMD), so slow flows recover fast. LIPD counts delays of
-//! one packet transmission time, the least time to send a packet and receive its acknowledgement: one more for each
-//! marked acknowledgement, one less for each unmarked one. Delays count from the end of the previous packet.
+//! A rate r lies between Rmin and Rmax, the rate of the link. A marked acknowledgement divides it by m. An unmarked one
+//! adds Rmin (AIMD) or multiplies it by m^(Rmin / r) (FIMD), so slow flows recover fast. LIPD inserts a number of
+//! delays between packets: one more after each marked acknowledgement, one less after each unmarked one. The length of
+//! a delay is the packet transmission time, defined as the minimum time to send a packet and receive its
+//! acknowledgement. Delays count from the end of the previous packet.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,7 @@ use crate::facts::{Answer, Mark, Next, Sent};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RateControl {
-    /// Packets of a flow that may be unacknowledged at a time; by default any number.
+    /// Maximum number of unacknowledged packets of a flow; unlimited by default.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub window: Option<u16>,
     /// Divisor of the rate for a marked acknowledgement.
@@ -40,13 +41,13 @@ impl Default for RateControl {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Lipd {
-    /// Packets of a flow that may be unacknowledged at a time; by default any number.
+    /// Maximum number of unacknowledged packets of a flow; unlimited by default.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub window: Option<u16>,
     /// The unit of delay; by default the shortest round trip of a full packet and its
     /// acknowledgement in the network.
     pub delay: Option<Time>,
-    /// Largest number of delays between two packets; InfiniBand's field has 8 bits.
+    /// Maximum number of delays between two packets; InfiniBand's field has 8 bits.
     #[schemars(range(min = 1, max = 4096))]
     pub limit: u16,
 }
@@ -76,13 +77,13 @@ impl ReactionParameters for RateControl {
 }
 
 impl RateControl {
-    /// AIMD at a host.
+    /// Creates the AIMD rule of a host.
     pub(super) fn aimd(&self, source: &Source) -> Option<RateRule> {
         let (m, slowest) = (u32::from(self.m), u32::from(self.slowest));
         Some(RateRule::new(Function::Aimd { m, slowest }, self.window, source))
     }
 
-    /// FIMD at a host.
+    /// Creates the FIMD rule of a host.
     pub(super) fn fimd(&self, source: &Source) -> Option<RateRule> {
         let (m, slowest) = (u32::from(self.m), u32::from(self.slowest));
         Some(RateRule::new(Function::Fimd { m, slowest }, self.window, source))
@@ -113,7 +114,7 @@ impl ReactionParameters for Lipd {
 }
 
 impl Lipd {
-    /// The rule of a host.
+    /// Creates the rule of a host.
     pub(super) fn rule(&self, source: &Source) -> Option<RateRule> {
         let delay = self.delay.unwrap_or_else(|| source.shortest_round_trip());
         let function = Function::Lipd { delay, limit: u32::from(self.limit) };
@@ -121,7 +122,7 @@ impl Lipd {
     }
 }
 
-/// How a rate follows from acknowledgements.
+/// The dependence of a rate on acknowledgements.
 #[derive(Debug, Clone, Copy)]
 enum Function {
     Aimd { m: u32, slowest: u32 },
@@ -134,17 +135,17 @@ enum Function {
 pub(crate) struct RateRule {
     function: Function,
     window: u16,
-    /// Pace of the host's link, at which a flow sends that is not throttled.
+    /// Pace of the host's link, at which a flow that is not throttled sends.
     pace: BytePace,
 }
 
-/// Rates count in parts of Rmin.
+/// The fixed-point representation of 1, for rates in units of Rmin.
 const ONE: u64 = 1 << 16;
 
-/// m^x for x up to one, both in parts of [`ONE`]: the product of the roots of m whose exponents add up to x. Integers
-/// give the same result on every machine.
+/// Computes m^x for x up to one, both in units of 1 / [`ONE`], as the product of the roots of m whose exponents add up
+/// to x. Integer arithmetic gives the same result on all machines.
 fn power(m: u32, x: u64) -> u64 {
-    // With a precision of 2^-32, as each root loses a bit.
+    // Uses a precision of 2^-32, because each root loses a bit.
     let mut root = u128::from(m) << 32;
     let mut result = 1u128 << 32;
     if x >= ONE {
@@ -193,7 +194,7 @@ impl ReactionRule for RateRule {
         WindowState { level, ..WindowState::new(self.window) }
     }
 
-    /// An acknowledgement has arrived. A warm one changes nothing.
+    /// Handles an acknowledgement. A warm one has no effect.
     fn answered(&self, state: &mut WindowState, _sl: u8, answer: &Answer) {
         state.acknowledged();
         let level = u64::from(state.level);
@@ -226,7 +227,7 @@ impl ReactionRule for RateRule {
         state.outstanding == 0 && state.level == self.fresh(sl).level && state.last_end <= now
     }
 
-    /// Number of inter-packet delays, or how many times slower than the link the flow sends.
+    /// The number of inter-packet delays, or how many times slower than the link the flow sends.
     fn strength(&self, state: &WindowState, _sl: u8, _now: Time) -> u16 {
         match self.function {
             Function::Lipd { .. } => state.level as u16,
@@ -248,7 +249,7 @@ mod tests {
         RateRule { function, window: 1, pace: Rate::from_gbit(8).pace() }
     }
 
-    /// Levels in whole Rmin after a series of answers (H hot, W warm, C cold).
+    /// Rates, rounded to multiples of Rmin, after a series of answers (H hot, W warm, C cold).
     fn levels(rule: &RateRule, answers: &str) -> Vec<u32> {
         let mut state = rule.fresh(0);
         answers

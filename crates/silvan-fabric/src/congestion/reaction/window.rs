@@ -12,7 +12,7 @@ use crate::facts::{Answer, Next, Sent};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StaticWindow {
-    /// Packets of a flow that may be unacknowledged at a time.
+    /// Maximum number of unacknowledged packets of a flow.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub packets: u16,
 }
@@ -42,24 +42,24 @@ impl ReactionParameters for StaticWindow {
 }
 
 impl StaticWindow {
-    /// The rule of a host.
+    /// Creates the rule of a host.
     pub(super) fn rule(&self, _source: &Source) -> Option<WindowRule> {
         Some(WindowRule(self.packets))
     }
 }
 
-/// State of a flow for reactions with windows.
+/// The state of a flow in reactions that use windows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WindowState {
-    /// Packets sent and not acknowledged.
+    /// Number of packets sent and not acknowledged.
     pub outstanding: u16,
-    /// Limit of `outstanding`.
+    /// Maximum of `outstanding`.
     pub window: u16,
     /// An additional limit, whose meaning the reaction defines.
     pub level: u32,
     /// How often `level` was raised since it was zero.
     pub raises: u8,
-    /// When the last packet's tail left the host.
+    /// The time at which the tail of the last packet left the host.
     pub last_end: Time,
     pub last_size: u32,
 }
@@ -69,7 +69,7 @@ impl WindowState {
         Self { outstanding: 0, window, level: 0, raises: 0, last_end: Time::ZERO, last_size: 0 }
     }
 
-    /// Whether the window lets one more packet be sent.
+    /// Whether the window allows one more packet to be sent.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.outstanding < self.window

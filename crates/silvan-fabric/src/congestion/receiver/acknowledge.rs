@@ -1,4 +1,4 @@
-//! Acknowledgements that carry marks: of every packet, or one per message and at once for a marked packet.
+//! Acknowledgements that carry marks: either one per packet, or one per message and immediately for a marked packet.
 
 use rustc_hash::FxHashMap;
 
@@ -25,13 +25,13 @@ impl ReceiverRule for AcknowledgePackets {
     }
 }
 
-/// An acknowledgement per message, and at once for a marked packet. It acknowledges what its flow has sent since
-/// the one before.
+/// Acknowledges each message, and each marked packet immediately. An acknowledgement covers everything that its flow
+/// has sent since the previous one.
 #[derive(Debug)]
 pub(crate) struct AcknowledgeMessages;
 
 impl ReceiverRule for AcknowledgeMessages {
-    /// Payload bytes that have arrived since the last acknowledgement, of the flows with some.
+    /// Payload bytes that have arrived since the last acknowledgement, for each flow that has some.
     type State = FxHashMap<(u32, u16), u32>;
 
     const WATCHES_UNMARKED: bool = true;

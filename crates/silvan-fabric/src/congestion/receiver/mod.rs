@@ -1,13 +1,13 @@
-//! How receivers answer data packets: one file per receiver, and the list of them.
+//! How receivers answer data packets. Each receiver has its own file; this file lists them.
 //!
 //! | file | receiver |
 //! | --- | --- |
-//! | `notify` | a notification packet per marked packet, coalesced if wanted |
+//! | `notify` | a notification packet per marked packet, optionally coalesced |
 //! | `acknowledge` | an acknowledgement per message, or per packet |
-//! | `silent` | none: the switches report marks to the sources themselves |
+//! | `silent` | no answers: the switches report marks to the sources themselves |
 //!
-//! To add a receiver, write its file with its rule and tests, and enter it in the list `receivers!` below. The
-//! list generates the enum of the configuration, [`Notification`], and that of the running hosts, [`Responder`].
+//! To add a receiver, write a file with its rule and tests, and add a line to the list `receivers!` below. The list
+//! generates the enum of the configuration, [`Notification`], and that of the running hosts, [`Responder`].
 
 mod acknowledge;
 mod notify;
@@ -24,7 +24,7 @@ use silvan_engine::{Rate, Time};
 
 use crate::facts::{Received, Request, Sender, Severity, Telemetry};
 
-/// A host for which a rule is made.
+/// A host for which a rule is created.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sink {
     /// See [`Coalescing`].
@@ -41,51 +41,52 @@ pub(crate) struct Sink {
 
 /// A rule by which a host answers the data packets that it receives. Default methods do nothing.
 pub(crate) trait ReceiverRule {
-    /// What the rule keeps per receiving host.
+    /// The state per receiving host.
     type State: Default;
 
-    /// Whether it needs all data packets; if not, it gets the marked ones only.
+    /// Whether the rule needs all data packets, not only the marked ones.
     const WATCHES_UNMARKED: bool;
 
-    /// Whether it acknowledges every packet.
+    /// Whether the rule acknowledges every packet.
     const ACKNOWLEDGES_EACH: bool;
 
-    /// Whether it sends notification packets, which may be coalesced.
+    /// Whether the rule sends notification packets, which may be coalesced.
     const NOTIFIES: bool;
 
-    /// Whether it answers requests with grants.
+    /// Whether the rule answers requests with grants.
     const GRANTS: bool = false;
 
-    /// The rule of a host.
+    /// Creates the rule of a host.
     fn new(sink: &Sink) -> Self;
 
-    /// The tail of a data packet has arrived.
+    /// Handles a data packet whose tail has arrived.
     fn received(&self, state: &mut Self::State, packet: &Received, out: &mut Replies);
 
-    /// A request of a source has arrived ([`super::reaction::ReactionRule::request`]).
+    /// Handles a request from a source ([`super::reaction::ReactionRule::request`]).
     fn requested(&self, _state: &mut Self::State, _request: &Request, _out: &mut Replies) {}
 
-    /// When the rule wants [`Self::timer`] next, if it does. The host asks after each other call.
+    /// The time at which the rule needs [`Self::timer`] next, if any. The host asks after each call of another method.
     fn next_timer(&self, _state: &Self::State) -> Option<Time> {
         None
     }
 
-    /// It is the time that [`Self::next_timer`] gave. That must now be later, or none.
+    /// Handles the timer at the time that [`Self::next_timer`] gave. From then on, `next_timer` must return a later
+    /// time or `None`.
     fn timer(&self, _state: &mut Self::State, _now: Time, _out: &mut Replies) {}
 }
 
-/// What a reply says.
+/// The content of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Content {
     /// A notification packet for a data packet.
     Notification(Echo),
-    /// An acknowledgement, with the number of payload bytes.
+    /// An acknowledgement of a number of payload bytes.
     Acknowledgement(Echo, u32),
-    /// A grant, with the number of bytes.
+    /// A grant of a number of bytes.
     Grant(u32),
 }
 
-/// What an answer repeats of the data packet that it answers.
+/// The fields of a data packet that its answer repeats.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Echo {
     /// When the source began to send the packet.
@@ -103,24 +104,24 @@ impl Echo {
     }
 }
 
-/// A control packet that a receiver wants to send.
+/// A control packet that a receiver sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub to: Sender,
     pub content: Content,
 }
 
-/// The control packets that a receiver wants to send, in order.
+/// The control packets that a receiver sends, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Replies(Vec<Reply>);
 
 impl Replies {
-    /// Sends a notification packet for a packet.
+    /// Sends a notification packet in answer to a packet.
     pub fn notify(&mut self, packet: &Received) {
         self.0.push(Reply { to: packet.from, content: Content::Notification(Echo::of(packet)) });
     }
 
-    /// Acknowledges a packet, and with it `bytes` of payload.
+    /// Acknowledges a packet, and `bytes` of payload including its own.
     pub fn acknowledge(&mut self, packet: &Received, bytes: u32) {
         self.0.push(Reply { to: packet.from, content: Content::Acknowledgement(Echo::of(packet), bytes) });
     }
@@ -131,7 +132,7 @@ impl Replies {
         self.0.push(Reply { to, content: Content::Grant(bytes) });
     }
 
-    /// Takes the replies.
+    /// Removes and returns the replies.
     pub fn drain(&mut self) -> impl Iterator<Item = Reply> {
         self.0.drain(..)
     }
@@ -148,7 +149,7 @@ pub(crate) struct Receiving<R: ReceiverRule> {
     state: R::State,
 }
 
-/// Defines the receivers: per line the documentation, the name in a configuration, and the rule.
+/// Defines the receivers. Each line has the documentation, the name in a configuration, and the rule.
 macro_rules! receivers {
     ($( $(#[$meta:meta])* $name:ident => $rule:ty; )*) => {
         /// How marks return to the source.
@@ -159,7 +160,7 @@ macro_rules! receivers {
         }
 
         impl Notification {
-            /// Whether receivers answer data packets without a mark as well.
+            /// Whether receivers also answer data packets without a mark.
             #[must_use]
             pub fn answers_unmarked(self) -> bool {
                 match self { $( Self::$name => <$rule as ReceiverRule>::WATCHES_UNMARKED, )* }
@@ -183,7 +184,7 @@ macro_rules! receivers {
                 match self { $( Self::$name => <$rule as ReceiverRule>::GRANTS, )* }
             }
 
-            /// The receiver of a host.
+            /// Creates the receiver of a host.
             pub(crate) fn responder(self, sink: &Sink) -> Responder {
                 match self {
                     $( Self::$name => Responder::$name(Receiving {
@@ -235,18 +236,18 @@ macro_rules! receivers {
 receivers! {
     /// An explicit congestion notification packet per marked packet.
     Cnp => NotifyMarks;
-    /// Acknowledgements carry the mark: one per message, and at once for a marked packet.
+    /// Acknowledgements carry the mark: one per message, and immediately for a marked packet.
     Ack => AcknowledgeMessages;
-    /// An acknowledgement for every packet, with its marks.
+    /// An acknowledgement for every packet, with the packet's marks.
     AckEach => AcknowledgePackets;
-    /// The switch sends a notification to the source itself; the packet continues without a mark. The notification is
-    /// a control message of the size of `packet.control` that needs no credit and goes ahead of all packets that wait
-    /// for a link, as if it had its own traffic class that never fills. Each switch receives it completely before it
-    /// forwards it, by its forwarding table.
+    /// The switch itself sends a notification to the source; the packet continues without a mark. The notification is a
+    /// control message of the size of `packet.control`. It needs no credit and precedes all packets that wait for a
+    /// link, as if it had its own traffic class with unlimited buffers. Each switch receives it completely before
+    /// forwarding it by its forwarding table.
     Backward => Silent;
 }
 
-/// Facts for tests of receivers.
+/// Arguments for tests of receivers.
 #[cfg(test)]
 mod trial {
     use silvan_engine::{Rate, Time};
@@ -280,7 +281,7 @@ mod trial {
         }
     }
 
-    /// How many replies there are, and the bytes that they acknowledge or grant.
+    /// The number of replies, and the bytes that they acknowledge or grant.
     pub fn count(replies: &mut Replies) -> (usize, u64) {
         let bytes = |reply: super::Reply| match reply.content {
             super::Content::Notification(_) => 0,

@@ -1,4 +1,4 @@
-//! A notification packet for each marked packet, coalesced if wanted.
+//! A notification packet for each marked packet, optionally coalesced.
 
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
@@ -12,44 +12,43 @@ use crate::facts::Received;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Coalescing {
-    /// Least time from one notification packet to the next.
+    /// Minimum time between two notification packets.
     pub interval: Time,
-    /// What the time counts for.
+    /// Whether the interval applies to each flow or to the whole port.
     #[serde(default)]
     pub per: CoalescePer,
 }
 
-/// What has a least time between its notification packets.
+/// Whether the interval applies to each flow or to the whole port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoalescePer {
     /// Each flow that the host receives.
     #[default]
     Flow,
-    /// The host's port: all its flows together.
+    /// All flows that the host receives, together.
     Port,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct NotifyMarks {
     coalescing: Option<Coalescing>,
 }
 
-/// When a receiver may send the next notification packet, where it coalesces them.
+/// The times at which a receiver may send the next notification packets, if it coalesces them.
 #[derive(Debug, Default)]
 pub(crate) struct Coalescer {
-    /// Per flow, or one entry for the port.
+    /// One entry per flow, or one for the port.
     next_at: FxHashMap<(u32, u16), Time>,
-    /// Number of entries at which those whose time has passed are dropped next.
+    /// Number of entries at which those whose time has passed will next be removed.
     tidy_at: usize,
 }
 
-/// Number of entries below which none is dropped.
+/// With fewer entries, none are removed.
 const FEW: usize = 64;
 
 impl Coalescer {
-    /// Whether a mark that arrives now on a packet causes a notification packet.
+    /// Whether a mark on a packet that arrives now causes a notification packet.
     fn passes(&mut self, coalescing: &Coalescing, packet: &Received) -> bool {
         let (now, flow) = match coalescing.per {
             CoalescePer::Flow => (packet.now, packet.from.key()),
@@ -91,7 +90,7 @@ mod tests {
     use super::super::trial::{count, packet, sink};
     use super::*;
 
-    /// The times at which two flows, each with a mark at every microsecond, cause notifications in 6 us.
+    /// The times at which notifications are sent in 6 us for two flows, each with a mark every microsecond.
     fn notified(coalescing: Option<Coalescing>) -> Vec<(u64, u32)> {
         let rule = NotifyMarks::new(&Sink { coalescing, ..sink() });
         let (mut state, mut out, mut notified) = (Coalescer::default(), Replies::default(), Vec::new());

@@ -1,9 +1,8 @@
-//! A receiver that does not answer: switches report marks to the sources themselves.
+//! A receiver that does not answer, because switches report marks to the sources themselves.
 
 use super::{ReceiverRule, Replies, Sink};
 use crate::facts::Received;
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Silent;
 
