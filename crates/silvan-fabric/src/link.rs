@@ -1,8 +1,8 @@
-//! Links: all communication between nodes.
+//! Links, through which all communication between nodes takes place.
 //!
-//! A full-duplex link is two [`Channel`]s. A channel carries packets one way and the credits for them the other way,
-//! each with the link's delay. Returning credit is booked lazily: it waits in the channel until the sender reads it,
-//! and it costs an event only if the sender waits for it.
+//! A full-duplex link is two [`Channel`]s. A channel carries packets in one direction and their credits in the other,
+//! each with the link's delay. Returning credit is stored in the channel until the sender reads it, and needs an event
+//! only if the sender waits for it.
 
 use std::sync::Arc;
 
@@ -32,27 +32,27 @@ pub(crate) use returns::{Returns, Spills};
 /// Index into [`Links::channels`].
 pub(crate) type ChannelId = u32;
 
-/// What determines which credit a packet needs: channel, virtual lane and destination.
+/// The channel, virtual lane and destination of a packet, which determine the credit that it needs.
 pub(crate) type Way = (ChannelId, Vl, u32);
 
 /// The switch and the input at the receiving end of a channel; `None` for a host.
 pub(crate) type Receiver = Option<(u32, Port)>;
 
-/// The mutable state of the sending side of one direction of a link. Half a cache line.
+/// The mutable state of the sending side of one direction of a link. Occupies half a cache line.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 pub(crate) struct Channel {
-    /// When the sender has put the last bit of the previous packet on the wire.
+    /// The time at which the last bit of the previous packet is on the wire.
     pub free_at: Time,
-    /// The earliest time at which its sender has asked to be woken, or `Time::NEVER`.
+    /// The earliest time at which its sender has requested a wake-up, or `Time::NEVER`.
     wake_at: Time,
-    /// Data and control bytes sent so far, on the wire.
+    /// Data and control bytes on the wire sent so far.
     pub sent_bytes: u64,
     arrival_key: u32,
     wake_key: u32,
 }
 
-/// Credits of one virtual lane of a channel, in bytes. One cache line.
+/// Credits of one virtual lane of a channel, in bytes. Occupies one cache line.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 struct Lane {
@@ -75,17 +75,17 @@ pub(crate) struct LinkParameters {
     pub pace: BytePace,
     /// Propagation delay.
     pub delay: Time,
-    /// From the start of sending to the arrival event, for a switch (propagation and the
-    /// switch's latency); a host's arrival event is at the tail.
+    /// Time from the start of sending to the arrival event at a switch: propagation delay and the switch's latency. The
+    /// arrival event at a host is that of the tail.
     pub head_delay: Time,
     to_host: bool,
-    /// If the rate does not divide evenly, the span requires a division. This stores the last packet size and its span,
-    /// since most packets have the same size.
+    /// The last packet size and its span. If the rate does not divide evenly, computing a span requires a division, and
+    /// most packets have the same size.
     memo: (u32, Time),
 }
 
 impl LinkParameters {
-    /// The time that a packet of this size occupies the link.
+    /// The transmission time of a packet of this size.
     #[inline(always)]
     pub fn span(&mut self, bytes: u32) -> Time {
         if self.pace.is_whole() {
@@ -98,15 +98,15 @@ impl LinkParameters {
     }
 }
 
-/// How a virtual lane's share of a receive buffer is divided into regions, each with credits of its own. The sender
-/// knows the region of a packet because it knows the receiver's forwarding table.
+/// The division of a virtual lane's share of a receive buffer into regions with separate credits. The sender knows the
+/// region of a packet because it knows the receiver's forwarding table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Division {
-    /// One region.
+    /// A single region.
     Whole,
     /// The region of each destination, and the number of regions.
     Table(Arc<[u16]>, u32),
-    /// A region per destination, created at its first use.
+    /// One region per destination, created at its first use.
     PerDestination,
 }
 
@@ -119,10 +119,10 @@ pub(crate) struct ChannelSpec {
     pub to_host: bool,
     pub arrival_key: u32,
     pub wake_key: u32,
-    /// Receive buffer of each region of each virtual lane.
+    /// Bytes of the receive buffer per region of a virtual lane.
     pub region_capacity: u32,
     pub division: Division,
-    /// Thresholds of each virtual lane, where the receiver stops its sender instead of giving credits.
+    /// Thresholds of each virtual lane, if the receiver stops its sender instead of giving credits.
     pub pause: Option<Thresholds>,
 }
 
@@ -134,16 +134,16 @@ pub(crate) struct Links {
     parameters_of: Vec<u16>,
     parameters: Vec<LinkParameters>,
     lanes: Vec<Lane>,
-    /// Per lane, if its sender waits for credit: when that credit will have returned, as far as is known.
+    /// Per lane whose sender waits for credit: the time at which the credit will have returned, as far as it is known.
     ready: Vec<Time>,
-    /// Returning credits that do not fit in their lane.
+    /// Returning credits for which there is no space in their lane.
     spills: Spills,
-    /// Receive buffer per lane.
+    /// Receive buffer per lane, in bytes.
     capacities: Vec<u32>,
     lane_count: usize,
-    /// Present where receive buffers are divided.
+    /// Present if receive buffers are divided.
     divided: Option<Box<Divided>>,
-    /// Present where receivers stop their senders instead of giving credits.
+    /// Present if receivers stop their senders instead of giving credits.
     pauses: Option<Box<Pauses>>,
     /// Number of packets that crossed a link, once per link.
     pub packet_hops: u64,
@@ -153,7 +153,8 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// # Errors The message, if the links have too many different parameters.
+    /// # Errors
+    /// The message, if the links have too many different parameters.
     pub fn new(specs: &[ChannelSpec], lane_count: u8) -> Result<Self, String> {
         let lane_count = usize::from(lane_count);
         let mut parameters: Vec<LinkParameters> = Vec::new();
@@ -227,12 +228,12 @@ impl Links {
         &self.parameters[usize::from(self.parameters_of[id as usize])]
     }
 
-    /// Whether receivers give credits for buffers that are not divided.
+    /// Whether receivers give credits and their buffers are not divided.
     pub fn is_plain(&self) -> bool {
         self.divided.is_none() && self.pauses.is_none()
     }
 
-    /// Changes the numbers by which events identify the nodes at the ends of a channel.
+    /// Changes the numbers with which events identify the nodes at the ends of a channel.
     pub fn renumber(&mut self, id: ChannelId, sender: u32, receiver: u32) {
         let channel = &mut self.channels[id as usize];
         for (known, node) in [(&mut channel.wake_key, sender), (&mut channel.arrival_key, receiver)] {
@@ -267,7 +268,7 @@ impl Links {
         self.parameters(id).rate
     }
 
-    /// The index of the lane whose credit a packet for `dst` on a virtual lane needs.
+    /// Index of the lane whose credit a packet for `dst` on a virtual lane needs.
     #[inline(always)]
     fn lane_index(&mut self, id: ChannelId, vl: Vl, dst: u32) -> usize {
         if self.divided.is_some() {
@@ -276,7 +277,7 @@ impl Links {
         id as usize * self.lane_count + vl.index()
     }
 
-    /// Whether a packet that lacks credit may be overtaken by one for another destination.
+    /// Whether packets may overtake packets for other destinations that lack credit.
     pub fn is_divided(&self) -> bool {
         self.divided.is_some()
     }
@@ -304,14 +305,14 @@ impl Links {
         }
     }
 
-    /// The ledger at an index.
+    /// The ledger with this index.
     #[inline(always)]
     fn ledger(&mut self, index: usize) -> Ledger<'_> {
         let Lane { available, wanted, returns } = &mut self.lanes[index];
         Ledger { available, wanted, returns, spills: &mut self.spills }
     }
 
-    /// Whether there are `space` bytes of credit for a packet now, for any destination.
+    /// Whether there are now `space` bytes of credit for a packet for some destination.
     pub fn has_some_credit(&mut self, id: ChannelId, vl: Vl, space: u32, now: Time) -> bool {
         if self.divided.is_none() {
             return self.has_credit((id, vl, 0), space, now);
@@ -324,7 +325,7 @@ impl Links {
         ledgers.into_iter().any(|index| self.ledger_has_credit(index, space, now))
     }
 
-    /// Whether there are `space` bytes of credit now for a packet on a channel's virtual lane to a destination.
+    /// Whether there are now `space` bytes of credit for a packet.
     #[inline(always)]
     pub fn has_credit(&mut self, (id, vl, dst): Way, space: u32, now: Time) -> bool {
         let index = self.lane_index(id, vl, dst);
@@ -339,8 +340,8 @@ impl Links {
         self.ledger(index).has_credit(space, now)
     }
 
-    /// Puts a packet on the wire. The caller has checked that the channel is free and that there is credit. Returns
-    /// when the packet's tail has left, and the event of its arrival.
+    /// Puts a packet on the wire. The caller has checked that the channel is free and that there is credit. Returns the
+    /// time at which the packet's tail has left, and the event of its arrival.
     #[inline(always)]
     pub fn send(
         &mut self,
@@ -374,9 +375,9 @@ impl Links {
         (channel.free_at, Event { time: arrival, key: channel.arrival_key, data: packet_id })
     }
 
-    /// Puts a notification on the wire, before all packets that wait for it: link-level messages need no credit.
-    /// Returns the time and the key of its arrival event: when its tail has arrived, and has passed the switch's
-    /// pipeline if it is forwarded.
+    /// Puts a notification on the wire, before all packets that wait for it; link-level messages need no credit.
+    /// Returns the time and the key of its arrival event. The time is that at which its tail has arrived and, if it is
+    /// forwarded, has passed the switch's pipeline.
     pub fn notify(&mut self, id: ChannelId, notice: NoticeOnWire, now: Time) -> (Time, u32) {
         let NoticeOnWire { class, bytes, is_forwarded } = notice;
         let link = &self.parameters[usize::from(self.parameters_of[id as usize])];
@@ -388,14 +389,14 @@ impl Links {
         (channel.free_at + delay, key(class, node, port))
     }
 
-    /// The time that `bytes` occupy a channel.
+    /// The transmission time of `bytes` on a channel.
     #[inline]
     pub fn span(&self, id: ChannelId, bytes: u32) -> Time {
         self.parameters(id).pace.time(bytes)
     }
 
-    /// The receiver frees `space` at `time` (now or soon) and returns the credit, a message that arrives one link delay
-    /// later. The sender may have advanced further than the receiver: it is not woken for a time before `passed`.
+    /// Frees `space` at the receiver at `time` (now or soon), and returns the credit, which arrives one link delay
+    /// later. The sender may be further ahead in time than the receiver; it is not woken for a time before `passed`.
     #[inline(always)]
     pub fn release(
         &mut self,
@@ -428,7 +429,7 @@ pub(crate) struct NoticeOnWire {
     pub class: Class,
     /// Bytes on the wire.
     pub bytes: u32,
-    /// Whether the receiving switch forwards it after its pipeline.
+    /// Whether the receiving switch forwards it after the latency of its pipeline.
     pub is_forwarded: bool,
 }
 
@@ -452,7 +453,7 @@ mod tests {
         Links::new(&[spec], 1).unwrap()
     }
 
-    /// The sender was resumed at 20 and used the link for another lane; space that is freed at 25 must not wake it at
+    /// The sender was resumed at 20 and used the link for another lane. Space that is freed at 25 must not wake it at
     /// 20.
     #[test]
     fn a_sender_is_not_woken_in_the_past() {
@@ -472,7 +473,7 @@ mod tests {
         assert!(queue.pop().is_none_or(|event| event.time >= Time(25)));
     }
 
-    /// Space that is freed at the instant at which the sender is resumed, before it is woken, does not cancel the
+    /// Space that is freed at the instant at which the sender is resumed, before its wake-up, does not cancel the
     /// wake-up.
     #[test]
     fn a_sender_is_woken_when_it_is_resumed() {

@@ -1,4 +1,4 @@
-//! The lane whose credit a packet needs, where receive buffers are divided.
+//! Selects the lane whose credit a packet needs, if receive buffers are divided.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
@@ -7,20 +7,20 @@ use silvan_engine::cache::prefetch;
 use super::{ChannelId, Division, Lane, Links, Way};
 use crate::port::Vl;
 
-/// The lanes of networks whose receive buffers are divided.
+/// The lanes of a network whose receive buffers are divided.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Divided {
-    /// Per channel.
+    /// One entry per channel.
     pub divisions: Vec<Division>,
-    /// Per channel: index of its first lane; the lanes of destinations are created later.
+    /// Index of the first lane of each channel; the lanes of destinations are created later.
     pub first: Vec<u32>,
-    /// Lane of a channel, virtual lane and destination.
+    /// The lane for each channel, virtual lane and destination.
     pub by_destination: FxHashMap<Way, u32>,
-    /// The entry that was used last: a packet whose credit was queried is usually sent next.
+    /// The most recently used entry. After its credit is queried, a packet is usually sent next.
     pub memo: Option<(Way, u32)>,
-    /// Lanes that were created, per channel and virtual lane.
+    /// The lanes that were created for each channel and virtual lane.
     pub grown: FxHashMap<(ChannelId, Vl), Vec<u32>>,
-    /// Per channel.
+    /// Bytes of the receive buffer per region of a virtual lane, for each channel.
     pub capacities: Vec<u32>,
 }
 
@@ -66,7 +66,7 @@ impl Links {
         }
     }
 
-    /// Creates the lane of a destination on a channel's virtual lane.
+    /// Creates the lane of a destination on a virtual lane of a channel.
     #[cold]
     fn grow(&mut self, way: Way) -> usize {
         let lane = self.lanes.len();
@@ -84,7 +84,7 @@ impl Links {
         lane
     }
 
-    /// The indices of all lanes of a channel's virtual lane.
+    /// The indices of all lanes of a virtual lane of a channel.
     pub(super) fn ledgers(&self, id: ChannelId, vl: Vl) -> impl Iterator<Item = usize> {
         let (first, regions, grown): (usize, usize, &[u32]) = match &self.divided {
             None => (id as usize * self.lane_count, 1, &[]),

@@ -2,7 +2,7 @@
 
 use crate::port::Port;
 
-/// The class of an event, in the upper bits of its key. Within an instant, all arrivals are handled before the wake-ups
+/// The class of an event, in the upper bits of its key. At each instant, all arrivals are handled before the wake-ups
 /// of senders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -10,9 +10,9 @@ pub(crate) enum Class {
     SwitchArrival = 0,
     /// A packet's tail has arrived at a host.
     HostArrival = 1,
-    /// A packet that had to wait for its tail (slow link to fast link) is ready.
+    /// A packet that waited for its tail (slow link to fast link) is ready.
     SwitchReady = 2,
-    /// A host has drained a packet, and another packet waits for that.
+    /// A host has drained a packet for which another packet waits.
     HostDrained = 3,
     /// A notification about a congestion tree has arrived at a switch.
     SwitchNotice = 4,
@@ -22,15 +22,16 @@ pub(crate) enum Class {
     HostTimer = 6,
     /// A rank of a job can act.
     Job = 7,
-    /// Traffic that waits for deliveries begins; used with several partitions.
+    /// Traffic that waits for deliveries starts; used if there are several partitions.
     Trigger = 8,
     /// End of the warm-up.
     Warmup = 9,
-    /// Not an event, but the position of a sample: events with lower keys at this time precede it, others follow it.
+    /// Not an event but the position of a sample: events with lower keys at this time precede the sample, others follow
+    /// it.
     Sample = 10,
-    /// A switch output tries again to send.
+    /// A switch output tries to send again.
     SwitchWake = 11,
-    /// A host tries again to send.
+    /// A host tries to send again.
     HostWake = 12,
 }
 
@@ -74,7 +75,7 @@ pub(crate) fn unkey(key: u32) -> (Class, u32, Port) {
     (Class::of(key >> 28), key >> 8 & (MAX_NODES - 1), Port((key & (MAX_PORTS - 1)) as u16))
 }
 
-/// The number of nodes of a kind that an event's key can identify.
+/// The number of nodes of one kind that an event's key can identify.
 pub(crate) const MAX_NODES: u32 = 1 << 20;
 /// The number of ports of a switch that an event's key can identify.
 pub(crate) const MAX_PORTS: u32 = 1 << 8;

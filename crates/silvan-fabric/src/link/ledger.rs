@@ -1,21 +1,21 @@
-//! The credit ledger of one virtual lane of a link, which belongs to the wire between two nodes. The sender spends
-//! credit and waits for it; the receiver returns credit as a message that arrives one link delay later. The ledger
-//! stores messages on their way in [`Returns`] and books those that have arrived when the sender reads it, so that a
-//! returning credit costs an event only if the sender waits for it.
+//! The credit ledger of one virtual lane of a link. The sender spends credit and waits for it; the receiver returns
+//! credit as a message that arrives one link delay later. The ledger stores messages on their way in [`Returns`], and
+//! books those that have arrived when the sender reads it. Therefore, a returning credit needs an event only if the
+//! sender waits for it.
 //!
 //! Both schedulers use this code. They store the fields of a ledger in different places, next to other data that they
-//! use at the same time; a [`Ledger`] borrows them for one operation.
+//! use at the same time. A [`Ledger`] borrows the fields for one operation.
 
 use silvan_engine::Time;
 
 use super::{Returns, Spills};
 
-/// See the module. All amounts are bytes of the receiver's buffer.
+/// All amounts are bytes of the receiver's buffer.
 #[derive(Debug)]
 pub(crate) struct Ledger<'a> {
     /// Credit that has arrived at the sender.
     pub available: &'a mut u32,
-    /// The least credit that a waiting packet needs; zero if none waits.
+    /// The smallest credit for which a packet waits; zero if none waits.
     pub wanted: &'a mut u32,
     pub returns: &'a mut Returns,
     pub spills: &'a mut Spills,
@@ -38,16 +38,16 @@ impl Ledger<'_> {
         *self.available >= space
     }
 
-    /// A packet waits for `space` bytes of credit. Several packets can wait for one ledger (of different sizes, or for
-    /// destinations that share a region of the memory): the one that needs the least credit can be sent first. A packet
-    /// for which there is credit has been woken and no longer counts.
+    /// Records that a packet waits for `space` bytes of credit. Several packets of different sizes, or for destinations
+    /// that share a region of the memory, can wait for one ledger: the one that needs the least credit can be sent
+    /// first. A packet for which there is credit has already been woken and does not count.
     #[inline]
     pub fn wait(&mut self, space: u32) {
         let waits = *self.wanted > *self.available;
         *self.wanted = if waits { space.min(*self.wanted) } else { space };
     }
 
-    /// A packet of `space` bytes is sent; afterwards no packet is registered as waiting.
+    /// Spends the credit for a packet that is sent. From then on, no packet is recorded as waiting.
     #[inline(always)]
     pub fn spend(&mut self, space: u32) {
         debug_assert!(*self.available >= space, "a packet starts only with credit");
@@ -55,18 +55,17 @@ impl Ledger<'_> {
         *self.wanted = 0;
     }
 
-    /// The receiver returns credit for `space` bytes, which arrives at `back`. The sender may decide at any time from
-    /// `now` on.
+    /// Returns credit for `space` bytes, which arrives at `back`. The sender may decide at any time from `now` on.
     #[inline(always)]
     pub fn give_back(&mut self, back: Time, space: u32, now: Time) {
-        // Booking can wait until the space is needed, unless a packet waits for the credit.
+        // Booking can be deferred until the space is needed, unless a packet waits for the credit.
         if *self.wanted > 0 || self.returns.is_full() {
             self.collect(now);
         }
         self.returns.add(back, space, self.spills);
     }
 
-    /// When the credit that a packet waits for will have arrived, if it is on its way.
+    /// The time at which the credit that a packet waits for will have arrived, if enough is on its way.
     #[inline]
     pub fn ready_at(&self) -> Option<Time> {
         self.view().ready_at()
@@ -82,7 +81,7 @@ impl Ledger<'_> {
     }
 }
 
-/// A [`Ledger`] for reading only.
+/// A read-only [`Ledger`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LedgerView<'a> {
     pub available: u32,
@@ -114,10 +113,11 @@ impl LedgerView<'_> {
         self.wanted > 0 && self.available < self.wanted && self.ready_at().is_none()
     }
 
-    /// Checks that the sender's credit, `in_flight` and `buffered` bytes, and the returning credit add up to the
+    /// Checks that the sender's credit, the `in_flight` and `buffered` bytes, and the returning credit add up to the
     /// receiver's buffer.
     ///
-    /// # Errors The message with the numbers.
+    /// # Errors
+    /// The message with the numbers.
     #[cfg(debug_assertions)]
     pub fn check(&self, in_flight: u32, buffered: u32, capacity: u32) -> Result<(), String> {
         let (available, returning) = (self.available, self.returning());
@@ -171,7 +171,7 @@ mod tests {
         owned.ledger().wait(100);
         owned.ledger().wait(150);
         assert_eq!(owned.wanted, 100);
-        // There is credit for that packet, so the next packet that asks is the one that waits.
+        // There is credit for that packet, so the next packet that needs credit is the one that waits.
         owned.available = 100;
         owned.ledger().wait(150);
         assert_eq!(owned.wanted, 150);

@@ -1,4 +1,4 @@
-//! The state of links that observers and checks read.
+//! Read access to the state of links for observers and checks.
 
 use silvan_engine::Time;
 
@@ -14,7 +14,7 @@ impl Links {
         LedgerView { available, wanted, returns, spills: &self.spills }
     }
 
-    /// Virtual lanes of every channel.
+    /// Number of virtual lanes of each channel.
     #[cfg(debug_assertions)]
     pub fn lane_count(&self) -> usize {
         self.lane_count
@@ -28,17 +28,18 @@ impl Links {
         })
     }
 
-    /// A packet has left the wire for the receiver's buffer (debug-build credit accounting).
+    /// Records that a packet has left the wire for the receiver's buffer (for the credit accounting of debug builds).
     #[cfg(debug_assertions)]
     pub fn landed(&mut self, (id, vl, dst): Way, space: u32) {
         let index = self.lane_index(id, vl, dst);
         self.in_flight[index] -= space;
     }
 
-    /// Checks that the sender's credit, the bytes in flight, those `buffered` and the returning credit add up to the
-    /// receiver's buffer.
+    /// Checks that the sender's credit, the bytes in flight, the `buffered` bytes and the returning credit add up to
+    /// the receiver's buffer.
     ///
-    /// # Errors The message with the numbers.
+    /// # Errors
+    /// The message with the numbers.
     #[cfg(debug_assertions)]
     pub fn check_credits(&self, id: ChannelId, vl: Vl, buffered: u32) -> Result<(), String> {
         let (mut available, mut in_flight, mut returning, mut capacity) = (0, 0, 0, 0);
@@ -57,20 +58,21 @@ impl Links {
         ))
     }
 
-    /// Bytes that a channel's sender has put on the wire by now, including the sent part of the packet or notification
-    /// in transmission.
+    /// Bytes that a channel's sender has put on the wire by now, including those of the packet or notification in
+    /// transmission.
     pub fn sent_by(&self, id: ChannelId, now: Time) -> u64 {
         let channel = self.channel(id);
         let left = self.rate(id).bytes_in(channel.free_at.saturating_sub(now));
         channel.sent_bytes.saturating_sub(left)
     }
 
-    /// Bytes of the receiver's buffer for which the sender has no credit: in flight, buffered downstream, or returning.
+    /// Bytes of the receiver's buffer for which the sender has no credit because they are in flight, buffered or
+    /// returning.
     pub fn outstanding(&self, id: ChannelId, vl: Vl, now: Time) -> u32 {
         self.ledgers(id, vl).map(|index| self.capacities[index] - self.view(index).has(now)).sum()
     }
 
-    /// As [`Links::has_some_credit`], without booking the credit that has returned by now.
+    /// Same as [`Links::has_some_credit`], without booking the credit that has returned by now.
     pub fn would_have_credit(&self, id: ChannelId, vl: Vl, space: u32, now: Time) -> bool {
         let mut ledgers = self.ledgers(id, vl).peekable();
         if ledgers.peek().is_none() {
@@ -83,10 +85,11 @@ impl Links {
         })
     }
 
-    /// Checks that no lane has more credit, including returning credit, than its buffer holds, for `most` consecutive
-    /// lanes from `first` on.
+    /// Checks that no lane has more credit, including returning credit, than its buffer holds, for at most `most`
+    /// consecutive lanes from `first` on.
     ///
-    /// # Errors The message with the numbers.
+    /// # Errors
+    /// The message with the numbers.
     pub fn check_capacities(&self, first: usize, most: usize) -> Result<(), String> {
         let count = self.lanes.len();
         for step in 0..most.min(count) {

@@ -1,10 +1,10 @@
-//! On/off flow control (Xon/Xoff, as in priority flow control; thesis, 2.1.4): a receiver stops its sender when its
-//! buffer is filled above one threshold, and resumes it when the buffer has drained to another.
+//! On/off flow control (Xon/Xoff, as in priority flow control; thesis, 2.1.4): a receiver stops its sender when the
+//! fill of its buffer exceeds one threshold, and resumes it when the buffer has drained to another one.
 //!
-//! The messages take a link's delay, so what the sender knows at some time is the state of the receiver one delay
-//! before. The sender computes it from the packets that it sent and from the space that was freed: a message costs an
-//! event only if a packet waits for it. A packet that has begun is sent to its end; the space above the threshold must
-//! hold it and everything that was on its way.
+//! The messages take the link's delay, so the sender acts on the receiver's state one delay earlier. The sender
+//! computes this state from the packets that it sent and from the space that was freed; a message needs an event only
+//! if a packet waits for it. A packet that has begun is sent to its end. The space above the threshold must hold this
+//! packet and everything that was on its way.
 
 use std::collections::VecDeque;
 
@@ -13,9 +13,9 @@ use silvan_engine::Time;
 /// Fills of a virtual lane's receive buffer, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Thresholds {
-    /// Above this fill the sender is stopped.
+    /// The sender is stopped above this fill.
     pub xoff: u32,
-    /// At this fill or below the sender is resumed.
+    /// The sender is resumed at or below this fill.
     pub xon: u32,
 }
 
@@ -25,7 +25,7 @@ struct Receiver {
     thresholds: Thresholds,
     fill: u32,
     is_stopped: bool,
-    /// Changes of the fill, by the time at which the sender learns of them.
+    /// Changes of the fill, each with the time at which the sender learns of it.
     changes: VecDeque<(Time, i64)>,
 }
 
@@ -41,8 +41,8 @@ impl Receiver {
         if is_stopped { fill > self.thresholds.xon } else { fill > self.thresholds.xoff }
     }
 
-    /// The fill, and whether the sender is stopped, after the changes of one instant, starting with change `at`; and
-    /// the number of these changes.
+    /// Applies the changes of one instant, starting with change `at`. Returns their number, whether the sender is
+    /// stopped afterwards, and the fill.
     fn step(&self, at: usize, (is_stopped, fill): (bool, u32)) -> (usize, (bool, u32)) {
         let time = self.changes[at].0;
         let now = self.changes.iter().skip(at).take_while(|entry| entry.0 == time);
@@ -52,7 +52,7 @@ impl Receiver {
         (count, (self.next(is_stopped, fill), fill))
     }
 
-    /// The number of changes that the sender has learned of by now, and whether it is stopped, with the fill.
+    /// The number of changes of which the sender has learned by now, whether it is stopped, and the fill.
     fn known(&self, now: Time) -> (usize, (bool, u32)) {
         let (mut at, mut state) = (0, (self.is_stopped, self.fill));
         while self.changes.get(at).is_some_and(|entry| entry.0 <= now) {
@@ -68,7 +68,7 @@ impl Receiver {
         self.changes.drain(..count);
     }
 
-    /// When the sender may start again, after the changes before `at`, which led to `state`.
+    /// The time at which the sender may start again, after the changes before `at`, which led to `state`.
     fn opens_after(&self, mut at: usize, mut state: (bool, u32)) -> Option<Time> {
         while at < self.changes.len() {
             let time = self.changes[at].0;
@@ -89,7 +89,7 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
-    /// `thresholds` per channel; all `None` where links give credits.
+    /// `thresholds` has one entry per channel; all are `None` if links use credits.
     pub fn new(thresholds: impl Iterator<Item = Option<Thresholds>>, lane_count: usize) -> Option<Self> {
         let receiver =
             |thresholds| Receiver { thresholds, fill: 0, is_stopped: false, changes: VecDeque::new() };
@@ -100,42 +100,43 @@ impl Pauses {
         Some(Self { lanes: lanes.collect() })
     }
 
-    /// Whether a lane's sender may start a packet now.
+    /// Whether the sender of a lane may start a packet now.
     pub fn is_open(&mut self, lane: usize, now: Time) -> bool {
         self.lanes[lane].advance(now);
         !self.lanes[lane].is_stopped
     }
 
-    /// Whether a lane's sender is stopped now; unlike [`Self::is_open`], this books nothing.
+    /// Whether the sender of a lane is stopped now. Unlike [`Self::is_open`], this does not book changes.
     pub fn is_stopped(&self, lane: usize, now: Time) -> bool {
         self.lanes[lane].known(now).1.0
     }
 
-    /// Books what a lane's sender has learned by now, so that [`Self::opens_at`] returns no earlier time.
+    /// Books the changes of which the sender of a lane has learned by now, so [`Self::opens_at`] returns no earlier
+    /// time.
     pub fn advance(&mut self, lane: usize, now: Time) {
         self.lanes[lane].advance(now);
     }
 
-    /// When a lane's sender may start again, as far as is known from the changes not yet booked; `None` if the booked
-    /// changes leave it open.
+    /// The time at which the sender of a lane may start again, as far as the changes not yet booked show; `None` if the
+    /// booked changes leave the lane open.
     pub fn opens_at(&self, lane: usize) -> Option<Time> {
         let receiver = &self.lanes[lane];
         if receiver.is_stopped { receiver.opens_after(0, (true, receiver.fill)) } else { None }
     }
 
-    /// Whether a lane's sender is stopped now and no change on its way resumes it.
+    /// Whether the sender of a lane is stopped now and no change on its way resumes it.
     pub fn is_blocked(&self, lane: usize, now: Time) -> bool {
         let receiver = &self.lanes[lane];
         let (at, state) = receiver.known(now);
         state.0 && receiver.opens_after(at, state).is_none()
     }
 
-    /// A packet of `space` bytes enters the buffer, which the sender learns at `time`.
+    /// Records that a packet of `space` bytes enters the buffer, of which the sender learns at `time`.
     pub fn fills(&mut self, lane: usize, time: Time, space: u32) {
         self.lanes[lane].add(time, i64::from(space));
     }
 
-    /// `space` bytes become free again, which the sender learns at `time`.
+    /// Records that `space` bytes become free, of which the sender learns at `time`.
     pub fn drains(&mut self, lane: usize, time: Time, space: u32) {
         self.lanes[lane].add(time, -i64::from(space));
     }

@@ -7,23 +7,23 @@ use silvan_engine::Time;
 /// Number of returning credits that a [`Returns`] stores itself.
 pub(super) const HELD: usize = 4;
 
-/// Marks a lane that never had more returning credits than it stores itself.
+/// Marks a lane whose returning credits have always fit into its own entries.
 const NO_SPILL: u32 = u32::MAX;
 
-/// Returning credits that do not fit in their [`Returns`], in order of time, for the lanes that ever needed it.
+/// Returning credits that do not fit into their [`Returns`], in order of time, for each lane that has ever needed this.
 pub(crate) type Spills = Vec<VecDeque<(Time, u32)>>;
 
-/// Space being freed downstream: when the sender learns of it, and how much, in order of time. There are few entries,
-/// because returned credit is booked when another entry does not fit. The latest entries beyond the capacity are in
-/// [`Spills`], which is read when all entries here have returned.
+/// Space that was freed downstream, in order of time: the amount, and the time at which the sender learns of it. There
+/// are few entries, because returned credit is booked when another entry does not fit. The latest entries beyond the
+/// capacity are stored in [`Spills`], which are read when all entries here have returned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Returns {
     times: [Time; HELD],
     spaces: [u32; HELD],
     count: u8,
-    /// Whether entries are in the spills.
+    /// Whether there are spilled entries.
     has_spilled: bool,
-    /// The index of this lane in [`Spills`], from the first time it needs one.
+    /// The index of this lane in [`Spills`], assigned when the lane first needs one.
     spill: u32,
 }
 
@@ -39,7 +39,7 @@ impl Returns {
         usize::from(self.count).min(HELD)
     }
 
-    /// Whether another entry does not fit here.
+    /// Whether there is no space for another entry.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.has_spilled || self.len() == HELD
@@ -62,7 +62,7 @@ impl Returns {
         if self.count == 0 && self.has_spilled { sum + self.collect_spill(now, spills) } else { sum }
     }
 
-    /// As [`Self::collect`], for the spilled entries; moves the next ones here.
+    /// Same as [`Self::collect`], for the spilled entries; moves the next ones here.
     #[inline(never)]
     fn collect_spill(&mut self, now: Time, spills: &mut Spills) -> u32 {
         let spill = &mut spills[self.spill as usize];
@@ -96,7 +96,7 @@ impl Returns {
         }
     }
 
-    /// Adds a credit; returns the entry that does not fit.
+    /// Adds a credit. Returns the entry that does not fit.
     #[inline]
     fn insert(&mut self, time: Time, space: u32) -> Option<(Time, u32)> {
         let mut over = None;
@@ -132,7 +132,7 @@ impl Returns {
         }
         self.has_spilled = true;
         let spill = &mut spills[self.spill as usize];
-        // A host frees its buffer in order, a switch nearly so: the search starts at the end.
+        // A host frees its buffer in order, and a switch nearly so. Therefore the search starts at the end.
         let mut place = spill.len();
         while place > 0 && spill[place - 1].0 > entry.0 {
             place -= 1;
@@ -140,8 +140,8 @@ impl Returns {
         spill.insert(place, entry);
     }
 
-    /// When there will be `wanted` bytes of credit, if `available` are there now and the rest is on its way; `None` if
-    /// the credit on its way does not suffice.
+    /// The time at which there will be `wanted` bytes of credit if `available` are there now; `None` if the credit on
+    /// its way does not suffice.
     #[inline]
     pub fn ready_at(&self, available: u32, wanted: u32, spills: &Spills) -> Option<Time> {
         if available >= wanted {
@@ -177,7 +177,7 @@ mod tests {
             let mut plain: Vec<(Time, u32)> = Vec::new();
             let (mut now, mut last) = (0, 0);
             for _ in 0..400 {
-                // Most come in order, as from a host; some before others.
+                // Most credits return in order, as from a host; some return earlier.
                 last = (last + draw(30)).max(now);
                 let back = if draw(5) == 0 { now + draw(200) } else { last };
                 let space = 1 + draw(9) as u32;

@@ -1,17 +1,17 @@
-//! Waking senders: when a link is free, or when the credit that a packet waits for has arrived. A wake-up that no
-//! longer matters when it occurs is ignored.
+//! Wakes senders when a link is free, or when the credit that a packet waits for has arrived. A wake-up that is no
+//! longer needed when it occurs is ignored.
 
 use silvan_engine::cache::prefetch;
 use silvan_engine::{Event, EventQueue, Time};
 
 use super::{ChannelId, Links, Way};
 
-/// Flag in the data of a wake-up. If set, the sender asked for this time, and the other bits are the channel; otherwise
-/// they are the ledger whose credit a packet waits for.
+/// Flag in the data of a wake-up. If set, the sender requested this time, and the other bits are the channel; otherwise
+/// the other bits are the ledger for whose credit a packet waits.
 const ASKED: u32 = 1 << 31;
 
 impl Links {
-    /// When the credit that a packet waits for arrives at the sender, if it is on its way.
+    /// The time at which the credit that a packet waits for arrives at the sender, if it is on its way.
     #[inline]
     pub(super) fn ready_at(&mut self, index: usize) -> Option<Time> {
         if let Some(pauses) = &self.pauses {
@@ -20,7 +20,8 @@ impl Links {
         self.ledger(index).ready_at()
     }
 
-    /// Whether there is credit for a packet; if not, schedules a wake-up of the sender for the time when there may be.
+    /// Whether there is credit for a packet. If not, schedules a wake-up of the sender for the time at which there may
+    /// be.
     #[inline(always)]
     pub fn has_credit_or_wait(&mut self, way: Way, space: u32, now: Time, queue: &mut EventQueue) -> bool {
         if self.has_credit(way, space, now) {
@@ -38,7 +39,7 @@ impl Links {
         self.wake_with_credit(id, index, Time::ZERO, queue);
     }
 
-    /// Wakes the sender that waits for credit when the credit arrives, if it is on its way and does not arrive before
+    /// Wakes the waiting sender when its credit arrives, if the credit is on its way and does not arrive before
     /// `passed`.
     #[inline(never)]
     pub(super) fn wake_with_credit(
@@ -58,7 +59,7 @@ impl Links {
         }
     }
 
-    /// Wakes the sender at `time`, unless it has asked to be woken before that.
+    /// Wakes the sender at `time`, unless it has requested an earlier wake-up.
     #[inline(always)]
     pub fn wake(&mut self, id: ChannelId, time: Time, queue: &mut EventQueue) {
         let channel = &mut self.channels[id as usize];
@@ -68,14 +69,14 @@ impl Links {
         }
     }
 
-    /// Whether a channel's sender has asked to be woken at a time or before.
+    /// Whether a channel's sender has requested a wake-up at or before a time.
     #[cfg(debug_assertions)]
     pub fn is_woken_by(&self, id: ChannelId, time: Time) -> bool {
         self.channels[id as usize].wake_at <= time
     }
 
-    /// Whether a wake-up counts: the sender has not asked for an earlier one, or the credit that a packet waits for
-    /// arrives at this instant. In either case the sender's action does not depend on when it learned that the credit
+    /// Whether a wake-up is valid: the sender has not requested an earlier one, or the credit that a packet waits for
+    /// arrives at this instant. In both cases, the sender's action does not depend on when it learned that the credit
     /// was on its way.
     #[inline]
     pub fn take_wake(&mut self, data: u32, now: Time) -> bool {
@@ -84,7 +85,7 @@ impl Links {
             let counts = self.lanes[index].wanted > 0 && self.ready[index] == now;
             if counts {
                 self.ready[index] = Time::NEVER;
-                // A sender that was woken because the lane opened asks again if it finds the lane paused.
+                // A sender that was woken because the lane opened requests another wake-up if it finds the lane paused.
                 if self.pauses.is_some() {
                     self.lanes[index].wanted = 0;
                 }
@@ -99,7 +100,7 @@ impl Links {
         counts
     }
 
-    /// Prefetches what a wake-up touches.
+    /// Prefetches the data that a wake-up will use.
     #[inline]
     pub fn prefetch_wake(&self, data: u32) {
         if data & ASKED == 0 {

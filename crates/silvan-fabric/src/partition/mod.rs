@@ -1,8 +1,8 @@
-//! A partition: some hosts and switches, and the processing of their events, instant after instant.
+//! A partition: some hosts and switches, and the processing of their events.
 //!
-//! Within an instant, arrivals come first, then decisions. Handling one node at an instant never makes another one act
-//! at the same instant: nodes affect each other only through links, which take time. With a binned scheduler, time
-//! advances in bins: hosts come first, in the order of their events, then outputs, since no output affects another one
+//! At each instant, arrivals are handled before decisions. An action of one node never makes another one act at the
+//! same instant, because nodes affect each other only through links, which take time. With the binned scheduler, time
+//! advances in bins: first the hosts handle their events in order, then the outputs run, which cannot affect each other
 //! within a bin.
 
 mod state;
@@ -25,32 +25,32 @@ pub(crate) use view::{Places, View};
 /// The tick of an event that never happens.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// See the module. Time is counted in ticks: bins with a binned scheduler, else picoseconds.
+/// One partition. Time is counted in ticks, which are bins with the binned scheduler and picoseconds otherwise.
 pub(crate) struct Partition {
     pub ctx: Context,
-    /// By their places.
+    /// Indexed by place.
     pub hosts: Vec<Host>,
     pub switches: Vec<Switch>,
-    /// With a binned scheduler: the outputs of the switches, and the switches themselves instead of those above.
+    /// With the binned scheduler: the outputs of the switches, and the switches themselves. `switches` is empty then.
     pub outputs: Option<Outputs>,
     pub binned: Vec<BinnedSwitch>,
     /// The ranks of jobs on these hosts.
     pub jobs: Option<Jobs>,
-    /// Traffic of these hosts that waits for deliveries.
+    /// Traffic of these hosts that starts after a number of deliveries.
     pub triggers: Triggers,
     /// Whether the network is too large for the fast caches of a core.
     prefetches: bool,
-    /// When the next sample is taken.
+    /// The time of the next sample.
     next_sample: Time,
     /// The time of an unfinished sample: all arrivals of that time have been handled, but no decisions.
     unfinished_sample: Option<Time>,
-    /// A violated invariant, and since when it is violated.
+    /// A violated invariant, and the time since when it is violated.
     #[cfg(debug_assertions)]
     broken: Option<(Time, String)>,
 }
 
 impl Partition {
-    /// `is_large` states that the network is too large for the fast caches of a core.
+    /// `is_large`: the network is too large for the fast caches of a core.
     pub fn new(
         ctx: Context,
         (hosts, switches): (Vec<Host>, Vec<Switch>),
@@ -85,7 +85,7 @@ impl Partition {
         hosts.iter_mut().for_each(|host| host.start(ctx));
     }
 
-    /// The next sample is taken at a time, unless the warm-up ends before.
+    /// Sets the time of the next sample, unless the warm-up ends earlier.
     pub fn expect_sample(&mut self, time: Time) {
         self.next_sample = time;
         let meters = &mut self.ctx.meters;
@@ -106,7 +106,7 @@ impl Partition {
         }
     }
 
-    /// Receives the messages that another partition sent.
+    /// Receives the messages sent by another partition.
     pub fn collect(&mut self, mailbox: &mut Mailbox) {
         if mailbox.is_empty() {
             return;
@@ -122,7 +122,7 @@ impl Partition {
         mailbox.emptied();
     }
 
-    /// Begins with a tick in which messages of other partitions may take effect: all earlier events have been handled.
+    /// Begins with a tick at which messages of other partitions may take effect. All earlier events have been handled.
     pub fn begin_exchange(&mut self, tick: u64) {
         if let Some(outputs) = &mut self.outputs {
             outputs.begin(tick);
@@ -144,7 +144,7 @@ impl Partition {
         events
     }
 
-    /// The tick of a time.
+    /// The tick that contains a time.
     pub fn tick_of(&self, time: Time) -> u64 {
         self.outputs.as_ref().map_or(time.0, |outputs| outputs.bin_of(time))
     }
@@ -158,7 +158,7 @@ impl Partition {
     pub fn next_tick(&mut self) -> u64 {
         let of_events = self.unfinished_sample.or_else(|| self.next_time()).map(|time| self.tick_of(time));
         let of_outputs = self.outputs.as_ref().and_then(|outputs| outputs.next_bin());
-        // Such a delivery has no event of its own, but traffic may begin with it.
+        // A delivery without an event of its own, after which traffic may start.
         let of_deliveries = self.ctx.ahead.as_ref().and_then(|ahead| ahead.next()).map(|time| time.0);
         [of_events, of_outputs, of_deliveries].into_iter().flatten().min().unwrap_or(NEVER)
     }
@@ -172,7 +172,7 @@ impl Partition {
         self.ctx.queue.next_time()
     }
 
-    /// Turns the event wheel and prefetches for the events to come.
+    /// Advances the event wheel, and prefetches for the next events.
     #[inline(never)]
     fn turn_and_prefetch(&mut self) {
         if self.ctx.queue.turn_wheel() {
@@ -187,8 +187,8 @@ impl Partition {
         }
     }
 
-    /// Handles the ticks before `end`, or fewer if the work reaches `most`. Returns the amount of work. No sample is
-    /// taken before that tick.
+    /// Handles the ticks before `end`, or fewer if the amount of work reaches `most`, and returns that amount. No
+    /// sample is taken before `end`.
     pub fn run(&mut self, end: u64, most: u64) -> u64 {
         if self.outputs.is_none() {
             return self.instants(Time(end), most);
@@ -202,7 +202,7 @@ impl Partition {
         done
     }
 
-    /// Handles what precedes the sample at `cut`, in the tick of that time. Returns the amount of work.
+    /// Handles everything that precedes the sample at `cut`, in the tick of that time. Returns the amount of work.
     pub fn run_to_sample(&mut self, cut: Time) -> u64 {
         if self.outputs.is_some() {
             return self.bin(self.tick_of(cut), cut);
@@ -225,8 +225,8 @@ impl Partition {
         done
     }
 
-    /// Handles a bin, or what precedes the sample at `cut` if that is in the bin: arrivals up to that time, and
-    /// decisions before it. Returns the amount of work.
+    /// Handles a bin. If the sample at `cut` is in the bin, handles only what precedes it: arrivals up to that time,
+    /// and decisions before it. Returns the amount of work.
     fn bin(&mut self, bin: u64, cut: Time) -> u64 {
         let Some(outputs) = &mut self.outputs else { return 0 };
         outputs.begin(bin);
@@ -240,8 +240,8 @@ impl Partition {
         events + self.run_outputs(cut + Time(1), cut)
     }
 
-    /// Handles all events before a time, or fewer if the work reaches `most`, beginning with the rest of the instant of
-    /// an unfinished sample. Returns the amount of work.
+    /// Handles all events before a time, or fewer if the amount of work reaches `most`, and returns that amount. Begins
+    /// with the rest of an instant at which a sample was taken.
     fn instants(&mut self, end: Time, most: u64) -> u64 {
         let mut unfinished = self.unfinished_sample.take_if(|time| *time < end);
         let mut done = 0;
@@ -281,10 +281,10 @@ impl Partition {
         events
     }
 
-    /// Settles outputs in the order of the events that scheduled them, so the resulting events are nearly in order too,
-    /// and the queue sorts them quickly.
+    /// Settles outputs in the order of the events that scheduled them. The resulting events are then nearly in order,
+    /// which makes the queue faster.
     fn settle_outputs(&mut self) {
-        // Sending a packet may bring a packet for another output of the switch to the head of a queue.
+        // When a packet is sent, a packet for another output of the switch may become the head of its queue.
         let mut at = 0;
         while let Some(&(switch, output)) = self.ctx.dirty_outputs.get(at) {
             self.switches[switch as usize].settle(&mut self.ctx, output);
@@ -310,9 +310,9 @@ impl Partition {
         }
     }
 
-    /// Returns the amount of work. It does not include the end of the warm-up, which all partitions have, nor wake-ups,
-    /// awaited deliveries and actions of ranks: the number of such events depends on the scheduler and the number of
-    /// partitions.
+    /// Handles an event and returns the amount of work. This excludes the end of the warm-up, which all partitions
+    /// have, and wake-ups, awaited deliveries and actions of ranks, because the number of such events depends on the
+    /// scheduler and the number of partitions.
     #[inline(always)]
     fn handle(&mut self, event: Event) -> u64 {
         let (class, node, port) = unkey(event.key);
@@ -356,7 +356,6 @@ impl Partition {
                 self.expect_sample(self.next_sample);
                 return 0;
             }
-            // See `step_jobs`.
             Class::Job => return 0,
             Class::Sample => debug_assert!(false, "there are no such events"),
         }
@@ -373,7 +372,7 @@ impl Partition {
         }
     }
 
-    /// Starts the traffic that waited for the packet just delivered, at this instant.
+    /// Starts, at this instant, the traffic that waited for the packet just delivered.
     #[cold]
     fn pull_triggers(&mut self) {
         let Self { ctx, hosts, triggers, .. } = self;
@@ -396,13 +395,13 @@ impl Partition {
         }
     }
 
-    /// Prefetches for the events to come: first the packets and links that the staged events name, then, once these are
-    /// in the cache, the data that the current events will reach through them. Changes no state.
+    /// Prefetches for the next events without changing any state: first the packets and links that the staged events
+    /// name, then, when these are in the cache, the data that the current events will reach through them.
     #[inline]
     fn prefetch(&self) {
         let ctx = &self.ctx;
         for event in ctx.queue.staged() {
-            // Arrivals name a packet, wake-ups a channel or a lane.
+            // Arrivals name a packet; wake-ups name a channel or a lane.
             let (class, node, _) = unkey(event.key);
             if event.key < key(Class::SwitchNotice, 0, Port::FIRST) {
                 ctx.packets.prefetch(event.data);
@@ -418,7 +417,7 @@ impl Partition {
                 _ => {}
             }
         }
-        // In a separate loop, so that the loads are independent.
+        // A separate loop, which makes the loads independent.
         for event in ctx.queue.current() {
             let (class, node, _) = unkey(event.key);
             if class == Class::SwitchArrival {
@@ -454,7 +453,7 @@ impl Partition {
     #[inline]
     fn check_event(&self, _class: Class, _node: usize, _port: Port) {}
 
-    /// A violated invariant found while handling an event, and the time.
+    /// Removes and returns an invariant that was violated while an event was handled, and the time.
     #[cfg(debug_assertions)]
     pub fn take_broken(&mut self) -> Option<(Time, String)> {
         self.broken.take()

@@ -1,4 +1,4 @@
-//! The state of a partition that observers read. The methods here do not change it.
+//! Read access to the state of a partition for observers.
 
 use super::Partition;
 use crate::link::ChannelId;
@@ -8,14 +8,14 @@ use crate::port::{Port, Vl};
 use crate::switch::Ports;
 
 impl Partition {
-    /// The outputs of a binned scheduler, and which of them sends on a channel; `None` if a host or a switch of the
-    /// event-ordered scheduler does.
+    /// The outputs of the binned scheduler, and the one that sends on a channel; `None` if a host or a switch of the
+    /// event-ordered scheduler sends on it.
     fn output(&self, channel: ChannelId) -> Option<(&Outputs, usize)> {
         let outputs = self.outputs.as_ref()?;
         Some((outputs, outputs.sender(channel)?))
     }
 
-    /// A switch that a binned scheduler runs, and the outputs of the partition.
+    /// A switch that the binned scheduler runs, and the outputs of the partition.
     fn binned(&self, switch: usize) -> Option<(&Outputs, &BinnedSwitch)> {
         Some((self.outputs.as_ref()?, self.binned.get(switch)?))
     }
@@ -35,14 +35,14 @@ impl Partition {
         self.ctx.packets_inside()
     }
 
-    /// The number of notifications for sources on their way.
+    /// Number of notifications for sources on their way.
     pub fn reports_on_their_way(&self) -> usize {
         let of_outputs = self.outputs.as_ref().map_or(0, Outputs::reports_in_flight);
         let sent: usize = self.ctx.outbox.iter().map(|mailbox| mailbox.output_notices.len()).sum();
         self.ctx.reports.len() + self.ctx.notices.reports() + of_outputs + sent
     }
 
-    /// Whether there are `space` bytes of credit for some packet on a channel that a node of this partition sends on.
+    /// Whether there are `space` bytes of credit for some packet on a channel on which a node of this partition sends.
     pub fn has_some_credit(&self, channel: ChannelId, vl: Vl, space: u32) -> bool {
         match self.output(channel) {
             Some((outputs, output)) => outputs.has_some_credit(output, vl, space, self.ctx.now),
@@ -74,8 +74,8 @@ impl Partition {
         }
     }
 
-    /// The number of data packets marked first at an output of a switch, and whether the output is in the congestion
-    /// state on any virtual lane.
+    /// The number of data packets that an output of a switch was the first to mark, and whether the output is in the
+    /// congestion state on any virtual lane.
     pub fn marks(&self, switch: usize, output: Port) -> (u64, bool) {
         match self.binned(switch) {
             Some((outputs, of)) => outputs.state(of.first as usize + output.index()),
@@ -91,8 +91,8 @@ impl Partition {
         }
     }
 
-    /// The outputs of a switch, each with its lane, that the packets at the heads of an input's queues wait for: space
-    /// of a lane becomes free as soon as one of them is sent.
+    /// The outputs of a switch, each with its lane, for which the packets at the heads of an input's queues wait.
+    /// Buffer space of a lane becomes free as soon as one of them is sent.
     pub fn heads(&self, switch: usize, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
         match self.binned(switch) {
             Some((outputs, of)) => {
@@ -102,10 +102,11 @@ impl Partition {
         }
     }
 
-    /// Checks that no lane of the channels that nodes of this partition send on has more credit than its buffer holds,
+    /// Checks that no lane of the channels on which nodes of this partition send has more credit than its buffer holds,
     /// for at most `most` consecutive lanes from `first` on.
     ///
-    /// # Errors The message with the numbers.
+    /// # Errors
+    /// The message with the numbers.
     pub fn check_capacities(&self, first: usize, most: usize) -> Result<(), String> {
         if let Some(channel) = self.outputs.as_ref().and_then(Outputs::broken) {
             return Err(format!(
@@ -128,11 +129,12 @@ impl Partition {
         }
     }
 
-    /// Checks one direction of a link between nodes of this partition: on every virtual lane, the sender's credit and
-    /// the bytes in flight, buffered and returning add up to the buffer. `far` is the receiving switch and input; a
-    /// host's buffer drains at a known pace, so its space counts as returning immediately.
+    /// Checks one direction of a link between nodes of this partition. On every virtual lane, the sender's credit and
+    /// the bytes in flight, buffered and returning must add up to the buffer. `far` is the receiving switch and input;
+    /// a host's buffer drains at a known pace, so its space counts as returning immediately.
     ///
-    /// # Errors A description of the violated invariant.
+    /// # Errors
+    /// A description of the violated invariant.
     #[cfg(debug_assertions)]
     pub fn check_channel(&self, channel: ChannelId, far: Option<(usize, Port)>) -> Result<(), String> {
         for vl in Vl::all(self.ctx.links.lane_count()) {

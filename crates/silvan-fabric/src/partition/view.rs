@@ -1,4 +1,4 @@
-//! All partitions of a run as one network, read-only: used by observers at samples.
+//! All partitions of a run as one network, read-only, for observers at samples.
 
 use silvan_engine::{Rate, Time};
 
@@ -11,18 +11,18 @@ use crate::port::{Port, Vl};
 use crate::queueing::isolation::Cams;
 use crate::switch::{Ports, Switch};
 
-/// The partition and the place of each node of a network.
+/// The partition of each node of a network, and the node's place in it.
 #[derive(Debug)]
 pub(crate) struct Places {
-    /// Per host: its partition, and its place in it.
+    /// One entry per host.
     pub hosts: Vec<(u16, u32)>,
-    /// Per switch.
+    /// One entry per switch.
     pub switches: Vec<(u16, u32)>,
     /// Per channel: the partition of its sender.
     pub senders: Vec<u16>,
 }
 
-/// See the module. Hosts, switches and channels are identified by their numbers in the network.
+/// Hosts, switches and channels are identified by their numbers in the network.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     /// The time of the sample.
@@ -81,7 +81,7 @@ impl<'a> View<'a> {
         (&self.partitions[usize::from(partition)], place as usize)
     }
 
-    /// The partition whose host or switch sends on a channel.
+    /// The partition of the host or switch that sends on a channel.
     fn sender(self, channel: ChannelId) -> &'a Partition {
         &self.partitions[usize::from(self.places.senders[channel as usize])]
     }
@@ -102,7 +102,7 @@ impl<'a> View<'a> {
         self.partitions.iter().map(|partition| partition.ctx.count_inside()).sum()
     }
 
-    /// Data packets that are in their hosts' buffers but will be counted as delivered later.
+    /// Data packets in the buffers of their hosts that will be counted as delivered later.
     pub fn received_early(self) -> impl Iterator<Item = &'a Packet> {
         self.partitions.iter().flat_map(move |partition| partition.ctx.meters.later(self.now, true))
     }
@@ -114,7 +114,7 @@ impl<'a> View<'a> {
         (partition, host.buffered(&partition.ctx.packets))
     }
 
-    /// The number of notifications for sources on their way.
+    /// Number of notifications for sources on their way.
     pub fn reports_on_their_way(self) -> usize {
         self.partitions.iter().map(Partition::reports_on_their_way).sum()
     }
@@ -167,10 +167,11 @@ impl<'a> View<'a> {
         partition.heads(place, input, vl)
     }
 
-    /// See [`Partition::check_channel`]; channels between partitions are skipped, because neither end knows the bytes
+    /// Same as [`Partition::check_channel`], but skips channels between partitions, because neither end knows the bytes
     /// in flight.
     ///
-    /// # Errors A description of the violated invariant.
+    /// # Errors
+    /// A description of the violated invariant.
     #[cfg(debug_assertions)]
     pub fn check_channel(self, channel: ChannelId) -> Result<(), String> {
         let sender = self.sender(channel);
@@ -181,7 +182,7 @@ impl<'a> View<'a> {
         sender.check_channel(channel, far.map(|((_, place), input)| (place, input)))
     }
 
-    /// A message about a packet that overtook another of its flow.
+    /// The message about a packet that overtook another one of its flow, if there is one.
     #[cfg(debug_assertions)]
     pub fn out_of_order(self) -> Option<&'a String> {
         self.partitions.iter().find_map(|partition| partition.ctx.meters.out_of_order.as_ref())

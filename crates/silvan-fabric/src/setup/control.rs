@@ -1,4 +1,4 @@
-//! Congestion management: marking rules of switches, reactions of hosts.
+//! Sets up congestion management: the marking rules of switches and the reactions of hosts.
 
 use std::num::NonZeroU32;
 
@@ -18,10 +18,10 @@ use crate::routing::port_groups::PortGroups;
 use crate::switch::{Chooser, Detourer, Director, FlowRoutes, Neighbours, PortWiring, Ports, Steering};
 use crate::topology::{End, NodeRef};
 
-/// The reaction of a run: what its hosts have in common.
+/// The data that all reactions of a run share.
 pub(super) struct Reactions<'a> {
     reaction: &'a Reaction,
-    /// Where the reaction needs it.
+    /// Present if the reaction needs it.
     round_trip: Option<&'a RoundTrip>,
     seed: u64,
     full_size: u32,
@@ -29,7 +29,7 @@ pub(super) struct Reactions<'a> {
 }
 
 impl Builder<'_> {
-    /// The marking rule, on the buffers of switches, as yet at no switch.
+    /// Creates the marking rule for the buffers of the switches, without states.
     pub(super) fn marking_rule(&self) -> Marker {
         let switch = &self.model.switch;
         self.model.parts.marking.marker(&Switches {
@@ -40,7 +40,7 @@ impl Builder<'_> {
         })
     }
 
-    /// The marking rule at the outputs of a switch.
+    /// Creates the marking rule for the outputs of a switch.
     pub(super) fn marker(&self, rule: &Marker, switch: usize, wiring: &[Option<PortWiring>]) -> Marker {
         let face_hosts: Vec<bool> =
             wiring.iter().map(|port| port.is_some_and(|port| port.faces_host)).collect();
@@ -63,14 +63,14 @@ impl Builder<'_> {
         }
     }
 
-    /// The announcer of a host, where flows are announced.
+    /// Creates the announcer of a host, if flows are announced.
     pub(super) fn announcer(&self, rate: Rate) -> Option<Box<Announcer>> {
         let rates = self.explicit_rates();
         let announces = rates.is_some() || self.model.flow_routes.is_some();
         announces.then(|| Box::new(Announcer::new(rates, rate)))
     }
 
-    /// One director per switch, where flows are announced.
+    /// Creates one director per switch, if flows are announced.
     pub(super) fn directors(&self) -> Result<Option<Vec<Director>>, SetupError> {
         let adaptive = self.model.flow_routes;
         if adaptive.is_none() && self.explicit_rates().is_none() {
@@ -102,7 +102,7 @@ impl Builder<'_> {
         Ok(Some(rates.into_iter().map(director).collect()))
     }
 
-    /// One chooser per switch, if each packet is routed adaptively.
+    /// Creates one chooser per switch, if packets are routed adaptively one by one.
     pub(super) fn choosers(&self) -> Option<Vec<Chooser>> {
         let PacketChoice { grade, levels, pins_isolated, .. } = *self.model.packet_routes.as_ref()?;
         let groups = PortGroups::new(self.topology, self.tables).switches.into_iter();
@@ -113,7 +113,7 @@ impl Builder<'_> {
         )
     }
 
-    /// The switches at the ends of ports, where the length of detours matters.
+    /// The switches at the far ends of ports, if the length of detours matters.
     pub(super) fn neighbours(&self) -> Neighbours {
         if self.model.path_lanes.as_ref().is_none_or(|lanes| lanes.bias().is_none()) {
             return Neighbours::from([]);
@@ -126,7 +126,7 @@ impl Builder<'_> {
         wiring.switches.iter().map(|ports| ports.iter().map(far).collect()).collect()
     }
 
-    /// The steering of a switch if packets change lanes along their routes.
+    /// The steering of a switch, if packets change lanes along their routes.
     pub(super) fn steering_by_lanes(&self, neighbours: &Neighbours) -> Option<Steering> {
         let lanes = self.model.path_lanes.clone()?;
         Some(match lanes.bias() {
@@ -148,7 +148,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The receiver of a host whose link has a rate.
+    /// Creates the receiver component of a host whose link has the given rate.
     pub(super) fn responder(&self, rate: Rate) -> Responder {
         let (components, sizes) = (&self.model.parts, &self.model.sizes);
         let full_size = sizes.mtu + sizes.header;
@@ -158,7 +158,7 @@ impl Builder<'_> {
 }
 
 impl Reactions<'_> {
-    /// The reaction of a host whose link has a rate.
+    /// Creates the reaction of a host whose link has the given rate.
     pub fn reactor(&self, host: u32, rate: Rate) -> Option<Reactor> {
         let Self { reaction, round_trip, seed, full_size, tables } = self;
         let (round_trip, seed, full_size) = (*round_trip, *seed, *full_size);

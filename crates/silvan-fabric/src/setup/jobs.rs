@@ -1,4 +1,4 @@
-//! Jobs: the placement of their ranks on hosts, and their durations without congestion.
+//! Sets up jobs: places their ranks on hosts, and computes their durations without congestion.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::meters::ClassMeter;
 use crate::traffic::Job;
 use crate::traffic::source::{Chooser, Clock, Source};
 
-/// The maximum number of ranks of a job on one host, which has a source for each pair of them.
+/// The maximum number of ranks of a job on one host, which has one source for each pair of them.
 const MOST_SHARING: u16 = 64;
 
 impl Builder<'_> {
-    /// Creates the sources that ranks feed on the hosts of each job, and the class of each job.
+    /// Creates the sources of the ranks of each job on their hosts, and the class of each job.
     pub(super) fn jobs(
         &self,
         hosts: &mut [Host],
@@ -48,8 +48,8 @@ impl Builder<'_> {
         let ideal = self.ideal(job).map_err(&in_job)?;
         ideal.ways.keys().for_each(|&(_, to)| is_destination[to as usize] = true);
         let alone = alone(job, &ideal).map_err(&in_job)?;
-        // Two ranks have a flow of their own, as two processes have a queue pair: a host has one source for each
-        // combination of one of its ranks and a rank on another host.
+        // Two ranks use a flow of their own, as two processes use a queue pair. Therefore, a host has one source for
+        // each combination of one of its ranks and a rank on another host.
         let mut ranks_at: FxHashMap<u32, u16> = FxHashMap::default();
         let slots: Vec<u16> = job
             .hosts
@@ -68,7 +68,7 @@ impl Builder<'_> {
             let own = &mut hosts[host as usize].sources;
             let source = own.len() as u16;
             own.extend((0..most).map(|_| self.fed_source(job, class, host)));
-            // Its partition is known after the network is divided.
+            // The partition is known only after the network is divided.
             Place { host, at: (0, host), source, slot }
         };
         let places = job.hosts.iter().zip(slots).map(place).collect();
@@ -105,7 +105,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The payload of a message of zero bytes: with the header it has the size of a control packet.
+    /// The payload of a message of zero bytes. With the header, it has the size of a control packet.
     fn least_message(&self) -> u64 {
         u64::from(self.model.sizes.control.saturating_sub(self.model.sizes.header).max(1))
     }
@@ -135,7 +135,7 @@ impl Builder<'_> {
         });
         let pairs = sends.filter(|(from, to)| from != to).flat_map(|(from, to)| [(from, to), (to, from)]);
         let mut pairs: Vec<(u32, u32)> = pairs.collect::<FxHashSet<_>>().into_iter().collect();
-        // Sorted by destination, because routes to one destination share most of the computation.
+        // Sorted by destination, because most of the computation is the same for all routes to one destination.
         pairs.sort_unstable_by_key(|&(from, to)| (to, from));
         let mut ways = self.ways(job.sl)?;
         let ways = pairs.into_iter().map(|(from, to)| Ok(((from, to), ways.between(from, to)?)));

@@ -1,4 +1,4 @@
-//! Builds a network that can run from topology, tables and configuration.
+//! Builds a runnable network from topology, tables and configuration.
 
 mod control;
 mod jobs;
@@ -43,11 +43,11 @@ use crate::switch::{PortWiring, Ports, Steering, Switch};
 use crate::topology::{End, Link, MAX_SWITCH_PORTS, NodeRef, Topology};
 use crate::traffic::forest::Placement;
 
-/// A network ready to run.
+/// A runnable network.
 pub(crate) struct Network {
     pub partitions: Vec<Partition>,
     pub places: Places,
-    /// Per channel.
+    /// The receiving switch and input of each channel.
     pub receiver: Vec<Receiver>,
     /// The sums of the counters of all partitions, as of the last sample.
     pub totals: Meters,
@@ -60,11 +60,11 @@ pub(crate) struct Network {
     /// Groups of hosts for the summary.
     pub groups: Vec<Group>,
     pub lookahead: Lookahead,
-    /// The components of congestion management in force.
+    /// The components of congestion management in effect.
     pub parts: Components,
 }
 
-// Every valid topology can run.
+// Event keys can identify every port of a valid topology.
 const _: () = assert!(MAX_SWITCH_PORTS as u32 == MAX_PORTS);
 
 impl Network {
@@ -73,7 +73,7 @@ impl Network {
         self.partitions.iter().any(|partition| partition.outputs.is_some())
     }
 
-    /// Brings all counters up to a time, and adds up the counts of the partitions.
+    /// Updates all counters to a time, and adds up the counts of the partitions.
     pub fn gather(&mut self, now: Time) {
         self.partitions.iter_mut().for_each(|partition| partition.prepare_sample(now));
         self.totals.gather(self.partitions.iter_mut().map(|partition| &mut partition.ctx.meters));
@@ -95,11 +95,11 @@ struct Builder<'a> {
     topology: &'a Topology,
     tables: &'a Tables,
     model: Model<'a>,
-    /// For each traffic pattern that is a forest, the roles of the hosts.
+    /// The roles of the hosts, for each traffic pattern that is a forest.
     forests: Vec<Option<Placement>>,
 }
 
-/// The error for counters that cannot be created.
+/// The error for settings from which counters cannot be created.
 fn wrong(what: &'static str) -> SetupError {
     Reason::NoCounters(what).at("measure")
 }
@@ -180,8 +180,8 @@ impl<'a> Builder<'a> {
         Ok(Self { topology, tables, model, forests })
     }
 
-    /// An estimate of the time between events, for the geometry of the queue: every host is busy, with about eight
-    /// events per packet.
+    /// An estimate of the time between events, for the geometry of the event queue. It assumes that every host is busy,
+    /// with about eight events per packet.
     fn event_spacing(&self) -> Time {
         let rates = self.topology.links.iter().map(|link| link.rate).max();
         let span =
@@ -189,8 +189,8 @@ impl<'a> Builder<'a> {
         Time(span.0 / (8 * self.topology.hosts.len().max(1) as u64))
     }
 
-    /// All channels in the order of the links: for each link the one from its end a, then, unless it is one-way, the
-    /// one from its end b.
+    /// All channels in the order of their links: first the one from end a of a link, then, unless the link is one-way,
+    /// the one from its end b.
     fn directed(&self) -> impl Iterator<Item = (ChannelId, &'a Link, End, End)> {
         let ways = self.topology.links.iter().flat_map(|link| link.channels().map(move |way| (link, way)));
         (0..).zip(ways).map(|(id, (link, (from, to)))| (id, link, from, to))
@@ -246,7 +246,7 @@ impl<'a> Builder<'a> {
             if let NodeRef::Switch(index) = from.node {
                 wiring[index as usize][Port::of_number(from.port).index()] = Some(PortWiring {
                     out: id,
-                    // Every wired port also has an incoming channel: see below.
+                    // Every wired port also has an incoming channel, which is set below.
                     into: ChannelId::MAX,
                     rate: link.rate,
                     faces_host: matches!(to.node, NodeRef::Host(_)),
@@ -282,15 +282,15 @@ impl<'a> Builder<'a> {
         Ok(wiring.into_iter().enumerate().map(build).collect())
     }
 
-    /// A switch's forwarding table, with ports that count from 0. On fat trees many switches have equal tables, and the
-    /// tables of large networks do not fit in the cache.
+    /// A switch's forwarding table, with ports numbered from 0. Many switches of a fat tree have equal tables, which
+    /// share memory because the tables of large networks do not fit into the cache.
     fn shared_table<'t>(
         &'t self,
         switch: usize,
         known: &mut FxHashMap<&'t [u16], Arc<[Port]>>,
     ) -> Arc<[Port]> {
         let table = self.tables.out[switch].as_slice();
-        // Ports count from 1 in tables; "no route" becomes an index out of range.
+        // Ports are numbered from 1 in tables; "no route" becomes an index out of range.
         let fresh = || table.iter().map(|&port| Port(port.wrapping_sub(1))).collect();
         Arc::clone(known.entry(table).or_insert_with(fresh))
     }
@@ -354,13 +354,13 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The packet order of a host, where packets may overtake each other.
+    /// The packet order of a host, if packets may overtake each other.
     fn order(&self) -> Option<Box<Order>> {
         let pins = self.model.packet_routes.as_ref().is_some_and(|choice| choice.pins_throttled);
         self.model.may_reorder.then(|| Box::new(Order::new(pins)))
     }
 
-    /// Names of all channels out of switches and hosts: "S1:3->H4".
+    /// The names of all channels out of switches and hosts, such as "S1:3->H4".
     fn link_names(&self) -> Vec<(String, LinkName)> {
         let name = |end: End| match end.node {
             NodeRef::Host(_) => self.topology.name_of(end.node).to_string(),

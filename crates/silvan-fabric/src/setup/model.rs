@@ -1,5 +1,5 @@
-//! The resolved configuration: each preset and default evaluated once, for its network; sizes in bytes, buffers in
-//! whole credit blocks. The code that builds switches, hosts and sources reads this and no options.
+//! The resolved configuration of a network: all presets and defaults are evaluated, sizes are in bytes, and buffers are
+//! in whole credit blocks. The code that builds switches, hosts and sources uses this instead of the options.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::traffic::{Job, Pattern, Traffic};
 /// A rate that imposes no limit.
 const UNLIMITED: Rate = Rate(u64::MAX);
 
-/// All settings, without any option that still has a default.
+/// All settings, with every default resolved.
 pub(super) struct Model<'a> {
     pub seed: u64,
     pub duration: Time,
@@ -35,21 +35,21 @@ pub(super) struct Model<'a> {
     pub threads: usize,
     pub measure: &'a Measure,
     pub sizes: Sizes,
-    /// Space that a full packet occupies in a buffer.
+    /// Buffer space that a full packet occupies.
     pub full_space: u32,
     pub lanes: LaneModel,
     pub switch: SwitchModel,
-    /// The pace at which a switch's input is read, always given with output buffers; `None` for that of the link on
-    /// which a packet leaves.
+    /// The pace at which inputs of switches are read; always present with output buffers. `None` means the pace of the
+    /// link on which a packet leaves.
     pub crossbar: Option<BytePace>,
     pub host: HostModel,
     /// Thresholds of on/off flow control; `None` with credits.
     pub on_off: Option<OnOffModel>,
-    /// The components of congestion management in force.
+    /// The components of congestion management in effect.
     pub parts: Components,
     /// The rule of special queues, if there are any.
     pub special: Option<Arc<SpecialQueueRule>>,
-    /// The shortest round trip, where the reaction needs it.
+    /// The shortest round trip, if the reaction needs it.
     pub round_trip: Option<RoundTrip>,
     /// How routes of flows are selected, if routing is adaptive per flow.
     pub flow_routes: Option<FlowChoice>,
@@ -67,7 +67,7 @@ pub(super) struct Model<'a> {
 /// The assignment of virtual lanes.
 pub(super) struct LaneModel {
     pub count: u8,
-    /// The lane of control packets; `None` for that of the packet they answer.
+    /// The lane of control packets; `None` for the lane of the packet that they answer.
     pub control: Option<u8>,
     /// The lanes of data packets, if destinations determine them.
     pub data: Vec<u8>,
@@ -84,7 +84,8 @@ pub(super) struct SwitchModel {
     pub organisation: Organisation,
     /// Whether the queues of an input share its memory.
     pub shared: bool,
-    /// Memory of each queue in bytes, if it is divided and this was given; else equal shares.
+    /// Memory of each queue in bytes, if memory is divided and this size was given; otherwise all queues have equal
+    /// shares.
     pub queue_buffer: Option<Bytes>,
     /// Memory of an input and of an output, in bytes per virtual lane.
     pub lane: u32,
@@ -101,11 +102,11 @@ pub(super) struct HostModel {
     injection: Rate,
     drain: Rate,
     pub message_overhead: Time,
-    /// How the buffer between queues and link is divided, and the bytes of each queue; `None` without such a buffer.
+    /// The division of the buffer between queues and link, and the bytes of each queue; `None` without such a buffer.
     pub output: Option<(Organisation, u32)>,
 }
 
-/// Thresholds in bytes; those that are not given are derived from the link.
+/// Thresholds in bytes; those not given are derived from the link.
 pub(super) struct OnOffModel {
     pub xoff: Option<u32>,
     pub xon: Option<u32>,
@@ -115,24 +116,25 @@ pub(super) struct OnOffModel {
 #[derive(Clone, Copy)]
 pub(super) struct FlowChoice {
     pub heuristic: Heuristic,
-    /// Number of flows that the route cache of an input port holds; `None` for no limit.
+    /// Maximum number of flows in the route cache of an input port; `None` for no limit.
     pub cache: Option<u32>,
 }
 
 /// How routes of packets are selected.
 pub(super) struct PacketChoice {
-    /// Loads are compared in units of this many bytes.
+    /// The unit in which loads are compared, in bytes.
     pub grade: u32,
-    /// Service levels whose data packets are routed adaptively, one bit each.
+    /// Service levels whose data packets are routed adaptively, one bit per level.
     pub levels: u16,
     pub pins_throttled: bool,
     pub pins_isolated: bool,
 }
 
-/// Checks that do not need the network: sizes of packets and buffers, and whether the components of congestion
-/// management have the buffers and packets that they depend on.
+/// Checks settings independently of the network: sizes of packets and buffers, and whether the components of congestion
+/// management have the buffers and packets that they require.
 ///
-/// # Errors The first key of the configuration that cannot be set up.
+/// # Errors
+/// The first key of the configuration that cannot be set up.
 pub fn check(config: &Config) -> Result<(), SetupError> {
     let sizes = packet_sizes(config)?;
     let switch = SwitchModel::new(config, sizes)?;
@@ -151,8 +153,8 @@ fn packet_sizes(config: &Config) -> Result<Sizes, SetupError> {
     })
 }
 
-/// Whether marking has the buffers that it needs, and the reaction the acknowledgements that it counts; and
-/// whether the parameters of both can work.
+/// Checks that marking has the buffers that it needs and the reaction the acknowledgements that it counts, and that the
+/// parameters of both are valid.
 fn check_components(components: &Components, sizes: Sizes, switch: &SwitchModel) -> Result<(), SetupError> {
     let Components { marking, notification, reaction, .. } = components;
     if marking.needs_output_buffers() && switch.architecture != Architecture::Cioq {
@@ -185,7 +187,7 @@ fn check_classes(config: &Config) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// The pace of a crossbar in its network, which must not be slower than the links; see [`Model::crossbar`].
+/// The pace of a crossbar, which must not be slower than the links; see [`Model::crossbar`].
 fn crossbar(
     config: &Config,
     topology: &Topology,
@@ -272,7 +274,7 @@ impl LaneModel {
         }
     }
 
-    /// The virtual lane of a service level, 0 to 15.
+    /// The virtual lane of a service level from 0 to 15.
     pub fn of(&self, level: u8) -> u8 {
         self.of_level[usize::from(level & 15)]
     }
@@ -357,20 +359,21 @@ impl HostModel {
         })
     }
 
-    /// The maximum rate at which a host injects on a route of a rate.
+    /// The maximum rate at which a host injects on a route of the given rate.
     pub fn injection_rate(&self, way: Rate) -> Rate {
         self.injection.min(way)
     }
 
-    /// The maximum rate at which a host receives on a route of a rate.
+    /// The maximum rate at which a host receives on a route of the given rate.
     pub fn drain_rate(&self, way: Rate) -> Rate {
         self.drain.min(way)
     }
 
-    /// The pace at which a host puts packets on a link of a rate; if unlimited, the link's own pace.
+    /// The pace at which a host puts packets on a link of the given rate; instantaneous if only the link itself limits
+    /// it.
     pub fn injection(&self, link: Rate) -> BytePace {
-        // The overhead is added to sending, so sending must take time. The same holds for moving packets into an output
-        // buffer.
+        // The message overhead is added to the time for sending, so sending must take time. The same holds for moving
+        // packets into an output buffer.
         let takes_time = self.message_overhead > Time::ZERO || self.output.is_some();
         if self.injection == UNLIMITED && !takes_time {
             BytePace::INSTANT

@@ -1,4 +1,4 @@
-//! The resolved traffic: hosts by number, with default names and sizes.
+//! The resolved traffic: hosts are numbers, and default names and sizes are filled in.
 
 use silvan_engine::{Bytes, Rate, Time};
 
@@ -15,15 +15,15 @@ pub(super) struct Sender {
     pub to: u32,
     /// Bytes of a message, at least one.
     pub message: u32,
-    /// Payload offered per time; `None` for as much as the host can inject.
+    /// Payload offered per time; `None` if unlimited.
     pub rate: Option<Rate>,
     pub arrivals: Arrivals,
     pub sl: u8,
     pub start: Time,
-    /// The number of deliveries in the network after which it starts, if it waits for deliveries.
+    /// The number of deliveries in the network after which the flow starts, if it waits for deliveries.
     pub start_after_packets: Option<u64>,
     pub stop: Time,
-    /// Total payload; the largest number if unlimited.
+    /// Total payload in bytes; the largest number if unlimited.
     pub total: u64,
 }
 
@@ -35,20 +35,21 @@ pub(super) struct Offered<'a> {
     pub pattern: &'a Pattern,
     /// The hosts that a pattern names.
     pub named: Vec<u32>,
-    /// Size of the smallest message in bytes, at least one, and the difference to the largest.
+    /// Size of the smallest message in bytes, at least one, and the difference between the largest and the smallest
+    /// size.
     pub message: u32,
     pub spread: u32,
     /// Whether a largest size was given.
     pub is_varied: bool,
-    /// As of [`Sender::rate`].
+    /// See [`Sender::rate`].
     pub rate: Option<Rate>,
     pub arrivals: Arrivals,
     pub sl: u8,
     pub start: Time,
-    /// As of [`Sender::start_after_packets`].
+    /// See [`Sender::start_after_packets`].
     pub start_after_packets: Option<u64>,
     pub stop: Time,
-    /// Data packets of each host, if their number is limited.
+    /// Number of data packets of each host, if limited.
     pub packets_per_host: Option<u64>,
 }
 
@@ -117,7 +118,7 @@ fn pattern<'a>(
     })
 }
 
-/// Bytes of a message, by default a packet's payload.
+/// Bytes of a message; by default the payload of a packet.
 fn message(config: &Config, given: Option<Bytes>, key: impl FnOnce() -> String) -> Result<u32, SetupError> {
     small(given.unwrap_or(config.packet.mtu), &key()).map(|bytes| bytes.max(1))
 }

@@ -1,4 +1,4 @@
-//! Selects the scheduler of a run, binned or event-ordered, and divides the network into partitions.
+//! Selects the scheduler of a run and divides the network into partitions.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use crate::topology::{End, Link, NodeRef};
 use crate::traffic::source::{Clock, Source};
 use crate::traffic::trigger::Triggers;
 
-/// The minimum time in which a partition affects another one, or the reason why there is only one, in words.
+/// The minimum time in which a partition can affect another one, or the reason why there is only one partition.
 pub(crate) type Lookahead = Result<Time, &'static str>;
 
-/// The network before it is divided into partitions.
+/// The network before it is divided.
 pub(super) struct Whole {
     pub links: Links,
     pub meters: Meters,
@@ -43,8 +43,8 @@ pub(super) struct Divided {
     pub lookahead: Lookahead,
 }
 
-/// The number of switch ports in a network from which it pays to prefetch (measured: with 400 ports it costs 10 %; it
-/// saves 5 % with 2,000 and 50 % with 20,000).
+/// The number of switch ports in a network from which prefetching is worthwhile. Measured: it costs 10 % with 400
+/// ports, and saves 5 % with 2,000 and 50 % with 20,000.
 const MANY_PORTS: usize = 1_000;
 
 /// The elements of each partition, in their order.
@@ -57,8 +57,8 @@ fn divide<T>(all: Vec<T>, places: &[(u16, u32)], count: usize) -> Vec<Vec<T>> {
 }
 
 impl Builder<'_> {
-    /// Divides a network into at most as many partitions as there are threads, with a binned scheduler where the
-    /// network and `engine` allow it.
+    /// Divides a network into at most as many partitions as there are threads. Uses the binned scheduler if the network
+    /// and `engine` allow it.
     pub(super) fn divide(
         &self,
         mut whole: Whole,
@@ -93,7 +93,7 @@ impl Builder<'_> {
         Ok(Divided { partitions, places, lookahead })
     }
 
-    /// Assigns each node its place in a partition.
+    /// Assigns each node a partition and a place in it.
     fn places(&self, partitioning: &Partitioning, hosts: &mut [Host], switches: &mut [Switch]) -> Places {
         let mut next = vec![0; partitioning.count];
         let place = |&partition: &u16| {
@@ -138,7 +138,7 @@ impl Builder<'_> {
         }
         for place in jobs.iter_mut().flat_map(|job| &mut job.places) {
             place.at = places.hosts[place.host as usize];
-            // Such a host accounts for its time.
+            // The host must account for its time.
             hosts[place.host as usize].hours = Some(Box::default());
         }
         let jobs: Vec<Arc<jobs::Setup>> = jobs.into_iter().map(Arc::new).collect();
@@ -175,14 +175,14 @@ impl Builder<'_> {
         Ok(partitions)
     }
 
-    /// The properties of the network that the choice of scheduler depends on.
+    /// The properties of the network that determine which scheduler can run it.
     fn plan<'p>(&self, links: &'p Links, receivers: &'p [Receiver], hosts: &[Host]) -> Plan<'p> {
         let host_at = |(channel, _, _, to): (u32, &Link, End, End)| match to.node {
             NodeRef::Host(host) => Some((channel, host)),
             NodeRef::Switch(_) => None,
         };
         let data = self.least_data(hosts);
-        // Without marks, the only notifications are acknowledgements; flows may also be announced.
+        // Without marks, the only notifications are acknowledgements and the announcements of flows.
         let parts = &self.model.parts;
         let quiet = matches!(parts.marking, Marking::None)
             && !parts.notification.answers_unmarked()
@@ -215,7 +215,7 @@ impl Builder<'_> {
         least + self.model.sizes.header
     }
 
-    /// The minimum time from when a packet is sent to its host until it is delivered.
+    /// The minimum time between sending a packet to its host and its delivery.
     fn least_delivery(&self, plan: &Plan, hosts: &[Host]) -> Time {
         let data = self.least_data(hosts).max(1);
         let channels = plan.hosts_at.keys();
@@ -223,7 +223,7 @@ impl Builder<'_> {
         spans.min().unwrap_or(Time::NEVER)
     }
 
-    /// Bytes of the smallest notification that switches send to the next node, if they send any.
+    /// Bytes of the smallest notification that switches send to the next node; `None` if they send none.
     fn least_notice(&self) -> Option<u32> {
         let parts = &self.model.parts;
         let lines = match &parts.isolation {
@@ -234,7 +234,7 @@ impl Builder<'_> {
         lines.into_iter().chain(reports).min()
     }
 
-    /// A lower bound of a source's smallest packet payload.
+    /// A lower bound for the smallest packet payload of a source.
     fn least_payload(&self, source: &Source) -> u32 {
         let mtu = self.model.sizes.mtu;
         // The last packet of a message has the remaining payload.

@@ -1,4 +1,4 @@
-//! Thresholds of on/off flow control, and the space that they need above them.
+//! The thresholds of on/off flow control, and the space above them that it needs.
 
 use silvan_engine::{Bytes, Rate, Time};
 
@@ -8,9 +8,10 @@ use crate::link::{Division, Thresholds};
 use crate::topology::Link;
 
 impl Builder<'_> {
-    /// The thresholds of a virtual lane at a link's receiver, which has `capacity` bytes for it; `None` with credits.
+    /// The thresholds of a virtual lane at a link's receiver, which has `capacity` bytes for the lane; `None` with
+    /// credits.
     ///
-    /// The stop message takes a link's delay from the arrival that exceeds the threshold. The buffer must hold the
+    /// The stop message takes the link's delay after the arrival that exceeds the threshold. The buffer must hold the
     /// packets that were on their way at that time, and those that the sender begins before it receives the message.
     pub(super) fn pause(
         &self,
@@ -24,7 +25,7 @@ impl Builder<'_> {
             return Err(Reason::DividedMemory.of("flow_control.kind", "on-off"));
         }
         let full = self.model.full_space;
-        // A packet counts from the arrival of its head at a switch, of its tail at a host.
+        // A packet counts from the arrival of its head at a switch, or of its tail at a host.
         let on_its_way = if to_host {
             link.delay + link.rate.pace().time(self.model.sizes.mtu + self.model.sizes.header)
         } else {
@@ -48,10 +49,10 @@ impl Builder<'_> {
         Ok(Some(Thresholds { xoff, xon }))
     }
 
-    /// The maximum buffer space that packets sent within a time need, in bytes.
+    /// The maximum buffer space, in bytes, that packets sent within a given time need.
     fn space_in(&self, span: Time, rate: Rate) -> u64 {
         let bytes = u128::from(rate.bytes_in(span));
-        // Small packets need more space for their size: the smallest one, or the smallest one that needs one more
+        // Small packets need the most space for their size: the smallest one, or the smallest one that needs one more
         // block.
         let block = self.model.sizes.credit_block;
         let least = self.least_packet();
@@ -61,7 +62,7 @@ impl Builder<'_> {
         share.map(|(space, size)| (bytes * space).div_ceil(size)).into_iter().max().unwrap_or(0) as u64
     }
 
-    /// The size of the smallest packet that a scenario's traffic can generate.
+    /// Bytes of the smallest packet that the traffic of a scenario can generate.
     fn least_packet(&self) -> u32 {
         let mtu = u64::from(self.model.sizes.mtu);
         // The last piece of a total that is divided into pieces.
@@ -76,7 +77,7 @@ impl Builder<'_> {
         });
         let traffic = self.model.traffic.iter().map(|traffic| match u64::from(traffic.message) {
             message if traffic.is_varied && message + u64::from(traffic.spread) > mtu => 1,
-            // The last packets that a host may generate are a message that is cut to whole packets.
+            // The last packets that a host may generate are one message, shortened to whole packets.
             message => last(message, mtu),
         });
         let payload = flows.chain(traffic).min().unwrap_or(mtu).clamp(1, mtu) as u32;

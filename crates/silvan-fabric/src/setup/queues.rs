@@ -1,4 +1,4 @@
-//! Queues: how switches and host adapters are divided, and the virtual lanes of destinations.
+//! Sets up queues: the division of buffers in switches and host adapters, and the virtual lanes of destinations.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Builder<'_> {
             return true;
         }
         match &self.model.parts.isolation {
-            // A destination has one output, unless routing is adaptive.
+            // A destination has only one output, unless routing is adaptive.
             Isolation::SpecialQueues(special) if special.at_root => {
                 flow_routes.is_none() && packet_routes.is_none()
             }
@@ -37,7 +37,7 @@ impl Builder<'_> {
         }
     }
 
-    /// How the input buffers of a switch are divided, as its neighbors see it, and the size of a region.
+    /// The division of a switch's input buffers, as its neighbors see it, and the size of a region.
     pub(super) fn division(&self, switch: usize) -> Result<(Division, u32), SetupError> {
         let SwitchModel { queues, organisation, shared, lane, queue_buffer, .. } = self.model.switch;
         if shared || queues == Queues::Single {
@@ -47,7 +47,7 @@ impl Builder<'_> {
         let (division, regions) = if queues == Queues::PerDestination {
             (Division::PerDestination, table.len() as u32)
         } else {
-            // One region per queue of the receiver.
+            // There is one region per queue of the receiver.
             let regions = organisation.fixed(usize::from(self.topology.switches[switch].ports)) as u32;
             let output = |port: u16| Port(port.wrapping_sub(1));
             let region = |(dst, &port): (usize, &u16)| organisation.index(output(port), dst as u32) as u16;
@@ -64,7 +64,7 @@ impl Builder<'_> {
         Ok((division, size))
     }
 
-    /// Builds the switch with these ports.
+    /// Builds the switch with the given ports.
     pub(super) fn switch(&self, ports: Ports) -> Switch {
         let SwitchModel { architecture, arbitration, queues, shared, control_first, .. } = self.model.switch;
         if arbitration == Arbitration::Fcfs {
@@ -134,7 +134,7 @@ impl Builder<'_> {
         Some(Box::new(Adapter::new(buffers, organisation, capacity)))
     }
 
-    /// The virtual lane of every destination for the hosts of each switch, where service levels do not determine it.
+    /// The virtual lanes of all destinations for the hosts of each switch, if service levels do not determine them.
     pub(super) fn destination_lanes(&self, switch: usize) -> Option<Arc<[u8]>> {
         let data = &self.model.lanes.data;
         let hosts = self.topology.hosts.len();
@@ -153,13 +153,13 @@ impl Builder<'_> {
         }
     }
 
-    /// The service levels of routes, and their lanes on hosts' links.
+    /// The service levels of routes, and their lanes on the links of hosts.
     pub(super) fn paths(&self) -> Option<Arc<Paths>> {
         let lanes = self.model.path_lanes.clone()?;
         Some(Arc::new(Paths { lanes, of_level: self.model.lanes.of_levels() }))
     }
 
-    /// The switch that each host's link leads to.
+    /// The switch to which each host is connected.
     pub(super) fn first_switches(&self) -> Vec<usize> {
         let mut first = vec![0; self.topology.hosts.len()];
         for (_, _, from, to) in self.directed() {

@@ -8,13 +8,14 @@ use crate::routing::{Analysis, Tables, analyze_lanes};
 use crate::topology::{NodeRef, Topology};
 
 impl RoundTrip {
-    /// The round trip of a network: the longest route of any pair, with all links as long as the longest.
+    /// The round trip of a network: the longest route between any two hosts, with all links as long as the longest
+    /// link.
     #[must_use]
     pub fn of(topology: &Topology, tables: &Tables, config: &Config) -> Self {
         Self::from_analysis(topology, &analyze_lanes(topology, tables, config.path_lanes.as_deref()), config)
     }
 
-    /// As [`Self::of`], with routes that have been analyzed already.
+    /// Same as [`Self::of`], for routes that have already been analyzed.
     #[must_use]
     pub fn from_analysis(topology: &Topology, analysis: &Analysis, config: &Config) -> Self {
         let lengths = || analysis.hops.iter().enumerate().filter(|(_, pairs)| **pairs > 0).map(|(n, _)| n);
@@ -48,7 +49,7 @@ impl RoundTrip {
 mod tests {
     use super::*;
 
-    /// The paper's 4-ary 5-fly, in cycles of a nanosecond.
+    /// The 4-ary 5-fly of the paper, with cycles of a nanosecond.
     fn published(payload: u64, bytes_per_cycle: u64) -> RoundTrip {
         RoundTrip {
             hops: 9,

@@ -1,4 +1,4 @@
-//! Checks that a network has what a configuration requires: the hosts that it names, routes between those that exchange
+//! Checks that a network has what its configuration requires: the named hosts, routes between hosts that exchange
 //! packets, and links in both directions.
 
 use std::fmt;
@@ -20,7 +20,7 @@ pub struct HostNames<'t> {
 }
 
 impl<'t> HostNames<'t> {
-    /// Indexes a network's hosts. If several hosts have one name, it denotes the first.
+    /// Indexes the hosts of a network. If several hosts have the same name, it denotes the first one.
     #[must_use]
     pub fn new(topology: &'t Topology) -> Self {
         let names = topology.hosts.iter().enumerate().rev();
@@ -43,8 +43,8 @@ impl<'t> HostNames<'t> {
     }
 }
 
-/// Special queues notify the node that a packet came from, over the link on which it arrived: checks that every link
-/// has a reverse direction.
+/// Checks that every link has a reverse direction if there are special queues, which notify the sender of a packet over
+/// the link on which the packet arrived.
 ///
 /// # Errors
 /// [`Reason::OneWayLinks`] at `congestion.isolation`.
@@ -57,8 +57,8 @@ pub fn check_links(parts: &Components, topology: &Topology) -> Result<(), SetupE
     }
 }
 
-/// Checks that packets have routes: those of flows in both directions, those to hotspots, with any pattern those of
-/// every pair of hosts, and those of notifications from switches to sources.
+/// Checks that packets have routes: for each flow in both directions, to hotspots, between every pair of hosts if there
+/// are patterns, and for notifications from switches to sources.
 ///
 /// # Errors
 /// [`Reason::NoSuchHost`] and [`Reason::NoRoute`] at the key that names the host, [`Reason::Unroutable`] at
@@ -102,7 +102,7 @@ pub fn check_routes(config: &Config, topology: &Topology, tables: &Tables) -> Re
     }
 }
 
-/// Checks that every switch has a route to every host, which it may have to notify.
+/// Checks that every switch has routes to all hosts, which it may have to notify.
 fn check_ways_back(topology: &Topology, tables: &Tables) -> Result<(), SetupError> {
     for (table, switch) in tables.out.iter().zip(&topology.switches) {
         if let Some(host) = table.iter().position(|port| !(1..=switch.ports).contains(port)) {

@@ -21,8 +21,8 @@ use crate::traffic::trigger::{Trigger, Triggers, Waiting};
 use crate::traffic::{Arrivals, Forest, Pattern};
 
 impl Builder<'_> {
-    /// Creates the sources of every host and the class of every flow or pattern. Returns the named flows, and the
-    /// sources that wait for a trigger.
+    /// Creates the sources of each host and the class of each flow or pattern. Returns the named flows, and the sources
+    /// that wait for a trigger.
     pub(super) fn add_sources(
         &self,
         hosts: &mut [Host],
@@ -46,8 +46,8 @@ impl Builder<'_> {
         Ok((named, Triggers::new(triggers)))
     }
 
-    /// Adds the flows: classes in the order of the file, sources in the order of their names, so that the order in the
-    /// file does not affect which flow a host sends first.
+    /// Adds the flows. Classes are in the order of the file. Sources are in the order of their names, so the order in
+    /// the file does not affect which flow a host sends first.
     fn add_flows(
         &self,
         hosts: &mut [Host],
@@ -84,17 +84,17 @@ impl Builder<'_> {
     }
 
     pub(super) fn add_class(&self, classes: &mut Vec<ClassMeter>, name: &str) -> Result<u16, SetupError> {
-        // The number fits: the model checks it.
+        // The number fits because the model checks it.
         let class = classes.len() as u16;
         let meter = ClassMeter::new(name.to_string());
         classes.push(meter);
         Ok(class)
     }
 
-    /// The clock of messages of a given size or up to `spread` larger, uniformly distributed.
+    /// The clock of messages whose sizes are uniformly distributed from `message` to `message + spread` bytes.
     fn clock(rate: Option<Rate>, arrivals: Arrivals, message: u32, spread: u32) -> Clock {
         let Some(rate) = rate else { return Clock::Saturating };
-        // A mean may be half a byte: the sum of both ends, at twice the rate, takes the same time.
+        // The mean may include half a byte. The sum of both ends at twice the rate takes the same time.
         let (pace, bytes) = match spread {
             0 => (rate.pace(), message),
             _ => (Rate(rate.0.saturating_mul(2)).pace(), 2 * message + spread),
@@ -105,7 +105,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The bounds of a pattern's source, for messages of different sizes or a number of packets.
+    /// The bounds of a pattern's source, for messages of different sizes or a limited number of packets.
     fn varied(&self, traffic: &Offered, owner: u64) -> Option<Box<Varied>> {
         let spread = traffic.spread;
         if spread == 0 && traffic.packets_per_host.is_none() {
@@ -190,7 +190,7 @@ impl Builder<'_> {
         Ok(waiting)
     }
 
-    /// Adds the sources of a forest's hosts; each role is a class.
+    /// Adds the sources of a forest's hosts. Each role is a class.
     fn add_forest(
         &self,
         traffic: &Offered,
@@ -245,7 +245,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The pace of a share, in percent, of what a host sends; unlimited if the host sends at its full rate.
+    /// The pace of a share, in percent, of the traffic that a host sends; unlimited if the host sends at its full rate.
     fn share_pace(&self, offered: Option<Rate>, link: Rate, share: u8) -> BytePace {
         let most = self.model.host.injection_rate(link);
         match (offered, share) {
@@ -265,7 +265,7 @@ impl Builder<'_> {
         rates
     }
 
-    /// The hosts of each role of each forest. With moving hotspots, there is no group of hotspots.
+    /// The hosts of each role of each forest. If hotspots move, there is no group of hotspots.
     pub(super) fn groups(&self) -> Vec<Group> {
         let mut groups = Vec::new();
         for (traffic, placement) in self.model.traffic.iter().zip(&self.forests) {
@@ -288,7 +288,7 @@ impl Builder<'_> {
         groups
     }
 
-    /// The hosts that a pattern refers to: its hotspots, or a permutation's images.
+    /// The hosts to which a pattern refers: its hotspots, or the images of a permutation.
     fn targets(&self, traffic: &Offered, class: u16, hosts: usize) -> Vec<u32> {
         match traffic.pattern {
             Pattern::Permutation => permutation(self.model.seed, class, hosts as u32),
@@ -310,13 +310,13 @@ pub(super) fn placement(
 }
 
 /// The number that distinguishes the random streams of a host's patterns: the index of the pattern at the host, after
-/// the `flows` flows (their classes come first).
+/// the `flows` flows, whose classes come first.
 fn owner(host: u32, sources: &[Source], flows: usize) -> u64 {
     let patterns = sources.iter().filter(|source| usize::from(source.class) >= flows).count();
     u64::from(host) << 16 | patterns as u64
 }
 
-/// Stops the source added last until its trigger fires.
+/// Stops the most recently added source until its trigger fires.
 fn hold(sources: &mut [Source], host: u32) -> Waiting {
     let mut phase = Time::ZERO;
     if let Some(source) = sources.last_mut() {
@@ -325,20 +325,20 @@ fn hold(sources: &mut [Source], host: u32) -> Waiting {
     Waiting { host, source: sources.len().saturating_sub(1) as u16, phase }
 }
 
-/// The permutation that a run selects at random for its class of traffic (flows first, then patterns, in their order):
-/// the destination of each host. No host sends to itself, unless it is the only one.
+/// The permutation that a run selects at random for a class of traffic (flows first, then patterns, in their order):
+/// the destination of each host. No host sends to itself unless it is the only one.
 #[must_use]
 pub fn permutation(seed: u64, class: u16, hosts: u32) -> Vec<u32> {
     let mut random = Stream::new(seed, "permutation", u64::from(class));
     let mut images: Vec<u32> = (0..hosts).collect();
-    // About one permutation in e has no fixed point; a single host has none.
+    // About one permutation in e has no fixed point. With a single host, there is no such permutation.
     while hosts > 1 && images.iter().enumerate().any(|(at, &image)| at as u32 == image) {
         random.shuffle(&mut images);
     }
     images
 }
 
-/// How one sender of a pattern selects destinations; `None` if there are none.
+/// The rule by which one sender of a pattern selects destinations; `None` if there are none.
 fn chooser(pattern: &Pattern, targets: &[u32], position: usize, me: u32, hosts: usize) -> Option<Chooser> {
     let count = hosts as u32;
     let fixed = |to: u32| (to != me).then_some(Chooser::Fixed(to));
@@ -352,7 +352,7 @@ fn chooser(pattern: &Pattern, targets: &[u32], position: usize, me: u32, hosts: 
         Pattern::Shift { by } => fixed((me + by % count) % count),
         Pattern::Permutation => fixed(targets[me as usize]),
         Pattern::AllToAll => (count > 1).then_some(Chooser::InTurn { me, hosts: count, next: 1 }),
-        // See `add_forest`.
+        // Handled by `add_forest`.
         Pattern::Forest(_) => None,
     }
 }

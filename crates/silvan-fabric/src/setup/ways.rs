@@ -1,8 +1,8 @@
-//! The performance of routes on an empty network: the best of all routes that a message's packets may take.
+//! The performance of routes on an empty network, as a bound for the fastest delivery of a message.
 //!
-//! Where the tables determine the route, it is that route. Where flows or packets select routes, the first byte may
-//! take the fastest route, a packet the widest one, and the packets of a message all of them at the same time: so no
-//! message can arrive sooner than this states.
+//! If the tables determine the route, the bound is that of this route. If flows or packets select routes, the bound
+//! assumes the fastest route for the first byte, the widest route for each packet, and all routes at the same time for
+//! the packets of a message.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::{Rate, Time};
@@ -15,7 +15,7 @@ use crate::routing::port_groups::PortGroups;
 use crate::routing::valiant::Detours;
 use crate::topology::{End, NodeRef, Topology, Wiring};
 
-/// The best of the routes from some position on.
+/// The best properties of the routes from some position on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reach {
     /// The latency of the first byte on the fastest route.
@@ -27,12 +27,12 @@ struct Reach {
 }
 
 impl Reach {
-    /// At the destination.
+    /// The position is the destination.
     const THERE: Self = Self { latency: Time::ZERO, widest: Rate(u64::MAX), together: Rate(u64::MAX) };
-    /// No route.
+    /// There is no route.
     const NONE: Self = Self { latency: Time::NEVER, widest: Rate(0), together: Rate(0) };
 
-    /// Adds a link in front, and the switch at its end, if there is one.
+    /// Prepends a link, and the switch at its end if there is one.
     fn behind(self, delay: Time, rate: Rate) -> Self {
         if self == Self::NONE {
             return self;
@@ -62,18 +62,18 @@ enum Routes<'a> {
     Packets(PortGroups),
     /// Each flow selects a port of extended tables.
     Flows(AdaptiveTables),
-    /// Each packet takes the minimal route or one over any other group.
+    /// Each packet takes the minimal route or a route through any other group.
     Detours(&'a Detours),
 }
 
-/// The routes of messages of one service level, computed per destination.
+/// The routes of messages of one service level, computed destination by destination.
 pub(super) struct Ways<'a> {
     topology: &'a Topology,
     wiring: Wiring,
     tables: &'a routing::Tables,
     model: &'a Model<'a>,
     routes: Routes<'a>,
-    /// For the destination of the last query, the remaining route from each position.
+    /// The remaining route from each position, for the destination of the last query.
     known: FxHashMap<Place, Reach>,
     destination: u32,
 }
@@ -106,7 +106,8 @@ impl Builder<'_> {
 }
 
 impl Ways<'_> {
-    /// The route of messages between two hosts. The route of the tables must exist, even where others may be taken.
+    /// The route of messages between two hosts. The route of the tables must exist even if packets may take other
+    /// routes.
     pub fn between(&mut self, from: u32, to: u32) -> Result<Way, String> {
         let routes = (self.tables, self.model.path_lanes.as_deref());
         let path = routing::trace_lanes(self.topology, &self.wiring, routes, from, to);
@@ -138,7 +139,7 @@ impl Ways<'_> {
         })
     }
 
-    /// A route given as links and their ends.
+    /// A route, given as links and their far ends.
     fn along(&self, links: impl DoubleEndedIterator<Item = (usize, End)>) -> Reach {
         links.rev().fold(Reach::THERE, |reach, (link, end)| self.behind(reach, link, end))
     }
@@ -150,7 +151,7 @@ impl Ways<'_> {
         reach.behind(link.delay + latency, link.rate)
     }
 
-    /// All routes over other groups.
+    /// All routes through other groups.
     fn detours(&self, detours: &Detours, (from, to): (u32, u32)) -> Reach {
         let pair = (from as usize, to as usize);
         // All groups except the two, one by one.
@@ -193,7 +194,7 @@ impl Ways<'_> {
         ports
     }
 
-    /// The remaining route that begins with a link, to the current destination.
+    /// The remaining route to the current destination that begins with the given link.
     fn after(&mut self, link: usize, end: End) -> Reach {
         let NodeRef::Switch(switch) = end.node else { return self.behind(Reach::THERE, link, end) };
         let mut open = vec![(switch, end.port)];
