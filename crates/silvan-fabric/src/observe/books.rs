@@ -1,14 +1,15 @@
-//! Invariants of the traffic that hold in every build: no generated payload is lost, and no packet waits in a network
-//! without pending events.
+//! Checks of the traffic in every build: no generated payload is lost, and no packet waits in a network without pending
+//! events.
 
 use crate::host::Host;
 use crate::packet::Kind;
 use crate::partition::View;
 
-/// Checks that all generated payload has been delivered, is inside the network, or waits at its source in a queue that
-/// its source will serve.
+/// Checks that all generated payload has been delivered, is inside the network, or waits in a queue that its source
+/// will serve.
 ///
-/// # Errors The message with the numbers.
+/// # Errors
+/// The message with the numbers.
 pub(crate) fn check_traffic(view: View) -> Result<(), String> {
     let meters = view.totals;
     let mut found: Vec<u64> = meters.classes.iter().map(|class| class.delivered_bytes).collect();
@@ -28,7 +29,7 @@ pub(crate) fn check_traffic(view: View) -> Result<(), String> {
         found[usize::from(packet.class)] += u64::from(packet.payload);
     }
     for host in view.hosts() {
-        // These are counted as injected when they leave the host.
+        // These packets are counted as injected when they leave the host.
         data -= data_buffered(view, host);
         for waiting in host.waiting() {
             if !waiting.is_listed {
@@ -79,10 +80,11 @@ fn data_buffered(view: View, host: &Host) -> u64 {
     ids.into_iter().filter(|&id| partition.ctx.packets[id].kind == Kind::Data).count() as u64
 }
 
-/// Checks that the packets inside are those that were injected and not delivered; cheap enough for every sample of a
+/// Checks that the packets inside the network are those injected and not delivered. Fast enough for every sample of a
 /// release build.
 ///
-/// # Errors The message with the numbers.
+/// # Errors
+/// The message with the numbers.
 pub(crate) fn check_conservation(view: View) -> Result<(), String> {
     let meters = view.totals;
     let received =
@@ -103,7 +105,7 @@ pub(crate) fn check_conservation(view: View) -> Result<(), String> {
     Ok(())
 }
 
-/// Lists all traffic that still waits; `None` if there is none. Without pending events it waits indefinitely.
+/// Lists all traffic that still waits; `None` if there is none. Without pending events, it would wait indefinitely.
 pub(crate) fn left_waiting(view: View, names: &[String]) -> Option<String> {
     const SHOWN: usize = 5;
     let mut list = Vec::new();

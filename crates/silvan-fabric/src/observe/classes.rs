@@ -7,7 +7,7 @@ use silvan_engine::Time;
 use crate::meters::ClassMeter;
 use crate::outcome::{Column, Table, Values, rate_gbit_s};
 
-/// The series over time, a row per class and interval.
+/// The series over time, with one row per class and interval.
 #[derive(Debug, Default)]
 pub(crate) struct ClassRows {
     /// `None` if the series are not recorded.
@@ -35,7 +35,7 @@ impl ClassRows {
     pub fn sample(&mut self, now: Time, span: Time, classes: &[ClassMeter]) {
         for (index, class) in classes.iter().enumerate() {
             let tally = &class.interval;
-            // There are no values where the series are not recorded.
+            // There are no values if the series are not recorded.
             let Some(last) = self.last.get_mut(index) else { continue };
             let of_packets = |sum_ps: u128| match tally.packets {
                 0 => f64::NAN,
@@ -55,7 +55,7 @@ impl ClassRows {
         }
     }
 
-    /// The table.
+    /// Returns the table.
     pub fn into_table(self) -> Table {
         let column = |name, values| Column { name, values };
         let names = self.names.unwrap_or_default();

@@ -1,15 +1,15 @@
-//! Invariants of every state of the network. Packet conservation and the bounds of credits are checked at every sample
-//! of every build; debug builds check everything.
+//! Invariants of every state of the network. All builds check packet conservation and the bounds of credits at every
+//! sample; debug builds check all invariants.
 
 use super::books::check_conservation;
 #[cfg(debug_assertions)]
 use super::books::check_traffic;
 use crate::partition::View;
 
-/// Number of lanes per partition whose credit is checked at a sample; larger networks are checked over several samples.
+/// Number of lanes per partition whose credit is checked at one sample; larger networks are checked over several
+/// samples.
 const LANES_PER_SAMPLE: usize = 1 << 14;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Invariants {
     /// The first lane to check at the next sample.
@@ -32,7 +32,7 @@ impl Invariants {
     }
 }
 
-/// Checks all channels, that no traffic is lost, and that it stays in order.
+/// Checks all channels, and that all traffic is accounted for and in order.
 #[cfg(debug_assertions)]
 fn check_all(view: View) -> Result<(), String> {
     check_traffic(view)?;

@@ -1,4 +1,4 @@
-//! Use of special queues: how many are allocated over time, and the cost in total.
+//! The use of special queues: how many are allocated over time, and the totals.
 
 use crate::host::Host;
 use crate::outcome::{Column, IsolationSummary, Table, Values};
@@ -22,7 +22,7 @@ pub(crate) struct IsolationRows {
     last: Tally,
 }
 
-/// The resources in use at one moment.
+/// The resources in use at a sample.
 #[derive(Debug, Clone, Copy, Default)]
 struct Taken {
     full_ports: u32,
@@ -76,7 +76,7 @@ impl IsolationRows {
         self.last = sum;
     }
 
-    /// The table, if there are rows.
+    /// Returns the table, if there are rows.
     pub fn into_table(self) -> Option<Table> {
         if self.time_ns.is_empty() {
             return None;
@@ -109,7 +109,8 @@ pub(crate) fn summary(special: &SpecialQueues, view: View) -> Option<IsolationSu
     let mut taken = Taken::default();
     all(view).for_each(|cams| taken.add(cams));
     let ports = view.all_ports().map(Ports::count).max().unwrap_or(0) as u64;
-    // A packet never leaves by the port on which it arrived, so one normal queue fewer than there are ports suffices.
+    // A packet never leaves through the port on which it arrived, so the number of normal queues needed is one less
+    // than that of ports.
     let own = if special.at_root { 0 } else { ports.saturating_sub(1) };
     let lines = own + u64::from(special.queues);
     let (cam_cells, sram_cells) =

@@ -1,4 +1,4 @@
-//! Time series: at the end of each interval, a row with what happened in it.
+//! Time series: at the end of each interval, a row that describes it.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::port::{Port, Vl};
 #[derive(Debug, Clone)]
 pub(crate) struct LinkName {
     pub channel: u32,
-    /// The switch and output that send on it; `None` for a host's channel.
+    /// The switch and the output that send on it; `None` for a host's channel.
     pub switch: Option<(u32, Port)>,
 }
 
-/// A named flow, for its series.
+/// A named flow, which has its own series.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FlowName {
     pub class: u16,
@@ -128,8 +128,8 @@ impl Series {
         }
     }
 
-    /// Adds the rows of the interval that ends now. Returns whether it added any: it does not if a sample was taken at
-    /// this time already.
+    /// Adds the rows of the interval that ends now. Returns false without adding any if a sample was already taken at
+    /// this time.
     pub fn sample(&mut self, view: View) -> bool {
         if view.now == self.last_time {
             return false;
@@ -201,13 +201,13 @@ impl Series {
             all_congested += u32::from(congested);
             if self.with_links {
                 let sent_bytes = view.sent_by(link.channel);
-                // In a run that is stopped early, a partition may be ahead of the clock.
+                // In a run that stops early, a partition may be ahead of the clock.
                 let sent = sent_bytes.saturating_sub(last.0);
                 rows.time_ns.push(ns(view.now));
                 rows.link.push(index as u32);
                 rows.sent.push(sent);
                 let whole = view.rate(link.channel).0 as f64 * span / 8.0;
-                // Rounding to whole bytes and picoseconds can make a busy link's share slightly larger than 1.
+                // Because of rounding to whole bytes and picoseconds, the share of a busy link can slightly exceed 1.
                 rows.utilisation.push((sent as f64 / whole).min(1.0));
                 rows.queued.push(queued);
                 let outstanding = |vl| view.outstanding(link.channel, vl);
@@ -220,7 +220,7 @@ impl Series {
         all_congested
     }
 
-    /// The tables.
+    /// Returns the tables.
     pub fn into_tables(self) -> Vec<Table> {
         let column = |name, values| Column { name, values };
         let named = |codes, names: &Arc<Vec<String>>| Values::Name { codes, names: Arc::clone(names) };

@@ -10,10 +10,10 @@ type Place = (u32, Port, Vl);
 
 /// Finds a cycle of outputs in which each waits for credit that only the next one can free.
 ///
-/// An output that lacks credit waits for the input buffer at the far end of its link; that buffer frees space as soon
-/// as any packet leaves it. So an output is permanently blocked exactly if every packet at the head of that buffer's
-/// queues waits for a permanently blocked output. The largest such set is found by removing outputs that are not
-/// blocked; no time limit is needed.
+/// An output that lacks credit waits for the input buffer at the far end of its link, which frees space as soon as any
+/// packet leaves it. So an output is permanently blocked exactly if every packet at the head of that buffer's queues
+/// waits for a permanently blocked output. The largest such set is found by removing outputs that are not blocked; no
+/// time limit is needed.
 pub(crate) fn find_deadlock(view: View) -> Option<Vec<(u32, Port, Vl)>> {
     let mut stuck: FxHashSet<Place> = FxHashSet::default();
     for (index, ports) in view.all_ports().enumerate() {

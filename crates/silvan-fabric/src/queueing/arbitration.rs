@@ -1,22 +1,22 @@
-//! Arbitration among the queues that wait for an output, where some of them are special.
+//! Arbitration among the normal and special queues that wait for an output.
 //!
-//! Normal queues must go first, or uncongested packets wait behind congested ones; special queues must not starve
-//! (Gran's thesis, 3.7, which proposes an arbitration that considers the situation at the root). With every rule
-//! except round robin, a special queue has a *due time*. Before that time it yields to other queues: those of its
-//! input that wait for the same output, other inputs that wait for this output, and, with one read port per input,
-//! other outputs that want this input. Without such queues it may always send.
+//! Normal queues must take precedence, because otherwise uncongested packets wait behind congested ones; but special
+//! queues must not starve (Gran's thesis, 3.7, which proposes an arbitration that considers the situation at the root).
+//! With every rule except round robin, a special queue has a *due time*. Before that time it yields to other queues:
+//! those of its input that wait for the same output, other inputs that wait for this output, and, with one read port
+//! per input, other outputs that want this input. Without such queues it may always send.
 //!
-//! - `strict`: a special queue is due when its first packet has waited for `longest_wait`, and then goes first.
-//!   Time for which Stop holds it does not count: going first then would help no queue.
-//! - `weighted`: a special queue is due as often as the root can accept its packets, and then has its turn as with
-//!   round robin, so it never passes more normal queues than with round robin. The rate at which the root's output
-//!   can send, divided evenly among the inputs that contribute to the root, is reported upstream with Allocate,
-//!   Stop and Go. Every switch divides the reported rate evenly among its special queues for that line. More than
-//!   its share would wait in front of the root and be stopped, at the cost of normal queues; with less, the root
-//!   might idle. A queue that sends a packet is due again when the packet's bytes have passed at its share. A
-//!   queue that sent early is not charged for it. A queue that was late catches up by one packet, so that it does
-//!   not delay normal queues for long after a Stop. A queue whose tree is gone (an orphan) is due at once: its
-//!   packets are no longer congested.
+//! - `strict`: a special queue is due when its first packet has waited for `longest_wait`, and then takes precedence.
+//!   Time for which Stop holds it does not count, because it could not send anyway.
+//! - `weighted`: a special queue is due as often as the root can accept its packets. It then has its turn as with round
+//!   robin, so it never passes more normal queues than with round robin. The rate at which the root's output can send,
+//!   divided evenly among the inputs that contribute to the root, is reported upstream with Allocate, Stop and Go.
+//!   Every switch divides the reported rate evenly among its special queues for that line. If a queue sent more than
+//!   its share, the surplus would wait in front of the root and be stopped, at the cost of normal queues; if it sent
+//!   less, the root might be idle. A queue that sends a packet is due again after the time that the packet takes at its
+//!   share of the rate. A queue that sends early is not charged for it. A queue that was late catches up by one packet
+//!   only, so it does not delay normal queues for long after a Stop. A queue whose tree no longer exists (an orphan) is
+//!   due immediately, because its packets are no longer congested.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,10 +32,10 @@ pub enum SpecialArbitration {
     /// All queues take turns, as published for FBICM, CCFIT, HFDI and EcoCC.
     #[default]
     RoundRobin,
-    /// Normal queues first, except special queues that have waited for `longest_wait`.
+    /// Normal queues precede special queues, except those that have waited for `longest_wait`.
     Strict,
-    /// All queues take turns, but special ones only as often as the root of their tree can accept a packet, which
-    /// Allocate, Stop and Go report upstream.
+    /// All queues take turns, but special ones only as often as the root of their tree can accept a packet; Allocate,
+    /// Stop and Go report this rate upstream.
     Weighted,
 }
 
@@ -47,10 +47,10 @@ pub(super) struct SpecialQueue {
     pub number: usize,
 }
 
-/// What a queue is to the arbitration.
+/// The precedence of a queue in arbitration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// Ahead of all others.
+    /// Precedes all others.
     Control,
     Normal,
     Special(SpecialQueue),
@@ -59,16 +59,16 @@ pub(super) enum Standing {
 /// The due times of a node's special queues.
 #[derive(Debug)]
 pub(super) struct DueTimes {
-    /// With `strict`, the longest wait; none with `weighted`.
+    /// The longest wait with `strict`; `None` with `weighted`.
     longest_wait: Option<Time>,
-    /// Special queues of an input.
+    /// Number of special queues of an input.
     queues: usize,
-    /// `[input * queues + number]`
+    /// Indexed by `input * queues + number`.
     due: Box<[Time]>,
 }
 
 impl DueTimes {
-    /// None if all queues simply take turns.
+    /// Returns `None` if all queues take turns.
     pub fn new(rule: &SpecialQueueRule, inputs: usize) -> Option<Self> {
         let longest_wait = match rule.arbitration {
             SpecialArbitration::RoundRobin => return None,
@@ -84,7 +84,7 @@ impl DueTimes {
         queue.input.index() * self.queues + queue.number
     }
 
-    /// A special queue may send from now on: it has a new first packet, or is no longer stopped.
+    /// Records that a special queue may send from now on: it has a new first packet, or is no longer stopped.
     pub fn may_go(&mut self, queue: SpecialQueue, now: Time) {
         let index = self.index(queue);
         let due = &mut self.due[index];
@@ -94,8 +94,8 @@ impl DueTimes {
         };
     }
 
-    /// A special queue sends a packet of `bytes`. `share` gives its share of the root's rate while its tree exists;
-    /// it visits all lines, and is called only with `weighted`.
+    /// Records that a special queue sends a packet of `bytes`. `share` returns its share of the root's rate while its
+    /// tree exists; it visits all lines, and is called only with `weighted`.
     pub fn served(
         &mut self,
         queue: SpecialQueue,
@@ -111,7 +111,7 @@ impl DueTimes {
         };
     }
 
-    /// A special queue was released.
+    /// Forgets a special queue that was released.
     pub fn forget(&mut self, queue: SpecialQueue) {
         let index = self.index(queue);
         self.due[index] = Time::ZERO;
@@ -125,7 +125,7 @@ impl DueTimes {
         }
     }
 
-    /// The queue of a ring whose turn it is; the queues are given in the order of the ring.
+    /// Selects the queue whose turn it is; `ring` gives the queues in the order of their turns.
     pub fn choose<Q: Copy>(&self, ring: impl Iterator<Item = (Q, Standing)>, now: Time) -> Option<Q> {
         let (mut first, mut in_turn, mut late) = (None, None, None);
         for (queue, standing) in ring {
@@ -148,7 +148,7 @@ impl DueTimes {
     }
 }
 
-/// Time of some bytes at a rate, in whole picoseconds; at most the duration of the longest run.
+/// The transmission time of some bytes at a rate, in whole picoseconds; at most the duration of the longest run.
 fn span(bytes: u32, rate: Rate) -> Time {
     let ps = u128::from(bytes) * 8_000_000_000_000 / u128::from(rate.0.max(1));
     Time(ps.min(u128::from(u32::MAX) << 24) as u64)
@@ -173,7 +173,7 @@ mod tests {
         DueTimes::new(&special.rule(1_000), 1)
     }
 
-    /// The queue that sends at each time; `normal` says whether a normal queue waits. A special queue sends at
+    /// The queue that sends at each time. `normal` returns whether a normal queue waits. A special queue has the rate
     /// `share`.
     fn sequence(
         of: &mut DueTimes,
@@ -209,7 +209,8 @@ mod tests {
         assert!(due_times(SpecialArbitration::RoundRobin).is_none());
     }
 
-    /// A packet every 100 ns, a wait of 500 ns at most: each special queue sends every sixth or seventh packet.
+    /// A packet is sent every 100 ns and the longest wait is 500 ns, so each special queue sends every sixth or seventh
+    /// packet.
     #[test]
     fn strict_lets_special_queues_wait_for_so_long() {
         let every: Vec<u64> = (0..20).map(|slot| slot * 100).collect();
@@ -217,12 +218,12 @@ mod tests {
         assert_eq!(sequence(&mut of, &every, 1, |_| true, None), "nnnnnannnnannnnannnn");
         let mut of = due_times(SpecialArbitration::Strict).unwrap();
         assert_eq!(sequence(&mut of, &every, 2, |_| true, None), "nnnnnabnnnabnnnabnnn");
-        // No other queue waits: they send at once, in turn.
+        // If no other queue waits, they send immediately, in turn.
         let mut of = due_times(SpecialArbitration::Strict).unwrap();
         assert_eq!(sequence(&mut of, &every[..6], 2, |_| false, None), "ababab");
     }
 
-    /// 1,000 bytes take 100 ns at 80 Gbit/s; the root accepts 20 Gbit/s: every fourth packet.
+    /// 1,000 bytes take 100 ns at 80 Gbit/s. The root accepts 20 Gbit/s, which is every fourth packet.
     #[test]
     fn weighted_gives_special_queues_what_the_root_takes() {
         let every: Vec<u64> = (0..12).map(|slot| slot * 100).collect();
@@ -231,15 +232,15 @@ mod tests {
         assert_eq!(sequence(&mut of, &every, 1, |_| true, share), "nannannnannn");
         let mut of = due_times(SpecialArbitration::Weighted).unwrap();
         assert_eq!(sequence(&mut of, &every, 2, |_| true, share), "nabnabnnabnn");
-        // Packets that it sends while no other queue waits are not charged.
+        // Packets that the queue sends while no other queue waits are not charged.
         let mut of = due_times(SpecialArbitration::Weighted).unwrap();
         assert_eq!(sequence(&mut of, &every, 1, |time| time >= 500, share), "aaaaannnannn");
-        // Without a share, its tree is gone.
+        // Without a share, the tree no longer exists.
         let mut of = due_times(SpecialArbitration::Weighted).unwrap();
         assert_eq!(sequence(&mut of, &every[..4], 1, |_| true, None), "nana");
     }
 
-    /// Late by 1 us, a queue makes up for one packet, not for two.
+    /// A queue that is late by 1 us catches up by one packet, not by two.
     #[test]
     fn weighted_makes_up_for_one_packet() {
         let mut times = vec![0];

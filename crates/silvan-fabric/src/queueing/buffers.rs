@@ -1,9 +1,10 @@
-//! The queues of a node, of any organization, and which of them may send next.
+//! The queues of a node, with any organization, and the selection of those that may send next.
 //!
-//! Each queue whose head may be sent waits in the ring of its input and of the output that the head requests; the
-//! queues of a ring take turns. An output knows which inputs have queues that wait for it.
+//! Each queue whose head may be sent waits in a ring, which belongs to its input and to the output that the head
+//! requests. The queues of a ring take turns. An output knows which inputs have queues that wait for it.
 //!
-//! Inputs and outputs are a [`PortVl`] each, a port with one of its virtual lanes, unless they are called ports.
+//! Unless they are called ports, inputs and outputs are each a [`PortVl`], which is a port with one of its virtual
+//! lanes.
 
 mod isolating;
 mod turns;
@@ -25,16 +26,16 @@ use crate::port_set::PortSet;
 /// Index of a queue.
 pub(crate) type QueueId = u32;
 
-/// What a queue is for.
+/// The purpose of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// Notifications and acknowledgements, ahead of all data of the input.
+    /// Notifications and acknowledgements, which precede all data of the input.
     Control,
     /// One of the queues that exist from the start.
     Normal,
     /// The queue of one destination.
     Destination,
-    /// A queue that congestion trees may allocate.
+    /// A queue that can be allocated to a congestion tree.
     Special(u8),
 }
 
@@ -45,25 +46,25 @@ impl Role {
     }
 }
 
-/// Where a queue waits.
+/// The list in which a queue waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seat {
-    /// In no list: it is empty.
+    /// None, because the queue is empty.
     None,
-    /// In the ring of its input port at this output.
+    /// The ring of its input port at this output.
     Ring(PortVl),
-    /// Not in that ring, until there may be credit for it or the next node lets it send.
+    /// The parked queues of this output, until there may be credit for it or the next node lets it send.
     Parked(PortVl),
 }
 
-/// Half a cache line.
+/// Occupies half a cache line.
 #[derive(Debug, Clone)]
 #[repr(align(32))]
 struct Queue {
     fifo: Fifo,
     place: Place,
     bytes: u32,
-    /// Input port and virtual lane, alone and together.
+    /// The input port and the virtual lane, separately and combined.
     port: Port,
     input: PortVl,
     vl: Vl,
@@ -91,30 +92,29 @@ impl Member for Queue {
     }
 }
 
-/// The queues that wait for an output. Half a cache line where ports are few.
+/// The queues that wait for an output. Occupies half a cache line if there are few ports.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(32))]
 struct Demand<S> {
     /// Input ports with waiting queues.
     requests: S,
-    /// Those of them where only [`Buffers::home`] waits. This is the usual case: their rings, which are many, stay
-    /// empty and are not touched.
+    /// The input ports in `requests` for which only [`Buffers::home`] waits. This is the usual case: their rings, which
+    /// are many, stay empty and are not read.
     alone: S,
     /// Bytes in all queues.
     sum: u32,
 }
 
-/// Output ports on a virtual lane.
+/// The output ports that are needed on a virtual lane.
 #[derive(Debug, Clone, Copy, Default)]
 struct Wanted<S> {
-    /// Those that some queue waits for.
+    /// Output ports for which queues wait.
     asked_for: S,
-    /// Those with bytes waiting.
+    /// Output ports for which bytes wait.
     filled: S,
 }
 
-/// A packet moved from a normal to a special queue: input and output port, virtual lane, and its
-/// destination.
+/// A packet that moved from a normal to a special queue: its input and output port, virtual lane, and destination.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moved {
     pub input: Port,
@@ -126,20 +126,20 @@ pub(crate) struct Moved {
 /// How a packet was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stored {
-    /// It waits behind others of its queue.
+    /// Behind other packets of its queue.
     Behind,
-    /// It is the first of its queue, which now waits for the packet's output.
+    /// As the first packet of its queue, which now waits for the packet's output.
     First,
     /// See [`Changes`].
     Otherwise,
 }
 
-/// Changes in a node's buffers that matter outside.
+/// Changes in a node's buffers that affect its neighbors, arbitration or marking.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// Outputs for which a queue has started to wait, and its input port.
+    /// Outputs for which a queue has started to wait, with the queue's input port.
     pub asked: Vec<(PortVl, Port)>,
-    /// Packets that changed queues.
+    /// Packets that moved to another queue.
     pub moved: Vec<Moved>,
     /// Notifications for the node upstream of an input port.
     pub notices: Vec<(Port, Notice)>,
@@ -151,7 +151,7 @@ impl Changes {
         self.asked.is_empty() && self.moved.is_empty() && self.notices.is_empty()
     }
 
-    /// Forgets all of them.
+    /// Removes all changes.
     pub fn clear(&mut self) {
         self.asked.clear();
         self.moved.clear();
@@ -159,7 +159,7 @@ impl Changes {
     }
 }
 
-/// The shape of a node's buffers.
+/// The structure of a node's buffers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub inputs: usize,
@@ -169,14 +169,14 @@ pub(crate) struct Shape {
     pub control_first: bool,
 }
 
-/// How the output port of a packet is known.
+/// How the output port of a packet is determined.
 #[derive(Debug)]
 pub(crate) enum Routes {
     /// There is one output.
     None,
-    /// By its destination.
+    /// From the packet's destination.
     Table(Arc<[Port]>),
-    /// It was written into the packet when it came in.
+    /// From the packet, in which it was stored on arrival.
     Packet,
 }
 
@@ -191,32 +191,32 @@ impl Routes {
     }
 }
 
-/// See the module.
-// The order of the fields in memory: first those that every packet touches, last those that only some networks need.
+// Fields are ordered by use: first those that every packet uses, last those that only some networks need.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Buffers<S> {
     shape: Shape,
     routes: Routes,
-    /// Per input, its control queue, its fixed normal queues and its special queues; then the queues of destinations.
+    /// For each input, its control queue, its fixed normal queues and its special queues; then the queues of
+    /// destinations.
     queues: Vec<Queue>,
     /// Number of queues per input that exist from the start.
     per_input: usize,
     normal: usize,
-    /// `[output * ports + input port]`
+    /// Indexed by `output * ports + input port`.
     rings: Box<[Ring]>,
-    /// Per output.
+    /// One entry per output.
     demand: Box<[Demand<S>]>,
-    /// Per virtual lane, if that is needed; else empty.
+    /// One entry per virtual lane; empty if not needed.
     wanted: Box<[Wanted<S>]>,
-    /// Due times of special queues, unless these simply take turns with the others.
+    /// Due times of special queues; `None` if all queues take turns.
     due_times: Option<Box<DueTimes>>,
     pub changes: Changes,
     pub cams: Option<Cams>,
     parked: Box<[Vec<QueueId>]>,
-    /// A list whose memory is reused.
+    /// Scratch space.
     unparked: Vec<QueueId>,
-    /// Per input and destination.
+    /// Indexed by input and destination.
     by_destination: FxHashMap<(PortVl, u32), QueueId>,
     unused: Vec<QueueId>,
 }
@@ -255,7 +255,7 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
-    /// Maintains the sets of outputs that queues wait for: [`Self::asked_for`] and [`Self::filled`]. To be called
+    /// Enables the sets of outputs for which queues wait: [`Self::asked_for`] and [`Self::filled`]. Must be called
     /// before any packet is stored.
     pub fn note_wanted(&mut self) {
         self.wanted = vec![Wanted::default(); self.shape.lanes].into();
@@ -265,7 +265,7 @@ impl<S: PortSet> Buffers<S> {
         self.routes.of(packet)
     }
 
-    /// Bytes waiting for an output.
+    /// Bytes that wait for an output.
     #[inline]
     pub fn sum(&self, output: PortVl) -> u32 {
         self.demand[output.index()].sum
@@ -277,23 +277,23 @@ impl<S: PortSet> Buffers<S> {
         self.demand[output.index()].requests
     }
 
-    /// Output ports that queues of a virtual lane wait for.
+    /// Output ports for which queues of a virtual lane wait.
     #[inline]
     pub fn asked_for(&self, vl: Vl) -> S {
         self.wanted[vl.index()].asked_for
     }
 
-    /// Output ports with bytes waiting.
+    /// Output ports for which bytes wait.
     #[inline]
     pub fn filled(&self) -> S {
         self.wanted.iter().fold(S::default(), |all, of_lane| all.or(of_lane.filled))
     }
 
-    /// Prefetches what a packet touches that arrives at an input port, for an output port and a destination.
+    /// Prefetches the data that a packet will use that arrives at an input port for an output port and a destination.
     #[inline]
     pub fn prefetch(&self, port: Port, vl: Vl, to: Port, dst: u32) {
         let (input, output) = (self.with_lane(port, vl), self.with_lane(to, vl));
-        // Queues per output mostly wait alone, not in their rings.
+        // Queues per output usually wait alone, without using their rings.
         if self.shape.organisation != Organisation::PerOutput {
             prefetch(&self.rings, self.ring_index(output, port));
         }
@@ -310,13 +310,13 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
-    /// A port of this node with a virtual lane.
+    /// Combines a port and a virtual lane of this node.
     #[inline(always)]
     fn with_lane(&self, port: Port, vl: Vl) -> PortVl {
         PortVl::of(port, vl, self.shape.lanes)
     }
 
-    /// The index of an input's control queue, which its normal and its special queues follow.
+    /// The index of an input's control queue, which is followed by its normal and special queues.
     #[inline(always)]
     fn first_queue(&self, input: PortVl) -> usize {
         input.index() * self.per_input
@@ -334,7 +334,7 @@ impl<S: PortSet> Buffers<S> {
         output.index() * self.shape.inputs + port.index()
     }
 
-    /// Whether each input port is one first-in first-out queue.
+    /// Whether each input port has a single first-in first-out queue.
     pub fn is_fifo(&self) -> bool {
         self.shape.lanes == 1 && self.normal == 1 && self.cams.is_none() && !self.shape.control_first
     }
@@ -355,7 +355,7 @@ impl<S: PortSet> Buffers<S> {
         self.queues[queue as usize].fifo.head()
     }
 
-    /// The queue that a packet is stored in.
+    /// The queue in which a packet is stored.
     #[inline(always)]
     fn queue_for(&mut self, input: PortVl, to: Port, dst: u32, kind: Kind) -> QueueId {
         let base = self.first_queue(input);
@@ -382,7 +382,7 @@ impl<S: PortSet> Buffers<S> {
         id
     }
 
-    /// Stores a packet that came in at an input port, for output port `to`.
+    /// Stores a packet that arrived at an input port, for the output port `to`.
     #[inline(always)]
     pub fn store(&mut self, packets: &mut Pool, now: Time, port: Port, to: Port, id: PacketId) -> Stored {
         let packet = &packets[id];
@@ -398,7 +398,7 @@ impl<S: PortSet> Buffers<S> {
         state.fifo.push(id, packets);
         state.bytes += size;
         let bytes = state.bytes;
-        // The usual case: no other queue changes.
+        // In the usual case, no other queue changes.
         if self.cams.is_some() && self.may_isolate(packets, queue, input, bytes) {
             return self.store_isolating(packets, now, port, output, queue, was_empty);
         }
@@ -409,7 +409,7 @@ impl<S: PortSet> Buffers<S> {
         Stored::Behind
     }
 
-    /// Whether a queue that has grown to `bytes` may show a root, or its head match a CAM line.
+    /// Whether a queue that has grown to `bytes` may indicate a root, or its head may match a CAM line.
     #[inline(always)]
     fn may_isolate(&self, packets: &Pool, queue: QueueId, input: PortVl, bytes: u32) -> bool {
         let Some(cams) = &self.cams else { return false };
@@ -427,9 +427,9 @@ impl<S: PortSet> Buffers<S> {
         })
     }
 
-    /// Removes the packet at the head of a queue, which leaves now for an output port. If the next packet of the
-    /// queue simply takes its place, that is not in [`Changes`]: that output is tried again anyway. Returns the bytes
-    /// that still wait for the output on that virtual lane.
+    /// Removes the packet at the head of a queue, which leaves now through an output port. If the next packet of the
+    /// queue replaces it without further effects, this is not recorded in [`Changes`], because that output tries to
+    /// send again anyway. Returns the bytes that still wait for the output on that virtual lane.
     #[inline(always)]
     pub fn take(&mut self, packets: &mut Pool, now: Time, queue: QueueId, to: Port) -> u32 {
         let state = &mut self.queues[queue as usize];
@@ -466,7 +466,7 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
-    /// The packet at the head of a queue has left, which was in its ring.
+    /// Updates the queue whose head has left while the queue was in its ring.
     #[inline(always)]
     fn head_left(&mut self, packets: &mut Pool, now: Time, queue: QueueId, dst: u32) {
         let state = &mut self.queues[queue as usize];
@@ -484,8 +484,8 @@ impl<S: PortSet> Buffers<S> {
             }
             return;
         };
-        // If the next packet waits for the same output and no other queue of the input does, the ring does not
-        // change. This holds for special queues too, as no packet is moved out of them.
+        // If the next packet waits for the same output and no other queue of the input does, the ring does not change.
+        // This also holds for special queues, because packets are never moved out of them.
         let (vl, role) = (state.vl, state.role);
         if self.waits_alone(output, port) {
             let next = &packets[id];
@@ -501,7 +501,7 @@ impl<S: PortSet> Buffers<S> {
         self.head_changed(packets, now, queue);
     }
 
-    /// A queue has another packet at its head, or none.
+    /// Updates a queue whose head has changed.
     #[inline(never)]
     fn head_changed(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
         self.unseat(queue);
@@ -509,14 +509,14 @@ impl<S: PortSet> Buffers<S> {
         self.seat(packets, now, queue);
     }
 
-    /// The queue of a destination is empty.
+    /// Forgets the empty queue of a destination.
     fn forget(&mut self, queue: QueueId, dst: u32) {
         let input = self.queues[queue as usize].input;
         self.by_destination.remove(&(input, dst));
         self.unused.push(queue);
     }
 
-    /// Puts a queue into the ring of the output that its head requests, unless it is empty or stopped.
+    /// Puts a queue into the ring of the output that its head requests, unless the queue is empty or stopped.
     fn seat(&mut self, packets: &Pool, now: Time, queue: QueueId) {
         let state = &self.queues[queue as usize];
         let Some(id) = state.fifo.head() else { return };
@@ -589,7 +589,7 @@ impl<S: PortSet> Buffers<S> {
         self.parked[output.index()].push(queue);
     }
 
-    /// The queues that are parked at an output may send again.
+    /// Lets the queues that are parked at an output send again.
     pub fn unpark(&mut self, packets: &Pool, now: Time, output: PortVl) {
         if self.parked[output.index()].is_empty() {
             return;
@@ -603,8 +603,8 @@ impl<S: PortSet> Buffers<S> {
         self.unparked = unparked;
     }
 
-    /// Bytes in the queue of an input port whose fill shows the congestion of an output: the special queue of the
-    /// root if roots have one, else the normal queue.
+    /// Bytes in the queue of an input port whose fill indicates the congestion of an output: the special queue of the
+    /// root if roots have one, otherwise the normal queue.
     pub fn telling_bytes(&self, port: Port, to: Port, vl: Vl, dst: u32) -> u32 {
         let input = self.with_lane(port, vl);
         match &self.cams {
@@ -625,18 +625,18 @@ impl<S: PortSet> Buffers<S> {
         self.queues.iter().filter(move |queue| queue.input == input && !queue.fifo.is_empty())
     }
 
-    /// The packets at an input port and virtual lane.
+    /// The packets at an input port on a virtual lane.
     pub fn waiting(&self, packets: &Pool, port: Port, vl: Vl) -> Vec<PacketId> {
         self.of_input(port, vl).flat_map(|queue| queue.fifo.iter(packets)).collect()
     }
 
-    /// Buffer space in use at an input port and virtual lane, found by walking its queues.
+    /// Buffer space in use at an input port on a virtual lane, computed from its queues.
     #[cfg(debug_assertions)]
     pub fn space(&self, packets: &Pool, port: Port, vl: Vl) -> u32 {
         self.of_input(port, vl).flat_map(|queue| queue.fifo.iter(packets)).map(|id| packets[id].space).sum()
     }
 
-    /// The output ports that the heads of an input port's queues request.
+    /// The output ports requested by the heads of an input port's queues.
     pub fn heads(&self, packets: &Pool, port: Port, vl: Vl) -> Vec<Port> {
         let heads = self.of_input(port, vl).filter_map(|queue| queue.fifo.head());
         heads.map(|id| self.route(&packets[id])).collect()

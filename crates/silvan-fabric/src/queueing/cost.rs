@@ -1,13 +1,13 @@
-//! What special queues cost in memory cells (Paper VI, supplement 8). A cell holds a bit.
+//! The cost of special queues in memory cells (Paper VI, supplement 8). A cell holds a bit.
 
-/// Cells of content-addressable memory per line for the root's output (up to 64 ports), the
-/// hops to it (up to 64) and the line downstream (up to 16).
+/// Cells of content-addressable memory per line for the output of the root (up to 64 ports), the hops to it (up to 64)
+/// and the line downstream (up to 16).
 const FIXED_CAM_CELLS: u64 = 6 + 6 + 4;
 
 /// Cells of plain memory per line: stop, sentStop, propagated, and 32 for the timer.
 pub const SRAM_CELLS_PER_LINE: u64 = 3 + 32;
 
-/// Content-addressable cells in one CAM line that can list up to `destinations` of the `hosts` hosts.
+/// Number of content-addressable cells in one CAM line that can list up to `destinations` of `hosts` hosts.
 ///
 /// ```
 /// use silvan_fabric::queueing::cost::cam_cells_per_line;
@@ -18,8 +18,7 @@ pub fn cam_cells_per_line(hosts: u64, destinations: u64) -> u64 {
     FIXED_CAM_CELLS + destinations * u64::from(hosts.max(1).next_power_of_two().ilog2())
 }
 
-/// Control memory of an input port with a number of CAM lines: content-addressable cells and
-/// plain ones.
+/// Control memory of an input port with the given number of CAM lines: content-addressable cells, and plain cells.
 ///
 /// ```
 /// use silvan_fabric::queueing::cost::cells_per_port;

@@ -1,5 +1,5 @@
-//! Isolation of congested flows in special queues: FBICM (Paper V, II and III), HFDI and the
-//! isolating half of EcoCC (Paper VI, 3.1.2).
+//! Isolation of congested flows in special queues: FBICM (Paper V, II and III), HFDI and the isolation of EcoCC (Paper
+//! VI, 3.1.2).
 //!
 //! ```text
 //!  input port                                   output port
@@ -8,37 +8,35 @@
 //!   special queue 1 <- CAM line 1
 //! ```
 //!
-//! - *Detection*: when a normal queue is above the detection threshold, the output that its first
-//!   packet requests is a root. With one normal queue per input, a special queue is allocated for the
-//!   root at once (`at_root`); with one per output, the normal queue is the root's own already and gets
-//!   only a CAM line.
-//! - *Post-processing*: a packet at the head of a normal queue whose destination is on a CAM line
-//!   of that input or of the output that it requests moves to that line's special queue. Pointers
-//!   move, not data, so it takes no time.
-//! - *Propagation*: a line whose queue is above its threshold is sent upstream (for a normal queue,
-//!   at detection) and stored at the output port there. Inputs allocate a special queue for it when
-//!   their first matching packet requests that output.
-//! - *Stop and Go*: a packet stored above the stop threshold after the line was sent stops the
-//!   queue upstream; when the fill falls to the go threshold, the queue upstream may send again.
-//! - *Exhaustion*: a packet that finds no free special queue stays in its normal queue and blocks the
-//!   packets behind it while its flow is stopped.
-//! - *Release*: an empty special queue that is not stopped is released, with its line here and at the
-//!   output upstream.
+//! - *Detection*: when a normal queue exceeds the detection threshold, the output that its first packet requests is a
+//!   root. With one normal queue per input, a special queue is allocated for the root immediately (`at_root`). With one
+//!   per output, the normal queue already belongs to the root and only gets a CAM line.
+//! - *Post-processing*: if the destination of a packet at the head of a normal queue is on a CAM line of its input or
+//!   of the output that it requests, the packet moves to that line's special queue. This takes no time, because only
+//!   pointers move.
+//! - *Propagation*: when the queue of a line exceeds its threshold (for a normal queue, at detection), the line is sent
+//!   upstream and stored at the output port there. An input allocates a special queue for it when its first matching
+//!   packet requests that output.
+//! - *Stop and Go*: after the line was sent, a packet stored above the stop threshold stops the queue upstream. When
+//!   the fill falls to the go threshold, that queue may send again.
+//! - *Exhaustion*: a packet that finds no free special queue stays in its normal queue and blocks the packets behind it
+//!   while its flow is stopped.
+//! - *Release*: an empty special queue that is not stopped is released, with its line here and at the output upstream.
 //!
-//! The papers leave some points open. The choices here:
-//! - "The second time the threshold is reached" (Paper VI, 3.1.2) is the next packet stored above
-//!   it; otherwise a queue that never falls below the threshold would grow without bound.
-//! - Stop applies to the destinations of a line, wherever their packets wait, as in the host's arbiter
-//!   (Paper VI, 3.2). If it applied to special queues only, packets without one would keep filling the
-//!   next switch, and inputs that obey would starve.
-//! - The normal queue of a root is stopped and released as special queues are (it has a CAM line with
-//!   the same bits), and its line is released when the queue is empty.
-//! - A packet follows those before it: while a special queue holds packets for its destination, it
-//!   goes there; else to the oldest matching line. So packets stay in order when lines come and go.
-//! - A special queue whose line the next switch released keeps its packets and accepts only packets
-//!   that must follow them. It is free when empty, or assigned to the next line that lists a
-//!   destination of its packets.
-//! - A host's own queue never detects a root: the host's link is not shared with other hosts.
+//! The papers leave some points open. This implementation chooses:
+//! - "The second time the threshold is reached" (Paper VI, 3.1.2) is when the next packet is stored above it.
+//!   Otherwise, a queue that never falls below the threshold would grow without bound.
+//! - Stop applies to all packets for the destinations of a line, in any queue, as in the host's arbiter (Paper VI,
+//!   3.2). If it applied to special queues only, packets in other queues would keep filling the next switch, and inputs
+//!   that stop would starve.
+//! - The normal queue of a root is stopped and released in the same way as special queues (its CAM line has the same
+//!   bits). Its line is released when the queue is empty.
+//! - While a special queue holds packets for a destination, further packets for it go there; otherwise, they go to the
+//!   oldest matching line. So packets stay in order when lines are allocated and released.
+//! - A special queue whose line was released by the next switch keeps its packets and accepts only packets that must
+//!   follow them. It becomes free when it is empty, or is assigned to the next line that lists a destination of its
+//!   packets.
+//! - A host's own queue never detects a root, because the host does not share its link with other hosts.
 
 mod marks;
 mod received;
@@ -62,34 +60,34 @@ use crate::port::{Port, PortVl, Vl};
 pub enum Isolation {
     /// Congested flows share queues with other flows.
     None,
-    /// Special queues, allocated to congestion trees as these appear.
+    /// Special queues, which are allocated to congestion trees as these appear.
     SpecialQueues(SpecialQueues),
 }
 
-/// Parameters of dynamic isolation in special queues.
+/// Parameters of isolation in special queues.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpecialQueues {
-    /// Special queues of each input port and virtual lane (CFQs, HPQs), each with a CAM line.
+    /// Number of special queues per input port and virtual lane (CFQs, HPQs), each with a CAM line.
     #[schemars(range(max = 64))]
     pub queues: u8,
-    /// Destinations that a CAM line can list.
+    /// Maximum number of destinations in a CAM line.
     #[schemars(range(min = 1, max = 4096))]
     pub destinations: u16,
-    /// Fill of a normal queue above which a root is detected; by default six full packets.
+    /// A root is detected when a normal queue exceeds this fill; by default six full packets.
     pub detection: Option<Bytes>,
-    /// Fill of a special queue above which its line is sent upstream, and then Stop; by default six full packets.
+    /// When a special queue exceeds this fill, its line is sent upstream, and then Stop; by default six full packets.
     pub stop: Option<Bytes>,
-    /// Fill at or below which a stopped queue upstream may send again; by default four full packets.
+    /// A stopped queue upstream may send again at or below this fill; by default four full packets.
     pub go: Option<Bytes>,
-    /// Whether the root's own switch allocates special queues for it, which is not needed where normal queues are per
-    /// output.
+    /// Whether the root's own switch allocates special queues for it. This is not needed if there is one normal queue
+    /// per output.
     pub at_root: bool,
-    /// Size of a notification on the wire, to which its list of destinations adds two bytes each.
+    /// Size of a notification on the wire without its list of destinations, each of which adds two bytes.
     pub message: Bytes,
     /// How normal and special queues take turns at an output.
     pub arbitration: SpecialArbitration,
-    /// With `arbitration = "strict"`: the time after which a special queue that may send goes before normal ones; by
+    /// With `arbitration = "strict"`: the time after which a special queue that may send precedes normal queues; by
     /// default 10 us.
     pub longest_wait: Option<Time>,
 }
@@ -111,7 +109,7 @@ impl Default for SpecialQueues {
 }
 
 impl SpecialQueues {
-    /// The thresholds for detection, Stop and Go, in bytes, for full packets of a size.
+    /// The thresholds for detection, Stop and Go, for full packets of `full` bytes.
     #[must_use]
     pub fn thresholds(&self, full: u64) -> (Bytes, Bytes, Bytes) {
         let or = |given: Option<Bytes>, packets| given.unwrap_or(Bytes(packets * full));
@@ -135,7 +133,7 @@ impl SpecialQueues {
     }
 }
 
-/// The parameters with thresholds in bytes, the same for all nodes of a network.
+/// The parameters, with thresholds in bytes; the same for all nodes of a network.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SpecialQueueRule {
     pub queues: usize,
@@ -149,10 +147,10 @@ pub(crate) struct SpecialQueueRule {
     pub longest_wait: Time,
 }
 
-/// Content of a notification about a CAM line of the input that sends it.
+/// The content of a notification about a CAM line of the sending input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// These destinations are congested; replaces an earlier list.
+    /// The given destinations are congested; replaces an earlier list.
     Allocate(Box<[u32]>),
     Stop,
     Go,
@@ -164,7 +162,7 @@ pub(crate) enum Message {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Notice {
     pub vl: Vl,
-    /// Number of the line at the input that sends it.
+    /// Number of the line at the sending input.
     pub line: u16,
     /// The rate that the root accepts from its flows, if arbitration needs it and the tree exists.
     pub rate: Option<Rate>,
@@ -174,14 +172,14 @@ pub(crate) struct Notice {
 /// Counters since the start of the run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
-    /// Special queues allocated.
+    /// Number of special queues allocated.
     pub allocations: u64,
-    /// How often a packet was to be isolated and no special queue was free.
+    /// How often no special queue was free for a packet that should be isolated.
     pub exhausted: u64,
-    /// Special queues released, and the total time for which they had been allocated.
+    /// Number of special queues released, and the total time for which they had been allocated.
     pub releases: u64,
     pub life_ps: u128,
-    /// Notifications sent: allocate, stop, go, release.
+    /// Number of notifications sent: allocate, stop, go, release.
     pub messages: [u64; 4],
 }
 
@@ -200,39 +198,39 @@ impl Tally {
 enum Cause {
     /// The root is an output of this switch; these are the destinations.
     Root(Vec<u32>),
-    /// The root is further down; they are on this line of the output's CAM.
+    /// The root is further downstream; the destinations are on this line of the output's CAM.
     Branch(u16),
-    /// The next switch has released its line: no packet matches any more.
+    /// The next switch has released its line, so no more packets match.
     Orphan,
 }
 
 /// The CAM line of a special queue.
 #[derive(Debug, Clone)]
 struct Line {
-    /// Output of this node.
+    /// The output of this node for which the line was allocated.
     output: PortVl,
     cause: Cause,
-    /// Lines were allocated in this order.
+    /// The position of the line in the order of allocations.
     age: u64,
     born: Time,
     propagated: bool,
     sent_stop: bool,
-    /// Destinations of the packets in the queue, and how many of each.
+    /// Destinations of the packets in the queue, with the number of packets for each.
     held: Vec<(u32, u32)>,
 }
 
-/// The CAM line of a normal queue, which is a root's own.
+/// The CAM line of a normal queue that belongs to a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OwnLine {
-    /// There is none.
+    /// There is no line.
     Free,
-    /// It has been sent upstream.
+    /// The line has been sent upstream.
     Going,
-    /// Stop has been sent since.
+    /// Stop has been sent, too.
     Stopped,
 }
 
-/// A line of an output's CAM: one of the next node's input.
+/// A line of an output's CAM, which corresponds to a line of the next node's input.
 #[derive(Debug, Clone)]
 struct OutputLine {
     line: u16,
@@ -242,17 +240,17 @@ struct OutputLine {
     rate: Option<Rate>,
 }
 
-/// The CAM of an input. Half a cache line.
+/// The CAM of an input. Occupies half a cache line.
 #[derive(Debug, Clone, Default)]
 #[repr(align(32))]
 struct InputCam {
-    /// Destinations that its special queues hold or list for a root, and perhaps some that they did.
+    /// Destinations that its special queues hold or list for a root. May include some that they no longer do.
     marks: Marks,
     /// Lines of its special queues.
     special: Box<[Option<Line>]>,
-    /// Special queues in use.
+    /// Number of special queues in use.
     used: u16,
-    /// Lines of its normal queues.
+    /// Number of lines of its normal queues.
     own: u16,
     /// Whether a packet could not be isolated since a queue was last released.
     wanting: bool,
@@ -270,42 +268,42 @@ fn extend(list: &mut Vec<u32>, waiting: impl Iterator<Item = u32>, room: usize) 
     }
 }
 
-/// An input port with one of its virtual lanes, which is passed separately because all callers know it.
+/// An input port and one of its virtual lanes. The lane is passed separately because all callers know it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InputLane {
     pub input: PortVl,
     pub vl: Vl,
 }
 
-/// A normal queue that has grown, and the output that its first packet asks for.
+/// A normal queue that has grown, and the output that its first packet requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Growth {
     pub at: InputLane,
-    /// The output on the lane of the queue, and its port.
+    /// The output, on the lane of the queue, and its port.
     pub output: PortVl,
     pub port: Port,
     /// Bytes in the queue.
     pub bytes: u32,
 }
 
-/// The CAMs of a node. Inputs and outputs are a [`PortVl`] each, unless they are called ports.
-// The order of the fields in memory: first those that every packet touches.
+/// The CAMs of a node. Unless they are called ports, inputs and outputs are each a [`PortVl`].
+// Fields are ordered by use: first those that every packet uses.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Cams {
     rule: Arc<SpecialQueueRule>,
     lanes: usize,
     inputs: Box<[InputCam]>,
-    /// Lines of normal queues, if each queue has one output: `[input * ports + output port]`; else empty.
+    /// Lines of normal queues, indexed by `input * ports + output port`, if each queue has one output; else empty.
     own: Box<[OwnLine]>,
     /// Number of normal queues of an input that may have their own line.
     own_ports: usize,
-    /// Per output: the destinations on its lines.
+    /// The destinations on the lines of each output.
     listed: Box<[Marks]>,
     /// Whether normal queues detect roots (those of a host do not).
     detects: bool,
     outputs: Box<[Vec<OutputLine>]>,
-    /// Lines of all outputs.
+    /// Number of lines of all outputs.
     output_lines: usize,
     /// Rate of the link at each output port.
     rates: Box<[Rate]>,
@@ -314,7 +312,7 @@ pub(crate) struct Cams {
 }
 
 impl Cams {
-    /// With an output for each of the links' rates.
+    /// Creates the CAMs of a node with one output for each of the links' rates.
     pub fn new(
         rule: Arc<SpecialQueueRule>,
         inputs: usize,
@@ -362,26 +360,26 @@ impl Cams {
         self.detects && bytes > self.rule.detection.min(self.rule.stop)
     }
 
-    /// Whether a line exists that a packet at an input could match, of that input or of any output.
+    /// Whether a packet at an input could match any line, of that input or of any output.
     #[inline]
     pub fn has_lines(&self, input: PortVl) -> bool {
         self.output_lines > 0 || self.inputs[input.index()].used > 0
     }
 
-    /// Whether a packet at an input for an output cannot match any line, and no line there stops it.
+    /// Whether a packet at an input for an output matches no line and is not stopped by one.
     #[inline]
     pub fn is_quiet(&self, input: PortVl, output: PortVl, dst: u32) -> bool {
         !self.inputs[input.index()].marks.or(self.listed[output.index()]).may_contain(dst)
     }
 
-    /// Whether the normal queue of an input has a line of its own for the output `port`.
+    /// Whether the normal queue of an input has its own line for the output `port`.
     #[inline]
     pub fn has_own_line(&self, input: PortVl, port: Port) -> bool {
         self.inputs[input.index()].own > 0
             && self.own.get(self.own_index(input, port)).is_some_and(|line| *line != OwnLine::Free)
     }
 
-    /// Prefetches what a packet touches that arrives at an input for an output.
+    /// Prefetches the data that a packet will use that arrives at an input for an output.
     #[inline]
     pub fn prefetch(&self, input: PortVl, output: PortVl) {
         prefetch(&self.inputs, input.index());
@@ -394,13 +392,13 @@ impl Cams {
         input.index() * self.own_ports + port.index()
     }
 
-    /// The number, upstream, of the own line of a normal queue for the output `port`: lines of special queues come
-    /// first.
+    /// The number by which the node upstream knows the own line of a normal queue for the output `port`. The lines of
+    /// special queues have the lower numbers.
     fn own_number(&self, port: Port) -> u16 {
         (self.rule.queues + port.index()) as u16
     }
 
-    /// The special queue that the packet at the head of a normal queue moves to, if any.
+    /// The special queue to which the packet at the head of a normal queue moves, if any.
     pub fn special_for(&mut self, input: PortVl, output: PortVl, dst: u32, now: Time) -> Option<usize> {
         if self.is_quiet(input, output, dst) {
             return None;
@@ -432,7 +430,7 @@ impl Cams {
         self.outputs[output.index()].iter().find(|line| line.line == number)
     }
 
-    /// Allocates a free special queue; `cause` is called only if there is one.
+    /// Allocates a free special queue. Calls `cause` only if there is one.
     fn take(
         &mut self,
         input: PortVl,
@@ -458,8 +456,7 @@ impl Cams {
         Some(at)
     }
 
-    /// A normal queue has grown. `waiting` gives the destinations of its packets for the output, the first
-    /// one first.
+    /// Handles the growth of a normal queue. `waiting` gives the destinations of its packets for the output, in order.
     pub fn normal_grew(
         &mut self,
         growth: Growth,
@@ -493,8 +490,8 @@ impl Cams {
         self.say(vl, line, rate, message)
     }
 
-    /// A root was detected for which its own switch allocates special queues: the first destination is added to the
-    /// line that the root has at this input, if that has room, else to a new line.
+    /// Handles the detection of a root for which its own switch allocates special queues. Adds the first destination to
+    /// the line that the root has at this input, or, if that line has no room, to a new line.
     fn root(&mut self, growth: Growth, waiting: impl Iterator<Item = u32>, now: Time) -> Option<Notice> {
         let Growth { at: of, output, .. } = growth;
         let input = of.input;
@@ -538,7 +535,7 @@ impl Cams {
         Some(Notice { vl, line, rate, message })
     }
 
-    /// A normal queue has shrunk to `bytes` by a packet for the output `port`.
+    /// Handles a normal queue that has shrunk to `bytes` by a packet for the output `port`.
     #[inline]
     pub fn normal_shrank(&mut self, of: InputLane, port: Port, bytes: u32) -> Option<Notice> {
         let InputLane { input, vl } = of;
@@ -559,7 +556,7 @@ impl Cams {
         }
     }
 
-    /// A packet for `dst` was stored in a special queue, which has `bytes` now.
+    /// Handles a packet for `dst` that was stored in a special queue, which now has `bytes`.
     pub fn special_grew(&mut self, of: InputLane, at: usize, dst: u32, bytes: u32) -> Option<Notice> {
         let stop = self.rule.stop;
         let InputCam { special, marks, .. } = &mut self.inputs[of.input.index()];
@@ -593,8 +590,8 @@ impl Cams {
         self.say_special(of, at, Message::Allocate(list))
     }
 
-    /// A packet for `dst` left a special queue, which has `bytes` now. The caller must call [`Self::release`] if the
-    /// queue is empty.
+    /// Handles a packet for `dst` that left a special queue, which now has `bytes`. The caller must call
+    /// [`Self::release`] if the queue is empty.
     pub fn special_shrank(&mut self, of: InputLane, at: usize, dst: u32, bytes: u32) -> Option<Notice> {
         let go = self.rule.go;
         let line = self.inputs[of.input.index()].special[at].as_mut()?;
@@ -611,8 +608,8 @@ impl Cams {
         None
     }
 
-    /// Releases an empty special queue, unless it is stopped. Returns whether it did, and the notification for
-    /// upstream.
+    /// Releases an empty special queue, unless it is stopped. Returns whether it was released, and the notification for
+    /// the node upstream.
     pub fn release(&mut self, of: InputLane, at: usize, now: Time) -> (bool, Option<Notice>) {
         if self.is_stopped(of.input, at) {
             return (false, None);
@@ -626,7 +623,7 @@ impl Cams {
         (true, if line.propagated { self.say_special(of, at, Message::Release) } else { None })
     }
 
-    /// Whether a packet at the input waits for a free special queue; clears that.
+    /// Whether a packet at the input waits for a free special queue; clears this flag.
     pub fn take_wanting(&mut self, input: PortVl) -> bool {
         std::mem::take(&mut self.inputs[input.index()].wanting)
     }

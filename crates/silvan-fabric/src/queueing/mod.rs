@@ -1,15 +1,14 @@
-//! How buffers are divided into queues, so that packets wait behind as few others as possible.
+//! The division of buffers into queues, which determines how many other packets a packet must wait for.
 //!
-//! | file | what |
+//! | file | content |
 //! | --- | --- |
-//! | here | the static organizations (1Q, VOQsw, VOQnet, DBBM, OBQA, DAMQ) and their parameters |
+//! | this file | the static organizations (1Q, VOQsw, VOQnet, DBBM, OBQA, DAMQ) and their parameters |
 //! | `arbitration` | arbitration among normal and special queues |
-//! | `buffers` | the queues of a node, of any organization, and which of them may send next |
-//! | `isolation` | special queues and CAM lines: FBICM, HFDI and what the hybrids share with them |
-//! | [`cost`] | what special queues cost in memory cells |
+//! | `buffers` | the queues of a node, with any organization, and the selection of those that may send next |
+//! | `isolation` | special queues and CAM lines: FBICM, HFDI and the isolation of the hybrid mechanisms |
+//! | [`cost`] | the cost of special queues in memory cells |
 //!
-//! Switches and host adapters use the same queues; an adapter is a node of one input and one
-//! output.
+//! Switches and host adapters use the same queues; an adapter is a node with one input and one output.
 
 mod arbitration;
 pub(crate) mod buffers;
@@ -29,15 +28,15 @@ pub use isolation::{Isolation, SpecialQueues};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Queues {
-    /// One queue per output of the switch: VOQsw; DAMQ where the queues share their memory.
+    /// One queue per output of the switch: VOQsw, or DAMQ if the queues share their memory.
     PerOutput,
     /// One first-in first-out queue (1Q).
     Single,
-    /// One queue per destination in the network (VOQnet): no packet waits behind one with another destination.
+    /// One queue per destination in the network (VOQnet): packets do not wait behind packets for other destinations.
     PerDestination,
-    /// `queue_count` queues; a packet is stored in queue number destination modulo `queue_count` (DBBM).
+    /// `queue_count` queues; the number of a packet's queue is its destination modulo `queue_count` (DBBM).
     DestinationModulo,
-    /// `queue_count` queues; a packet is stored in queue number output port modulo `queue_count` (OBQA).
+    /// `queue_count` queues; the number of a packet's queue is its output port modulo `queue_count` (OBQA).
     OutputModulo,
 }
 
@@ -45,14 +44,14 @@ pub enum Queues {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Memory {
-    /// Any queue may use all free memory.
+    /// A queue may use all free memory.
     Shared,
-    /// Each queue has its own share, with its own credits.
+    /// Each queue has its own share, with separate credits.
     Divided,
 }
 
 impl Queues {
-    /// How queues of this kind use the memory by default.
+    /// The default use of memory for queues of this kind.
     #[must_use]
     pub fn usual_memory(self) -> Memory {
         match self {
@@ -62,33 +61,32 @@ impl Queues {
     }
 }
 
-/// How the buffer between a host's queues per destination and its link is divided.
+/// The division of the buffer between a host's queues per destination and its link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostQueues {
     /// There is no such buffer.
     None,
-    /// One queue, and the special queues if there are any.
+    /// One normal queue, and special queues if there are any.
     Single,
-    /// One queue per destination, each with a memory of its own.
+    /// One queue per destination, each with its own memory.
     PerDestination,
-    /// `switch.queue_count` queues, each with its share of the memory; a packet is stored in queue number destination
-    /// modulo their number.
+    /// `switch.queue_count` queues, each with its share of the memory; the number of a packet's queue is its
+    /// destination modulo this number.
     DestinationModulo,
 }
 
-/// Which queue a packet is stored in.
+/// How a packet's queue is selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Organisation {
-    /// One queue.
     Single,
-    /// A queue per output.
+    /// One queue per output.
     PerOutput,
-    /// A queue per destination, made when it is needed.
+    /// One queue per destination, created when it is first needed.
     PerDestination,
-    /// Destination modulo a number.
+    /// By the destination modulo the given number.
     DestinationModulo(u32),
-    /// Output modulo a number.
+    /// By the output modulo the given number.
     OutputModulo(u32),
 }
 
@@ -104,7 +102,7 @@ impl Organisation {
         }
     }
 
-    /// Queues per input and virtual lane that exist from the start.
+    /// Number of queues per input and virtual lane that exist from the start.
     pub fn fixed(self, outputs: usize) -> usize {
         match self {
             Self::Single => 1,
@@ -114,7 +112,7 @@ impl Organisation {
         }
     }
 
-    /// Which of the fixed queues a packet for an output and a destination is stored in.
+    /// The index of the fixed queue for a packet with the given output and destination.
     pub fn index(self, output: Port, destination: u32) -> usize {
         match self {
             Self::Single | Self::PerDestination => 0,

@@ -1,7 +1,7 @@
-//! Rings: queues that take turns. They are linked through one another, so that joining, leaving and passing the turn
-//! take constant time.
+//! Rings of queues that take turns. The members are linked, so joining, leaving and passing the turn take constant
+//! time.
 
-/// No member.
+/// Represents no member.
 const NONE: u32 = u32::MAX;
 
 /// The members before and after a member. Undefined for members that are in no ring.
@@ -15,13 +15,13 @@ impl Place {
     pub const NOWHERE: Self = Self { before: NONE, after: NONE };
 }
 
-/// What can be in a ring, in one at a time.
+/// A type that can be in at most one ring.
 pub(super) trait Member {
     fn place(&self) -> Place;
     fn place_mut(&mut self) -> &mut Place;
 }
 
-/// A ring of members that are numbered by their place in a slice: the first one and the last.
+/// A ring of members, identified by their index in a slice: the first and the last one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ring {
     first: u32,
@@ -37,13 +37,13 @@ impl Ring {
         (self.first != NONE).then_some(self.first)
     }
 
-    /// Whether the ring has one member.
+    /// Whether the ring has exactly one member.
     #[inline]
     pub fn is_single(&self) -> bool {
         self.first == self.last && self.first != NONE
     }
 
-    /// Adds a member whose turn comes last.
+    /// Adds a member at the end of the turns.
     #[inline]
     pub fn push_back<M: Member>(&mut self, members: &mut [M], at: u32) {
         *members[at as usize].place_mut() = Place { before: self.last, after: NONE };
@@ -65,7 +65,7 @@ impl Ring {
         self.first = at;
     }
 
-    /// Removes a member. Returns whether none is left.
+    /// Removes a member. Returns whether the ring is empty now.
     #[inline]
     pub fn remove<M: Member>(&mut self, members: &mut [M], at: u32) -> bool {
         let Place { before, after } = members[at as usize].place();
@@ -80,7 +80,7 @@ impl Ring {
         self.first == NONE
     }
 
-    /// The members in turn.
+    /// The members in the order of their turns.
     pub fn iter<'m, M: Member>(&self, members: &'m [M]) -> impl Iterator<Item = u32> + 'm {
         let some = |at: u32| (at != NONE).then_some(at);
         std::iter::successors(some(self.first), move |&at| some(members[at as usize].place().after))
@@ -106,7 +106,7 @@ mod tests {
     }
 
     proptest! {
-        /// Two rings that queues join and leave, compared with plain lists.
+        /// Compares two rings that queues join and leave with plain lists.
         #[test]
         fn rings_are_queues(steps in prop::collection::vec((0u32..8, 0usize..2, any::<bool>()), 1..200)) {
             let mut rings = [Ring::EMPTY; 2];

@@ -1,4 +1,4 @@
-//! Trees over time: a tree with the same root at the next sample is the same tree.
+//! Trees over time: trees with the same root at consecutive samples are the same tree.
 
 use super::NONE;
 use super::moment::Moment;
@@ -7,27 +7,27 @@ use super::moment::Moment;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     New,
-    /// Its root was a branch of that tree before.
+    /// Its root was previously a branch of the given tree.
     Split(u32),
 }
 
 /// How a tree ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// It was present at the last sample.
+    /// It still existed at the last sample.
     Lasts,
     Died,
-    /// Its root became a branch of that tree.
+    /// Its root became a branch of the given tree.
     Merged(u32),
 }
 
 /// A tree and its development.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
-    /// Link.
+    /// The link at the root.
     pub root: u32,
     pub born_ns: u64,
-    /// The end of the last interval in which it was seen.
+    /// The end of the last interval in which it existed.
     pub last_ns: u64,
     pub samples: u32,
     pub peak_branches: u32,
@@ -35,23 +35,23 @@ pub(super) struct Tree {
     pub peak_queued: u64,
     pub origin: Origin,
     pub end: End,
-    /// Samples since it was last seen.
+    /// Number of samples since it last existed.
     missed: u32,
 }
 
-/// All trees so far, and those that are alive.
+/// All trees so far, and the live ones.
 #[derive(Debug, Default)]
 pub(super) struct Growth {
     pub trees: Vec<Tree>,
-    /// By root.
+    /// The live trees as pairs of root and tree, sorted by root.
     live: Vec<(u32, u32)>,
-    /// Links in trees at the previous sample, and their trees; in the order of links.
+    /// Links in trees at the previous sample and their trees, sorted by link.
     before: Vec<(u32, u32)>,
 }
 
 impl Growth {
-    /// A tree may be absent for this number of samples and still be the same: under congestion control, trees come and
-    /// go.
+    /// A tree may be absent for this number of samples and still be the same tree: under congestion control, trees
+    /// often disappear for a short time.
     pub const PATIENCE: u32 = 2;
 
     /// Adds the trees of a moment. Returns the number of each.
@@ -74,17 +74,17 @@ impl Growth {
         numbers
     }
 
-    /// Whether a tree with this root is alive, possibly absent for a short time.
+    /// Whether a tree with this root is live; it may be absent for a short time.
     pub fn lives(&self, root: u32) -> bool {
         self.live.binary_search_by_key(&root, |live| live.0).is_ok()
     }
 
-    /// The roots of trees that are alive, in the order of links, and the numbers of these trees.
+    /// The roots of live trees and the numbers of these trees, in the order of links.
     pub fn live(&self) -> &[(u32, u32)] {
         &self.live
     }
 
-    /// The number of the tree with this root; a new number if none is alive.
+    /// The number of the live tree with this root; a new number if there is none.
     fn number(&mut self, root: u32, from_ns: u64) -> u32 {
         let place = match self.live.binary_search_by_key(&root, |live| live.0) {
             Ok(place) => return self.live[place].1,
@@ -154,7 +154,7 @@ mod tests {
     use super::super::moment::Member;
     use super::*;
 
-    /// Links, places of their roots, and depths.
+    /// A moment with the given links, the index of their roots, and depths.
     fn moment(members: &[(u32, u32, u32)]) -> Moment {
         let mut moment = Moment::new(10);
         for &(link, root, depth) in members {

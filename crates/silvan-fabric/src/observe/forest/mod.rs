@@ -2,7 +2,7 @@
 //!
 //! At each sample, the outputs that block each other determine the trees of that moment ([`moment`]). Trees of
 //! consecutive moments are the same if they have the same root ([`growth`]). The payload that hosts behind roots
-//! receive, and the packets inside the network, determine contributors and victims ([`roles`]). At the end, [`verdict`]
+//! receive and the packets inside the network determine contributors and victims ([`roles`]). At the end, [`verdict`]
 //! classifies each tree.
 
 mod growth;
@@ -30,10 +30,10 @@ pub(crate) use verdict::Verdict;
 /// The maximum number of rows of the table `tree_links` (150 MB). Later rows are not recorded.
 pub const MOST_TREE_ROWS: u64 = 4_000_000;
 
-/// Stands for no link or no tree.
+/// Represents no link or no tree.
 const NONE: u32 = u32::MAX;
 
-/// Rows of the table `tree_links`: a link in a tree at a sample.
+/// Rows of the table `tree_links`, one for each link in a tree at a sample.
 #[derive(Debug, Default)]
 struct LinkRows {
     time_ns: Vec<u64>,
@@ -46,7 +46,6 @@ struct LinkRows {
     held: Vec<u32>,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Forest {
     map: Map,
@@ -54,9 +53,9 @@ pub(crate) struct Forest {
     growth: Growth,
     roles: Roles,
     rows: LinkRows,
-    /// Samples whose links were not recorded because the table was full.
+    /// Number of samples whose links were not recorded because the table was full.
     pub unrecorded: u32,
-    /// Number of samples, and the largest number of links that waited for a root at one of them.
+    /// Number of samples, and the largest number of links that waited for a root at any of them.
     pub samples: u32,
     pub most_branches: u32,
     last_time: Time,
@@ -85,7 +84,7 @@ impl Forest {
         }
     }
 
-    /// Adds the trees of this moment. Returns the hosts whose deliveries are to be counted from now on, if they change.
+    /// Adds the trees of this moment. If the hosts whose deliveries must be counted change, returns the new ones.
     pub fn sample(&mut self, view: View) -> Option<&Watch> {
         let span = view.now.saturating_sub(self.last_time);
         if span == Time::ZERO {
@@ -105,7 +104,7 @@ impl Forest {
         is_new.then(|| self.roles.watch())
     }
 
-    /// Records the links of the trees of this moment, whose numbers are `trees`.
+    /// Records the links of the trees of this moment, which have the numbers `trees`.
     fn record(&mut self, view: View, trees: &[u32]) {
         let Self { moment, map, rows, .. } = self;
         if (rows.link.len() + moment.order.len()) as u64 > MOST_TREE_ROWS {
@@ -143,7 +142,7 @@ pub(crate) struct Judged {
 }
 
 impl Judged {
-    /// The trees by their roots: link, number of samples, and verdict.
+    /// For each tree: the link at its root, the number of samples, and the verdict.
     pub fn trees(&self) -> impl Iterator<Item = (u32, u32, &Verdict)> {
         self.forest
             .growth

@@ -1,8 +1,7 @@
 //! The trees of a moment: roots, and the outputs that lack credit because of them.
 //!
 //! At each sample, a switch output with waiting packets is *blocked* if it lacks credit for a full packet, else
-//! *loaded* if more than two full packets wait. An output that faces a host counts as loaded where other outputs would
-//! count as blocked.
+//! *loaded* if more than two full packets wait. An output that faces a host counts as loaded if it lacks credit.
 
 use silvan_engine::{Rate, Time};
 
@@ -16,11 +15,11 @@ use crate::port::{Port, PortVl, Vl};
 use crate::queueing::isolation::Cams;
 use crate::switch::Switch;
 
-/// A directed link, as the tree analysis uses it.
+/// A directed link in the tree analysis.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Link {
     pub channel: ChannelId,
-    /// The switch and output that send on it; `None` for a host's link.
+    /// The switch and the output that send on it; `None` for a host's link.
     pub switch: Option<(u32, Port)>,
     /// The host at its receiving end, or [`NONE`].
     pub host: u32,
@@ -30,25 +29,25 @@ pub(super) struct Link {
 /// The state of a switch output at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// No packets wait, or few and there is credit for them.
+    /// No packets wait, or few packets wait and there is credit.
     Free,
-    /// It lacks credit for a full packet.
+    /// The output lacks credit for a full packet.
     Blocked,
-    /// More than two full packets wait, and there is credit; or it faces a host and lacks credit.
+    /// More than two full packets wait and there is credit, or the output faces a host and lacks credit.
     Loaded,
 }
 
-/// The structure of the network, which does not change from moment to moment, and counters.
+/// The structure of the network, which does not change between moments, and counters.
 #[derive(Debug)]
 pub(super) struct Map {
     pub links: Vec<Link>,
-    /// Link per switch output, or [`NONE`].
+    /// The link of each switch output, or [`NONE`].
     pub outputs: Vec<Vec<u32>>,
-    /// Link per sending host.
+    /// The link of each sending host.
     pub of_host: Vec<u32>,
-    /// Link per channel, or [`NONE`].
+    /// The link of each channel, or [`NONE`].
     by_channel: Vec<u32>,
-    /// The forwarding tables, if they alone determine where packets go.
+    /// The forwarding tables, if they alone determine the routes of packets.
     pub tables: Option<Tables>,
     pub lanes: u8,
     /// Whether packets change lanes along their routes.
@@ -93,7 +92,7 @@ impl Map {
         }
     }
 
-    /// Finds the links that hosts send and receive on; called once, because hosts are added after construction.
+    /// Finds the links on which hosts send and receive. Called once, because hosts are added after construction.
     pub fn find_hosts(&mut self, view: View) {
         if !self.of_host.is_empty() {
             return;
@@ -109,8 +108,8 @@ impl Map {
         self.tables = Tables::new(view, &self.links);
     }
 
-    /// The links on which a switch sends packets for a host behind a root: that of its table, or, where routes depend
-    /// on more than the destination, the link to the host and those on which it was stopped.
+    /// The links on which a switch sends packets for a host behind a root: the link of its forwarding table, or, if
+    /// routes do not depend on the destination alone, the link to the host and those on which its packets were stopped.
     fn wanted(&self, view: View, number: u32, (host, vl): (u32, u8)) -> impl Iterator<Item = u32> {
         let (ports, cams) = (view.ports(number), view.cams(number));
         let route = if ports.is_by_destination() { Some(ports.route(host)) } else { None };
@@ -130,8 +129,7 @@ impl Map {
         sent.saturating_sub(std::mem::replace(&mut link.sent_bytes, sent))
     }
 
-    /// The utilization of a link that carried `bytes`: their share of what it can carry, or of what its host can
-    /// receive.
+    /// The utilization of a link that carried `bytes`, relative to what the link can carry or its host can receive.
     fn utilisation(&self, view: View, at: usize, bytes: u64, span: Time) -> f64 {
         let link = &self.links[at];
         let rate = view.rate(link.channel);
@@ -140,54 +138,53 @@ impl Map {
     }
 }
 
-/// A link's place in the nearest tree.
+/// The position of a link in the nearest tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Member {
-    /// Index of its tree among the roots of the moment, or [`NONE`] if it is in no tree.
+    /// Index of the tree among the roots of the moment; [`NONE`] if the link is in no tree.
     pub root: u32,
-    /// The link that it waits for, one nearer to the root; [`NONE`] for the root.
+    /// The link for which it waits, one link nearer to the root; [`NONE`] for the root.
     pub waits_for: u32,
-    /// Number of links from it to the root.
+    /// Number of links to the root.
     pub depth: u32,
-    /// Virtual lanes on which it waits for a root, as bits; for a root, all lanes.
+    /// Virtual lanes on which it waits for a root, one bit each; for a root, all lanes.
     pub lanes: u16,
     /// Bytes that wait for it.
     pub queued: u32,
 }
 
 impl Member {
-    /// Whether it is in a tree.
+    /// Whether the link is in a tree.
     pub fn is_in(&self) -> bool {
         self.root != NONE
     }
 
-    /// Whether it is in a tree on a virtual lane.
+    /// Whether the link is in a tree on a virtual lane.
     pub fn holds(&self, vl: u8) -> bool {
         self.lanes >> vl & 1 == 1
     }
 }
 
-/// The minimum utilization of an output that is always busy: there are gaps between packets.
+/// The minimum utilization of an output that is always busy. It is less than 1 because there are gaps between packets.
 const BUSY: f64 = 0.9;
 
 const NOT_IN: Member = Member { root: NONE, waits_for: NONE, depth: 0, lanes: 0, queued: 0 };
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Moment {
-    /// Per link.
+    /// One entry per link.
     pub members: Vec<Member>,
     /// Roots, in the order of links.
     pub roots: Vec<u32>,
-    /// Links in trees: roots, then the links that wait for them directly, and so on.
+    /// Links in trees: first roots, then the links that wait directly for them, and so on.
     pub order: Vec<u32>,
-    /// Per link; free for a host's link.
+    /// One entry per link; `Free` for a host's link.
     states: Vec<State>,
     /// The wait relation: `(a, b, vl, lane)` if link `b` waits on a virtual lane for a lane of link `a`.
     waits: Vec<(u32, u32, u8, u8)>,
-    /// Per link: whether it waits for another link.
+    /// Whether each link waits for another link.
     waiting: Vec<bool>,
-    /// Per link, a number of words with one bit for each root that it waits for, directly or indirectly.
+    /// For each link, a number of words with one bit for each root for which it waits, directly or indirectly.
     sets: Vec<u64>,
     words: usize,
 }
@@ -206,7 +203,7 @@ impl Moment {
         self.sets = self.members.iter().map(|one| if one.root == NONE { 0 } else { 1 << one.root }).collect();
     }
 
-    /// The indices of the roots that a link waits for, directly or indirectly.
+    /// The indices of the roots for which a link waits, directly or indirectly.
     pub fn trees_of(&self, link: u32) -> impl Iterator<Item = u32> + use<'_> {
         let first = link as usize * self.words;
         let words = self.sets.get(first..first + self.words).unwrap_or_default();
@@ -217,9 +214,9 @@ impl Moment {
         })
     }
 
-    /// Finds the trees of this moment. A root is an output that other outputs wait for, or that has special queues. It
-    /// does not wait itself, but more traffic waits for it than it can send: it was busy all the time, or faces a host.
-    /// A root that had a tree before, according to `lives`, keeps it as long as it is busy.
+    /// Finds the trees of this moment. A root is an output for which other outputs wait, or that has special queues. It
+    /// does not itself wait, but more traffic waits for it than it can send: it was busy all the time, or it faces a
+    /// host. A root that already had a tree, according to `lives`, keeps the tree as long as it is busy.
     pub fn find(&mut self, view: View, map: &mut Map, span: Time, lives: impl Fn(u32) -> bool) {
         for &link in &self.order {
             self.members[link as usize] = NOT_IN;
@@ -278,7 +275,8 @@ impl Moment {
             || is_busy && lives(at)
     }
 
-    /// Determines the state of every output. Returns whether any is loaded: without a loaded output there is no root.
+    /// Determines the state of each output. Returns whether any output is loaded; without loaded outputs there are no
+    /// roots.
     fn read_states(&mut self, view: View, map: &Map) -> bool {
         let mut is_some_loaded = false;
         for (link, state) in map.links.iter().zip(&mut self.states) {
@@ -322,7 +320,7 @@ impl Moment {
         }
     }
 
-    /// Finds for each link all roots that it waits for. A second round reaches links that wait for links at the same
+    /// For each link, finds all roots for which it waits. A second round reaches links that wait for links at the same
     /// distance from a root.
     fn gather(&mut self) {
         let Self { members, roots, order, waits, sets, words, .. } = self;
@@ -356,7 +354,7 @@ impl Moment {
                 continue;
             };
             for vl in 0..map.lanes {
-                // A sender that spends its credit as soon as it arrives has credit for a packet at times.
+                // A sender that spends its credit as soon as it arrives sometimes has credit for one packet.
                 if view.has_some_credit(link.channel, Vl(vl), 2 * map.full_space) {
                     continue;
                 }
@@ -369,7 +367,7 @@ impl Moment {
             }
         }
         self.find_stopped(view, map);
-        // The same order as that of tuples, but with one comparison.
+        // The same order as that of tuples, with a single comparison.
         self.waits.sort_unstable_by_key(|&(link, waiting, vl, lane)| {
             u128::from(link) << 48 | u128::from(waiting) << 16 | u128::from(vl) << 8 | u128::from(lane)
         });
@@ -377,8 +375,8 @@ impl Moment {
         self.waits.iter().for_each(|wait| self.waiting[wait.1 as usize] = true);
     }
 
-    /// Finds outputs that may not send to the host behind a root because the special queue for it at the next switch is
-    /// full.
+    /// Finds outputs that must not send to the host behind a root because the special queue for it at the next switch
+    /// is full.
     fn find_stopped(&mut self, view: View, map: &Map) {
         let hosts: Vec<u32> = (map.links.iter().zip(&self.states))
             .filter(|(link, state)| link.host != NONE && **state != State::Free)

@@ -26,22 +26,22 @@ pub(crate) struct Who {
 /// The traffic that one host and class send through a root.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Feeding {
-    /// Intervals in which it fed the tree, or at whose ends its packets were on the way to the root; and the number of
-    /// them at whose ends a flow of the host was throttled.
+    /// Number of intervals in which it fed the tree or at whose end its packets were on the way to the root, and the
+    /// number of those at whose end a flow of the host was throttled.
     pub samples: u32,
     pub throttled: u32,
-    /// Intervals in which it fed the tree.
+    /// Number of intervals in which it fed the tree.
     pub fed: u32,
-    /// The beginning of the first such interval and the end of the last.
+    /// The start of the first such interval and the end of the last one.
     pub first_ns: u64,
     pub last_ns: u64,
-    /// Payload through the root, and all payload of the host, in the intervals with the tree from then on.
+    /// Payload sent through the root, and all payload of the host, in the intervals with the tree from then on.
     pub bytes: f64,
     pub sent_bytes: u64,
-    /// Packets inside at samples from then on: those for the root, and all packets of the host.
+    /// Packets inside the network at samples from then on: those for the root, and all packets of the host.
     pub own_packets: u64,
     pub packets: u64,
-    /// Payload for the root that was inside at a sample before anything was counted.
+    /// Payload for the root that was inside the network at a sample before counting began.
     pub inside_bytes: u64,
 }
 
@@ -59,12 +59,12 @@ impl Feeding {
 /// The traffic of one host and class that waits because of a tree.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Waiting {
-    /// Samples at which some packet had to pass a branch, but no root.
+    /// Number of samples at which a packet had to pass a branch but no root.
     pub samples: u32,
-    /// The beginning of the first of these intervals and the end of the last.
+    /// The start of the first of these intervals and the end of the last one.
     pub first_ns: u64,
     pub last_ns: u64,
-    /// The payload that it offered but did not send in these intervals.
+    /// The payload that was offered but not sent in these intervals.
     pub offered_bytes: f64,
     pub lost_bytes: f64,
 }
@@ -86,7 +86,7 @@ pub(super) struct Feeders {
 }
 
 impl Feeders {
-    /// The entry of a host and class, created if it is new.
+    /// The entry of a host and class, which is created if there is none.
     fn entry(&mut self, who: Who, first_ns: u64) -> &mut Feeding {
         let place = *self.places.entry(who).or_insert_with(|| {
             self.all.push((who, Feeding { first_ns, ..Feeding::default() }));
@@ -112,7 +112,7 @@ pub(super) struct Around {
     pub waiting: FxHashMap<Who, Waiting>,
 }
 
-/// A packet inside the network, or a message that waits for injection, which has no payload here.
+/// What a packet inside the network meets, or a message that waits for injection. A message has no payload here.
 #[derive(Debug, Clone, Copy)]
 struct Met {
     who: Who,
@@ -122,7 +122,7 @@ struct Met {
 }
 
 impl Met {
-    /// Sorts by class, then by what they meet.
+    /// A key that sorts by class, then by what is met.
     fn order(&self) -> u64 {
         let meets = match self.meets {
             Meets::Nothing => 0,
@@ -133,22 +133,21 @@ impl Met {
     }
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Roles {
-    /// Per tree.
+    /// One entry per tree.
     pub of: Vec<Around>,
     watch: Watch,
-    /// Watched roots, and the trees whose roots they were in the interval.
+    /// Watched roots, and the trees to which they belonged in the interval.
     watched: Vec<(u32, u32)>,
     samples: u64,
     flows: usize,
-    /// The rate that a host may inject in total, in bits per second.
+    /// The total rate that a host may inject, in bits per second.
     injection: f64,
     /// The rate that a host of a forest offers, in bits per second.
     forest: f64,
     payload_share: f64,
-    /// Payload sent per host and per named flow up to the previous sample.
+    /// Payload sent by each host and each named flow up to the previous sample.
     sent: Vec<u64>,
     sent_of_flow: Vec<u64>,
 }
@@ -183,8 +182,9 @@ impl Roles {
         }
     }
 
-    /// Adds the deliveries of the interval from `from_ns` on, and the packets inside, if there are trees; `numbers` are
-    /// the numbers of the trees of the moment. Returns whether other deliveries are to be counted from now on.
+    /// Adds the deliveries of the interval that starts at `from_ns`, and the packets inside the network, if there are
+    /// trees; `numbers` are the numbers of the trees of the moment. Returns whether the hosts whose deliveries must be
+    /// counted have changed.
     pub fn sample(
         &mut self,
         view: View,
@@ -214,7 +214,7 @@ impl Roles {
         self.watch_roots(view, map, growth, delivered.len())
     }
 
-    /// Counts the payload that passed the roots of the trees with these numbers.
+    /// Counts the payload that passed through the roots of the trees with these numbers.
     fn feed(
         &mut self,
         view: View,
@@ -230,14 +230,14 @@ impl Roles {
         let is_inner = |&(root, _): &(u32, u32)| endpoint(root) == NONE;
         let has_inner = watched.iter().any(is_inner);
         let of_link = given(watched.iter().copied().filter(is_inner), map.links.len());
-        // The factor is a power of two, so sums of bytes do not depend on the order.
+        // The factor is a power of two, so sums of bytes do not depend on the order of summation.
         let scale = (self.watch.mask + 1) as f64;
         for &(sender, bytes) in delivered {
             let who = Who { class: sender.class, host: sender.host };
             let mut add = |tree: u32| {
                 let feeding = self.of[tree as usize].feeding.entry(who, from_ns);
                 feeding.bytes += bytes as f64 * scale;
-                // It may have several flows to the root.
+                // The host may have several flows to the root.
                 feeding.fed += u32::from(feeding.last_ns != now_ns);
                 feeding.see(now_ns, view.host(who.host as usize).throttled_flows() > 0);
             };
@@ -269,7 +269,7 @@ impl Roles {
         }
     }
 
-    /// Counts the packets inside that belong to contributors. For a new tree there is no other information.
+    /// Counts the packets of contributors inside the network. This is the only information about a new tree.
     fn count_inside(
         &mut self,
         view: View,
@@ -305,12 +305,12 @@ impl Roles {
         }
     }
 
-    /// The hosts and flows whose deliveries are to be counted.
+    /// The hosts and flows whose deliveries must be counted.
     pub fn watch(&self) -> &Watch {
         &self.watch
     }
 
-    /// Watches the hosts behind the roots that are alive. Returns whether this is a change.
+    /// Watches the hosts behind the roots that are live. Returns whether this is a change.
     fn watch_roots(&mut self, view: View, map: &Map, growth: &Growth, flows: usize) -> bool {
         let is_new = growth.live() != self.watched;
         let mask = if self.watched.is_empty() {
@@ -330,7 +330,7 @@ impl Roles {
                     *is_watched = true;
                 } else if let Some((switch, output)) = link.switch {
                     let ports = view.ports(switch);
-                    // Where the table alone does not determine routes, packets of any host may arrive.
+                    // If the table alone does not determine routes, packets for any host may arrive.
                     let takes_any = !ports.is_by_destination();
                     for (&route, is_watched) in ports.table().iter().zip(&mut self.watch.hosts) {
                         *is_watched |= takes_any || route == output;
@@ -346,7 +346,7 @@ impl Roles {
         false
     }
 
-    /// The payload that a host offered and sent: for a named flow its own, else that of the whole host.
+    /// The payload that was offered and sent: by a named flow itself, or else by the whole host.
     fn load(&self, view: View, Who { class, host }: Who, span: Time) -> Load {
         let (at, meters) = (usize::from(class), view.totals);
         let sender = view.host(host as usize);
@@ -381,8 +381,8 @@ impl Roles {
         }
     }
 
-    /// Records the traffic of a host and class that waits for trees, given what its packets meet on their routes, in
-    /// order.
+    /// Records the traffic of a host and class that waits for trees. `group` lists what its packets meet on their
+    /// routes, sorted.
     fn wait(
         &mut self,
         group: &[Met],
@@ -392,14 +392,14 @@ impl Roles {
     ) {
         for same in group.chunk_by(|one, other| one.meets == other.meets) {
             let Meets::Branch(link) = same[0].meets else { continue };
-            // The payload held back is divided among the waiting packets, and then among the trees that cause it.
+            // The payload held back is divided among the waiting packets, then among the trees that cause it.
             let trees = moment.trees_of(link).count().max(1);
             let share = same.len() as f64 / (group.len() * trees) as f64;
             for root in moment.trees_of(link) {
                 let fresh = Waiting { first_ns: from_ns, ..Waiting::default() };
                 let around = &mut self.of[numbers[root as usize] as usize];
                 let waiting = around.waiting.entry(group[0].who).or_insert(fresh);
-                // It may wait for the tree at several links.
+                // The traffic may wait for the tree at several links.
                 waiting.samples += u32::from(waiting.last_ns != now_ns);
                 waiting.last_ns = now_ns;
                 waiting.offered_bytes += load.offered * share;
@@ -409,7 +409,7 @@ impl Roles {
     }
 }
 
-/// A vector that holds, for each of `count` hosts or links, the number that is paired with it, or [`NONE`].
+/// For each of `count` hosts or links, the number that is paired with it, or [`NONE`].
 fn given(pairs: impl Iterator<Item = (u32, u32)>, count: usize) -> Vec<u32> {
     let mut numbers = vec![NONE; count];
     for (at, number) in pairs.filter(|one| one.0 != NONE) {
@@ -418,10 +418,10 @@ fn given(pairs: impl Iterator<Item = (u32, u32)>, count: usize) -> Vec<u32> {
     numbers
 }
 
-/// What packets meet, ordered by sending host, then by class, and then by what they meet.
+/// Sorts by sending host, then by class, then by what packets meet.
 fn in_order(met: &[Met], hosts: usize) -> Vec<Met> {
     let all = || met.iter().filter(|one| one.meets != Meets::Nothing);
-    // There are many hosts with few packets each, so a counting sort is used.
+    // There are many hosts with few packets each, so this uses a counting sort.
     let mut places = vec![0; hosts];
     all().for_each(|one| places[one.who.host as usize] += 1);
     let mut sum = 0;
@@ -440,8 +440,9 @@ fn in_order(met: &[Met], hosts: usize) -> Vec<Met> {
     sorted
 }
 
-/// What packets inside, and messages that wait for injection, meet on their routes. If there are many packets, a subset
-/// is examined that some of their bits select; it does not depend on the scheduler or the number of partitions.
+/// What packets inside the network and messages that wait for injection meet on their routes. If there are many
+/// packets, only a subset is examined; some bits of the packets select it, so it does not depend on the scheduler or
+/// the number of partitions.
 fn meet(view: View, map: &Map, moment: &Moment) -> Vec<Met> {
     let mask = (view.alive() / Roles::MOST).next_power_of_two() as u64 - 1;
     let is_looked_at = |packet: &&Packet| {
@@ -454,7 +455,7 @@ fn meet(view: View, map: &Map, moment: &Moment) -> Vec<Met> {
         destination: key.destination,
         payload,
     };
-    // Most are skipped, in a separate loop.
+    // Most packets are skipped, in a separate loop.
     let mut packets: Vec<&Packet> = Vec::with_capacity(2 * Roles::MOST);
     view.packets().filter(is_looked_at).for_each(|packet| packets.push(packet));
     let mut all = Vec::with_capacity(2 * packets.len());

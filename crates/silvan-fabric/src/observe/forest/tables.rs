@@ -1,4 +1,4 @@
-//! The tables about trees.
+//! Creates the tables about trees.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ const ROOT_KINDS: [&str; 2] = ["endpoint", "inner"];
 const ORIGINS: [&str; 3] = ["new", "split", "moved"];
 const ENDS: [&str; 4] = ["lasts", "died", "merged", "moved"];
 
-/// The tables.
+/// Creates the tables.
 pub(super) fn write(
     judged: Judged,
     (links, hosts, classes): (&[String], &[String], &[String]),
@@ -38,7 +38,7 @@ pub(super) fn wiring(forest: &Forest, view: View, (links, hosts): (&[String], &[
     for (host, &link) in forest.map.of_host.iter().enumerate().filter(|one| *one.1 != NONE) {
         sender[link as usize] = host as u32;
     }
-    // Nodes: hosts, then switches.
+    // Node numbers: first the hosts, then the switches.
     let place = |switch: u32| switch + hosts.len() as u32;
     let from =
         all.iter().zip(sender).map(|(link, host)| link.switch.map_or(host, |(switch, _)| place(switch)));
@@ -75,7 +75,7 @@ fn coded(codes: Vec<u32>, names: &[&str]) -> Values {
     Values::Name { codes, names: Arc::new(names.iter().map(ToString::to_string).collect()) }
 }
 
-/// Trees are numbered from 1 in tables; 0 means no tree.
+/// Tables number trees from 1; 0 means no tree.
 fn shown(tree: Option<u32>) -> u32 {
     tree.map_or(0, |tree| tree + 1)
 }

@@ -6,21 +6,21 @@ use rustc_hash::FxHashMap;
 use super::growth::{End, Tree};
 use super::roles::{Around, Feeding, Waiting, Who};
 
-/// A contributor that sends at least this share of its packets through the root counts as sending only there.
+/// A contributor that sends at least this share of its packets through the root is considered to send only there.
 const ALL: f64 = 0.999;
-/// A host and class that send at least this share of their traffic through a root are contributors, whatever the
+/// A host and class that send at least this share of their traffic through a root are contributors, regardless of the
 /// amount.
 const OWN: f64 = 0.25;
-/// A host and class with a smaller share are contributors if they send at least this multiple of what they send to
-/// another host through the root.
+/// A host and class with a smaller share are contributors if they send at least this multiple of their traffic to any
+/// other host through the root.
 const PREFERRED: f64 = 2.0;
 
-/// See the module.
+/// The classification of a tree.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     pub contributors: Vec<(Who, Feeding)>,
     pub victims: Vec<(Who, Waiting)>,
-    /// Payload through the root, from contributors and all others.
+    /// Payload through the root, from all senders.
     pub through_root: f64,
     /// The share of the contributors' traffic that went through the root.
     pub share: f64,
@@ -63,7 +63,7 @@ impl Verdict {
         Self { contributors, victims, through_root, share, is_silent, moved_from: None, moved_to: None }
     }
 
-    /// 0 for a silent tree, 1 for a windy one, 2 for a moving one.
+    /// 0 for a silent tree, 1 for a windy tree, 2 for a moving tree.
     pub fn kind(&self) -> u32 {
         match (self.moved_from.or(self.moved_to), self.is_silent) {
             (Some(_), _) => 2,
@@ -72,25 +72,27 @@ impl Verdict {
     }
 }
 
-/// Selects the contributors among the senders through the root. A host that sends to a hotspot at times, as to any of
-/// the other `hosts`, is not one.
+/// Selects the contributors among the senders through the root. A host that sends to a hotspot only occasionally, as to
+/// any of the other `hosts`, is not a contributor.
 fn contributors(
     (born_ns, last_ns, samples): (u64, u64, u32),
     feeding: &[(Who, Feeding)],
     hosts: usize,
 ) -> Vec<(Who, Feeding)> {
-    // A sender that came late is rated from its first interval on, but over at least half of the tree's life.
+    // The rate of a sender that started late is computed from its first interval on, but over at least half of the
+    // tree's lifetime.
     let half = last_ns.saturating_sub(born_ns) / 2;
     let rate = |one: &Feeding| one.bytes / last_ns.saturating_sub(one.first_ns).max(half).max(1) as f64;
     let sum = |power| feeding.iter().map(|one| rate(&one.1).powi(power)).sum::<f64>();
-    // An eighth of the sender's rate, averaged over bytes.
+    // An eighth of the mean rate of the senders, weighted by bytes.
     let least = sum(2) / sum(1).max(f64::MIN_POSITIVE) / 8.0;
     let is_own = |one: &Feeding| {
         let is_often = 10 * u64::from(one.samples) >= u64::from(samples);
         one.bytes >= OWN * one.sent_bytes as f64 && is_often && (one.fed > 1 || rate(one) >= least)
     };
     let is_preferred = |one: &Feeding| {
-        // The number of intervals in which it would have sent through the root had it sent equally to all other hosts.
+        // The expected number of intervals in which it would have sent through the root if it sent equally to all other
+        // hosts.
         let to_others = (one.sent_bytes as f64 - one.bytes).max(0.0) / hosts.saturating_sub(2).max(1) as f64;
         let by_chance = f64::from(one.fed) * to_others / one.bytes.max(1.0);
         let enough = 3.0f64.min(f64::from(samples) / 2.0);
@@ -100,7 +102,7 @@ fn contributors(
         feeding.iter().filter(|one| feeds(&one.1)).copied().collect()
     };
     let found = all(&|one| is_own(one) || is_preferred(one));
-    // Where all hosts send equally to all others, those that send most are the contributors.
+    // If all hosts send equally to all others, the contributors are those that send most.
     if found.is_empty() { all(&|one| rate(one) >= least) } else { found }
 }
 
@@ -118,7 +120,7 @@ pub(super) fn judge(
     verdicts
 }
 
-/// Finds moving trees: at least half of the contributors of either tree later fed the other one.
+/// Finds moving trees: those for which at least half of the contributors of either tree later fed the other one.
 fn find_moves(trees: &[Tree], verdicts: &mut [Verdict], is_endpoint: impl Fn(&Tree) -> bool) {
     let mut fed: FxHashMap<(u16, u32), Vec<u32>> = FxHashMap::default();
     for (number, verdict) in verdicts.iter().enumerate().filter(|one| is_endpoint(&trees[one.0])) {
@@ -150,8 +152,8 @@ fn find_moves(trees: &[Tree], verdicts: &mut [Verdict], is_endpoint: impl Fn(&Tr
 mod tests {
     use super::*;
 
-    /// The contributors of a tree of 10 ms in a network of 102 hosts, given per sender: bytes through the root, bytes
-    /// in total, and number of intervals.
+    /// The contributors of a tree of 10 ms in a network of 102 hosts. For each sender, the bytes through the root, the
+    /// bytes in total, and the number of intervals are given.
     fn found(senders: &[(f64, u64, u32)]) -> Vec<u32> {
         let feeding = senders.iter().zip(0..).map(|(&(bytes, sent_bytes, fed), host)| {
             let seen =
@@ -170,10 +172,10 @@ mod tests {
 
     #[test]
     fn a_sender_that_prefers_the_root_contributes() {
-        // 1 MB to others are 10 kB for each of 100.
+        // 1 MB to others is 10 kB to each of 100 hosts.
         let windy = (1e5, 1_100_000, 50);
         assert_eq!(found(&[windy, windy, (1e4, 1_010_000, 10), (19_000.0, 1_019_000, 19)]), [0, 1]);
-        // A few packets more than expected by chance may still be chance.
+        // Slightly more packets than expected by chance may still be chance.
         assert_eq!(found(&[windy, (4e3, 104_000, 4), (8e3, 108_000, 8)]), [0, 2]);
     }
 

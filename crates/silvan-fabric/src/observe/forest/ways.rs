@@ -11,18 +11,18 @@ use crate::port::Port;
 use crate::routing::adaptive::FlowKey;
 use crate::switch::Ports;
 
-/// What a packet's route meets first: a root, else a branch.
+/// The root, or else the branch, that a packet's route meets first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meets {
     Nothing,
-    /// Link.
+    /// A link.
     Branch(u32),
     /// Index of the root.
     Root(u32),
 }
 
-/// What a packet's route from its source to its destination meets first: a root, else a branch. With adaptive routing,
-/// any of its possible routes counts.
+/// The root, or else the branch, that a packet's route from its source to its destination meets first. With adaptive
+/// routing, all its possible routes are considered.
 pub(super) fn meets((key, vl): (FlowKey, u8), view: View, map: &Map, moment: &Moment) -> Meets {
     if let Some(tables) = &map.tables {
         let links = plain_way(key, tables, map);
@@ -34,7 +34,7 @@ pub(super) fn meets((key, vl): (FlowKey, u8), view: View, map: &Map, moment: &Mo
     first_met(way(key, view, map), vl, map, moment)
 }
 
-/// Visits the links of a flow's route as routes are now, from its source on.
+/// Visits the links of a flow's current route, from its source on.
 pub(super) fn pass(key: FlowKey, view: View, map: &Map, each: impl FnMut(u32)) {
     match &map.tables {
         Some(tables) => plain_way(key, tables, map).for_each(each),
@@ -42,7 +42,7 @@ pub(super) fn pass(key: FlowKey, view: View, map: &Map, each: impl FnMut(u32)) {
     }
 }
 
-/// Where packets change lanes, the lane on each link is not known.
+/// If packets change lanes, the lane on each link is not known.
 #[inline(always)]
 fn first_met(links: impl Iterator<Item = u32>, vl: u8, map: &Map, moment: &Moment) -> Meets {
     let mut found = Meets::Nothing;
@@ -60,7 +60,7 @@ fn first_met(links: impl Iterator<Item = u32>, vl: u8, map: &Map, moment: &Momen
     found
 }
 
-/// The same as [`way`] where the forwarding tables alone determine routes.
+/// Same as [`way`], if the forwarding tables alone determine routes.
 #[inline(always)]
 fn plain_way(key: FlowKey, tables: &Tables, map: &Map) -> impl Iterator<Item = u32> {
     let mut link = map.of_host[key.source as usize];
@@ -85,14 +85,14 @@ fn plain_way(key: FlowKey, tables: &Tables, map: &Map) -> impl Iterator<Item = u
 /// The routes of all packets, if forwarding tables alone determine them.
 #[derive(Debug)]
 pub(super) struct Tables {
-    /// Per link: the switch at its receiving end, or [`NONE`].
+    /// The switch at the receiving end of each link, or [`NONE`].
     far: Vec<u32>,
-    /// Per switch: output port per destination host.
+    /// For each switch, the output port per destination host.
     of: Vec<Arc<[Port]>>,
 }
 
 impl Tables {
-    /// `None` if any other component selects outputs.
+    /// Returns `None` if another component selects outputs.
     pub fn new(view: View, links: &[Link]) -> Option<Self> {
         let table = |ports: &Ports| ports.steering.is_none().then(|| Arc::clone(ports.table()));
         let far = |link: &Link| {
@@ -104,7 +104,7 @@ impl Tables {
     }
 }
 
-/// The links of all possible routes of an adaptively routed flow, the nearest to its source first.
+/// The links of all possible routes of an adaptively routed flow, starting with those nearest to its source.
 fn ways(key: FlowKey, view: View, map: &Map) -> Vec<u32> {
     let mut links = vec![map.of_host[key.source as usize]];
     links.retain(|&link| link != NONE);
@@ -121,9 +121,9 @@ fn ways(key: FlowKey, view: View, map: &Map) -> Vec<u32> {
     links
 }
 
-/// The links of a flow's route as routes are now, from its source on.
+/// The links of a flow's current route, from its source on.
 fn way(key: FlowKey, view: View, map: &Map) -> impl Iterator<Item = u32> {
-    // A route is not longer than the number of switches: tables are checked before the run.
+    // A route is not longer than the number of switches, because tables are checked before the run.
     let most = view.switch_count() + 1;
     let first = Some(map.of_host[key.source as usize]).filter(|&link| link != NONE);
     let next = move |&link: &u32| {

@@ -1,4 +1,4 @@
-//! Buffers whose packets may match CAM lines, separate from what is done for every packet.
+//! Handling of packets that may match CAM lines, separate from the code that handles every packet.
 
 use silvan_engine::Time;
 
@@ -10,7 +10,7 @@ use crate::port::{Port, PortVl};
 use crate::port_set::PortSet;
 
 impl<S: PortSet> Buffers<S> {
-    /// The rest of [`Self::store`] if [`Self::may_isolate`] holds.
+    /// Completes [`Self::store`] if [`Self::may_isolate`] holds.
     #[inline(never)]
     pub(super) fn store_isolating(
         &mut self,
@@ -46,7 +46,7 @@ impl<S: PortSet> Buffers<S> {
         Stored::Otherwise
     }
 
-    /// The rest of [`Self::take`] for a packet of `size` for `dst` that leaves a queue with a CAM line.
+    /// Completes [`Self::take`] for a packet of `size` for `dst` that leaves a queue with a CAM line.
     #[inline(never)]
     pub(super) fn take_isolated(
         &mut self,
@@ -93,7 +93,7 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
-    /// Checks whether a normal queue that has grown shows a root.
+    /// Checks whether a normal queue that has grown indicates a root.
     fn detect(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
         let Queue { fifo, bytes, input, vl, .. } = self.queues[queue as usize];
         let Some(head) = fifo.head() else { return };
@@ -103,7 +103,7 @@ impl<S: PortSet> Buffers<S> {
         let there = |packet: &&Packet| packet.kind.follows_data() && routes.of(packet) == port;
         let waiting = fifo.iter(pool).map(|id| &pool[id]).filter(there).map(|packet| packet.dst);
         let Some(cams) = &mut self.cams else { return };
-        // A special queue is allocated for a packet that can move there now.
+        // A special queue is allocated only for a packet that can move there now.
         if cams.rule().at_root && !packets[head].kind.follows_data() {
             return;
         }
@@ -113,8 +113,8 @@ impl<S: PortSet> Buffers<S> {
         self.reconsider(packets, now, queue);
     }
 
-    /// Moves packets at the head of a normal queue to special queues, as long as they match a CAM
-    /// line. Returns whether any did.
+    /// Moves packets from the head of a normal queue to special queues as long as they match a CAM line. Returns
+    /// whether any packet was moved.
     pub(super) fn isolate(&mut self, packets: &mut Pool, now: Time, queue: QueueId) -> bool {
         let mut any = false;
         loop {
@@ -150,7 +150,7 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
-    /// Isolates the head of a normal queue if it matches now.
+    /// Isolates the head of a normal queue if it matches a line now.
     fn reconsider(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
         if self.isolate(packets, now, queue) {
             self.unseat(queue);
@@ -158,7 +158,7 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
-    /// A notification of the next node about one of its lines came in at an output port.
+    /// Handles a notification that arrived at an output port about a line of the next node.
     pub fn received(&mut self, packets: &mut Pool, now: Time, port: Port, notice: Notice) {
         let output = self.with_lane(port, notice.vl);
         let Some(cams) = &mut self.cams else { return };

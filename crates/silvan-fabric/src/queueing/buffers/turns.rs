@@ -1,4 +1,5 @@
-//! Turns of the queues at an output, where special queues yield to normal ones; see [`crate::queueing::arbitration`].
+//! Selects the queue whose turn it is at an output, where special queues yield to normal ones; see
+//! [`crate::queueing::arbitration`].
 
 use silvan_engine::Time;
 
@@ -8,7 +9,7 @@ use crate::port::{Port, PortVl};
 use crate::port_set::PortSet;
 
 impl<S: PortSet> Buffers<S> {
-    /// The queue whose turn it is among those of an input port that wait for an output.
+    /// The queue whose turn it is among the queues of an input port that wait for an output.
     #[inline]
     pub fn front(&self, output: PortVl, port: Port, now: Time) -> Option<QueueId> {
         match &self.due_times {
@@ -18,15 +19,15 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
-    /// The queue of an input port that usually waits alone for an output: its only normal queue, or that of the
-    /// output.
+    /// The queue of an input port that usually waits alone for an output: the port's only normal queue, or its queue
+    /// for the output.
     #[inline(always)]
     fn home(&self, output: PortVl, port: Port) -> QueueId {
         let (to, vl) = (output.port(self.shape.lanes), output.vl(self.shape.lanes));
         (self.first_queue(self.with_lane(port, vl)) + 1 + self.shape.organisation.index(to, 0)) as QueueId
     }
 
-    /// The queues of an input port that wait for an output, in turn.
+    /// The queues of an input port that wait for an output, in the order of their turns.
     pub(super) fn members(&self, output: PortVl, port: Port) -> impl Iterator<Item = QueueId> {
         let is_alone = self.demand[output.index()].alone.contains(port);
         let home = is_alone.then(|| self.home(output, port));
@@ -40,8 +41,8 @@ impl<S: PortSet> Buffers<S> {
             || self.rings[self.ring_index(output, port)].is_single()
     }
 
-    /// Adds a queue of an input port to those that wait for an output: after the others of that port, or before them
-    /// if it holds control packets.
+    /// Adds a queue of an input port to those that wait for an output: after the others, or before them if it holds
+    /// control packets.
     #[inline(always)]
     pub(super) fn join_ring(&mut self, queue: QueueId, role: Role, output: PortVl, port: Port) {
         let is_home = role == Role::Normal && queue == self.home(output, port);
@@ -66,14 +67,14 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
-    /// Separate from what is done for every packet.
+    /// Separate from the code that is used for every packet.
     #[inline(never)]
     fn choose(&self, due_times: &DueTimes, output: PortVl, port: Port, now: Time) -> Option<QueueId> {
         due_times.choose(self.members(output, port).map(|id| (id, self.standing(id))), now)
     }
 
-    /// The input ports to serve at an output: all with waiting queues, without those whose special queues must yield,
-    /// as long as there are others that are not busy.
+    /// The input ports to serve at an output: all that have waiting queues, except those whose special queues must
+    /// yield while others are not busy.
     #[inline]
     pub fn in_turn(&self, output: PortVl, busy: S, now: Time) -> S {
         let requests = self.requests(output);
@@ -92,7 +93,7 @@ impl<S: PortSet> Buffers<S> {
         if others.without(busy).is_empty() { requests } else { others }
     }
 
-    /// Whether a queue is a special one that must yield.
+    /// Whether a queue is a special queue that must yield.
     #[inline]
     pub fn lets_pass(&self, queue: QueueId, now: Time) -> bool {
         self.due_times.as_ref().is_some_and(|due_times| due_times.lets_pass(self.standing(queue), now))
@@ -128,7 +129,6 @@ mod tests {
     const HOT: u32 = 7;
     const COLD: u32 = 1;
     const SLOT: Time = Time(100_000);
-    /// The output.
     const OUT: PortVl = PortVl::FIRST;
 
     fn packet(dst: u32) -> Packet {
@@ -158,8 +158,8 @@ mod tests {
         }
     }
 
-    /// Two inputs and an output whose next node has allocated a line for the hot destination, at 20 Gbit/s;
-    /// input 0 holds hot packets and `cold` cold ones, input 1 hot ones.
+    /// Two inputs and an output, whose next node has allocated a line for the hot destination with a rate of 20 Gbit/s.
+    /// Input 0 holds hot packets and `cold` cold packets, input 1 holds hot packets.
     fn node(arbitration: SpecialArbitration, cold: usize) -> (Buffers<Ports64>, Pool) {
         let longest_wait = (arbitration == SpecialArbitration::Strict).then_some(Time(5 * SLOT.0));
         let special = SpecialQueues { arbitration, longest_wait, ..SpecialQueues::default() };
@@ -185,8 +185,8 @@ mod tests {
         (buffers, packets)
     }
 
-    /// The packets that the output sends, one per slot, from its inputs in turn: `c` cold, else the input of a hot
-    /// one.
+    /// The packets that the output sends, one per slot, from its inputs in turn: `c` for a cold packet, the number of
+    /// the input for a hot one.
     fn sent(arbitration: SpecialArbitration, cold: usize, slots: u64) -> String {
         let (mut buffers, mut packets) = node(arbitration, cold);
         let (mut sent, mut turn) = (String::new(), Port::FIRST);
@@ -205,9 +205,9 @@ mod tests {
     fn special_queues_let_other_inputs_pass_until_they_are_due() {
         assert_eq!(sent(SpecialArbitration::RoundRobin, 20, 12), "01c101c101c1");
         assert_eq!(sent(SpecialArbitration::Strict, 20, 17), "ccccc10ccc10ccc10");
-        // Of 80 Gbit/s the root accepts 10 from each input: every eighth packet.
+        // The link has 80 Gbit/s and the root accepts 10 from each input, which is every eighth packet.
         assert_eq!(sent(SpecialArbitration::Weighted, 20, 17), "01cccccc10cccccc1");
-        // Without cold packets they send at once, in turn.
+        // Without cold packets, the special queues send immediately, in turn.
         assert_eq!(sent(SpecialArbitration::Strict, 2, 6), "cc1010");
         assert_eq!(sent(SpecialArbitration::Weighted, 0, 6), "010101");
     }
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(buffers.in_turn(OUT, ports(&[1]), Time::ZERO), ports(&[0]));
     }
 
-    /// Two inputs and two outputs, the output of a packet that of its destination.
+    /// A switch with two inputs and two outputs, where the destination of a packet is its output.
     fn switch(organisation: Organisation) -> Buffers<Ports64> {
         let shape = Shape { inputs: 2, outputs: 2, lanes: 1, organisation, control_first: true };
         let table = (0..8).map(|dst| Port(dst % 2)).collect();
@@ -247,8 +247,8 @@ mod tests {
     }
 
     proptest! {
-        /// Compared with plain lists of queues: a queue that gets a first packet, or another head, has its turn after
-        /// the others of its input and output, or before them if it is the queue of control packets.
+        /// Compares with plain lists of queues. A queue that gets its first packet or another head has its turn after
+        /// the others of its input and output, or before them if it is the control queue.
         #[test]
         fn queues_take_turns(
             organisation in prop::sample::select(vec![

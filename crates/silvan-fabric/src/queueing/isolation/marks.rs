@@ -1,8 +1,9 @@
-//! A filter of the destinations on CAM lines: one word to test instead of all lines, as most packets match no line.
+//! A filter for the destinations on CAM lines. Most packets match no line, and the filter shows this by testing one
+//! word instead of all lines.
 
 use super::{Cause, InputCam};
 
-/// A set of destinations, some of which share a bit: most destinations that are not in it are rejected quickly.
+/// A set of destinations, some of which share a bit. Quickly rejects most destinations that are not in it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Marks(u64);
 
@@ -30,7 +31,7 @@ impl Marks {
 }
 
 impl InputCam {
-    /// Computes the filter from all lines again, after one was released.
+    /// Recomputes the filter from all lines after one was released.
     pub(super) fn mark_again(&mut self) {
         let lines = self.special.iter().flatten();
         let here = lines.flat_map(|line| {

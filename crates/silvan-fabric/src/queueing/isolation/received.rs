@@ -1,11 +1,11 @@
-//! Notifications of the next node about its CAM lines.
+//! Handles notifications from the next node about its CAM lines.
 
 use super::marks::Marks;
 use super::{Cams, Cause, Message, Notice, OutputLine};
 use crate::port::PortVl;
 
 impl Cams {
-    /// A notification of the next node. Returns the affected special queues, as input and number.
+    /// Handles a notification from the next node. Returns the affected special queues, as input and number.
     pub fn received(&mut self, output: PortVl, notice: Notice) -> Vec<(PortVl, usize)> {
         let found = self.note(output, notice);
         self.listed[output.index()] =
@@ -40,8 +40,8 @@ impl Cams {
         self.branches(output, line, false)
     }
 
-    /// Orphaned queues are assigned to a new line that lists a destination of their packets. Otherwise packets that
-    /// must follow those would never be stopped.
+    /// Assigns orphaned queues to a new line that lists a destination of their packets. Otherwise, packets that must
+    /// follow those would never be stopped.
     fn adopt(&mut self, output: PortVl, number: u16) {
         let Some(known) = self.outputs[output.index()].iter().find(|known| known.line == number) else {
             return;

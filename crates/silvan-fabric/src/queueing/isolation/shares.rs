@@ -1,5 +1,4 @@
-//! The share of a root's rate that each line has, for `arbitration = "weighted"`; see
-//! [`crate::queueing::arbitration`].
+//! Each line's share of the root's rate, for `arbitration = "weighted"`; see [`crate::queueing::arbitration`].
 
 use silvan_engine::Rate;
 
@@ -8,8 +7,8 @@ use crate::port::{Port, PortVl, Vl};
 use crate::queueing::SpecialArbitration;
 
 impl Cams {
-    /// The rate that the root accepts from a special queue: its rate, divided evenly among all queues that feed it.
-    /// None if the tree is gone.
+    /// The rate that the root accepts from a special queue: the rate of the root, divided evenly among all queues that
+    /// feed it. `None` if the tree no longer exists.
     pub fn share(&self, input: PortVl, at: usize) -> Option<Rate> {
         let Line { output, cause, .. } = self.inputs[input.index()].special[at].as_ref()?;
         let whole = match cause {
@@ -29,8 +28,8 @@ impl Cams {
         Some(Rate(whole.0 / lines.filter(is_alike).count().max(1) as u64))
     }
 
-    /// The rate that the root accepts from its own normal queue: its rate, divided evenly among the inputs (of a
-    /// virtual lane) whose queues have lines.
+    /// The rate that the root accepts from its own normal queue: the rate of the root, divided evenly among the inputs
+    /// (of a virtual lane) whose queues have lines.
     fn own_share(&self, vl: Vl, port: Port) -> Rate {
         let inputs = (vl.index()..self.inputs.len()).step_by(self.lanes).map(PortVl::new);
         let lines = inputs.filter(|&input| self.own[self.own_index(input, port)] != OwnLine::Free).count();
@@ -65,7 +64,7 @@ mod tests {
     const GBIT: u64 = 1_000_000_000;
     const VL: Vl = Vl::FIRST;
 
-    /// Three inputs, two outputs of 16 and 40 Gbit/s, one lane.
+    /// A node with three inputs, two outputs of 16 and 40 Gbit/s, and one lane.
     fn cams(arbitration: SpecialArbitration, at_root: bool) -> Cams {
         let special = SpecialQueues { arbitration, at_root, ..SpecialQueues::default() };
         let rates = [16, 40].map(Rate::from_gbit).into();
@@ -76,7 +75,7 @@ mod tests {
         InputLane { input: PortVl::new(input), vl: VL }
     }
 
-    /// The notification of an input whose normal queue grows to `bytes`, for output 0.
+    /// The notification of an input whose normal queue for output 0 grows to `bytes`.
     fn grown(cams: &mut Cams, input: usize, bytes: u32) -> Option<Notice> {
         let growth = Growth { at: at(input), output: PortVl::FIRST, port: Port::FIRST, bytes };
         cams.normal_grew(growth, [7].into_iter(), Time::ZERO)
@@ -121,10 +120,10 @@ mod tests {
         assert_eq!([0, 1, 2].map(|input| share(&cams, input)), [Some(4); 3]);
         // One of them fills and notifies the next switch upstream.
         assert_eq!(gbit(cams.special_grew(at(1), taken[1], 9, 6_001)), Some(4));
-        // The next notification of the next node has another rate.
+        // The next notification from the next node has a different rate.
         cams.received(PortVl::new(1), notice(Some(Rate::from_gbit(6)), Message::Stop));
         assert_eq!(share(&cams, 0), Some(2));
-        // Two special queues of a root at output 0 share its link, independent of those at output 1.
+        // Two special queues of a root at output 0 share its link, independently of those at output 1.
         assert_eq!(grown(&mut cams, 0, 6_001), None);
         assert_eq!(cams.share(PortVl::FIRST, 1), Some(Rate::from_gbit(16)));
         assert_eq!(grown(&mut cams, 1, 6_001), None);

@@ -1,10 +1,10 @@
-//! What meters and checks read from CAMs.
+//! Read access to CAMs for meters and checks.
 
 use super::{Cams, Cause, Line, OwnLine};
 use crate::port::{Port, PortVl, Vl};
 
 impl Cams {
-    /// CAM lines in use at an input, and how many of them have a special queue.
+    /// Number of CAM lines in use at an input, and the number of these with a special queue.
     pub fn usage(&self, input: PortVl) -> (usize, usize) {
         let cam = &self.inputs[input.index()];
         let own = &self.own[input.index() * self.own_ports..(input.index() + 1) * self.own_ports];
@@ -12,13 +12,13 @@ impl Cams {
         (used + own.iter().filter(|line| **line != OwnLine::Free).count(), used)
     }
 
-    /// CAM lines in use at outputs.
+    /// Number of CAM lines in use at outputs.
     pub fn output_lines(&self) -> usize {
         self.output_lines
     }
 
-    /// Whether a line lists a destination on a virtual lane: the line of a special queue whose root is here, or a
-    /// line that the next node has reported.
+    /// Whether a line lists a destination on a virtual lane: either the line of a special queue whose root is in this
+    /// node, or a line reported by the next node.
     pub fn lists(&self, vl: Vl, dst: u32) -> bool {
         let of_lane = |at: &PortVl| at.vl(self.lanes) == vl;
         let here = |line: &Line| matches!(&line.cause, Cause::Root(listed) if listed.contains(&dst));
@@ -33,7 +33,7 @@ impl Cams {
             || self.output_lines > 0 && outputs().filter(of_lane).any(at_output)
     }
 
-    /// Whether this node considers an output port a root: some input has a line for it.
+    /// Whether this node considers an output port a root because an input has a line for it.
     pub fn is_root(&self, port: Port) -> bool {
         let own = |input: PortVl| self.own.get(self.own_index(input, port));
         self.inputs().any(|input| {
