@@ -1,4 +1,4 @@
-//! Errors: why a configuration cannot be set up, and which key of the scenario causes it; why a run cannot continue.
+//! Errors: why a configuration cannot be set up and which key of the scenario causes it, and why a run cannot continue.
 
 use std::fmt;
 
@@ -41,13 +41,13 @@ pub enum Reason {
         /// Its ports.
         ports: u16,
     },
-    /// More combinations of link parameters than there are numbers for.
+    /// The links have too many different combinations of parameters.
     #[error("{0}")]
     TooManyKindsOfLinks(String),
     /// A host that is not wired.
     #[error("host {0} has no link")]
     NoLink(String),
-    /// A name that no host has.
+    /// A name that does not belong to any host.
     #[error("there is no host named `{0}`")]
     NoSuchHost(String),
     /// A pair of hosts without a route, in words.
@@ -85,9 +85,9 @@ pub enum Reason {
     TooSmall {
         /// Bytes per lane and queue.
         share: u64,
-        /// Virtual lanes that share it.
+        /// Number of virtual lanes that share the buffer.
         lanes: u32,
-        /// Queues of each lane that share it.
+        /// Number of queues of each lane that share the buffer.
         queues: u32,
         /// Bytes that a packet needs, in whole credit blocks.
         needed: u32,
@@ -109,7 +109,7 @@ pub enum Reason {
     QueueTooSmall {
         /// Queues per input and virtual lane.
         queues: u32,
-        /// Memory of each.
+        /// Memory of each queue.
         size: Bytes,
         /// Bytes that a packet needs, in whole credit blocks.
         needed: u32,
@@ -144,7 +144,7 @@ pub enum Reason {
         rate: Rate,
         /// Delay of the link.
         delay: Time,
-        /// The receiver's bytes for a virtual lane.
+        /// Bytes of the receiver's buffer per virtual lane.
         capacity: u32,
         /// Bytes required above the threshold.
         room: u64,
@@ -158,10 +158,10 @@ pub enum Reason {
     /// Marking that depends on buffers that the switches do not have.
     #[error("requires buffers at inputs and outputs; use switch.architecture = \"cioq\", which has both")]
     NoOutputBuffers,
-    /// A parameter of a component of congestion management that cannot work, in words.
+    /// An invalid parameter of a component of congestion management, in words.
     #[error("{0}")]
     Component(String),
-    /// A reaction without the notifications that it counts.
+    /// A reaction without the acknowledgements that it counts.
     #[error(
         "must be \"ack-each\" with this congestion.reaction, which counts the acknowledgements of single packets"
     )]
@@ -172,10 +172,10 @@ pub enum Reason {
     /// More flows, patterns and jobs than packets can identify.
     #[error("there may be up to 65,535 flows and patterns")]
     TooManyClasses,
-    /// A largest message size below the smallest.
+    /// A maximum message size below the minimum.
     #[error("must be at least the smallest message")]
     LargestBelowSmallest,
-    /// A forest without hotspots, or without hosts to send to them.
+    /// A forest without hotspots, or without hosts that send to them.
     #[error("a forest needs a hotspot and two hosts")]
     NoForest,
     /// A job that does not fit on its hosts or cannot finish.
@@ -186,7 +186,7 @@ pub enum Reason {
         /// What is wrong.
         what: String,
     },
-    /// Counters that could not be created, in words.
+    /// Counters that cannot be created, in words.
     #[error("{0}")]
     NoCounters(&'static str),
 }
@@ -220,10 +220,10 @@ impl Reason {
     }
 }
 
-/// Why a run could not be built or cannot continue, with its context.
+/// Why a run could not be built or cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
-    /// The configuration cannot be run as it stands.
+    /// The configuration cannot be run.
     #[error(transparent)]
     Configuration(#[from] SetupError),
     /// Packets wait for each other in a cycle.
@@ -241,10 +241,10 @@ pub enum ModelError {
     Stalled {
         /// Simulated time at which it was found.
         now: Time,
-        /// What is blocked, and where.
+        /// Which packets wait, and where.
         waiting: String,
     },
-    /// An invariant of the model is broken: a defect of the simulator.
+    /// An invariant of the model was violated, which is an error in the simulator.
     #[error("model error at {now}: {what}")]
     Broken {
         /// Simulated time.

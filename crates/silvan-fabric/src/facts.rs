@@ -1,8 +1,8 @@
-//! Facts that the components of congestion management receive, and what they answer.
+//! Facts that the components of congestion management receive, and their answers.
 //!
-//! A component never reads the simulator. Each call gives it the facts that it may use: the time, sizes, the
-//! fill of queues, what a packet brought along. Times are in picoseconds since the start of the run, sizes and
-//! fills in bytes. Sizes of packets include headers unless the field says payload.
+//! Components have no access to the simulator. Each call passes the facts that they may use: the time, sizes, the fill
+//! of queues, and the contents of a packet. Times are in picoseconds since the start of the run, sizes and fills in
+//! bytes. Sizes of packets include headers unless they are called payload.
 #![allow(dead_code, reason = "an interface: a fact need not have a reader among the present components")]
 
 use silvan_engine::{Rate, Time};
@@ -11,13 +11,13 @@ pub(crate) use crate::packet::Telemetry;
 use crate::port::{Port, Vl};
 use crate::port_set::Ports256;
 
-/// How severe congestion is: 1 to 63 (IEEE 802.1Qau has six bits); 0 where a mark is one bit.
+/// Severity of congestion: 1 to 63 (IEEE 802.1Qau has six bits); 0 if marks are single bits.
 pub(crate) type Severity = u8;
 
 /// A change in the queues that feed a virtual lane of an output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueueChange {
-    /// When the change happens.
+    /// The time of the change.
     pub now: Time,
     /// The queue that changed and its fill, if the rule needs single queues
     /// ([`super::marking::MarkingRule::needs_queues`]).
@@ -38,13 +38,13 @@ pub(crate) struct QueueFill {
 /// A packet that arrives at the queues of an output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
-    /// When the packet may be served: after the latency of the switch.
+    /// The time at which the packet may be served: after the latency of the switch.
     pub now: Time,
     /// Bytes of the packet on the wire.
     pub size: u32,
     /// Whether it is a data packet.
     pub is_data: bool,
-    /// Bytes in all queues that feed the lane, with this packet.
+    /// Bytes in all queues that feed the lane, including this packet.
     pub queue_bytes: u32,
     /// Bytes that the output has sent since the start of the run, on all lanes.
     pub sent_bytes: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Arrival {
 /// A packet that starts to leave an output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Departure {
-    /// When its first bit is sent.
+    /// The time at which its first bit is sent.
     pub now: Time,
     /// Bytes of the packet on the wire.
     pub size: u32,
@@ -63,12 +63,12 @@ pub(crate) struct Departure {
     pub is_data: bool,
     /// Whether a switch has marked it.
     pub is_marked: bool,
-    /// Bytes in all queues that feed the lane, without this packet.
+    /// Bytes in all queues that feed the lane, excluding this packet.
     pub queue_bytes: u32,
-    /// Bytes in use of the lane's share of the output buffer, with this packet; zero in switches that have no
-    /// output buffers.
+    /// Bytes in use of the lane's share of the output buffer, including this packet; zero in switches without output
+    /// buffers.
     pub buffer_bytes: u32,
-    /// Bytes that the output has sent since the start of the run, on all lanes, without this packet.
+    /// Bytes that the output has sent since the start of the run, on all lanes, excluding this packet.
     pub sent_bytes: u64,
     /// Rate of the output's link.
     pub rate: Rate,
@@ -82,61 +82,60 @@ impl Departure {
     }
 }
 
-/// What a marking rule decides about a packet at an output.
+/// The decision of a marking rule about a packet at an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The packet stays as it is.
+    /// The packet is not changed.
     Forward,
     /// The packet is marked.
     Mark(Severity),
     /// The packet gets the validation bit: it is marked and leaves through a congested output (MVCM, 4.1).
     Validate,
-    /// The packet collects telemetry, if it is a data packet.
+    /// If the packet is a data packet, it collects telemetry.
     Stamp(Telemetry),
 }
 
-/// A packet has come into an input buffer of a switch that has buffers at inputs and outputs.
+/// An input buffer that a packet has entered, in a switch with buffers at inputs and outputs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InputBuffer {
-    /// Bytes in use of the lane's share, with the packet.
+    /// Bytes in use of the lane's share, including the packet.
     pub used_bytes: u32,
 }
 
-/// What a marking rule decides about a packet that comes into an input buffer.
+/// The decision of a marking rule about a packet that enters an input buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InputVerdict {
     /// Nothing is marked.
     Forward,
     /// The packet is marked.
     Mark,
-    /// All packets of the switch are marked that wait at inputs for an output that a packet in this buffer
-    /// waits for.
+    /// All packets at inputs of the switch are marked that wait for the same outputs as the packets in this buffer.
     MarkContenders,
 }
 
-/// The congestion state of a lane of an output, for measurement.
+/// The congestion state of a lane of an output, for measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct PortState {
     /// Whether the rule considers the lane congested.
     pub is_congested: bool,
-    /// How often it became so.
+    /// How often the lane became congested.
     pub entered: u32,
 }
 
-/// What an answer says about the way of a packet (MVCM, 4.1).
+/// The information in an answer about the route of a packet (MVCM, 4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// Neither marked nor validated.
     Cold,
-    /// Marked, not validated: it waited behind other flows' congestion.
+    /// Marked but not validated: the packet waited because of other flows' congestion.
     Warm,
-    /// Validated; or marked, where switches do not validate.
+    /// Validated; or marked, if switches do not validate.
     Hot,
 }
 
 #[cfg(test)]
 impl Mark {
-    /// H, W or C, as tests write a series of answers.
+    /// Converts H, W or C, the letters of tests.
     pub fn of_letter(letter: char) -> Self {
         match letter {
             'H' => Self::Hot,
@@ -146,10 +145,10 @@ impl Mark {
     }
 }
 
-/// The next packet of a flow that has something to send.
+/// The next packet of a flow that has data to send.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Next {
-    /// The earliest time in question.
+    /// The earliest time at which it may be sent.
     pub now: Time,
     /// Bytes of the packet on the wire.
     pub size: u32,
@@ -160,9 +159,9 @@ pub(crate) struct Next {
 /// A packet that its source has started to send.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent {
-    /// When it started.
+    /// The time at which it started.
     pub now: Time,
-    /// When its tail leaves the host.
+    /// The time at which its tail leaves the host.
     pub end: Time,
     /// Bytes of the packet on the wire.
     pub size: u32,
@@ -170,13 +169,13 @@ pub(crate) struct Sent {
     pub payload: u32,
 }
 
-/// An answer to a data packet that reaches the source of the packet: a notification or an acknowledgement of
-/// the receiver, or a report of a switch.
+/// An answer that reaches the source of a data packet: a notification or an acknowledgement from the receiver, or a
+/// report from a switch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answer<'a> {
-    /// When the answer arrives.
+    /// The time at which the answer arrives.
     pub now: Time,
-    /// When the source began to send the data packet that is answered.
+    /// The time at which the source began to send the data packet.
     pub sent_at: Time,
     /// Payload bytes that the answer acknowledges; zero if it is not an acknowledgement.
     pub bytes: u32,
@@ -194,25 +193,25 @@ pub(crate) struct Queued {
     pub bytes: u64,
 }
 
-/// A grant of the receiver that reaches the source of a flow.
+/// A grant from the receiver that reaches the source of a flow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grant {
-    /// When the grant arrives.
+    /// The time at which the grant arrives.
     pub now: Time,
-    /// What is granted: its meaning belongs to the components, as a rule payload bytes.
+    /// The granted amount. The components define its meaning; it is usually payload bytes.
     pub bytes: u32,
 }
 
-/// A flow that a host receives, and how answers to its source travel.
+/// A flow that a host receives, with the data needed to answer its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sender {
-    /// The host that sends.
+    /// The sending host.
     pub host: u32,
-    /// Which of the host's sources the flow belongs to.
+    /// Index of the flow's source at the sending host.
     pub source: u16,
     /// Class of traffic, for the meters.
     pub class: u16,
-    /// Service level and virtual lane of the packet that showed the flow.
+    /// Service level and virtual lane of the received packet.
     pub sl: u8,
     pub vl: Vl,
 }
@@ -227,14 +226,14 @@ impl Sender {
 /// A data packet whose tail has reached its host.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Received<'a> {
-    /// When its tail arrives.
+    /// The time at which its tail arrives.
     pub now: Time,
     pub from: Sender,
     /// Bytes of the packet on the wire.
     pub size: u32,
     /// Bytes of its payload.
     pub payload: u32,
-    /// When its source began to send it.
+    /// The time at which its source began to send it.
     pub sent_at: Time,
     /// Whether a switch has marked it.
     pub is_marked: bool,
@@ -247,12 +246,12 @@ pub(crate) struct Received<'a> {
     pub hops: &'a [Telemetry],
 }
 
-/// A request of a source that has reached the receiver of the flow.
+/// A request from a source that has reached the receiver of the flow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
-    /// When it arrives.
+    /// The time at which it arrives.
     pub now: Time,
     pub from: Sender,
-    /// What is requested: its meaning belongs to the components, as a rule payload bytes.
+    /// The requested amount. The components define its meaning; it is usually payload bytes.
     pub bytes: u32,
 }

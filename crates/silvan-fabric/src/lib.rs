@@ -1,23 +1,23 @@
 //! The model of a lossless interconnection network.
 //!
-//! | module | what it contains |
+//! | module | content |
 //! | --- | --- |
 //! | [`topology`] | how hosts and switches are wired, one file per family |
 //! | [`routing`] | forwarding tables, one file per algorithm, and the deadlock check |
 //! | [`config`] | the configuration of a run, in addition to topology and tables |
 //! | [`congestion`] | marking at switches and reaction at hosts, one file per component |
 //! | [`traffic`] | traffic patterns, flows and jobs: sources, destinations and times |
-//! | `link`, `packet`, `message` | what nodes exchange: packets and notifications in one direction, credits in the other |
+//! | `link`, `packet`, `message` | the exchange between nodes: packets and notifications in one direction, credits in the other |
 //! | `meters` | counters that nodes write |
 //! | `context` | the state that a node uses while it handles an event |
 //! | `host`, `order`, `limiter` | adapters: queues per flow, injection, the sink |
 //! | `switch`, `port`, `port_set` | one file per architecture; ports, virtual lanes, sets of ports |
 //! | `outputs` | the binned scheduler of VOQ switches |
-//! | [`queueing`] | how buffers are divided into queues, and the isolation of congested flows |
+//! | [`queueing`] | the division of buffers into queues, and the isolation of congested flows |
 //! | `jobs` | parallel applications: ranks that post messages to hosts and wait for messages |
 //! | `partition` | some hosts and switches, and the processing of their events |
 //! | `observe` | time series, congestion trees, the watchdog, invariants: all read-only |
-//! | `setup` | builds a network that can run from configuration, topology and tables |
+//! | `setup` | builds a runnable network from configuration, topology and tables |
 //! | [`simulation`] | the run: partitions, threads, samples |
 //! | `report`, [`outcome`] | the results of a run |
 //! | [`fluid`] | flow rates in the fluid limit: optima, and the steady state of back pressure |

@@ -1,8 +1,8 @@
-//! The order of a flow's packets where they may overtake each other: the sender numbers them, the receiver delivers
-//! them in that order.
+//! Restores the order of a flow's packets if they may overtake each other: the sender numbers them, and the receiver
+//! delivers them in this order.
 //!
-//! A packet that arrives before an earlier one of its flow is drained from the input buffer as usual. It then waits
-//! in the host's memory and counts as delivered when the last missing packet has been drained.
+//! A packet that arrives before an earlier one of its flow is drained from the input buffer as usual. It then waits in
+//! the host's memory, and counts as delivered when the last missing packet has been drained.
 
 use std::collections::BTreeMap;
 
@@ -15,26 +15,26 @@ use crate::packet::Packet;
 /// State of a flow at its receiver.
 #[derive(Debug, Default)]
 struct Sequence {
-    /// The number of the packet that is delivered next.
+    /// The number of the next packet to deliver.
     next: u64,
-    /// One more than the highest number that has arrived.
+    /// The highest number that has arrived, plus one.
     newest: u64,
-    /// Later packets that arrived before it, and when they had been drained.
+    /// Packets that arrived before an earlier one, with the times at which they had been drained.
     held: BTreeMap<u64, (Time, Packet)>,
 }
 
-/// See the module.
+/// The packet numbers of a host's flows.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     /// Whether packets of throttled flows take the ports of the forwarding tables.
     pub pins_throttled: bool,
-    /// By source and destination: the number of the next packet to send.
+    /// The number of the next packet to send, for each source and destination.
     sent: FxHashMap<(u16, u32), u64>,
-    /// By sending host and its source.
+    /// Flows by sending host and source.
     received: FxHashMap<(u32, u16), Sequence>,
-    /// Payload held now.
+    /// Bytes of payload that are held.
     held_bytes: u64,
-    /// The packets to be delivered; empty between calls.
+    /// The packets to deliver; empty between calls.
     ready: Vec<Packet>,
 }
 
@@ -43,12 +43,12 @@ impl Order {
         Self { pins_throttled, ..Self::default() }
     }
 
-    /// An order with the same rule, before any packet.
+    /// An order with the same rule, without any packets.
     pub fn fresh(&self) -> Self {
         Self::new(self.pins_throttled)
     }
 
-    /// Gives the next packet from one of this host's sources to a destination its number.
+    /// Returns the number of the next packet from one of this host's sources to a destination.
     #[inline]
     pub fn next_number(&mut self, source: u16, destination: u32) -> u64 {
         let next = self.sent.entry((source, destination)).or_default();
@@ -56,7 +56,8 @@ impl Order {
         *next - 1
     }
 
-    /// Adds a packet with its number, drained at `done`; afterwards `ready` has the packets to be delivered then.
+    /// Adds a packet with its number, drained at `done`. Afterwards, `ready` contains the packets to deliver at that
+    /// time.
     fn take(&mut self, number: u64, packet: &Packet, done: Time, tally: &mut Reordering) {
         let flow = self.received.entry((packet.src, packet.source)).or_default();
         tally.late += u64::from(number < flow.newest);
@@ -79,19 +80,19 @@ impl Order {
         }
     }
 
-    /// Delivers what can be delivered now that a packet has been drained.
+    /// Adds a packet that has been drained, and delivers all packets that can be delivered now.
     pub fn deliver(&mut self, meters: &mut Meters, number: u64, packet: &Packet, done: Time) {
         self.take(number, packet, done, &mut meters.reordering);
         self.ready.drain(..).for_each(|packet| meters.delivered(&packet, done));
     }
 
-    /// Adds a packet as [`Self::deliver`] does, and gives the number of packets that are delivered then.
+    /// Adds a packet as [`Self::deliver`] does, and returns the number of packets that can be delivered then.
     pub fn let_go(&mut self, number: u64, packet: &Packet, done: Time) -> usize {
         self.take(number, packet, done, &mut Reordering::default());
         self.ready.drain(..).count()
     }
 
-    /// Packets that wait for earlier ones.
+    /// The packets that wait for earlier ones.
     pub fn held(&self) -> impl Iterator<Item = &Packet> {
         self.received.values().flat_map(|flow| flow.held.values().map(|(_, packet)| packet))
     }
@@ -141,7 +142,7 @@ mod tests {
             assert_eq!(order.held().count() as u64 * 100, order.held_bytes);
         }
         assert_eq!(delivered, [1, 0, 1, 0, 3, 1, 0]);
-        // 3 waited from 10 to 40, 4 from 30 to 40; 1 and 2 arrived after later ones; 7 still waits.
+        // Packet 3 waited from 10 to 40 and packet 4 from 30 to 40; 1 and 2 arrived after later ones; 7 still waits.
         let Reordering { late, held, released, waited_ps, most_bytes } = tally;
         assert_eq!((late, held, released, waited_ps, most_bytes), (2, 3, 2, 40, 200));
     }

@@ -10,9 +10,9 @@ use crate::meters::{Bin, ClassMeter};
 /// A named table of equally long columns, ready to become an Arrow record batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// `hosts`, `flows`, `links`, `latency`, ...
+    /// Name of the table: `hosts`, `flows`, `links`, `latency`, ...
     pub name: &'static str,
-    /// Columns in order; units are in their names, last (`time_ns`).
+    /// Columns in order. Their names end with units (`time_ns`).
     pub columns: Vec<Column>,
 }
 
@@ -36,7 +36,7 @@ pub enum Values {
     F64(Vec<f64>),
     /// Names, dictionary-encoded: `codes` index into `names`.
     Name {
-        /// Per row, an index into `names`.
+        /// For each row, an index into `names`.
         codes: Vec<u32>,
         /// Each name once.
         names: Arc<Vec<String>>,
@@ -68,11 +68,11 @@ pub struct Outcome {
     pub tables: Vec<Table>,
     /// A description of the run in sentences.
     pub account: Vec<String>,
-    /// Settings that had no effect.
+    /// Warnings about settings that had no effect.
     pub warnings: Vec<String>,
 }
 
-/// The results of a job. Shares are of its span, averaged over its ranks or over their hosts.
+/// The results of a job. Shares are of its span, averaged over its ranks or their hosts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JobSummary {
     /// Its name.
@@ -81,36 +81,36 @@ pub struct JobSummary {
     pub ranks: usize,
     /// Number of hosts that they are on.
     pub hosts: usize,
-    /// When its ranks began.
+    /// The time at which its ranks started.
     pub started_ns: f64,
-    /// When the last rank finished, if all did.
+    /// The time at which the last rank finished, if all did.
     pub finished_ns: Option<f64>,
-    /// From its start until it finished, or until the end of the run.
+    /// The time from its start until it finished, or until the end of the run.
     pub span_ns: f64,
-    /// The duration on an ideal crossbar: the same host links and latencies, but no congestion inside.
+    /// The duration on an ideal crossbar, with the same host links and latencies but no congestion inside.
     pub crossbar_ns: f64,
     /// Its span divided by that on the crossbar, if it finished.
     pub slowdown: Option<f64>,
-    /// Operations that had not finished at the end.
+    /// Number of operations that had not finished at the end.
     pub unfinished_operations: u64,
-    /// Messages delivered that crossed the network, requests and permissions not counted.
+    /// Number of delivered messages that crossed the network, excluding requests and permissions.
     pub messages: u64,
-    /// Their bytes, counted when they were posted.
+    /// Bytes of these messages, counted when they were posted.
     pub bytes: u64,
-    /// The mean ratio of their duration to that on an empty network; with adaptive routing, compared with the best
-    /// route.
+    /// The mean ratio of the duration of a message to that on an empty network; with adaptive routing, to that on the
+    /// best route.
     pub message_slowdown_mean: Option<f64>,
     /// The 99th percentile of that ratio.
     pub message_slowdown_p99: Option<f64>,
-    /// Time in which ranks computed.
+    /// Share of time in which ranks computed.
     pub computing_share: f64,
-    /// Time in which ranks computed or handled messages; for the rest they waited.
+    /// Share of time in which ranks computed or handled messages. They waited for the rest of the time.
     pub busy_share: f64,
-    /// Time in which hosts sent.
+    /// Share of time in which hosts sent.
     pub sending_share: f64,
-    /// Time in which hosts had packets to send, but lacked credit.
+    /// Share of time in which hosts had packets to send but lacked credit.
     pub blocked_share: f64,
-    /// Time in which congestion control throttled all that hosts had to send.
+    /// Share of time in which congestion control throttled all packets that hosts had to send.
     pub throttled_share: f64,
     /// Collective operations by kind.
     pub collectives: Vec<CollectiveSummary>,
@@ -119,13 +119,13 @@ pub struct JobSummary {
 /// Collective operations of one kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CollectiveSummary {
-    /// The operation: "all-reduce".
+    /// The operation, such as "all-reduce".
     pub operation: &'static str,
-    /// The algorithm: "ring".
+    /// The algorithm, such as "ring".
     pub algorithm: &'static str,
-    /// How many finished.
+    /// Number of operations that finished.
     pub finished: u64,
-    /// From the first rank's start to the last one's end, on average.
+    /// Mean time from the first rank's start to the last rank's end.
     pub mean_ns: f64,
     /// The same on an ideal crossbar.
     pub crossbar_ns: f64,
@@ -136,7 +136,7 @@ pub struct CollectiveSummary {
 pub struct Summary {
     /// Simulated time in nanoseconds.
     pub simulated_ns: u64,
-    /// Averages cover the time from here to the end.
+    /// Start of the averages, which extend to the end of the run.
     pub averages_from_ns: u64,
     /// Events processed.
     pub events: u64,
@@ -146,13 +146,13 @@ pub struct Summary {
     pub packets_injected: u64,
     /// See `packets_injected`.
     pub packets_delivered: u64,
-    /// Packets still inside when the run ended.
+    /// Packets still inside the network when the run ended.
     pub packets_inside: u64,
     /// Payload received by all hosts per time, after the warm-up.
     pub throughput_gbit_s: f64,
-    /// Jain's index of the hosts' received throughput, over hosts that are the destination of any traffic.
+    /// Jain's index of the throughput received by hosts, over hosts that are the destination of any traffic.
     pub jain_hosts: f64,
-    /// Jain's index of the flows' throughput, over named flows active to the end.
+    /// Jain's index of the throughput of flows, over named flows that were active until the end.
     pub jain_flows: f64,
     /// Packets marked by switches.
     pub fecn_marks: u64,
@@ -191,13 +191,13 @@ pub struct Summary {
 pub struct IsolationSummary {
     /// Number of allocations of special queues.
     pub allocations: u64,
-    /// Number of times a packet was to be isolated and no special queue was free.
+    /// Number of times that no special queue was free for a packet that should be isolated.
     pub exhausted: u64,
-    /// Special queues in use at the end.
+    /// Number of special queues in use at the end.
     pub in_use: u64,
-    /// CAM lines in use at the end, of inputs and outputs.
+    /// Number of CAM lines of inputs and outputs in use at the end.
     pub lines_in_use: u64,
-    /// How long a special queue was allocated, averaged over those that were released.
+    /// Mean time for which a special queue was allocated, over those that were released.
     pub mean_life_ns: f64,
     /// Notifications sent: new or changed CAM lines.
     pub allocate: u64,
@@ -209,9 +209,9 @@ pub struct IsolationSummary {
     pub release: u64,
     /// CAM lines per input port (of the largest switch).
     pub cam_lines_per_port: u64,
-    /// Their content-addressable memory in cells (bits), according to Paper VI, supplement 8.
+    /// Content-addressable memory of these lines in cells (bits), according to Paper VI, supplement 8.
     pub cam_cells_per_port: u64,
-    /// Their ordinary memory in cells (bits).
+    /// Ordinary memory of these lines in cells (bits).
     pub sram_cells_per_port: u64,
 }
 
@@ -220,9 +220,9 @@ pub struct IsolationSummary {
 pub struct GroupSummary {
     /// Name of the traffic pattern.
     pub traffic: String,
-    /// The role of the hosts in it.
+    /// The role of the hosts in the pattern.
     pub group: &'static str,
-    /// Their number.
+    /// Number of hosts.
     pub hosts: usize,
     /// Payload received per host and time.
     pub received_gbit_s: f64,
@@ -254,7 +254,7 @@ pub struct FlowSummary {
     pub received_gbit_s: f64,
     /// Total payload received, in bytes, over the whole run.
     pub received_bytes: u64,
-    /// When its last byte arrived, for flows with a given total that finished.
+    /// The time at which its last byte arrived, for completed flows with a given total.
     pub completed_ns: Option<u64>,
 }
 
@@ -271,30 +271,30 @@ pub struct ClassSummary {
     pub marked_packets: u64,
     /// Delivered packets with the validation bit set, too.
     pub validated_packets: u64,
-    /// When the last delivered packet was drained; `None` if none was.
+    /// The time at which the last delivered packet was drained; `None` if none was.
     pub last_delivery_ns: Option<u64>,
 }
 
 /// Flows that are announced before they start (`adaptive_routing`, `explicit-rate`).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AnnouncedSummary {
-    /// Flows that were permitted to start.
+    /// Number of flows that were permitted to start.
     pub flows: u64,
-    /// Probes that returned.
+    /// Number of probes that returned.
     pub probes: u64,
     /// The maximum, over links and time, of the time that a link needs for all flows announced to it. No assignment of
-    /// rates finishes all of them sooner, and explicit rates finish them in that time.
+    /// rates can finish all flows sooner, and explicit rates finish them in this time.
     pub busiest_link_ns: u64,
 }
 
 /// Packets that overtook each other (`adaptive_routing.per = "packet"`); receivers deliver in order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReorderingSummary {
-    /// Packets that arrived after a later one of their flow.
+    /// Packets that arrived after a later packet of their flow.
     pub late_packets: u64,
     /// Packets that had to wait for an earlier one.
     pub held_packets: u64,
-    /// How long they waited on average, from when they had been drained until they were delivered; 0 if none waited.
+    /// Mean time that they waited after they had been drained until they were delivered; 0 if none waited.
     pub mean_held_ns: f64,
     /// The largest payload that one host held at a time.
     pub most_held_bytes: u64,
@@ -307,7 +307,7 @@ pub struct TriggerSummary {
     pub class: String,
     /// The number of deliveries after which it starts.
     pub after_packets: u64,
-    /// When it started, if it did.
+    /// The time at which it started, if it did.
     pub started_ns: Option<u64>,
 }
 
@@ -316,7 +316,7 @@ pub struct TriggerSummary {
 pub struct LatencySummary {
     /// Name of the flow or traffic pattern.
     pub class: String,
-    /// The start of the latency: `generation` of the message or `injection` of the packet.
+    /// The event from which latency is measured: `generation` of the message or `injection` of the packet.
     pub since: &'static str,
     /// Number of packets.
     pub count: u64,
@@ -330,12 +330,12 @@ pub struct LatencySummary {
     pub max_ns: u64,
 }
 
-/// Bytes over a span as Gbit/s; zero over an empty span.
+/// Bytes per time span in Gbit/s; zero for an empty span.
 pub(crate) fn rate_gbit_s(bytes: u64, span: Time) -> f64 {
     if span == Time::ZERO { 0.0 } else { bytes as f64 * 8_000.0 / span.0 as f64 }
 }
 
-/// Jain's fairness index: 1 if all shares are equal, 1/n if one member has everything.
+/// Jain's fairness index: 1 if all shares are equal, 1/n if one of n members has everything.
 #[must_use]
 pub fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();

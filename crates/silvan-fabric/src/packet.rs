@@ -8,7 +8,7 @@ use crate::port::{Port, Vl};
 /// Index of a packet in the [`Pool`].
 pub(crate) type PacketId = u32;
 
-/// No packet.
+/// Represents no packet.
 pub(crate) const NO_PACKET: PacketId = u32::MAX;
 
 /// The type of a packet.
@@ -20,11 +20,10 @@ pub(crate) enum Kind {
     Cnp,
     /// Acknowledges a message or a packet.
     Ack,
-    /// From a source to the receiver of its flow: asks for what `payload` says, as the components of the two
-    /// understand it.
+    /// From a source to the receiver of its flow: requests the amount in `payload`, whose meaning the components
+    /// define.
     Request,
-    /// From a receiver to the source of a flow: grants what `payload` says, as the components of the two
-    /// understand it.
+    /// From a receiver to the source of a flow: grants the amount in `payload`, whose meaning the components define.
     Grant,
     /// Set-up packet: precedes a flow, selects its route, and announces its size to the links.
     SetUp,
@@ -32,7 +31,7 @@ pub(crate) enum Kind {
     Probe,
     /// Tear-down packet: follows a flow, erases its route, and removes its announced size from the links.
     TearDown,
-    /// Returns the result of one of these three to the source.
+    /// Returns the result of a set-up, probe or tear-down packet to the source.
     Reply,
 }
 
@@ -50,31 +49,32 @@ impl Kind {
     }
 }
 
-/// A packet, from the moment its source starts to send it until it is delivered. It uses one cache line.
+/// A packet, from the time at which its source starts to send it until it is delivered. Occupies one cache line.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 pub(crate) struct Packet {
-    /// Of a data packet, when its message was generated; of an answer to a data packet, when the source began
-    /// to send that packet.
+    /// For a data packet, the time at which its message was generated; for an answer to a data packet, the time at
+    /// which the source began to send that packet.
     pub created: Time,
     /// Time at which its source started to send it.
     pub injected: Time,
-    /// Time between the arrival of its head and of its tail, on the last link it crossed.
+    /// Time between the arrivals of its head and its tail on the last link that it crossed.
     pub tail_lag: Time,
-    /// Bytes of the message it carries; of an acknowledgement, the bytes that it acknowledges; of a request or a
-    /// grant, its bytes; of what announces a flow, the index of the announcement.
+    /// For a data packet, the bytes of the message that it carries; for an acknowledgement, the bytes that it
+    /// acknowledges; for a request or a grant, its amount; for a packet that announces a flow, the index of the
+    /// announcement.
     pub payload: u32,
     /// Bytes on the wire.
     pub size: u32,
-    /// Bytes it occupies in a buffer (whole credit blocks).
+    /// Bytes that it occupies in a buffer (whole credit blocks).
     pub space: u32,
     /// Sending host.
     pub src: u32,
     /// Receiving host.
     pub dst: u32,
-    /// Next packet in the queue in which it waits.
+    /// Next packet in the same queue.
     pub next: PacketId,
-    /// If flows have individual routes, the output port at the switch where it is.
+    /// If flows have individual routes, its output port at the current switch.
     pub out: Port,
     /// Class of traffic, for the meters.
     pub class: u16,
@@ -84,32 +84,32 @@ pub(crate) struct Packet {
     pub kind: Kind,
     /// Service level.
     pub sl: u8,
-    /// Virtual lane: on a link, that of the link; in a switch, the lane on which it will leave.
+    /// On a link, its virtual lane; in a switch, the virtual lane on which it will leave.
     pub vl: Vl,
-    /// If switches change lanes, the lane on which it arrived at the switch where it is.
+    /// If switches change lanes, the virtual lane on which it arrived at the current switch.
     pub came: Vl,
     /// Forward explicit congestion notification, or marking bit: set by a switch, never cleared.
     pub fecn: bool,
-    /// Validation bit: it left through a congested output after it was marked. In acknowledgements, the bit
-    /// of the packet that they answer.
+    /// Validation bit: it left through a congested output after it was marked. In acknowledgements, the bit of the
+    /// acknowledged packet.
     pub validated: bool,
     /// Backward explicit congestion notification.
     pub becn: bool,
     /// Severity of the congestion that a mark reports; 0 if marks are single bits.
     pub severity: u8,
-    /// Last packet of its message.
+    /// Whether it is the last packet of its message.
     pub last: bool,
-    /// If packets select their ports: this packet does not.
+    /// Whether it takes the ports of the forwarding tables although packets select their ports.
     pub pinned: bool,
 }
 
-/// What a switch writes into a packet about the output it leaves through, for the source to read.
+/// Data about an output that a switch writes into a packet leaving through it, for the source to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code, reason = "only some reactions read it")]
 pub(crate) struct Telemetry {
-    /// When the packet started to leave.
+    /// The time at which the packet started to leave.
     pub time: Time,
-    /// Bytes that the output had sent by then since the start of the run.
+    /// Bytes that the output had sent from the start of the run until then.
     pub sent_bytes: u64,
     /// Bytes in the queues that feed the output's lane.
     pub queue_bytes: u32,
@@ -120,14 +120,14 @@ pub(crate) struct Telemetry {
 /// The packet number within the flow, and the group through which the packet detours, if any.
 pub(crate) type Marks = (u64, Option<u16>);
 
-/// All packets in flight. Slots are reused, so memory follows the packets in flight.
+/// All packets in flight. Slots are reused, so memory use is proportional to the number of packets in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     slots: Vec<Packet>,
     free: Vec<PacketId>,
-    /// For packets that can overtake each other or make detours.
+    /// Used for packets that can overtake each other or make detours.
     marks: Vec<Marks>,
-    /// Telemetry per packet, in the order of the switches that wrote it. Empty unless some rule stamps packets.
+    /// Telemetry of each packet, in the order of the switches that wrote it. Empty unless a rule stamps packets.
     telemetry: Vec<Vec<Telemetry>>,
 }
 
@@ -137,8 +137,7 @@ impl Pool {
         if let Some(id) = self.free.pop()
             && let Some(slot) = self.slots.get_mut(id as usize)
         {
-            // Written field by field: copying a complete packet that was just built would stall the
-            // processor.
+            // Written field by field, because copying a complete packet that was just built would stall the processor.
             let Packet { created, injected, tail_lag, payload, size, space, src, dst, next, .. } = packet;
             let Packet { out, class, source, kind, sl, vl, came, .. } = packet;
             let Packet { fecn, validated, becn, severity, last, pinned, .. } = packet;
@@ -172,7 +171,7 @@ impl Pool {
         self.telemetry[id as usize].push(telemetry);
     }
 
-    /// Takes the telemetry that a packet has collected.
+    /// Removes and returns the telemetry that a packet has collected.
     #[inline]
     pub fn take_telemetry(&mut self, id: PacketId) -> Vec<Telemetry> {
         self.telemetry.get_mut(id as usize).map(std::mem::take).unwrap_or_default()
@@ -208,12 +207,12 @@ impl Pool {
         self.marks.get(id as usize).map_or(0, |marks| marks.0)
     }
 
-    /// Sets the group over which a packet makes a detour.
+    /// Sets the group through which a packet makes a detour.
     pub fn set_detour(&mut self, id: PacketId, group: Option<u16>) {
         self.marks_of(id).1 = group;
     }
 
-    /// The group over which a packet makes a detour, if its first switch set one.
+    /// The group through which a packet makes a detour, if its first switch selected one.
     pub fn detour(&self, id: PacketId) -> Option<usize> {
         self.marks.get(id as usize).and_then(|marks| marks.1).map(usize::from)
     }
@@ -223,7 +222,7 @@ impl Pool {
         self.marks.get(id as usize).copied().unwrap_or_default()
     }
 
-    /// Sets the packet number and detour of a packet that comes from another pool.
+    /// Sets the packet number and detour of a packet from another pool.
     pub fn set_marks(&mut self, id: PacketId, marks: Marks) {
         if marks != Marks::default() || !self.marks.is_empty() {
             *self.marks_of(id) = marks;

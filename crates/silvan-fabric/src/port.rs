@@ -1,5 +1,5 @@
-//! Ports and virtual lanes as separate types, so that they cannot be confused with each other or with
-//! indices of queues. Each wraps a number.
+//! Ports and virtual lanes as separate types, which prevents confusing them with each other or with indices of queues.
+//! Each wraps a number.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! The run itself: built from topology, tables and configuration, advanced in slices.
+//! The run, which is built from topology, tables and configuration and advanced in steps.
 
 mod exchange;
 #[cfg(test)]
@@ -57,15 +57,15 @@ impl Simulation {
     /// Builds the network.
     ///
     /// # Errors
-    /// [`ModelError::Configuration`] where topology, tables and configuration do not fit.
+    /// [`ModelError::Configuration`] if topology, tables and configuration do not fit.
     pub fn new(topology: &Topology, tables: &Tables, config: &Config) -> Result<Self, ModelError> {
         Self::with_engine(topology, tables, config, Engine::default())
     }
 
-    /// As [`Self::new`], with the choice of scheduler and threads.
+    /// Same as [`Self::new`], with a choice of scheduler and threads.
     ///
     /// # Errors
-    /// As of [`Self::new`].
+    /// Same as [`Self::new`].
     pub fn with_engine(
         topology: &Topology,
         tables: &Tables,
@@ -90,9 +90,10 @@ impl Simulation {
         })
     }
 
-    /// Number of partitions, each of which has a thread of its own.
+    /// Number of partitions, each of which has its own thread.
     ///
-    /// # Errors The reason why the run has only one thread, in words.
+    /// # Errors
+    /// The reason why the run has only one thread, in words.
     pub fn partitions(&self) -> Result<usize, &'static str> {
         self.network.lookahead.map(|_| self.network.partitions.len())
     }
@@ -103,7 +104,7 @@ impl Simulation {
         self.network.is_binned()
     }
 
-    /// Processes about `events` events, or fewer if the end comes first.
+    /// Processes about `events` events, or fewer if the run ends earlier.
     ///
     /// # Errors
     /// [`ModelError::Deadlock`], [`ModelError::Stalled`] and [`ModelError::Broken`].
@@ -115,7 +116,7 @@ impl Simulation {
         Ok(Progress { now: self.now, end: self.config.duration, events: self.events, done: self.done })
     }
 
-    /// All partitions have reached a sampling time: the end of an interval, or of the run.
+    /// Takes a sample, or ends the run, at a time that all partitions have reached.
     fn reach(&mut self, time: Time) -> Result<(), ModelError> {
         self.now = time;
         self.network.partitions.iter_mut().for_each(|partition| partition.ctx.now = time);
@@ -134,7 +135,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// No more events occur.
+    /// Ends the run; no more events occur.
     fn end(&mut self) -> Result<(), ModelError> {
         self.now = self.config.duration;
         if !self.is_cut {
@@ -214,10 +215,10 @@ impl Simulation {
         Err(ModelError::Stalled { now: self.now, waiting })
     }
 
-    /// Checks the final accounting, also of a run that was stopped early, and returns the results.
+    /// Checks the final accounting, even if the run was stopped early, and returns the results.
     ///
     /// # Errors
-    /// [`ModelError::Broken`] where traffic was lost.
+    /// [`ModelError::Broken`] if traffic was lost.
     pub fn finish(mut self) -> Result<Outcome, ModelError> {
         let now = self.now;
         self.network.gather(now);

@@ -78,7 +78,7 @@ struct Pressure {
 
 impl Pressure {
     fn new(problem: &Problem, active: &[bool]) -> Result<Self, FluidError> {
-        // By link and input. Flows that start at a link are separate groups after the others.
+        // Indexed by link and input. Flows that start at a link are separate groups after the others.
         let mut grouped: Vec<BTreeMap<(u32, u32), Vec<u32>>> = Vec::new();
         grouped.resize_with(problem.links(), BTreeMap::new);
         for flow in problem.active(active) {

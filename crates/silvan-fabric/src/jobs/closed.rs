@@ -16,17 +16,17 @@ use crate::outcome::{CollectiveSummary, JobSummary};
 pub(crate) struct Closed {
     pub name: String,
     pub trace: Arc<Trace>,
-    /// Per rank, its host.
+    /// The host of each rank.
     pub hosts: Vec<u32>,
     pub start: Time,
-    /// When the last rank finished, if all did.
+    /// The time at which the last rank finished, if all did.
     pub done: Option<Time>,
-    /// The end of the time that is counted for its ranks: when it finished, or the end of the run.
+    /// The end of the time that is counted for its ranks: the time at which the job finished, or the end of the run.
     pub until: Time,
     pub execution: Execution,
     /// The same job on an ideal crossbar, with the same start.
     pub alone: Execution,
-    /// Per rank, how its host spent its time.
+    /// How the host of each rank spent its time.
     pub spent: Vec<Spent>,
     pub sent_bytes: Vec<u64>,
     pub received_bytes: Vec<u64>,
@@ -81,12 +81,12 @@ impl Closed {
         }
     }
 
-    /// From its start until it finished, or the end of the run.
+    /// The time from its start until it finished, or until the end of the run.
     pub fn span(&self) -> Time {
         self.until.saturating_sub(self.start)
     }
 
-    /// For the summary.
+    /// Returns the results for the summary.
     pub fn summary(&self) -> JobSummary {
         let span = self.span();
         let alone = self.alone.span.saturating_sub(self.start);
@@ -142,7 +142,7 @@ impl Closed {
             .collect()
     }
 
-    /// The sentence about the job for the account, and a warning if it did not finish.
+    /// The sentence about the job in the account, and a warning if the job did not finish.
     pub fn describe(&self) -> (String, Option<String>) {
         let summary = self.summary();
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);

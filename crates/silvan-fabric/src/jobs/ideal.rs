@@ -4,18 +4,18 @@ use rustc_hash::FxHashMap;
 use silvan_engine::{Rate, Time};
 use silvan_trace::execute::{Cost, Parcel, Part};
 
-/// The route from one host to another: the best of those that packets may take.
+/// The route from one host to another: the best properties of all routes that packets may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Way {
     /// The latency of the first byte on the fastest route.
     pub latency: Time,
-    /// The minimum of the rate of all routes together and the source's injection rate: it determines the spacing of
+    /// The minimum of the total rate of all routes and the source's injection rate, which determines the spacing of
     /// packets.
     pub spacing: Rate,
-    /// The minimum of the rate of all routes together and the destination's drain rate.
+    /// The minimum of the total rate of all routes and the destination's drain rate.
     pub drain: Rate,
-    /// The minimum of the rate of the fastest route and the destination's drain rate: it determines the arrival of the
-    /// last packet.
+    /// The minimum of the rate of the fastest route and the destination's drain rate, which determines the arrival of
+    /// the last packet.
     pub last: Rate,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Way {
 #[derive(Debug)]
 pub(crate) struct Ideal {
     pub ways: FxHashMap<(u32, u32), Way>,
-    /// Per rank, its host.
+    /// The host of each rank.
     pub hosts: Vec<u32>,
     pub mtu: u64,
     pub header: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Ideal {
     pub least: u64,
 }
 
-/// The time that bytes need at a rate, limited to a time far beyond any run.
+/// The transmission time of some bytes at a rate, limited to a time far beyond any run.
 fn span(bytes: u64, rate: Rate) -> Time {
     const PS_BITS: u128 = 8_000_000_000_000;
     let span = (u128::from(bytes) * PS_BITS).div_ceil(u128::from(rate.0.max(1)));
@@ -39,7 +39,7 @@ fn span(bytes: u64, rate: Rate) -> Time {
 }
 
 impl Ideal {
-    /// Wire bytes of a message's packets: of all but the last, and of the last.
+    /// Bytes on the wire of a message's packets: of all but the last one, and of the last one.
     fn wire(&self, bytes: u64) -> (u64, u64) {
         let (payload, mtu) = (bytes.max(self.least), self.mtu.max(1));
         let before = payload.div_ceil(mtu) - 1;
@@ -57,14 +57,14 @@ impl Ideal {
         (way.latency, drained.max(spaced), drained.max(span(before + last, way.spacing)))
     }
 
-    /// The time that a message takes from one host to another on an empty network. Where routing is adaptive, no choice
-    /// makes it shorter: `message_slowdown_mean` compares with the best that routing allows.
+    /// The time that a message takes from one host to another on an empty network. With adaptive routing, this is a
+    /// lower bound for all choices: `message_slowdown_mean` compares with the best possible route.
     pub fn message(&self, from: u32, to: u32, bytes: u64) -> Time {
         let (latency, span, _) = self.parts(from, to, bytes);
         latency + span
     }
 
-    /// The cost of a parcel on an ideal crossbar. A permission arrives after its latency and its packet.
+    /// The cost of a parcel on an ideal crossbar. A permission takes its latency and the time of its packet.
     pub fn cost(&self, parcel: &Parcel) -> Cost {
         let (from, to) = (self.hosts[parcel.from as usize], self.hosts[parcel.to as usize]);
         let (latency, span, busy) = self.parts(from, to, parcel.bytes);

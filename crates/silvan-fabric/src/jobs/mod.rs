@@ -4,10 +4,10 @@
 //!  trace -> ranks -> message -> flow of the host -> network -> host -> message -> ranks
 //! ```
 //!
-//! The executor ([`silvan_trace::execute::Ranks`]) decides what a rank does and when; the network decides how long a
-//! message takes. All messages from one rank to another are one flow, because they have one queue pair. They arrive in
-//! the order in which they were posted, so the last packet of a message identifies it. A message has arrived when its
-//! last packet has been drained. Messages between ranks on one host do not use the network.
+//! The executor ([`silvan_trace::execute::Ranks`]) determines the actions of ranks and their times; the network
+//! determines the duration of messages. All messages from one rank to another are one flow, because they have one queue
+//! pair. They arrive in the order in which they were posted, so the last packet of a message identifies it. A message
+//! has arrived when its last packet has been drained. Messages between ranks on one host do not use the network.
 //!
 //! | message | packets |
 //! | --- | --- |
@@ -15,8 +15,8 @@
 //! | rendezvous | a request of no bytes, a permission of no bytes back, then its bytes |
 //! | of zero bytes | one packet of the size of a control packet |
 //!
-//! Each partition has the ranks of its hosts. A rank's actions affect its own host only; see [`JobMessage`] for the
-//! messages between partitions.
+//! Each partition runs the ranks of its hosts. The actions of a rank affect only its own host; see [`JobMessage`] for
+//! the messages between partitions.
 
 mod closed;
 mod ideal;
@@ -53,13 +53,13 @@ pub(crate) struct Logged {
     pub from: u32,
     pub to: u32,
     pub bytes: u64,
-    /// When the rank posted it.
+    /// The time at which the rank posted it.
     pub handed: Time,
-    /// When its last byte left the host.
+    /// The time at which its last byte left the host.
     pub left: Option<Time>,
-    /// When it had arrived.
+    /// The time at which it had arrived.
     pub there: Option<Time>,
-    /// The time that it takes on an empty network.
+    /// The time that it would take on an empty network.
     pub alone: Time,
 }
 
@@ -69,20 +69,20 @@ pub(crate) struct Place {
     pub host: u32,
     /// The partition of that host, and its place in it.
     pub at: (u16, u32),
-    /// The first of its sources there: it has one for each rank on another host.
+    /// Index of its first source there. It has one source for each rank on another host.
     pub source: u16,
-    /// Its number among the ranks of its job on that host.
+    /// Index of the rank among the ranks of its job on that host.
     pub slot: u16,
 }
 
-/// The data that the network needs about a job before the run.
+/// The data about a job that the network needs before the run.
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub name: String,
     pub class: u16,
     pub trace: Arc<Trace>,
     pub parameters: Parameters,
-    /// Per rank.
+    /// One entry per rank.
     pub places: Vec<Place>,
     pub ideal: Ideal,
     /// The job's execution on an ideal crossbar.
@@ -93,7 +93,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Its ranks in one partition, before their first operation.
+    /// The ranks in one partition, before their first operation.
     fn ranks(&self, partition: usize) -> Ranks<Arc<Trace>> {
         let has = |rank: u32| usize::from(self.places[rank as usize].at.0) == partition;
         Ranks::some(Arc::clone(&self.trace), &self.parameters, self.start, has)
@@ -108,12 +108,12 @@ pub(crate) struct Jobs {
     /// The time of the event for the next action of a rank; `None` if no event is scheduled.
     scheduled: Option<Time>,
     room: Room,
-    /// Empty between calls.
+    /// Scratch space, empty between calls.
     handed: Vec<Parcel>,
 }
 
 impl Jobs {
-    /// The jobs of a network, whose classes are consecutive, in one partition; `None` if there are no jobs.
+    /// Creates the jobs of a network, whose classes are consecutive, in one partition; `None` if there are no jobs.
     pub fn new(setups: &[Arc<Setup>], partition: usize) -> Result<Option<Self>, NoHistogram> {
         let Some(first_class) = setups.first().map(|setup| setup.class) else { return Ok(None) };
         let running = |setup: &Arc<Setup>| Running::new(Arc::clone(setup), partition);
@@ -133,7 +133,7 @@ impl Jobs {
         jobs > 0 && (0..jobs).all(|job| partitions.clone().any(|jobs| jobs.list[job].is_over()))
     }
 
-    /// The results of each job, combined from all partitions, in a network with these hosts.
+    /// The results of each job, combined from all partitions.
     pub fn close<'h>(
         mut partitions: impl Iterator<Item = Self>,
         host: impl Fn(u32) -> &'h Host,
@@ -153,7 +153,7 @@ impl Jobs {
         (job, &mut self.list[usize::from(job)])
     }
 
-    /// Receives the messages that ranks of another partition sent.
+    /// Receives the messages sent by ranks of another partition.
     pub fn collect(&mut self, mailbox: &mut Mailbox, hosts: &[Host]) {
         for message in mailbox.jobs.drain(..) {
             match message {
@@ -166,7 +166,7 @@ impl Jobs {
         }
     }
 
-    /// Runs the ranks at this instant: after all arrivals, before hosts send.
+    /// Runs the ranks at this instant, after all arrivals and before hosts send.
     #[inline]
     pub fn step(&mut self, ctx: &mut Context, hosts: &mut [Host]) {
         if self.scheduled.is_some_and(|time| time <= ctx.now) || !ctx.meters.messages_in.is_empty() {
@@ -211,7 +211,7 @@ impl Jobs {
         self.schedule(ctx);
     }
 
-    /// Schedules an event for the next action of a rank, unless there is one by then.
+    /// Schedules an event for the next action of a rank, unless there is already one at or before that time.
     fn schedule(&mut self, ctx: &mut Context) {
         let Some(next) = self.list.iter().filter_map(Running::next).min() else { return };
         if self.scheduled.is_none_or(|time| next < time) {

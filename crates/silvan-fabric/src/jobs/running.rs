@@ -15,7 +15,7 @@ use crate::host::{Host, Spent};
 use crate::message::{FlowKey, JobMessage, Mailbox, Travel};
 use crate::traffic::source::Message;
 
-/// How the sender of a job's host spent its time until the job finished.
+/// How a job's host spent its time until the job finished.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AtHost {
     pub host: u32,
@@ -30,34 +30,35 @@ pub(super) struct Running {
     pub setup: Arc<Setup>,
     partition: u16,
     pub ranks: Ranks<Arc<Trace>>,
-    /// Per flow from this partition, the parcels that have not completely left, in the order in which they were posted.
+    /// For each flow from this partition, the parcels that have not completely left, in the order in which they were
+    /// posted.
     leaving: FxHashMap<FlowKey, VecDeque<Travel>>,
-    /// Per flow to this partition, the parcels that have not arrived yet, in the same order.
+    /// For each flow to this partition, the parcels that have not arrived, in the same order.
     coming: FxHashMap<FlowKey, VecDeque<Travel>>,
     pub hosts: Vec<AtHost>,
     /// Number of partitions whose ranks have not all finished, as far as this partition knows.
     open: usize,
-    /// When the last of the finished ranks finished.
+    /// The latest time at which a rank finished, of those that have.
     latest: Time,
-    /// When the last rank finished.
+    /// The time at which the last rank finished.
     pub done: Option<Time>,
     /// Slowdowns of messages compared with an empty network, in thousandths.
     pub slowdowns: Histogram<u64>,
-    /// Their sum.
+    /// The sum of the slowdowns.
     pub slowdown_sum: u64,
     pub sent_bytes: Vec<u64>,
     pub received_bytes: Vec<u64>,
     /// Messages from this partition, in the order in which they were posted.
     pub log: Vec<Logged>,
-    /// Number of messages beyond those of the log.
+    /// Number of messages that are not in the log.
     pub unlogged: u64,
-    /// When and why an operation never finishes: the first failure, and of simultaneous failures that of the first
-    /// rank.
+    /// The time and the reason of an operation that will never finish: the first failure, and among simultaneous
+    /// failures that of the first rank.
     pub failed: Option<(Time, TooLong)>,
 }
 
-/// The remaining capacity of the message log for all jobs. Messages that are posted at one instant get room together,
-/// so the selection of the first messages does not depend on the order of ranks and partitions.
+/// The remaining capacity of the message log for all jobs. Messages that are posted at the same instant are either all
+/// logged or none, so which messages are logged does not depend on the order of ranks and partitions.
 #[derive(Debug)]
 pub(super) struct Room {
     left: usize,
@@ -69,7 +70,7 @@ impl Room {
         Self { left: most, last: Time::ZERO }
     }
 
-    /// Reserves room for a message, if there is any.
+    /// Reserves space for a message, if there is any.
     fn take(&mut self, now: Time) -> bool {
         if self.left == 0 {
             return now == self.last;
@@ -136,17 +137,17 @@ impl Running {
         })
     }
 
-    /// When its ranks act next.
+    /// The time of the next action of its ranks.
     pub fn next(&self) -> Option<Time> {
         self.ranks.next()
     }
 
-    /// Whether it has finished or cannot finish.
+    /// Whether the job has finished or cannot finish.
     pub fn is_over(&self) -> bool {
         self.done.is_some() || self.failed.is_some()
     }
 
-    /// Runs the ranks up to now, and passes the messages that they post to hosts.
+    /// Runs the ranks up to now, and passes the messages that they post to their hosts.
     pub fn step(
         &mut self,
         ctx: &mut Context,
@@ -176,7 +177,7 @@ impl Running {
         }
     }
 
-    /// All ranks of a partition finished, the last one at `time`.
+    /// Records that all ranks of a partition have finished, the last one at `time`.
     pub fn partition_finished(&mut self, time: Time, hosts: &[Host]) {
         self.open -= 1;
         self.latest = self.latest.max(time);
@@ -221,7 +222,7 @@ impl Running {
         hosts[from.at.1 as usize].feed(ctx, source, message);
     }
 
-    /// A parcel of a flow to this partition was posted.
+    /// Records that a parcel of a flow to this partition was posted.
     pub fn expect(&mut self, flow: FlowKey, travel: Travel) {
         self.coming.entry(flow).or_default().push_back(travel);
     }
@@ -232,7 +233,7 @@ impl Running {
         self.setup.ideal.message(host(parcel.from), host(parcel.to), parcel.bytes)
     }
 
-    /// Adds a row for a message, if there is room.
+    /// Adds a row for a message, if there is space.
     fn log(&mut self, now: Time, parcel: &Parcel, room: &mut Room) -> Option<u32> {
         if !room.take(now) {
             self.unlogged += 1;
@@ -251,7 +252,7 @@ impl Running {
         Some((self.log.len() - 1) as u32)
     }
 
-    /// The first message of a flow that had not left did so at `end`.
+    /// Records that the first message of a flow that had not left did so at `end`.
     pub fn left(&mut self, flow: FlowKey, end: Time) {
         let travel = self.leaving.get_mut(&flow).and_then(VecDeque::pop_front);
         debug_assert!(travel.is_some(), "what leaves was handed over");
@@ -262,7 +263,7 @@ impl Running {
         }
     }
 
-    /// The first message of a flow has arrived.
+    /// Handles the arrival of the first message of a flow.
     pub fn arrived(&mut self, flow: FlowKey, now: Time, (job, outbox): (u16, &mut [Mailbox])) {
         let travel = self.coming.get_mut(&flow).and_then(VecDeque::pop_front);
         debug_assert!(travel.is_some(), "what is there was handed over");
@@ -285,7 +286,7 @@ impl Running {
         }
     }
 
-    /// A logged message has arrived.
+    /// Records that a logged message has arrived.
     pub fn is_there(&mut self, row: u32, time: Time) {
         self.log[row as usize].there = Some(time);
     }
@@ -310,8 +311,8 @@ impl Running {
     }
 }
 
-/// Limits the logs of all jobs to `most` messages: the first ones, and of those posted at one instant, those of the
-/// first jobs and ranks. Sorts each log in this order.
+/// Limits the logs of all jobs to the first `most` messages. Among messages posted at the same instant, those of the
+/// first jobs and ranks are kept. Sorts each log in this order.
 pub(super) fn trim(jobs: &mut [Running], most: usize) {
     for job in jobs.iter_mut() {
         job.log.sort_by_key(|row| (row.handed, row.from));
@@ -324,7 +325,7 @@ pub(super) fn trim(jobs: &mut [Running], most: usize) {
     }
 }
 
-/// How many rows of each log are among the first `most` rows of all.
+/// For each log, the number of its rows among the first `most` rows of all logs.
 fn first(logs: &[&[Logged]], most: usize) -> Vec<usize> {
     let mut kept: Vec<usize> = logs.iter().map(|log| log.len()).collect();
     let all: usize = kept.iter().sum();

@@ -31,7 +31,7 @@ impl Columns {
     }
 }
 
-/// Nanoseconds; NaN for an event that did not happen.
+/// Converts to nanoseconds; NaN for an event that did not occur.
 fn maybe_ns(time: Option<Time>) -> f64 {
     time.map_or(f64::NAN, ns)
 }
@@ -67,7 +67,7 @@ fn ranks(jobs: &[Closed], names: &Arc<Vec<String>>, hosts: &Arc<Vec<String>>) ->
     time("crossbar_finished_ns", &|job, rank| ns(job.alone.finished[rank]));
     time("computing_ns", &|job, rank| ns(job.execution.computing[rank]));
     time("busy_ns", &|job, rank| ns(job.execution.busy[rank]));
-    // Until its own last operation: the time after that is not a delay.
+    // Counted until the rank's own last operation, because the time after that is not a delay.
     time("waiting_ns", &|job, rank| {
         let span = job.execution.finished[rank].saturating_sub(job.start);
         ns(span.saturating_sub(job.execution.busy[rank]))
@@ -118,7 +118,7 @@ fn collectives(jobs: &[Closed], names: &Arc<Vec<String>>) -> Vec<Column> {
     columns.small("ranks", rows().map(|(_, (_, call))| call.ranks));
     columns.numbers("start_ns", rows().map(|(_, (_, call))| maybe_ns(call.start)));
     columns.numbers("end_ns", rows().map(|(_, (_, call))| maybe_ns(call.end)));
-    // The same call on a crossbar.
+    // The same operation on a crossbar.
     let alone: Vec<rustc_hash::FxHashMap<(u32, u32), f64>> = jobs
         .iter()
         .map(|job| {

@@ -1,7 +1,7 @@
-//! Mailboxes: the messages of one partition for another, from one exchange to the next.
+//! Mailboxes: the messages of one partition for another between two exchanges.
 //!
-//! Each message crosses a link, so it takes effect no sooner than one lookahead after it was sent, except messages
-//! about jobs:
+//! A message crosses a link, so it takes effect at least one lookahead after it was sent. Messages about jobs do not
+//! cross a link:
 //!
 //! | message about jobs | when it takes effect |
 //! | --- | --- |
@@ -9,7 +9,7 @@
 //! | a message was received | in the table of messages, at the end of the run |
 //! | all ranks of a partition have finished | at the next sample |
 //!
-//! So no message arrives too late.
+//! So all messages arrive in time.
 
 use silvan_engine::Time;
 use silvan_trace::execute::Parcel;
@@ -19,22 +19,22 @@ use crate::link::Way;
 use crate::packet::Telemetry;
 use crate::packet::{Marks, Packet, PacketId};
 
-/// A packet that crosses a link to a node, with the data that belongs to it.
+/// A packet that crosses a link to a node, and its additional data.
 #[derive(Debug)]
 pub(crate) struct PacketMessage {
     pub packet: Packet,
     pub marks: Marks,
     pub announcement: Option<Announcement>,
-    /// Telemetry of the outputs that it left through, where switches stamp packets.
+    /// Telemetry of the outputs that it has left through, if switches stamp packets.
     pub telemetry: Vec<Telemetry>,
-    /// When it arrives.
+    /// The time at which it arrives.
     pub time: Time,
     /// The key of its arrival event.
     pub key: u32,
 }
 
-/// Credit that the receiver of a channel returns. It leaves the receiver at `leaves_at` and reaches the sender one
-/// propagation delay of the channel later.
+/// Credit that the receiver of a channel returns. It leaves the receiver at `leaves_at` and reaches the sender after
+/// the propagation delay of the channel.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CreditReturn {
     /// The channel, virtual lane and destination of the packet whose space is freed.
@@ -44,7 +44,7 @@ pub(crate) struct CreditReturn {
     pub leaves_at: Time,
 }
 
-/// A packet's head on its way to an output of a binned scheduler, by value.
+/// A packet's head on its way to an output of the binned scheduler, by value.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct HeadArrival {
@@ -60,17 +60,17 @@ pub(crate) struct HeadArrival {
     pub vl: u8,
 }
 
-/// Credit on its way to an output of a binned scheduler.
+/// Credit on its way to an output of the binned scheduler.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutputCredit {
     pub output: u32,
     pub space: u32,
-    /// When the output receives it.
+    /// The time at which the output receives it.
     pub back: Time,
     pub vl: u8,
 }
 
-/// A notification for a source on its way to a switch of a binned scheduler.
+/// A notification for a source on its way to a switch of the binned scheduler.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutputNotice {
     /// The first output of the switch.
@@ -78,7 +78,7 @@ pub(crate) struct OutputNotice {
     pub report: Report,
     /// The input at which it arrives.
     pub input: u8,
-    /// When it has arrived and has passed the switch's pipeline.
+    /// The time at which it has arrived and passed the switch's pipeline.
     pub time: Time,
 }
 
@@ -89,9 +89,9 @@ pub(crate) type FlowKey = (u32, u16, u32);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Travel {
     pub parcel: Parcel,
-    /// When the rank posted it.
+    /// The time at which the rank posted it.
     pub handed: Time,
-    /// Its row in the log of the partition that it comes from; `None` if it is not logged.
+    /// Its row in the log of the partition that sent it; `None` if it is not logged.
     pub row: Option<u32>,
 }
 
@@ -106,14 +106,14 @@ pub(crate) enum JobMessage {
     Finished(u16, Time),
 }
 
-/// See the module. Each list is in the order in which its messages were sent.
+/// The messages of one partition for another. Each list is in the order in which its messages were sent.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     pub packets: Vec<PacketMessage>,
     pub credits: Vec<CreditReturn>,
-    /// When a notification arrives, and the key of that event.
+    /// Each with the time at which it arrives, and the key of that event.
     pub notices: Vec<(Time, u32, Word)>,
-    /// When a head is ready for arbitration.
+    /// Each with the time at which it is ready for arbitration.
     pub heads: Vec<(Time, HeadArrival, Packet)>,
     pub output_credits: Vec<OutputCredit>,
     pub output_notices: Vec<OutputNotice>,
@@ -149,13 +149,13 @@ impl Mailbox {
         self.credits.push(credit);
     }
 
-    /// Adds a notification that arrives at a time as an event with a key.
+    /// Adds a notification, which arrives at `time` as an event with `key`.
     pub fn send_notice(&mut self, time: Time, key: u32, word: Word) {
         self.note(time);
         self.notices.push((time, key, word));
     }
 
-    /// Adds a packet whose head is ready for arbitration at an output at a time.
+    /// Adds a packet whose head is ready for arbitration at an output at `when`.
     pub fn send_head(&mut self, when: Time, arrival: HeadArrival, packet: Packet) {
         self.note(when);
         self.heads.push((when, arrival, packet));
@@ -172,7 +172,7 @@ impl Mailbox {
         self.earliest = self.earliest.min(time);
     }
 
-    /// The earliest time at which a message takes effect; `Time::NEVER` if none does.
+    /// The earliest time at which a message takes effect; `Time::NEVER` if there are no messages.
     pub fn earliest(&self) -> Time {
         self.earliest
     }
@@ -196,13 +196,13 @@ impl Mailbox {
         self.earliest = Time::NEVER;
     }
 
-    /// Adds a notification for a source, for a switch of a binned scheduler.
+    /// Adds a notification for a source, for a switch of the binned scheduler.
     pub fn send_output_notice(&mut self, notice: OutputNotice) {
         self.note(notice.time);
         self.output_notices.push(notice);
     }
 
-    /// The packets in it.
+    /// The packets in this mailbox.
     pub fn iter_packets(&self) -> impl Iterator<Item = &Packet> {
         let of_nodes = self.packets.iter().map(|message| &message.packet);
         of_nodes.chain(self.heads.iter().map(|(_, _, packet)| packet))

@@ -12,31 +12,31 @@ pub(crate) use mailbox::{
     Travel,
 };
 
-/// A switch's report to the source of a packet that it would mark.
+/// A switch's report to the source of a packet, which it sends instead of marking the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Report {
-    /// The source's host.
+    /// The host of the source.
     pub to: u32,
     /// The packet's destination.
     pub destination: u32,
-    /// The source at its host.
+    /// Index of the source at its host.
     pub source: u16,
-    /// Severity of congestion; 0 if marks have one bit.
+    /// Severity of congestion; 0 if marks are single bits.
     pub severity: u8,
-    /// When the source began to send the packet.
+    /// The time at which the source began to send the packet.
     pub sent_at: Time,
 }
 
-/// The place of the switch that sends a report, whether it has marked the packet itself, and the port of the mark or
-/// the port on which the report arrived. Reports are sent in this order.
+/// The place of the switch that sends a report, whether the switch itself has marked the packet, and the port of the
+/// mark or the port at which the report arrived. Reports are sent in this order.
 pub(crate) type Cause = (u32, bool, Port);
 
 /// The content of a notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// To the node at the far end of the link: about one of its CAM lines.
+    /// For the node at the far end of the link: about one of its CAM lines.
     Line(Notice),
-    /// To a host, through switches.
+    /// For a host, through switches.
     Report(Report),
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Notices {
 }
 
 impl Notices {
-    /// Puts a notification on the wire. Returns its number.
+    /// Puts a notification on the wire and returns its number.
     pub fn add(&mut self, word: Word) -> u32 {
         if let Some(id) = self.free.pop() {
             self.slots[id as usize] = Some(word);
@@ -70,18 +70,18 @@ impl Notices {
     }
 }
 
-/// The data that a packet carries along its route and back if it announces, probes or ends a flow.
+/// The data of a packet that announces, probes or ends a flow, which it carries along its route and back.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Announcement {
-    /// The kind of that packet; a reply repeats it.
+    /// The kind of the packet. A reply repeats it.
     pub kind: Kind,
-    /// Bytes of the flow.
+    /// Size of the flow in bytes.
     pub bytes: u64,
     /// The largest weight of a link on the route so far, in picoseconds.
     pub largest_ps: u64,
 }
 
-/// Announcements on their way. Slots are reused.
+/// Announcements that are on their way. Slots are reused.
 #[derive(Debug, Default)]
 pub(crate) struct Announcements {
     slots: Vec<Announcement>,

@@ -1,11 +1,11 @@
-//! Payload received by hosts behind the roots of congestion trees, per sender. It is counted per delivered packet, only
-//! for watched hosts.
+//! Payload that hosts behind the roots of congestion trees receive, per sender. Only packets delivered to watched hosts
+//! are counted.
 
 use rustc_hash::FxHashMap;
 
 use crate::packet::Packet;
 
-/// A flow, with the resolution at which routes distinguish flows.
+/// A flow, as far as routes distinguish flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Sender {
     pub host: u32,
@@ -27,15 +27,15 @@ impl Sender {
 /// The hosts and flows whose packets are counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Watch {
-    /// Per host, whether its received payload is counted; empty if no host is watched.
+    /// Whether the payload received by each host is counted; empty if no host is watched.
     pub hosts: Vec<bool>,
-    /// If there are many flows, only flows whose hash equals `rest` under this mask are counted; `rest` changes in
-    /// turn.
+    /// If there are many flows, only those whose hash equals `rest` under this mask are counted; `rest` cycles through
+    /// all values.
     pub mask: u64,
     pub rest: u64,
 }
 
-/// See the module.
+/// Payload received by watched hosts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Deliveries {
     watch: Watch,
@@ -66,7 +66,7 @@ impl Deliveries {
         }
     }
 
-    /// Moves the counts of another partition here.
+    /// Moves the counts of another partition into this one.
     pub fn gather(&mut self, other: &mut Self) {
         if self.bytes.is_empty() {
             std::mem::swap(&mut self.bytes, &mut other.bytes);
@@ -81,7 +81,7 @@ impl Deliveries {
         self.bytes.iter().map(|(sender, bytes)| (*sender, *bytes))
     }
 
-    /// Begins the next interval.
+    /// Starts the next interval.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }

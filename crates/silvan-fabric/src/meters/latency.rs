@@ -1,15 +1,15 @@
-//! Latency histograms, cheap enough to record every packet.
+//! Latency histograms that are fast enough to record every packet.
 
 use silvan_engine::Time;
 
-/// Counters in the range from one power of two to the next: the spans of one counter differ by less than 1 %.
+/// Number of counters from one power of two to the next. The spans of one counter differ by less than 1 %.
 const STEPS: usize = 1 << STEP_BITS;
 const STEP_BITS: u32 = 7;
 
 /// The longest span that the histogram distinguishes, in nanoseconds.
 const LONGEST: u64 = 1 << 44;
 
-/// The number of counters. Their ranges are those of an `hdrhistogram` with two significant digits.
+/// Number of counters. Their ranges are those of an `hdrhistogram` with two significant digits.
 const COUNTERS: usize = index(LONGEST) + 1;
 
 /// A histogram of latencies in nanoseconds, with an exact mean.
@@ -20,7 +20,7 @@ pub(crate) struct Latency {
     pub max_ps: u64,
 }
 
-/// The spans of one counter, in nanoseconds, and how many were recorded.
+/// The spans of one counter, in nanoseconds, and the number of those recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bin {
     pub lower: u64,
@@ -61,7 +61,7 @@ impl Latency {
         self.max_ps = self.max_ps.max(other.max_ps);
     }
 
-    /// The nonzero counters, from the shortest spans on.
+    /// The nonzero counters, starting with the shortest spans.
     pub fn bins(&self) -> impl Iterator<Item = Bin> {
         let counted = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         counted.map(|(index, &count)| {
@@ -75,7 +75,8 @@ impl Latency {
         self.counts.iter().sum()
     }
 
-    /// A quantile in nanoseconds, within 1 %, and no more than the largest; zero if nothing was recorded.
+    /// A quantile in nanoseconds with an error of at most 1 %, not larger than the maximum; zero if nothing was
+    /// recorded.
     pub fn quantile_ns(&self, quantile: f64) -> u64 {
         let wanted = (quantile * self.count() as f64).ceil().max(1.0) as u64;
         let mut sum = 0;

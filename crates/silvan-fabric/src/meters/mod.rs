@@ -13,10 +13,10 @@ use latency::Latency;
 /// Counts of packets that overtook each other.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Reordering {
-    /// Packets that arrived after a later one of their flow.
+    /// Packets that arrived after a later packet of their flow.
     pub late: u64,
-    /// Packets that were held until an earlier one arrived, the number of them that were released, and the time they
-    /// were held.
+    /// Number of packets that were held until an earlier one arrived, the number of these that were released, and the
+    /// total time for which they were held.
     pub held: u64,
     pub released: u64,
     pub waited_ps: u128,
@@ -50,9 +50,9 @@ pub(crate) struct ClassMeter {
     pub warmup_bytes: u64,
     /// Packets delivered in the current sampling interval.
     pub interval: Tally,
-    /// Packets delivered in all earlier ones.
+    /// Packets delivered in all earlier intervals.
     pub total: Tally,
-    /// When the last delivered packet was drained.
+    /// The time at which the last delivered packet was drained.
     pub last_delivery: Time,
     /// Latency of packets delivered after the warm-up.
     pub since_generation: Latency,
@@ -60,13 +60,13 @@ pub(crate) struct ClassMeter {
     pub since_injection: Latency,
 }
 
-/// Counts of delivered packets that are cheap enough for every packet.
+/// Counts of delivered packets, which are fast enough for every packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
     pub packets: u64,
     /// Packets with the FECN bit set.
     pub marked: u64,
-    /// Packets that were validated, too.
+    /// Marked packets with the validation bit set, too.
     pub validated: u64,
     /// Sums of latencies since generation and since injection.
     pub generation_ps: u128,
@@ -97,8 +97,8 @@ impl Tally {
     }
 }
 
-/// A data packet that a host will drain after the next sample: when its tail arrives in the host's buffer, and when it
-/// is drained.
+/// A data packet that a host will drain after the next sample, with the times at which its tail arrives in the host's
+/// buffer and at which it is drained.
 #[derive(Debug, Clone, Copy)]
 struct Later {
     tail_at: Time,
@@ -110,20 +110,20 @@ struct Later {
 #[derive(Debug)]
 pub(crate) struct Meters {
     pub classes: Vec<ClassMeter>,
-    /// Payload received and sent per host since the start.
+    /// Payload received and payload sent by each host since the start.
     pub received_bytes: Vec<u64>,
     pub sent_bytes: Vec<u64>,
-    /// The same at the end of the warm-up.
+    /// The same counters at the end of the warm-up.
     pub received_warmup: Vec<u64>,
     pub sent_warmup: Vec<u64>,
     pub warm: bool,
-    /// Deliveries after this time are after the warm-up.
+    /// The end of the warm-up: later deliveries count in averages.
     pub warmup: Time,
     pub packets_injected: u64,
     pub packets_delivered: u64,
     /// Whether traffic waits for a number of packets to be delivered.
     pub is_awaited: bool,
-    /// These counters are not read before this time.
+    /// The time before which these counters are not read.
     next_sample: Time,
     /// Data packets that hosts will drain after that time.
     later: Vec<Later>,
@@ -136,23 +136,23 @@ pub(crate) struct Meters {
     pub control_injected: u64,
     pub control_delivered: u64,
     pub fecn_marks: u64,
-    /// Flows whose announcement, and probes that returned to their sources.
+    /// Numbers of flows whose announcement returned, and of probes that returned.
     pub announced: u64,
     pub probes: u64,
     /// The largest link weight that was returned.
     pub busiest_link_ps: u64,
-    /// Marked packets for which the second bit was set, too.
+    /// Number of marked packets for which the second bit was set, too.
     pub validations: u64,
     pub becn_received: u64,
-    /// The notifications among them that switches sent themselves.
+    /// Those of `becn_received` that switches sent themselves.
     pub reports: u64,
-    /// Reordering counts, where packets may overtake each other.
+    /// Reordering counts, if packets may overtake each other.
     pub reordering: Reordering,
     /// Payload received by watched hosts, per sender.
     pub deliveries: Deliveries,
     #[cfg(debug_assertions)]
     order: rustc_hash::FxHashMap<(u32, u32, u16), Time>,
-    /// A packet that overtook another of its flow.
+    /// The message about a packet that overtook another one of its flow.
     #[cfg(debug_assertions)]
     pub out_of_order: Option<String>,
 }
@@ -216,15 +216,15 @@ impl Meters {
         }
     }
 
-    /// Returns counters of the same shape, all zero.
+    /// Returns counters with the same structure, all zero.
     pub fn fresh(&self) -> Self {
         let classes = self.classes.iter().map(|class| ClassMeter::new(class.name.clone()));
         let meters = Self::new(classes.collect(), self.received_bytes.len());
         Self { warmup: self.warmup, jobs_from: self.jobs_from, ..meters }
     }
 
-    /// Sets these counters to the sums of those of all partitions. The counts of the current interval are moved here;
-    /// latencies stay, see [`Self::gather_latencies`].
+    /// Sets these counters to the sums of those of all partitions. Moves the counts of the current interval here, but
+    /// not latencies; see [`Self::gather_latencies`].
     pub fn gather<'a>(&mut self, partitions: impl Iterator<Item = &'a mut Self>) {
         self.reset();
         for other in partitions {
@@ -274,7 +274,7 @@ impl Meters {
         *self = Self { warmup, jobs_from, deliveries, ..Self::new(classes, hosts) };
     }
 
-    /// Moves the latencies of the partitions here; called once, at the end.
+    /// Moves the latencies of the partitions here. Called once, at the end.
     pub fn gather_latencies<'a>(&mut self, partitions: impl Iterator<Item = &'a mut Self>) {
         for (at, other) in partitions.enumerate() {
             for (sum, own) in self.classes.iter_mut().zip(&mut other.classes) {
@@ -282,7 +282,7 @@ impl Meters {
                     (&mut sum.since_generation, &mut own.since_generation),
                     (&mut sum.since_injection, &mut own.since_injection),
                 ] {
-                    // The first partition can be swapped instead of added, which is cheaper with many classes.
+                    // The first partition can be swapped instead of added, which is faster with many classes.
                     if at == 0 { std::mem::swap(sum, own) } else { sum.add(own) }
                 }
             }
@@ -295,7 +295,7 @@ impl Meters {
         self.classes.iter_mut().for_each(ClassMeter::close_interval);
     }
 
-    /// Ends the warm-up: averages start here.
+    /// Ends the warm-up and starts averages.
     pub fn end_warmup(&mut self) {
         self.warm = true;
         self.received_warmup.copy_from_slice(&self.received_bytes);
@@ -305,13 +305,13 @@ impl Meters {
         }
     }
 
-    /// A source generated a message.
+    /// Counts a message that a source generated.
     #[inline]
     pub fn generated(&mut self, class: u16, bytes: u64) {
         self.classes[usize::from(class)].generated_bytes += bytes;
     }
 
-    /// A host began to send a data packet.
+    /// Counts a data packet that a host began to send.
     #[inline]
     pub fn injected(&mut self, packet: &Packet) {
         self.packets_injected += 1;
@@ -333,14 +333,14 @@ impl Meters {
         self.later = later;
     }
 
-    /// Of the data packets that will be drained after the next sample: those whose tails are in their hosts' buffers at
-    /// `now`, or those that are still on their way.
+    /// Among the data packets that will be drained after the next sample, those whose tails are in their hosts' buffers
+    /// at `now`, or, if `are_in` is false, those that are still on their way.
     pub fn later(&self, now: Time, are_in: bool) -> impl Iterator<Item = &Packet> {
         self.later.iter().filter(move |one| (one.tail_at <= now) == are_in).map(|one| &one.packet)
     }
 
-    /// A host will drain a data packet, whose tail arrives at `tail_at`, at `done`, and no component waits for it: it
-    /// is counted now, unless a sample is taken before.
+    /// Counts a data packet whose tail arrives at a host at `tail_at` and that the host will drain at `done`. No
+    /// component waits for the packet, so it is counted immediately unless a sample is taken before `done`.
     #[inline]
     pub fn will_deliver(&mut self, packet: &Packet, (tail_at, done): (Time, Time)) {
         if done <= self.next_sample {
@@ -350,7 +350,7 @@ impl Meters {
         }
     }
 
-    /// A host has drained a data packet at `done`. Throughput and latency count until then.
+    /// Counts a data packet that a host has drained at `done`, which is the time used for throughput and latency.
     #[inline]
     pub fn delivered(&mut self, packet: &Packet, done: Time) {
         self.packets_delivered += 1;
@@ -369,7 +369,7 @@ impl Meters {
         }
     }
 
-    /// Whether a packet is the last one of a message that a rank of a job waits for.
+    /// Whether a packet is the last one of a message for which a rank of a job waits.
     #[inline]
     pub fn ends_message(&self, packet: &Packet) -> bool {
         self.is_of_job(packet) && packet.last
@@ -381,7 +381,7 @@ impl Meters {
         packet.class >= self.jobs_from
     }
 
-    /// Records that a data packet's tail is in its host's input buffer (for the order check of debug builds).
+    /// Records that the tail of a data packet is in its host's input buffer (for the order check of debug builds).
     #[cfg(debug_assertions)]
     pub fn check_order(&mut self, packet: &Packet, now: Time) {
         let last = self.order.insert((packet.src, packet.dst, packet.source), packet.injected);

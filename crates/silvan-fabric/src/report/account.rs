@@ -19,7 +19,7 @@ const WORTH_NAMING: f64 = 0.05;
 /// The data that the account uses.
 pub(crate) struct Story<'a> {
     pub config: &'a Config,
-    /// The components of congestion management in force.
+    /// The components of congestion management in effect.
     pub parts: &'a Components,
     pub now: Time,
     pub meters: &'a Meters,

@@ -25,21 +25,21 @@ pub(crate) struct Group {
 /// The data that the summary uses.
 pub(crate) struct Findings<'a> {
     pub config: &'a Config,
-    /// The components of congestion management in force.
+    /// The components of congestion management in effect.
     pub parts: &'a Components,
-    /// At the end of the run.
+    /// The state at the end of the run.
     pub view: View<'a>,
     /// Names of all hosts.
     pub hosts: &'a [String],
     /// Whether each host is the destination of any traffic.
     pub is_destination: &'a [bool],
     pub groups: &'a [Group],
-    /// Events processed.
+    /// Number of processed events.
     pub events: u64,
 }
 
 impl Findings<'_> {
-    /// The summary, without the jobs.
+    /// Creates the summary, without the jobs.
     pub fn summary(&self) -> Summary {
         let meters = self.view.totals;
         let from = if meters.warm { self.config.warmup } else { Time::ZERO };

@@ -1,4 +1,4 @@
-//! The data that threads exchange between two steps: their progress, and the messages of their partitions.
+//! Data that threads exchange between two steps: their progress, and the messages of their partitions.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,18 +15,18 @@ use crate::port::Port;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Halted;
 
-/// The number of a partition's past deliveries, and the times of those in the next step.
+/// The number of a partition's past deliveries, and the times of the deliveries in the next step.
 type Due = (u64, Vec<Time>);
 
-/// See the module. Numbers and mailboxes exist twice, for one step and the next.
+/// All data exist twice: for one step and for the next.
 pub(super) struct Exchange {
     partitions: usize,
-    /// Per partition: the next tick in which there is work for it or because of its messages, and the work done so far.
+    /// For each partition: the next tick at which it has work or its messages take effect, and the work done so far.
     next: [Vec<AtomicU64>; 2],
     done: [Vec<AtomicU64>; 2],
-    /// Messages from each partition to each.
+    /// Messages from each partition to each other one.
     mail: [Vec<Mutex<Mailbox>>; 2],
-    /// Per partition, if traffic waits for deliveries: the number of known deliveries.
+    /// The number of known deliveries of each partition, if traffic waits for deliveries.
     known: [Vec<AtomicU64>; 2],
     due: Vec<Mutex<Due>>,
     pub barrier: Barrier,
@@ -34,7 +34,7 @@ pub(super) struct Exchange {
 
 /// The combined progress of all partitions before a step.
 pub(super) struct Together {
-    /// The next tick in which there is work.
+    /// The next tick with work.
     pub next: u64,
     pub done: u64,
     pub known: u64,
@@ -103,7 +103,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Determines together with the other threads which traffic begins before a time, and schedules it.
+    /// Together with the other threads, determines and schedules the traffic that starts before a time.
     pub fn plan_triggers(&self, me: usize, partition: &mut Partition, end: Time) -> Result<(), Halted> {
         if let Some(ahead) = &partition.ctx.ahead {
             *self.due[me].lock().map_err(|_| Halted)? = ahead.before(end);

@@ -65,7 +65,7 @@ fn a_sound_run_ends() {
 fn a_lost_wake_up_ends_a_run_with_an_explanation() {
     let mut simulation = run();
     simulation.advance(10).unwrap();
-    // As if no node had asked to be woken: only the end of the interval remains.
+    // As if no node had requested a wake-up: only the end of the interval remains.
     let queue = &mut simulation.network.partitions[0].ctx.queue;
     while let Some(time) = queue.next_time() {
         queue.pop_at(time);
@@ -93,7 +93,7 @@ fn lost_packets_end_a_run_in_every_build() {
     simulation.advance(20).unwrap();
     simulation.network.partitions[0].ctx.meters.packets_injected += 1;
     let error = to_the_end(simulation).unwrap_err();
-    // At the next sample.
+    // Detected at the next sample.
     let ModelError::Broken { now, what } = &error else { panic!("{error}") };
     assert_eq!(*now, Time::from_us(20));
     assert!(what.contains("packets are inside, but"), "{what}");
@@ -106,7 +106,7 @@ fn credit_from_nowhere_ends_a_run_in_every_build() {
     let ctx = &mut simulation.network.partitions[0].ctx;
     ctx.release(CreditReturn { way: (0, Vl::FIRST, 1), space: 1 << 20, leaves_at: ctx.now });
     let error = to_the_end(simulation).unwrap_err();
-    // At the next sample; in debug builds at the next event.
+    // Detected at the next sample; in debug builds at the next event.
     let ModelError::Broken { now, what } = &error else { panic!("{error}") };
     assert!(*now <= Time::from_us(20), "{now}");
     assert!(what.contains("returning"), "{what}");

@@ -1,8 +1,8 @@
 //! Advances a run from sample to sample, with one thread per partition.
 //!
-//! Partitions affect each other only after their lookahead: each partition handles all events within that time, and
-//! then exchanges messages with the others. Where traffic waits for deliveries, all deliveries of that time are known
-//! in advance, and the threads determine together when the traffic begins. A single partition has no exchange.
+//! Partitions affect each other only after their lookahead. Each partition handles all events within that time, then
+//! exchanges messages with the others. If traffic waits for deliveries, all deliveries within that time are known in
+//! advance, and the threads together determine when the traffic starts. A single partition exchanges no messages.
 
 use silvan_engine::Time;
 
@@ -17,14 +17,14 @@ struct Goal {
     cut: Time,
     /// The amount of work after which the partitions may stop.
     events: u64,
-    /// The minimum time in which a partition affects another one.
+    /// The minimum time in which a partition can affect another one.
     lookahead: Time,
 }
 
 /// How far the partitions advanced.
 #[derive(Clone, Copy)]
 struct Reached {
-    /// Whether they reached the sample, rather than the amount of work.
+    /// Whether they reached the sample, not only the amount of work.
     sample: bool,
     /// The work done.
     events: u64,
@@ -41,7 +41,7 @@ fn run_alone(partition: &mut Partition, goal: Goal) -> Reached {
     Reached { sample, events }
 }
 
-/// Runs a partition together with the others to the goal.
+/// Runs a partition to the goal, together with the others.
 fn run_together(
     partition: &mut Partition,
     me: usize,
@@ -51,7 +51,7 @@ fn run_together(
     let _guard = exchange.barrier.guard();
     let (last, step) = (partition.tick_of(goal.cut), partition.ticks_in(goal.lookahead));
     let (mut events, mut turn) = (0, 0);
-    // The initial values, as if a step had just ended.
+    // The initial values are the same as after a step.
     let mut next = partition.next_tick();
     loop {
         let known = partition.ctx.ahead.as_ref().map_or(0, |ahead| ahead.known());
@@ -68,8 +68,8 @@ fn run_together(
         }
         turn = 1 - turn;
         if is_last {
-            // The last tick is cut, so it is a separate step; all threads are present at its end. Its messages are
-            // delivered immediately, for the sample.
+            // The last tick is incomplete, so it is a separate step, after which all threads are present. Its messages
+            // are delivered immediately, for the sample.
             events += partition.run_to_sample(goal.cut);
             partition.pass(end);
             exchange.post(turn, me, partition)?;
@@ -79,7 +79,7 @@ fn run_together(
         }
         events += partition.run(end, u64::MAX);
         partition.pass(end);
-        // All earlier events have been handled, so messages may arrive for any tick from here on.
+        // All earlier events have been handled, so messages may take effect at any later tick.
         partition.begin_exchange(end);
         let by_messages = exchange.post(turn, me, partition)?;
         next = partition.next_tick().min(partition.tick_of(by_messages));
@@ -90,7 +90,7 @@ fn run_together(
 fn run_threads(partitions: &mut [Partition], goal: Goal) -> Result<Reached, Halted> {
     let exchange = Exchange::new(partitions.len());
     let results: Vec<Result<Reached, Halted>> = std::thread::scope(|scope| {
-        // If the system allows no more threads, the existing threads must not wait for the missing ones.
+        // If the system cannot create another thread, the existing threads must not wait for it.
         let _guard = exchange.barrier.guard();
         let threads: Vec<_> = partitions
             .iter_mut()

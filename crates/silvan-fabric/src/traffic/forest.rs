@@ -97,8 +97,7 @@ impl Hotspots {
         let mut drawn: Vec<u32> = Vec::new();
         let mut taken = vec![false; hosts as usize];
         for period in 0..periods.clamp(1, (MOST_HOTSPOTS / u64::from(subsets.max(1))).max(1)) {
-            // Each period has its own stream, so that its hotspots do not depend on the number of earlier
-            // moves.
+            // Each period has its own stream, so its hotspots do not depend on the number of earlier moves.
             let mut random = Stream::new(seed, "hotspots", number << 32 | period);
             let first = drawn.len();
             while drawn.len() < first + subsets as usize {
@@ -171,7 +170,7 @@ impl Placement {
         let hotspots = Hotspots::draw(forest, hosts, (seed, number), span);
         let mut order = senders.to_vec();
         Stream::new(seed, "roles", number).shuffle(&mut order);
-        // Sums are rounded, so that the total never exceeds the number of senders.
+        // Sums are rounded, so the total never exceeds the number of senders.
         let upto = |percent: u32| {
             let twice = 2 * order.len() as u64 * u64::from(percent.min(100)) + 100;
             (twice / 200) as usize

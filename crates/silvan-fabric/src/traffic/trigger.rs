@@ -1,10 +1,10 @@
 //! Traffic that starts after a number of delivered data packets: the hot phase of the paper on MVCM.
 //!
-//! A trigger is external, like the end of the warm-up: it depends on all hosts at once, which no component
-//! of the network can do.
+//! A trigger is external, like the end of the warm-up: it depends on all hosts at the same time, which no component of
+//! a network can do.
 //!
-//! With one partition, a trigger fires at the delivery of the packet that completes the number. Several
-//! partitions compute this time together before they reach it: see [`crate::context::Ahead`].
+//! With one partition, a trigger fires at the delivery of the packet that completes the number. Several partitions
+//! compute this time together before they reach it: see [`crate::context::Ahead`].
 
 use silvan_engine::Time;
 
