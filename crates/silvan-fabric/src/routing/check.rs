@@ -50,10 +50,10 @@ pub fn trace(
     trace_lanes(topology, wiring, (tables, None), from, to)
 }
 
-/// As [`trace`], with detours determined by `lanes` in addition to the tables.
+/// Same as [`trace`], with detours determined by `lanes` in addition to the tables.
 ///
 /// # Errors
-/// As [`trace`].
+/// Same as [`trace`].
 pub fn trace_lanes(
     topology: &Topology,
     wiring: &Wiring,
@@ -160,8 +160,8 @@ pub struct Analysis {
 /// Maximum number of entries of [`Analysis::problems`].
 pub const MAX_PROBLEMS: usize = 5;
 
-/// Follows the tables for all ordered pairs of hosts. The time is proportional to hosts times switches, not
-/// to pairs: the paths to a destination form a tree, along which flows are summed.
+/// Follows the tables for all ordered pairs of hosts. The running time is proportional to hosts times switches, not to
+/// pairs, because the paths to a destination form a tree, along which flows are summed.
 #[must_use]
 pub fn analyze(topology: &Topology, tables: &Tables) -> Analysis {
     let wiring = topology.wiring();
@@ -213,7 +213,7 @@ fn between_switches(topology: &Topology, loads: &[[u64; 2]]) -> LoadSummary {
     LoadSummary::of(between.flat_map(directed))
 }
 
-/// As [`analyze`], with detours determined by `lanes` in addition to the tables. The time is then
+/// Same as [`analyze`], with detours determined by `lanes` in addition to the tables. The running time is then
 /// proportional to the number of pairs.
 #[must_use]
 pub fn analyze_lanes(topology: &Topology, tables: &Tables, lanes: Option<&Lanes>) -> Analysis {
@@ -274,15 +274,14 @@ enum Stage {
     Bad,
 }
 
-/// The trees of paths to one destination after the other, and the sums over them.
+/// The trees of paths to the destinations, one after the other, and the sums over them.
 struct Trees<'a> {
     network: &'a Network,
     tables: &'a Tables,
     /// Number of hosts connected to each switch.
     hosts_at: Vec<u64>,
     stage: Vec<Stage>,
-    /// Switches in the order in which they became [`Stage::Good`]: each one after the next switch on its
-    /// path.
+    /// Switches in the order in which they became [`Stage::Good`]: each switch follows the next switch on its path.
     order: Vec<usize>,
     /// Flows through each switch to the current destination; zero between destinations.
     flows: Vec<u64>,
@@ -328,7 +327,7 @@ impl Trees<'_> {
         }
     }
 
-    /// Adds one flow from every other host to the destination resolved last.
+    /// Adds one flow from every other host to the destination that was resolved last.
     fn add_flows(&mut self, to: usize, analysis: &mut Analysis) {
         let home = self.network.homes[to].map(|h| h as usize);
         for switch in 0..self.hosts_at.len() {

@@ -118,8 +118,8 @@ mod tests {
         assert_eq!(at("L1.12"), 1 + 1);
     }
 
-    /// Shares of the last link in all-to-one traffic if every output serves its inputs in turn (Paper II:
-    /// 1/4, 1/64 and 1/768 on the 4-ary 3-tree).
+    /// Shares of the last link for all-to-one traffic, if every output serves its inputs in turn (Paper II: 1/4, 1/64
+    /// and 1/768 on the 4-ary 3-tree).
     #[test]
     fn all_to_one_has_the_shares_of_the_published_law() {
         let (topology, tables) = routed(KAryNTree::new(4, 3).build().unwrap());

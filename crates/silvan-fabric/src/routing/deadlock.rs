@@ -33,9 +33,9 @@ pub fn cycle_text(cycle: &[ChannelName]) -> String {
     cycle.iter().map(ChannelName::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Finds a cycle in the dependencies between the channels that some pair of hosts uses; each channel waits
-/// for the next, and the last for the first. Returns `None` if the tables are deadlock-free. Routes that
-/// loop forever are such cycles too.
+/// Finds a cycle in the dependencies between the channels that any pair of hosts uses. Each channel waits for the next,
+/// and the last for the first. Returns `None` if the tables are deadlock-free. Routes that loop forever are also such
+/// cycles.
 #[must_use]
 pub fn deadlock_cycle(topology: &Topology, tables: &Tables) -> Option<Vec<ChannelName>> {
     let wiring = topology.wiring();
@@ -57,16 +57,15 @@ pub(super) fn named(topology: &Topology, wiring: &Wiring, channels: Vec<LaneOf>)
     channels.into_iter().map(name).collect()
 }
 
-/// For each lane of each channel (a slot of [`Network`] times the number of lanes, plus the lane), a bit
-/// set of the lanes of output ports, at the switch where the channel ends, for which it waits; empty if
-/// there are none.
+/// The lanes of output ports for which each lane of each channel waits, at the switch where the channel ends, as a bit
+/// set; empty if there are none. The index is a slot of [`Network`] times the number of lanes, plus the lane.
 pub(super) struct Dependencies {
     lanes: usize,
     sets: Vec<Vec<u64>>,
 }
 
 impl Dependencies {
-    /// No dependencies between channels with `lanes` lanes.
+    /// Creates dependencies without entries between channels with `lanes` lanes.
     pub(super) fn new(network: &Network, lanes: usize) -> Self {
         Self { lanes, sets: vec![Vec::new(); network.ports() * lanes] }
     }
@@ -86,7 +85,7 @@ impl Dependencies {
         self.sets.len()
     }
 
-    /// Adds the dependency of lane number `waiting` on lane `onward` at its end.
+    /// Adds the dependency of lane number `waiting` on the lane `onward`, which starts at the end of the former.
     pub(super) fn add(&mut self, network: &Network, waiting: usize, onward: LaneOf) {
         let (switch, port, lane) = onward;
         let bit = (usize::from(port) - 1) * self.lanes + lane;
@@ -97,8 +96,8 @@ impl Dependencies {
         set[bit / 64] |= 1 << (bit % 64);
     }
 
-    /// The first dependency of lane number `waiting`, which ends at a switch, at or after a position; and
-    /// the position after it.
+    /// The first dependency, at or after position `from`, of the lane with number `waiting`, which ends at switch
+    /// `end`; and the position after it.
     pub(super) fn next(&self, waiting: usize, end: usize, from: usize) -> Option<(LaneOf, usize)> {
         let bit = next_bit(&self.sets[waiting], from)?;
         Some(((end, (bit / self.lanes) as u16 + 1, bit % self.lanes), bit + 1))
@@ -144,7 +143,7 @@ impl Dependencies {
         }
         let mut marks = vec![Mark::New; self.sets.len()];
         for first in self.all(network) {
-            // On the stack: a channel, and the position up to which its dependencies have been searched.
+            // On the stack: channels, each with the position up to which its dependencies have been searched.
             let mut stack = vec![(first, 0)];
             while let Some((channel, searched)) = stack.last_mut() {
                 let (at, out, _) = *channel;

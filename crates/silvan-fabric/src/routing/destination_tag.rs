@@ -66,7 +66,7 @@ mod tests {
         (topology, tables)
     }
 
-    /// The output ports that a packet passes.
+    /// The output ports through which a packet passes.
     fn path(topology: &Topology, tables: &Tables, from: u32, to: u32) -> Vec<String> {
         let path = trace(topology, &topology.wiring(), tables, from, to).unwrap();
         path.channels.iter().map(|c| topology.port_name(c.from)).collect()
@@ -103,7 +103,7 @@ mod tests {
         }
     }
 
-    /// There is only one path for each pair, so that every algorithm must find it.
+    /// There is only one path for each pair, so every algorithm must find it.
     #[test]
     fn fewest_hops_are_the_same_paths() {
         for wiring in ["butterfly", "perfect-shuffle"] {

@@ -1,13 +1,12 @@
-//! Dimension-order routing on tori, meshes and `HyperX`: packets move to their destination's coordinate in
-//! the first dimension, then in the second, and so on.
+//! Dimension-order routing on tori, meshes and `HyperX`: packets move to their destination's coordinate in the first
+//! dimension, then in the second, and so on.
 //!
-//! Meshes and `HyperX` have no dependency cycles. A ring of five or more switches of a torus has one. (In a
-//! ring of four, routes over two links go up from even coordinates and down from odd ones, see
-//! [`Grid::port_towards`], so no two of them overlap.) Packets then need two lanes, with a dateline between
-//! the last switch of each ring and its first (Dally and Seitz 1987). [`datelines`] assigns them as
-//! torus-2QoS does: for each dimension, the service level of a pair of hosts tells whether the route
-//! crosses the dateline. Packets use lane 1 of a ring if it does, otherwise lane 0. A route covers at most
-//! half of a ring, so the used part of lane 1 does not form a ring either.
+//! Meshes and `HyperX` have no dependency cycles. A ring of five or more switches of a torus has one. (In a ring of
+//! four, routes over two links go up from even coordinates and down from odd ones, see [`Grid::port_towards`], so no
+//! two of them overlap.) Packets then need two lanes, with a dateline between the last switch of each ring and its
+//! first (Dally and Seitz 1987). [`datelines`] assigns them as torus-2QoS does: for each dimension, the service level
+//! of a pair of hosts indicates whether the route crosses the dateline. Packets use lane 1 of a ring if it does,
+//! otherwise lane 0. A route covers at most half of a ring, so the used part of lane 1 does not form a ring either.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -24,7 +24,7 @@ pub(super) struct Graph {
     first_port: Vec<usize>,
     /// For each switch, its hosts and the ports that lead to them, in the order of the hosts.
     hosts: Vec<Vec<(u32, u16)>>,
-    /// Whether some host sends to each switch.
+    /// Whether any host sends to each switch.
     is_entry: Vec<bool>,
     /// For each switch, the switches with an edge to it, if links are unidirectional; otherwise they are
     /// equal to its edges.
@@ -137,11 +137,11 @@ impl Graph {
     }
 }
 
-/// Fills tables destination by destination. Each destination is assigned to the port with the fewest
-/// destinations so far among those equally good; among several, to the lowest.
+/// Fills tables destination by destination. Among equally good ports, each destination is assigned to the port with the
+/// fewest destinations so far; among several, to the lowest.
 ///
-/// Only destinations whose packets pass the switch count: a switch high in a tree is passed by every n-th
-/// destination only, and would assign all of those to one port if it counted the others too.
+/// Only destinations whose packets pass the switch are counted. Only every n-th destination passes a switch high in a
+/// tree; if others were counted, the switch would assign all of these to one port.
 pub(super) struct Balancer<'a> {
     topology: &'a Topology,
     graph: &'a Graph,
@@ -171,9 +171,8 @@ impl<'a> Balancer<'a> {
         }
     }
 
-    /// Routes all hosts of switch `home`. `cost` is the distance of each switch from there;
-    /// `is_good(switch, edge)` tells which edges lead there at that cost, each to a switch with a lower
-    /// cost.
+    /// Routes all hosts of switch `home`. `cost` is the distance of each switch from `home`. `is_good(switch, edge)`
+    /// returns whether an edge leads there at that cost; such an edge leads to a switch with a lower cost.
     pub fn route(
         &mut self,
         home: usize,
@@ -187,7 +186,7 @@ impl<'a> Balancer<'a> {
             if switch != home {
                 let edges = self.graph.edges(switch).iter();
                 self.good.extend(edges.filter(|&&e| is_good(switch, e)));
-                // With unidirectional links, not every switch that packets pass leads to all destinations.
+                // With unidirectional links, some switches that packets pass do not lead to all destinations.
                 let matters = self.graph.before.is_none() || self.graph.is_entry[switch];
                 if matters && self.first_good[switch] == self.good.len() {
                     return Err(self.unreachable(switch, home));
@@ -242,7 +241,7 @@ pub(super) enum Target {
     Switch(u32),
 }
 
-/// The wiring in a form for following tables that may be invalid: ports out of range lead nowhere.
+/// The wiring, in a form suitable for following tables that may be invalid: ports out of range lead nowhere.
 pub(super) struct Network {
     /// The slots of switch `s` (its ports, in arrays over all ports) start at `first[s]`.
     first: Vec<usize>,

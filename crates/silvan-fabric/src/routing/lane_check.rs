@@ -19,7 +19,7 @@ use crate::topology::{NodeRef, Topology, Wiring};
 pub struct LaneVerdict {
     /// The lane.
     pub lane: u8,
-    /// Number of channels on which some pair of hosts uses it.
+    /// Number of channels on which any pair of hosts uses it.
     pub channels: u64,
     /// Number of these channels that are in a cycle: zero if the lane cannot deadlock.
     pub in_circles: u64,
@@ -43,7 +43,7 @@ pub fn check_lanes(topology: &Topology, tables: &Tables, lanes: &Lanes) -> LaneA
     check_folded(topology, tables, lanes, |lane| lane)
 }
 
-/// As [`check_lanes`], with the lanes replaced according to a map.
+/// Same as [`check_lanes`], with the lanes replaced according to a map.
 pub(super) fn check_folded(
     topology: &Topology,
     tables: &Tables,
@@ -101,10 +101,10 @@ struct Walk<'a> {
     lanes: &'a Lanes,
     fold: fn(u8) -> u8,
     dependencies: Dependencies,
-    /// For each lane of a channel, by the number used in the dependencies, whether some pair uses it.
+    /// For each lane of a channel, by its number in the dependencies, whether any pair uses it.
     is_used: Vec<bool>,
-    /// The last destination and level, or pair, for which it was visited, and whether that ended in a
-    /// discard.
+    /// For each lane of a channel, the last destination and level, or pair, for which it was visited, and whether the
+    /// route ended in a discard.
     met: Vec<usize>,
     is_discarded: Vec<bool>,
     path: Vec<usize>,
@@ -180,7 +180,7 @@ struct Components<'a> {
     network: &'a Network,
     /// The order in which the channels were reached, from 1; 0 means not yet.
     order: Vec<u32>,
-    /// The earliest channel that each one is known to lead back to.
+    /// The earliest channel to which each channel is known to lead back.
     low: Vec<u32>,
     is_open: Vec<bool>,
     open: Vec<usize>,

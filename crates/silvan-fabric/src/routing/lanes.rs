@@ -55,7 +55,7 @@ impl PathLevels {
         self.levels.get(from * self.hosts + to).copied().unwrap_or(0)
     }
 
-    /// The levels that some pair has, as a bit set.
+    /// The levels that any pair has, as a bit set.
     #[must_use]
     pub fn used(&self) -> u16 {
         self.levels.iter().fold(0, |used, &level| used | 1 << level)
@@ -158,7 +158,7 @@ impl LaneMaps {
     }
 }
 
-/// Level 0 for all pairs, and the same table everywhere.
+/// Returns level 0 for all pairs, and the same table everywhere.
 ///
 /// # Errors
 /// [`RoutingError::Unsuitable`] if the network is too large for them.
@@ -195,7 +195,7 @@ impl Lanes {
         self.step_over(switch, (input, port), (src, dst), level, between)
     }
 
-    /// As [`Self::step`], for a packet with a given detour, or without one.
+    /// Same as [`Self::step`], for a packet with a given detour, or without one.
     #[must_use]
     pub fn step_over(
         &self,
@@ -220,7 +220,7 @@ impl Lanes {
         self.detours.as_ref().and_then(Detours::bias)
     }
 
-    /// Number of lanes that packets of some pair use: one more than the highest.
+    /// Number of lanes that packets of any pair use: one more than the highest.
     #[must_use]
     pub fn count(&self) -> u8 {
         if let Some(detours) = &self.detours {

@@ -1,10 +1,10 @@
-//! Valiant routes of dragonflies and dragonfly+: minimal to a random intermediate group, which depends on
-//! the pair of source and destination, and minimal from there (Valiant 1982; Kim and others 2008). [`Ugal`]
-//! selects for each packet between such a route and the minimal one.
+//! Valiant routes of dragonflies and dragonfly+: minimal to a random intermediate group, which depends on the pair of
+//! source and destination, and minimal from there (Valiant 1982; Kim and others 2008). [`Ugal`] selects for each packet
+//! between such a route and the minimal one.
 //!
-//! The intermediate group differs from the groups of source and destination; within a group, and if there
-//! are only two groups, routes are minimal. It depends only on the pair and the parameter `draw`, so
-//! packets of a pair arrive in order and the routes can be checked before a run.
+//! The intermediate group differs from the groups of source and destination; within a group, and if there are only two
+//! groups, routes are minimal. The intermediate group depends only on the pair and the parameter `draw`, so packets of
+//! a pair arrive in order and the routes can be checked before a run.
 //!
 //! ```text
 //! dragonfly     source group    intermediate     destination's
@@ -15,10 +15,9 @@
 //!                       global 0         global 1
 //! ```
 //!
-//! Dependencies lead only in this order, so three lanes are sufficient for a dragonfly and two for a
-//! dragonfly+. The stage of a packet follows from its switch, its source and its destination. Forwarding
-//! tables, which depend only on the destination, cannot represent this, and neither can SL-to-VL tables,
-//! which depend on ports and level.
+//! Dependencies lead only in this order, so three lanes are sufficient for a dragonfly and two for a dragonfly+. The
+//! stage of a packet follows from its switch, its source and its destination. Forwarding tables, which depend only on
+//! the destination, cannot represent this, and neither can SL-to-VL tables, which depend on ports and level.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,7 +51,7 @@ impl Valiant {
     /// The detours, and the lanes that make them deadlock-free.
     ///
     /// # Errors
-    /// As [`Valiant::compute`]; and if the network is too large for tables of lanes.
+    /// Same as [`Valiant::compute`], and if the network is too large for tables of lanes.
     pub(super) fn lanes(&self, topology: &Topology) -> Result<Lanes, RoutingError> {
         let shape = groups_of(topology, "valiant")?;
         let (levels, maps) = super::lanes::same_everywhere(topology, [0; LEVELS])?;
@@ -86,7 +85,7 @@ impl Ugal {
     /// The detours, and the lanes that make them deadlock-free.
     ///
     /// # Errors
-    /// As [`Ugal::compute`]; and if the network is too large for tables of lanes.
+    /// Same as [`Ugal::compute`], and if the network is too large for tables of lanes.
     pub(super) fn lanes(&self, topology: &Topology) -> Result<Lanes, RoutingError> {
         let shape = groups_of(topology, "ugal")?;
         let (levels, maps) = super::lanes::same_everywhere(topology, [0; LEVELS])?;
@@ -205,8 +204,8 @@ impl Detours {
         (port, lane)
     }
 
-    /// Number of links between switches on the route of a packet from its first switch on; `next` returns
-    /// the switch at the end of a port.
+    /// Number of links between switches on the route of a packet, counted from its first switch. `next` returns the
+    /// switch at the end of a port.
     #[must_use]
     pub fn links(
         &self,
@@ -314,7 +313,7 @@ mod tests {
             assert_eq!((lanes.bias(), routed(&topology, 0).1.bias()), (Some(Bytes(5)), None));
             let found = check_lanes(&topology, &tables, &lanes);
             assert_eq!((&found.cycle, found.discarded), (&None, 0), "{}", topology.name);
-            // All channels that some Valiant assignment uses, and minimal routes on the same lanes.
+            // All channels that any Valiant assignment uses, and minimal routes on the same lanes.
             let of_one = check_lanes(&topology, &tables, &routed(&topology, 0).1);
             for verdict in &found.lanes {
                 let fewer = of_one.lanes.iter().find(|other| other.lane == verdict.lane);

@@ -94,7 +94,7 @@ impl ModifiedTree {
     }
 }
 
-/// Number of pairs of neighbors in all rows, times the width.
+/// Number of pairs of neighbors in all rows, multiplied by the width.
 fn horizontal_links(tree: &Pgft, width: u16) -> u64 {
     (1..=tree.levels()).fold(0, |sum: u64, level| {
         let (switches, row) = (tree.nodes_at(level), tree.siblings(level));

@@ -40,8 +40,8 @@ pub(super) fn check_rate(kind: &str, name: &str, rate: Rate) -> Result<(), Topol
     Ok(())
 }
 
-/// Checks that a link delay is more than zero, so that nodes never act on each other at the same instant,
-/// and at most the maximum.
+/// Checks that a link delay is more than zero, so nodes never affect each other at the same instant, and at most the
+/// maximum.
 pub(super) fn check_delay(kind: &str, name: &str, delay: Time) -> Result<(), TopologyError> {
     if delay == Time::ZERO || delay > MAX_LINK_DELAY {
         return Err(TopologyError(format!(

@@ -1,4 +1,4 @@
-//! The check of every topology, generated or imported, before it is routed or simulated.
+//! Checks every topology, generated or imported, before it is routed or simulated.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;

@@ -23,10 +23,10 @@ pub struct RouteCache {
 }
 
 impl RouteCache {
-    /// An empty cache with a given capacity; without one, the cache is unlimited.
+    /// Creates an empty cache with a given capacity; `None` for an unlimited cache.
     #[must_use]
     pub fn new(capacity: Option<u32>) -> Self {
-        // The map grows as it is filled, so a large capacity uses no memory by itself.
+        // The map grows as it is filled, so a large capacity does not use memory in advance.
         Self { entries: FxHashMap::default(), capacity: capacity.map_or(usize::MAX, |c| c as usize) }
     }
 

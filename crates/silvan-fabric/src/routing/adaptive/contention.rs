@@ -35,8 +35,8 @@ impl Contention {
     }
 }
 
-/// Random permutations derived from a seed. Permutation `n` is the same on every network with the same
-/// number of hosts, so networks can be compared per permutation, with any number of processes.
+/// Random permutations derived from a seed. Permutation `n` is the same on all networks with the same number of hosts,
+/// so networks can be compared permutation by permutation, in any number of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permutations {
     /// The seed of all permutations.

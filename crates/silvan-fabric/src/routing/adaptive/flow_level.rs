@@ -31,11 +31,11 @@ pub struct FlowLevel {
 }
 
 impl FlowLevel {
-    /// An empty network. `cache_entries` limits each route cache; 0 means routing by default ports only,
+    /// Creates a network without flows. `cache_entries` limits each route cache; 0 means routing by default ports only,
     /// `None` means no limit.
     ///
     /// # Errors
-    /// As [`AdaptiveTables::new`].
+    /// Same as [`AdaptiveTables::new`].
     pub fn new(
         topology: &Topology,
         heuristic: Heuristic,
@@ -84,7 +84,7 @@ impl FlowLevel {
     /// The hops of a flow's packets.
     ///
     /// # Errors
-    /// As [`FlowLevel::set_up`].
+    /// Same as [`FlowLevel::set_up`].
     pub fn route(&self, key: FlowKey) -> Result<Vec<Hop>, RoutingError> {
         let mut path = Vec::new();
         walk(&self.wiring, key, |switch, input| {
@@ -99,7 +99,7 @@ impl FlowLevel {
     /// Removes a flow that was set up.
     ///
     /// # Errors
-    /// As [`FlowLevel::set_up`].
+    /// Same as [`FlowLevel::set_up`].
     pub fn tear_down(&mut self, flow: &Flow) -> Result<(), RoutingError> {
         let (tables, states) = (&self.tables, &mut self.states);
         walk(&self.wiring, flow.key, |switch, input| {
@@ -196,7 +196,7 @@ mod tests {
         found.unwrap()
     }
 
-    /// Two flows that would share a down link, and the row that lets one of them avoid it.
+    /// Two flows that would share a link down, and the horizontal hop that lets one of them avoid it.
     #[test]
     fn a_flow_uses_the_row_if_the_link_down_is_used() {
         for (width, contention, names) in

@@ -18,7 +18,7 @@ pub enum Heuristic {
     FlowCount,
     /// The total bytes of the flows on the link.
     Bytes,
-    /// None: a random port is selected. Adaptive routing must be better than this.
+    /// None: a random port is selected. Other criteria must be better than this.
     Random,
 }
 

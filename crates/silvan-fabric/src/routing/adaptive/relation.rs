@@ -1,9 +1,9 @@
-//! Checks all routes that adaptive routing can select, under any load: whether they end, whether they visit
-//! a switch twice, and whether packets can wait for each other in a cycle.
+//! Checks all routes that adaptive routing can select, under any load: whether they end, whether they visit a switch
+//! twice, and whether packets can wait for each other in a cycle.
 //!
-//! As in [`crate::routing::deadlock`], a channel depends on the channels that a packet may request at its
-//! end; here there are several for a destination. The absence of cycles is sufficient for freedom from
-//! deadlock (Dally and Seitz 1987).
+//! As in [`crate::routing::deadlock`], a channel depends on the channels that a packet may request at its end; here,
+//! there may be several for one destination. The absence of cycles is sufficient for freedom from deadlock (Dally and
+//! Seitz 1987).
 
 use std::fmt;
 
@@ -51,9 +51,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Checks all routes between all pairs of hosts. The time is proportional to the number of hosts and the
-/// square of the number of ports, so it is suitable for trees of some hundred hosts. Larger trees have the
-/// same structure.
+/// Checks all routes between all pairs of hosts. The running time is proportional to the number of hosts and the square
+/// of the number of ports, so it is suitable for trees of some hundred hosts. Larger trees have the same structure.
 ///
 /// # Errors
 /// The first fault.

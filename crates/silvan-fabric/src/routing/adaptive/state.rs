@@ -1,7 +1,7 @@
 //! One switch: its state, and its handling of set-up, data and tear-down packets.
 //!
-//! Everything depends only on this switch, so the same functions are used for whole networks of flows
-//! ([`super::flow_level`]) and for simulated switches.
+//! All functions depend only on this switch, so they are used both for whole networks of flows ([`super::flow_level`])
+//! and for simulated switches.
 
 use super::cache::{FlowKey, RouteCache};
 use super::heuristic::{Heuristic, tie_break};
@@ -32,14 +32,13 @@ pub struct SwitchState {
     caches: Vec<RouteCache>,
 }
 
-/// The output port for the set-up packet of a flow that arrived at port `input` (from 1). It is a function
-/// of the table and state of the switch and of the flow.
+/// The output port for the set-up packet of a flow that arrived at port `input` (from 1). It is a function of the table
+/// and state of the switch and of the flow.
 ///
-/// Among several equal ports, a random one is selected on the way up. On the way down, the default port is
-/// kept if it is among them, because a horizontal hop makes the route longer. The paper does not define
-/// tie-breaking. Of the rules tested (always the default port, always a random one, and this one), this
-/// rule agrees best with figure 5 of the paper: without horizontal links there is no gain, and with width 2
-/// the maximum falls by 49 % and the average by 20 %.
+/// On the way up, a random port is selected among equal ones. On the way down, the default port is kept if it is among
+/// them, because a horizontal hop makes the route longer. The paper does not define tie-breaking. Of the rules tested
+/// (always the default port, always a random one, and this one), this rule agrees best with figure 5 of the paper:
+/// without horizontal links there is no gain, and with width 2 the maximum falls by 49 % and the average by 20 %.
 #[must_use]
 pub fn choose(
     table: &ExtendedTable,
