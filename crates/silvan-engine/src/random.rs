@@ -91,7 +91,7 @@ pub const fn ln_q32(value: u64) -> u64 {
     ln_of_log2(log2_q32(value))
 }
 
-/// As [`ln_q32`], but faster, for integers below 2^53.
+/// Same as [`ln_q32`], but faster, for integers below 2^53.
 ///
 /// The floating-point logarithm gives the correct bits unless it is so close to a multiple of 2^-32 that
 /// its error could change them.

@@ -200,7 +200,7 @@ pub trait InCycles: Sized + fmt::Display {
     /// Parses a text, in cycles or not. One byte per cycle of 1 ns is 8 Gbit/s.
     ///
     /// # Errors
-    /// As `parse`; and if a text in cycles is not a whole number of picoseconds or bit/s, or the length of
+    /// Same as those of `parse`, and if a text in cycles is not a whole number of picoseconds or bit/s, or the length of
     /// the cycle is zero or not given.
     fn read(text: &str, cycle: Option<Time>) -> Result<Self, UnitError>;
 }
@@ -438,7 +438,7 @@ impl BytePace {
         }
     }
 
-    /// As [`Self::time_carrying`], but without a division, for bytes whose [`Self::parts`] are known.
+    /// Same as [`Self::time_carrying`], but without a division, for bytes whose [`Self::parts`] are known.
     #[inline]
     #[must_use]
     pub fn add_parts(self, parts: SpanParts, carry: &mut u64) -> Time {

@@ -79,7 +79,7 @@ impl Scenario {
     /// of flows with a total. Latency, buffers and the scenario's mechanism are not modeled.
     ///
     /// # Errors
-    /// As [`Scenario::build`]; and for patterns that choose a destination for each message.
+    /// Same as [`Scenario::build`], and for patterns that choose a destination for each message.
     pub fn fluid(&self) -> Result<FluidReport, ScenarioError> {
         let (topology, tables, config) = self.build()?;
         if config.path_lanes.is_some_and(|lanes| lanes.detours.is_some()) {

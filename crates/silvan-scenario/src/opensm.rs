@@ -16,7 +16,7 @@ use crate::{Scenario, ScenarioError};
 /// Returns the options, one per line. Comments state where OpenSM cannot represent the scenario exactly.
 ///
 /// # Errors
-/// As those of the scenario; and if its congestion control does not exist in InfiniBand.
+/// Same as those of the scenario, and if its congestion control does not exist in InfiniBand.
 pub fn options(scenario: &Scenario) -> Result<String, ScenarioError> {
     let (topology, _, config) = scenario.build()?;
     let parts = config.components();

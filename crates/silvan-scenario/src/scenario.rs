@@ -167,15 +167,15 @@ impl Scenario {
     /// Creates a run that is ready to advance.
     ///
     /// # Errors
-    /// As [`Scenario::build`]; and if the tables can deadlock, unless `routing.allow_deadlock` is set.
+    /// Same as [`Scenario::build`], and if the tables can deadlock, unless `routing.allow_deadlock` is set.
     pub fn simulation(&self) -> Result<Simulation, ScenarioError> {
         self.simulation_with(Engine::default())
     }
 
-    /// As [`Scenario::simulation`], with a choice of scheduler and threads.
+    /// Same as [`Scenario::simulation`], with a choice of scheduler and threads.
     ///
     /// # Errors
-    /// As [`Scenario::simulation`].
+    /// Same as [`Scenario::simulation`].
     pub fn simulation_with(&self, engine: Engine) -> Result<Simulation, ScenarioError> {
         let (topology, tables, config) = self.build()?;
         if !self.spec.routing.allow_deadlock
@@ -214,7 +214,7 @@ impl Scenario {
     /// Summarizes the scenario without running it.
     ///
     /// # Errors
-    /// As [`Scenario::build`]. Tables that can deadlock are reported, not rejected.
+    /// Same as [`Scenario::build`]. Tables that can deadlock are reported, not rejected.
     pub fn check(&self) -> Result<Report, ScenarioError> {
         let (topology, tables, config) = self.build()?;
         Ok(report::report(self, &topology, &tables, &config))

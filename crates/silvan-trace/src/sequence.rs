@@ -58,7 +58,7 @@ impl Sequence {
     /// Adds a call that returns when the operation has finished; returns the number of the operation.
     ///
     /// # Errors
-    /// As [`TraceBuilder::push`].
+    /// Same as [`TraceBuilder::push`].
     pub fn blocking(&mut self, build: &mut TraceBuilder, operation: Operation) -> Result<u32, BuildError> {
         let made = self.push(build, operation)?;
         self.front = vec![(made, When::Finish)];
@@ -68,7 +68,7 @@ impl Sequence {
     /// Adds a computation, unless its duration is zero.
     ///
     /// # Errors
-    /// As [`TraceBuilder::push`].
+    /// Same as [`TraceBuilder::push`].
     pub fn compute(&mut self, build: &mut TraceBuilder, ns: u64) -> Result<(), BuildError> {
         if ns > 0 {
             self.blocking(build, Operation::calc(ns))?;
@@ -79,7 +79,7 @@ impl Sequence {
     /// Adds a call that returns immediately; returns the number to [`wait`](Self::wait) for.
     ///
     /// # Errors
-    /// As [`TraceBuilder::push`].
+    /// Same as [`TraceBuilder::push`].
     pub fn start(&mut self, build: &mut TraceBuilder, operation: Operation) -> Result<u32, BuildError> {
         let made = self.push(build, operation)?;
         // It starts only after all earlier operations have finished.
@@ -100,7 +100,7 @@ impl Sequence {
     /// application.
     ///
     /// # Errors
-    /// As [`TraceBuilder::push`].
+    /// Same as [`TraceBuilder::push`].
     pub fn collective(
         &mut self,
         build: &mut TraceBuilder,

@@ -25,7 +25,7 @@ const NOTHING: f64 = 1e-9;
 /// limits a flow remains equally loaded until that flow ends.
 ///
 /// # Errors
-/// Those of `allocate`; and if it returns the wrong number of rates.
+/// Same as those of `allocate`, and if it returns the wrong number of rates.
 pub fn completions(
     demands: &[Demand],
     mut allocate: impl FnMut(&[bool]) -> Result<Allocation, FluidError>,

@@ -283,7 +283,7 @@ fn pairs(text: &str) -> Option<Map> {
 /// Writes the service levels of all pairs in the format of `ibdmchk -c`.
 ///
 /// # Errors
-/// As [`Identities::of`].
+/// Same as [`Identities::of`].
 pub fn write_paths(topology: &Topology, levels: &PathLevels) -> Result<String, TopologyError> {
     let ids = Identities::of(topology)?;
     let mut out = String::new();
@@ -298,7 +298,7 @@ pub fn write_paths(topology: &Topology, levels: &PathLevels) -> Result<String, T
 /// Writes the tables between all connected ports in the format of `ibdmchk -d`.
 ///
 /// # Errors
-/// As [`Identities::of`].
+/// Same as [`Identities::of`].
 pub fn write_maps(topology: &Topology, maps: &LaneMaps) -> Result<String, TopologyError> {
     let ids = Identities::of(topology)?;
     let wiring = topology.wiring();

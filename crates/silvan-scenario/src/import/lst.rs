@@ -94,7 +94,7 @@ fn node_guid_text(head: &str) -> &str {
 /// assigned as in [`Identities::of`].
 ///
 /// # Errors
-/// As [`Identities::of`]; and if a link has a rate that no InfiniBand link has, or a node's name contains a
+/// Same as [`Identities::of`], and if a link has a rate that no InfiniBand link has, or a node's name contains a
 /// brace, which the format cannot represent.
 pub fn write(topology: &Topology) -> Result<String, TopologyError> {
     let ids = Identities::of(topology)?;

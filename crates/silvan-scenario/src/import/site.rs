@@ -248,7 +248,7 @@ impl Candidates {
 /// Loads a fabric from files and folders; `tables` names the file with the forwarding tables, if given.
 ///
 /// # Errors
-/// As the readers; and if a named file has an unknown format, or the wiring or the forwarding tables are
+/// Same as those of the readers, and if a named file has an unknown format, or the wiring or the forwarding tables are
 /// missing.
 pub fn load(paths: &[PathBuf], tables: Option<&Path>, options: Options) -> Result<Site, ImportError> {
     let mut all = Candidates::gather(paths)?;
@@ -342,7 +342,7 @@ fn read_wiring(
 /// Reads wiring in any known format.
 ///
 /// # Errors
-/// As the reader; a text of unknown format is read as output of `ibnetdiscover`.
+/// Same as those of the reader. A text of unknown format is read as output of `ibnetdiscover`.
 pub fn topology(file: &Path, options: Options) -> Result<Topology, ImportError> {
     let text = read_text(file)?;
     let kind = kind_of(&text).filter(|kind| kind.is_wiring()).unwrap_or(Kind::Discovered);
@@ -352,7 +352,7 @@ pub fn topology(file: &Path, options: Options) -> Result<Topology, ImportError> 
 /// Reads forwarding tables in any known format; of adaptive tables, the static ports.
 ///
 /// # Errors
-/// As the reader; a text of unknown format is read as a dump.
+/// Same as those of the reader. A text of unknown format is read as a dump.
 pub fn tables(file: &Path, topology: &Topology) -> Result<Tables, ImportError> {
     let text = read_text(file)?;
     let origin = file.display().to_string();

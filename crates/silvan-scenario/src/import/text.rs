@@ -24,10 +24,10 @@ pub fn read_text(path: &Path) -> Result<String, ImportError> {
     decode(file, &origin)
 }
 
-/// As [`read_text`], from any source of bytes; `origin` is the name in error messages.
+/// Same as [`read_text`], from any source of bytes; `origin` is the name in error messages.
 ///
 /// # Errors
-/// As [`read_text`].
+/// Same as [`read_text`].
 pub fn decode(source: impl Read, origin: &str) -> Result<String, ImportError> {
     decode_within(source, origin, MAX_TEXT_BYTES)
 }

@@ -181,7 +181,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         Self::some(trace, parameters, start, |_| true)
     }
 
-    /// As [`Ranks::new`], for some of the ranks. The other ranks do nothing, and agendas must receive
+    /// Same as [`Ranks::new`], for some of the ranks. The other ranks do nothing, and agendas must receive
     /// parcels for these ranks only.
     pub fn some(trace: T, parameters: &Parameters, start: Time, has: impl Fn(u32) -> bool) -> Self {
         let count = trace.ranks() as usize;

@@ -164,7 +164,7 @@ pub type Open<'o, 'r> = &'o dyn Fn(usize) -> Result<(Box<dyn BufRead + 'r>, Stri
 /// nodes.
 ///
 /// # Errors
-/// As [`read_files`].
+/// Same as [`read_files`].
 pub fn read(ranks: usize, open: Open<'_, '_>, options: &Options) -> Result<Trace, TraceError> {
     let mut groups: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     each_node(ranks, open, &mut |rank, node, at| {

@@ -49,7 +49,7 @@ pub fn unpacked<'r>(mut from: impl Read + 'r) -> std::io::Result<Box<dyn BufRead
 /// Reads the first bytes of a file after decompression.
 ///
 /// # Errors
-/// As [`open`]; and if the gzip stream is damaged.
+/// Same as [`open`], and if the gzip stream is damaged.
 pub fn head(path: &Path, into: &mut Vec<u8>) -> Result<(), TraceError> {
     let name = path.display().to_string();
     let file = open(path)?;
@@ -71,7 +71,7 @@ impl<'r> Source<'r> {
     /// Opens a file.
     ///
     /// # Errors
-    /// As [`open`].
+    /// Same as [`open`].
     pub fn open(path: &Path) -> Result<Source<'static>, TraceError> {
         Source::new(open(path)?, &path.display().to_string())
     }

@@ -80,10 +80,10 @@ pub fn parse(text: &str, origin: &str, topology: &Topology) -> Result<Tables, Im
     parse_all(text, origin, topology).map(|forwarding| forwarding.tables)
 }
 
-/// As [`parse`], but also returns the routes to switches and the LIDs.
+/// Same as [`parse`], but also returns the routes to switches and the LIDs.
 ///
 /// # Errors
-/// As [`parse`].
+/// Same as [`parse`].
 pub fn parse_all(text: &str, origin: &str, topology: &Topology) -> Result<Forwarding, ImportError> {
     read::forwarding(text, origin, topology)
 }

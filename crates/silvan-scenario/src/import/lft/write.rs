@@ -49,7 +49,7 @@ pub fn write(
 /// of [`crate::import::lst::write`]. The routes to switches are those of [`write`].
 ///
 /// # Errors
-/// As [`write`].
+/// Same as [`write`].
 pub fn write_fdbs(
     topology: &Topology,
     tables: &Tables,
