@@ -27,7 +27,7 @@ def compare(results):
         "payload_0": mvcm.Window(payload=0).packets,
         "wide": mvcm.Window(bandwidth=16).packets,
         "wide_window": float(math.ceil(mvcm.Window(bandwidth=16).packets)),
-        # The acknowledgement and the hops are nothing beside a packet of 1 MB.
+        # The acknowledgement and the hops take no significant time compared with a packet of 1 MB.
         "long": mvcm.Window(payload=1_000_000).packets,
         "simulated_round_trip": mvcm.PACKET / _rate(results["1"]),
         "simulated": 1 / _rate(results["1"]),

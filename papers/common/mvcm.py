@@ -58,8 +58,9 @@ class Window:
 class Case:
     """A network, and a hot phase in it.
 
-    Hosts draw destinations evenly, all but the hot ones: these are silent until so many packets
-    have been delivered, then send so many packets each, at the rate of the others, to one host.
+    Hosts select destinations at random, except the hot hosts. These send nothing until a given number of
+    packets have been delivered. Then each sends a given number of packets to one host, at the rate of the
+    other hosts.
     """
 
     stages: int = 5

@@ -42,7 +42,7 @@ def throughput(
 ) -> None:
     """Draw throughput of flows over time.
 
-    With ``smooth`` the samples are pale, and their moving mean over so many samples is on top.
+    With ``smooth``, the samples are pale, and their moving mean over that number of samples is on top.
     """
     for n, flow in enumerate(flows):
         end_s, rate = run.rate_gbit_s(flow)
