@@ -101,7 +101,7 @@ def study_case(folder: Path) -> Callable[[random.Random], bool]:
         overrides = {draw.choice(("seed", "duration", "a..b", "")): draw.choice((1, "3 us"))}
         try:
             study = Study.load(path, overrides if draw.random() < 0.2 else None)
-            # What an axis sets may be wrong for the scenario, but is said so.
+            # An axis may set an invalid value, but this must be reported.
             study.base.at(draw.choice(study.points()).overrides)
         except silvan.SilvanError:
             return False
@@ -122,7 +122,7 @@ def run_case(folder: Path) -> Callable[[random.Random], bool]:
             damaged = edited(text, draw) if draw.random() < 0.5 else text
             (run / name).write_bytes(damaged.encode("utf-8", "surrogatepass"))
         facts = json.loads(provenance)
-        # A hash that fits lets what is behind it be read.
+        # The reader continues only if the hash matches.
         if draw.random() < 0.7:
             for name in whole:
                 content = (run / name).read_bytes()

@@ -186,13 +186,13 @@ WRONG = [
     (MAPS, "0   1   : 0  1", "0   1   : 0  16", "does not contain the lanes of 16 service levels"),
     (MAPS, "0   1   : 0  1 ", "0   1   : 0  ", "does not contain the lanes of 16 service levels"),
     (MAPS, "0   1   :", "0   37  :", 'the ports are `0` and `37`; switch "sw-0" has ports 0 to 36'),
-    (MAPS, "1   1   : 0  1", "0   1   : 0  2", "already have another table; give one table only"),
+    (MAPS, "1   1   : 0  1", "0   1   : 0  2", "already have another table; only one table is allowed"),
     (MAPS, "Switch 0x", "Switch 0xq", "the GUID is `0xq"),
     ("path-sl.txt", "1 4 0", "1 4 16", "is not a path; the form is"),
     ("path-sl.txt", "1 4 0", "1 4 0 0", "is not a path; the form is"),
     ("path-sl.txt", "1 4 0", "65535 4 0", "`65535` is neither a LID from 1 to 49151 nor a GUID"),
     ("path-sl.txt", "1 4 0", "1 0 0", "`0` is neither a LID from 1 to 49151 nor a GUID"),
-    ("path-sl.txt", "1 4 0", "1 4 0\n1 4 5", "has SL 5 here, but 0 before; give one SL only"),
+    ("path-sl.txt", "1 4 0", "1 4 0\n1 4 5", "has SL 5 here, but 0 before; only one SL is allowed"),
     ("path-sl.txt", "1 4 0", "1 4 \x01", "control character U+0001"),
     ("db_csv", "END_NODES\n", "", "section NODES of line 4 has no END_NODES"),
     ("db_csv", "END_PM_INFO\n", "", "section PM_INFO has no END_PM_INFO; the file is truncated"),
@@ -232,9 +232,9 @@ def test_wrong_files_are_named(tmp_path, name, old, new, message):
 
 
 def test_what_is_missing_is_asked_for(tmp_path):
-    with pytest.raises(silvan.FabricError, match="there is no wiring: give the output of `ibnetdiscover`"):
+    with pytest.raises(silvan.FabricError, match="there is no wiring: pass the output of `ibnetdiscover`"):
         silvan.fabric.check(tmp_path)
-    with pytest.raises(silvan.FabricError, match=r"there are no forwarding tables: give opensm-lfts\.dump"):
+    with pytest.raises(silvan.FabricError, match=r"there are no forwarding tables: pass opensm-lfts\.dump"):
         silvan.fabric.check(RING / "opensm-subnet.lst.gz")
     odd = tmp_path / "odd"
     odd.write_text("hello\n")

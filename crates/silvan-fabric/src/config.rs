@@ -90,8 +90,8 @@ impl Config {
         let single = flows.chain(traffic).filter(|(_, single)| *single);
         let warn = |(key, _)| {
             format!(
-                "{key} announces every packet: its messages are of one packet, and explicit rates announce each \
-                 message and take it back; give {key}.message more than packet.mtu, {mtu}"
+                "{key} announces every packet: its messages have one packet each, and explicit rates \
+                 announce and withdraw each message; set {key}.message to more than packet.mtu, {mtu}"
             )
         };
         single.map(warn).collect()

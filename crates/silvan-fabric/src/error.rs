@@ -63,7 +63,7 @@ pub enum Reason {
     },
     /// A switch that has no route to a host that it may have to notify.
     #[error(
-        "switch {switch} has no route to host {host}, whose packets it may have to notify it of: \
+        "switch {switch} may have to notify host {host}, but has no route to it: \
              congestion.notification cannot be \"backward\" here"
     )]
     NoWayBack {
@@ -103,7 +103,7 @@ pub enum Reason {
     },
     /// Queues of divided memory that are too small for a packet.
     #[error(
-        "each of {queues} queues per input has {size}, less than a packet's {needed} bytes; give \
+        "each of {queues} queues per input has {size}, less than a packet's {needed} bytes; set \
              switch.queue_buffer, or a larger switch.buffer"
     )]
     QueueTooSmall {
@@ -122,8 +122,8 @@ pub enum Reason {
     },
     /// Special queues on one-way links.
     #[error(
-        "special queues notify over the link that a packet came by, but {topology} has one-way links; give \
-             bidirectional ones, or congestion.isolation.kind = \"none\""
+        "special queues send notifications back over the link on which a packet arrived, but {topology} has one-way links; \
+             use bidirectional links, or set congestion.isolation.kind = \"none\""
     )]
     OneWayLinks {
         /// Name of the topology.
@@ -131,13 +131,13 @@ pub enum Reason {
     },
     /// On/off flow control with divided memory.
     #[error(
-        "stops whole virtual lanes, so the queues of an input have to share its memory; set \
-             switch.memory = \"shared\", or give credits"
+        "stops whole virtual lanes, so the queues of an input must share its memory; set switch.memory = \
+             \"shared\", or use credits"
     )]
     DividedMemory,
     /// On/off flow control with a buffer that is too small for the packets on their way.
     #[error("the receiver of a link of {rate} with a delay of {delay} has {capacity} bytes for a virtual lane, \
-             and needs {room} above the threshold for what is on its way when it stops its sender; {}",
+             but needs {room} above the threshold for the packets on their way when it stops its sender; {}",
             way_out(*capacity, *room))]
     NoRoomAboveThreshold {
         /// Rate of the link.
@@ -167,7 +167,7 @@ pub enum Reason {
     )]
     NoAcknowledgements,
     /// A reaction that waits for grants of receivers that give none.
-    #[error("must be one that grants with this congestion.reaction, which sends what receivers grant")]
+    #[error("must be one that sends grants, because this congestion.reaction waits for them")]
     NoGrants,
     /// More flows, patterns and jobs than packets can identify.
     #[error("there may be up to 65,535 flows and patterns")]
@@ -202,7 +202,7 @@ fn parts_named(lanes: u32, queues: u32) -> String {
 
 fn way_out(capacity: u32, room: u64) -> String {
     match u64::from(capacity).checked_sub(room) {
-        None | Some(0) => "give it a larger buffer".to_owned(),
+        None | Some(0) => "use a larger buffer".to_owned(),
         Some(most) => format!("choose at most {most} B, or a larger buffer"),
     }
 }

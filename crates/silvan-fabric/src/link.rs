@@ -305,7 +305,6 @@ impl Links {
         }
     }
 
-    /// The ledger with this index.
     #[inline(always)]
     fn ledger(&mut self, index: usize) -> Ledger<'_> {
         let Lane { available, wanted, returns } = &mut self.lanes[index];

@@ -229,7 +229,6 @@ impl Pool {
         }
     }
 
-    /// Prefetches a packet.
     #[inline]
     pub fn prefetch(&self, id: PacketId) {
         prefetch(&self.slots, id as usize);

@@ -1,7 +1,7 @@
-//! What hosts generate, and when: counts and times of small cases, computed by hand.
+//! The amounts and times of generated traffic: counts and times of small cases, computed by hand.
 //!
-//! Links carry 2 bytes per nanosecond (16 Gbit/s), so a packet of 2048 bytes takes 1024 ns. From a host to another one
-//! through the switch, a head takes 10 + 100 + 10 ns.
+//! Links carry 2 bytes per nanosecond (16 Gbit/s), so a packet of 2048 bytes takes 1024 ns. A packet's head takes 10 +
+//! 100 + 10 ns from one host through the switch to another.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -13,9 +13,9 @@ use silvan_fabric::outcome::{ClassSummary, LatencySummary, Outcome};
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::{Arrivals, Flow, Pattern, Traffic};
 
-/// Head's time through the network, in nanoseconds.
+/// Time that a packet's head takes through the network, in nanoseconds.
 const WAY: u64 = 120;
-/// A full packet's time on a link.
+/// Transmission time of a full packet, in nanoseconds.
 const PACKET: u64 = 1024;
 
 fn star(hosts: u32) -> Topology {
@@ -43,11 +43,11 @@ fn one_flow(duration: Time, flow: Flow) -> Outcome {
 
 #[test]
 fn a_periodic_flow_sends_a_message_per_period_from_its_start_on() {
-    // A message of 2048 bytes each 2048 ns: at 5000, 7048, ... up to 99 208, the 47th.
+    // A message of 2048 bytes every 2048 ns: at 5000, 7048, and so on; the 47th and last one at 99 208.
     let slow = Flow { rate: Some(Rate::from_gbit(8)), start: ns(5_000), ..flow("H1", "H2") };
     let outcome = one_flow(us(100), slow);
     assert_eq!(outcome.summary.packets_injected, 47);
-    // The last one is on the wire at the end: 99 208 + 120 + 1024 is later than that.
+    // The last packet is still on the wire at the end, because 99 208 + 120 + 1024 is later.
     assert_eq!(outcome.summary.packets_delivered, 46);
     assert_eq!(class(&outcome, "H1->H2").last_delivery_ns, Some(5_000 + 45 * 2_048 + WAY + PACKET));
     for since in ["generation", "injection"] {
@@ -58,7 +58,7 @@ fn a_periodic_flow_sends_a_message_per_period_from_its_start_on() {
 
 #[test]
 fn periods_that_are_no_whole_picoseconds_do_not_drift() {
-    // 1000 bytes at 3 Gbit/s take 2666.66... ns: in 800 us there are 300 of them, the last at 797 333.3 ns.
+    // 1000 bytes at 3 Gbit/s take 2666.66... ns, so there are 300 messages in 800 us, the last one at 797 333.3 ns.
     let message = Some(Bytes(1_000));
     let outcome = one_flow(us(800), Flow { message, rate: Some(Rate::from_gbit(3)), ..flow("H1", "H2") });
     assert_eq!(outcome.summary.packets_injected, 300);
@@ -76,25 +76,25 @@ fn a_flow_stops_generating_at_its_stop() {
 
 #[test]
 fn a_total_is_cut_into_messages_and_these_into_packets() {
-    // Messages of 5000, 5000 and 2000 bytes: packets of 2048, 2048 and 904 bytes twice, and one of 2000.
+    // Messages of 5000, 5000 and 2000 bytes: two times packets of 2048, 2048 and 904 bytes, and one packet of 2000.
     let outcome = one_flow(
         us(100),
         Flow { message: Some(Bytes(5_000)), total: Some(Bytes(12_000)), ..flow("H1", "H2") },
     );
     let flow = &outcome.summary.flows[0];
     assert_eq!((outcome.summary.packets_delivered, flow.received_bytes), (7, 12_000));
-    // One after the other without a gap.
+    // The packets follow each other without a gap.
     assert_eq!(flow.completed_ns, Some(6_000 + WAY));
 }
 
 #[test]
 fn a_message_larger_than_the_link_carries_in_its_period_queues_at_the_host() {
-    // Two messages of 4096 bytes, generated at 0 and 1024 ns: the second waits for the first one's 2048 ns.
+    // Two messages of 4096 bytes, generated at 0 and 1024 ns. The second one waits for the 2048 ns of the first one.
     let rate = Some(Rate::from_gbit(32));
     let message = Some(Bytes(4_096));
     let outcome = one_flow(us(100), Flow { rate, message, total: Some(Bytes(8_192)), ..flow("H1", "H2") });
     assert_eq!(outcome.summary.flows[0].completed_ns, Some(4 * PACKET + WAY));
-    // Packets end 1, 2, 3 and 4 packet times after 0, and were generated at 0, 0, 1024 and 1024.
+    // Packets end after 1, 2, 3 and 4 packet times, and were generated at 0, 0, 1024 and 1024.
     let since_generation = latency(&outcome, "H1->H2", "generation");
     assert_eq!(since_generation.mean_ns, (WAY * 4 + PACKET * (1 + 2 + 2 + 3)) as f64 / 4.0);
     assert_eq!(since_generation.max_ns, WAY + 3 * PACKET);
@@ -124,7 +124,7 @@ fn periodic_sources_of_a_pattern_have_phases_of_their_own() {
     for host in 1..=8 {
         let traffic = Traffic { hosts: Some(vec![format!("H{host}")]), ..slow.clone() };
         let outcome = run(&star(8), &Config { traffic: vec![traffic], ..config(us(164)) });
-        // A message each 16 384 ns; ten whole periods have ten, wherever they begin.
+        // A message every 16 384 ns: ten in ten whole periods, wherever these begin.
         assert!((10..=11).contains(&outcome.summary.packets_injected));
         let last = class(&outcome, "traffic 1").last_delivery_ns.unwrap();
         firsts.push((last - WAY - PACKET) % 16_384);
@@ -160,7 +160,7 @@ fn patterns_reach_the_hosts_that_they_name() {
     };
     // H4 sends to H1, H5 to H2.
     assert_eq!(received(5, only(&["H4", "H5"], Pattern::Shift { by: 2 })), [3, 3, 0, 0, 0]);
-    // Senders take the hotspots in turn; H2 is the first one's, itself, and sends nothing.
+    // Senders take the hotspots in turn. The hotspot of H2 is H2 itself, so it sends nothing.
     let to = vec!["H2".to_owned(), "H5".to_owned()];
     assert_eq!(received(6, pattern(Pattern::Hotspots { to: to.clone() })), [0, 3 * 3, 0, 0, 3 * 3, 0]);
     assert_eq!(received(6, only(&["H2", "H3", "H4"], Pattern::Hotspots { to })), [0, 3, 0, 0, 3, 0]);
@@ -195,7 +195,7 @@ fn uniform_traffic_reaches_all_hosts_alike_and_the_sender_only_if_asked_to() {
 
 #[test]
 fn sources_of_one_host_take_turns() {
-    // Three flows of a host, each with 10 packets: their last ones leave as the 28th, 29th and 30th.
+    // Three flows of a host, each with 10 packets. Their last packets leave as the 28th, 29th and 30th.
     let total = Some(Bytes(10 * 2_048));
     let flows = ["H2", "H3", "H4"].map(|to| Flow { total, ..flow("H1", to) });
     let outcome = run(&star(4), &Config { flows: flows.into(), ..config(us(100)) });
@@ -205,7 +205,7 @@ fn sources_of_one_host_take_turns() {
 
 #[test]
 fn an_injection_rate_spaces_the_packets_of_a_host() {
-    // 8 Gbit/s on a link of 16: a packet each 2048 ns, each of them at the link's rate.
+    // 8 Gbit/s on a link of 16: a packet every 2048 ns, each sent at the link's rate.
     let mut config = config(us(100));
     config.host.injection_rate = Some(Rate::from_gbit(8));
     config.flows = vec![Flow { total: Some(Bytes(5 * 2_048)), ..flow("H1", "H2") }];
@@ -222,7 +222,7 @@ fn control_per_message_takes_its_overhead_once() {
         vec![Flow { message: Some(Bytes(4_096)), total: Some(Bytes(3 * 4_096)), ..flow("H1", "H2") }];
     let outcome = run(&star(4), &config);
     let completed = outcome.summary.flows[0].completed_ns.unwrap();
-    // Between messages, and perhaps before the first one.
+    // The overhead occurs between messages, and possibly before the first one.
     let expected = [2, 3].map(|times| 6 * PACKET + times * 700 + WAY);
     assert!(expected.contains(&completed), "{completed} is none of {expected:?}");
 }

@@ -28,7 +28,7 @@ fn congestion_control_frees_the_victim_and_is_fair() {
     assert!(outcome.warnings.is_empty(), "{:?}", outcome.warnings);
 }
 
-/// Every component of a family that there is, also one that is being added, with its usual parameters.
+/// All components of a family, including one that is being added, with their usual parameters.
 fn all<T: schemars::JsonSchema + serde::de::DeserializeOwned>() -> Vec<T> {
     let schema = schemars::schema_for!(T).to_value();
     let kinds = schema["oneOf"].as_array().unwrap().iter().map(|one| match one.get("const") {
@@ -61,8 +61,9 @@ fn every_marking_rule_marks_in_every_switch_that_it_goes_with() {
     assert!(tried >= 5 + 5 + 3, "FECN and samples in all, the rules of buffers in one: {tried}");
 }
 
-/// With the marking rule and the receiver that it needs, each reaction lowers the latency, and the link to the hot host
-/// keeps a part of its throughput. The bound is low because QCN recovers in cycles of 15 ms, longer than the run.
+/// With the marking rule and the receiver that it needs, each reaction reduces the latency, and the link to the hot
+/// host keeps part of its throughput. The bound is low because QCN recovers in cycles of 15 ms, which are longer than
+/// the run.
 #[test]
 fn every_reaction_shortens_queues_in_every_switch() {
     let (topology, mut config) = incast();
@@ -121,7 +122,7 @@ fn receivers_that_coalesce_return_few_notifications() {
     };
     let (all, per_flow, per_port) =
         (notified(None), notified(Some(CoalescePer::Flow)), notified(Some(CoalescePer::Port)));
-    // 40 intervals, two hosts that receive marks, from five flows.
+    // 40 intervals, two hosts that receive marks, five flows.
     assert!(all > 5 * 41, "{all}");
     assert!((41..=5 * 41).contains(&per_flow), "{per_flow}");
     assert!((41..=2 * 41).contains(&per_port), "{per_port}");

@@ -22,7 +22,7 @@ fn star(hosts: u32) -> Topology {
     ))
 }
 
-/// Packets that a flow sends in 100 us where its index never falls below `ccti_min`.
+/// Number of packets that a flow sends in 100 us if its index never falls below `ccti_min`.
 fn sent(table: CctTable, ccti_min: u16, flow: Flow) -> u64 {
     let mut config = config(us(100));
     config.congestion = ib_cc();
@@ -31,7 +31,7 @@ fn sent(table: CctTable, ccti_min: u16, flow: Flow) -> u64 {
     run(&star(3), &config).summary.packets_injected
 }
 
-/// Number of packets that begin within 100 us, one per period.
+/// Number of packets that start within 100 us, one per period.
 fn each(period_ns: f64) -> u64 {
     (100_000.0 / period_ns).ceil() as u64
 }
@@ -50,7 +50,7 @@ fn an_index_delays_packets_by_its_entry_of_the_table() {
     assert_eq!(sent(list(5, 1_024), 4, plain()), each(1_024.0));
     // Twice three packet times.
     assert_eq!(sent(CctTable::Linear { packets: 2, entries: 128 }, 3, plain()), each(7.0 * 1_024.0));
-    // 7 us at the divisor, a quarter at half of it, and all that times the scale.
+    // 7 us at the divisor, a quarter of that at half of it, and the product of this and the scale.
     let quadratic = |divisor, scale| CctTable::Quadratic { divisor, scale, entries: 128 };
     assert_eq!(sent(quadratic(95, 1), 95, plain()), each(1_024.0 + 7_000.0));
     assert_eq!(sent(quadratic(100, 1), 50, plain()), each(1_024.0 + 1_750.0));
@@ -69,7 +69,7 @@ fn an_index_delays_packets_by_its_entry_of_the_table() {
 fn the_delay_of_a_small_packet_is_smaller_in_proportion() {
     let mut delays_ns = vec![0; 128];
     delays_ns[1] = 3 * 1_024;
-    // A quarter of a packet takes 256 ns, and is delayed by three times that.
+    // A quarter of a packet takes 256 ns and is delayed by three times as much.
     let small = Flow { message: Some(Bytes(512)), ..flow("H1", "H2") };
     assert_eq!(sent(CctTable::List { delays_ns }, 1, small), each(1_024.0));
 }
@@ -85,12 +85,12 @@ fn service_levels_may_have_an_index_of_their_own() {
     config.flows = vec![flow("H1", "H2"), Flow { sl: 3, ..flow("H3", "H4") }];
     let outcome = run(&star(4), &config);
     let received: Vec<u64> = outcome.summary.classes.iter().map(|class| class.delivered_packets).collect();
-    // Two packet times and ten; the last one may be on its way.
+    // Periods of two and ten packet times; the last packet may still be on its way.
     assert!((each(2_048.0) - 1..=each(2_048.0)).contains(&received[0]), "{received:?}");
     assert!((each(10_240.0) - 1..=each(10_240.0)).contains(&received[1]), "{received:?}");
 }
 
-/// Two hosts that send to a third one, whose port marks and nothing else.
+/// Two hosts send to a third one; only its port marks packets.
 fn marking(fecn: Fecn, message: u64) -> Outcome {
     let mut config = config(us(2_000));
     config.congestion.marking = Some(Marking::Fecn(fecn));
@@ -106,7 +106,7 @@ fn every_so_many_eligible_packets_are_marked() {
         marking(fecn, 2_048).summary
     };
     let all = regular(0);
-    // Once the buffers are filled, each packet is marked: about 1953 leave in 2 ms.
+    // When the buffers are full, every packet is marked. About 1953 packets leave in 2 ms.
     assert!((1_800..=all.packets_delivered).contains(&all.fecn_marks), "{}", all.fecn_marks);
     for rate in [1, 2, 6, 40] {
         let marks = regular(rate).fecn_marks;
@@ -134,7 +134,7 @@ fn marks_at_random_keep_their_share() {
 #[test]
 fn packets_below_the_packet_size_are_not_marked() {
     let fecn = |packet_size| Fecn { packet_size, marking_rate: 0, ..Fecn::default() };
-    // 511 bytes are less than 8 credits of 64.
+    // 511 bytes are less than 8 credit blocks of 64 bytes.
     assert_eq!(marking(fecn(8), 511).summary.fecn_marks, 0);
     assert!(marking(fecn(8), 512).summary.fecn_marks > 1_000);
     assert_eq!(marking(fecn(33), 2_048).summary.fecn_marks, 0);
@@ -157,7 +157,7 @@ fn every_mark_returns_to_its_source_once() {
         let mut config = config(us(1_000));
         config.congestion.notification = Some(notification);
         config.congestion.marking = Some(Marking::Fecn(Fecn { marking_rate: 4, ..Fecn::default() }));
-        // So that the last marks have returned at the end.
+        // The flows stop early, so all marks have returned at the end.
         config.flows = ["H1", "H2"].map(|from| Flow { stop: Some(us(300)), ..flow(from, "H3") }).into();
         let summary = run(&star(3), &config).summary;
         assert!(summary.fecn_marks > 50, "{notification:?}: {}", summary.fecn_marks);
@@ -165,7 +165,7 @@ fn every_mark_returns_to_its_source_once() {
     }
 }
 
-/// H1 sends to a slow host and to a fast one; the buffer in front of its link is in one or several queues.
+/// H1 sends to a slow host and to a fast one. The buffer before its link has one or several queues.
 fn to_slow_and_fast(queues: HostQueues, queue_count: u16, fast: &str) -> f64 {
     let mut config: Config = config(us(4_000));
     config.warmup = us(2_000);
@@ -174,7 +174,7 @@ fn to_slow_and_fast(queues: HostQueues, queue_count: u16, fast: &str) -> f64 {
     config.host.output_buffer = Bytes(16_384);
     config.host.buffer = Bytes(8_192);
     config.switch.buffer = Bytes(65_536);
-    // H2 takes little, since three others send to it.
+    // H2 receives little from H1, because three other hosts send to it.
     config.flows = vec![flow("H1", "H2"), flow("H1", fast), flow("H5", "H2"), flow("H6", "H2")];
     config.host.drain_rate = None;
     let network = topology(
@@ -192,7 +192,7 @@ fn to_slow_and_fast(queues: HostQueues, queue_count: u16, fast: &str) -> f64 {
 
 #[test]
 fn packets_to_a_slow_host_block_those_behind_them_in_the_same_queue_only() {
-    // H2 gets 2 Gbit/s, a third of it from H1. In one queue packets of both flows take turns.
+    // H2 receives 2 Gbit/s, a third of it from H1. In a single queue, packets of both flows take turns.
     let third = 2.0 / 3.0;
     assert_near(to_slow_and_fast(HostQueues::Single, 4, "H3"), third, 0.05, "one queue");
     assert_near(to_slow_and_fast(HostQueues::PerDestination, 4, "H3"), 16.0 - third, 0.05, "one each");

@@ -49,7 +49,7 @@ fn triggers_wait_for_the_drain() {
     let second = Flow { start_after_packets: Some(10), ..flow("H3", "H4") };
     config.flows = vec![flow("H1", "H2"), second];
     let outcome = run(&topology, &config);
-    // Ten packets of 2000 bytes at 1 Gbit/s take 160 us from the first one's arrival on.
+    // Ten packets of 2000 bytes at 1 Gbit/s take 160 us from the arrival of the first one.
     let started = outcome.summary.triggers[0].started_ns.unwrap();
     assert!((160_000..161_000).contains(&started), "{started}");
 }

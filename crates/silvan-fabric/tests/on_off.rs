@@ -64,7 +64,7 @@ fn configurations_that_could_lose_packets_are_rejected() {
         assert!(error.contains(text), "{error}");
     };
     refused(on_off(Some(131_072), None), 131_072, "flow_control.xoff = 128 KiB: the receiver");
-    refused(on_off(None, None), 4_096, "give it a larger buffer");
+    refused(on_off(None, None), 4_096, "use a larger buffer");
     refused(on_off(Some(20_000), Some(20_001)), 131_072, "flow_control.xon = 20.001 KB: must be at most");
     config.switch.buffer = Bytes(131_072);
     config.switch.queues = Some(Queues::PerDestination);

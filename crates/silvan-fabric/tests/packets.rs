@@ -196,7 +196,7 @@ fn every_architecture_supports_adaptive_packets() {
         let by_tables = run(&topology, &config).summary.throughput_gbit_s;
         config.adaptive_routing = Some(per_packet());
         let chosen = run(&topology, &config).summary;
-        // Packets for several outputs in one queue block each other, whichever route they use.
+        // Packets for several outputs in one queue block each other, regardless of their routes.
         let least = if queues == Queues::PerOutput { 1.0 } else { 0.9 };
         let who = format!("{architecture:?} {queues:?}");
         assert!(

@@ -36,7 +36,7 @@ fn rates(outcome: &Outcome) -> Vec<f64> {
     outcome.summary.flows.iter().map(|flow| flow.received_gbit_s).collect()
 }
 
-/// Bytes that wait for the link to H1 at the ends of the sampling intervals after the warm-up.
+/// Bytes that wait for the link to H1 at the end of each sampling interval after the warm-up.
 fn queue(outcome: &Outcome) -> Vec<f64> {
     let links = outcome.tables.iter().find(|table| table.name == "links").unwrap();
     let column = |name: &str| &links.columns.iter().find(|column| column.name == name).unwrap().values;

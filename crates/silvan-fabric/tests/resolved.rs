@@ -1,4 +1,4 @@
-//! What follows from a configuration on its network: shares of buffers, lanes of service levels, room above the
+//! Values that follow from a configuration and its network: shares of buffers, lanes of service levels, space above the
 //! thresholds of on/off flow control. Numbers are computed by hand.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
@@ -20,7 +20,7 @@ fn star(hosts: u32, delay_ns: u64) -> Topology {
     ))
 }
 
-/// The most bytes that were sampled in the input buffers at the far ends of the links of a host or switch.
+/// The maximum number of bytes sampled in the input buffers at the far ends of the links of a host or switch.
 fn most_behind(outcome: &Outcome, from: &str) -> u32 {
     let links = outcome.tables.iter().find(|table| table.name == "links").unwrap();
     let column = |name| &links.columns.iter().find(|column| column.name == name).unwrap().values;
@@ -33,7 +33,7 @@ fn most_behind(outcome: &Outcome, from: &str) -> u32 {
     of_links.map(|(_, bytes)| *bytes).max().unwrap()
 }
 
-/// A run in which H1 sends to H2, which takes almost nothing: the buffers on the way are full soon.
+/// A run in which H1 sends to H2, which drains almost nothing, so the buffers on the route are soon full.
 fn filled(change: impl FnOnce(&mut Config)) -> Outcome {
     filled_in(&star(4, 10), change)
 }
@@ -55,7 +55,7 @@ fn lanes_share_a_buffer_in_equal_parts_of_whole_credit_blocks() {
         (2, 20_480, 5 * 2_048),
         // 6826 bytes are 106 blocks of 64, which hold three packets.
         (3, 20_480, 3 * 2_048),
-        // A block less than four packets.
+        // One block less than four packets.
         (2, 2 * 8_191, 3 * 2_048),
         (2, 2 * 8_192, 4 * 2_048),
     ] {
@@ -70,8 +70,8 @@ fn lanes_share_a_buffer_in_equal_parts_of_whole_credit_blocks() {
 
 #[test]
 fn packets_take_whole_credit_blocks() {
-    // Packets of 300 bytes and a header of 30 take 6 blocks of 64: 26 of them fit into 10 240 bytes, 31 would
-    // without blocks.
+    // Packets of 300 bytes with a header of 30 occupy 6 blocks of 64, so 26 of them fit into 10 240 bytes. Without
+    // blocks, 31 would fit.
     let small = |block| {
         let outcome = filled(|config| {
             config.packet.header = Bytes(30);
@@ -88,7 +88,7 @@ fn packets_take_whole_credit_blocks() {
 
 #[test]
 fn a_divided_memory_gives_each_queue_its_part() {
-    // One of four queues per output, of five ports' worth of memory.
+    // One of four queues per output, in memory for five ports.
     let divided = |buffer, queue_buffer| {
         let outcome = filled(|config| {
             config.switch.memory = Some(Memory::Divided);
@@ -106,7 +106,7 @@ fn a_divided_memory_gives_each_queue_its_part() {
 
 #[test]
 fn service_levels_take_the_lanes_they_are_mapped_to() {
-    // Two flows of levels 0 and 2, two lanes of four packets each. Both flows use the link between the switches.
+    // Two flows of levels 0 and 2, and two lanes of four packets each. Both flows use the link between the switches.
     let two_switches = topology(
         r#"{"kind": "custom", "link_rate": "16 Gbit/s", "link_delay": "10 ns",
             "hosts": ["H1", "H2", "H3"], "switches": [{"name": "S1"}, {"name": "S2"}],
@@ -123,11 +123,11 @@ fn service_levels_take_the_lanes_they_are_mapped_to() {
         });
         most_behind(&outcome, "S1")
     };
-    // By default the level modulo the number of lanes.
+    // By default, the lane is the level modulo the number of lanes.
     assert_eq!(levels(None), 4 * 2_048);
     assert_eq!(levels(Some(vec![0, 0, 1])), 8 * 2_048);
     assert_eq!(levels(Some(vec![1, 0, 1])), 4 * 2_048);
-    // Levels that the map does not name take lane 0.
+    // Levels that are not in the map use lane 0.
     assert_eq!(levels(Some(vec![1])), 8 * 2_048);
 }
 
@@ -161,7 +161,7 @@ fn the_smallest_buffers_that_are_accepted_hold_one_packet() {
     }
 }
 
-/// The room above the threshold that a link of 16 Gbit/s with this delay needs, as the refusal names it.
+/// The space above the threshold that a link of 16 Gbit/s with this delay needs, according to the error message.
 fn room(delay_ns: u64, change: impl FnOnce(&mut Config)) -> u64 {
     let mut config = config(us(10));
     config.packet.credit_block = Bytes(1);
@@ -180,8 +180,8 @@ fn room(delay_ns: u64, change: impl FnOnce(&mut Config)) -> u64 {
 
 #[test]
 fn room_above_the_threshold_is_what_comes_before_the_sender_stops() {
-    // A packet that exceeds the threshold, one that has begun when the sender is stopped, and the amount that 2 bytes per
-    // nanosecond are in twice the delay and the switch's latency.
+    // A packet that exceeds the threshold, a packet that has begun when the sender is stopped, and 2 bytes per
+    // nanosecond for twice the delay and the switch's latency.
     let at_switch = |delay| room(delay, |config| config.switch.buffer = Bytes(4_096));
     assert_eq!(at_switch(500), 2 * 2_048 + 2 * (2 * 500 + 100));
     assert_eq!(at_switch(10), 2 * 2_048 + 2 * (2 * 10 + 100));
@@ -190,14 +190,14 @@ fn room_above_the_threshold_is_what_comes_before_the_sender_stops() {
         config.switch.latency = Time::from_us(1);
     });
     assert_eq!(later, 2 * 2_048 + 2 * (2 * 10 + 1_000));
-    // At a host a packet counts when its tail is there.
+    // At a host, a packet counts when its tail has arrived.
     let at_host = room(500, |config| config.host.buffer = Bytes(4_096));
     assert_eq!(at_host, 2 * 2_048 + 2 * (2 * 500 + 1_024));
 }
 
 #[test]
 fn room_counts_blocks_of_the_smallest_packets() {
-    // 2200 bytes of packets of 64 bytes, each of which takes a block of 100.
+    // 2200 bytes in packets of 64 bytes, each of which occupies a block of 100.
     let blocks = room(500, |config| {
         config.packet.credit_block = Bytes(100);
         config.packet.control = Bytes(64);

@@ -28,7 +28,7 @@ fn refused(topology: &Topology, tables: &Tables, config: &Config) -> SetupError 
     }
 }
 
-/// The error of the testbed with one flow and a change.
+/// The error for the testbed with one flow and the given change.
 fn changed(change: impl FnOnce(&mut Topology, &mut Tables, &mut Config)) -> SetupError {
     let mut network = topology(r#"{"kind": "dumbbell"}"#);
     let (mut routes, mut settings) = (tables(&network), config(us(10)));
@@ -37,7 +37,7 @@ fn changed(change: impl FnOnce(&mut Topology, &mut Tables, &mut Config)) -> Setu
     refused(&network, &routes, &settings)
 }
 
-/// The same, with changes of the configuration only.
+/// Same as [`changed`], for a change of the configuration only.
 fn with(change: impl FnOnce(&mut Config)) -> SetupError {
     changed(|_, _, config| change(config))
 }
@@ -71,7 +71,7 @@ fn a_network_has_bounds() {
         "topology",
         Reason::NoLink(_)
     );
-    // Each link has another delay in each direction.
+    // Each link has a different delay in each direction.
     let (switches, ports) = (129_u32, 256_u32);
     let link = |number: u32| Link {
         a: End { node: NodeRef::Host(number), port: 1 },

@@ -1,7 +1,7 @@
-//! Who is served next where several wait for one output: counts and times of small cases, computed by hand.
+//! Selection of the next packet for an output: counts and times of small cases, computed by hand.
 //!
-//! Links carry 2 bytes per nanosecond (16 Gbit/s), so a packet of 2048 bytes takes 1024 ns. From a host to another one
-//! through the switch, a head takes 10 + 100 + 10 ns.
+//! Links carry 2 bytes per nanosecond (16 Gbit/s), so a packet of 2048 bytes takes 1024 ns. A packet's head takes 10 +
+//! 100 + 10 ns from one host through the switch to another.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -28,7 +28,7 @@ fn ns(ns: u64) -> Time {
     Time(1_000 * ns)
 }
 
-/// Every kind of switch, with a name for messages.
+/// All kinds of switches, each with a name for messages.
 fn switches() -> Vec<(String, Config)> {
     let mut all = Vec::new();
     let kinds = [
@@ -58,7 +58,7 @@ fn packets(count: u64) -> Option<Bytes> {
     Some(Bytes(count * 2_048))
 }
 
-/// An output that several wait for is never idle, and serves them in turn.
+/// An output with several waiting inputs is never idle, and serves them in turn.
 #[test]
 fn an_output_is_shared_evenly_and_is_always_busy() {
     for (what, mut config) in switches() {
@@ -66,15 +66,16 @@ fn an_output_is_shared_evenly_and_is_always_busy() {
         let outcome = run(&star(5), &config);
         let mut times = completed(&outcome);
         times.sort_unstable();
-        // Sixty packets without a gap. A crossbar faster than its links lets the first one leave a little later.
+        // Sixty packets without a gap. With a crossbar that is faster than its links, the first packet leaves slightly
+        // later.
         let slack = if what.starts_with("Cioq") { 2 * PACKET } else { 0 };
         assert!((60 * PACKET + WAY..=60 * PACKET + WAY + slack).contains(&times[2]), "{what}: {times:?}");
-        // The others end within one turn before.
+        // The other flows end at most one turn earlier.
         assert!(times[0] >= times[2] - 2 * PACKET - slack, "{what}: {times:?}");
     }
 }
 
-/// Who has little to send does not wait for those with much.
+/// A host with little to send does not wait for hosts that have much to send.
 #[test]
 fn a_short_flow_waits_for_one_packet_of_each_other() {
     for (what, mut config) in switches() {
@@ -83,20 +84,21 @@ fn a_short_flow_waits_for_one_packet_of_each_other() {
         let outcome = run(&star(5), &config);
         let latency = outcome.summary.flows[2].completed_ns.unwrap() - 20_000;
         if what.contains("Fcfs") {
-            // It comes behind all that came before it: 20 packets each of H1 and H2, as their buffers are larger
-            // than that, and 20 of these 40 have left.
+            // The packet follows all earlier packets: 20 each from H1 and H2, because their buffers are large enough,
+            // of which 20 have left.
             let behind = 2 * (20_000 / PACKET + 1) - 20_000 / PACKET;
             let expected = behind * PACKET + PACKET + WAY;
             assert!(latency.abs_diff(expected) <= 2 * PACKET, "{what}: {latency} ns instead of {expected}");
         } else {
-            // At most the packet on its way, one of each other, and its own; with an output buffer those in it.
+            // At most the packet in transmission, one packet of each other flow, and its own; with an output buffer,
+            // also the packets in it.
             let most = if what.starts_with("Cioq") { 40 } else { 4 };
             assert!(latency <= most * PACKET + WAY, "{what}: {latency} ns");
         }
     }
 }
 
-/// Flows to different hosts do not meet: each arrives as on an empty network.
+/// Flows to different hosts do not affect each other: each takes the same time as on an empty network.
 #[test]
 fn flows_to_different_outputs_do_not_wait_for_each_other() {
     for (what, mut config) in switches() {
@@ -112,14 +114,14 @@ fn flows_to_different_outputs_do_not_wait_for_each_other() {
     }
 }
 
-/// The packet at the head of a first-in first-out queue blocks those behind it; queues per output do not.
+/// The packet at the head of a first-in first-out queue blocks the packets behind it. Queues per output do not.
 #[test]
 fn only_first_in_first_out_queues_block_packets_to_idle_outputs() {
     for (what, mut config) in switches() {
         if what.contains("Cioq") {
             continue;
         }
-        // H1 to H3 keeps H3's output busy with H2; every other packet of H1 is for the idle H4.
+        // H1 and H2 keep the output of H3 busy; every other packet of H1 is for H4, which is idle.
         config.flows = vec![
             Flow { total: packets(20), ..flow("H1", "H3") },
             Flow { total: packets(20), ..flow("H1", "H4") },
@@ -127,15 +129,15 @@ fn only_first_in_first_out_queues_block_packets_to_idle_outputs() {
         ];
         let outcome = run(&star(4), &config);
         let to_idle = completed(&outcome)[1];
-        // As the 40th packet of its host, if nothing is in its way; one each fourth packet time of H3's output, if
-        // each of them waits behind a packet to H3, which gets every other turn there.
+        // It is the 40th packet of its host if nothing blocks it. If each packet waits behind a packet to H3, which
+        // gets every other turn there, one leaves every fourth packet time of H3's output.
         let alone = 40 * PACKET + WAY;
         if what.contains("Single") {
             assert!(to_idle > alone - PACKET, "{what}: {to_idle}");
         } else {
             assert_eq!(to_idle, alone, "{what}");
         }
-        // All sixty packets to H3 leave within two packet times of what its output can do.
+        // All sixty packets to H3 leave within two packet times of the capacity of its output.
         let last = completed(&outcome)[0].max(completed(&outcome)[2]);
         assert!(last >= 60 * PACKET + WAY, "{what}: {last}");
     }
@@ -144,9 +146,9 @@ fn only_first_in_first_out_queues_block_packets_to_idle_outputs() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever the switch: no host receives or sends faster than its link, and all that was sent arrives, at the
-    /// latest when the busiest link could have carried all packets one after the other with every other packet in
-    /// between.
+    /// In any switch, no host receives or sends faster than its link, and all packets arrive. The last one arrives at
+    /// the latest when the busiest link could have carried all packets one after the other, with another packet between
+    /// any two.
     #[test]
     fn all_arrives_no_sooner_and_not_much_later_than_links_allow(
         pairs in prop::collection::vec((0_u32..5, 0_u32..5, 1_u64..8), 1..8),

@@ -179,7 +179,7 @@ fn pairs(
         }
         Pattern::Uniform { .. } | Pattern::AllToAll | Pattern::Forest(_) => {
             let what = "chooses a destination for each message, but fluid rates need fixed destinations: \
-                        give [[flow]], or a pattern of kind `permutation`, `shift` or `hotspots`";
+                        use [[flow]], or a pattern of kind `permutation`, `shift` or `hotspots`";
             return Err(Fault::new(format!("traffic.{number}.pattern.kind"), what));
         }
     };

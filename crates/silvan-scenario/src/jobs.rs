@@ -293,7 +293,7 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
         let name = name(job, index);
         ensure(names.insert(name), &format!("{at}.name"), || "is also the name of another job".to_owned())?;
         ensure(job.ranks_per_host > 1 || job.sharing == Sharing::Block, &format!("{at}.sharing"), || {
-            "has no effect with one rank on a host; give ranks_per_host".to_owned()
+            "has no effect with one rank on a host; set ranks_per_host".to_owned()
         })?;
         ensure(job.start < spec.duration, &format!("{at}.start"), || {
             format!("must be before the end of the run, {}", spec.duration)

@@ -79,8 +79,7 @@ fn fill_components(table: &mut Table, source: &Source) -> Result<Vec<String>, Fa
                 adjust(given, presets.get(part));
             }
             None => {
-                let what = "adjusts a mechanism, but congestion.mechanism is not given; \
-                            give it (\"ib-cc\"), or this table a `kind`";
+                let what = "adjusts a mechanism, but congestion.mechanism is not set; set it (\"ib-cc\"), or add a `kind` to this table";
                 return Err(Fault::new(path, what));
             }
         }

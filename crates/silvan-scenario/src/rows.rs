@@ -37,7 +37,7 @@ pub(crate) fn warning(spec: &Spec, topology: &Topology) -> Option<String> {
     (rows > MOST_TREE_ROWS).then(|| {
         format!(
             "the table tree_links may be full before the end: if all {links} links are in congestion trees, {} \
-             intervals give {rows} rows, and {MOST_TREE_ROWS} are kept; give measure.interval at least {}, or \
+             intervals give {rows} rows, and {MOST_TREE_ROWS} are kept; set measure.interval to at least {}, or \
              switch off measure.forest",
             intervals(spec),
             least(spec.duration, (MOST_TREE_ROWS / links.max(1)).max(1))
@@ -71,7 +71,7 @@ pub(crate) fn check(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
         let rows = intervals.saturating_mul(each);
         format!(
             "gives {intervals} intervals of {each} rows over the run, {rows} in all; at most {MOST_INTERVALS} intervals \
-             and {MOST_ROWS} rows are kept; give at least {}{}",
+             and {MOST_ROWS} rows are kept; set it to at least {}{}",
             least(spec.duration, most),
             if each > MOST_ROWS / MOST_INTERVALS {
                 ", or switch off measure.links, measure.hosts or measure.classes"

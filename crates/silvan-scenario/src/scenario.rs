@@ -205,7 +205,7 @@ impl Scenario {
         let RoutingSource::Computed(routing) = &self.spec.routing.source else { return other.to_owned() };
         match routing.lanes(topology) {
             Ok(Some(lanes)) if self.spec.lanes.assignment != Assignment::Routing => {
-                format!("give it {} lanes with lanes.assignment = \"routing\", {other}", lanes.count())
+                format!("use {} lanes with lanes.assignment = \"routing\", {other}", lanes.count())
             }
             _ => other.to_owned(),
         }

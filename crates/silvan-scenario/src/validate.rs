@@ -56,7 +56,7 @@ pub(crate) fn check(spec: &Spec) -> Check {
         "has no effect without a [[job]]".to_owned()
     })?;
     let sends = !spec.flow.is_empty() || !spec.traffic.is_empty() || !spec.job.is_empty();
-    ensure(sends, "", || "nothing sends: give at least one [[flow]], [[traffic]] or [[job]]".to_owned())?;
+    ensure(sends, "", || "no host sends: add at least one [[flow]], [[traffic]] or [[job]]".to_owned())?;
     delay("measure.interval", spec.measure.interval, LONGEST)?;
     ensure(spec.measure.interval > Time::ZERO, "measure.interval", || "must be more than 0 s".to_owned())
 }
@@ -116,7 +116,7 @@ fn path_lanes(spec: &Spec) -> Check {
     })?;
     for (key, file) in [("path_levels", path_levels), ("tables", tables)] {
         ensure(is_by_path || file.is_none(), &format!("lanes.{key}"), || {
-            "has no effect; give lanes.assignment = \"paths\"".to_owned()
+            "has no effect; set lanes.assignment = \"paths\"".to_owned()
         })?;
     }
     if !is_by_path && !is_by_routing {
@@ -168,11 +168,10 @@ fn switch(spec: &Spec) -> Check {
     let modulo = matches!(queues, Queues::DestinationModulo | Queues::OutputModulo);
     let divided = switch.memory(mechanism) == Memory::Divided;
     ensure(!divided || queues != Queues::Single, "switch.memory", || {
-        "has no effect with one queue per input; leave it out, or give other switch.queues".to_owned()
+        "has no effect with one queue per input; leave it out, or choose other switch.queues".to_owned()
     })?;
     ensure(divided || switch.queue_buffer.is_none(), "switch.queue_buffer", || {
-        "has no effect where queues share the memory of their input; give switch.memory = \"divided\""
-            .to_owned()
+        "has no effect if queues share the memory of their input; set switch.memory = \"divided\"".to_owned()
     })?;
     let host_modulo = spec.host.queues == Some(HostQueues::DestinationModulo);
     let usual = silvan_fabric::config::SwitchConfig::default().queue_count;
@@ -192,7 +191,8 @@ fn switch(spec: &Spec) -> Check {
     }
     rate("switch.crossbar", switch.crossbar)?;
     ensure(iq || switch.islip_iterations == 1, "switch.islip_iterations", || {
-        "has an effect with switch.architecture = \"iq\" only; leave it out, or use that".to_owned()
+        "has an effect with switch.architecture = \"iq\" only; leave it out, or use this architecture"
+            .to_owned()
     })
 }
 
@@ -209,7 +209,7 @@ fn host(spec: &Spec) -> Check {
     ensure(
         buffered || host.output_buffer == silvan_fabric::config::HostConfig::default().output_buffer,
         "host.output_buffer",
-        || "has no effect: hosts have no output buffer; give host.queues".to_owned(),
+        || "has no effect: hosts have no output buffer; set host.queues".to_owned(),
     )
 }
 
@@ -224,7 +224,7 @@ fn flows(spec: &Spec) -> Check {
         let at = format!("flow.{index}");
         ensure(flow.from != flow.to, &format!("{at}.to"), || {
             format!(
-                "is also the sender; a flow needs two different hosts, so give a host other than {}",
+                "is also the sender; a flow needs two different hosts, so choose a host other than {}",
                 flow.from
             )
         })?;
@@ -235,8 +235,10 @@ fn flows(spec: &Spec) -> Check {
             "must be at least 1 B; leave it out for an unlimited flow".to_owned()
         })?;
         if let Some(first) = names.insert(flow_name(flow), index) {
-            let what =
-                format!("{} is also the name of flow.{first}; give each flow a unique name", flow_name(flow));
+            let what = format!(
+                "{} is also the name of flow.{first}; each flow must have a unique name",
+                flow_name(flow)
+            );
             return Err(Fault::new(format!("{at}.name"), what));
         }
     }
@@ -289,10 +291,10 @@ fn check_forest(forest: &Forest, duration: Time, at: &str) -> Check {
         sum += percent;
     }
     ensure(sum > 0, &at("contributors"), || {
-        "no host sends: give a percentage of contributors, victims or mixed hosts".to_owned()
+        "no host sends: set a percentage of contributors, victims or mixed hosts".to_owned()
     })?;
     ensure(forest.p == 0 || forest.mixed > 0, &at("p"), || {
-        "has no effect without mixed hosts; leave it out, or give mixed".to_owned()
+        "has no effect without mixed hosts; leave it out, or set mixed".to_owned()
     })?;
     let Some(lifetime) = forest.lifetime else { return Ok(()) };
     let least = u128::from(duration.0) * u128::from(forest.hotspots) / u128::from(MOST_HOTSPOTS);

@@ -102,7 +102,7 @@ fn a_deadlock_in_a_ring_is_reported_port_by_port() {
     let text = loaded("topology = { kind = \"torus\", sizes = [6] }\n", "");
     let error = read(&text).unwrap().simulation().map(|_| ()).unwrap_err().to_string();
     let wanted = "can deadlock: packets may wait for each other along S0:2 -> S1:3, S1:2 -> S2:3, S2:2 -> S3:3, \
-                  S3:2 -> S4:3, S4:2 -> S5:3, S5:2 -> S0:3; give it 2 lanes with lanes.assignment = \"routing\", choose";
+                  S3:2 -> S4:3, S4:2 -> S5:3, S5:2 -> S0:3; use 2 lanes with lanes.assignment = \"routing\", choose";
     assert!(error.contains(wanted), "{error}");
 }
 
@@ -181,7 +181,7 @@ fn errors_of_lanes_of_the_routing_are_explained() {
         (
             TORUS,
             lanes(2).replace(" }", ", tables = \"x\" }"),
-            "has no effect; give lanes.assignment = \"paths\"",
+            "has no effect; set lanes.assignment = \"paths\"",
         ),
         (TORUS, lanes(2) + "congestion = { mechanism = \"fbicm\" }\n", "needs switches of architecture"),
         (TORUS, "routing = { kind = \"minimal\" }\n".to_owned(), "is not a generated dragonfly"),

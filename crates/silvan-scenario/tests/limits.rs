@@ -63,22 +63,22 @@ fn rows_are_counted_before_the_run() {
     assert_eq!(
         sampled("1 ns", network),
         "a.toml:5: measure.interval = \"1 ns\": gives 4000000 intervals of 1 rows over the run, 4000000 in all; at most \
-         1000000 intervals and 20000000 rows are kept; give at least 4 ns"
+         1000000 intervals and 20000000 rows are kept; set it to at least 4 ns"
     );
     assert_eq!(sampled("4 ns", network), "fine");
-    assert!(sampled("3999 ps", network).contains("give at least 4 ns"));
+    assert!(sampled("3999 ps", network).contains("set it to at least 4 ns"));
     // Seven outputs of the switch and one of each host, seven hosts, one class, and the network.
     assert_eq!(
         sampled("1 ns", "").split_once(": gives ").unwrap().1,
-        "4000000 intervals of 23 rows over the run, 92000000 in all; at most 1000000 intervals and 20000000 rows are kept; \
-         give at least 4.61 ns, or switch off measure.links, measure.hosts or measure.classes"
+        "4000000 intervals of 23 rows over the run, 92000000 in all; at most 1000000 intervals and 20000000 rows \
+         are kept; set it to at least 4.61 ns, or switch off measure.links, measure.hosts or measure.classes"
     );
     let flows: String =
         (0..30).map(|n| format!("[[flow]]\nname = \"{n}\"\nfrom = \"H1\"\nto = \"H2\"\n")).collect();
     let refused = sampled("4 ns", &flows);
     assert!(
         refused.ends_with(
-            "give at least 16.7 ns, or switch off measure.links, measure.hosts or measure.classes"
+            "set it to at least 16.7 ns, or switch off measure.links, measure.hosts or measure.classes"
         ),
         "{refused}"
     );
@@ -103,7 +103,7 @@ fn a_possibly_full_tree_table_is_warned_about() {
         warnings,
         [
             "the table tree_links may be full before the end: if all 14 links are in congestion trees, 400000 intervals \
-             give 5600000 rows, and 4000000 are kept; give measure.interval at least 14.1 ns, or switch off measure.forest"
+             give 5600000 rows, and 4000000 are kept; set measure.interval to at least 14.1 ns, or switch off measure.forest"
         ]
     );
     assert!(check("14.1 ns", true).0.is_empty(), "the suggestion is sufficient");

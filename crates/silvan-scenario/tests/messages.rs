@@ -253,7 +253,7 @@ architecture = "oq"
             "[switch]
 islip_iterations = 4
 [congestion]",
-            r#"a.toml:5: switch.islip_iterations = 4: has an effect with switch.architecture = "iq" only; leave it out, or use that"#,
+            r#"a.toml:5: switch.islip_iterations = 4: has an effect with switch.architecture = "iq" only; leave it out, or use this architecture"#,
         ),
         (
             "[congestion]",
@@ -342,7 +342,7 @@ upper = "1 MiB""#,
             r#"mechanism = "ib-cc""#,
             "[congestion.marking]
 threshold = 3",
-            r#"a.toml:5: congestion.marking: adjusts a mechanism, but congestion.mechanism is not given; give it ("ib-cc"), or this table a `kind`"#,
+            r#"a.toml:5: congestion.marking: adjusts a mechanism, but congestion.mechanism is not set; set it ("ib-cc"), or add a `kind` to this table"#,
         ),
         (
             r#"mechanism = "ib-cc""#,
@@ -419,7 +419,7 @@ interval = "0 s""#,
             r#"mechanism = "ib-cc"
 [measure]
 interval = "100 ps""#,
-            r#"a.toml:7: measure.interval = "100 ps": gives 10000000 intervals of 26 rows over the run, 260000000 in all; at most 1000000 intervals and 20000000 rows are kept; give at least 1.31 ns, or switch off measure.links, measure.hosts or measure.classes"#,
+            r#"a.toml:7: measure.interval = "100 ps": gives 10000000 intervals of 26 rows over the run, 260000000 in all; at most 1000000 intervals and 20000000 rows are kept; set it to at least 1.31 ns, or switch off measure.links, measure.hosts or measure.classes"#,
         ),
         (
             r#"to = "H4""#,
@@ -439,7 +439,7 @@ interval = "100 ps""#,
         (
             r#"to = "H4""#,
             r#"to = "H1""#,
-            r#"a.toml:8: flow.0.to = "H1": is also the sender; a flow needs two different hosts, so give a host other than H1"#,
+            r#"a.toml:8: flow.0.to = "H1": is also the sender; a flow needs two different hosts, so choose a host other than H1"#,
         ),
         (r#"to = "H4""#, "", "a.toml:6: flow.0.to: missing, and needed: Name of the receiving host"),
         (
@@ -479,7 +479,7 @@ rate = "10 bit/s""#,
 [[flow]]
 from = "H1"
 to = "H4""#,
-            "a.toml:9: flow.1.name: H1->H4 is also the name of flow.0; give each flow a unique name",
+            "a.toml:9: flow.1.name: H1->H4 is also the name of flow.0; each flow must have a unique name",
         ),
         ("[[flow]]", "[flow]", "a.toml:6: flow: must be a list of tables: write [[flow]]"),
         (
@@ -487,7 +487,7 @@ to = "H4""#,
 from = "H1"
 to = "H4""#,
             "",
-            "a.toml: nothing sends: give at least one [[flow]], [[traffic]] or [[job]]",
+            "a.toml: no host sends: add at least one [[flow]], [[traffic]] or [[job]]",
         ),
         (
             r#"[[flow]]
@@ -570,7 +570,7 @@ fn errors_of_forests_are_explained() {
         ),
         (
             "hotspots = 2",
-            "a.toml:7: traffic.0.pattern.contributors: no host sends: give a percentage of contributors, victims or mixed hosts",
+            "a.toml:7: traffic.0.pattern.contributors: no host sends: set a percentage of contributors, victims or mixed hosts",
         ),
         ("hotspots = 2\nvictims = 101", "a.toml:10: traffic.0.pattern.victims = 101: must be 0 to 100"),
         (
@@ -580,7 +580,7 @@ fn errors_of_forests_are_explained() {
         ("hotspots = 2\nmixed = 9\np = 101", "a.toml:11: traffic.0.pattern.p = 101: must be 0 to 100"),
         (
             "hotspots = 2\nvictims = 9\np = 5",
-            "a.toml:11: traffic.0.pattern.p = 5: has no effect without mixed hosts; leave it out, or give mixed",
+            "a.toml:11: traffic.0.pattern.p = 5: has no effect without mixed hosts; leave it out, or set mixed",
         ),
         (
             "hotspots = 2\nmixed = 9\nlifetime = \"1 ns\"",

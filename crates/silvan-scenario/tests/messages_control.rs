@@ -11,11 +11,11 @@ fn errors_of_routes_per_packet_are_explained() {
     check(&[
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]\ngrade = \"1 KiB\"",
-            r#"a.toml:7: adaptive_routing.grade = "1 KiB": has no effect when switches choose per flow; give adaptive_routing.per = "packet""#,
+            r#"a.toml:7: adaptive_routing.grade = "1 KiB": has no effect when switches choose per flow; set adaptive_routing.per = "packet""#,
         ),
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\ncache = 3",
-            r#"a.toml:8: adaptive_routing.cache = 3: has no effect when switches choose per packet; give adaptive_routing.per = "flow""#,
+            r#"a.toml:8: adaptive_routing.cache = 3: has no effect when switches choose per packet; set adaptive_routing.per = "flow""#,
         ),
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\ngrade = \"0 B\"",
@@ -24,7 +24,7 @@ fn errors_of_routes_per_packet_are_explained() {
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\nlevels = []",
             "a.toml:8: adaptive_routing.levels = a list of 0: names no service level; leave it out for all, or \
-             give adaptive_routing.enabled = false",
+             set adaptive_routing.enabled = false",
         ),
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\nlevels = [0, 16]",
@@ -46,7 +46,7 @@ fn errors_of_routes_per_packet_are_explained() {
         ),
         case(
             "mechanism = \"none\"\n[switch]\nmemory = \"divided\"\n[adaptive_routing]\nper = \"packet\"",
-            r#"a.toml:9: adaptive_routing.per = "packet": "packet" needs switch.memory = "shared" with these queues: a sender cannot know through which output of the next switch a packet will leave, and thus which share of the memory it needs"#,
+            r#"a.toml:9: adaptive_routing.per = "packet": "packet" needs switch.memory = "shared" with these queues: a sender cannot know through which output of the next switch a packet will leave, so it does not know which share of the memory the packet needs"#,
         ),
         case("mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\npinned = [\"throttled\"]", "fine"),
     ]);

@@ -23,14 +23,14 @@ queue_count = 4
 queues = "single"
 memory = "divided"
 [congestion]"#,
-            r#"a.toml:6: switch.memory = "divided": has no effect with one queue per input; leave it out, or give other switch.queues"#,
+            r#"a.toml:6: switch.memory = "divided": has no effect with one queue per input; leave it out, or choose other switch.queues"#,
         ),
         (
             "[congestion]",
             r#"[switch]
 queue_buffer = "4 KiB"
 [congestion]"#,
-            r#"a.toml:5: switch.queue_buffer = "4 KiB": has no effect where queues share the memory of their input; give switch.memory = "divided""#,
+            r#"a.toml:5: switch.queue_buffer = "4 KiB": has no effect if queues share the memory of their input; set switch.memory = "divided""#,
         ),
         (
             "[congestion]",
@@ -44,7 +44,7 @@ crossbar = "40 Gbit/s"
             r#"[host]
 output_buffer = "4 KiB"
 [congestion]"#,
-            r#"a.toml:5: host.output_buffer = "4 KiB": has no effect: hosts have no output buffer; give host.queues"#,
+            r#"a.toml:5: host.output_buffer = "4 KiB": has no effect: hosts have no output buffer; set host.queues"#,
         ),
     ]);
 }
@@ -106,9 +106,9 @@ to = "H8"
     for (overrides, expected) in [
         (
             [("congestion.mechanism", "fbicm")].as_slice(),
-            "a.toml: congestion.isolation: special queues notify over the link that a packet came by, but 2-ary \
+            "a.toml: congestion.isolation: special queues send notifications back over the link on which a packet arrived, but 2-ary \
              3-fly \
-             of 8 hosts, unidirectional, butterfly has one-way links; give bidirectional ones, or \
+             of 8 hosts, unidirectional, butterfly has one-way links; use bidirectional links, or set \
              congestion.isolation.kind = \"none\"",
         ),
         (&[("congestion.mechanism", "fbicm"), ("topology.links", "bidirectional")], "fine"),

@@ -106,7 +106,7 @@ fn errors_of_lanes_of_paths_are_explained() {
         (good.replace("path-sl.txt", "opensm-sl2vl.dump"), "", "lanes.path_levels"),
         (good.replace("opensm-sl2vl.dump.gz", "path-sl.txt.gz"), "", "lanes.tables"),
         (good.replace("path-sl", "nothing"), "", "lanes.path_levels"),
-        (good.replace("paths\"", "service-level\""), "", "has no effect; give lanes.assignment = \"paths\""),
+        (good.replace("paths\"", "service-level\""), "", "has no effect; set lanes.assignment = \"paths\""),
         ("count = 8\nassignment = \"paths\"".to_owned(), "", "needs lanes.path_levels, lanes.tables or both"),
         (good.clone() + "\ncontrol = 1", "", "lanes.control"),
         (good.clone(), "flow_control = { kind = \"on-off\" }", "and credits"),

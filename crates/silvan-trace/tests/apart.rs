@@ -10,7 +10,7 @@ use silvan_trace::{Trace, TraceBuilder};
 
 const LATENCY: u64 = 700_000;
 
-/// Collects the parcels that were handed over, and the times (ps). Each parcel leaves at once.
+/// Collects the parcels that ranks post, with the times (ps). Each parcel leaves immediately.
 #[derive(Default)]
 struct Outbox(Vec<(u64, Parcel)>);
 

@@ -265,7 +265,7 @@ impl Context {
     /// sender does not change before that time, and no event is needed unless the sender waits for credit.
     #[inline(always)]
     pub fn release(&mut self, credit: CreditReturn) {
-        debug_assert!(credit.leaves_at >= self.now, "a message leaves no sooner than now");
+        debug_assert!(credit.leaves_at >= self.now, "a message cannot leave before now");
         if self.is_local() || !self.release_outside(credit) {
             let CreditReturn { way, space, leaves_at } = credit;
             self.links.release(way, space, (leaves_at, self.now, self.now), &mut self.queue);

@@ -69,7 +69,6 @@ impl Hours {
 }
 
 impl State {
-    /// The time spent until now.
     fn until(&self, now: Time) -> Spent {
         let mut spent = self.spent;
         let sent = self.busy_until.min(now).max(self.since);

@@ -416,7 +416,7 @@ impl Host {
             Attempt::Blocked => false,
             Attempt::Idle => next > ctx.now,
         };
-        debug_assert!(wanted || attempt == Attempt::Blocked, "what may be sent now has been tried");
+        debug_assert!(wanted || attempt == Attempt::Blocked, "an idle host has nothing to send now");
         if wanted {
             ctx.wake(self.out, next.max(ctx.free_at(self.out)).max(self.injection.free_at));
         }

@@ -132,7 +132,6 @@ impl Host {
         false
     }
 
-    /// Creates a control packet.
     pub(super) fn control_packet(&self, ctx: &mut Context, control: Control) -> PacketId {
         let size = self.sizes.control;
         let payload = match control.payload {

@@ -151,7 +151,7 @@ impl Closed {
         match summary.slowdown {
             Some(slowdown) => {
                 text += &format!(
-                    "finished after {}, {slowdown:.2} times what it takes on an ideal crossbar ({}).",
+                    "finished after {}, {slowdown:.2} times its duration on an ideal crossbar ({}).",
                     self.span(),
                     self.alone.span.saturating_sub(self.start)
                 )
@@ -193,14 +193,14 @@ impl Closed {
         if self.done.is_none() {
             let left = self.execution.unfinished;
             return Some(format!(
-                "job `{name}` did not finish: {left} operations were left; give the run a longer duration, or look for \
-                 what delays it"
+                "job `{name}` did not finish: {left} operations were left; set a longer duration, or find \
+                 the cause of the delay"
             ));
         }
         (self.unlogged > 0).then(|| {
             let (kept, all) = (self.log.len(), self.log.len() as u64 + self.unlogged);
             format!(
-                "job `{name}`: the table of messages has the first {kept} of {all}; the summary counts all"
+                "job `{name}`: the table of messages contains only the first {kept} of {all}; the summary counts all"
             )
         })
     }

@@ -44,7 +44,6 @@ pub(super) struct Running {
     pub done: Option<Time>,
     /// Slowdowns of messages compared with an empty network, in thousandths.
     pub slowdowns: Histogram<u64>,
-    /// The sum of the slowdowns.
     pub slowdown_sum: u64,
     pub sent_bytes: Vec<u64>,
     pub received_bytes: Vec<u64>,
@@ -255,7 +254,7 @@ impl Running {
     /// Records that the first message of a flow that had not left did so at `end`.
     pub fn left(&mut self, flow: FlowKey, end: Time) {
         let travel = self.leaving.get_mut(&flow).and_then(VecDeque::pop_front);
-        debug_assert!(travel.is_some(), "what leaves was handed over");
+        debug_assert!(travel.is_some(), "a parcel that leaves was posted");
         let Some(Travel { parcel, row, .. }) = travel else { return };
         self.ranks.agenda().left(end.0, &parcel);
         if let Some(row) = row {
@@ -266,7 +265,7 @@ impl Running {
     /// Handles the arrival of the first message of a flow.
     pub fn arrived(&mut self, flow: FlowKey, now: Time, (job, outbox): (u16, &mut [Mailbox])) {
         let travel = self.coming.get_mut(&flow).and_then(VecDeque::pop_front);
-        debug_assert!(travel.is_some(), "what is there was handed over");
+        debug_assert!(travel.is_some(), "a parcel that arrives was posted");
         let Some(Travel { parcel, handed, row }) = travel else { return };
         self.ranks.agenda().arrives(now.0, &parcel);
         if !has_bytes(&parcel) {

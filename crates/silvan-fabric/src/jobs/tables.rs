@@ -36,7 +36,6 @@ fn maybe_ns(time: Option<Time>) -> f64 {
     time.map_or(f64::NAN, ns)
 }
 
-/// The tables of all jobs.
 pub(crate) fn into_tables(jobs: Vec<Closed>, hosts: &[String]) -> Vec<Table> {
     let names = Arc::new(jobs.iter().map(|job| job.name.clone()).collect::<Vec<_>>());
     vec![

@@ -55,7 +55,6 @@ impl ClassRows {
         }
     }
 
-    /// Returns the table.
     pub fn into_table(self) -> Table {
         let column = |name, values| Column { name, values };
         let names = self.names.unwrap_or_default();

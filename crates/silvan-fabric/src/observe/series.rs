@@ -220,7 +220,6 @@ impl Series {
         all_congested
     }
 
-    /// Returns the tables.
     pub fn into_tables(self) -> Vec<Table> {
         let column = |name, values| Column { name, values };
         let named = |codes, names: &Arc<Vec<String>>| Values::Name { codes, names: Arc::clone(names) };

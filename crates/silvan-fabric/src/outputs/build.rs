@@ -96,7 +96,7 @@ impl Plan<'_> {
             (self.full_space > u32::from(u16::MAX), "its packets occupy more than 65,535 bytes"),
             (self.control_space > self.full_space, "its control packets are larger than others"),
             (tables > u64::from(u32::MAX), "its forwarding tables are too large"),
-            (self.links.all_parameters().len() > 255, "its links differ in more than 255 ways"),
+            (self.links.all_parameters().len() > 255, "its links have more than 255 parameter sets"),
             (self.reach().is_none(), "the delays of its links differ too much, or are too short"),
         ];
         needs.into_iter().find(|(is_needed, _)| *is_needed).map_or(Ok(()), |(_, why)| Err(why))
@@ -393,7 +393,6 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The switches of a partition.
 fn own(switches: &[BinnedSwitch], partition: u16) -> impl Iterator<Item = &BinnedSwitch> {
     switches.iter().filter(move |switch| switch.ports.partition == partition)
 }

@@ -58,7 +58,6 @@ impl Credits {
         if L == MOST_LANES { output * self.lanes + vl } else { output * L + vl }
     }
 
-    /// The ledger of a lane.
     #[inline(always)]
     pub fn ledger<'a>(&'a mut self, at: usize, lane: &'a mut OutputLane) -> Ledger<'a> {
         let Self { returns, spills, wanted, .. } = self;

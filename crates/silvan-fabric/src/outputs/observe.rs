@@ -87,7 +87,6 @@ impl Outputs {
         })
     }
 
-    /// Bytes in the queues of an output.
     pub fn queued_bytes(&self, output: usize) -> u32 {
         with_bank!(self, bank => bank.voq.queued_bytes(output))
     }

@@ -92,7 +92,6 @@ impl Reports {
 }
 
 impl Arrival {
-    /// Whether this is a notification.
     #[inline(always)]
     pub(super) fn is_notice(&self) -> bool {
         self.vl == NOTICE

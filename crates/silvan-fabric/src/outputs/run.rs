@@ -114,7 +114,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     /// Determines the output of a packet on its way to a switch.
     #[inline(always)]
     fn arrive(&mut self, (first, row, input): (u32, u32, u8), head: Head, vl: u8, when: Time) {
-        debug_assert!(when >= self.end(), "a packet arrives no sooner than after the lookahead");
+        debug_assert!(when >= self.end(), "a packet arrives after the lookahead at the earliest");
         let output = first + self.routes.of(row, head.dst());
         self.arrivals.push(when.0 >> self.shift, Arrival::new(output, head, (input, vl), when));
     }

@@ -40,7 +40,6 @@ pub(crate) struct Partition {
     pub triggers: Triggers,
     /// Whether the network is too large for the fast caches of a core.
     prefetches: bool,
-    /// The time of the next sample.
     next_sample: Time,
     /// The time of an unfinished sample: all arrivals of that time have been handled, but no decisions.
     unfinished_sample: Option<Time>,

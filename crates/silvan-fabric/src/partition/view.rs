@@ -54,7 +54,6 @@ impl<'a> View<'a> {
         self.places.switches.len()
     }
 
-    /// The ports of a switch.
     pub fn ports(self, switch: u32) -> &'a Ports {
         let (partition, place) = self.place(switch);
         partition.ports(place)

@@ -349,7 +349,6 @@ impl<S: PortSet> Buffers<S> {
         parked.iter().map(port).fold(S::default(), |all, port| all.or(S::of(port)))
     }
 
-    /// The packet at the head of a queue.
     #[inline]
     pub fn head(&self, queue: QueueId) -> Option<PacketId> {
         self.queues[queue as usize].fifo.head()
@@ -472,7 +471,7 @@ impl<S: PortSet> Buffers<S> {
         let state = &mut self.queues[queue as usize];
         let (input, port) = (state.input, state.port);
         let Seat::Ring(output) = state.seat else {
-            debug_assert!(false, "what leaves had its turn");
+            debug_assert!(false, "a packet that leaves had its turn");
             return self.head_changed(packets, now, queue);
         };
         let Some(id) = state.fifo.head() else {

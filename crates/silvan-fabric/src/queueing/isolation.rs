@@ -349,7 +349,6 @@ impl Cams {
         self.rule.message + 2 * listed as u32
     }
 
-    /// All inputs.
     pub fn inputs(&self) -> impl Iterator<Item = PortVl> {
         (0..self.inputs.len()).map(PortVl::new)
     }

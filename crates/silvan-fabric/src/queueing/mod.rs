@@ -84,9 +84,7 @@ pub(crate) enum Organisation {
     PerOutput,
     /// One queue per destination, created when it is first needed.
     PerDestination,
-    /// By the destination modulo the given number.
     DestinationModulo(u32),
-    /// By the output modulo the given number.
     OutputModulo(u32),
 }
 

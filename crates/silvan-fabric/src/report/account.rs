@@ -198,8 +198,8 @@ fn reordering(story: &Story) -> Option<String> {
     }
     let (found, delivered) = (story.meters.reordering, story.meters.packets_delivered.max(1));
     Some(format!(
-        "{} packets came after a later one of their flow ({:.2} % of those delivered); hosts held up to {} bytes \
-         until earlier ones were there.",
+        "{} packets arrived after a later packet of their flow ({:.2} % of those delivered); hosts held up to {} bytes \
+         until earlier packets had arrived.",
         found.late,
         100.0 * found.late as f64 / delivered as f64,
         found.most_bytes
@@ -212,7 +212,7 @@ fn warnings(story: &Story) -> Vec<String> {
     let mut warnings = Vec::new();
     if story.stopped_early {
         warnings.push(format!(
-            "The run was stopped at {} of {}: averages cover what there is.",
+            "The run was stopped at {} of {}: averages cover the completed part.",
             story.now, story.config.duration
         ));
     }
@@ -231,7 +231,7 @@ fn warnings(story: &Story) -> Vec<String> {
     }
     if let Some(forest) = story.forest.map(|judged| &judged.forest).filter(|forest| forest.unrecorded > 0) {
         warnings.push(format!(
-            "The table tree_links was full after {} of {} samples; give measure.interval more, or switch off \
+            "The table tree_links was full after {} of {} samples; increase measure.interval, or switch off \
              measure.forest.",
             forest.samples - forest.unrecorded,
             forest.samples

@@ -47,7 +47,6 @@ pub fn deadlock_cycle(topology: &Topology, tables: &Tables) -> Option<Vec<Channe
 /// A directed channel, given by the sending switch and port, and one of its virtual lanes.
 pub(super) type LaneOf = (usize, u16, usize);
 
-/// The names of channels.
 pub(super) fn named(topology: &Topology, wiring: &Wiring, channels: Vec<LaneOf>) -> Vec<ChannelName> {
     let name = |(switch, port, _): LaneOf| {
         let from = End { node: NodeRef::Switch(switch as u32), port };

@@ -26,7 +26,6 @@ use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, Moved, QueueId, Stored};
 use crate::queueing::isolation::{Cams, Notice};
 
-/// The arbitration.
 #[derive(Debug)]
 pub(crate) enum Arbiter<S> {
     /// One read port per queue.

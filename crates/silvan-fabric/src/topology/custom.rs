@@ -497,7 +497,7 @@ mod tests {
         );
         assert_eq!(
             message(|s| s.links[4].rate = Some(Rate(0))),
-            "custom: `links, entry 5, rate` = 0 bit/s carries nothing; it must be more than 0, for example \
+            "custom: `links, entry 5, rate` = 0 bit/s carries no data; it must be more than 0, for example \
              \"16 Gbit/s\""
         );
         assert_eq!(

@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(
             message(Dumbbell { trunk_rate: Some(Rate(0)), ..Dumbbell::default() }).as_deref(),
             Some(
-                "dumbbell: `trunk_rate` = 0 bit/s carries nothing; it must be more than 0, for example \
+                "dumbbell: `trunk_rate` = 0 bit/s carries no data; it must be more than 0, for example \
                  \"16 Gbit/s\""
             )
         );

@@ -156,7 +156,6 @@ impl Grid {
         }
     }
 
-    /// Number of links of a row.
     fn links_of_row(&self, dimension: usize) -> u64 {
         let size = u64::from(self.sizes[dimension]);
         match self.rows {

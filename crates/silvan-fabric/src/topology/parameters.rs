@@ -34,7 +34,7 @@ pub(super) fn within(kind: &str, name: &str, value: u32, low: u16, high: u16) ->
 pub(super) fn check_rate(kind: &str, name: &str, rate: Rate) -> Result<(), TopologyError> {
     if rate.0 == 0 {
         return Err(TopologyError(format!(
-            "{kind}: `{name}` = {rate} carries nothing; it must be more than 0, for example \"16 Gbit/s\""
+            "{kind}: `{name}` = {rate} carries no data; it must be more than 0, for example \"16 Gbit/s\""
         )));
     }
     Ok(())

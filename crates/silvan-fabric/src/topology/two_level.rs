@@ -195,7 +195,7 @@ mod tests {
         let dead = FatTree648 { link_rate: Rate(0), ..FatTree648::default() };
         assert_eq!(
             dead.build().map_err(|e| e.to_string()).err().unwrap_or_default(),
-            "fat-tree-648: `link_rate` = 0 bit/s carries nothing; it must be more than 0, for example \
+            "fat-tree-648: `link_rate` = 0 bit/s carries no data; it must be more than 0, for example \
              \"16 Gbit/s\""
         );
     }

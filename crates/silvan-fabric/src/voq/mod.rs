@@ -506,7 +506,6 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         (held.map(|place| record.head(place)), self.queues[self.queue_index(slot)])
     }
 
-    /// The lane of an output.
     pub fn lane(&self, output: usize, vl: Vl) -> &OutputLane {
         &self.records[output].lanes[vl.index()]
     }

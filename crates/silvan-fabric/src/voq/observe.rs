@@ -5,7 +5,6 @@ use crate::packet::{PacketId, Pool};
 use crate::port::{Port, Vl};
 
 impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
-    /// Bytes in the queues of an output.
     pub fn queued_bytes(&self, output: usize) -> u32 {
         self.records[output].lanes.iter().map(|lane| lane.sum).sum()
     }

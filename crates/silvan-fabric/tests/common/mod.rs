@@ -11,7 +11,7 @@ use silvan_fabric::simulation::{Engine, ModelError, Simulation};
 use silvan_fabric::topology::{Topology, TopologySpec};
 use silvan_fabric::traffic::{Flow, Pattern, Traffic};
 
-/// A topology from the text of its scenario table, as JSON.
+/// Builds a topology from its table in a scenario, as JSON.
 pub fn topology(json: &str) -> Topology {
     serde_json::from_str::<TopologySpec>(json).unwrap().build().unwrap()
 }
@@ -97,8 +97,8 @@ pub fn run(topology: &Topology, config: &Config) -> Outcome {
     try_run(topology, config).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs a configuration in switches of all kinds that its marking goes with, each with both schedulers, which have
-/// to agree. Gives the name of the kind and the outcome.
+/// Runs a configuration in all kinds of switches that its marking supports. Both schedulers must agree. Returns the
+/// name and the outcome for each kind.
 pub fn run_in_all_switches(topology: &Topology, config: &Config) -> Vec<(&'static str, Outcome)> {
     let marking = config.components().marking;
     let kinds = [

@@ -92,8 +92,8 @@ fn assemble(
         let Some((far_lid, far_port, rate)) = row.far else { continue };
         let Some(&back) = by_place.get(&(far_lid, far_port)) else {
             return Err(row.line.error(format!(
-                "the link leads to port {far_port} of LID {far_lid}, which no line describes; take the whole \
-                 output"
+                "the link leads to port {far_port} of LID {far_lid}, which no line describes; use the \
+                 complete output"
             )));
         };
         let mut place = |row: &Row| -> Result<Place, ImportError> {

@@ -116,7 +116,7 @@ pub fn paths(text: &str, origin: &str, topology: &Topology) -> Result<Paths, Imp
         let had = paths.levels.get(from, to);
         if is_known && u64::from(had) != level {
             return Err(whole.error(format!(
-                "the path from \"{}\" to \"{}\" has SL {level} here, but {had} before; give one SL only",
+                "the path from \"{}\" to \"{}\" has SL {level} here, but {had} before; only one SL is allowed",
                 topology.hosts[from].name, topology.hosts[to].name
             )));
         }
@@ -249,7 +249,7 @@ impl Reader<'_> {
         let place = usize::from(input) * usize::from(ports) + usize::from(output) - 1;
         if std::mem::replace(&mut seen[place], true) && *self.found.maps.get(switch, input, output) != map {
             return Err(whole.error(format!(
-                "ports {input} and {output} of switch \"{name}\" already have another table; give one table only"
+                "ports {input} and {output} of switch \"{name}\" already have another table; only one table is allowed"
             )));
         }
         self.found.maps.set(switch, input, output, map);

@@ -36,7 +36,7 @@ impl<'a> Iterator for Lines<'a> {
         let cursor = Cursor { origin: self.origin, line: index + 1, rest: line.trim_end() };
         if let Some(c) = cursor.rest.chars().find(|c| c.is_control() && *c != '\t') {
             let message = format!(
-                "the line holds the control character U+{:04X}; this must be plain text",
+                "the line contains the control character U+{:04X}; this must be plain text",
                 u32::from(c)
             );
             return Some(Err(cursor.error(message)));

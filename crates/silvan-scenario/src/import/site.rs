@@ -299,7 +299,7 @@ fn wiring(
         }
     }
     let Some((file, kind, topology, more)) = best else {
-        let message = "there is no wiring: give the output of `ibnetdiscover`, or ibdiagnet2.db_csv, \
+        let message = "there is no wiring: pass the output of `ibnetdiscover`, or ibdiagnet2.db_csv, \
                        opensm-subnet.lst, opensm-smdb.dump, or the output of `iblinkinfo`";
         return Err(ImportError::new(&whole(paths), message));
     };
@@ -382,7 +382,7 @@ fn forwarding(
         .sort_by_key(|(file, kind, text)| (Some(file.as_path()) != named, *kind, !text.contains("portguid")));
     let mut files = files.into_iter();
     let Some((file, kind, text)) = files.next() else {
-        let message = "there are no forwarding tables: give opensm-lfts.dump, the output of `dump_fts`, opensm.fdbs or \
+        let message = "there are no forwarding tables: pass opensm-lfts.dump, the output of `dump_fts`, opensm.fdbs or \
                        ibdiagnet2.far";
         return Err(ImportError::new(&whole(paths), message));
     };

@@ -26,7 +26,7 @@ fn of_flows(adaptive: &AdaptiveRouting) -> Check {
     ];
     for (key, is_given) in given {
         ensure(!is_given, &format!("adaptive_routing.{key}"), || {
-            "has no effect when switches choose per flow; give adaptive_routing.per = \"packet\"".to_owned()
+            "has no effect when switches choose per flow; set adaptive_routing.per = \"packet\"".to_owned()
         })?;
     }
     Ok(())
@@ -36,7 +36,7 @@ fn of_packets(adaptive: &AdaptiveRouting, spec: &Spec) -> Check {
     for (key, is_given) in [("heuristic", adaptive.heuristic.is_some()), ("cache", adaptive.cache.is_some())]
     {
         ensure(!is_given, &format!("adaptive_routing.{key}"), || {
-            "has no effect when switches choose per packet; give adaptive_routing.per = \"flow\"".to_owned()
+            "has no effect when switches choose per packet; set adaptive_routing.per = \"flow\"".to_owned()
         })?;
     }
     let grades = Bytes(1)..=LARGEST_BUFFER;
@@ -45,8 +45,7 @@ fn of_packets(adaptive: &AdaptiveRouting, spec: &Spec) -> Check {
     })?;
     if let Some(levels) = &adaptive.levels {
         ensure(!levels.is_empty(), "adaptive_routing.levels", || {
-            "names no service level; leave it out for all, or give adaptive_routing.enabled = false"
-                .to_owned()
+            "names no service level; leave it out for all, or set adaptive_routing.enabled = false".to_owned()
         })?;
     }
     let parts = spec.congestion.components(&spec.packet);
@@ -76,7 +75,7 @@ fn check_components(adaptive: &AdaptiveRouting, spec: &Spec, components: &Compon
     let by_output = matches!(switch.queues(mechanism), Queues::PerOutput | Queues::OutputModulo);
     ensure(!by_output || switch.memory(mechanism) == Memory::Shared, "adaptive_routing.per", || {
         "\"packet\" needs switch.memory = \"shared\" with these queues: a sender cannot know through which \
-         output of the next switch a packet will leave, and thus which share of the memory it needs"
+         output of the next switch a packet will leave, so it does not know which share of the memory the packet needs"
             .to_owned()
     })
 }

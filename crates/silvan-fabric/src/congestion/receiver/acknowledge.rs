@@ -5,7 +5,6 @@ use rustc_hash::FxHashMap;
 use super::{ReceiverRule, Replies, Sink};
 use crate::facts::Received;
 
-/// An acknowledgement per packet.
 #[derive(Debug)]
 pub(crate) struct AcknowledgePackets;
 

@@ -229,7 +229,7 @@ fn invalid_nodes_are_reported() {
             "# \"one/1\" base",
             "f:11: the name \"one/1\" is also used in line 16; rename one of the nodes".into(),
         ),
-        ("# a comment", "# a\0comment", "f:1: the line holds the control character U+0000; this must be plain text".into()),
+        ("# a comment", "# a\0comment", "f:1: the line contains the control character U+0000; this must be plain text".into()),
     ];
     for (from, to, expected) in cases {
         assert_eq!(message(from, to), expected, "{from} -> {to}");

@@ -217,8 +217,10 @@ impl Section {
     ) -> Result<(), ImportError> {
         let Some(first) = &tables[self.switch] else { return Ok(()) };
         let name = &topology.switches[self.switch].name;
-        let message =
-            format!("switch \"{name}\" already has a table in line {}; give one table only", first.line);
+        let message = format!(
+            "switch \"{name}\" already has a table in line {}; only one table is allowed",
+            first.line
+        );
         Err(line.error(message))
     }
 

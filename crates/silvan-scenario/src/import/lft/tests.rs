@@ -138,7 +138,7 @@ fn invalid_tables_are_reported() {
         ("[0-9]", "[9]", "f:1: the LIDs are [9]; they must be two numbers from 0 to 49151".into()),
         ("guid 0x0002c90200000000 (", "guid 0xzz (", "f:1: the switch GUID is `0xzz`; a valid one is 0x0002c90200000000".into()),
         ("guid 0x0002c90200000000 (", "guid 0x77 (", format!("f:1: switch 0x0000000000000077 (`swA`) is not in the topology; {same}")),
-        ("Lid 3 guid 0x0002c90200000010", "Lid 2 guid 0x0002c90200000000", "f:12: switch \"swA\" already has a table in line 1; give one table only".into()),
+        ("Lid 3 guid 0x0002c90200000010", "Lid 2 guid 0x0002c90200000000", "f:12: switch \"swA\" already has a table in line 1; only one table is allowed".into()),
         ("0x0003 008", "0x000a 008", "f:4: the LID is `0x000a`; this table has LIDs from 0x0001 to 0x0009 (line 1)".into()),
         ("0x0003 008", "0x0000 008", "f:4: the LID is `0x0000`; this table has LIDs from 0x0001 to 0x0009 (line 1)".into()),
         ("0x0003 008", "0x10003 008", "f:4: the LID is `0x10003`; this table has LIDs from 0x0001 to 0x0009 (line 1)".into()),
@@ -173,7 +173,7 @@ fn invalid_tables_are_reported() {
              expected `Unicast lids ...`, an entry `0x0001 001` or `N lids dumped`"
                 .into(),
         ),
-        ("0x0003 008", "0x0003\0 008", "f:4: the line holds the control character U+0000; this must be plain text".into()),
+        ("0x0003 008", "0x0003\0 008", "f:4: the line contains the control character U+0000; this must be plain text".into()),
     ];
     for (from, to, expected) in cases {
         assert_eq!(message(NAMED, from, to), expected, "{from} -> {to}");
