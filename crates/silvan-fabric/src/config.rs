@@ -44,11 +44,9 @@ pub struct Config {
     pub traffic: Vec<Traffic>,
     /// Parallel applications.
     pub jobs: Vec<Job>,
-    /// Whether the run ends at the first sample at which all jobs have finished, if that is before
-    /// `duration`.
+    /// Whether the run ends at the first sample at which all jobs have finished, if that is before `duration`.
     pub ends_with_jobs: bool,
-    /// Service levels of paths and lanes of switches, for [`Assignment::Paths`] and
-    /// [`Assignment::Routing`].
+    /// Service levels of paths and lanes of switches, for [`Assignment::Paths`] and [`Assignment::Routing`].
     pub path_lanes: Option<Arc<routing::Lanes>>,
     /// See [`Measure`].
     pub measure: Measure,
@@ -142,8 +140,7 @@ pub enum FlowControl {
     /// The receiver grants credits for free buffer space, as in InfiniBand.
     #[default]
     Credits,
-    /// The receiver pauses and resumes the sender at buffer thresholds (Xoff/Xon, as in priority flow
-    /// control).
+    /// The receiver pauses and resumes the sender at buffer thresholds (Xoff/Xon, as in priority flow control).
     OnOff(OnOff),
 }
 
@@ -167,19 +164,17 @@ pub enum Assignment {
     ServiceLevel,
     /// The number of its destination, modulo the number of lanes.
     Destination,
-    /// The index of its destination among those that share its output port at the first switch, modulo the
-    /// number of lanes. Destinations that would share queues on the way up get separate lanes (vFtree,
-    /// thesis 2.3.1).
+    /// The index of its destination among those that share its output port at the first switch, modulo the number of
+    /// lanes. Destinations that would share queues on the way up get separate lanes (vFtree, thesis 2.3.1).
     Vftree,
     /// The service level of its path, from `path_levels`, mapped by the SL-to-VL tables of each switch on
     /// the route, from `tables`: the configuration of a subnet manager. The packet keeps its service level
     /// but may change lanes on its route. On links of hosts, `sl_to_vl` determines the lane.
     Paths,
-    /// Its route, by a rule of the routing that prevents packets from waiting for each other in a cycle:
-    /// datelines for `dimension-order` on tori (2 lanes); one more lane after each link between groups for
-    /// `minimal` (2 lanes in a dragonfly) and `valiant` (3 in a dragonfly, 2 in a dragonfly+). A packet may
-    /// change lanes on its route. On links of hosts, it has the lane of service level 0, or of the level of
-    /// its path.
+    /// Its route, by a rule of the routing that prevents packets from waiting for each other in a cycle: datelines for
+    /// `dimension-order` on tori (2 lanes); one more lane after each link between groups for `minimal` (2 lanes in a
+    /// dragonfly) and `valiant` (3 in a dragonfly, 2 in a dragonfly+). A packet may change lanes on its route. On links
+    /// of hosts, it has the lane of service level 0, or of the level of its path.
     Routing,
 }
 
@@ -194,8 +189,7 @@ pub struct AdaptiveRouting {
     pub per: RoutePer,
     /// The criterion by which a switch compares its ports (per flow). Default: `flow-count`.
     pub heuristic: Option<Heuristic>,
-    /// Number of flows in the route cache of an input port; further flows use the default port. Default:
-    /// unlimited.
+    /// Number of flows in the route cache of an input port; further flows use the default port. Default: unlimited.
     #[schemars(range(max = 1_048_576))]
     pub cache: Option<u32>,
     /// Loads that differ by less than this are considered equal (per packet). Default: a full packet.
@@ -292,11 +286,10 @@ pub struct SwitchConfig {
     /// rate of the output link (`iq`), or twice the rate of the fastest link (`cioq`). With a faster
     /// crossbar, the read port is free before the packet has left, and the packet waits at its output.
     pub crossbar: Option<Rate>,
-    /// Iterations of iSLIP per matching (`iq` architecture). A matching is computed when the state of the
-    /// switch changes: a packet arrives, a port becomes free, or credit returns. A pair of ports that
-    /// remains unmatched waits for the next change even if both are free. Switches that compute a matching
-    /// for each of many cells of a packet would find the pair one cell later; 4 iterations approximate
-    /// that.
+    /// Iterations of iSLIP per matching (`iq` architecture). A matching is computed when the state of the switch
+    /// changes: a packet arrives, a port becomes free, or credit returns. A pair of ports that remains unmatched waits
+    /// for the next change even if both are free. Switches that compute a matching for each of many cells of a packet
+    /// would find the pair one cell later; 4 iterations approximate that.
     #[schemars(range(min = 1, max = 16))]
     pub islip_iterations: u8,
     /// Whether control packets (notifications, acknowledgements) precede the data of their input. The
@@ -375,8 +368,7 @@ pub enum Architecture {
     Voq,
     /// Input-queued switch: one read port per input, matched to outputs by iSLIP.
     Iq,
-    /// Combined input and output queues with a faster crossbar: one read port per input, one write port per
-    /// output.
+    /// Combined input and output queues with a faster crossbar: one read port per input, one write port per output.
     Cioq,
 }
 
@@ -390,15 +382,12 @@ pub struct HostConfig {
     pub drain_rate: Option<Rate>,
     /// Memory of the input port, for all virtual lanes together.
     pub buffer: Bytes,
-    /// Time that a host needs per message in addition to sending its packets (the inverse of its maximum
-    /// message rate).
+    /// Time that a host needs per message in addition to sending its packets (the inverse of its maximum message rate).
     pub message_overhead: Time,
-    /// How the buffer between a host's queues per destination and its link is divided. With `none`, there
-    /// is no such buffer, and destinations never wait for each other. Default: `single` with special
-    /// queues, `none` otherwise.
+    /// How the buffer between a host's queues per destination and its link is divided. With `none`, there is no such
+    /// buffer, and destinations never wait for each other. Default: `single` with special queues, `none` otherwise.
     pub queues: Option<HostQueues>,
-    /// Memory of that buffer, for all virtual lanes together; with queues per destination, memory of each
-    /// queue.
+    /// Memory of that buffer, for all virtual lanes together; with queues per destination, memory of each queue.
     pub output_buffer: Bytes,
 }
 

@@ -1,5 +1,4 @@
-//! Completion times of finite flows: rates are constant until a flow starts or ends, and are then
-//! recomputed.
+//! Completion times of finite flows: rates are constant until a flow starts or ends, and are then recomputed.
 
 use super::{Allocation, FluidError};
 

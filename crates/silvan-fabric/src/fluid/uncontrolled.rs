@@ -204,8 +204,7 @@ fn along_routes(stations: &[Station], onward: &[Vec<(u32, usize)>]) -> Result<Ve
     Ok(order)
 }
 
-/// The level up to which demands are served if a limit is shared max-min fairly; infinite if all demands
-/// are met.
+/// The level up to which demands are served if a limit is shared max-min fairly; infinite if all demands are met.
 fn fair_level(mut demands: Vec<f64>, limit: f64) -> f64 {
     demands.sort_unstable_by(f64::total_cmp);
     let mut left = limit;

@@ -1,5 +1,4 @@
-//! The effect of given tables: single paths, and the load of every link if every host sends to every other
-//! host.
+//! The effect of given tables: single paths, and the load of every link if every host sends to every other host.
 
 use std::collections::BTreeMap;
 

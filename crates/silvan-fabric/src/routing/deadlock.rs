@@ -1,10 +1,9 @@
 //! Checks whether packets can wait for each other in a cycle.
 //!
-//! A packet that occupies a buffer at the end of one channel waits for space at the end of the next channel
-//! on its path, so the first channel depends on the second. If these dependencies contain no cycle, the
-//! tables cannot deadlock (Dally and Seitz 1987); otherwise, some traffic can deadlock. If packets stay on
-//! their lane, all virtual lanes use the same tables, and the result is valid for each lane.
-//! [`super::lane_check`] handles lanes that depend on the path.
+//! A packet that occupies a buffer at the end of one channel waits for space at the end of the next channel on its
+//! path, so the first channel depends on the second. If these dependencies contain no cycle, the tables cannot deadlock
+//! (Dally and Seitz 1987); otherwise, some traffic can deadlock. If packets stay on their lane, all virtual lanes use
+//! the same tables, and the result is valid for each lane. [`super::lane_check`] handles lanes that depend on the path.
 
 use std::fmt;
 

@@ -1,9 +1,8 @@
 //! Destination-tag routing on unidirectional k-ary n-flies.
 //!
-//! There is one path for each pair of hosts. At each stage, one digit of the destination, to the base k, is
-//! the output port: on a butterfly, starting with the lowest digit; on a perfect shuffle, starting with the
-//! highest. All switches of a stage have the same table. Packets always move to the next stage, so there is
-//! no dependency cycle.
+//! There is one path for each pair of hosts. At each stage, one digit of the destination, to the base k, is the output
+//! port: on a butterfly, starting with the lowest digit; on a perfect shuffle, starting with the highest. All switches
+//! of a stage have the same table. Packets always move to the next stage, so there is no dependency cycle.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

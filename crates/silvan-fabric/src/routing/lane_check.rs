@@ -1,10 +1,9 @@
 //! Checks whether packets can wait for each other in a cycle, if each path has a service level and each
 //! switch has SL-to-VL tables.
 //!
-//! A channel has several lanes with separate buffers. A packet that occupies a buffer of one lane waits for
-//! the lane that the next switch selects, so dependencies exist between lanes of channels. A cycle may
-//! contain several lanes (if switches change lanes), and a lane outside of any cycle can still be blocked
-//! by a lane in a cycle.
+//! A channel has several lanes with separate buffers. A packet that occupies a buffer of one lane waits for the lane
+//! that the next switch selects, so dependencies exist between lanes of channels. A cycle may contain several lanes (if
+//! switches change lanes), and a lane outside of any cycle can still be blocked by a lane in a cycle.
 
 use serde::Serialize;
 
@@ -32,8 +31,7 @@ pub struct LaneAnalysis {
     pub lanes: Vec<LaneVerdict>,
     /// One cycle, with the lane of each channel: "S1:3 -> S2:1 (VL 0), S2:4 -> S1:2 (VL 1)".
     pub cycle: Option<String>,
-    /// Number of pairs whose packets a switch discards because its table has lane 15 for their service
-    /// level.
+    /// Number of pairs whose packets a switch discards because its table has lane 15 for their service level.
     pub discarded: u64,
 }
 

@@ -180,9 +180,8 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// The output port and lane with which a switch forwards a packet from one host to another; without a
-    /// lane, the packet is discarded. `ports` are the input port of the packet, and the output port in the
-    /// table.
+    /// The output port and lane with which a switch forwards a packet from one host to another; without a lane, the
+    /// packet is discarded. `ports` are the input port of the packet, and the output port in the table.
     #[must_use]
     pub fn step(
         &self,

@@ -186,8 +186,7 @@ pub enum RoutingSpec {
     Minimal(Minimal),
     /// Over a random group per pair of hosts, for dragonflies and dragonfly+.
     Valiant(Valiant),
-    /// Minimal or over a random group, depending on the load at the first switch, for dragonflies and
-    /// dragonfly+.
+    /// Minimal or over a random group, depending on the load at the first switch, for dragonflies and dragonfly+.
     Ugal(Ugal),
     /// Up*/down*, deadlock-free on any graph.
     UpDown(UpDown),

@@ -81,8 +81,7 @@ impl PortGroups {
         self.switches.get(switch).map_or(&[], |choices| choices.ports(host))
     }
 
-    /// A cycle in which packets can wait for each other with some selection of ports; `None` if there is
-    /// none.
+    /// A cycle in which packets can wait for each other with some selection of ports; `None` if there is none.
     #[must_use]
     pub fn deadlock_cycle(&self, topology: &Topology) -> Option<Vec<ChannelName>> {
         let wiring = topology.wiring();
@@ -131,8 +130,7 @@ impl PortGroups {
     }
 }
 
-/// The ports of a switch that lead closer to the switch from which `hops` are counted, or to the switch's
-/// own hosts.
+/// The ports of a switch that lead closer to the switch from which `hops` are counted, or to the switch's own hosts.
 fn nearer(graph: &Graph, hops: &[u32], switch: usize) -> Vec<u16> {
     let is_nearer = |to: u32| hops[to as usize] != FAR && hops[to as usize] < hops[switch];
     graph.edges(switch).iter().filter(|edge| is_nearer(edge.to)).map(|edge| edge.port).collect()
@@ -153,8 +151,7 @@ mod tests {
         (tables, found)
     }
 
-    /// Two leaves with two hosts each, two spines; a leaf has two links to the first spine and one to the
-    /// second.
+    /// Two leaves with two hosts each, two spines; a leaf has two links to the first spine and one to the second.
     fn leaves_and_spines() -> Topology {
         let link = |from: &str, to: &str| CustomLink {
             from: from.to_owned(),

@@ -59,12 +59,11 @@ impl Valiant {
     }
 }
 
-/// UGAL-L (Kim and others 2008): each packet uses the minimal route or a route over a random group,
-/// selected by the queues of its first switch. It uses the minimal route if `q_min * H_min <=
-/// q_val * H_val + bias`, where q is the number of bytes that wait for the output port of the route or occupy the buffer
-/// at its far end, and H is the number of links between switches. For dragonflies and dragonfly+. Needs
-/// `lanes.assignment = "routing"`, with three lanes in a dragonfly and two in a dragonfly+. Receivers
-/// deliver in order; control packets use minimal routes.
+/// UGAL-L (Kim and others 2008): each packet uses the minimal route or a route over a random group, selected by the
+/// queues of its first switch. It uses the minimal route if `q_min * H_min <= q_val * H_val + bias`, where q is the
+/// number of bytes that wait for the output port of the route or occupy the buffer at its far end, and H is the number
+/// of links between switches. For dragonflies and dragonfly+. Needs `lanes.assignment = "routing"`, with three lanes in
+/// a dragonfly and two in a dragonfly+. Receivers deliver in order; control packets use minimal routes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ugal {
@@ -138,8 +137,7 @@ impl Detours {
         usize::from(self.shape.groups)
     }
 
-    /// The intermediate group of a pair; `None` if there is no third group, or if each packet selects its
-    /// route.
+    /// The intermediate group of a pair; `None` if there is no third group, or if each packet selects its route.
     #[must_use]
     pub fn of_pair(&self, src: usize, dst: usize) -> Option<usize> {
         match self.drawn {
@@ -194,8 +192,7 @@ impl Detours {
         }
         let lane = match shape.inside {
             Inside::Mesh => 1 + u8::from(at == to),
-            // In the intermediate group, a packet at a spine without a link to the next group goes down and
-            // up again.
+            // In the intermediate group, a packet at a spine without a link to the next group goes down and up again.
             Inside::LeavesAndSpines { leaves } => {
                 let is_spine = shape.place(switch) >= usize::from(leaves);
                 u8::from(at == to || !is_spine || port > leaves)

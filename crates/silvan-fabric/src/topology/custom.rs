@@ -15,9 +15,8 @@
 //! An end names a port ("S1:4"), or only the node ("S1"), which then uses its lowest port that no link
 //! names and no earlier link uses. Two switches may be connected by several links.
 //!
-//! A link with `one_way = true` leads only from its first end to the other. It uses the sending side of one
-//! port and the receiving side of the other. Both sides of a port must be used, possibly by links to
-//! different nodes.
+//! A link with `one_way = true` leads only from its first end to the other. It uses the sending side of one port and
+//! the receiving side of the other. Both sides of a port must be used, possibly by links to different nodes.
 
 use std::collections::BTreeMap;
 

@@ -119,10 +119,9 @@ mod tests {
 
     #[test]
     fn the_mean_distance_is_that_of_one_global_link() {
-        // If each pair of groups has one link and each switch one global port, no route over two global
-        // links is shorter than the one over a single link. Of the a switches of another group, one is
-        // behind the global link. Sum over ordered pairs of groups: a^2 pairs, of which each end is
-        // directly at the link for a.
+        // If each pair of groups has one link and each switch one global port, no route over two global links is
+        // shorter than the one over a single link. Of the a switches of another group, one is behind the global link.
+        // Sum over ordered pairs of groups: a^2 pairs, of which each end is directly at the link for a.
         for a in [2u64, 3, 5, 8] {
             let built = Dragonfly::new(1, a as u32, 1).build().unwrap();
             let g = a + 1;

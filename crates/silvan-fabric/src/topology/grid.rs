@@ -128,9 +128,8 @@ impl Grid {
         (0..self.sizes.len()).rev().find(|&dimension| u32::from(port) >= self.first_port(dimension))
     }
 
-    /// The output port on the shorter route from coordinate `from` of a row to another coordinate `to`. If
-    /// both directions around a ring are equally long, the route goes up from even coordinates and down
-    /// from odd ones.
+    /// The output port on the shorter route from coordinate `from` of a row to another coordinate `to`. If both
+    /// directions around a ring are equally long, the route goes up from even coordinates and down from odd ones.
     #[must_use]
     pub fn port_towards(&self, dimension: usize, from: u16, to: u16) -> u16 {
         // Port numbers of a switch fit in 16 bits.

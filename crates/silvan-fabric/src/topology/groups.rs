@@ -1,11 +1,10 @@
 //! Common structure of dragonflies: groups of switches, and links between the groups.
 //!
 //! # Global links
-//! Some switches of a group have `h` global ports each. Within the group, these ports are numbered q = 0,
-//! 1, .. along its switches. With g groups, every g - 1 consecutive ports form a round, which has one port
-//! for each other group; ports after the last whole round have no link. Two groups are therefore connected
-//! by as many links as there are rounds: one if a group has g - 1 global ports. Within a round, port t of
-//! group i leads to
+//! Some switches of a group have `h` global ports each. Within the group, these ports are numbered q = 0, 1, .. along
+//! its switches. With g groups, every g - 1 consecutive ports form a round, which has one port for each other group;
+//! ports after the last whole round have no link. Two groups are therefore connected by as many links as there are
+//! rounds: one if a group has g - 1 global ports. Within a round, port t of group i leads to
 //!
 //! | arrangement | group | port of that group in the round |
 //! | --- | --- | --- |
@@ -167,8 +166,7 @@ impl Groups {
         round * (groups - 1) + within
     }
 
-    /// The start of a link from one group to another: the position of the switch in its group, and its
-    /// port.
+    /// The start of a link from one group to another: the position of the switch in its group, and its port.
     #[must_use]
     pub fn gate(self, from: usize, to: usize, round: usize) -> (usize, u16) {
         let number = self.global_number(from, to, round);
@@ -214,8 +212,7 @@ impl Given<'_> {
     /// Builds a network of groups with `switches` switches each.
     ///
     /// # Errors
-    /// If a parameter is out of range, the groups cannot be fully connected, or the network exceeds the
-    /// limits.
+    /// If a parameter is out of range, the groups cannot be fully connected, or the network exceeds the limits.
     pub fn build(&self, inside: Inside, switches: u16) -> Result<Topology, TopologyError> {
         let shape = self.checked(inside, switches)?;
         let Cables { link_rate, link_delay, global_delay } = self.cables;

@@ -28,10 +28,9 @@
 //! | butterfly | lines that differ in digit `s` only | the line without that digit | digit `s` | digit `s` |
 //! | perfect shuffle | lines that differ in digit 0, after a shuffle | the line without digit 0 | digit 0 | digit `n - 1 - s` |
 //!
-//! In a butterfly (as in the fast Fourier transform, with the shortest strides first), the hosts on either
-//! side are connected to the lines with their numbers. A perfect shuffle moves the highest digit to the
-//! lowest position before every stage (an omega network). The two are isomorphic: they differ in which
-//! hosts share a switch.
+//! In a butterfly (as in the fast Fourier transform, with the shortest strides first), the hosts on either side are
+//! connected to the lines with their numbers. A perfect shuffle moves the highest digit to the lowest position before
+//! every stage (an omega network). The two are isomorphic: they differ in which hosts share a switch.
 //!
 //! The bidirectional network is the unidirectional one with a reverse channel added to every link and
 //! without the hosts of the far side. It is the tree PGFT(n; k,..,k; 1,k,..,k; 1,..,1), routed by D-mod-K,
@@ -40,12 +39,11 @@
 //! numbers: host `x_(n-1) .. x_0` of the shuffle is host `x_0 .. x_(n-1)` of the butterfly.
 //!
 //! # Other numbers of hosts
-//! Bidirectional networks may have k^(n-1) r hosts, where r divides k. The highest digit of the butterfly
-//! then has only r values, and a switch of the last stage is connected to each of r switches of the
-//! previous stage by k / r parallel links, so that every port is used. A perfect shuffle of that many lines
-//! gives the same network, except for which switches of a subtree share a switch of the last stage. The
-//! published 4-ary 5-fly has 512 = 4^4 * 2 hosts: 128 switches per stage, 640 in total, and up to 9 on a
-//! path.
+//! Bidirectional networks may have k^(n-1) r hosts, where r divides k. The highest digit of the butterfly then has only
+//! r values, and a switch of the last stage is connected to each of r switches of the previous stage by k / r parallel
+//! links, so that every port is used. A perfect shuffle of that many lines gives the same network, except for which
+//! switches of a subtree share a switch of the last stage. The published 4-ary 5-fly has 512 = 4^4 * 2 hosts: 128
+//! switches per stage, 640 in total, and up to 9 on a path.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -177,8 +175,7 @@ impl Fly {
         }
     }
 
-    /// The line at the inputs of the next stage that corresponds to a line at the outputs of a stage or
-    /// host.
+    /// The line at the inputs of the next stage that corresponds to a line at the outputs of a stage or host.
     fn next_line(self, line: u64) -> u64 {
         match self.wiring {
             Wires::Butterfly => line,
@@ -195,8 +192,7 @@ impl Fly {
         switch_end((u64::from(stage) * self.switches_per_stage() + switch) as u32, port as u16 + 1)
     }
 
-    /// The links stage by stage, starting at the hosts, and within each stage by the line at which they
-    /// end.
+    /// The links stage by stage, starting at the hosts, and within each stage by the line at which they end.
     fn links(self, rate: Rate, delay: Time) -> Vec<Link> {
         let mut links = Vec::new();
         let mut push = |a, b| links.push(Link { a, b, rate, delay, one_way: true });

@@ -1,5 +1,4 @@
-//! Functions shared by the generators: checks of parameters before memory is allocated, and creation of
-//! nodes.
+//! Functions shared by the generators: checks of parameters before memory is allocated, and creation of nodes.
 
 use silvan_engine::{Rate, Time};
 

@@ -11,13 +11,12 @@
 //! ```
 //!
 //! # Numbering
-//! A node of level `l` is identified by digits: `b_1 .. b_l` (which of the `w` parents it is, level by
-//! level) and `a_(l+1) .. a_h` (which of the `m` children its ancestors are). Its index within the level is
-//! the mixed-radix number with `b_1` as its lowest digit, then `b_2` to `b_l`, then `a_(l+1)` to `a_h`.
-//! Hosts are therefore numbered left to right, and the switches of a subtree are neighbors.
-//! [`Topology::switches`] contains all switches of level 1 first, then level 2 and so on;
-//! [`Pgft::first_switch`] returns the start of a level. Switch `i` (from 1) of level `l` is named
-//! `L<l>.<i>`.
+//! A node of level `l` is identified by digits: `b_1 .. b_l` (which of the `w` parents it is, level by level) and
+//! `a_(l+1) .. a_h` (which of the `m` children its ancestors are). Its index within the level is the mixed-radix number
+//! with `b_1` as its lowest digit, then `b_2` to `b_l`, then `a_(l+1)` to `a_h`. Hosts are therefore numbered left to
+//! right, and the switches of a subtree are neighbors. [`Topology::switches`] contains all switches of level 1 first,
+//! then level 2 and so on; [`Pgft::first_switch`] returns the start of a level. Switch `i` (from 1) of level `l` is
+//! named `L<l>.<i>`.
 //!
 //! Nodes of adjacent levels are connected if all their common digits are equal. On a switch of level `l`,
 //! the ports `1 + a + r * m_l` lead down to child `a` over parallel link `r` (`1 ..= m_l * p_l` in total),

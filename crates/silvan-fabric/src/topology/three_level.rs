@@ -11,8 +11,7 @@
 //!              / \   / \        (r = 4: 4 pods, 16 hosts)
 //! ```
 //!
-//! It is PGFT(3; r/2,r/2,r; 1,r/2,r/2; 1,1,1); nodes and ports are numbered as in
-//! [`super::pgft`].
+//! It is PGFT(3; r/2,r/2,r; 1,r/2,r/2; 1,1,1); nodes and ports are numbered as in [`super::pgft`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -30,8 +30,7 @@ pub struct TwoLevelFatTree {
     /// Number of leaf switches, 1 to 256; fewer with `parallel`, because a switch has at most 256 ports.
     #[schemars(range(min = 1, max = 256))]
     pub leaves: u32,
-    /// Number of spine switches, 1 to 255; limited by the ports of a leaf switch together with
-    /// `hosts_per_leaf`.
+    /// Number of spine switches, 1 to 255; limited by the ports of a leaf switch together with `hosts_per_leaf`.
     #[schemars(range(min = 1, max = 255))]
     pub spines: u32,
     /// Hosts per leaf switch, 1 to 255.
@@ -108,8 +107,7 @@ impl TwoLevelFatTree {
     }
 }
 
-/// The 648-port fabric of Paper IV: 36 leaf switches with 18 hosts each below 18 spines, 54 crossbars of 36
-/// ports.
+/// The 648-port fabric of Paper IV: 36 leaf switches with 18 hosts each below 18 spines, 54 crossbars of 36 ports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FatTree648 {

@@ -1,5 +1,4 @@
-//! The traffic of Paper IV: contributors, victims and mixed hosts, which create congestion trees rooted at
-//! hotspots.
+//! The traffic of Paper IV: contributors, victims and mixed hosts, which create congestion trees rooted at hotspots.
 //!
 //! ```text
 //!   contributor (C)   sends all its traffic to its hotspot
@@ -250,8 +249,7 @@ pub(crate) struct Generator {
     hotspots: Arc<Hotspots>,
     hot: Share,
     random: Share,
-    /// Period of the latest message for a hotspot, and the number of messages of that period that have not
-    /// been sent.
+    /// Period of the latest message for a hotspot, and the number of messages of that period that have not been sent.
     period: u32,
     hot_on_hand: u32,
 }
@@ -303,8 +301,7 @@ impl Generator {
         self.hot_due(now).into_iter().chain(self.random_due(room)).min()
     }
 
-    /// Generates a message of `bytes`; one must be due. Returns its destination and whether it is for the
-    /// hotspot.
+    /// Generates a message of `bytes`; one must be due. Returns its destination and whether it is for the hotspot.
     pub fn choose(
         &mut self,
         now: Time,

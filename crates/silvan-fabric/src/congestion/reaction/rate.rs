@@ -44,8 +44,7 @@ pub struct Lipd {
     /// Maximum number of unacknowledged packets of a flow; unlimited by default.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub window: Option<u16>,
-    /// The unit of delay; by default the shortest round trip of a full packet and its
-    /// acknowledgement in the network.
+    /// The unit of delay; by default the shortest round trip of a full packet and its acknowledgement in the network.
     pub delay: Option<Time>,
     /// Maximum number of delays between two packets; InfiniBand's field has 8 bits.
     #[schemars(range(min = 1, max = 4096))]

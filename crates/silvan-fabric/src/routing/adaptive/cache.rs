@@ -2,8 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-/// The identifier of a flow during its lifetime (GCID in the paper). One connection has at most one flow at
-/// a time.
+/// The identifier of a flow during its lifetime (GCID in the paper). One connection has at most one flow at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowKey {
     /// Sending host.

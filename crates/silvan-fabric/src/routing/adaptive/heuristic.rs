@@ -53,8 +53,7 @@ impl fmt::Display for Heuristic {
     }
 }
 
-/// A number that selects among several equal ports for a flow at a switch, before reduction modulo their
-/// number.
+/// A number that selects among several equal ports for a flow at a switch, before reduction modulo their number.
 pub(super) fn tie_break(switch: u32, flow: FlowKey) -> u64 {
     // No port has the number 0, so this differs from all numbers of `Random`.
     draw((switch, 0), flow)

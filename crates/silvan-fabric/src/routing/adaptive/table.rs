@@ -9,8 +9,7 @@ use crate::topology::{NodeRef, Pgft, Shape, Topology};
 pub enum Alternates {
     /// The destination is not below: any up port.
     Up,
-    /// The destination is below: the ports to one neighbor in the row, which depends on the input port of
-    /// the packet.
+    /// The destination is below: the ports to one neighbor in the row, which depends on the input port of the packet.
     Sideways,
 }
 
