@@ -44,7 +44,7 @@ pub struct Config {
     pub traffic: Vec<Traffic>,
     /// Parallel applications.
     pub jobs: Vec<Job>,
-    /// Whether the run ends at the first sample at which all jobs have finished, if that is before `duration`.
+    /// Whether the run ends at the first sample at which all jobs have finished, if before `duration`.
     pub ends_with_jobs: bool,
     /// Service levels of paths and lanes of switches, for [`Assignment::Paths`] and [`Assignment::Routing`].
     pub path_lanes: Option<Arc<routing::Lanes>>,

@@ -1,6 +1,6 @@
 //! Congestion management as a composition of components: a marking rule at the switches, a receiver that answers, a
 //! reaction at the sources, and the isolation of congested flows (in [`crate::queueing`]). The mechanisms of the
-//! literature are presets. A component gets the facts defined in [`facts`] and its own parameters, but no access to the
+//! literature are presets. A component gets the facts of [`facts`] and its own parameters, but no access to the
 //! simulator.
 
 pub mod marking;

@@ -68,8 +68,7 @@ pub(crate) struct Context {
     pub now: Time,
     pub queue: EventQueue,
     pub packets: Pool,
-    /// Channels and their credits. A partition uses the sending side of a channel only if the sender is one of its own
-    /// nodes.
+    /// Channels and their credits. A partition uses the sending side of a channel only if its own node sends on it.
     pub links: Links,
     pub meters: Meters,
     /// Notifications on the wire.
@@ -98,8 +97,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// `borders` is present if there are several partitions and the scheduler is event-ordered; `partitions` is their
-    /// number.
+    /// `borders` is present with several partitions and the event-ordered scheduler; `partitions` is their number.
     pub fn new(
         links: Links,
         meters: Meters,

@@ -107,8 +107,8 @@ impl Host {
         if (waits || !self.control.is_empty()) && free_at > ctx.now {
             ctx.wake(self.out, free_at);
         }
-        // A ready flow waits only for its turn. A held flow may have got room or permission while a packet of another
-        // flow was moved.
+        // A ready flow waits only for its turn. A held flow may have got room or permission when another packet was
+        // moved.
         let waits = self.flows.ready() > 0 || !self.held.is_empty();
         let next = if waits { Some(ctx.now) } else { self.next_attempt(ctx, attempt) };
         if let Some(next) = next.map(|next| next.max(self.injection.free_at))

@@ -1,7 +1,6 @@
 //! Finds a host's flows by source and destination: a hash table with linear probing that is at most half full.
 //!
-//! It stores the hashes, so a search does not read other flows. This matters because most flows exist only for one
-//! message.
+//! It stores the hashes, so a search does not read other flows. This matters, as most flows exist only for one message.
 
 use silvan_engine::cache::prefetch;
 
@@ -127,8 +126,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Compares the index with a map. Many hashes collide: some are equal, and their lower bits have only three
-        /// values.
+        /// Compares the index with a map. Some hashes are equal, and their lower bits have only three values.
         #[test]
         fn an_index_is_a_map(steps in prop::collection::vec((0u32..16, any::<bool>()), 1..200)) {
             let hash = |id: u32| ((id / 2 % 4) << 30) | (id % 3);

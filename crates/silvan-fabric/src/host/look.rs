@@ -45,8 +45,7 @@ impl Host {
         wanted.map(|(source, to)| (source, to, self.lane(usize::from(source), to)))
     }
 
-    /// The packets that have arrived and are not delivered yet, because they are not drained or wait for an earlier
-    /// packet.
+    /// The packets that have arrived but are not delivered: not drained, or waiting for an earlier packet.
     pub fn undelivered(&self) -> impl Iterator<Item = &Packet> {
         let held = self.order.iter().flat_map(|order| order.held());
         self.undrained.iter().map(|undrained| &undrained.packet).chain(held)

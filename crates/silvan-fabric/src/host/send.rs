@@ -48,8 +48,7 @@ impl Host {
                 || !ctx.has_credit_or_wait((self.out, vl, dst), self.sizes.space(bytes))
             {
                 blocked_lanes |= 1 << vl.0;
-                // The flow is in no list now but must not become idle, because idle flows may be removed when another
-                // flow sends.
+                // The flow is in no list but must not become idle: idle flows may be removed when another flow sends.
                 self.flows.hold(id);
                 self.kept.push(id);
                 if blocked_lanes.count_ones() >= u32::from(self.lanes) {

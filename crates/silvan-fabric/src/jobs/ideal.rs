@@ -9,8 +9,7 @@ use silvan_trace::execute::{Cost, Parcel, Part};
 pub(crate) struct Way {
     /// The latency of the first byte on the fastest route.
     pub latency: Time,
-    /// The minimum of the total rate of all routes and the source's injection rate, which determines the spacing of
-    /// packets.
+    /// The spacing of packets: the minimum of the total rate of all routes and the source's injection rate.
     pub spacing: Rate,
     /// The minimum of the total rate of all routes and the destination's drain rate.
     pub drain: Rate,
@@ -46,8 +45,7 @@ impl Ideal {
         (before * (mtu + self.header), payload - before * mtu + self.header)
     }
 
-    /// The latency of the first byte, the time from then until all bytes are drained, and the time for which the two
-    /// hosts are busy.
+    /// The latency of the first byte, the time from then until all bytes are drained, and the time both hosts are busy.
     fn parts(&self, from: u32, to: u32, bytes: u64) -> (Time, Time, Time) {
         // Every pair that a job uses has a route.
         let Some(way) = self.ways.get(&(from, to)) else { return Default::default() };

@@ -26,8 +26,7 @@ pub(crate) enum Class {
     Trigger = 8,
     /// End of the warm-up.
     Warmup = 9,
-    /// Not an event but the position of a sample: events with lower keys at this time precede the sample, others follow
-    /// it.
+    /// Not an event but the position of a sample: events with lower keys precede the sample, others follow it.
     Sample = 10,
     /// A switch output tries to send again.
     SwitchWake = 11,

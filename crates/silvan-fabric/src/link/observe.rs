@@ -58,8 +58,7 @@ impl Links {
         ))
     }
 
-    /// Bytes that a channel's sender has put on the wire by now, including those of the packet or notification in
-    /// transmission.
+    /// Bytes that a channel's sender has put on the wire by now, including those of a partly sent packet.
     pub fn sent_by(&self, id: ChannelId, now: Time) -> u64 {
         let channel = self.channel(id);
         let left = self.rate(id).bytes_in(channel.free_at.saturating_sub(now));

@@ -20,8 +20,7 @@ impl Links {
         self.ledger(index).ready_at()
     }
 
-    /// Whether there is credit for a packet. If not, schedules a wake-up of the sender for the time at which there may
-    /// be.
+    /// Whether there is credit for a packet. If not, schedules a wake-up of the sender when there may be.
     #[inline(always)]
     pub fn has_credit_or_wait(&mut self, way: Way, space: u32, now: Time, queue: &mut EventQueue) -> bool {
         if self.has_credit(way, space, now) {

@@ -1,5 +1,4 @@
-//! Payload that hosts behind the roots of congestion trees receive, per sender. Only packets delivered to watched hosts
-//! are counted.
+//! Payload that hosts behind the roots of congestion trees receive, per sender. Only watched hosts are counted.
 
 use rustc_hash::FxHashMap;
 

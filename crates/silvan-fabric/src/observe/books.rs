@@ -1,5 +1,4 @@
-//! Checks of the traffic in every build: no generated payload is lost, and no packet waits in a network without pending
-//! events.
+//! Checks in every build that no generated payload is lost, and no packet waits without pending events.
 
 use crate::host::Host;
 use crate::packet::Kind;

@@ -80,8 +80,7 @@ impl Plan<'_> {
             // The route depends on the loads of all outputs of a switch when the packet arrives.
             (!are(|ports| ports.director().is_none()), "its flows are announced to switches"),
             (!are(|ports| ports.chooser().is_none()), "each packet chooses its port by the load of all"),
-            // The output depends on the packet's lane and source, but the tables of this scheduler have only
-            // destinations.
+            // The output depends on the packet's lane and source, but the tables here have only destinations.
             (!are(|ports| !ports.changes_lanes()), "its switches choose the lanes of packets"),
             // The record of an output has no space for a ledger per region of a buffer.
             (!self.links.is_plain(), "its buffers are divided, or it has on/off flow control"),
@@ -250,8 +249,7 @@ impl<'a> Builder<'a> {
         self.plan.links.all_parameters().iter().map(link).collect()
     }
 
-    /// The partition and the input at which packets sent on a channel to a switch arrive; `None` for a channel to a
-    /// host.
+    /// The partition and input at the far end of a channel to a switch; `None` for a channel to a host.
     fn entry(&self, switches: &[BinnedSwitch], receiver: Receiver) -> Option<(u16, Entry)> {
         let (far, input) = receiver?;
         let BinnedSwitch { ports, first } = &switches[far as usize];

@@ -200,8 +200,7 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8> {
     entries: Box<[Option<Entry>]>,
     hops: u64,
     events: u64,
-    /// A channel whose packet arrived although the channel has no entry: an error in the model, reported at the next
-    /// sample.
+    /// A channel whose packet arrived without an entry: an error in the model, reported at the next sample.
     broken: Option<ChannelId>,
     /// Scratch lists, empty between calls.
     at_hand: Vec<Arrival>,

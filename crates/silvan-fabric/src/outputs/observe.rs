@@ -74,8 +74,7 @@ impl Outputs {
         with_bank!(self, bank => bank.is_idle())
     }
 
-    /// A host's channel on which a packet arrived although it does not lead to a switch of this partition: an error in
-    /// the model.
+    /// A host's channel whose packet arrived although it leads to no switch of this partition: an error in the model.
     pub fn broken(&self) -> Option<ChannelId> {
         with_bank!(self, bank => bank.broken)
     }

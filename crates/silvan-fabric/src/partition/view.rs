@@ -166,8 +166,8 @@ impl<'a> View<'a> {
         partition.heads(place, input, vl)
     }
 
-    /// Same as [`Partition::check_channel`], but skips channels between partitions, because neither end knows the bytes
-    /// in flight.
+    /// Same as [`Partition::check_channel`], but skips channels between partitions, as neither end knows the bytes in
+    /// flight.
     ///
     /// # Errors
     /// A description of the violated invariant.

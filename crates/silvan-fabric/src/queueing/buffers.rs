@@ -3,8 +3,7 @@
 //! Each queue whose head may be sent waits in a ring, which belongs to its input and to the output that the head
 //! requests. The queues of a ring take turns. An output knows which inputs have queues that wait for it.
 //!
-//! Unless they are called ports, inputs and outputs are each a [`PortVl`], which is a port with one of its virtual
-//! lanes.
+//! Unless they are called ports, inputs and outputs are each a [`PortVl`], a port with one of its virtual lanes.
 
 mod isolating;
 mod turns;

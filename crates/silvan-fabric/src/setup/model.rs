@@ -369,8 +369,7 @@ impl HostModel {
         self.drain.min(way)
     }
 
-    /// The pace at which a host puts packets on a link of the given rate; instantaneous if only the link itself limits
-    /// it.
+    /// The pace at which a host puts packets on a link of the given rate; instantaneous if only the link limits it.
     pub fn injection(&self, link: Rate) -> BytePace {
         // The message overhead is added to the time for sending, so sending must take time. The same holds for moving
         // packets into an output buffer.

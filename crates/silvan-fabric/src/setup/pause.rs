@@ -8,8 +8,7 @@ use crate::link::{Division, Thresholds};
 use crate::topology::Link;
 
 impl Builder<'_> {
-    /// The thresholds of a virtual lane at a link's receiver, which has `capacity` bytes for the lane; `None` with
-    /// credits.
+    /// The thresholds of a virtual lane at a link's receiver, which has `capacity` bytes for it; `None` with credits.
     ///
     /// The stop message takes the link's delay after the arrival that exceeds the threshold. The buffer must hold the
     /// packets that were on their way at that time, and those that the sender begins before it receives the message.

@@ -26,8 +26,7 @@ use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, QueueId, Stored};
 
-/// The packet that is leaving the memory of a port: the time at which its tail leaves, its lane, and the space it
-/// occupies.
+/// The packet that is leaving the memory of a port: the time at which its tail leaves, its lane, and its space.
 #[derive(Debug)]
 struct Leaving {
     end: Time,

@@ -36,8 +36,7 @@ pub(crate) struct Outgoing {
     pub output: Port,
     /// Bytes in all queues that feed the lane, without this packet.
     pub queue_bytes: u32,
-    /// Bytes in use of the lane's share of the output buffer, including this packet; zero for switches without output
-    /// buffers.
+    /// Bytes in use of the lane's share of the output buffer, including this packet; zero without output buffers.
     pub buffer_bytes: u32,
 }
 
@@ -176,8 +175,7 @@ impl Ports {
         self.wiring.len()
     }
 
-    /// The output port for a destination. Tables are checked before the run, so every host that receives traffic has a
-    /// route.
+    /// The output port for a destination. Tables are checked before the run, so every receiving host has a route.
     #[inline]
     pub fn route(&self, host: u32) -> Port {
         self.table[host as usize]

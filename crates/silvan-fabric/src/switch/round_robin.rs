@@ -136,8 +136,7 @@ impl<S: PortSet> QueuedSwitch<S> {
                     if let Arbiter::RoundRobin(state) = &mut self.arbiter {
                         state.lanes[lane.index()].turn = next;
                         if let Some(rounds) = &mut state.rounds {
-                            // Inputs are never busy here, so no input is served out of turn because another one is
-                            // busy.
+                            // Inputs are never busy here, so none is served out of turn because another one is busy.
                             rounds.served(lane, input, (ctx.now, ctx.now));
                         }
                     }

@@ -106,7 +106,7 @@ mod tests {
                 assert_eq!((hosts, switches), (p * leaves * g, (leaves + spines) * g), "{}", built.name);
                 let links = p * leaves * g + leaves * spines * g + g * (g - 1) / 2;
                 assert_eq!(built.links.len() as u32, links);
-                // Leaves of one group are two links apart, leaves of different groups three: up, across, down.
+                // Leaves of one group are two links apart, of different groups three: up, across, down.
                 let is_leaf = |at: usize| (at % (leaves + spines) as usize) < leaves as usize;
                 let found = Distances::between(&built, is_leaf);
                 assert_eq!(found.diameter, 3);

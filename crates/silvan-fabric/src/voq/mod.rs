@@ -29,8 +29,7 @@ use crate::port_set::{PortSet, Ports256, next_of};
 
 pub(crate) use record::{Head, Output, OutputLane};
 
-/// The number of virtual lanes of the variant that supports all networks. This variant does not store the heads of
-/// queues.
+/// Number of virtual lanes of the variant that supports all networks. It does not store the heads of queues.
 pub(crate) const MOST_LANES: usize = 16;
 
 /// An output, one of its virtual lanes, and an input of its switch. Small enough to be passed in a register.

@@ -223,8 +223,7 @@ impl SwitchMarking {
         Applied { is_mark, ..Applied::default() }
     }
 
-    /// The number of data packets that an output has marked, and whether it is in the congestion state on any of its
-    /// lanes.
+    /// The number of data packets that an output has marked, and whether it is in the congestion state on any lane.
     pub fn state(&self, output: usize, lanes: impl Iterator<Item = usize>) -> (u64, bool) {
         let state = |lane| self.marker.state(lane);
         (self.marks[output], lanes.map(state).any(|PortState { is_congested, .. }| is_congested))

@@ -1,5 +1,5 @@
-//! InfiniBand's marking rule: forward explicit congestion notification (IBA 1.2.1 annex A10; Paper I, 2.1; Paper II, II
-//! and IV).
+//! InfiniBand's marking: forward explicit congestion notification (IBA 1.2.1 annex A10; Paper I, 2.1; Paper II, II and
+//! IV).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

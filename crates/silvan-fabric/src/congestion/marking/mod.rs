@@ -70,8 +70,8 @@ pub(crate) struct Switches {
     pub output_lane: u32,
     /// Bytes that a full packet occupies in a buffer.
     pub full_space: u32,
-    /// Whether each queue holds packets for one output only, so that its fill cannot exceed that of all queues that
-    /// feed the output.
+    /// Whether each queue holds packets for one output only, so its fill cannot exceed that of all queues of the
+    /// output.
     pub queues_have_one_output: bool,
 }
 
@@ -177,7 +177,7 @@ pub(crate) trait MarkingRule {
         true
     }
 
-    /// Whether the rule marks packets only on arrival. In this case, the binned scheduler supports switches that notify
+    /// Whether the rule marks packets only on arrival. If so, the binned scheduler supports switches that notify
     /// sources.
     fn marks_only_arrivals(&self) -> bool {
         false
@@ -214,8 +214,7 @@ pub(crate) trait MarkingRule {
         Verdict::Forward
     }
 
-    /// Whether the rule needs [`Self::enters_buffer`], which is called only in switches with buffers at inputs and
-    /// outputs.
+    /// Whether the rule needs [`Self::enters_buffer`], called only in switches with buffers at inputs and outputs.
     fn watches_input_buffers(&self) -> bool {
         false
     }

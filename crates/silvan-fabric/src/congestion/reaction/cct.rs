@@ -433,8 +433,8 @@ impl ReactionRule for CctRule {
         state.mark = level.mark(now);
     }
 
-    /// Whether the index is at its minimum, and a notification that arrives now could not delay the flow, however large
-    /// the delay.
+    /// Whether the index is at its minimum, and a notification that arrives now could not delay the flow, even by the
+    /// largest delay.
     fn is_fresh(&self, state: &CctState, sl: u8, now: Time) -> bool {
         // For most flows, the time alone shows that the state is not fresh; full packets need no division.
         let size = u64::from(state.last_size);

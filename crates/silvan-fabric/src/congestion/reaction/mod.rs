@@ -165,7 +165,7 @@ pub(crate) trait ReactionRule {
     }
 
     /// Handles the timer at the time that [`Self::next_timer`] gave. From then on, `next_timer` must return a later
-    /// time or `None`. This may release a waiting flow; if states belong to service levels, flows wait until their
+    /// time or `None`. This may release a waiting flow; if states belong to service levels, flows wait for their
     /// scheduled times.
     fn timer(&self, _state: &mut Self::State, _now: Time) {}
 

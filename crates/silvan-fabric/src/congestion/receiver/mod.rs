@@ -70,8 +70,7 @@ pub(crate) trait ReceiverRule {
         None
     }
 
-    /// Handles the timer at the time that [`Self::next_timer`] gave. From then on, `next_timer` must return a later
-    /// time or `None`.
+    /// Handles the timer at the time of [`Self::next_timer`], which must then return a later time or `None`.
     fn timer(&self, _state: &mut Self::State, _now: Time, _out: &mut Replies) {}
 }
 

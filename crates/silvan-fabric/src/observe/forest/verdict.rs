@@ -1,5 +1,4 @@
-//! The classification of a tree at the end: its contributors and victims, whether it was silent or windy, and whether
-//! it moved.
+//! The classification of a tree: its contributors and victims, whether it was silent or windy, and whether it moved.
 
 use rustc_hash::FxHashMap;
 
