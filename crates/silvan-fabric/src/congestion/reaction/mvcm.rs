@@ -1,10 +1,10 @@
 //! MVCM's reaction: a dynamic window, then waiting slots (MVCM, 4.2 and 4.3, tables 1 and 2).
 //!
 //! ```text
-//!  hot acknowledgement   window DWmax .. 2 1   then slots 0 1 k k^2 ..   at most n raises
+//!  hot acknowledgement   window DWmax .. 2 1   then slots 0 1 k k^2 ..   at most n increases
 //!  warm                  window DWmax .. 2 1   and no further
-//!  cold                  all slots away, then window +1 each
-//!  an empty queue        both as at the start
+//!  cold                  removes all slots, then window + 1 each
+//!  an empty queue        resets both
 //! ```
 //!
 //! A waiting slot is the shortest round trip; slots pass between the end of a packet and the start of the next one. A
