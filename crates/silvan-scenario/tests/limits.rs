@@ -194,8 +194,8 @@ fn explicit_rates_with_single_packet_messages_are_warned_about() {
              [[traffic]]\nmessage = \"64 KiB\"\npattern = {{ kind = \"uniform\" }}\n"
         ))
     };
-    let wanted = "flow.0 announces every packet: its messages are of one packet, and explicit rates announce each message \
-                  and take it back; give flow.0.message more than packet.mtu, 2 KiB";
+    let wanted = "flow.0 announces every packet: its messages have one packet each, and explicit rates announce and \
+                  withdraw each message; set flow.0.message to more than packet.mtu, 2 KiB";
     for message in ["", "message = \"2 KiB\"", "message = \"1 B\""] {
         let single = scenario(message, "saa");
         assert_eq!(single.check().unwrap().warnings, [wanted], "{message}");
