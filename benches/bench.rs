@@ -22,9 +22,13 @@ use std::process::Command;
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use silvan_engine::memory::HugePages;
 use silvan_engine::random::Stream;
 use silvan_engine::{Event, EventQueue, Time};
 use silvan_scenario::Scenario;
+
+#[global_allocator]
+static ALLOCATOR: HugePages = HugePages;
 
 /// A case: its name in the results, the scenario, and its overrides.
 struct Case {

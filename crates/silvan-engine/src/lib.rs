@@ -7,6 +7,7 @@
 pub mod barrier;
 pub mod bins;
 pub mod cache;
+pub mod memory;
 pub mod queue;
 pub mod random;
 pub mod units;

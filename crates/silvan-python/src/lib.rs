@@ -15,6 +15,7 @@
 //! | [`convert`] | small conversions and the exceptions |
 
 use pyo3::prelude::*;
+use silvan_engine::memory::HugePages;
 
 mod contention;
 mod convert;
@@ -24,6 +25,9 @@ mod run;
 mod scenario;
 mod tables;
 mod trace;
+
+#[global_allocator]
+static ALLOCATOR: HugePages = HugePages;
 
 /// The compiled part of the package `silvan`.
 #[pymodule]

@@ -11,7 +11,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{Attempt, Host};
+use super::{Attempt, Host, Sizes};
 use crate::context::Context;
 use crate::message::Word;
 use crate::packet::Kind;
@@ -30,11 +30,23 @@ pub(crate) struct Adapter {
     /// Bytes in use per virtual lane and share.
     used: FxHashMap<(Vl, u32), u32>,
     lane_turn: Vl,
+    /// The virtual lanes of all messages so far, one bit each.
+    lanes_in_use: u16,
+    /// The smallest payload of a packet of these messages.
+    least_payload: u32,
 }
 
 impl Adapter {
     pub fn new(buffers: Buffers<Ports64>, organisation: Organisation, part: u32) -> Self {
-        Self { buffers, organisation, part, used: FxHashMap::default(), lane_turn: Vl::FIRST }
+        Self {
+            buffers,
+            organisation,
+            part,
+            used: FxHashMap::default(),
+            lane_turn: Vl::FIRST,
+            lanes_in_use: 0,
+            least_payload: u32::MAX,
+        }
     }
 
     fn place(&self, vl: Vl, dst: u32) -> (Vl, u32) {
@@ -50,6 +62,22 @@ impl Adapter {
         let used = self.used.get(&self.place(vl, dst)).copied().unwrap_or(0);
         let stopped = self.buffers.cams.as_ref().is_some_and(|cams| cams.stops(PortVl::of_host(vl), dst));
         used + space <= self.part && !stopped
+    }
+
+    /// Accounts for a message of the host; each of its packets has a payload of at least `least` bytes.
+    pub fn expect(&mut self, vl: Vl, least: u32) {
+        self.lanes_in_use |= 1 << vl.0;
+        self.least_payload = self.least_payload.min(least);
+    }
+
+    /// Whether the buffer has no room even for the smallest packet of the host's messages.
+    pub fn is_full(&self, sizes: &Sizes) -> bool {
+        if self.organisation != Organisation::Single {
+            return false;
+        }
+        let least = sizes.space(self.least_payload.saturating_add(sizes.header));
+        let mut lanes = Vl::all(16).filter(|vl| self.lanes_in_use >> vl.0 & 1 == 1);
+        lanes.all(|vl| self.used.get(&(vl, 0)).copied().unwrap_or(0) + least > self.part)
     }
 
     /// Accounts for a packet that has entered the buffer.
@@ -109,7 +137,7 @@ impl Host {
         }
         // A ready flow waits only for its turn. A held flow may have got room or permission when another packet was
         // moved.
-        let waits = self.flows.ready() > 0 || !self.held.is_empty();
+        let waits = self.flows.ready() > 0 || self.flows.has_held();
         let next = if waits { Some(ctx.now) } else { self.next_attempt(ctx, attempt) };
         if let Some(next) = next.map(|next| next.max(self.injection.free_at))
             && next > ctx.now

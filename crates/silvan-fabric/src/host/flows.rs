@@ -1,8 +1,9 @@
 //! The flows of a host: which of them have data to send, and which may send.
 //!
 //! State exists only for flows that have messages or that the reaction still affects. Flows that may send form a ring
-//! and are served round robin, one packet each. Throttled flows wait in a heap, ordered by the time at which they may
-//! send; closed flows wait for an answer.
+//! and are served round robin, one packet each. Held flows lack a resource of their own: credit, room, or permission for
+//! their destination. Throttled flows wait in a heap, ordered by the time at which they may send; closed flows wait for
+//! an answer.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,7 +12,7 @@ use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
 
 use super::index::{Index, hash};
-use crate::traffic::source::Message;
+use crate::traffic::source::{Message, Source};
 
 /// Index of a flow in its [`FlowTable`].
 pub(crate) type FlowId = u32;
@@ -31,12 +32,10 @@ pub(super) const NONE: FlowId = FlowId::MAX;
 enum Place {
     /// None: the flow has nothing to send.
     Idle,
-    /// The ring.
-    Ready,
+    /// The ring, the held flows, or a list of the host.
+    Listed,
     /// The heap.
     Throttled,
-    /// A list of the host: the flow lacks credit or a resource of its own.
-    Held,
     /// None: the flow waits for an answer, a grant or a timer.
     Closed,
     /// The list of unused entries.
@@ -114,10 +113,12 @@ pub(crate) struct FlowTable {
     /// The index of the flows that have state.
     index: Index,
     free: FlowId,
-    /// The first and the last flow of the ring, and the number of flows in it.
-    first: FlowId,
-    last: FlowId,
-    ready: u32,
+    /// The flows that may send, in the order of their turns.
+    ring: List,
+    /// The flows that lack a resource of their own, in the order in which that was found.
+    held: List,
+    /// The number of held flows of each source.
+    held_of: Vec<u32>,
     /// Ordered by time; among equal times, the source that was served longest ago comes first.
     throttled: BinaryHeap<Reverse<(Time, u64, FlowId)>>,
     /// The number of packets served so far, and for each source the number of its last packet; zero if it has none.
@@ -127,15 +128,74 @@ pub(crate) struct FlowTable {
     waiting: u32,
 }
 
+/// A list of flows, linked through [`Flow::next`].
+#[derive(Debug, Clone, Copy)]
+struct List {
+    /// Meaningful while the list has flows, as is `last`; [`NONE`] before the first flow.
+    first: FlowId,
+    last: FlowId,
+    len: u32,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self { first: NONE, last: NONE, len: 0 }
+    }
+}
+
+impl List {
+    #[inline]
+    fn push(&mut self, flows: &mut [Flow], id: FlowId) {
+        flows[id as usize].next = NONE;
+        if self.len == 0 {
+            self.first = id;
+        } else {
+            flows[self.last as usize].next = id;
+        }
+        self.last = id;
+        self.len += 1;
+    }
+
+    #[inline]
+    fn push_first(&mut self, flows: &mut [Flow], id: FlowId) {
+        flows[id as usize].next = self.first;
+        if self.len == 0 {
+            self.last = id;
+        }
+        self.first = id;
+        self.len += 1;
+    }
+
+    #[inline]
+    fn pop(&mut self, flows: &[Flow]) -> Option<FlowId> {
+        let id = self.first;
+        self.first = flows.get(id as usize)?.next;
+        self.len -= 1;
+        Some(id)
+    }
+
+    /// Appends another list, which is empty afterwards.
+    fn append(&mut self, flows: &mut [Flow], other: &mut Self) {
+        if self.len == 0 {
+            *self = *other;
+        } else if other.len > 0 {
+            flows[self.last as usize].next = other.first;
+            self.last = other.last;
+            self.len += other.len;
+        }
+        *other = Self::default();
+    }
+}
+
 impl Default for FlowTable {
     fn default() -> Self {
         Self {
             flows: Vec::new(),
             index: Index::default(),
             free: NONE,
-            first: NONE,
-            last: NONE,
-            ready: 0,
+            ring: List::default(),
+            held: List::default(),
+            held_of: Vec::new(),
             throttled: BinaryHeap::new(),
             served: 0,
             last_served: Vec::new(),
@@ -224,7 +284,7 @@ impl FlowTable {
     /// Prefetches the flow that is needed first, and returns its index.
     #[inline]
     pub fn prefetch(&self) -> FlowId {
-        let id = if self.first == NONE { self.free } else { self.first };
+        let id = if self.ring.first == NONE { self.free } else { self.ring.first };
         prefetch(&self.flows, id as usize);
         self.index.prefetch();
         id
@@ -255,34 +315,22 @@ impl FlowTable {
     /// Appends a flow to the ring.
     #[inline]
     pub fn make_ready(&mut self, id: FlowId) {
-        let flow = &mut self.flows[id as usize];
-        (flow.place, flow.next) = (Place::Ready, NONE);
-        if self.ready == 0 {
-            self.first = id;
-        } else {
-            self.flows[self.last as usize].next = id;
-        }
-        self.last = id;
-        self.ready += 1;
+        self.flows[id as usize].place = Place::Listed;
+        self.ring.push(&mut self.flows, id);
     }
 
     /// Puts a flow back at the head of the ring, so that it keeps its turn.
     #[inline]
     pub fn keep_turn(&mut self, id: FlowId) {
-        let flow = &mut self.flows[id as usize];
-        (flow.place, flow.next) = (Place::Ready, self.first);
-        if self.ready == 0 {
-            self.last = id;
-        }
-        self.first = id;
-        self.ready += 1;
+        self.flows[id as usize].place = Place::Listed;
+        self.ring.push_first(&mut self.flows, id);
     }
 
     /// Moves the flow with the smallest `key` to the head of the ring.
     pub fn bring_first(&mut self, key: impl Fn(&Flow) -> u128) {
-        let (mut at, mut before) = (self.first, NONE);
+        let (mut at, mut before) = (self.ring.first, NONE);
         let mut best = (u128::MAX, NONE, NONE);
-        for _ in 0..self.ready {
+        for _ in 0..self.ring.len {
             let flow = &self.flows[at as usize];
             let own = key(flow);
             if own < best.0 {
@@ -295,17 +343,70 @@ impl FlowTable {
             return;
         }
         self.flows[before as usize].next = self.flows[id as usize].next;
-        if self.last == id {
-            self.last = before;
+        if self.ring.last == id {
+            self.ring.last = before;
         }
-        self.flows[id as usize].next = self.first;
-        self.first = id;
+        self.flows[id as usize].next = self.ring.first;
+        self.ring.first = id;
     }
 
     /// Records that the host keeps a flow in its own list.
     #[inline]
+    pub fn keep(&mut self, id: FlowId) {
+        self.flows[id as usize].place = Place::Listed;
+    }
+
+    /// Appends a flow to the held flows.
     pub fn hold(&mut self, id: FlowId) {
-        self.flows[id as usize].place = Place::Held;
+        let flow = &mut self.flows[id as usize];
+        flow.place = Place::Listed;
+        let source = usize::from(flow.source);
+        if self.held_of.len() <= source {
+            self.held_of.resize(source + 1, 0);
+        }
+        self.held_of[source] += 1;
+        self.held.push(&mut self.flows, id);
+    }
+
+    /// Removes and returns the first held flow.
+    pub fn take_held(&mut self) -> Option<FlowId> {
+        let id = self.held.pop(&self.flows)?;
+        let flow = &mut self.flows[id as usize];
+        flow.place = Place::Idle;
+        self.held_of[usize::from(flow.source)] -= 1;
+        Some(id)
+    }
+
+    /// Moves all flows of the ring to the end of the held flows, without visiting the flows.
+    pub fn hold_ring(&mut self, sources: &mut [Source]) {
+        self.held.append(&mut self.flows, &mut self.ring);
+        if self.held_of.len() < sources.len() {
+            self.held_of.resize(sources.len(), 0);
+        }
+        for (source, held) in sources.iter_mut().zip(&mut self.held_of) {
+            *held += std::mem::take(&mut source.ready);
+        }
+    }
+
+    /// Moves all held flows to the end of the ring, without visiting the flows.
+    pub fn release_held(&mut self, sources: &mut [Source]) {
+        self.ring.append(&mut self.flows, &mut self.held);
+        for (source, held) in sources.iter_mut().zip(&mut self.held_of) {
+            source.ready += std::mem::take(held);
+        }
+    }
+
+    /// The flows of the ring, in the order of their turns.
+    #[cfg(debug_assertions)]
+    pub fn ring(&self) -> impl Iterator<Item = FlowId> {
+        let after = |&id: &FlowId| Some(self.flows[id as usize].next);
+        std::iter::successors(Some(self.ring.first), after).take(self.ring.len as usize)
+    }
+
+    /// Whether there are held flows.
+    #[inline]
+    pub fn has_held(&self) -> bool {
+        self.held.len > 0
     }
 
     /// Makes a flow wait until `time`.
@@ -340,18 +441,15 @@ impl FlowTable {
     /// Removes the flow whose turn it is from the ring.
     #[inline]
     pub fn take_turn(&mut self) -> Option<FlowId> {
-        let id = self.first;
-        let flow = self.flows.get_mut(id as usize)?;
-        flow.place = Place::Idle;
-        self.first = flow.next;
-        self.ready -= 1;
+        let id = self.ring.pop(&self.flows)?;
+        self.flows[id as usize].place = Place::Idle;
         Some(id)
     }
 
     /// Number of flows in the ring.
     #[inline]
     pub fn ready(&self) -> usize {
-        self.ready as usize
+        self.ring.len as usize
     }
 
     /// Records that a packet of a source is sent.

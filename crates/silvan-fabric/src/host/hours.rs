@@ -89,7 +89,7 @@ impl Host {
         let now = ctx.now;
         let busy_until = ctx.free_at(self.out).max(self.injection.free_at);
         // While the link is busy, nothing can be sent. The host settles again when the link is free.
-        let waits = self.flows.ready() > 0 || !self.held.is_empty() || !self.control.is_empty();
+        let waits = self.flows.ready() > 0 || self.flows.has_held() || !self.control.is_empty();
         let is_buffered = || self.adapter.is_some() && !self.buffered(&ctx.packets).is_empty();
         let then = if busy_until <= now && (waits || is_buffered()) {
             Wait::Credit

@@ -111,9 +111,9 @@ pub(crate) struct Host {
     validates: bool,
     /// Flows that were skipped because they lack credit; used while the host is being settled.
     kept: Vec<FlowId>,
-    /// Flows that wait for a resource of their own (credit, room or permission for their destination) and do not block
-    /// other flows.
-    held: Vec<FlowId>,
+    /// Whether an answer, a grant or a timer has changed the state of a flow since all flows were last checked for
+    /// permission to send.
+    is_doubtful: bool,
     /// Packets in the input buffer.
     undrained: VecDeque<Undrained>,
     /// How the host spends its time; present if a job needs it.
@@ -196,7 +196,7 @@ impl Host {
             control: Outbox::new(spec.lanes),
             flows: FlowTable::default(),
             kept: Vec::new(),
-            held: Vec::new(),
+            is_doubtful: false,
             undrained: VecDeque::new(),
             dirty: false,
             order: spec.order,
@@ -318,10 +318,13 @@ impl Host {
 
     /// Generates the messages that are due, and sends a packet if possible.
     fn draw_and_send(&mut self, ctx: &mut Context, blocked_lanes: u16) -> Attempt {
-        for at in 0..self.held.len() {
-            self.enlist(self.held[at], ctx.now);
+        if self.may_have_to_wait() {
+            while let Some(id) = self.flows.take_held() {
+                self.enlist(id, ctx.now);
+            }
+        } else {
+            self.flows.release_held(&mut self.sources);
         }
-        self.held.clear();
         loop {
             self.generate(ctx);
             while let Some(id) = self.flows.take_released(ctx.now) {
@@ -361,6 +364,11 @@ impl Host {
         let id = of.flow;
         let is_first = self.flows.get(id).messages.is_empty();
         self.flows.get_mut(id).messages.push(message);
+        let vl = self.lane(index, message.destination);
+        if let Some(adapter) = &mut self.adapter {
+            let rest = (message.left % u64::from(self.sizes.mtu)) as u32;
+            adapter.expect(vl, if rest == 0 && message.left > 0 { self.sizes.mtu } else { rest });
+        }
         if self.reactor.is_some() {
             self.note_message(ctx, of, message.left, is_first);
         }
@@ -425,7 +433,7 @@ impl Host {
     /// The earliest time at which data may be ready to send.
     fn next_attempt(&mut self, ctx: &Context, attempt: Attempt) -> Option<Time> {
         // The packet that was sent may have used the resource of a held flow.
-        let waits = self.flows.ready() > 0 || !self.held.is_empty() || !self.control.is_empty();
+        let waits = self.flows.ready() > 0 || self.flows.has_held() || !self.control.is_empty();
         if attempt == Attempt::Sent && waits {
             Some(ctx.now)
         } else {

@@ -80,7 +80,7 @@ impl Host {
         }
         let counts = reactor.counts_answers();
         let of = self.flow_of(source, destination);
-        self.flows.get_mut(of.flow).may_send = false;
+        self.doubt(of.flow);
         if let Some(reactor) = &mut self.reactor {
             reactor.answered(of, answer);
         }
@@ -98,13 +98,19 @@ impl Host {
             return;
         }
         let of = self.flow_of(packet.source, packet.src);
-        self.flows.get_mut(of.flow).may_send = false;
+        self.doubt(of.flow);
         if let Some(reactor) = &mut self.reactor {
             reactor.granted(of, &Grant { now: ctx.now, bytes: packet.payload });
         }
         self.arm(ctx, of);
         self.reconsider(of.flow, ctx.now);
         self.wake(ctx);
+    }
+
+    /// Invalidates the result of the last check whether a flow may send.
+    pub(super) fn doubt(&mut self, id: FlowId) {
+        self.flows.get_mut(id).may_send = false;
+        self.is_doubtful = true;
     }
 
     /// Checks again whether a flow may send, if it waits for the reaction.

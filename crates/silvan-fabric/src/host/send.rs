@@ -15,6 +15,12 @@ impl Host {
     /// Sends a packet of the flow whose turn it is, skipping flows that may not send.
     pub(super) fn send_data(&mut self, ctx: &mut Context, mut blocked_lanes: u16) -> Attempt {
         let mut attempt = Attempt::Idle;
+        if self.refuses_all() {
+            #[cfg(debug_assertions)]
+            self.check_refusals(ctx.now);
+            self.flows.hold_ring(&mut self.sources);
+            return attempt;
+        }
         self.select();
         for _ in 0..self.flows.ready() {
             let Some(id) = self.flows.take_turn() else { break };
@@ -32,7 +38,7 @@ impl Host {
                     attempt = Attempt::Sent;
                     break;
                 }
-                self.hold(id);
+                self.flows.hold(id);
                 continue;
             }
             if ctx.links.is_divided() && blocked_lanes >> vl.0 & 1 == 0 {
@@ -41,7 +47,7 @@ impl Host {
                     attempt = Attempt::Sent;
                     break;
                 }
-                self.hold(id);
+                self.flows.hold(id);
                 continue;
             }
             if blocked_lanes >> vl.0 & 1 == 1
@@ -49,7 +55,7 @@ impl Host {
             {
                 blocked_lanes |= 1 << vl.0;
                 // The flow is in no list but must not become idle: idle flows may be removed when another flow sends.
-                self.flows.hold(id);
+                self.flows.keep(id);
                 self.kept.push(id);
                 if blocked_lanes.count_ones() >= u32::from(self.lanes) {
                     attempt = Attempt::Blocked;
@@ -66,13 +72,40 @@ impl Host {
             self.sources[usize::from(self.flows.get(id).source)].ready += 1;
             self.flows.keep_turn(id);
         }
+        if attempt == Attempt::Idle {
+            // All flows have been checked.
+            self.is_doubtful = false;
+        }
         attempt
     }
 
-    /// Makes a flow wait without blocking others.
-    fn hold(&mut self, id: FlowId) {
-        self.flows.hold(id);
-        self.held.push(id);
+    /// Whether the output buffer has no room for a packet of any flow, and all flows of the ring may send.
+    fn refuses_all(&self) -> bool {
+        let Some(adapter) = &self.adapter else { return false };
+        !self.may_have_to_wait() && adapter.is_full(&self.sizes)
+    }
+
+    /// Checks that each flow of the ring may send, but not into the output buffer.
+    #[cfg(debug_assertions)]
+    fn check_refusals(&self, now: Time) {
+        for id in self.flows.ring() {
+            let Flow { source, destination, .. } = *self.flows.get(id);
+            let vl = self.lane(usize::from(source), destination);
+            let space = self.sizes.space(self.next_payload(id) + self.sizes.header);
+            debug_assert!(self.may_send_at(id, now).is_some_and(|time| time <= now), "no flow has to wait");
+            debug_assert!(self.adapter.as_ref().is_some_and(|adapter| !adapter.admits(
+                vl,
+                destination,
+                space
+            )));
+        }
+    }
+
+    /// Whether flows of the ring and held flows may have to wait for the reaction: an answer has arrived, or flows share
+    /// state.
+    pub(super) fn may_have_to_wait(&self) -> bool {
+        let is_shared = self.reactor.as_ref().is_some_and(|reactor| reactor.level() != ControlLevel::Qp);
+        self.is_doubtful || is_shared || self.announcer.is_some()
     }
 
     /// The virtual lane of a source's packets for a destination.

@@ -156,7 +156,7 @@ impl Host {
                 return self.has_stuck_timer(ctx, "reaction");
             }
             if is_of_flow {
-                self.flows.get_mut(owner).may_send = false;
+                self.doubt(owner);
                 self.reconsider(owner, ctx.now);
             }
             self.wake(ctx);

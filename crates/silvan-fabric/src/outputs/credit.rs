@@ -73,8 +73,11 @@ impl Credits {
     /// Whether there is enough credit for a packet.
     #[inline(always)]
     pub fn has_credit<const L: usize>(&mut self, output: &mut Output<L, Binned>, need: Need) -> bool {
-        let at = self.index::<L>(need.output, need.vl);
         let lane = &mut output.lanes[need.vl % L];
+        if lane.available >= need.space {
+            return true;
+        }
+        let at = self.index::<L>(need.output, need.vl);
         self.ledger(at, lane).has_credit(need.space, need.now)
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Arrival, Bank, Feeder};
 use crate::packet::Pool;
-use crate::voq::Slot;
+use crate::voq::{ALL_EVENTS, Slot};
 
 /// The number of outputs above which it is worth prefetching more than the records of the next outputs. The records of
 /// this number of outputs occupy 1 MiB.
@@ -33,7 +33,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     pub(super) fn prefetch_landing(&self, packets: &Pool, arrivals: &[Arrival], at: usize) {
         if self.are_many
             && let Some(arrival) = arrivals.get(at + SOON)
-            && !arrival.is_notice()
+            && !(MARKS == ALL_EVENTS && arrival.is_notice())
         {
             self.prefetch_sending(arrival.slot::<LANES>());
             // The packet is read by a host or linked into a queue.
