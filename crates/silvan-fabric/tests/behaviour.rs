@@ -237,7 +237,7 @@ fn the_account_names_root_contributors_and_victim() {
     for part in [
         "S2:2->H5 (100 % of the samples). Up to 6 links waited for a root at a time.",
         "Contributors (they send through a root): ",
-        "Victims (held back by a tree whose root they do not send through): H1->H4 (lost ",
+        "Victims (held back by a tree whose root they do not send through): H1->H4 (sent ",
     ] {
         assert!(account.contains(part), "{account}\nlacks: {part}");
     }
