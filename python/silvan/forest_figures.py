@@ -20,10 +20,14 @@ import numpy as np
 from matplotlib.animation import FFMpegWriter
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_rgba
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
-from silvan import _files, plot
+from silvan import _files, plot, report
 from silvan._core import SilvanError
+from silvan.report import _roots
 from silvan.report._picture import HUES
+from silvan.report._roots import Roots
 from silvan.report._scene import Scene
 from silvan.report._text import time as time_cell
 
@@ -182,11 +186,14 @@ class _Picture:
     def __init__(self, results: Sequence[Result], titles: Sequence[str] | None) -> None:
         if not results:
             raise ValueError("an image needs at least one run")
-        titles = titles or [result.name for result in results]
+        titles = titles or report.run_titles(results)
         if len(titles) != len(results):
             raise ValueError(f"{len(titles)} titles for {len(results)} runs")
         self.figure, axes = plot.new_figure(len(results), WIDTH * len(results), HEIGHT)
-        self._networks = [_Network(*one) for one in zip(axes, results, titles, strict=True)]
+        # The same root has the same color in all networks.
+        roots = _roots.of(results)
+        self._networks = [_Network(*one, roots) for one in zip(axes, results, titles, strict=True)]
+        _legend(self.figure)
 
     @property
     def end_ns(self) -> float:
@@ -205,12 +212,32 @@ class _Picture:
             network.show(time_ns)
 
 
+def _legend(figure: Figure) -> None:
+    """Explain the marks below the networks."""
+
+    def mark(label: str, **look: Any) -> Line2D:
+        return Line2D([], [], label=label, **{"linestyle": "none", "markersize": 7, "color": SWITCH, **look})
+
+    open_ring = {"marker": "o", "markerfacecolor": "none", "markersize": 9}
+    figure.legend(
+        handles=[
+            mark("switch", marker="s"),
+            mark("host", marker="o", color=HOST),
+            mark("root of a tree", **open_ring, markeredgecolor=HUES[0], markeredgewidth=2),
+            mark("waits for this root", linestyle="-", linewidth=2.4, color=HUES[0]),
+            mark("contributor", marker="o", color=HUES[0]),
+            Patch(label="victim", facecolor="none", edgecolor=SWITCH, linestyle="--", linewidth=0.9),
+        ],
+        loc="outside lower center", ncols=6, frameon=False, fontsize=8, handletextpad=0.4, columnspacing=1.2,
+    )  # fmt: skip
+
+
 class _Network:
     """A network in its axes."""
 
-    def __init__(self, axes: Axes, result: Result, title: str) -> None:
+    def __init__(self, axes: Axes, result: Result, title: str, roots: Roots) -> None:
         self._forest, self._title, self._axes = result.forest, _cut(title, 48), axes
-        self.scene = scene = Scene(result)
+        self.scene = scene = Scene(result, None, roots)
         self.end_ns = float(scene.clock.time_ns[-1]) if len(scene.clock.time_ns) else 0.0
         wiring, place = scene.wiring, scene.position
         self._lines = np.stack([place[wiring.source], place[wiring.target]], axis=1)

@@ -72,6 +72,20 @@ def test_files_of_a_still_are_the_same_each_time(runs, tmp_path):
         assert (tmp_path / f"one.{ending}").read_bytes() == (tmp_path / f"two.{ending}").read_bytes()
 
 
+def test_pictures_have_a_legend_and_titles_that_differ(runs):
+    figure = forest_figures.still([runs[0], runs[0]])
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "switch", "host", "root of a tree", "waits for this root", "contributor", "victim",
+    ]  # fmt: skip
+    titles = [axes.get_title(loc="left").partition("   ")[0] for axes in figure.axes]
+    assert len(set(titles)) == 2
+    slow = silvan.run(runs[0].scenario, host__drain_rate="12 Gbit/s")
+    figure = forest_figures.still([runs[0], slow])
+    titles = [axes.get_title(loc="left").partition("   ")[0] for axes in figure.axes]
+    assert titles[1].endswith("host.drain_rate = 12 Gbit/s")
+
+
 def test_a_gif_moves(runs, tmp_path):
     path = forest_figures.animate(runs, tmp_path / "new" / "forest.gif", frames=10, span_ns=(0, 2e6))
     with Image.open(path) as image:

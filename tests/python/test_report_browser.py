@@ -1,6 +1,8 @@
 """A report in a browser: it draws, moves, selects, filters, and asks for nothing."""
 
+import base64
 import io
+from xml.etree import ElementTree
 
 import matplotlib.image
 import numpy as np
@@ -96,7 +98,9 @@ def test_the_slider_moves_the_picture_and_the_charts(page, compared):
     slide(page, 0.95)
     assert differ(before, page.picture(".stage")) > 0.005
     assert differ(chart, page.picture(".chart canvas")) > 0.001
-    assert page.run("document.querySelector('figcaption output').textContent") == "1 tree, 5 links"
+    assert page.run("document.querySelector('figcaption output').textContent").startswith(
+        "1 tree, 5 links (mean "
+    )
     assert page.run("document.getElementById('now').textContent") == "2.9 ms"
 
 
@@ -229,3 +233,137 @@ def test_without_scripts_there_are_a_picture_and_the_tables(page, compared):
         assert page.run("document.getElementById('player').hidden")
     finally:
         page.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_keys_jump_without_the_slider_in_focus(page, forest):
+    page.open(forest)
+    slider = "Number(document.getElementById('slider').value)"
+    last = page.run("Number(document.getElementById('slider').max)")
+    page.press("End")
+    assert page.run(slider) == last
+    page.press("Home")
+    assert page.run(slider) == 0
+    page.press("PageDown")
+    assert page.run(slider) == max(1, round((last + 1) / 10))
+    page.press("PageUp")
+    assert page.run(slider) == 0
+
+
+def test_the_first_picture_shows_a_typical_time(page, compared):
+    page.open(compared)
+    sizes = "Page.data.runs[0].sizes[Data.frameAt(Page.data.runs[0], Page.time)]"
+    mean = page.run("Page.meanSize(Page.data.runs[0], Page.data.runs[0].from)")
+    assert abs(page.run(sizes) - mean) < 1
+    assert page.run("Page.time > Page.data.runs[0].from")
+
+
+def test_keys_zoom_at_the_pointer_and_alike_networks_move_together(page, compared):
+    page.open(compared)
+    x, y = page.run(
+        "(() => { const box = document.querySelector('.stage').getBoundingClientRect();"
+        "return [box.x + 40, box.y + 60]; })()"
+    )
+    page.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    move = "const [a, b, c, d] = Page.networks[0].transform();"
+    place = f"(() => {{ {move} return [(40 - c) / a, (60 - d) / b]; }})()"
+    before = page.run(place)
+    page.press("+")
+    assert page.run("Page.networks[0].view.scale") == pytest.approx(1.4)
+    assert page.run(place) == pytest.approx(before, abs=0.01)
+    assert page.run("Page.networks[0].view === Page.networks[1].view")
+    # Without a pointer: around the root of the largest tree, which stays where it is.
+    page.press("0")
+    page.call("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
+    slide(page, 0.95)
+    root = page.run("Page.networks[0].focus()")
+    page.press("+")
+    assert page.run("Page.networks[0].focus()") == pytest.approx(root, abs=0.5)
+    # H5 is the root.
+    at = page.run("Page.data.runs[0].nodes.indexOf('H5')")
+    assert page.run(f"Page.networks[0].spots.find(([node]) => node === {at}).slice(1)") == pytest.approx(
+        root, abs=0.5
+    )
+
+
+def test_a_root_has_one_letter_and_one_color_everywhere(page, forest, compared):
+    page.open(compared)
+    assert page.run("Page.data.runs[0].trees.every((tree) => tree[5] === 'A' && tree[4] === 0)")
+    assert page.run("document.querySelector('#trees-0 tbody td:nth-child(2)').textContent") == "A S2:2->H5"
+    page.open(forest)
+    seen = page.run(
+        "Page.data.runs.flatMap((run) => run.trees.map((tree) => [tree[0], tree[5], tree[4]].join(' ')))"
+    )
+    assert len({one.split()[0] for one in seen}) == len(set(seen))
+    # Charts: roots in order, in their colors; other lines have none of these.
+    names = page.run(
+        "Page.charts.find((one) => one.series.id === 'held').series.lines.map((line) => line.name)"
+    )
+    roots = [name for name in names if name != "other roots"]
+    assert roots == sorted(roots)
+    others = page.run(
+        "Page.charts.filter((one) => one.series.id !== 'held').flatMap((one) => one.series.lines.map("
+        "(line, at) => one.hue(line, at)))"
+    )
+    assert not set(others) & set(page.run("Data.hues"))
+
+
+def test_the_difference_of_two_runs_is_a_panel(page, compared):
+    page.open(compared)
+    slide(page, 0.95)
+    button = "document.getElementById('difference')"
+    assert page.run(f"{button}.hidden") is False
+    page.run(f"{button}.click()")
+    page.settle()
+    told = page.run("document.querySelector('.difference output').textContent")
+    one, other = (
+        page.run(
+            f"[...Data.spansAt(Page.data.runs[{at}], Page.networks[{at}].frame)].map((span) => span >= 0)"
+        )
+        for at in (0, 1)
+    )
+    only = sum(a and not b for a, b in zip(one, other, strict=True))
+    both = sum(a and b for a, b in zip(one, other, strict=True))
+    assert only > 0
+    assert f"{only} links only in “" in told
+    assert f"{both} links in both" in told
+    page.run(f"{button}.click()")
+    assert page.run("document.querySelector('.difference').hidden")
+
+
+def test_pictures_and_data_are_saved(page, compared):
+    page.open(compared)
+    slide(page, 0.95)
+    background = "Page.style('--sheet')"
+    for drawn in ("Page.networks[0]", "Page.charts[0]"):
+        size = page.run(f"{drawn}.size")
+        svg = page.run(f"Save.svg({drawn}.size, (to, ratio) => {drawn}.paint(to, ratio), {background})")
+        root = ElementTree.fromstring(svg)
+        assert root.get("viewBox") == f"0 0 {size[0]} {size[1]}"
+        assert len(root.findall("{*}path")) > 5
+        assert root.findall("{*}text")
+        shown = page.run(
+            f"new Promise((done) => Save.png({drawn}.size, (to, ratio) => {drawn}.paint(to, ratio),"
+            f"{background}, (blob) => {{ const reader = new FileReader();"
+            "reader.onload = () => done(reader.result); reader.readAsDataURL(blob); }))"
+        )
+        picture = pixels(base64.b64decode(shown.partition(",")[2]))
+        assert picture.shape[:2] == (2 * size[1], 2 * size[0])
+        assert picture.std() > 0.01
+    rows = page.run("Save.ofChart(Page.charts[0])").splitlines()
+    assert rows[0] == "time_us,F1 (Gbit/s),F2 (Gbit/s),F3 (Gbit/s)"
+    assert len(rows) == 1 + page.run("Page.data.runs[0].frames.length")
+    links = page.run("Save.ofNetwork(Page.networks[0])").splitlines()
+    assert len(links) == 1 + 5
+    assert ",S2:2->H5,1,S2:2->H5,0,S2:2->H5," in links[-1] or any(",S2:2->H5,0," in line for line in links)
+    assert page.run("document.querySelectorAll('.save button').length") >= 6
+
+
+def test_words_are_explained_where_they_stand(page, compared):
+    page.open(compared)
+    x, y = middle(page, "document.querySelector('.key.victim')")
+    page.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    page.settle()
+    assert "although it does not send through that root" in page.run(
+        "document.getElementById('tip').textContent"
+    )
+    assert page.run("document.querySelectorAll('.term').length") > 12

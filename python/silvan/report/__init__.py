@@ -24,17 +24,20 @@ from numpy.typing import NDArray
 
 import silvan
 from silvan import _files
-from silvan.report import _events, _series, _summary, _text
+from silvan.report import _events, _roots, _series, _summary, _text
 from silvan.report._embedded import Embedded
 from silvan.report._frames import MOST_FRAMES, Clock
 from silvan.report._pack import Pack
+from silvan.report._roots import Roots, letter
 from silvan.report._scene import Scene
 
 if TYPE_CHECKING:
     from silvan.results import Result
 
 #: Scripts, in the order of the page.
-SCRIPTS = ("data.js", "network.js", "chart.js", "table.js", "main.js")
+SCRIPTS = (
+    "data.js", "network.js", "difference.js", "chart.js", "table.js", "save.js", "terms.js", "main.js",
+)  # fmt: skip
 #: Utilisation is drawn if links times frames do not exceed this.
 MOST_SHADES = 8_000_000
 #: Most runs of a report.
@@ -83,7 +86,8 @@ def html(results: Sequence[Result], *, titles: Sequence[str] | None = None) -> s
     """
     titles = _titled(results, titles)
     pack = Pack()
-    gathered = [_gather(result, pack) for result in results]
+    roots = _roots.of(results)
+    gathered = [_gather(result, pack, roots) for result in results]
     data = {"runs": [run | {"title": title} for (run, _), title in zip(gathered, titles, strict=True)]}
     stills = [still for _, still in gathered]
     return _page(results, titles, stills, json.dumps(data, ensure_ascii=False), pack.text())
@@ -93,38 +97,56 @@ def _titled(results: Sequence[Result], titles: Sequence[str] | None) -> Sequence
     if not 1 <= len(results) <= MOST_RUNS:
         raise ValueError(f"a report has 1 to {MOST_RUNS} runs, not {len(results)}")
     if titles is None:
-        return _titles(results)
+        return run_titles(results)
     if len(titles) != len(results):
         raise ValueError(f"{len(titles)} titles for {len(results)} runs")
     return titles
 
 
-def _titles(results: Sequence[Result]) -> list[str]:
-    """Name runs by their scenario; equal names also by the mechanism, and then by number."""
+def run_titles(results: Sequence[Result]) -> list[str]:
+    """Name runs by their scenario; equal names also by a setting that differs, and then by number.
+
+    The setting is the mechanism if that differs, else one whose value is different in all runs.
+    """
     names = [result.name for result in results]
     if len(set(names)) < len(names):
-        names = [f"{name}: {_mechanism(result)}" for name, result in zip(names, results, strict=True)]
+        mechanisms = [_mechanism(result) for result in results]
+        if len(set(mechanisms)) == 1 and (key := _telling(results)) is not None:
+            mechanisms = [f"{key} = {_text.flat(result).get(key, '-')}" for result in results]
+        names = [f"{name}: {own}" for name, own in zip(names, mechanisms, strict=True)]
     if len(set(names)) < len(names):
         names = [f"{name} ({at})" for at, name in enumerate(names, 1)]
     return names
+
+
+def _telling(results: Sequence[Result]) -> str | None:
+    """Return the first key with a different short value in each run."""
+    settings = [_text.flat(result) for result in results]
+    for key in dict.fromkeys(key for one in settings for key in one):
+        values = {one.get(key, "-") for one in settings}
+        if len(values) == len(results) and all(len(value) <= 24 for value in values):
+            return key
+    return None
 
 
 def _mechanism(result: Result) -> str:
     return _text.flat(result).get("congestion.mechanism", "none")
 
 
-def _gather(result: Result, pack: Pack) -> tuple[dict[str, Any], str]:
+def _gather(result: Result, pack: Pack, roots: Roots) -> tuple[dict[str, Any], str]:
     """Return the data of a run for the scripts, and a still image of its network."""
     clock = Clock.of(result)
     run: dict[str, Any] = {
         "name": result.name,
         "frames": pack.add(clock.frames_ns / 1e3, "float32"),
         "step": clock.step,
-        "charts": _series.charts(result, clock, pack),
+        # Where the warm-up ends.
+        "from": result.summary["averages_from_ns"] / 1e3,
+        "charts": _series.charts(result, clock, roots, pack),
     }
     if "wiring" not in result.tables:
         return run, "<p class=none>No network: the run was made with <code>measure.forest = false</code>.</p>"
-    scene = Scene(result, clock)
+    scene = Scene(result, clock, roots)
     wiring, found = scene.wiring, scene.spans
     host = {name: at for at, name in enumerate(wiring.names[: wiring.hosts])}
     run |= {
@@ -142,7 +164,7 @@ def _gather(result: Result, pack: Pack) -> tuple[dict[str, Any], str]:
             **{name: pack.add(found[name], "uint32") for name in ("tree", "waits_for", "queued", "held")},
         },
         "trees": [
-            [tree.root, tree.kind, tree.born_ns / 1e3, tree.last_ns / 1e3, hue]
+            [tree.root, tree.kind, tree.born_ns / 1e3, tree.last_ns / 1e3, hue, letter(roots[tree.root])]
             for tree, hue in zip(result.forest.trees, scene.hues.tolist(), strict=True)
         ],
         "contributors": _roles(result, "contributors", host, pack),
@@ -191,6 +213,7 @@ def _page(
         f"default-src 'none'; script-src 'sha256-{hashes['script']}'; style-src 'sha256-{hashes['style']}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
+    roots = _roots.of(results)
     title = " vs. ".join(titles) if len(titles) <= 3 else f"{len(titles)} runs"
     fill = {
         "POLICY": policy,
@@ -202,7 +225,7 @@ def _page(
         "WORDS": _summary.words(results, titles),
         "SUMMARY": _summary.side_by_side(results, titles),
         "NETWORKS": "".join(_network(at, *one) for at, one in enumerate(zip(titles, stills, strict=True))),
-        "TABLES": "".join(_run(at, *one) for at, one in enumerate(zip(titles, results, strict=True))),
+        "TABLES": "".join(_run(at, *one, roots) for at, one in enumerate(zip(titles, results, strict=True))),
         "SETTINGS": _text.settings(results, titles),
         # The data must not contain the end tag of its element.
         "DATA": data.replace("<", "\\u003c"),
@@ -216,18 +239,19 @@ def _page(
 
 def _network(at: int, title: str, still: str) -> str:
     return (
-        f'<figure class="network" data-run="{at}"><figcaption>{escape(title)} <output></output></figcaption>'
+        f'<figure class="network" data-run="{at}">'
+        f"<figcaption><span>{escape(title)}</span> <output></output></figcaption>"
         f'<div class="stage" tabindex="0" role="application" aria-label="The network of {escape(title)}">'
         f"{still}</div>"
         "</figure>"
     )
 
 
-def _run(at: int, title: str, result: Result) -> str:
+def _run(at: int, title: str, result: Result, roots: Roots) -> str:
     return (
         f'<section class="run" data-run="{at}"><h2>{escape(title)}</h2>'
-        f'<div class="account">{_text.account(result)}</div>{_text.run_tables(result, at)}</section>'
+        f'<div class="account">{_text.account(result)}</div>{_text.run_tables(result, at, roots)}</section>'
     )
 
 
-__all__ = ["MOST_FRAMES", "MOST_RUNS", "Embedded", "embed", "html", "trace_events", "write"]
+__all__ = ["MOST_FRAMES", "MOST_RUNS", "Embedded", "embed", "html", "run_titles", "trace_events", "write"]

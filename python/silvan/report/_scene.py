@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from silvan.report import _picture
 from silvan.report._frames import Clock, spans
 from silvan.report._layout import Wiring, place
+from silvan.report._roots import Roots
+from silvan.report._roots import of as of_results
 
 if TYPE_CHECKING:
     from silvan.results import Result
@@ -19,12 +21,14 @@ if TYPE_CHECKING:
 class Scene:
     """The network of a run with a forest; `result` must have the table ``wiring``."""
 
-    def __init__(self, result: Result, clock: Clock | None = None) -> None:
+    def __init__(self, result: Result, clock: Clock | None = None, roots: Roots | None = None) -> None:
         self.clock = clock or Clock.of(result)
         self.wiring = _wiring(result)
         #: Numbers of links by name.
         self.number = {name: at for at, name in enumerate(self.wiring.link_names)}
         self._result = result
+        #: Numbers of roots by name, which are common to the runs of a report.
+        self.roots = of_results([result]) if roots is None else roots
 
     @cached_property
     def position(self) -> NDArray[np.float32]:
@@ -38,11 +42,9 @@ class Scene:
 
     @cached_property
     def hues(self) -> NDArray[np.int64]:
-        """The number of each tree's color: the trees that exist longest have colors of their own."""
-        samples = self._result.numpy("trees")["samples"].astype(np.int64)
-        hues = np.zeros(len(samples), np.int64)
-        hues[np.argsort(-samples, kind="stable")] = np.arange(len(samples)) % len(_picture.HUES)
-        return hues
+        """The number of each tree's color, which is that of its root."""
+        roots = self._result.numpy("trees")["root"].tolist()
+        return np.array([self.roots[root] % len(_picture.HUES) for root in roots], np.int64)
 
     @cached_property
     def busiest(self) -> int:

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from silvan.report._frames import Clock
 from silvan.report._pack import Pack
+from silvan.report._picture import HUES
+from silvan.report._roots import Roots, letter
+from silvan.report._roots import of as of_results
 
 if TYPE_CHECKING:
     from silvan.results import Result
@@ -20,12 +23,13 @@ MOST_LINES = 8
 Lines = list[tuple[str, NDArray[Any]]]
 
 
-def found(result: Result, clock: Clock) -> list[tuple[str, str, str, Lines]]:
+def found(result: Result, clock: Clock, roots: Roots | None = None) -> list[tuple[str, str, str, Lines]]:
     """Return the time series of a run: identifier, title, unit, and lines with names and samples."""
+    roots = of_results([result]) if roots is None else roots
     all_of_them = [
         ("throughput", "Received throughput", "Gbit/s", _throughput(result)),
         ("trees", "Links in congestion trees", "links", _sizes(result, clock)),
-        ("held", "Bytes waiting in trees", "B", _held(result, clock)),
+        ("held", "Bytes waiting, by root of the tree", "B", _held(result, clock, roots)),
         ("congested", "Outputs in the congestion state", "outputs", _network(result, "congested_outputs")),
         ("throttled", "Throttled flows", "flows", _network(result, "throttled_flows")),
         ("ccti", "CCT index of throttled flows", "index", _ccti(result)),
@@ -34,18 +38,24 @@ def found(result: Result, clock: Clock) -> list[tuple[str, str, str, Lines]]:
     return [one for one in all_of_them if one[-1]]
 
 
-def charts(result: Result, clock: Clock, pack: Pack) -> list[dict[str, Any]]:
-    """Return the charts of a run: identifier, title, unit, and lines with a column of `pack` each."""
+def charts(result: Result, clock: Clock, roots: Roots, pack: Pack) -> list[dict[str, Any]]:
+    """Return the charts of a run: identifier, title, unit, and lines with a column of `pack` each.
+
+    A line about a root has the number of its color, `hue`.
+    """
+    hues = {_of_root(root, number): number % len(HUES) for root, number in roots.items()}
     return [
         {
             "id": identifier,
             "title": title,
             "unit": unit,
             "lines": [
-                {"name": name, "values": pack.add(clock.mean(values), "float32")} for name, values in lines
+                {"name": name, "values": pack.add(clock.mean(values), "float32")}
+                | ({"hue": hues[name]} if identifier == "held" and name in hues else {})
+                for name, values in lines
             ],
         }
-        for identifier, title, unit, lines in found(result, clock)
+        for identifier, title, unit, lines in found(result, clock, roots)
     ]
 
 
@@ -90,21 +100,31 @@ def _sizes(result: Result, clock: Clock) -> Lines:
     ]
 
 
-def _held(result: Result, clock: Clock) -> Lines:
+def _of_root(root: str, number: int) -> str:
+    return f"{letter(number)} {root}"
+
+
+def _held(result: Result, clock: Clock, roots: Roots) -> Lines:
     if "tree_links" not in result.tables or not result.tables["tree_links"].num_rows:
         return []
     rows = result.numpy("tree_links")
     at, size = np.searchsorted(clock.time_ns, rows["time_ns"]), len(clock.time_ns)
-    tree, queued = rows["tree"].astype(np.int64), rows["queued_bytes"].astype(np.float64)
-    whole = np.bincount(tree, weights=queued)
+    of_tree = np.array([roots[root] for root in result.numpy("trees")["root"].tolist()], np.int64)
+    # Trees are numbered from 1.
+    root, queued = of_tree[rows["tree"].astype(np.int64) - 1], rows["queued_bytes"].astype(np.float64)
+    whole = np.bincount(root, weights=queued)
     largest = [int(one) for one in np.argsort(-whole, kind="stable")[: MOST_LINES - 1] if whole[one] > 0]
+    names = {number: name for name, number in roots.items()}
     lines: Lines = [
-        (f"tree {one}", np.bincount(at[tree == one], weights=queued[tree == one], minlength=size))
-        for one in largest
+        (
+            _of_root(names[one], one),
+            np.bincount(at[root == one], weights=queued[root == one], minlength=size),
+        )
+        for one in sorted(largest)
     ]
-    rest = ~np.isin(tree, largest)
+    rest = ~np.isin(root, largest)
     if rest.any():
-        lines.append(("other trees", np.bincount(at[rest], weights=queued[rest], minlength=size)))
+        lines.append(("other roots", np.bincount(at[rest], weights=queued[rest], minlength=size)))
     return lines
 
 

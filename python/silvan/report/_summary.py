@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from silvan.comparison import links_in_trees
 from silvan.report import _text
 
 if TYPE_CHECKING:
@@ -56,11 +57,12 @@ def side_by_side(results: Sequence[Result], titles: Sequence[str]) -> str:
             cells = [_rate(one.summary["groups"][at]["received_gbit_s"]) for one in results]
             rows.append((f"Each of {group['hosts']} {group['group']} receives", cells))
     if all("trees" in one.tables for one in results):
+        add("Links in trees, on average", lambda one: _text.number(links_in_trees(one), 1))
         add("Congestion trees", lambda one: _text.count(len(one.forest)))
         add("Time with a tree", lambda one: _text.share(_time_with_a_tree(one)))
         add("Most branches of a tree", lambda one: _text.count(_largest(one, "peak_branches")))
         add("Most bytes waiting in a tree", lambda one: _text.size(_largest(one, "peak_queued_bytes")))
-        add("Lost by victims", lambda one: _text.size(_lost(one)))
+        add("Not sent by victims meanwhile", lambda one: _text.size(_lost(one)))
     add("Packets marked", lambda one: _text.count(one.summary["fecn_marks"]))
     add("Jain's index of the hosts", lambda one: _text.number(one.summary["jain_hosts"], 3))
     heads = "".join(f"<th scope=col class=number>{escape(title)}</th>" for title in titles)
@@ -100,7 +102,23 @@ def _words(results: Sequence[Result], titles: Sequence[str], victims: list[str])
             f"{who} {after:.2f} Gbit/s in “{title}”, {before:.2f} Gbit/s in “{titles[0]}”: "
             f"{after / before:.1f} times as much."
         )
-    return lines
+    return lines or _in_all_runs(results, titles)
+
+
+def _in_all_runs(results: Sequence[Result], titles: Sequence[str]) -> list[str]:
+    """Return the size of trees and the throughput of all runs in a sentence each; nothing for one run."""
+    if len(results) < 2:
+        return []
+
+    def told(values: Sequence[str]) -> str:
+        return ", ".join(f"{value} in “{title}”" for value, title in zip(values, titles, strict=True))
+
+    lines = []
+    if all("tree_links" in one.tables for one in results):
+        sizes = [f"{links_in_trees(one):.3g}" for one in results]
+        lines.append(f"Links in congestion trees, on average: {told(sizes)}.")
+    rates = [f"{one.summary['throughput_gbit_s']:,.4g}" for one in results]
+    return [*lines, f"All hosts receive, in Gbit/s: {told(rates)}."]
 
 
 def _label(what: str, names: list[str]) -> str:

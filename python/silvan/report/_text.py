@@ -18,6 +18,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+from silvan.report._roots import Roots, letter
+
 if TYPE_CHECKING:
     from silvan.results import Result
 
@@ -92,15 +94,15 @@ def _cell(cell: Cell) -> str:
     return f'<td class=number data-v="{key:.9g}">{escape(shown)}</td>'
 
 
-def run_tables(result: Result, number_of_run: int) -> str:
+def run_tables(result: Result, number_of_run: int, roots: Roots) -> str:
     """Return the tables of a run."""
-    parts = [_trees(result, number_of_run), _victims(result, number_of_run)]
+    parts = [_trees(result, number_of_run, roots), _victims(result, number_of_run)]
     parts += [_contributors(result, number_of_run), _links(result, number_of_run)]
     parts += [_flows(result, number_of_run), _jobs(result, number_of_run)]
     return "".join(parts)
 
 
-def _trees(result: Result, run: int) -> str:
+def _trees(result: Result, run: int, roots: Roots) -> str:
     if "trees" not in result.tables:
         return "<p class=none>This run has no congestion trees on record (<code>measure.forest</code>).</p>"
     heads = (
@@ -110,7 +112,8 @@ def _trees(result: Result, run: int) -> str:
     trees = sorted(result.forest.trees, key=lambda tree: (-tree.lifetime_ns, tree.tree))
     rows = [
         (
-            count(tree.tree), name(tree.root), name(tree.root_kind), name(tree.kind), share(tree.root_share),
+            count(tree.tree), name(f"{letter(roots[tree.root])} {tree.root}"),
+            name(tree.root_kind), name(tree.kind), share(tree.root_share),
             time(tree.born_ns), time(tree.last_ns), time(tree.lifetime_ns),
             name(_related(tree.origin, tree.from_tree)), name(_related(tree.end, tree.into_tree)),
             count(tree.peak_branches), count(tree.peak_depth),
@@ -133,7 +136,7 @@ def _victims(result: Result, run: int) -> str:
         (victim for tree in result.forest.trees for victim in tree.victims),
         key=lambda one: (-one.lost_bytes, one.tree, one.host, one.class_),
     )
-    heads = ("host", "class", "tree", "from", "to", "samples", "lost throughput", "lost bytes")
+    heads = ("host", "class", "tree", "from", "to", "samples", "not sent", "bytes not sent")
     rows = [
         (
             name(one.host), name(one.class_), count(one.tree), time(one.first_ns), time(one.last_ns),

@@ -8,7 +8,13 @@ class Chart {
     const box = document.createElement("div");
     box.className = "chart";
     const title = document.createElement("h3");
-    title.textContent = page.data.runs.length > 1 ? `${series.title}: ${run.title}` : series.title;
+    // Bytes and times have their units at the axis; what is counted is in the title.
+    const unit = series.unit.includes("/") ? ` (${series.unit})` : "";
+    const name = `${series.title}${unit}`;
+    const text = document.createElement("span");
+    text.textContent = page.data.runs.length > 1 ? `${name}: ${run.title}` : name;
+    text.dataset.term = series.title;
+    title.append(text);
     this.canvas = document.createElement("canvas");
     this.canvas.setAttribute("role", "img");
     this.canvas.setAttribute("aria-label", `${series.title} over time, ${run.title}`);
@@ -17,9 +23,11 @@ class Chart {
     plot.className = "plot";
     plot.append(this.canvas, this.cursor);
     this.list = document.createElement("ul");
+    this.items = [];
     this.values = series.lines.map((line, at) => {
       const item = document.createElement("li");
-      item.style.color = this.hue(line, at);
+      this.items.push(item);
+      item.className = ["", "dashed", "dotted"][this.dash(line, at)];
       item.title = line.name;
       const value = document.createElement("b");
       const name = document.createElement("span");
@@ -43,10 +51,17 @@ class Chart {
     }).observe(this.canvas);
   }
 
-  // Trees have the same hue everywhere.
+  // A root has its colour everywhere. Other lines have none of these colours: they differ by tone and dashes.
   hue(line, at) {
+    if (line.hue !== undefined) return Data.hues[line.hue];
     const tree = this.series.id === "held" && line.name.match(/^tree (\d+)$/);
-    return tree ? Data.hue(this.run, Number(tree[1])) : Data.hues[at % Data.hues.length];
+    if (tree) return Data.hue(this.run, Number(tree[1]));
+    return this.page.style(["--ink", "--tone", "--soft"][at % 3]);
+  }
+
+  // 0: solid, 1: dashed, 2: dotted.
+  dash(line, at) {
+    return line.hue === undefined && this.series.id !== "held" ? (at + Math.floor(at / 3)) % 3 : 0;
   }
 
   place() {
@@ -97,7 +112,10 @@ class Chart {
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
     if (!this.size[0]) return;
     const wanted = [...this.size, ratio, page.look, page.span].join();
-    if (this.shown !== wanted) this.drawPlot(ratio);
+    if (this.shown !== wanted) {
+      this.drawPlot(ratio);
+      this.items?.forEach((item, at) => { item.style.color = this.hue(this.series.lines[at], at); });
+    }
     this.shown = wanted;
     this.cursor.style.transform = `translateX(${Math.round(this.x(page.time))}px)`;
     const frame = Data.frameAt(run, page.time);
@@ -109,11 +127,17 @@ class Chart {
   }
 
   drawPlot(ratio) {
-    const { canvas, page } = this;
-    const { left, right, top, bottom, width, height } = this.place();
+    const { canvas } = this;
+    const { width, height } = this.place();
     const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
     if (canvas.width !== wide || canvas.height !== high) Object.assign(canvas, { width: wide, height: high });
-    const context = canvas.getContext("2d");
+    this.paint(canvas.getContext("2d"), ratio);
+  }
+
+  // Draws the plot without its cursor on any canvas.
+  paint(context, ratio) {
+    const { page } = this;
+    const { left, right, top, bottom, width, height } = this.place();
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
     context.font = "11px system-ui, sans-serif";
@@ -139,7 +163,11 @@ class Chart {
       const x = this.x(time);
       context.fillText(Data.time(time), Math.min(x, right - 14), height - 5);
     }
-    this.series.lines.forEach((line, at) => this.drawLine(context, line.values, this.hue(line, at)));
+    this.series.lines.forEach((line, at) => {
+      context.setLineDash([[], [6, 3], [2, 2]][this.dash(line, at)]);
+      this.drawLine(context, line.values, this.hue(line, at));
+    });
+    context.setLineDash([]);
   }
 
   withUnit(value) {

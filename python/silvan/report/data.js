@@ -97,12 +97,21 @@ const Data = (() => {
     return `${trim(value)} B`;
   }
 
-  // Okabe and Ito's palette, told apart by the colour-blind; the stills have the same.
-  const hues = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d00", "#7a5fb0"];
-  const hue = (run, tree) => hues[run.trees[tree - 1][4]];
+  // Colours of roots: Okabe and Ito's palette, told apart by the colour-blind; the stills have the same. On a dark
+  // page, lighter ones.
+  const light = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d00", "#7a5fb0"];
+  const dark = ["#ff8238", "#459fe0", "#26c795", "#eaa0c8", "#ffc44d", "#98d6f7", "#c9a93c", "#ae97ee"];
   const rgb = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
-  const colours = hues.map(rgb);
-  const colour = (run, tree) => colours[run.trees[tree - 1][4]];
+  const looks = [light, dark].map((hues) => ({ hues, colours: hues.map(rgb) }));
+  let look = looks[0];
+  const hue = (run, tree) => look.hues[run.trees[tree - 1][4]];
+  const colour = (run, tree) => look.colours[run.trees[tree - 1][4]];
+  // The letter of a tree's root, the same in all runs; without one, the number of the tree.
+  const letter = (run, tree) => run.trees[tree - 1][5] ?? String(tree);
+  const setDark = (isDark) => { look = looks[isDark ? 1 : 0]; };
 
-  return { load, count, frameAt, spansAt, time, bytes, trim, hues, hue, colour, rgb };
+  return {
+    load, count, frameAt, spansAt, time, bytes, trim, hue, colour, letter, rgb, setDark,
+    get hues() { return look.hues; },
+  };
 })();

@@ -37,7 +37,11 @@ const Page = {
       const run = runs[Number(figure.dataset.run)];
       if (run.spans) this.networks.push(new Network(figure.querySelector(".stage"), run, this));
     }
+    this.shareViews();
+    this.makeDifference();
     this.makeCharts();
+    Save.start(this);
+    Terms.start(this);
     Tables.start((at, tree) => this.chooseTree(runs[at], tree));
     this.listen();
     for (const name of ["player", "hint", "filter", "theme"]) document.getElementById(name).hidden = false;
@@ -45,16 +49,78 @@ const Page = {
     document.documentElement.dataset.ready = "yes";
   },
 
-  // A time at which runs differ most in how many links are in trees; of one run, when these are most.
+  // A typical time: after the warm-up, as many links of each run are in trees as on average.
   mostTelling() {
     const runs = this.data.runs.filter((run) => run.spans);
-    const contrasts = [...this.finest.frames].map((time) => {
-      const sizes = runs.map((run) => run.sizes[Data.frameAt(run, time)]);
-      return Math.max(...sizes) - (sizes.length > 1 ? Math.min(...sizes) : 0);
+    const from = Math.max(0, ...runs.map((run) => run.from ?? 0));
+    const means = runs.map((run) => this.meanSize(run, from));
+    runs.forEach((run, at) => {
+      const network = this.networks.find((one) => one.run === run);
+      if (network) network.mean = Data.trim(Number(means[at].toPrecision(3)));
     });
-    const most = Math.max(0, ...contrasts);
-    const best = contrasts.flatMap((contrast, at) => (contrast >= 0.95 * most ? [at] : []));
-    return this.finest.frames[best[best.length >> 1]] ?? 0;
+    const times = [...this.finest.frames].filter((time) => time > from);
+    const away = times.map((time) => runs.reduce((sum, run, at) => (
+      sum + Math.abs(run.sizes[Data.frameAt(run, time)] - means[at]) / Math.max(means[at], 1)
+    ), 0));
+    const least = Math.min(...away);
+    const best = away.flatMap((one, at) => (one <= least + 1e-9 ? [at] : []));
+    return times[best[best.length >> 1]] ?? this.end;
+  },
+
+  // How many links of a run are in trees on average after a time.
+  meanSize(run, from) {
+    const sizes = [...run.frames].flatMap((time, at) => (time > from ? [run.sizes[at]] : []));
+    return sizes.reduce((sum, one) => sum + one, 0) / Math.max(sizes.length, 1);
+  },
+
+  // Networks with the same links move and zoom together.
+  shareViews() {
+    for (const [one, other] of Difference.pairs(this.data.runs)) {
+      const [first, second] = [one, other].map((run) => this.networks.find((network) => network.run === run));
+      second.view = first.view;
+    }
+  },
+
+  // A panel with the difference of two runs, at first those of the first and the last.
+  makeDifference() {
+    const pairs = Difference.pairs(this.data.runs);
+    const button = document.getElementById("difference");
+    button.hidden = pairs.length === 0;
+    if (pairs.length === 0) return;
+    const figure = document.createElement("figure");
+    figure.className = "network difference";
+    figure.hidden = true;
+    const caption = document.createElement("figcaption");
+    const name = document.createElement("span");
+    name.textContent = "Difference";
+    caption.append(name);
+    const choice = document.createElement("select");
+    choice.setAttribute("aria-label", "Runs to compare");
+    for (const [at, [one, other]] of pairs.entries()) choice.append(new Option(`“${one.title}” and “${other.title}”`, at));
+    const ends = ([one, other]) => one === this.data.runs[0] && other === this.data.runs.at(-1);
+    const first = Math.max(0, pairs.findIndex(ends));
+    choice.value = first;
+    choice.hidden = pairs.length === 1;
+    const stage = document.createElement("div");
+    Object.assign(stage, { className: "stage", tabIndex: 0 });
+    stage.setAttribute("role", "application");
+    stage.setAttribute("aria-label", "The difference of two runs");
+    caption.append(choice, " ", document.createElement("output"));
+    figure.append(caption, stage);
+    document.querySelector(".networks").append(figure);
+    let shown = null;
+    button.addEventListener("click", () => {
+      figure.hidden = !figure.hidden;
+      button.setAttribute("aria-pressed", String(!figure.hidden));
+      if (!shown) {
+        shown = new Difference(stage, pairs[choice.value], this);
+        shown.view = this.networks.find((one) => one.run === shown.run).view;
+        this.networks.push(shown);
+        Save.of(shown, this);
+      }
+      this.redraw();
+    });
+    choice.addEventListener("change", () => shown.compare(pairs[choice.value]));
   },
 
   makeCharts() {
@@ -98,9 +164,12 @@ const Page = {
   press(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, summary, [tabindex] th")) return;
     const stage = this.networks.find((one) => one.stage === document.activeElement);
-    const shown = stage ? [stage] : this.networks;
-    const zoom = (factor) => shown.forEach((one) => one.zoom(factor));
+    // One for each view: networks that are alike share theirs. The one under the pointer decides where to zoom.
+    const order = [...this.networks].sort((one, other) => Boolean(other.under) - Boolean(one.under));
+    const shown = stage ? [stage] : order.filter((one, at) => order.findIndex((other) => other.view === one.view) === at);
+    const zoom = (factor) => shown.forEach((one) => one.zoom(factor, ...one.focus()));
     const move = (x, y) => shown.forEach((one) => one.move(x, y));
+    const page = Math.max(1, Math.round(this.finest.frames.length / 10));
     const isOnButton = event.target.matches("button, tr, th");
     const keys = {
       " ": isOnButton ? null : () => this.play(!this.isPlaying),
@@ -108,6 +177,10 @@ const Page = {
       ArrowRight: () => (event.shiftKey ? move(-60, 0) : this.step(1)),
       ArrowUp: event.shiftKey ? () => move(0, 60) : null,
       ArrowDown: event.shiftKey ? () => move(0, -60) : null,
+      Home: () => this.step(-Infinity),
+      End: () => this.step(Infinity),
+      PageUp: () => this.step(-page),
+      PageDown: () => this.step(page),
       "+": () => zoom(1.4),
       "-": () => zoom(1 / 1.4),
       0: () => this.networks.forEach((one) => one.reset()),
@@ -182,6 +255,7 @@ const Page = {
   },
 
   choose(network, found) {
+    if (network instanceof Difference) return;
     if (!found) {
       this.letGo();
       return;
@@ -214,6 +288,7 @@ const Page = {
   // What is known of a link or node now, in lines.
   describe(network, { link, node }) {
     const { run } = network;
+    if (network instanceof Difference) return network.describe({ link, node });
     const spans = Data.spansAt(run, network.frame);
     if (node !== undefined) return this.describeNode(network, node);
     const lines = [run.links[link]];
@@ -225,10 +300,11 @@ const Page = {
     if (span < 0) return [...lines, "in no tree"];
     const { tree, trees, depth, waits_for: waits, queued, held } = run.spans;
     const kind = run.trees[tree[span] - 1][1];
-    if (depth[span] === 0) lines.push(`root of tree ${tree[span]} (${kind})`);
+    const letter = Data.letter(run, tree[span]);
+    if (depth[span] === 0) lines.push(`root ${letter} of tree ${tree[span]} (${kind})`);
     else {
       const more = trees[span] > 1 ? ` and ${trees[span] - 1} more` : "";
-      lines.push(`in tree ${tree[span]} (${kind})${more}, ${depth[span]} from its root`);
+      lines.push(`in tree ${tree[span]} (${kind}) of root ${letter}${more}, ${depth[span]} from its root`);
       lines.push(`waits for ${run.links[waits[span]]}`);
     }
     const waiting = [];
@@ -290,7 +366,7 @@ const Page = {
       return;
     }
     const [root, kind, born, last] = network.run.trees[this.chosen.tree - 1];
-    this.fill(details, [`Tree ${this.chosen.tree}: ${kind}`, `root ${root}`, `from ${Data.time(born)} to ${Data.time(last)}`]);
+    this.fill(details, [`Tree ${this.chosen.tree}: ${kind}`, `root ${Data.letter(network.run, this.chosen.tree)} ${root}`, `from ${Data.time(born)} to ${Data.time(last)}`]);
   },
 
   isDark() {
@@ -311,6 +387,7 @@ const Page = {
   },
 
   nameTheme() {
+    Data.setDark(this.isDark());
     document.getElementById("theme").textContent = this.isDark() ? "Light" : "Dark";
   },
 };

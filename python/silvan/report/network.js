@@ -12,6 +12,9 @@ class Network {
     this.gl = this.lines.getContext("webgl2", { antialias: true, preserveDrawingBuffer: true });
     if (this.gl) this.prepare();
     this.hover = null;
+    // Where the pointer is over the stage, in pixels; null elsewhere.
+    this.under = null;
+    this.gap = this.nearestHosts();
     this.listen();
     // Asked for when it changes: to ask makes the browser lay out the whole page.
     this.size = [stage.clientWidth, stage.clientHeight];
@@ -94,7 +97,7 @@ class Network {
   // What moves places of the picture (0 to 1) to pixels of the page.
   transform() {
     const [width, height] = this.size;
-    const margin = 30;
+    const margin = width < 500 ? 14 : 30;
     const scale = this.view.scale;
     const across = (width - 2 * margin) * scale;
     const down = (height - 2 * margin) * scale;
@@ -133,6 +136,14 @@ class Network {
     this.tell(spans);
   }
 
+  // Draws everything on one canvas, for a file.
+  paint(context, ratio) {
+    const spans = Data.spansAt(this.run, this.frame);
+    const chosen = this.page.chosen && this.page.chosen.run === this.run ? this.page.chosen.tree : null;
+    this.drawPlain(spans, chosen, this.page.colour("--soft"), ratio, context);
+    this.drawMarks(spans, chosen, ratio, context);
+  }
+
   drawFast(spans, chosen, idle, ratio) {
     const gl = this.gl;
     for (let link = 0; link < spans.length; link += 1) {
@@ -157,9 +168,8 @@ class Network {
     gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, spans.length);
   }
 
-  drawPlain(spans, chosen, idle, ratio) {
+  drawPlain(spans, chosen, idle, ratio, context = this.lines.getContext("2d")) {
     const { x, y, source, target } = this.run;
-    const context = this.lines.getContext("2d");
     const [a, b, c, d] = this.transform();
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, this.lines.width, this.lines.height);
@@ -193,9 +203,20 @@ class Network {
     return found;
   }
 
-  drawMarks(spans, chosen, ratio) {
+  // The smallest distance of hosts in a row, as a part of the picture's width.
+  nearestHosts() {
+    const { run } = this;
+    const hosts = [...run.x.slice(0, run.hosts)].map((x, at) => [run.y[at], x]).sort((one, other) => one[0] - other[0] || one[1] - other[1]);
+    let least = 1;
+    for (let at = 1; at < hosts.length; at += 1) {
+      const away = hosts[at][1] - hosts[at - 1][1];
+      if (hosts[at][0] === hosts[at - 1][0] && away > 1e-6) least = Math.min(least, away);
+    }
+    return least;
+  }
+
+  drawMarks(spans, chosen, ratio, context = this.marks.getContext("2d")) {
     const { run, page } = this;
-    const context = this.marks.getContext("2d");
     const [a, b, c, d] = this.transform();
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, this.marks.width, this.marks.height);
@@ -203,7 +224,9 @@ class Network {
     const victims = this.having(run.victims);
     const count = run.nodes.length;
     const scale = Math.sqrt(this.view.scale);
-    const radius = Math.min(6, Math.max(1.2, 60 / Math.sqrt(count + 40))) * Math.min(scale, 3);
+    // Hosts are drawn apart from each other where there is room for a pixel.
+    const room = Math.max(0.7, 0.42 * this.gap * a);
+    const radius = Math.min(Math.min(6, Math.max(1.2, 60 / Math.sqrt(count + 40))) * Math.min(scale, 3), room);
     const css = { host: page.style("--host"), switch: page.style("--switch"), ink: page.style("--ink") };
     const isNamed = (this.size[0] * this.view.scale) / Math.max(count, 1) > 22;
     context.font = "11px system-ui, sans-serif";
@@ -238,7 +261,12 @@ class Network {
       this.ring(context, x, y, radius + 5, Data.hue(run, tree), [], 3);
       context.fillStyle = css.ink;
       context.font = "bold 12px system-ui, sans-serif";
-      context.fillText(`${tree}`, x + radius + 13, y + 4);
+      // On a halo, as the names of roots must be readable over links and rings.
+      context.strokeStyle = page.style("--sheet");
+      context.lineWidth = 3;
+      const place = [Data.letter(run, tree), x + radius + 13, y + 4];
+      context.strokeText(...place);
+      context.fillText(...place);
       context.globalAlpha = 1;
     }
     const link = page.link && page.link.run === run ? page.link.link : this.hover;
@@ -292,7 +320,8 @@ class Network {
     }
     const output = this.stage.parentNode.querySelector("output");
     const one = trees.size === 1 ? "1 tree" : `${trees.size} trees`;
-    output.textContent = trees.size === 0 ? "no tree" : `${one}, ${links} links`;
+    const now = trees.size === 0 ? "no tree" : `${one}, ${links} links`;
+    output.textContent = this.mean === undefined ? now : `${now} (mean ${this.mean})`;
   }
 
   // The link or node at a place, or null.
@@ -329,6 +358,7 @@ class Network {
     });
     stage.addEventListener("pointermove", (event) => {
       const box = stage.getBoundingClientRect();
+      this.under = [event.clientX - box.left, event.clientY - box.top];
       const before = pointers.get(event.pointerId);
       if (!before) {
         this.point(this.find(event.clientX - box.left, event.clientY - box.top), event);
@@ -352,7 +382,10 @@ class Network {
       this.page.choose(this, this.find(event.clientX - box.left, event.clientY - box.top));
     };
     for (const kind of ["pointerup", "pointercancel"]) stage.addEventListener(kind, lift);
-    stage.addEventListener("pointerleave", () => this.point(null));
+    stage.addEventListener("pointerleave", () => {
+      this.under = null;
+      this.point(null);
+    });
     stage.addEventListener("wheel", (event) => {
       event.preventDefault();
       const box = stage.getBoundingClientRect();
@@ -387,8 +420,27 @@ class Network {
     this.page.redraw();
   }
 
+  // The pixel around which keys zoom: the pointer, what is selected, or the root of the largest tree.
+  focus() {
+    if (this.under) return this.under;
+    const { run, page } = this;
+    const [a, b, c, d] = this.transform();
+    const spans = Data.spansAt(run, Data.frameAt(run, page.time));
+    const at = (node) => [run.x[node] * a + c, run.y[node] * b + d];
+    if (page.link?.run === run && page.link.link !== undefined) return at(run.target[page.link.link]);
+    const sizes = new Map();
+    for (const span of spans) {
+      if (span >= 0) sizes.set(run.spans.tree[span], (sizes.get(run.spans.tree[span]) ?? 0) + 1);
+    }
+    const largest = [...sizes].sort((one, other) => other[1] - one[1])[0]?.[0];
+    const wanted = page.chosen?.run === run ? page.chosen.tree : largest;
+    const root = this.roots(spans).find((link) => run.spans.tree[spans[link]] === wanted);
+    return root === undefined ? [this.size[0] / 2, this.size[1] / 2] : at(run.target[root]);
+  }
+
   reset() {
-    this.view = { x: 0.5, y: 0.5, scale: 1 };
+    // Networks that are alike share their view.
+    Object.assign(this.view, { x: 0.5, y: 0.5, scale: 1 });
     this.page.redraw();
   }
 }
