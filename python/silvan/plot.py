@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from silvan.results import Result
 
 #: The palette of Okabe and Ito, suitable for color-blind readers, without yellow.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#999999")
 DASHES = ("-", "--", ":", "-.")
+#: Length of a stripe of lines that lie on each other, in line widths.
+STRIPE = 6
 #: More lines than this are drawn as a band from the 5th to the 95th percentile.
 LINES_AT_MOST = 12
 #: Latencies have a logarithmic axis if the ratio of the largest to the smallest exceeds this.
@@ -179,28 +181,42 @@ def _steps(
                 values[i], edges, baseline=None, color=COLOURS[rank], linewidth=1.2, label=series.names[i]
             )
     else:
+        # A line starts at its first value.
+        shown = np.where(np.maximum.accumulate(values > 0, axis=1), values, np.nan)
+        place, many = _overlaps(shown, logarithmic=logarithmic)
         for i, name in enumerate(series.names):
-            colour, dash = COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
-            # Earlier lines are thinner and on top, so that equal values stay visible as stripes;
-            # a line starts at its first value.
-            shown = np.where(np.maximum.accumulate(values[i] > 0), values[i], np.nan)
-            width, order = 1.3 + 0.5 * min(i, 4), 3.0 - 0.05 * i
-            ax.stairs(
-                shown,
-                edges,
-                baseline=None,
-                color=colour,
-                linestyle=dash,
-                linewidth=width,
-                label=name,
-                zorder=order,
-            )
+            look: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "linewidth": 1.6, "baseline": None}
+            dash = DASHES[i // len(COLOURS) % len(DASHES)]
+            ax.stairs(shown[i], edges, linestyle=dash, label=name, **look)
+            # Lines that lie on each other alternate along the way.
+            for size_here in np.unique(many[i][many[i] > 1]):
+                for rank_here in np.unique(place[i][many[i] == size_here]):
+                    if rank_here == size_here - 1:
+                        # The last line of those drawn shows everywhere else.
+                        continue
+                    is_here = (many[i] == size_here) & (place[i] == rank_here)
+                    pattern = (rank_here * STRIPE, (STRIPE, (size_here - 1) * STRIPE))
+                    part = np.where(is_here, shown[i], np.nan)
+                    ax.stairs(part, edges, linestyle=pattern, zorder=3, **look)
         _name_ends(ax, series, values)
         ax.margins(y=0.1)
     if not logarithmic:
         ax.set_ylim(bottom=0)
     if series.names:
         legend_beside(ax)
+
+
+def _overlaps(values: NDArray[np.float64], *, logarithmic: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return by line and sample: its rank among lines with nearly the same value, and their number."""
+    near = 0.01 * max(float(np.nanmax(values, initial=0.0)), 1e-9)
+    rank = np.zeros(values.shape, int)
+    number = np.ones(values.shape, int)
+    for i, own in enumerate(values):
+        with np.errstate(invalid="ignore"):
+            is_near = np.abs(values - own) <= (0.02 * np.abs(own) if logarithmic else near)
+        rank[i] = is_near[:i].sum(axis=0)
+        number[i] = np.maximum(is_near.sum(axis=0), 1)
+    return rank, number
 
 
 def _name_ends(ax: Axes, series: Series, values: NDArray[np.float64]) -> None:
