@@ -155,7 +155,7 @@ def test_a_new_scenario_may_have_any_mechanism(mechanism):
 def test_new_uses_the_usual_answers_without_a_terminal(tmp_path):
     done = command("new", tmp_path / "mine", "--hosts", "30")
     assert done.returncode == 0, done.stderr
-    assert "36 hosts" in done.stdout
+    assert "hosts: 36, switches: 12" in done.stdout
     text = (tmp_path / "mine.toml").read_text()
     assert 'name = "mine"' in text
     again = command("new", tmp_path / "mine.toml")

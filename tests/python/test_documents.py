@@ -37,8 +37,6 @@ CLONE = "needs a clone and builds it"
 LONG = "minutes"
 
 SKIPS = [
-    Skip("README.md", "make demo", CLONE),
-    Skip("docs/tutorial.md", "make demo", CLONE),
     Skip("docs/papers.md", "silvan papers run T4 --out", "it writes into the repository"),
     Skip("docs/mechanisms.md", "git apply", "changes the source"),
     Skip("docs/mechanisms.md", "make setup", "needs the example built in"),
@@ -52,11 +50,8 @@ SKIPS = [
     Skip("docs/sweeps.md", "apt install slurm", "sets up a machine"),
 ]
 INSTEADS = [
-    Instead("README.md", "ib-cc --out out/mine", f"ib-cc{SHORT} --out out/mine", TESTBED),
-    Instead("README.md", f"{STUDY} --plot", f"{STUDY} --plot{FEW}", LONG),
-    Instead("docs/tutorial.md", "toml --out out/off", f"toml{SHORT} --out out/off", TESTBED),
-    Instead("docs/tutorial.md", "ib-cc --out out/cc", f"ib-cc{SHORT} --out out/cc", TESTBED),
-    Instead("docs/tutorial.md", "ccti_timer=2000", f"ccti_timer=2000{SHORT}", TESTBED),
+    Instead("README.md", "make demo ", f"make --dry-run -C {ROOT} demo ", CLONE),
+    Instead("docs/tutorial.md", "make demo", f"make --dry-run -C {ROOT} demo", CLONE),
     Instead("docs/report.md", "toml --out out/off", f"toml{SHORT} --out out/off", TESTBED),
     Instead("docs/report.md", "ib-cc --out out/on", f"ib-cc{SHORT} --out out/on", TESTBED),
     Instead("docs/report.md", '--forest "4.5 s"', "--forest busiest", TESTBED),

@@ -229,3 +229,15 @@ def test_free_graphs_are_spread_by_springs():
     assert np.mean(beside) < 0.6 * np.mean(apart)
     assert np.isfinite(at).all()
     assert (place(wiring(size, size, cables)) == at.astype(np.float32)).all()
+
+
+def test_three_runs_have_a_headline_and_titles_by_what_differs(results):
+    runs = [silvan.run(results[0].scenario, host__drain_rate=f"{rate} Gbit/s") for rate in (11, 12, 13)]
+    page = report.html(runs)
+    names = [f"drain_rate = {rate} Gbit/s" for rate in (11, 12, 13)]
+    assert f"<h1>{' vs. '.join(names)}</h1>" in page
+    spread = silvan.run("job-collective", job__0__program__iterations=1)
+    other = silvan.run("job-collective", job__0__program__iterations=1, job__0__placement="linear")
+    page = report.html([spread, other, other], titles=["a", "b", "c"])
+    spans = [f"{run.summary['jobs'][0]['span_ns'] / 1e6:.4g} ms" for run in (spread, other)]
+    assert f"The job all-reduce takes {spans[0]} in “a”, {spans[1]} in “b”, {spans[1]} in “c”." in page

@@ -61,7 +61,7 @@ def new(
     report = Scenario.from_toml(text, origin=path.name).check()
     _files.write_text(path, text)
     typer.echo(
-        f"{path}: {report['hosts']} hosts, {report['switches']} switches; a run takes about "
+        f"{path}: hosts: {report['hosts']}, switches: {report['switches']}; a run takes about "
         f"{report['estimate']['wall_s']:.2g} s"
     )
     typer.echo(f"Run it: silvan run {path} --out out/{path.stem}")

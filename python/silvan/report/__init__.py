@@ -112,7 +112,8 @@ def run_titles(results: Sequence[Result]) -> list[str]:
     if len(set(names)) < len(names):
         mechanisms = [_mechanism(result) for result in results]
         if len(set(mechanisms)) == 1 and (key := _telling(results)) is not None:
-            mechanisms = [f"{key} = {_text.flat(result).get(key, '-')}" for result in results]
+            last = key.rpartition(".")[2]
+            return [f"{last} = {_text.flat(result).get(key, '-')}" for result in results]
         names = [f"{name}: {own}" for name, own in zip(names, mechanisms, strict=True)]
     if len(set(names)) < len(names):
         names = [f"{name} ({at})" for at, name in enumerate(names, 1)]

@@ -114,9 +114,16 @@ def _in_all_runs(results: Sequence[Result], titles: Sequence[str]) -> list[str]:
         return ", ".join(f"{value} in “{title}”" for value, title in zip(values, titles, strict=True))
 
     lines = []
+    for at, job in enumerate(results[0].summary.get("jobs", ())):
+        spans = [
+            one.summary["jobs"][at]["span_ns"] for one in results if len(one.summary.get("jobs", ())) > at
+        ]
+        if len(spans) == len(results):
+            lines.append(f"The job {job['job']} takes {told([_text.time(span)[0] for span in spans])}.")
     if all("tree_links" in one.tables for one in results):
-        sizes = [f"{links_in_trees(one):.3g}" for one in results]
-        lines.append(f"Links in congestion trees, on average: {told(sizes)}.")
+        sizes = [links_in_trees(one) for one in results]
+        if any(sizes):
+            lines.append(f"Links in congestion trees, on average: {told([f'{one:.3g}' for one in sizes])}.")
     rates = [f"{one.summary['throughput_gbit_s']:,.4g}" for one in results]
     return [*lines, f"All hosts receive, in Gbit/s: {told(rates)}."]
 
