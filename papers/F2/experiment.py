@@ -50,7 +50,13 @@ PUBLISHED = {
 }
 
 
+#: Shares of t_max that the text states, by p.
+SHARES = {10: 0.6, 60: 0.8, 100: 0.8}
+
+
 def plot(results, out):
     fig, axes = figures.figure(columns=3, size=(4.8, 3.8))
-    _sweep(results).draw(axes, PUBLISHED, "25 % B")
+    sweep = _sweep(results)
+    shares = tuple((p, share * sweep.tmax(p)) for p, share in SHARES.items())
+    sweep.draw(axes, {**PUBLISHED, "others": PUBLISHED["others"] + shares}, "25 % B")
     figures.save(fig, out, "F2")

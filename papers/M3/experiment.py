@@ -51,5 +51,5 @@ def plot(results, out):
         end, values = _utilisation(results[name], of)
         ax.plot(end / 1e3, 100 * values, linewidth=1.2)
         mvcm.shade(ax, results[name], of)
-        ax.set(xlabel="time (1000 cycles)", ylabel="utilisation (%)", title=name, ylim=(0, 105))
+        ax.set(xlabel="time (1000 cycles)", ylabel="utilization (%)", title=name, ylim=(0, 105))
     figures.save(fig, out, "M3")

@@ -32,7 +32,7 @@ def _point(run, of):
     both = [mvcm.series(run, name, of.interval) for name in ("cold", "hot")]
     packets = sum(own.packets.sum() for own in both)
     total = sum(own.mean() * own.packets.sum() for own in both if own.packets.sum())
-    switches = of.hosts / of.RADIX
+    switches = of.hosts / of.radix
     return packets * mvcm.PACKET / of.duration / switches, total / packets
 
 

@@ -290,7 +290,7 @@ def draw_total(ax: Axes, runs: Mapping[str, RunData], full_gbit_s: float, title:
     for n, (name, run) in enumerate(runs.items()):
         end_ms, values = total_series(run)
         ax.plot(end_ms, values / full_gbit_s, color=COLOURS[n], linewidth=1.2, label=name)
-    ax.set(xlabel="time (ms)", ylabel="normalised throughput", title=title, ylim=(0, 1))
+    ax.set(xlabel="time (ms)", ylabel="normalized throughput", title=title, ylim=(0, 1))
 
 
 def draw_flows(ax: Axes, run: RunData, flows: Sequence[str], title: str, most_gbit_s: float) -> None:

@@ -77,13 +77,19 @@ class Case:
     window: int = 50_000
     #: Number of the random selection of the hot host and its senders.
     draw: int = 0
-
-    RADIX = 4
+    #: Hosts of a first-stage switch.
+    radix: int = 4
+    #: Whether links are one-way, wired as a butterfly, with hosts at either end that are the same.
+    one_way: bool = False
+    #: Smallest and largest payload; sizes between them are equally likely.
+    payload: tuple[int, int] = (PAYLOAD, PAYLOAD)
+    #: Buffers of switches and hosts, in KiB.
+    buffer_kib: int = 1
 
     @property
     def hosts(self) -> int:
-        """Return the number of hosts: four at each first-stage switch."""
-        return int(2 * self.RADIX ** (self.stages - 1))
+        """Return the number of hosts: as many as the radix at each first-stage switch."""
+        return int(self.radix**self.stages if self.one_way else 2 * self.radix ** (self.stages - 1))
 
     @property
     def hot_hosts(self) -> int:
@@ -93,12 +99,17 @@ class Case:
     @property
     def host_rate(self) -> float:
         """Return the rate of a host, in bytes of packets per cycle."""
-        return self.load / self.RADIX
+        return self.load / self.radix
+
+    @property
+    def mean_payload(self) -> float:
+        """Return the mean payload of a packet."""
+        return sum(self.payload) / 2
 
     @property
     def injection_cycles(self) -> float:
         """Return how long hot hosts generate packets."""
-        return self.packets * PACKET / self.host_rate
+        return self.packets * (self.mean_payload + HEADER) / self.host_rate
 
     def _drawn(self) -> list[int]:
         """Return the hot host and then its senders; the network, share and selection are the seed."""
@@ -120,8 +131,9 @@ class Case:
         """Return the overrides that set this case in the scenario, with a mechanism."""
         hot = self.senders
         # A scenario's rate is that of payload, and a whole number of bit/s.
-        rate = f"{round(self.host_rate * PAYLOAD / PACKET * 8e9)} bit/s"
-        same = {"rate": rate, "arrivals": "poisson"}
+        share = self.mean_payload / (self.mean_payload + HEADER)
+        rate = f"{round(self.host_rate * share * 8e9)} bit/s"
+        same = {"rate": rate, "arrivals": "poisson", **self._sizes()}
         traffic = [
             {
                 "name": "cold",
@@ -144,8 +156,27 @@ class Case:
             "duration": f"{self.duration} cycles",
             "measure.interval": f"{self.interval} cycles",
             "traffic": traffic if hot else traffic[:1],
+            **self._network(),
             **own,
         }
+
+    def _sizes(self) -> Overrides:
+        """Return the sizes of messages, which are packets, where they are not all of the same size."""
+        least, most = self.payload
+        return {} if least == most else {"message": f"{least} B", "message_max": f"{most} B"}
+
+    def _network(self) -> Overrides:
+        """Return what differs from the scenario's network and packets."""
+        own: Overrides = {}
+        if self.radix != 4:
+            own["topology.k"] = self.radix
+        if self.one_way:
+            own |= {"topology.links": "unidirectional", "topology.wiring": "butterfly"}
+        if self.payload[1] != PAYLOAD:
+            own["packet.mtu"] = f"{self.payload[1]} B"
+        if self.buffer_kib != 1:
+            own |= {f"{node}.buffer": f"{self.buffer_kib} KiB" for node in ("switch", "host")}
+        return own
 
     def run(self, own: Mapping[str, Any]) -> tuple[str, Overrides]:
         """Return a run of this case under a mechanism."""

@@ -168,6 +168,8 @@ class Experiment:
     #: Rough wall time of a full and of a quick run with one seed on one core, in seconds.
     full_seconds: float
     quick_seconds: float
+    #: File in `docs/img` with its plot of a recorded run, if there is one.
+    figure: str
     #: Whether its numbers involve no random choices, so that one seed is sufficient.
     deterministic: bool
     rows: tuple[Published, ...]
@@ -341,6 +343,7 @@ def read_experiment(folder: Path) -> Experiment:
         assumption=" ".join(common["assumption"].split()),
         full_seconds=float(raw.get("full_seconds", 60)),
         quick_seconds=float(raw.get("quick_seconds", 10)),
+        figure=_text(raw, "figure", str(path)),
         deterministic=_flag(raw, "deterministic", str(path)),
         rows=rows,
     )

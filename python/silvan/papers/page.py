@@ -225,13 +225,17 @@ def _head(experiment: Experiment, entry: Entry | None, first: str) -> list[str]:
     else:
         seeds = len(next(iter(entry.values.values())))
         length = "Quick runs" if entry.quick else "Full runs"
-        runs = f"{length}, {seeds} seeds." if seeds > 1 else f"{length} without random choices."
+        runs = f"{length} without random choices."
+        if not experiment.deterministic:
+            runs = f"{length}, {seeds} seeds." if seeds > 1 else f"{length}, one seed."
     source = experiment.source[:1].upper() + experiment.source[1:]
     lines = [f"### {experiment.id}: {experiment.title}", "", f"{source}. {experiment.about} {runs}", ""]
     if experiment.assumption:
         same = first != experiment.id
         text = f"The same as in {first}." if same else experiment.assumption
         lines += [f"**Assumptions.** {text}", ""]
+    if experiment.figure:
+        lines += [f"![{experiment.title}](img/{experiment.figure})", ""]
     return lines
 
 
