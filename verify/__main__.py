@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 
-from verify import cases, compare, drawing, laws
+from verify import cases, compare, drawing, laws, rdma_drawing
 
 
 def main() -> int:
@@ -27,8 +27,13 @@ def main() -> int:
     print(
         f"  {compared - len(drawn.wrong)} of {compared} are the same, {len(drawn.refused)} are not compared"
     )
+    print("The same with mechanisms of RDMA over Ethernet:")
+    rdma = compare.compare(rdma_drawing.many(given.first, count), show=False)
+    print("".join(f"  {line}\n" for line in rdma.wrong), end="")
+    compared = count - len(rdma.refused)
+    print(f"  {compared - len(rdma.wrong)} of {compared} are the same, {len(rdma.refused)} are not compared")
     print("The simulator against closed forms:")
-    wrong = table.wrong + table.refused + drawn.wrong + laws.report(quick=given.quick)
+    wrong = table.wrong + table.refused + drawn.wrong + rdma.wrong + laws.report(quick=given.quick)
     print(f"{len(wrong)} disagreements, {time.perf_counter() - began:.0f} s")
     return 1 if wrong else 0
 

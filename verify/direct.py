@@ -86,6 +86,11 @@ class Direct(Wiring):
             tables[switch][host] = self.port(switch, following, host)
         return tables
 
+    def switches_on_routes(self) -> set[int]:
+        """Return how many switches there are on the routes of all pairs."""
+        pairs = ((near, far) for near, far in product(self.hosts, self.hosts) if near != far)
+        return {len(self.way(near, far).steps) for near, far in pairs}
+
     @abstractmethod
     def following(self, switch: str, destination: str) -> str:
         """Return the next switch towards a host at another, on a route that depends on the host only."""

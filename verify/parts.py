@@ -8,7 +8,9 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
+from verify import rdma
 from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, size_bytes, time_ps
+from verify.rdma import RdmaReaction, RedMarking, TelemetryMarking
 from verify.wiring import Wiring
 
 #: Presets: the components of each mechanism; thresholds in full packets.
@@ -169,6 +171,7 @@ class Sizes:
     """The quantities to which thresholds and delays refer: packets, credit blocks, buffers, latency."""
 
     full: int
+    payload: int
     control: int
     block: int
     input_lane: int
@@ -181,14 +184,16 @@ class Congestion:
     """All components."""
 
     mechanism: str
-    marking: Marking | SampledMarking | BufferMarking | None
+    marking: Marking | SampledMarking | BufferMarking | RedMarking | TelemetryMarking | None
     notification: str
     #: Whether marks have a severity.
     is_quantized: bool
     #: Minimum time between notification packets of a receiver, in picoseconds, and whether it is per flow.
     coalescing: tuple[int, bool] | None
+    #: Time from a mark to its notification packet, in picoseconds.
+    notification_delay: int
     isolation: Isolation | None
-    reaction: Reaction | WindowReaction | QcnReaction | None
+    reaction: Reaction | WindowReaction | QcnReaction | RdmaReaction | None
     rates: ExplicitRates | None
 
     @property
@@ -204,7 +209,7 @@ class Congestion:
     @property
     def has_windows(self) -> bool:
         """Whether sources count acknowledgements."""
-        return isinstance(self.reaction, WindowReaction)
+        return isinstance(self.reaction, WindowReaction | rdma.AnsweredReaction)
 
     @property
     def validates(self) -> bool:
@@ -233,6 +238,7 @@ def congestion(table: Mapping[str, Any], sizes: Sizes, net: Wiring) -> Congestio
         notification=given.pop("notification", preset.get("notification", "cnp")),
         is_quantized=given.pop("feedback", preset.get("feedback", "binary")) == "quantized",
         coalescing=_coalescing(given.pop("coalescing", None)),
+        notification_delay=time_ps(given.pop("notification_delay", "0 ps")),
         isolation=_isolation(part(given, "isolation", preset), sizes),
         reaction=None if rates else _reaction(reaction, sizes, net),
         rates=rates,
@@ -255,7 +261,9 @@ def _bytes(value: str | int, full: int) -> int:
     return value * full if isinstance(value, int) else size_bytes(value)
 
 
-def _marking(given: dict[str, Any], sizes: Sizes) -> Marking | SampledMarking | BufferMarking | None:
+def _marking(
+    given: dict[str, Any], sizes: Sizes
+) -> Marking | SampledMarking | BufferMarking | RedMarking | TelemetryMarking | None:
     kind = given.pop("kind")
     if kind == "none":
         nothing_left("congestion.marking", given)
@@ -267,6 +275,11 @@ def _marking(given: dict[str, Any], sizes: Sizes) -> Marking | SampledMarking | 
         if kind == "ipm":
             into = sizes.input_lane - -(-sizes.full // sizes.block) * sizes.block
         return BufferMarking(kind, into, out)
+    if kind == "red":
+        return rdma.red(given)
+    if kind == "telemetry":
+        nothing_left("congestion.marking", given)
+        return rdma.TelemetryMarking()
     if kind == "sampled":
         found_ = SampledMarking(
             set_point=size_bytes(given.pop("set_point", "26000 B")),
@@ -321,13 +334,16 @@ def _isolation(given: dict[str, Any], sizes: Sizes) -> Isolation | None:
 
 def _reaction(
     given: dict[str, Any], sizes: Sizes, net: Wiring
-) -> Reaction | WindowReaction | QcnReaction | None:
+) -> Reaction | WindowReaction | QcnReaction | RdmaReaction | None:
     kind = given.pop("kind")
     if kind == "none":
         nothing_left("congestion.reaction", given)
         return None
     if kind == "qcn":
         return _qcn(given)
+    if kind in rdma.KINDS:
+        trip = rdma.Trip(max(net.switches_on_routes()), _round_trip(sizes, net)[2])
+        return rdma.reaction(kind, given, trip, (sizes.full, sizes.payload))
     if kind != "cct":
         return _window_reaction(kind, given, sizes, net)
     table = dict(given.pop("table", QUADRATIC))

@@ -228,7 +228,7 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
     lanes = _lanes(given.pop("lanes", {}), net)
     mechanism = given.get("congestion", {}).get("mechanism", "none")
     built = _switch(switch, mechanism, block, lanes, net)
-    sizes = Sizes(mtu + header, control, block, built.buffer, built.output_buffer, built.latency_ps)
+    sizes = Sizes(mtu + header, mtu, control, block, built.buffer, built.output_buffer, built.latency_ps)
     parts = congestion(given.pop("congestion", {}), sizes, net)
     flows = tuple(_flow(flow, mtu) for flow in given.pop("flow", []))
     found = Plan(

@@ -14,6 +14,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from verify.parts import BufferMarking, Marking
+from verify.rdma import RedMarking, TelemetryMarking
 from verify.reference.links import Packet
 from verify.reference.marking import Fill
 from verify.reference.queued import QueuedSwitch
@@ -191,12 +192,13 @@ class CioqSwitch(QueuedSwitch):
     def mark_at_output(self, packet: Packet) -> None:
         """Mark or validate by the fill of the output buffer that a packet leaves."""
         rule, way = self.net.plan.congestion.marking, (packet.output, packet.lane)
-        if isinstance(rule, Marking):
+        if isinstance(rule, Marking | RedMarking | TelemetryMarking):
             asking = len(self.buffers.asking(way))
             # No input's queue has changed.
             self.fill_changed(*way, Fill(self.waiting_bytes(way), 0, port=0, asking=asking))
-            if self.states[way].marks(packet.size):
+            if self.states[way].marks(packet.size, is_control=packet.is_control):
                 self.mark(packet, self.severity(packet))
+            self.stamp(packet)
         if not isinstance(rule, BufferMarking) or packet.is_control or self.used_out[way] <= rule.output:
             return
         if rule.kind == "opm":

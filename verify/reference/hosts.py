@@ -13,12 +13,15 @@ from verify.direct import Direct
 from verify.reference.announcing import Announcer
 from verify.reference.links import Channel, Packet, Report
 from verify.reference.ordering import Order
-from verify.reference.reactions import Control, control
+from verify.reference.reactions import Answer, Control, control
 from verify.reference.sources import Message, Source
 
 if TYPE_CHECKING:
     from verify.reference.isolation import Notice
     from verify.reference.network import Network
+
+#: The place of timers among the events of an instant: behind all arrivals.
+TIMERS = (4, 0)
 
 
 @dataclass
@@ -49,6 +52,8 @@ class Flow:
         self.packets = 0
         #: Identifies the flow within the host while its state is stored.
         self.number: int | None = None
+        #: The times at which its reaction may throttle it.
+        self.timers: set[int] = set()
         #: The number of the host's packet that was the source's last one when the flow began to wait.
         self.served_before = 0
 
@@ -115,6 +120,7 @@ class Host:
         """Take the report of a switch that has marked a packet."""
         self.net.becn_received += 1
         report.flow.control.answered("hot", self.net.now, report.severity)
+        self.set_timer(report.flow)
         self.stalled = {}
         self.is_asked = True
 
@@ -172,9 +178,17 @@ class Host:
         if marked or how == "ack-each" or (how == "ack" and packet.ends_message):
             answer = self.control_packet(packet.flow, packet.flow.origin, packet.lane, "answer")
             answer.becn, answer.validated = packet.fecn, packet.validated
-            answer.severity = packet.severity
-            self.say(answer)
-            self.stalled = {}
+            answer.severity, answer.answers = packet.severity, packet
+            delay = self.net.plan.congestion.notification_delay
+            if delay:
+                self.net.at(self.net.now + delay, lambda: self.reply(answer), rank=TIMERS)
+            else:
+                self.reply(answer)
+
+    def reply(self, answer: Packet) -> None:
+        """Queue an answer to a data packet."""
+        self.say(answer)
+        self.stalled = {}
 
     def may_notify(self, flow: Flow) -> bool:
         """Return whether a mark causes a notification packet now, or is too soon after another."""
@@ -209,12 +223,29 @@ class Host:
         if packet.becn:
             is_warm = self.net.plan.congestion.validates and not packet.validated
             mark = "warm" if is_warm else "hot"
-        flow.control.answered(mark, self.net.now, packet.severity)
+        data = packet.answers
+        assert data
+        flow.control.heard(Answer(mark, self.net.now, packet.severity, data.injected, data.size, data.hops))
+        self.set_timer(flow)
         # The flow whose turn it was may be throttled now, in favor of the others.
         self.stalled = {}
         # An index grows only when an answer arrives; windows may open, and pauses end.
         if self.net.plan.congestion.has_windows:
             self.reopen(flow)
+
+    def set_timer(self, flow: Flow) -> None:
+        """Schedule the time at which the reaction may throttle a flow."""
+        due = flow.control.next_timer()
+        if due is not None and due not in flow.timers:
+            flow.timers.add(due)
+            self.net.at(due, lambda: self.expire(flow), rank=TIMERS)
+
+    def expire(self, flow: Flow) -> None:
+        """Ask again whether a flow may send, and whether others may go instead."""
+        flow.timers.discard(self.net.now)
+        self.stalled = {}
+        self.is_asked = True
+        self.reopen(flow)
 
     def reopen(self, flow: Flow) -> None:
         """Schedule an attempt when a flow's pause ends, an answer is due or its announcement allows it."""
@@ -406,6 +437,7 @@ class Host:
     def release(self, flow: Flow, asked: int) -> int | None:
         """Return when a flow may send from a time on, as things stand; `None` if it needs an answer first."""
         release = self.announcer.leave(flow, asked) if self.announcer else asked
+        flow.control.next_size = self.next_packet(flow).size
         return flow.control.eligible_at(asked) if release == asked else release
 
     def next_packet(self, flow: Flow) -> Packet:
@@ -452,7 +484,7 @@ class Host:
             flow.source.finished(flow.messages.popleft())
             self.injection.free_at += self.net.plan.message_overhead_ps
         self.net.at(self.injection.free_at)
-        flow.control.sent(end, packet.size)
+        flow.control.leaves(packet, self.net.now, end)
         if self.announcer:
             self.announcer.sent(flow, packet.size, is_last=packet.ends_message)
         if flow.messages:

@@ -24,6 +24,16 @@ class Report:
     severity: int
 
 
+@dataclass(frozen=True)
+class Hop:
+    """What a switch writes into a packet: time, bytes sent by its output, bytes that wait, ps per byte."""
+
+    time: int
+    sent: int
+    queue: int
+    pace: Fraction
+
+
 @dataclass(eq=False)
 class Packet:
     """A packet; sizes in bytes. A control packet has no payload and belongs to a flow too.
@@ -52,6 +62,9 @@ class Packet:
     validated: bool = False
     created: int = 0
     injected: int = 0
+    #: What switches wrote into it, and the data packet that it answers.
+    hops: tuple[Hop, ...] = ()
+    answers: Packet | None = None
     #: The packet's position: the lane on which it arrived, its output port, and when its tail can be read.
     came: int = 0
     output: int = 0
@@ -102,7 +115,8 @@ class Channel:
     def __init__(self, net: Network, pace: Fraction, delay: int, ends: tuple[Node, int, Node, int]) -> None:
         self.net, self.pace, self.delay = net, pace, delay
         self.sender, self.sender_port, self.receiver, self.port = ends
-        self.free_at = 0
+        #: When the link is free again, and the bytes of all packets sent.
+        self.free_at = self.bytes = 0
         #: Credit of each lane and region; that of destinations is created at the first use.
         self.parts: defaultdict[tuple[int, Hashable], int] = defaultdict(self.receiver.part_size)
         for lane in range(net.plan.lanes.count):
@@ -178,6 +192,7 @@ class Channel:
         self.wanted.pop(where, None)
         self.free_at = now + self.span(packet.size)
         self.net.hops += 1
+        self.bytes += packet.size
         self.net.at(self.free_at)
         self.receiver.comes(packet, self.port, head=now + self.delay, tail=self.free_at + self.delay)
         return self.free_at

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from verify.parts import Marking, SampledMarking
+from verify.rdma import RedMarking
 from verify.reference.streams import Stream
 
 
@@ -97,7 +98,7 @@ class PortState:
         self.marked_at = self.total
         return found
 
-    def marks(self, size: int) -> bool:
+    def marks(self, size: int, *, is_control: bool) -> bool:
         """Return whether a packet that leaves now is marked, according to the share of marked packets."""
         if self.rule is None or not self.congested or size < self.rule.smallest:
             return False
@@ -109,3 +110,34 @@ class PortState:
             return False
         self.eligible -= of
         return True
+
+
+class RedState(PortState):
+    """An output port's lane where packets are marked by the bytes that wait for it."""
+
+    #: A share of one.
+    one = 2**24
+
+    def __init__(self, red: RedMarking, random: Stream) -> None:
+        super().__init__(None, masked=False, random=random)
+        self.red = red
+        self.due = 0
+
+    def share(self) -> int:
+        """Return the share of packets that are marked at the present fill."""
+        excess, span = self.total - self.red.least, self.red.most - self.red.least
+        if excess > span:
+            return self.one
+        return self.red.percent * excess * self.one // (100 * span) if excess > 0 else 0
+
+    def marks(self, size: int, *, is_control: bool) -> bool:
+        """Return whether a packet that leaves now is marked: data only."""
+        if is_control:
+            return False
+        share = self.share()
+        if not self.red.is_regular:
+            return share == self.one or (share > 0 and self.random.bits() >> 8 < share)
+        self.due += share
+        is_due = self.due >= self.one
+        self.due -= self.one * is_due
+        return is_due

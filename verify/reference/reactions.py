@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, isqrt
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from verify.parts import QcnReaction, Reaction, WindowReaction
 from verify.reference.streams import Stream
 
 if TYPE_CHECKING:
+    from verify.reference.links import Hop, Packet
     from verify.reference.network import Network
 
 #: Rates of AIMD and FIMD are counted in these units of the lowest rate.
@@ -19,11 +21,26 @@ ONE = 2**16
 LONGEST_WAIT = 10**12
 
 
+@dataclass(frozen=True)
+class Answer:
+    """An answer to a data packet of a flow: what it says of the packet."""
+
+    mark: str
+    now: int
+    severity: int
+    #: When the host began to send the packet, and its bytes on the wire.
+    sent_at: int
+    size: int
+    hops: tuple[Hop, ...]
+
+
 class Control:
     """The control of a flow (or of a service level at a host); this class never throttles."""
 
     def __init__(self) -> None:
         self.last_end, self.last_size = 0, 0
+        #: Bytes of the packet that the flow is to send next, which the host gives.
+        self.next_size = 0
 
     def eligible_at(self, now: int) -> int | None:
         """Return the earliest start of the next packet from now on, as things stand.
@@ -35,6 +52,18 @@ class Control:
     def sent(self, end: int, size: int) -> None:
         """Record a packet whose tail leaves the host at this time."""
         self.last_end, self.last_size = end, size
+
+    def leaves(self, packet: Packet, now: int, end: int) -> None:
+        """Record a packet that the host begins to send."""
+        self.sent(end, packet.size)
+
+    def next_timer(self) -> int | None:
+        """Return when the flow may be throttled by time alone, if it may."""
+        return None
+
+    def heard(self, answer: Answer) -> None:
+        """Take an answer with all that it says."""
+        self.answered(answer.mark, answer.now, answer.severity)
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
         """Take an answer: `cold` (no mark), `warm` (a mark that was not validated) or `hot`.
@@ -335,6 +364,8 @@ KINDS = {
 
 def control(net: Network, host: str, level: int, pace: Fraction) -> Control:
     """Return the control of a flow or service level at a host whose link has a pace."""
+    from verify.reference import rdma
+
     reaction = net.plan.congestion.reaction
     if reaction is None:
         return Control()
@@ -342,6 +373,8 @@ def control(net: Network, host: str, level: int, pace: Fraction) -> Control:
         return QcnControl(reaction, pace)
     if isinstance(reaction, WindowReaction):
         return KINDS[reaction.kind](reaction, pace)
+    if not isinstance(reaction, Reaction):
+        return rdma.control(reaction, pace)
     # The timers of the service levels have random phases of their own, selected one after the other.
     stream = Stream(net.plan.seed, "ccti timer", net.plan.wiring.hosts.index(host))
     drawn = [stream.bits() for _ in range(16)][level]

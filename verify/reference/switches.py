@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from verify.direct import Direct, Groups
 from verify.parts import Marking, SampledMarking
+from verify.rdma import RedMarking, TelemetryMarking
 from verify.reading import AdaptiveRouting
 from verify.reference.announcing import weight_ps
 from verify.reference.choices import Choices, Detours
 from verify.reference.hosts import Host
-from verify.reference.links import Channel, Packet, Report
-from verify.reference.marking import Fill, PortState, Sampler
+from verify.reference.links import Channel, Hop, Packet, Report
+from verify.reference.marking import Fill, PortState, RedState, Sampler
 from verify.reference.routes import FlowRoutes
 from verify.reference.streams import Stream
 
@@ -67,6 +68,8 @@ class Switch:
             owner = self.number << 16 | (port - 1) * len(self.lanes) + lane
             random = Stream(self.net.plan.seed, "marking", owner)
             self.states[port, lane] = PortState(rule, masked, random)
+            if isinstance(own, RedMarking):
+                self.states[port, lane] = RedState(own, random)
             if isinstance(own, SampledMarking):
                 self.samplers[port, lane] = Sampler(own, random)
 
@@ -196,6 +199,12 @@ class Switch:
         packet.fecn = True
         packet.severity = max(packet.severity, severity)
 
+    def stamp(self, packet: Packet) -> None:
+        """Write the state of its output into a data packet that leaves, if switches do so."""
+        if isinstance(self.net.plan.congestion.marking, TelemetryMarking) and not packet.is_control:
+            out, waiting = self.out[packet.output], self.states[packet.output, packet.lane].total
+            packet.hops += (Hop(self.net.now, out.bytes, waiting, out.pace),)
+
     def report(self, port: int, report: Report) -> None:
         """Forward a report."""
         self.reports.append(((False, port), report))
@@ -225,8 +234,9 @@ class Switch:
 
     def transmit(self, packet: Packet, port: int, read_by: int | None = None) -> int:
         """Send a packet of an input, whose space is free when it has left or been read."""
-        if self.states[packet.output, packet.lane].marks(packet.size):
+        if self.states[packet.output, packet.lane].marks(packet.size, is_control=packet.is_control):
             self.mark(packet, self.severity(packet))
+        self.stamp(packet)
         left = self.out[packet.output].send(packet)
         self.into[port].free(packet, left if read_by is None else read_by, packet.came)
         return left

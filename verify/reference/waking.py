@@ -55,6 +55,11 @@ class WakingHost(Host):
         heard = packet.is_control and (packet.becn or self.net.plan.congestion.has_windows)
         self.is_asked |= heard or self.answers > before
 
+    def reply(self, answer: Packet) -> None:
+        """Queue an answer, and make an attempt."""
+        super().reply(answer)
+        self.is_asked = True
+
     def has_credit(self, packet: Packet) -> bool:
         """Return whether a packet can be sent; if not, schedule an attempt for when it can."""
         return self.out.has_credit_or_wait(packet)

@@ -19,7 +19,7 @@ pub struct Failure {
 }
 
 /// All checks by name.
-pub const CHECKS: [&str; 19] = [
+pub const CHECKS: [&str; 20] = [
     "panic",
     "broken",
     "deadlock",
@@ -33,6 +33,7 @@ pub const CHECKS: [&str; 19] = [
     "prefix",
     "finish",
     "jobs",
+    "rdma",
     "books",
     "nan",
     "sums",
@@ -191,6 +192,9 @@ pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
     if is_done && wanted.has("jobs") {
         jobs((table, scenario), wanted, &mut findings);
     }
+    if is_done && wanted.has("rdma") {
+        rdma((table, scenario), wanted, &mut findings);
+    }
     let all = wanted.only.is_none()
         || one("finish")
         || one("panic")
@@ -259,6 +263,28 @@ fn jobs((table, scenario): (&Table, &Scenario), wanted: &Wanted<'_>, findings: &
     }
     let only = Wanted { only: Some("threads"), skip: wanted.skip };
     schedulers(&Run { end: End::Done, outcome: Some(outcome) }, &jobs, &only, findings);
+}
+
+/// With congestion management of RDMA over Ethernet: the sums are right, all traffic arrives if given the time, and
+/// neither the scheduler nor the number of threads matters.
+fn rdma((table, scenario): (&Table, &Scenario), wanted: &Wanted<'_>, findings: &mut Findings) {
+    if scenario.spec.routing.allow_deadlock {
+        return;
+    }
+    let Some(with) = variants::with_rdma(table, scenario) else { return };
+    let Some((other, outcome)) = variant(&with, "rdma", findings) else { return };
+    accounting::check(&other, &outcome, &mut |check, what| findings.fail(check, what));
+    let base = Run { end: End::Done, outcome: Some(outcome) };
+    let made = findings.made.len();
+    let all = Wanted { only: None, skip: wanted.skip };
+    schedulers(&base, &other, &all, findings);
+    resolved(&base, &other, findings);
+    if let Some((long, drained)) = variant(&variants::drained(&with, &other), "rdma", findings) {
+        for what in finish::unfinished(&long, &drained) {
+            findings.fail("rdma", what);
+        }
+    }
+    findings.made.truncate(made);
 }
 
 fn resolved(base: &Run, scenario: &Scenario, findings: &mut Findings) {

@@ -111,6 +111,7 @@ mod tests {
     use super::*;
     use crate::case::read;
     use crate::draw::draw;
+    use crate::draw::rdma::{Around, congestion};
     use crate::variants::with_jobs;
 
     /// Keys and choices that are not generated. The check `threads` runs every relevant scenario with
@@ -155,6 +156,9 @@ mod tests {
             {
                 drawn.extend(of_scenario(&with));
             }
+            let around = Around { full: 2_048, has_one_way: false };
+            let with = Table::from_iter([("congestion".to_owned(), congestion(seed, &around).into())]);
+            drawn.extend(of_scenario(&with));
         }
         let known = of_schema(&silvan_scenario::schema());
         assert!(

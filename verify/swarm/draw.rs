@@ -13,6 +13,7 @@ mod congestion;
 pub mod jobs;
 mod network;
 mod nodes;
+pub mod rdma;
 mod traffic;
 
 /// Folder of the real fabrics that scenarios may use.

@@ -1,11 +1,13 @@
 //! Variants of a scenario: changes that must not affect the results, or that make all traffic end.
 
 use silvan_fabric::config::Assignment;
+use silvan_fabric::queueing::Isolation;
 use silvan_fabric::traffic::Pattern;
 use silvan_scenario::Scenario;
 use toml::{Table, Value};
 
 use crate::draw::jobs::{Around, jobs};
+use crate::draw::rdma;
 
 /// Longer than any random scenario takes, but fast, because nothing happens in an idle network.
 pub const LONG_S: u64 = 3_000;
@@ -154,6 +156,27 @@ pub fn with_jobs(table: &Table, scenario: &Scenario) -> Option<Table> {
     other.insert("job".to_owned(), Value::Array(jobs(spec.seed, &around)));
     if spec.seed.is_multiple_of(3) {
         other.insert("end_with_jobs".to_owned(), Value::from(spec.seed.is_multiple_of(2)));
+    }
+    Some(other)
+}
+
+/// The same scenario with congestion management of RDMA over Ethernet, if its own can be replaced.
+pub fn with_rdma(table: &Table, scenario: &Scenario) -> Option<Table> {
+    let spec = &scenario.spec;
+    if spec.congestion.components(&spec.packet).isolation != Isolation::None {
+        return None;
+    }
+    let (topology, _, _) = scenario.build().ok()?;
+    let around = rdma::Around {
+        full: spec.packet.mtu.0 + spec.packet.header.0,
+        has_one_way: topology.links.iter().any(|link| link.channels().count() == 1),
+    };
+    let mut other = table.clone();
+    other.insert("congestion".to_owned(), Value::Table(rdma::congestion(spec.seed, &around)));
+    // The architecture may follow from the mechanism that is gone; the scenario keeps it.
+    let architecture = spec.switch.architecture(spec.congestion.mechanism);
+    if let (Some(switch), Ok(architecture)) = (entry(&mut other, "switch"), Value::try_from(architecture)) {
+        switch.insert("architecture".to_owned(), architecture);
     }
     Some(other)
 }

@@ -169,6 +169,9 @@ pub enum Reason {
     /// A reaction that waits for grants of receivers that give none.
     #[error("must be one that sends grants, because this congestion.reaction waits for them")]
     NoGrants,
+    /// A reaction that reads telemetry where switches write none.
+    #[error("must be \"telemetry\" with this congestion.reaction, which reads the telemetry of switches")]
+    NoTelemetry,
     /// More flows, patterns and jobs than packets can identify.
     #[error("there may be up to 65,535 flows and patterns")]
     TooManyClasses,

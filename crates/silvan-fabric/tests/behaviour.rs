@@ -6,7 +6,7 @@ mod common;
 use common::*;
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::Config;
-use silvan_fabric::congestion::marking::{Fecn, Marking};
+use silvan_fabric::congestion::marking::{Fecn, InBandTelemetry, Marking};
 use silvan_fabric::congestion::reaction::{Cct, ControlLevel, Reaction};
 use silvan_fabric::congestion::{CoalescePer, Coalescing, Notification};
 use silvan_fabric::routing::RoutingSpec;
@@ -50,11 +50,13 @@ fn incast() -> (Topology, Config) {
 fn every_marking_rule_marks_in_every_switch_that_it_goes_with() {
     let (topology, mut config) = incast();
     let mut tried = 0;
-    for marking in all::<Marking>().into_iter().filter(|marking| *marking != Marking::None) {
+    let marks = |marking: &Marking| *marking != Marking::None && !marking.stamps();
+    for marking in all::<Marking>().into_iter().filter(marks) {
         config.congestion.marking = Some(marking.clone());
         for (switch, outcome) in run_in_all_switches(&topology, &config) {
             let marks = outcome.summary.fecn_marks;
-            assert!(marks > 100, "{marking:?} in {switch} marks {marks}");
+            // RED marks at most 1 % of the packets up to 200 kB, by default.
+            assert!(marks > 15, "{marking:?} in {switch} marks {marks}");
             tried += 1;
         }
     }
@@ -67,7 +69,8 @@ fn every_marking_rule_marks_in_every_switch_that_it_goes_with() {
 #[test]
 fn every_reaction_shortens_queues_in_every_switch() {
     let (topology, mut config) = incast();
-    config.congestion.marking = Some(Marking::Fecn(Fecn::default()));
+    let fecn = Marking::Fecn(Fecn::default());
+    config.congestion.marking = Some(fecn.clone());
     let without = run_in_all_switches(&topology, &config);
     for reaction in all::<Reaction>().into_iter().filter(|reaction| *reaction != Reaction::None) {
         let goes_with = |notification: &Notification| {
@@ -75,13 +78,17 @@ fn every_reaction_shortens_queues_in_every_switch() {
                 && (!reaction.needs_grants() || notification.grants())
         };
         config.congestion.notification = all::<Notification>().into_iter().find(goes_with);
+        let telemetry = Marking::Telemetry(InBandTelemetry {});
+        config.congestion.marking = Some(if reaction.needs_telemetry() { telemetry } else { fecn.clone() });
         config.congestion.reaction = Some(reaction.clone());
         for ((switch, outcome), (_, before)) in run_in_all_switches(&topology, &config).iter().zip(&without) {
             let (latency, usual) = (mean_latency_us(outcome), mean_latency_us(before));
             assert!(latency < 0.9 * usual, "{reaction:?} in {switch}: {latency} us, {usual} us without it");
             let rates = rates(outcome);
             let (sum, least) = (rates.iter().sum::<f64>(), rates.iter().copied().fold(f64::MAX, f64::min));
-            assert!(sum > 3.0 && least > 0.02 * sum, "{reaction:?} in {switch}: {rates:?}");
+            // The round trip of this network holds two packets. There, HPCC keeps a slow flow at the lowest rate for long,
+            // 1 % of the link.
+            assert!(sum > 3.0 && least > 0.01 * sum, "{reaction:?} in {switch}: {rates:?}");
         }
     }
 }

@@ -96,6 +96,7 @@ fn switch_off(congestion: &mut Table, source: &Source) -> Result<Vec<String>, Fa
         ("notification", "cnp"),
         ("feedback", "binary"),
         ("coalescing", "none"),
+        ("notification_delay", "none"),
         ("isolation", "none"),
         ("reaction", "none"),
     ] {

@@ -84,6 +84,8 @@ fn every_scenario_is_valid_and_reads_back_as_resolved() {
             "mvcm-hot-phase",
             "packets-64",
             "ring-deadlock",
+            "roce-dcqcn",
+            "roce-hpcc",
             "routes-512",
             "silent-forest",
             "star",
@@ -93,6 +95,7 @@ fn every_scenario_is_valid_and_reads_back_as_resolved() {
             "torus-8x8",
             "trees-1024",
             "two-jobs",
+            "uec-nscc",
             "uniform-648"
         ]
     );

@@ -365,7 +365,7 @@ impl Draw {
         }
     }
 
-    fn span(&mut self, reaction: &mut Table, key: &str) {
+    pub(super) fn span(&mut self, reaction: &mut Table, key: &str) {
         if self.chance(50) {
             let ps = self.pick(&[100_000, 500_000, 1_234_567, 3_000_000]);
             let value = self.time(ps);

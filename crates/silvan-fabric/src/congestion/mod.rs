@@ -12,7 +12,7 @@ pub mod unfit;
 use schemars::JsonSchema;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
-use silvan_engine::Bytes;
+use silvan_engine::{Bytes, Time};
 
 use crate::packet_format::Packet;
 use crate::queueing::{Isolation, SpecialQueues};
@@ -36,6 +36,9 @@ pub struct Congestion {
     /// Minimum time between the notification packets of a receiver; marks that arrive earlier cause none. By default,
     /// each mark causes one.
     pub coalescing: Option<Coalescing>,
+    /// Time that a receiver takes to make a notification packet of a mark (`np_delay` of network adapters); by default
+    /// none. A packet that coalescing drops takes no time.
+    pub notification_delay: Option<Time>,
     /// How packets of congested flows are isolated from others.
     pub isolation: Option<Isolation>,
     /// How sources react to returned marks.
@@ -109,6 +112,8 @@ pub struct Components {
     pub feedback: Feedback,
     /// See [`Coalescing`].
     pub coalescing: Option<Coalescing>,
+    /// See [`Congestion::notification_delay`]; zero for none.
+    pub notification_delay: Time,
     /// See [`Isolation`].
     pub isolation: Isolation,
     /// See [`Reaction`].
@@ -120,7 +125,7 @@ impl Serialize for Congestion {
         // If `none` were written here, the components would be ignored when this is read again.
         let nothing = Mechanism::None.components(&Packet::default());
         let alone = self.mechanism == Mechanism::None && self.components(&Packet::default()) != nothing;
-        let mut table = serializer.serialize_struct("Congestion", 7 - usize::from(alone))?;
+        let mut table = serializer.serialize_struct("Congestion", 8 - usize::from(alone))?;
         if alone {
             table.skip_field("mechanism")?;
         } else {
@@ -135,6 +140,10 @@ impl Serialize for Congestion {
         match &self.coalescing {
             Some(coalescing) => table.serialize_field("coalescing", coalescing)?,
             None => table.skip_field("coalescing")?,
+        }
+        match &self.notification_delay {
+            Some(delay) => table.serialize_field("notification_delay", delay)?,
+            None => table.skip_field("notification_delay")?,
         }
         table.serialize_field("isolation", &self.isolation)?;
         table.serialize_field("reaction", &self.reaction)?;
@@ -152,6 +161,7 @@ impl Congestion {
             notification: self.notification.unwrap_or(preset.notification),
             feedback: self.feedback.unwrap_or(preset.feedback),
             coalescing: self.coalescing.or(preset.coalescing),
+            notification_delay: self.notification_delay.unwrap_or(preset.notification_delay),
             isolation: self.isolation.clone().unwrap_or(preset.isolation),
             reaction: self.reaction.clone().unwrap_or(preset.reaction),
         }
@@ -218,6 +228,15 @@ impl Mechanism {
             _ if self.is_output_buffered() => (Notification::AckEach, Feedback::Binary),
             _ => (Notification::Cnp, Feedback::Binary),
         };
-        Components { marking, notification, feedback, coalescing: None, isolation, reaction }
+        let notification_delay = Time::ZERO;
+        Components {
+            marking,
+            notification,
+            feedback,
+            coalescing: None,
+            notification_delay,
+            isolation,
+            reaction,
+        }
     }
 }

@@ -162,6 +162,11 @@ fn control(story: &Story) -> Vec<String> {
     if story.parts.marking == Marking::None {
         return Vec::new();
     }
+    if story.parts.marking.stamps() {
+        return vec![
+            "Switches wrote telemetry into data packets, and acknowledgements returned it.".to_owned(),
+        ];
+    }
     let percent = |packets: u64| 100.0 * packets as f64 / meters.packets_delivered.max(1) as f64;
     let validated = if story.parts.marking.validates() {
         format!(" and validated {} of them ({:.2} %)", meters.validations, percent(meters.validations))
@@ -217,14 +222,17 @@ fn warnings(story: &Story) -> Vec<String> {
         ));
     }
     let (marks, reacts) = (*marking != Marking::None, *reaction != Reaction::None);
+    if marking.stamps() && !reaction.reads_telemetry() {
+        warnings.push("Telemetry had no effect: congestion.reaction does not use it.".into());
+    }
     if !marks && reacts && !reaction.acts_without_marks() {
         warnings
             .push("The reaction had no effect: congestion.marking is none, so no source is notified.".into());
     }
-    if marks && !reaction.reads_marks() {
+    if marks && !marking.stamps() && !reaction.reads_marks() {
         warnings.push("Marks had no effect: congestion.reaction does not use them.".into());
     }
-    if *marking != Marking::None && meters.fecn_marks == 0 {
+    if marks && !marking.stamps() && meters.fecn_marks == 0 {
         warnings.push("Congestion control had no effect: no packet was marked.".into());
     } else if meters.fecn_marks > 0 && meters.becn_received == 0 {
         warnings.push("No notification reached its source before the end of the run.".into());

@@ -25,6 +25,7 @@ pub(super) struct Reactions<'a> {
     round_trip: Option<&'a RoundTrip>,
     seed: u64,
     full_size: u32,
+    mtu: u32,
     tables: SharedTables,
 }
 
@@ -144,6 +145,7 @@ impl Builder<'_> {
             round_trip: self.model.round_trip.as_ref(),
             seed: self.model.seed,
             full_size: self.model.sizes.mtu + self.model.sizes.header,
+            mtu: self.model.sizes.mtu,
             tables: SharedTables::default(),
         }
     }
@@ -153,15 +155,17 @@ impl Builder<'_> {
         let (components, sizes) = (&self.model.parts, &self.model.sizes);
         let full_size = sizes.mtu + sizes.header;
         let coalescing = components.coalescing;
-        components.notification.responder(&Sink { coalescing, rate, mtu: sizes.mtu, full_size })
+        let notification_delay = components.notification_delay;
+        let mtu = sizes.mtu;
+        components.notification.responder(&Sink { coalescing, notification_delay, rate, mtu, full_size })
     }
 }
 
 impl Reactions<'_> {
     /// Creates the reaction of a host whose link has the given rate.
     pub fn reactor(&self, host: u32, rate: Rate) -> Option<Reactor> {
-        let Self { reaction, round_trip, seed, full_size, tables } = self;
-        let (round_trip, seed, full_size) = (*round_trip, *seed, *full_size);
-        reaction.reactor(&Source { host, rate, full_size, round_trip, seed, tables })
+        let Self { reaction, round_trip, seed, full_size, mtu, tables } = self;
+        let (round_trip, seed, full_size, mtu) = (*round_trip, *seed, *full_size, *mtu);
+        reaction.reactor(&Source { host, rate, full_size, mtu, round_trip, seed, tables })
     }
 }

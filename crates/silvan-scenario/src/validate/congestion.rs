@@ -5,10 +5,11 @@ use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Arbitration, Architecture};
 use silvan_fabric::congestion::{Components, Feedback, Notification};
 use silvan_fabric::queueing::{Isolation, Memory, Queues, SpecialArbitration, SpecialQueues};
+use silvan_fabric::routing::RoutingSpec;
 
 use super::{Check, LONGEST_DELAY, delay, ensure};
 use crate::scenario::settings;
-use crate::spec::Spec;
+use crate::spec::{RoutingSource, Spec};
 
 /// Checks all components.
 pub(super) fn check(spec: &Spec) -> Check {
@@ -51,6 +52,26 @@ fn pairs(spec: &Spec, components: &Components) -> Check {
         })?;
         delay("congestion.coalescing.interval", coalescing.interval, LONGEST_DELAY)?;
     }
+    if let Some(delay_of) = spec.congestion.notification_delay {
+        ensure(components.notification.notifies(), "congestion.notification_delay", || {
+            "applies to notification packets (\"cnp\") only; acknowledgements are not delayed".to_owned()
+        })?;
+        delay("congestion.notification_delay", delay_of, LONGEST_DELAY)?;
+    }
+    ensure(
+        !components.marking.stamps() || components.notification.acknowledges_each(),
+        "congestion.notification",
+        || {
+            "must be \"ack-each\" with congestion.marking.kind = \"telemetry\", which acknowledgements return"
+                .to_owned()
+        },
+    )?;
+    let is_ugal = matches!(spec.routing.source, RoutingSource::Computed(RoutingSpec::Ugal(_)));
+    ensure(!is_ugal || !components.reaction.needs_one_route(), "routing.kind", || {
+        "\"ugal\" cannot be combined with this congestion.reaction, which compares the telemetry of one route; use \
+         \"minimal\" or \"valiant\""
+            .to_owned()
+    })?;
     let by_buffers = components.marking.needs_output_buffers();
     ensure(
         !by_buffers || components.notification != Notification::Backward,
@@ -61,7 +82,8 @@ fn pairs(spec: &Spec, components: &Components) -> Check {
             .to_owned()
         },
     )?;
-    ensure(!by_buffers || components.feedback == Feedback::Binary, "congestion.feedback", || {
+    let is_fine = components.marking.has_severities() || components.feedback == Feedback::Binary;
+    ensure(is_fine, "congestion.feedback", || {
         "must be \"binary\" with this congestion.marking, whose marks are single bits; \"fecn\" and \"sampled\" can report \
          how severe congestion is"
             .to_owned()

@@ -75,6 +75,10 @@ fn share(capacity: u32, percent: u8) -> u32 {
 }
 
 impl MarkingParameters for Ipm {
+    fn has_severities(&self) -> bool {
+        false
+    }
+
     fn needs_output_buffers(&self) -> bool {
         true
     }
@@ -87,6 +91,10 @@ impl Ipm {
 }
 
 impl MarkingParameters for Opm {
+    fn has_severities(&self) -> bool {
+        false
+    }
+
     fn needs_output_buffers(&self) -> bool {
         true
     }
@@ -99,6 +107,10 @@ impl Opm {
 }
 
 impl MarkingParameters for Mvpm {
+    fn has_severities(&self) -> bool {
+        false
+    }
+
     fn needs_output_buffers(&self) -> bool {
         true
     }

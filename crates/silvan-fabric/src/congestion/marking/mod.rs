@@ -5,6 +5,8 @@
 //! | `fecn` | InfiniBand: queues of a root above a threshold |
 //! | `buffers` | IPM, OPM and MVPM: the fill of buffers at inputs and outputs |
 //! | `sampled` | QCN: samples of arriving packets |
+//! | `red` | Ethernet: the queue of the output between two thresholds |
+//! | `telemetry` | no marks: switches write the state of their outputs into packets |
 //!
 //! To add a rule, write a file with its parameters, the rule and tests, and add a line to the list `markings!` below.
 //! The list generates the enum of the configuration, [`Marking`], and that of the running switches, [`Marker`]. No
@@ -13,15 +15,21 @@
 mod at_switch;
 mod buffers;
 mod fecn;
+mod red;
 mod sampled;
+mod telemetry;
 
 pub(crate) use at_switch::{Applied, Arriving, MarkedLane, OutputFacts, SwitchMarking};
 pub(crate) use buffers::BufferRule;
 pub use buffers::{Ipm, Mvpm, Opm};
 pub(crate) use fecn::FecnRule;
 pub use fecn::{Fecn, FillMapping, MarkingPattern, VictimMask};
+pub use red::Red;
+pub(crate) use red::RedRule;
 pub use sampled::Sampled;
 pub(crate) use sampled::SampledRule;
+pub use telemetry::InBandTelemetry;
+pub(crate) use telemetry::StampRule;
 
 use std::sync::Arc;
 
@@ -45,6 +53,16 @@ pub trait MarkingParameters {
 
     /// Whether the rule needs the queues of single inputs.
     fn needs_input_queues(&self) -> bool {
+        false
+    }
+
+    /// Whether marks can say how severe congestion is, see [`super::Feedback`].
+    fn has_severities(&self) -> bool {
+        true
+    }
+
+    /// Whether packets collect telemetry instead of marks.
+    fn stamps(&self) -> bool {
         false
     }
 
@@ -469,6 +487,11 @@ markings! {
     Mvpm(Mvpm) => Mvpm::rule as BufferRule;
     /// Arriving packets are sampled, and marked if the queue is above its set point or grows fast (QCN).
     Sampled(Sampled) => Sampled::rule as SampledRule;
+    /// The longer the queues of an output are between two thresholds, the more packets are marked as they leave (ECN of
+    /// Ethernet switches, RED).
+    Red(Red) => Red::rule as RedRule;
+    /// In-band telemetry: switches write the state of their outputs into data packets instead of marking them.
+    Telemetry(InBandTelemetry) => InBandTelemetry::rule as StampRule;
 }
 
 impl Marking {
@@ -482,6 +505,18 @@ impl Marking {
     #[must_use]
     pub fn needs_input_queues(&self) -> bool {
         self.parameters().is_some_and(|parameters| parameters.needs_input_queues())
+    }
+
+    /// See [`MarkingParameters::has_severities`]; without a rule there is nothing to say.
+    #[must_use]
+    pub fn has_severities(&self) -> bool {
+        self.parameters().is_none_or(|parameters| parameters.has_severities())
+    }
+
+    /// See [`MarkingParameters::stamps`].
+    #[must_use]
+    pub fn stamps(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.stamps())
     }
 
     /// See [`MarkingParameters::validates`].

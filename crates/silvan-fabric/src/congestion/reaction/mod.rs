@@ -7,31 +7,58 @@
 //! | `rate` | AIMD, FIMD and LIPD, with or without a static window (Renato) |
 //! | `mvcm` | a dynamic window, then waiting slots |
 //! | `qcn` | a rate that marks reduce according to the severity of congestion, and that recovers by itself |
+//! | `dcqcn` | DCQCN: a rate that notifications decrease by their frequency, and that recovers by itself |
+//! | `dctcp` | DCTCP: a window that shrinks with the share of marked packets |
+//! | `timely` | TIMELY: a rate by the gradient of the delay |
+//! | `swift` | Swift: a window that aims at a delay |
+//! | `hpcc` | HPCC: a rate by the utilization of the links, from telemetry |
+//! | `nscc` | Ultra Ethernet: a window by marks and by the delay of queues |
 //! | `explicit` | the parameters of rates that the links assign; `host/announce.rs` implements them |
 //!
 //! To add a reaction, write a file with its parameters, its rule and tests, and add a line to the list `reactions!`
 //! below. The list generates the enum of the configuration, [`Reaction`], and that of the running hosts, [`Reactor`].
-//! No other code depends on which reaction is in use.
+//! No other code depends on which reaction is in use. `paced` is what reactions with a rate share, `progress` what
+//! reactions with windows in bytes share.
 
 mod cct;
+mod dcqcn;
+mod dctcp;
 mod explicit;
 mod flows;
+mod hpcc;
 mod mvcm;
+mod nscc;
+mod paced;
+mod progress;
 mod qcn;
 mod rate;
+mod swift;
+mod timely;
 mod window;
 
 pub(crate) use cct::CctRule;
 pub use cct::{Cct, CctTable, ControlLevel, PerSl, TimerStart};
+pub(crate) use dcqcn::DcqcnRule;
+pub use dcqcn::{Dcqcn, DcqcnOrder, DcqcnSet};
+pub use dctcp::Dctcp;
+pub(crate) use dctcp::DctcpRule;
 pub(crate) use explicit::Announced;
 pub use explicit::{ExplicitRate, Injection};
 pub(crate) use flows::{FlowRef, Flows};
+pub use hpcc::Hpcc;
+pub(crate) use hpcc::HpccRule;
 pub use mvcm::Mvcm;
 pub(crate) use mvcm::MvcmRule;
+pub use nscc::Nscc;
+pub(crate) use nscc::NsccRule;
 pub use qcn::Qcn;
 pub(crate) use qcn::QcnRule;
 pub(crate) use rate::RateRule;
 pub use rate::{Lipd, RateControl};
+pub use swift::Swift;
+pub(crate) use swift::SwiftRule;
+pub use timely::Timely;
+pub(crate) use timely::TimelyRule;
 pub use window::StaticWindow;
 pub(crate) use window::{WindowRule, WindowState};
 
@@ -63,6 +90,21 @@ pub trait ReactionParameters {
         false
     }
 
+    /// Whether the reaction needs telemetry of the switches.
+    fn needs_telemetry(&self) -> bool {
+        false
+    }
+
+    /// Whether the reaction reads telemetry of the switches, if there is some.
+    fn reads_telemetry(&self) -> bool {
+        self.needs_telemetry()
+    }
+
+    /// Whether all packets of a flow must take one route.
+    fn needs_one_route(&self) -> bool {
+        false
+    }
+
     /// Whether sources send requests to receivers.
     fn sends_requests(&self) -> bool {
         false
@@ -88,8 +130,9 @@ pub(crate) struct Source<'a> {
     pub host: u32,
     /// Rate of its link.
     pub rate: Rate,
-    /// Bytes on the wire of a full packet.
+    /// Bytes on the wire of a full packet, and bytes of its payload.
     pub full_size: u32,
+    pub mtu: u32,
     /// The network's round trip, if [`ReactionParameters::needs_round_trip`].
     pub round_trip: Option<&'a RoundTrip>,
     /// Seed of the run, from which random streams are derived.
@@ -99,6 +142,11 @@ pub(crate) struct Source<'a> {
 }
 
 impl Source<'_> {
+    /// Bytes of a packet that are no payload.
+    pub fn header(&self) -> u32 {
+        self.full_size - self.mtu
+    }
+
     /// The shortest round trip, if it is known.
     pub fn shortest_round_trip(&self) -> Time {
         self.round_trip.map_or(Time::ZERO, RoundTrip::shortest)
@@ -313,6 +361,18 @@ reactions! {
     ExplicitRate(ExplicitRate) => ExplicitRate::rule as Announced;
     /// A rate that marks reduce according to the severity of congestion.
     Qcn(Qcn) => Qcn::rule as QcnRule;
+    /// DCQCN: a rate that notifications decrease, the more the more often they come, and that recovers by itself.
+    Dcqcn(Dcqcn) => Dcqcn::rule as DcqcnRule;
+    /// DCTCP: a window that shrinks with the share of packets that are marked.
+    Dctcp(Dctcp) => Dctcp::rule as DctcpRule;
+    /// TIMELY: a rate that follows the gradient of the round-trip delay.
+    Timely(Timely) => Timely::rule as TimelyRule;
+    /// Swift: a window that aims at a round-trip delay.
+    Swift(Swift) => Swift::rule as SwiftRule;
+    /// HPCC: a rate that follows the utilization of the links, which switches report in telemetry.
+    Hpcc(Hpcc) => Hpcc::rule as HpccRule;
+    /// Ultra Ethernet's NSCC: a window that marks and the delay of queues control.
+    Nscc(Nscc) => Nscc::rule as NsccRule;
 }
 
 impl Reaction {
@@ -338,6 +398,24 @@ impl Reaction {
     #[must_use]
     pub fn needs_round_trip(&self) -> bool {
         self.parameters().is_some_and(|parameters| parameters.needs_round_trip())
+    }
+
+    /// See [`ReactionParameters::needs_telemetry`].
+    #[must_use]
+    pub fn needs_telemetry(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.needs_telemetry())
+    }
+
+    /// See [`ReactionParameters::reads_telemetry`].
+    #[must_use]
+    pub fn reads_telemetry(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.reads_telemetry())
+    }
+
+    /// See [`ReactionParameters::needs_one_route`].
+    #[must_use]
+    pub fn needs_one_route(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.needs_one_route())
     }
 
     /// See [`ReactionParameters::sends_requests`].

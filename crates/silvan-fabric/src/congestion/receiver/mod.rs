@@ -29,6 +29,8 @@ use crate::facts::{Received, Request, Sender, Severity, Telemetry};
 pub(crate) struct Sink {
     /// See [`Coalescing`].
     pub coalescing: Option<Coalescing>,
+    /// Time that notification packets take in the host before they wait for its link.
+    pub notification_delay: Time,
     /// Rate of the host's link.
     #[allow(dead_code, reason = "for rules that pace what they grant")]
     pub rate: Rate,
@@ -110,6 +112,13 @@ pub(crate) struct Reply {
     pub content: Content,
 }
 
+impl Reply {
+    /// A notification packet for a packet.
+    fn notification(packet: &Received) -> Self {
+        Self { to: packet.from, content: Content::Notification(Echo::of(packet)) }
+    }
+}
+
 /// The control packets that a receiver sends, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Replies(Vec<Reply>);
@@ -117,7 +126,7 @@ pub(crate) struct Replies(Vec<Reply>);
 impl Replies {
     /// Sends a notification packet in answer to a packet.
     pub fn notify(&mut self, packet: &Received) {
-        self.0.push(Reply { to: packet.from, content: Content::Notification(Echo::of(packet)) });
+        self.0.push(Reply::notification(packet));
     }
 
     /// Acknowledges a packet, and `bytes` of payload including its own.
@@ -129,6 +138,11 @@ impl Replies {
     #[allow(dead_code, reason = "for rules that grant")]
     pub fn grant(&mut self, to: Sender, bytes: u32) {
         self.0.push(Reply { to, content: Content::Grant(bytes) });
+    }
+
+    /// Sends a reply that was made earlier.
+    fn send(&mut self, reply: Reply) {
+        self.0.push(reply);
     }
 
     /// Removes and returns the replies.
@@ -256,7 +270,13 @@ mod trial {
     use crate::port::Vl;
 
     pub fn sink() -> Sink {
-        Sink { coalescing: None, rate: Rate::from_gbit(8), mtu: 2_048, full_size: 2_074 }
+        Sink {
+            coalescing: None,
+            notification_delay: Time::ZERO,
+            rate: Rate::from_gbit(8),
+            mtu: 2_048,
+            full_size: 2_074,
+        }
     }
 
     /// A flow of source 0 of a host.

@@ -1,11 +1,13 @@
-//! A notification packet for each marked packet, optionally coalesced.
+//! A notification packet for each marked packet, optionally coalesced and delayed.
+
+use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 
-use super::{ReceiverRule, Replies, Sink};
+use super::{ReceiverRule, Replies, Reply, Sink};
 use crate::facts::Received;
 
 /// How receivers coalesce notification packets.
@@ -33,6 +35,16 @@ pub enum CoalescePer {
 #[derive(Debug)]
 pub(crate) struct NotifyMarks {
     coalescing: Option<Coalescing>,
+    /// See [`Sink::notification_delay`].
+    delay: Time,
+}
+
+/// What a receiver of marks keeps.
+#[derive(Debug, Default)]
+pub(crate) struct Notifier {
+    coalescer: Coalescer,
+    /// Notification packets that are not ready yet, with the time at which they are, in its order.
+    delayed: VecDeque<(Time, Reply)>,
 }
 
 /// The times at which a receiver may send the next notification packets, if it coalesces them.
@@ -67,20 +79,37 @@ impl Coalescer {
 }
 
 impl ReceiverRule for NotifyMarks {
-    type State = Coalescer;
+    type State = Notifier;
 
     const WATCHES_UNMARKED: bool = false;
     const ACKNOWLEDGES_EACH: bool = false;
     const NOTIFIES: bool = true;
 
     fn new(sink: &Sink) -> Self {
-        Self { coalescing: sink.coalescing }
+        Self { coalescing: sink.coalescing, delay: sink.notification_delay }
     }
 
-    fn received(&self, state: &mut Coalescer, packet: &Received, out: &mut Replies) {
-        let passes = |coalescing: &Coalescing| state.passes(coalescing, packet);
-        if packet.is_marked && self.coalescing.as_ref().is_none_or(passes) {
+    fn received(&self, state: &mut Notifier, packet: &Received, out: &mut Replies) {
+        let passes = |coalescing: &Coalescing| state.coalescer.passes(coalescing, packet);
+        if !packet.is_marked || !self.coalescing.as_ref().is_none_or(passes) {
+            return;
+        }
+        if self.delay == Time::ZERO {
             out.notify(packet);
+        } else {
+            state.delayed.push_back((packet.now + self.delay, Reply::notification(packet)));
+        }
+    }
+
+    fn next_timer(&self, state: &Notifier) -> Option<Time> {
+        state.delayed.front().map(|(ready, _)| *ready)
+    }
+
+    fn timer(&self, state: &mut Notifier, now: Time, out: &mut Replies) {
+        while state.delayed.front().is_some_and(|(ready, _)| *ready <= now) {
+            if let Some((_, reply)) = state.delayed.pop_front() {
+                out.send(reply);
+            }
         }
     }
 }
@@ -93,7 +122,7 @@ mod tests {
     /// The times at which notifications are sent in 6 us for two flows, each with a mark every microsecond.
     fn notified(coalescing: Option<Coalescing>) -> Vec<(u64, u32)> {
         let rule = NotifyMarks::new(&Sink { coalescing, ..sink() });
-        let (mut state, mut out, mut notified) = (Coalescer::default(), Replies::default(), Vec::new());
+        let (mut state, mut out, mut notified) = (Notifier::default(), Replies::default(), Vec::new());
         for us in 0..6 {
             for host in [1, 2] {
                 rule.received(&mut state, &packet(host, us * 1_000_000, true, false), &mut out);
@@ -112,7 +141,23 @@ mod tests {
         assert_eq!(coalesced(CoalescePer::Flow), [(0, 1), (0, 2), (3, 1), (3, 2)]);
         assert_eq!(coalesced(CoalescePer::Port), [(0, 1), (3, 1)]);
         let (rule, mut out) = (NotifyMarks::new(&sink()), Replies::default());
-        rule.received(&mut Coalescer::default(), &packet(1, 0, false, true), &mut out);
+        rule.received(&mut Notifier::default(), &packet(1, 0, false, true), &mut out);
         assert!(out.is_empty(), "no mark");
+    }
+
+    #[test]
+    fn a_delayed_notification_is_ready_after_the_delay_and_keeps_the_order() {
+        let rule = NotifyMarks::new(&Sink { notification_delay: Time(55), ..sink() });
+        let (mut state, mut out) = (Notifier::default(), Replies::default());
+        for (host, now) in [(1, 10), (2, 10), (3, 40)] {
+            rule.received(&mut state, &packet(host, now, true, false), &mut out);
+        }
+        assert!(out.is_empty());
+        assert_eq!(rule.next_timer(&state), Some(Time(65)));
+        rule.timer(&mut state, Time(65), &mut out);
+        let hosts: Vec<u32> = out.drain().map(|reply| reply.to.host).collect();
+        assert_eq!((hosts, rule.next_timer(&state)), (vec![1, 2], Some(Time(95))));
+        rule.timer(&mut state, Time(95), &mut out);
+        assert_eq!((count(&mut out).0, rule.next_timer(&state)), (1, None));
     }
 }

@@ -1,0 +1,261 @@
+//! Marks by the queue of the output: explicit congestion notification as Ethernet switches configure it, with two
+//! thresholds and a probability between them (DCQCN, SIGCOMM 2015, section 3.2; DCTCP, SIGCOMM 2010, section 3.1, with
+//! two equal thresholds). It has the profile of random early detection (Floyd and Jacobson 1993) without its average.
+//!
+//! ```text
+//!  share of the packets that are marked   0                                  q <= min
+//!                                         percent (q - min) / (max - min)    min < q <= max
+//!                                         1                                  q > max
+//! ```
+//!
+//! q is the number of bytes that wait for the output when the packet starts to leave, without the packet. The rule does
+//! not distinguish roots from victims, and marks data packets only.
+//!
+//! Shares count in parts of 2^24. The regular pattern adds up the shares of the packets that leave above `min`, and
+//! marks a packet each time the sum reaches 1, so that every run marks the same packets whatever its seed.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::Bytes;
+use silvan_engine::random::Stream;
+
+use super::{MarkingParameters, MarkingPattern, MarkingRule, OutputLane, Switches};
+use crate::congestion::unfit::{Check, Limits, ensure};
+use crate::facts::{Departure, PortState, QueueChange, Verdict};
+
+/// Parameters of marks by the queue of the output; the defaults are those of the DCQCN paper (section 5) for 40 Gbit/s.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Red {
+    /// Bytes in the queues of an output up to which no packet is marked (Kmin).
+    pub min: Bytes,
+    /// Bytes above which all packets are marked (Kmax). Equal to `min` for a single threshold.
+    pub max: Bytes,
+    /// Percentage of the packets that are marked at `max` (Pmax).
+    #[schemars(range(min = 1, max = 100))]
+    pub percent: u8,
+    /// Whether packets are selected at random or at regular distances.
+    pub pattern: MarkingPattern,
+}
+
+impl Default for Red {
+    fn default() -> Self {
+        Self { min: Bytes(5_000), max: Bytes(200_000), percent: 1, pattern: MarkingPattern::Random }
+    }
+}
+
+impl MarkingParameters for Red {
+    fn has_severities(&self) -> bool {
+        false
+    }
+
+    fn check(&self, _limits: &Limits) -> Check {
+        let most = Bytes(1 << 30);
+        ensure(self.max <= most, "max", || format!("must be at most {most}"))?;
+        ensure(self.min <= self.max, "min", || format!("must be at most `max`, {}", self.max))
+    }
+}
+
+impl Red {
+    /// The rule of a network's switches.
+    pub(super) fn rule(&self, _switches: &Switches) -> RedRule {
+        let bytes = |bytes: Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
+        RedRule {
+            min: bytes(self.min),
+            max: bytes(self.max),
+            percent: self.percent.into(),
+            is_regular: self.pattern == MarkingPattern::Regular,
+        }
+    }
+}
+
+/// A share of 1.
+const ALL: u32 = 1 << 24;
+
+/// The rule in bytes, the same for all ports of a network.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RedRule {
+    min: u32,
+    max: u32,
+    percent: u32,
+    is_regular: bool,
+}
+
+/// The state of one output port and virtual lane.
+#[derive(Debug, Clone)]
+pub(crate) struct RedPort {
+    /// Whether the queues are above `min`.
+    is_above: bool,
+    /// Sum of the shares since the last mark (regular pattern).
+    since_mark: u32,
+    /// How often the queues rose above `min`.
+    entered: u32,
+    random: Stream,
+}
+
+impl RedRule {
+    fn port_with(random: Stream) -> RedPort {
+        RedPort { is_above: false, since_mark: 0, entered: 0, random }
+    }
+
+    /// The share of packets that are marked where queues hold this many bytes.
+    fn share(&self, bytes: u32) -> u32 {
+        if bytes > self.max {
+            return ALL;
+        }
+        let Some(excess) = bytes.checked_sub(self.min).filter(|&excess| excess > 0) else { return 0 };
+        let part = u64::from(self.percent) * u64::from(excess) * u64::from(ALL);
+        (part / (100 * u64::from(self.max - self.min))) as u32
+    }
+
+    /// Whether a packet is marked that leaves this many bytes behind.
+    fn marks(&self, port: &mut RedPort, bytes: u32) -> bool {
+        let share = self.share(bytes);
+        if self.is_regular {
+            port.since_mark += share;
+            let is_due = port.since_mark >= ALL;
+            port.since_mark -= if is_due { ALL } else { 0 };
+            return is_due;
+        }
+        share == ALL || (share > 0 && port.random.below(ALL) < share)
+    }
+}
+
+impl MarkingRule for RedRule {
+    type State = RedPort;
+
+    fn port(&self, lane: &OutputLane) -> RedPort {
+        Self::port_with(lane.random())
+    }
+
+    #[inline]
+    fn watches_queue(&self, port: &RedPort, queue_bytes: u32) -> bool {
+        port.is_above || queue_bytes > self.min
+    }
+
+    #[inline]
+    fn queue_changed(&self, port: &mut RedPort, change: &QueueChange, _has_credit: impl FnOnce() -> bool) {
+        let is_above = change.queue_bytes > self.min;
+        port.entered += u32::from(is_above && !port.is_above);
+        port.is_above = is_above;
+    }
+
+    fn quiet_fill(&self) -> Option<u32> {
+        Some(self.min)
+    }
+
+    #[inline]
+    fn watches_arrivals(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn watches_departures(&self, port: &RedPort) -> bool {
+        port.is_above
+    }
+
+    #[inline]
+    fn departs(
+        &self,
+        port: &mut RedPort,
+        departure: &Departure,
+        _has_credit: impl FnOnce() -> bool,
+    ) -> Verdict {
+        let is_marked = departure.is_data && self.marks(port, departure.queue_bytes);
+        if is_marked { Verdict::Mark(0) } else { Verdict::Forward }
+    }
+
+    fn state(&self, port: &RedPort) -> PortState {
+        PortState { is_congested: port.is_above, entered: port.entered }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use silvan_engine::{Rate, Time};
+
+    use super::*;
+    use crate::port_set::Ports256;
+
+    /// From 10,000 to 50,000 bytes, 20 %.
+    fn rule(pattern: MarkingPattern) -> RedRule {
+        let red = Red { min: Bytes(10_000), max: Bytes(50_000), percent: 20, pattern };
+        red.rule(&Switches { lane: 0, output_lane: 0, full_space: 0, queues_have_one_output: true })
+    }
+
+    fn port() -> RedPort {
+        RedRule::port_with(Stream::new(1, "marking", 0))
+    }
+
+    /// Of `packets` that each leave `bytes` behind, those that are marked.
+    fn marked(rule: &RedRule, bytes: u32, packets: u32, is_data: bool) -> Vec<u32> {
+        let mut port = port();
+        let departure = Departure {
+            now: Time::ZERO,
+            size: 1_000,
+            is_data,
+            is_marked: false,
+            queue_bytes: bytes,
+            buffer_bytes: 0,
+            sent_bytes: 0,
+            rate: Rate::from_gbit(100),
+        };
+        (1..=packets).filter(|_| rule.departs(&mut port, &departure, || true) == Verdict::Mark(0)).collect()
+    }
+
+    #[test]
+    fn the_share_grows_between_the_thresholds_and_is_one_above_them() {
+        let shares = [9_999, 10_000, 10_001, 30_000, 50_000, 50_001, u32::MAX]
+            .map(|bytes| rule(MarkingPattern::Random).share(bytes));
+        // 20 % x 1/40,000, 10 % and 20 % of 2^24, rounded down.
+        assert_eq!(shares, [0, 0, 83, 1_677_721, 3_355_443, ALL, ALL]);
+    }
+
+    #[test]
+    fn the_regular_pattern_marks_every_tenth_packet_at_ten_percent() {
+        let rule = rule(MarkingPattern::Regular);
+        // Ten times 1,677,721 is 6 short of 2^24, so the sum reaches it one packet later.
+        assert_eq!(marked(&rule, 30_000, 51, true), [11, 21, 31, 41, 51]);
+        assert_eq!(marked(&rule, 50_001, 3, true), [1, 2, 3]);
+        assert_eq!(marked(&rule, 10_000, 1_000, true), Vec::<u32>::new());
+    }
+
+    #[test]
+    fn the_random_pattern_marks_the_share_on_average() {
+        let rule = rule(MarkingPattern::Random);
+        let tenth = marked(&rule, 30_000, 100_000, true).len();
+        // A standard deviation is 95.
+        assert!((9_600..10_400).contains(&tenth), "{tenth}");
+        assert_eq!(marked(&rule, 60_000, 100, true).len(), 100);
+    }
+
+    #[test]
+    fn control_packets_are_neither_marked_nor_counted() {
+        assert_eq!(marked(&rule(MarkingPattern::Regular), 60_000, 100, false), Vec::<u32>::new());
+        let mut port = port();
+        assert!(!rule(MarkingPattern::Regular).marks(&mut port, 20_000));
+        assert_eq!(port.since_mark, 838_860, "5 %");
+    }
+
+    #[test]
+    fn equal_thresholds_mark_all_packets_above_them() {
+        let step = Red { min: Bytes(30_000), max: Bytes(30_000), percent: 100, ..Red::default() };
+        let rule =
+            step.rule(&Switches { lane: 0, output_lane: 0, full_space: 0, queues_have_one_output: true });
+        assert_eq!([29_999, 30_000, 30_001].map(|bytes| rule.share(bytes)), [0, 0, ALL]);
+    }
+
+    #[test]
+    fn a_port_is_congested_while_its_queues_are_above_the_lower_threshold() {
+        let (rule, mut port) = (rule(MarkingPattern::Random), port());
+        let mut states = Vec::new();
+        for queue_bytes in [10_000, 10_001, 60_000, 9_000, 20_000] {
+            let change =
+                QueueChange { now: Time::ZERO, queue: None, queue_bytes, inputs: Ports256::default() };
+            rule.queue_changed(&mut port, &change, || true);
+            let PortState { is_congested, entered } = rule.state(&port);
+            states.push((is_congested, entered));
+        }
+        assert_eq!(states, [(false, 0), (true, 1), (true, 1), (false, 1), (true, 2)]);
+    }
+}

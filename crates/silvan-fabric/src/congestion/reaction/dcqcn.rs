@@ -1,0 +1,604 @@
+//! DCQCN's reaction point (Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015, section 3.3), in
+//! the form in which network adapters have it, with a clock for each of its three steps (model of HPCC's authors, 2019:
+//! `rdma-hw.cc`, cases `dcqcn` and `dcqcn_paper`).
+//!
+//! ```text
+//!  first notification            alpha = 1; rate = target = first_rate_percent of the link; the first two clocks start
+//!  each alpha_interval           alpha = (1 - g) alpha + g, if a notification has come since the last time
+//!                                alpha = (1 - g) alpha, if not
+//!  each decrease_interval,       target = rate, if the rate has been raised since the last decrease;
+//!  if a notification has come    rate = rate (1 - alpha / 2); the counts of raises are zero and their clocks restart
+//!  each increase_interval, and   rate = (target + rate) / 2, and before that
+//!  each increase_bytes           target += additive_increase, or hyper_increase, once past fast recovery
+//! ```
+//!
+//! Fast recovery lasts while neither clock of increases has raised the rate `fast_recovery` times; hyper increase begins
+//! when each of them (the clock of time alone, without `increase_bytes`) has done so more often.
+//!
+//! Rates count in parts of 2^30 of the link's rate, and so does alpha. The factor 1 - g rounds alpha down, so that it
+//! reaches 0; a flow whose rate is that of the link and whose alpha is 0 is released, and its next notification is a
+//! first one again. Of clocks that expire at one instant, increases come last: a decrease restarts their clock.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::units::BytePace;
+use silvan_engine::{Bytes, Rate, Time};
+
+use super::paced::{LINE, Last, part};
+use super::{ReactionParameters, ReactionRule, Source};
+use crate::congestion::unfit::{Check, Limits, ensure, ensure_time};
+use crate::facts::{Answer, Mark, Next, Sent};
+
+/// Parameters of DCQCN's reaction point.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Dcqcn {
+    /// Where the intervals come from that are not given.
+    pub set: DcqcnSet,
+    /// Time between updates of alpha.
+    pub alpha_interval: Option<Time>,
+    /// Least time between decreases of the rate.
+    pub decrease_interval: Option<Time>,
+    /// Time between increases of the rate.
+    pub increase_interval: Option<Time>,
+    /// Bytes of the flow between increases of the rate; by default only time counts.
+    pub increase_bytes: Option<Bytes>,
+    /// The gain g of alpha is 1 divided by this number.
+    #[schemars(range(min = 1))]
+    pub gain_divisor: u16,
+    /// Increases of fast recovery, after which the target grows as well (F).
+    #[schemars(range(min = 1, max = 100))]
+    pub fast_recovery: u8,
+    /// Added to the target by an increase after fast recovery; by default 5 Mbit/s per 25 Gbit/s of the host's link.
+    pub additive_increase: Option<Rate>,
+    /// Added to the target by a hyper increase; by default 50 Mbit/s per 25 Gbit/s of the host's link.
+    pub hyper_increase: Option<Rate>,
+    /// The lowest rate of a flow; by default 1 % of the host's link, as 1 Gbit/s of 100 Gbit/s.
+    pub min_rate: Option<Rate>,
+    /// Whether each decrease sets the target to the rate, also one that follows another without an increase between them.
+    pub clamp_target: bool,
+    /// Rate after the first notification, in percent of the link.
+    #[schemars(range(min = 1, max = 100))]
+    pub first_rate_percent: u8,
+    /// Which comes first if alpha and the rate change at one instant.
+    pub order: DcqcnOrder,
+}
+
+/// Intervals of DCQCN in the comparison of HPCC's authors (SIGCOMM 2019).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DcqcnSet {
+    /// Tuned by the vendor: alpha every 1 us, decreases every 4 us, increases every 300 us.
+    #[default]
+    Tuned,
+    /// Those of the paper: 50 us, 50 us, 55 us.
+    Paper,
+}
+
+/// Which of two changes at one instant comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DcqcnOrder {
+    /// Alpha is updated, then the rate is decreased by the new alpha (network adapters).
+    #[default]
+    AlphaFirst,
+    /// The rate is decreased by the old alpha, then alpha is updated (the paper).
+    DecreaseFirst,
+}
+
+impl DcqcnSet {
+    /// Intervals of alpha, decreases and increases, in microseconds.
+    fn intervals(self) -> [u64; 3] {
+        match self {
+            Self::Tuned => [1, 4, 300],
+            Self::Paper => [50, 50, 55],
+        }
+    }
+}
+
+impl Default for Dcqcn {
+    fn default() -> Self {
+        Self {
+            set: DcqcnSet::default(),
+            alpha_interval: None,
+            decrease_interval: None,
+            increase_interval: None,
+            increase_bytes: None,
+            gain_divisor: 256,
+            fast_recovery: 1,
+            additive_increase: None,
+            hyper_increase: None,
+            min_rate: None,
+            clamp_target: false,
+            first_rate_percent: 100,
+            order: DcqcnOrder::default(),
+        }
+    }
+}
+
+impl ReactionParameters for Dcqcn {
+    fn needs_acknowledgements(&self) -> bool {
+        false
+    }
+
+    fn acts_without_marks(&self) -> bool {
+        false
+    }
+
+    fn reads_marks(&self) -> bool {
+        true
+    }
+
+    fn check(&self, _limits: &Limits) -> Check {
+        for (key, interval) in [
+            ("alpha_interval", self.alpha_interval),
+            ("decrease_interval", self.decrease_interval),
+            ("increase_interval", self.increase_interval),
+        ] {
+            ensure_time(key, interval)?;
+        }
+        for (key, rate) in [
+            ("additive_increase", self.additive_increase),
+            ("hyper_increase", self.hyper_increase),
+            ("min_rate", self.min_rate),
+        ] {
+            ensure(rate != Some(Rate(0)), key, || {
+                "must be more than 0 bit/s; with 0, flows do not recover".to_owned()
+            })?;
+        }
+        let bytes = self.increase_bytes.unwrap_or(Bytes(1));
+        ensure((1..=1 << 30).contains(&bytes.0), "increase_bytes", || "must be 1 B to 1 GiB".to_owned())
+    }
+}
+
+impl Dcqcn {
+    /// The rule of a host.
+    pub(super) fn rule(&self, source: &Source) -> Option<DcqcnRule> {
+        Some(self.rule_of_link(source.rate))
+    }
+
+    /// The rule of a host whose link has a rate.
+    fn rule_of_link(&self, link: Rate) -> DcqcnRule {
+        let [alpha, decrease, increase] = self.set.intervals().map(Time::from_us);
+        let share = |rate: Option<Rate>, of: u32| rate.map_or(LINE / of, |rate| part(rate, link));
+        DcqcnRule {
+            alpha_interval: self.alpha_interval.unwrap_or(alpha),
+            decrease_interval: self.decrease_interval.unwrap_or(decrease),
+            increase_interval: self.increase_interval.unwrap_or(increase),
+            increase_bytes: self.increase_bytes.map(|bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX)),
+            divisor: u32::from(self.gain_divisor.max(1)),
+            fast: self.fast_recovery,
+            additive: share(self.additive_increase, 5_000),
+            hyper: share(self.hyper_increase, 500),
+            least: share(self.min_rate, 100),
+            is_clamped: self.clamp_target,
+            first: (u64::from(LINE) * u64::from(self.first_rate_percent) / 100) as u32,
+            order: self.order,
+            pace: link.pace(),
+        }
+    }
+}
+
+/// The rule of one host; rates in parts of its link's rate.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DcqcnRule {
+    alpha_interval: Time,
+    decrease_interval: Time,
+    increase_interval: Time,
+    increase_bytes: Option<u32>,
+    divisor: u32,
+    fast: u8,
+    additive: u32,
+    hyper: u32,
+    least: u32,
+    is_clamped: bool,
+    first: u32,
+    order: DcqcnOrder,
+    pace: BytePace,
+}
+
+/// A flow's rate limiter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DcqcnState {
+    rate: u32,
+    target: u32,
+    alpha: u32,
+    /// Whether a notification has come since the last update of alpha.
+    is_noted_by_alpha: bool,
+    /// Whether a notification has come since the last decrease.
+    is_noted_by_rate: bool,
+    /// When the clocks of alpha and of decreases expire; past times where that changes nothing, never before the first
+    /// notification.
+    alpha_at: Time,
+    decrease_at: Time,
+    /// When the clock of increases expires; never at the rate of the link.
+    increase_at: Time,
+    /// Bytes until the next increase by bytes.
+    bytes_left: u32,
+    /// Increases since the last decrease, by time and by bytes.
+    by_time: u8,
+    by_bytes: u8,
+    last: Last,
+}
+
+/// The first expiry after `now` of a clock that expires at `at`.
+fn after(now: Time, at: Time, interval: Time) -> Time {
+    if at > now { at } else { at + Time(((now - at).0 / interval.0 + 1) * interval.0) }
+}
+
+impl DcqcnRule {
+    /// When the state changes next by itself.
+    fn next_change(&self, state: &DcqcnState) -> Time {
+        let alpha = if state.alpha > 0 || state.is_noted_by_alpha { state.alpha_at } else { Time::NEVER };
+        let decrease = if state.is_noted_by_rate { state.decrease_at } else { Time::NEVER };
+        alpha.min(decrease).min(state.increase_at)
+    }
+
+    /// Makes the changes whose time has come.
+    fn pass(&self, state: &mut DcqcnState, now: Time) {
+        loop {
+            let at = self.next_change(state);
+            if at > now {
+                return;
+            }
+            let is_alpha = state.alpha_at == at && (state.alpha > 0 || state.is_noted_by_alpha);
+            let is_decrease = state.decrease_at == at && state.is_noted_by_rate;
+            if is_alpha && (self.order == DcqcnOrder::AlphaFirst || !is_decrease) {
+                self.update_alpha(state);
+            } else if is_decrease {
+                self.decrease(state);
+            } else {
+                state.increase_at = at + self.increase_interval;
+                self.raise(state, |state| &mut state.by_time);
+            }
+            if state.rate == LINE && state.alpha == 0 && !state.is_noted_by_alpha && !state.is_noted_by_rate {
+                *state = DcqcnState { last: state.last, ..self.fresh(0) };
+            }
+        }
+    }
+
+    fn update_alpha(&self, state: &mut DcqcnState) {
+        state.alpha -= state.alpha.div_ceil(self.divisor);
+        if state.is_noted_by_alpha {
+            state.alpha += LINE / self.divisor;
+        }
+        state.is_noted_by_alpha = false;
+        state.alpha_at += self.alpha_interval;
+    }
+
+    fn decrease(&self, state: &mut DcqcnState) {
+        if self.is_clamped || state.by_time > 0 || state.by_bytes > 0 {
+            state.target = state.rate;
+        }
+        let less = (u64::from(state.rate) * u64::from(state.alpha)) >> 31;
+        state.rate = (state.rate - less as u32).max(self.least).min(state.rate);
+        (state.by_time, state.by_bytes) = (0, 0);
+        state.bytes_left = self.increase_bytes.unwrap_or(0);
+        state.increase_at = state.decrease_at + self.increase_interval;
+        state.is_noted_by_rate = false;
+        state.decrease_at += self.decrease_interval;
+        self.rest(state);
+    }
+
+    /// One of the clocks of increases has expired; `count` is its count.
+    fn raise(&self, state: &mut DcqcnState, count: impl Fn(&mut DcqcnState) -> &mut u8) {
+        let (by_time, by_bytes) = (state.by_time, state.by_bytes);
+        let (least, most) = match self.increase_bytes {
+            Some(_) => (by_time.min(by_bytes), by_time.max(by_bytes)),
+            None => (by_time, by_time),
+        };
+        let step = match () {
+            () if most < self.fast => 0,
+            () if least > self.fast => self.hyper,
+            () => self.additive,
+        };
+        state.target = state.target.saturating_add(step).min(LINE);
+        state.rate += (state.target - state.rate).div_ceil(2);
+        let count = count(state);
+        *count = count.saturating_add(1);
+        self.rest(state);
+    }
+
+    /// Stops the clock of increases at the rate of the link.
+    fn rest(&self, state: &mut DcqcnState) {
+        if state.rate == LINE {
+            state.increase_at = Time::NEVER;
+        }
+    }
+}
+
+impl ReactionRule for DcqcnRule {
+    type State = DcqcnState;
+
+    fn counts_answers(&self) -> bool {
+        false
+    }
+
+    /// A flow without any notification.
+    fn fresh(&self, _sl: u8) -> DcqcnState {
+        DcqcnState {
+            rate: LINE,
+            target: LINE,
+            alpha: 0,
+            is_noted_by_alpha: false,
+            is_noted_by_rate: false,
+            alpha_at: Time::NEVER,
+            decrease_at: Time::NEVER,
+            increase_at: Time::NEVER,
+            bytes_left: 0,
+            by_time: 0,
+            by_bytes: 0,
+            last: Last::NONE,
+        }
+    }
+
+    #[inline]
+    fn sent(&self, state: &mut DcqcnState, sent: &Sent) {
+        state.last = Last::of(sent);
+        let Some(cycle) = self.increase_bytes else { return };
+        self.pass(state, sent.now);
+        if state.rate == LINE {
+            return;
+        }
+        if sent.size < state.bytes_left {
+            state.bytes_left -= sent.size;
+            return;
+        }
+        state.bytes_left = cycle;
+        self.raise(state, |state| &mut state.by_bytes);
+    }
+
+    fn answered(&self, state: &mut DcqcnState, _sl: u8, answer: &Answer) {
+        let Answer { now, mark, .. } = *answer;
+        if mark != Mark::Hot {
+            return;
+        }
+        self.pass(state, now);
+        if state.alpha_at == Time::NEVER {
+            state.alpha = LINE;
+            (state.rate, state.target) = (self.first, self.first);
+            state.bytes_left = self.increase_bytes.unwrap_or(0);
+            (state.alpha_at, state.decrease_at) = (now + self.alpha_interval, now + self.decrease_interval);
+        } else {
+            state.is_noted_by_alpha = true;
+            state.alpha_at = after(now, state.alpha_at, self.alpha_interval);
+            state.decrease_at = after(now, state.decrease_at, self.decrease_interval);
+        }
+        state.is_noted_by_rate = true;
+    }
+
+    /// The first time from `next.now` on at which the pause of the rate at that time has passed.
+    #[inline]
+    fn may_send_at(&self, state: &DcqcnState, _sl: u8, next: &Next) -> Option<Time> {
+        if state.alpha_at == Time::NEVER {
+            return Some(next.now.max(state.last.end));
+        }
+        let (mut state, mut time) = (*state, next.now);
+        loop {
+            self.pass(&mut state, time);
+            let due = state.last.due(state.rate, self.pace).max(time);
+            let change = self.next_change(&state);
+            if due < change {
+                return Some(due);
+            }
+            time = change;
+        }
+    }
+
+    /// A decrease can throttle a flow that had been found to be allowed to send, so the host asks again.
+    fn next_timer(&self, state: &DcqcnState) -> Option<Time> {
+        state.is_noted_by_rate.then_some(state.decrease_at)
+    }
+
+    fn timer(&self, state: &mut DcqcnState, now: Time) {
+        self.pass(state, now);
+    }
+
+    fn is_fresh(&self, state: &DcqcnState, _sl: u8, now: Time) -> bool {
+        let mut state = *state;
+        self.pass(&mut state, now);
+        state.alpha_at == Time::NEVER && state.last.end <= now
+    }
+
+    /// How many times slower than the link the flow sends.
+    fn strength(&self, state: &DcqcnState, _sl: u8, now: Time) -> u16 {
+        let mut state = *state;
+        self.pass(&mut state, now);
+        (LINE / state.rate - 1).min(u32::from(u16::MAX)) as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::{answer, next, sent};
+    use super::*;
+
+    const US: u64 = 1_000_000;
+
+    /// A link of 100 Gbit/s; intervals of 10, 20 and 100 us, and a gain of a quarter.
+    fn given() -> Dcqcn {
+        Dcqcn {
+            alpha_interval: Some(Time::from_us(10)),
+            decrease_interval: Some(Time::from_us(20)),
+            increase_interval: Some(Time::from_us(100)),
+            gain_divisor: 4,
+            additive_increase: Some(Rate::from_gbit(5)),
+            hyper_increase: Some(Rate::from_gbit(10)),
+            ..Dcqcn::default()
+        }
+    }
+
+    fn rule(given: &Dcqcn) -> DcqcnRule {
+        given.rule_of_link(Rate::from_gbit(100))
+    }
+
+    /// Rate, target (in Gbit/s) and alpha at a time in microseconds.
+    fn at(rule: &DcqcnRule, state: &DcqcnState, us: u64) -> [f64; 3] {
+        let mut state = *state;
+        rule.pass(&mut state, Time(us * US));
+        [state.rate, state.target, state.alpha].map(|part| {
+            let share = f64::from(part) / f64::from(LINE);
+            (share * 1e6).round() / 1e6
+        })
+    }
+
+    fn noted(rule: &DcqcnRule, state: &mut DcqcnState, us: u64) {
+        rule.answered(state, 0, &answer(Mark::Hot, 0, us * US));
+    }
+
+    #[test]
+    fn the_first_decrease_follows_the_first_notification_by_an_interval() {
+        let rule = rule(&given());
+        let mut state = rule.fresh(0);
+        noted(&rule, &mut state, 1_000);
+        assert_eq!(at(&rule, &state, 1_019), [1.0, 1.0, 0.75], "alpha has been updated once");
+        // Alpha first: 1, 0.75, 0.5625; the rate is divided with the third value.
+        assert_eq!(at(&rule, &state, 1_020), [1.0 - 0.5625 / 2.0, 1.0, 0.5625]);
+        assert_eq!(rule.next_timer(&state), Some(Time(1_020 * US)));
+    }
+
+    #[test]
+    fn the_order_of_alpha_and_decrease_is_an_option() {
+        let rule = rule(&Dcqcn { order: DcqcnOrder::DecreaseFirst, ..given() });
+        let mut state = rule.fresh(0);
+        noted(&rule, &mut state, 1_000);
+        assert_eq!(at(&rule, &state, 1_020), [1.0 - 0.75 / 2.0, 1.0, 0.5625]);
+    }
+
+    #[test]
+    fn alpha_follows_the_notifications_of_its_intervals() {
+        let rule = rule(&given());
+        let mut state = rule.fresh(0);
+        noted(&rule, &mut state, 0);
+        // One in the first interval, two in the second, none in the third.
+        noted(&rule, &mut state, 5);
+        noted(&rule, &mut state, 12);
+        noted(&rule, &mut state, 13);
+        let alpha = |us| at(&rule, &state, us)[2];
+        assert_eq!([9, 10, 20, 30, 40].map(alpha), [1.0, 1.0, 1.0, 0.75, 0.5625]);
+    }
+
+    #[test]
+    fn recovery_halves_the_distance_then_raises_the_target() {
+        let rule = rule(&given());
+        let mut state = rule.fresh(0);
+        noted(&rule, &mut state, 0);
+        // 1 - 0.5625 / 2 at 20 us.
+        let low = 0.71875;
+        let fast = (low + 1.0) / 2.0;
+        assert_eq!(at(&rule, &state, 119)[0], low);
+        assert_eq!(at(&rule, &state, 120)[..2], [fast, 1.0]);
+        assert_eq!(at(&rule, &state, 220)[..2], [0.929_688, 1.0], "the target is at the link's rate");
+        noted(&rule, &mut state, 125);
+        // At 140 us the target becomes the rate of then. Alpha is 0.5625 x 0.75^10 + the notification's 0.25 at 130 us,
+        // updated once more at 140 us.
+        let mut alpha = 0.75_f64.powi(12);
+        alpha = alpha * 0.75 + 0.25;
+        alpha *= 0.75;
+        let [rate, target, _] = at(&rule, &state, 140);
+        assert!((target - fast).abs() < 2e-6);
+        let low = fast * (1.0 - alpha / 2.0);
+        assert!((rate - low).abs() < 2e-6, "{rate} {low}");
+        // One step of fast recovery, then 5 Gbit/s, then 10.
+        let first = (low + fast) / 2.0;
+        let second = (first + fast + 0.05) / 2.0;
+        let third = (second + fast + 0.15_f64.min(1.0 - fast)) / 2.0;
+        for (us, expected) in [(240, first), (340, second), (440, third)] {
+            let [rate, ..] = at(&rule, &state, us);
+            assert!((rate - expected).abs() < 4e-6, "{us} us: {rate} {expected}");
+        }
+    }
+
+    #[test]
+    fn a_decrease_without_an_increase_before_it_keeps_the_target_unless_clamped() {
+        for clamp_target in [false, true] {
+            let rule = rule(&Dcqcn { clamp_target, ..given() });
+            let mut state = rule.fresh(0);
+            noted(&rule, &mut state, 0);
+            noted(&rule, &mut state, 25);
+            let [rate, target, _] = at(&rule, &state, 40);
+            // Alpha at 40 us: 0.5625 at 20, then 0.75 x 0.5625 + 0.25 at 30, x 0.75 at 40.
+            let alpha = (0.5625 * 0.75 + 0.25) * 0.75;
+            assert!((rate - 0.71875 * (1.0 - alpha / 2.0)).abs() < 2e-6);
+            assert_eq!(target, if clamp_target { 0.71875 } else { 1.0 });
+        }
+    }
+
+    #[test]
+    fn bytes_raise_the_rate_as_well_and_hyper_increase_needs_both() {
+        let given = Dcqcn {
+            increase_bytes: Some(Bytes(3_000)),
+            increase_interval: Some(Time::from_us(100)),
+            ..given()
+        };
+        let rule = rule(&given);
+        let mut state = rule.fresh(0);
+        noted(&rule, &mut state, 0);
+        noted(&rule, &mut state, 25);
+        rule.pass(&mut state, Time(40 * US));
+        noted(&rule, &mut state, 45);
+        rule.pass(&mut state, Time(60 * US));
+        state.target = LINE / 2;
+        state.rate = LINE / 4;
+        let mut steps = Vec::new();
+        for packet in 0..9 {
+            rule.sent(&mut state, &Sent { now: Time((61 + packet) * US), ..sent(0, 1_000) });
+            steps.push((state.by_bytes, f64::from(state.target) / f64::from(LINE)));
+        }
+        let near = |value: f64, other: f64| (value - other).abs() < 1e-6;
+        assert_eq!(steps.iter().map(|step| step.0).collect::<Vec<_>>(), [0, 0, 1, 1, 1, 2, 2, 2, 3]);
+        assert!(near(steps[2].1, 0.5) && near(steps[5].1, 0.55) && near(steps[8].1, 0.6), "{steps:?}");
+        // Time alone has not passed fast recovery twice: additive steps at 160 and 260 us, hyper at 360 us.
+        let target = |us| at(&rule, &state, us)[1];
+        assert!(
+            near(target(160), 0.65) && near(target(260), 0.7) && near(target(360), 0.8),
+            "{}",
+            target(360)
+        );
+    }
+
+    #[test]
+    fn a_flow_that_has_recovered_is_released() {
+        let rule = rule(&given());
+        let mut state = rule.fresh(0);
+        noted(&rule, &mut state, 0);
+        assert!(!rule.is_fresh(&state, 0, Time(1_000 * US)));
+        // The target is that of the link: 30 increases close the distance. Alpha ends after 73 updates.
+        assert!(rule.is_fresh(&state, 0, Time(3_200 * US)));
+        noted(&rule, &mut state, 4_000);
+        assert_eq!(state.alpha, LINE, "a first notification again");
+    }
+
+    #[test]
+    fn packets_keep_the_rate_of_the_time_at_which_they_may_start() {
+        let rule = rule(&given());
+        let mut state = rule.fresh(0);
+        noted(&rule, &mut state, 0);
+        rule.pass(&mut state, Time(20 * US));
+        // 1 MB takes 80 us of the link, and 80 us / 0.71875 at the rate.
+        rule.sent(&mut state, &sent(101 * US, 1_000_000));
+        let pause = (80e6 * (1.0 / 0.71875 - 1.0)) as u64;
+        let due = rule.may_send_at(&state, 0, &next(102 * US)).unwrap();
+        // The increase at 120 us shortens the pause.
+        let faster = (80e6 * (1.0 / 0.859_375 - 1.0)) as u64;
+        assert!(101 * US + pause > 120 * US);
+        assert_eq!(due, Time(120 * US), "{} {}", pause, 101 * US + faster);
+        // A notification slows down from the next decrease on: that at 120 us, at which no increase follows.
+        noted(&rule, &mut state, 105);
+        let due = rule.may_send_at(&state, 0, &next(110 * US)).unwrap();
+        assert!(due > Time(101 * US + pause), "{due}");
+    }
+
+    #[test]
+    fn defaults_follow_the_link_and_the_set() {
+        let paper = rule(&Dcqcn { set: DcqcnSet::Paper, ..Dcqcn::default() });
+        assert_eq!(
+            [paper.alpha_interval, paper.decrease_interval, paper.increase_interval],
+            [50, 50, 55].map(Time::from_us)
+        );
+        let tuned = rule(&Dcqcn::default());
+        assert_eq!(tuned.decrease_interval, Time::from_us(4));
+        // 20 Mbit/s, 200 Mbit/s and 1 Gbit/s of 100 Gbit/s.
+        assert_eq!([tuned.additive, tuned.hyper, tuned.least], [5_000, 500, 100].map(|of| LINE / of));
+    }
+}

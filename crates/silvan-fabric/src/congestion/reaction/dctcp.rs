@@ -1,0 +1,270 @@
+//! DCTCP's window (Alizadeh et al., Data Center TCP, SIGCOMM 2010, section 3; RFC 8257).
+//!
+//! ```text
+//!  once per round trip       alpha = (1 - g) alpha + g F       F: marked bytes of the round trip / its bytes
+//!  the first mark of one     window = window (1 - alpha / 2)
+//!  other answers, before     window += acknowledged bytes                        until the first mark (slow start)
+//!  the first mark of one     window += full packet x acknowledged bytes / window  from then on
+//! ```
+//!
+//! A flow sends while less than its window is in flight. A window grows only while at least half of it is in flight, so
+//! that it does not grow without bound where something else limits the flow (RFC 7661).
+//!
+//! Windows count in bytes on the wire, with a fraction of 2^-16; alpha in parts of 2^30.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::Time;
+
+use super::progress::Progress;
+use super::{ReactionParameters, ReactionRule, Source};
+use crate::congestion::unfit::{Check, Limits, ensure_window};
+use crate::facts::{Answer, Mark, Next, Sent};
+
+/// Parameters of DCTCP's window.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Dctcp {
+    /// The gain g of alpha is 1 divided by this number.
+    #[schemars(range(min = 1))]
+    pub gain_divisor: u16,
+    /// The first window of a flow, in full packets.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub initial_packets: u16,
+    /// The smallest window, in full packets.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub min_packets: u16,
+    /// Whether a flow begins with slow start, in which its window doubles in each round trip.
+    pub slow_start: bool,
+}
+
+impl Default for Dctcp {
+    fn default() -> Self {
+        Self { gain_divisor: 16, initial_packets: 10, min_packets: 1, slow_start: true }
+    }
+}
+
+impl ReactionParameters for Dctcp {
+    fn needs_acknowledgements(&self) -> bool {
+        true
+    }
+
+    fn acts_without_marks(&self) -> bool {
+        true
+    }
+
+    fn reads_marks(&self) -> bool {
+        true
+    }
+
+    fn check(&self, _limits: &Limits) -> Check {
+        ensure_window("initial_packets", Some(self.initial_packets))?;
+        ensure_window("min_packets", Some(self.min_packets))
+    }
+}
+
+impl Dctcp {
+    /// The rule of a host.
+    pub(super) fn rule(&self, source: &Source) -> Option<DctcpRule> {
+        Some(self.rule_of_packets(source.full_size, source.header()))
+    }
+
+    fn rule_of_packets(&self, full: u32, header: u32) -> DctcpRule {
+        let bytes = |packets: u16| (u64::from(packets) * u64::from(full.max(1))) << FRACTION;
+        DctcpRule {
+            divisor: u64::from(self.gain_divisor.max(1)),
+            initial: bytes(self.initial_packets.max(self.min_packets)),
+            least: bytes(self.min_packets),
+            is_slow: self.slow_start,
+            full: u64::from(full),
+            header,
+        }
+    }
+}
+
+/// Bits of the fraction of a byte.
+const FRACTION: u32 = 16;
+/// An alpha of 1.
+const ONE: u64 = 1 << 30;
+/// The largest window: a tebibyte.
+const LARGEST: u64 = 1 << (40 + FRACTION);
+
+/// The rule of one host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DctcpRule {
+    divisor: u64,
+    initial: u64,
+    least: u64,
+    is_slow: bool,
+    full: u64,
+    header: u32,
+}
+
+/// What is kept of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DctcpState {
+    window: u64,
+    alpha: u64,
+    progress: Progress,
+    /// Bytes acknowledged in the present round trip, and those of them that were marked.
+    acknowledged: u64,
+    marked: u64,
+    is_slow: bool,
+    /// Whether the window has been reduced in the present round trip.
+    is_reduced: bool,
+}
+
+impl ReactionRule for DctcpRule {
+    type State = DctcpState;
+
+    fn counts_answers(&self) -> bool {
+        true
+    }
+
+    fn fresh(&self, _sl: u8) -> DctcpState {
+        DctcpState {
+            window: self.initial,
+            alpha: ONE,
+            progress: Progress::default(),
+            acknowledged: 0,
+            marked: 0,
+            is_slow: self.is_slow,
+            is_reduced: false,
+        }
+    }
+
+    fn sent(&self, state: &mut DctcpState, sent: &Sent) {
+        state.progress.sent(sent);
+    }
+
+    fn answered(&self, state: &mut DctcpState, _sl: u8, answer: &Answer) {
+        let is_limit = 2 * state.progress.in_flight() >= state.window >> FRACTION;
+        let size = state.progress.acknowledged(answer, self.header);
+        let is_marked = answer.mark == Mark::Hot;
+        state.acknowledged += size;
+        state.marked += if is_marked { size } else { 0 };
+        let is_first = state.progress.is_first();
+        if state.progress.completes_round() {
+            if !is_first {
+                let share = state.marked * ONE / state.acknowledged;
+                state.alpha = (state.alpha * (self.divisor - 1) + share) / self.divisor;
+            }
+            (state.acknowledged, state.marked, state.is_reduced) = (0, 0, false);
+        }
+        if is_marked && !state.is_reduced {
+            let less = (u128::from(state.window) * u128::from(state.alpha)) >> 31;
+            state.window = (state.window - less as u64).max(self.least);
+            (state.is_reduced, state.is_slow) = (true, false);
+        } else if !state.is_reduced && is_limit {
+            let more = if state.is_slow {
+                size << FRACTION
+            } else {
+                ((self.full * size) << FRACTION) / (state.window >> FRACTION)
+            };
+            state.window = (state.window + more).min(LARGEST);
+        }
+    }
+
+    fn may_send_at(&self, state: &DctcpState, _sl: u8, next: &Next) -> Option<Time> {
+        (state.progress.in_flight() < state.window >> FRACTION).then_some(next.now)
+    }
+
+    fn is_fresh(&self, state: &DctcpState, _sl: u8, _now: Time) -> bool {
+        state.progress.is_untouched()
+    }
+
+    /// How many full packets the window is short of the first one.
+    fn strength(&self, state: &DctcpState, _sl: u8, _now: Time) -> u16 {
+        let missing = self.initial.saturating_sub(state.window) >> FRACTION;
+        (missing / self.full.max(1)).min(u64::from(u16::MAX)) as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::{answer, next, sent};
+    use super::*;
+
+    /// Full packets of 1,000 bytes, 26 of them header.
+    fn rule(given: &Dctcp) -> DctcpRule {
+        given.rule_of_packets(1_000, 26)
+    }
+
+    fn window(state: &DctcpState) -> u64 {
+        state.window >> FRACTION
+    }
+
+    /// Sends what the window lets, then has all of it answered, with marks on the given packets of it.
+    fn round(rule: &DctcpRule, state: &mut DctcpState, marked: &[usize]) {
+        let mut packets = 0;
+        while rule.may_send_at(state, 0, &next(0)).is_some() {
+            rule.sent(state, &sent(0, 1_000));
+            packets += 1;
+        }
+        for packet in 0..packets {
+            let mark = if marked.contains(&packet) { Mark::Hot } else { Mark::Cold };
+            rule.answered(state, 0, &Answer { bytes: 974, ..answer(mark, 0, 0) });
+        }
+    }
+
+    #[test]
+    fn slow_start_adds_what_is_acknowledged_and_congestion_avoidance_a_packet_per_round_trip() {
+        let rule = rule(&Dctcp::default());
+        let mut state = rule.fresh(0);
+        assert_eq!(window(&state), 10_000);
+        round(&rule, &mut state, &[]);
+        // Four answers add a packet; at the fifth, 6,000 bytes are in flight, less than half of 14,000.
+        assert_eq!(window(&state), 14_000);
+        let slow = Dctcp { slow_start: false, ..Dctcp::default() };
+        let rule = super::tests::rule(&slow);
+        let mut state = rule.fresh(0);
+        // One packet at a time is answered while ten are in flight.
+        (0..10).for_each(|_| rule.sent(&mut state, &sent(0, 1_000)));
+        for _ in 0..10 {
+            rule.answered(&mut state, 0, &Answer { bytes: 974, ..answer(Mark::Cold, 0, 0) });
+            rule.sent(&mut state, &sent(0, 1_000));
+        }
+        // 1,000 x 1,000 / window, ten times: 100 + 99 + ... bytes.
+        assert!((10_950..10_965).contains(&window(&state)), "{}", window(&state));
+    }
+
+    #[test]
+    fn a_window_shrinks_once_per_round_trip_by_half_of_alpha() {
+        let rule = rule(&Dctcp { slow_start: false, ..Dctcp::default() });
+        let mut state = rule.fresh(0);
+        (0..10).for_each(|_| rule.sent(&mut state, &sent(0, 1_000)));
+        let mut answered = |mark| rule.answered(&mut state, 0, &Answer { bytes: 974, ..answer(mark, 0, 0) });
+        (0..3).for_each(|_| answered(Mark::Hot));
+        assert_eq!(window(&state), 5_000, "alpha is 1 at first, and the other marks do not count");
+        // The round trip began with the first answer, when ten packets had been sent. Of the nine answers in it and that
+        // which ends it, two are marked: alpha = 15/16 + 2/10/16.
+        (0..7).for_each(|_| rule.answered(&mut state, 0, &Answer { bytes: 974, ..answer(Mark::Cold, 0, 0) }));
+        rule.sent(&mut state, &sent(0, 1_000));
+        rule.answered(&mut state, 0, &Answer { bytes: 974, ..answer(Mark::Cold, 0, 0) });
+        let alpha = state.alpha as f64 / ONE as f64;
+        assert!((alpha - (15.0 / 16.0 + 0.2 / 16.0)).abs() < 1e-6, "{alpha}");
+    }
+
+    #[test]
+    fn a_window_that_is_not_used_does_not_grow() {
+        let rule = rule(&Dctcp::default());
+        let mut state = rule.fresh(0);
+        for _ in 0..20 {
+            rule.sent(&mut state, &sent(0, 1_000));
+            rule.answered(&mut state, 0, &Answer { bytes: 974, ..answer(Mark::Cold, 0, 0) });
+        }
+        assert_eq!(window(&state), 10_000);
+    }
+
+    #[test]
+    fn the_smallest_window_lets_one_packet_be_sent() {
+        let rule = rule(&Dctcp { gain_divisor: 1, ..Dctcp::default() });
+        let mut state = rule.fresh(0);
+        (0..30).for_each(|_| round(&rule, &mut state, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]));
+        assert_eq!(window(&state), 1_000);
+        assert_eq!(rule.strength(&state, 0, Time::ZERO), 9);
+        assert_eq!(rule.may_send_at(&state, 0, &next(5)), Some(Time(5)));
+        rule.sent(&mut state, &sent(0, 1_000));
+        assert_eq!(rule.may_send_at(&state, 0, &next(5)), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! What reactions with a rate share: rates in parts of the rate of the host's link, and the pauses that follow from them.
+
+use silvan_engine::units::BytePace;
+use silvan_engine::{Rate, Time};
+
+use crate::facts::Sent;
+
+/// The link's rate, in the unit of rates.
+pub(super) const LINE: u32 = 1 << 30;
+
+/// A rate in parts of the link's rate, rounded down; at least 1 and at most [`LINE`].
+pub(super) fn part(rate: Rate, link: Rate) -> u32 {
+    let part = u128::from(rate.0) * u128::from(LINE) / u128::from(link.0.max(1));
+    part.clamp(1, u128::from(LINE)) as u32
+}
+
+/// The last packet of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Last {
+    /// When its tail left the host.
+    pub end: Time,
+    size: u32,
+}
+
+impl Last {
+    /// No packet has been sent.
+    pub const NONE: Self = Self { end: Time::ZERO, size: 0 };
+
+    pub fn of(sent: &Sent) -> Self {
+        Self { end: sent.end, size: sent.size }
+    }
+
+    /// When the next packet may start at a rate: after the time that the last one takes at this rate, of which the time
+    /// on the link is a part. `pace` is that of the link.
+    pub fn due(&self, rate: u32, pace: BytePace) -> Time {
+        let span = pace.time(self.size).0;
+        let (rate, rest) = (u128::from(rate), u128::from(LINE - rate));
+        self.end + Time((u128::from(span) * rest / rate) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::sent;
+    use super::*;
+
+    #[test]
+    fn a_rate_is_a_part_of_the_link() {
+        let link = Rate::from_gbit(100);
+        let of = |rate| part(rate, link);
+        assert_eq!(of(Rate::from_gbit(25)), LINE / 4);
+        assert_eq!(of(Rate(1)), 1, "1 bit/s is less than a part");
+        assert_eq!(of(Rate::from_gbit(400)), LINE, "not above the link");
+    }
+
+    #[test]
+    fn the_pause_makes_up_for_the_difference_to_the_link() {
+        // 1,000 bytes take 80 ns at 100 Gbit/s and 320 ns at a quarter of it.
+        let pace = Rate::from_gbit(100).pace();
+        let last = Last::of(&sent(500_000, 1_000));
+        assert_eq!(last.due(LINE / 4, pace), Time(500_000 + 240_000));
+        assert_eq!(last.due(LINE, pace), Time(500_000));
+        assert_eq!(Last::NONE.due(1, pace), Time::ZERO);
+    }
+}

@@ -1,0 +1,75 @@
+//! What reactions with windows in bytes share: the bytes of a flow that are in flight, and its round trips.
+
+use crate::facts::{Answer, Sent};
+
+/// The bytes of a flow on the wire, since the flow began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Progress {
+    sent: u64,
+    acknowledged: u64,
+    /// Bytes that had been sent when the present round trip began; zero before the first acknowledgement.
+    round_ends: u64,
+}
+
+impl Progress {
+    pub fn sent(&mut self, sent: &Sent) {
+        self.sent += u64::from(sent.size);
+    }
+
+    /// A packet is acknowledged; returns its bytes on the wire, of which `header` are no payload.
+    pub fn acknowledged(&mut self, answer: &Answer, header: u32) -> u64 {
+        let size = u64::from(answer.bytes) + u64::from(header);
+        self.acknowledged = (self.acknowledged + size).min(self.sent);
+        size
+    }
+
+    pub fn in_flight(&self) -> u64 {
+        self.sent - self.acknowledged
+    }
+
+    /// Whether nothing has been sent.
+    pub fn is_untouched(&self) -> bool {
+        self.sent == 0
+    }
+
+    /// Whether no packet has been acknowledged since the flow began; the first round trip begins then.
+    pub fn is_first(&self) -> bool {
+        self.round_ends == 0
+    }
+
+    /// Whether the packet just acknowledged was sent after the present round trip had begun. The next one begins then.
+    pub fn completes_round(&mut self) -> bool {
+        let is_complete = self.acknowledged > self.round_ends;
+        if is_complete {
+            self.round_ends = self.sent;
+        }
+        is_complete
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::{answer, sent};
+    use super::*;
+    use crate::facts::Mark;
+
+    #[test]
+    fn a_round_trip_ends_with_the_first_packet_that_was_sent_in_it() {
+        let mut progress = Progress::default();
+        let ack = Answer { bytes: 974, ..answer(Mark::Cold, 0, 0) };
+        (0..3).for_each(|_| progress.sent(&sent(0, 1_000)));
+        assert!(progress.is_first());
+        assert_eq!((progress.acknowledged(&ack, 26), progress.in_flight()), (1_000, 2_000));
+        assert!(progress.completes_round() && !progress.is_first());
+        progress.sent(&sent(0, 1_000));
+        let mut acknowledge = || {
+            progress.acknowledged(&ack, 26);
+            progress.completes_round()
+        };
+        assert_eq!(
+            [acknowledge(), acknowledge(), acknowledge()],
+            [false, false, true],
+            "3,000 had been sent"
+        );
+    }
+}

@@ -1,0 +1,274 @@
+//! Congestion management of RDMA over Ethernet at one bottleneck, compared with what the authors derive: DCQCN's fixed
+//! point, DCTCP's queue, and the utilization that HPCC aims at.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use common::{config, flow, topology, us};
+use silvan_engine::{Bytes, Rate, Time};
+use silvan_fabric::config::Config;
+use silvan_fabric::congestion::marking::{InBandTelemetry, Marking, MarkingPattern, Red};
+use silvan_fabric::congestion::reaction::{Dcqcn, Dctcp, Hpcc, Nscc, Reaction, Swift, Timely};
+use silvan_fabric::congestion::{CoalescePer, Coalescing, Congestion, Notification};
+use silvan_fabric::outcome::{Outcome, Values};
+use silvan_fabric::topology::Topology;
+use silvan_fabric::traffic::Flow;
+
+const LINK: f64 = 100e9;
+
+/// `sources` hosts send to H1 over links of 100 Gbit/s, one after the other from microsecond to microsecond.
+fn bottleneck(sources: usize, duration: Time, warmup: Time) -> (Topology, Config) {
+    let hosts = sources + 1;
+    let topology = topology(&format!(
+        r#"{{"kind": "star", "hosts": {hosts}, "link_rate": "100 Gbit/s", "link_delay": "1 us"}}"#
+    ));
+    let mut config = config(duration);
+    config.packet.mtu = Bytes(1_000);
+    config.warmup = warmup;
+    config.measure.interval = us(10);
+    config.switch.buffer = Bytes(4 << 20);
+    config.host.buffer = Bytes(1 << 20);
+    (config.host.injection_rate, config.host.drain_rate) = (None, None);
+    config.flows =
+        (2..=hosts).map(|host| Flow { start: us(host as u64), ..flow(&format!("H{host}"), "H1") }).collect();
+    (topology, config)
+}
+
+fn congestion(marking: Marking, notification: Notification, reaction: Reaction) -> Congestion {
+    Congestion {
+        marking: Some(marking),
+        notification: Some(notification),
+        reaction: Some(reaction),
+        ..Congestion::default()
+    }
+}
+
+/// Mean, least and most bytes that wait for the link to H1 at the ends of the intervals after the warm-up.
+fn queue(outcome: &Outcome, warmup: Time) -> [f64; 3] {
+    let links = outcome.tables.iter().find(|table| table.name == "links").unwrap();
+    let column = |name: &str| &links.columns.iter().find(|column| column.name == name).unwrap().values;
+    let (Values::Name { codes, names }, Values::U32(bytes), Values::U64(times)) =
+        (column("link"), column("queued_bytes"), column("time_ns"))
+    else {
+        panic!("the columns of `links` have other types");
+    };
+    let rows = codes.iter().zip(bytes).zip(times);
+    let found: Vec<f64> = rows
+        .filter(|((code, _), time)| names[**code as usize] == "S1:1->H1" && **time * 1_000 > warmup.0)
+        .map(|((_, bytes), _)| f64::from(*bytes))
+        .collect();
+    let fold = |of: fn(f64, f64) -> f64| found.iter().copied().reduce(of).unwrap();
+    [found.iter().sum::<f64>() / found.len() as f64, fold(f64::min), fold(f64::max)]
+}
+
+fn rates(outcome: &Outcome) -> Vec<f64> {
+    outcome.summary.flows.iter().map(|flow| flow.received_gbit_s).collect()
+}
+
+/// Zhu et al. (ECN or Delay, CoNEXT 2016): the share p of marked packets at which DCQCN's rates are steady, from the
+/// equations of their fluid model with the exact probabilities of a mark in an interval. At a rate r in packets per
+/// second, with intervals t of alpha, d of decreases and i of increases:
+///
+/// ```text
+///  alpha = 1 - (1 - p)^(r t)
+///  decreases per second   D = (1 - (1 - p)^(r d)) / d        each takes r alpha / 2 from the rate
+///  target - rate          (target - rate) D = increase x additive steps per second
+///  increases per second   r p / ((1 - p)^(-r i) - 1)         each closes half of the distance to the target
+/// ```
+fn dcqcn_share(rate: f64, increase: f64, [t, d, i]: [f64; 3]) -> f64 {
+    let excess = |p: f64| {
+        let none = |span: f64| (1.0 - p).powf(rate * span);
+        let alpha = 1.0 - none(t);
+        let decreases = (1.0 - none(d)) / d;
+        let raises = rate * p / (none(-i) - 1.0);
+        // Fast recovery lasts for one increase; the others raise the target.
+        let distance = increase * raises * none(i) / decreases;
+        rate * alpha / 2.0 * decreases - distance / 2.0 * raises
+    };
+    let (mut low, mut high) = (1e-9, 0.5);
+    for _ in 0..200 {
+        let middle = f64::midpoint(low, high);
+        if excess(middle) < 0.0 { low = middle } else { high = middle }
+    }
+    low
+}
+
+/// The fluid model is the limit of few marks per interval and of small steps. With 60 flows and an increase of 1 Mbit/s,
+/// 0.07 marks come per flow and interval.
+#[test]
+fn dcqcn_settles_at_the_fixed_point_of_its_fluid_model() {
+    let (sources, warmup) = (60, us(25_000));
+    let (topology, mut config) = bottleneck(sources, us(50_000), warmup);
+    let red = Red { min: Bytes(5_000), max: Bytes(405_000), percent: 10, pattern: MarkingPattern::Random };
+    let increase = Rate(1_000_000);
+    let dcqcn = Dcqcn {
+        alpha_interval: Some(us(55)),
+        decrease_interval: Some(us(50)),
+        increase_interval: Some(us(55)),
+        additive_increase: Some(increase),
+        // One kind of increase, as in the fluid model.
+        hyper_increase: Some(increase),
+        min_rate: Some(Rate(10_000_000)),
+        ..Dcqcn::default()
+    };
+    config.congestion = congestion(Marking::Red(red), Notification::Cnp, Reaction::Dcqcn(dcqcn));
+    let outcome = common::run(&topology, &config);
+    let packet = 8_000.0;
+    let p = dcqcn_share(LINK / packet / sources as f64, increase.0 as f64 / packet, [55e-6, 50e-6, 55e-6]);
+    let expected = 5_000.0 + p / 0.1 * 400_000.0;
+    let [mean, least, most] = queue(&outcome, warmup);
+    println!("{sources} sources: {expected:.0} bytes expected, {mean:.0} found ({least:.0} to {most:.0})");
+    let sum: f64 = rates(&outcome).iter().sum();
+    assert!(sum > 99.0, "{sources} sources send {sum} Gbit/s");
+    assert!((0.85..1.2).contains(&(mean / expected)), "{mean} bytes, not {expected}");
+}
+
+/// DCTCP (SIGCOMM 2010, section 3.3): with N flows of equal windows, the queue moves between K + N and that less
+/// sqrt(2 N (C RTT + K)) / 2 packets.
+#[test]
+fn dctcp_keeps_the_queue_near_its_threshold() {
+    for sources in [2, 4, 8] {
+        let warmup = us(5_000);
+        let (topology, mut config) = bottleneck(sources, us(20_000), warmup);
+        let threshold = 65.0;
+        let red =
+            Red { min: Bytes(64_999), max: Bytes(64_999), percent: 100, pattern: MarkingPattern::Regular };
+        config.congestion =
+            congestion(Marking::Red(red), Notification::AckEach, Reaction::Dctcp(Dctcp::default()));
+        let outcome = common::run(&topology, &config);
+        // 4.2 us of flight, a packet, an acknowledgement: in packets of 80 ns.
+        let trip = 2.0 * (2_000.0 + 100.0) + 80.0 + 6.0;
+        let n = sources as f64;
+        let amplitude = (2.0 * n * (trip / 80.0 + threshold)).sqrt() / 2.0;
+        let expected = [threshold + n - amplitude, threshold + n];
+        let [mean, least, most] = queue(&outcome, warmup).map(|bytes| bytes / 1_000.0);
+        println!(
+            "{sources} sources: {expected:.1?} packets expected, {least:.0} to {most:.0} found, mean {mean:.1}"
+        );
+        let sum: f64 = rates(&outcome).iter().sum();
+        assert!(sum > 99.0, "{sources} sources send {sum} Gbit/s");
+        assert!((most - expected[1]).abs() <= 2.0, "{sources} sources: up to {most} packets");
+        assert!((least - expected[0]).abs() <= 5.0, "{sources} sources: down to {least} packets");
+    }
+}
+
+/// HPCC's rate is steady where eta R / U + A = R: the link carries eta of its rate and the additive increases of all
+/// flows, and no packet waits.
+#[test]
+fn hpcc_uses_eta_of_the_link_and_leaves_no_queue() {
+    for (sources, percent) in [(1, 95), (2, 95), (8, 90)] {
+        let warmup = us(2_000);
+        let (topology, mut config) = bottleneck(sources, us(6_000), warmup);
+        let increase = Rate(50_000_000);
+        let hpcc = Hpcc {
+            utilization_percent: percent,
+            max_stage: 0,
+            additive_increase: Some(increase),
+            min_rate: Some(Rate(100_000_000)),
+            round_trip: None,
+        };
+        let telemetry = Marking::Telemetry(InBandTelemetry {});
+        config.congestion = congestion(telemetry, Notification::AckEach, Reaction::Hpcc(hpcc));
+        let outcome = common::run(&topology, &config);
+        let expected = f64::from(percent) + 100.0 * sources as f64 * increase.0 as f64 / LINK;
+        let sum: f64 = rates(&outcome).iter().sum();
+        let [mean, _, most] = queue(&outcome, warmup);
+        println!(
+            "{sources} sources: {expected:.2} Gbit/s expected, {sum:.2} found; {mean:.0} bytes wait, {most:.0} at most"
+        );
+        assert!((sum - expected).abs() < 0.01 * expected, "{sources} sources: {sum} Gbit/s, not {expected}");
+        assert!(mean < 2_000.0 * sources as f64, "{sources} sources: {mean} bytes wait");
+    }
+}
+
+/// Swift's delay stays near its target, and TIMELY's between its thresholds: the queue is the delay less the round trip
+/// without load.
+#[test]
+fn delays_stay_where_swift_and_timely_aim() {
+    let trip_ns = 4_286.0;
+    let warmup = us(10_000);
+    let queue_of = |reaction, sources| {
+        let (topology, mut config) = bottleneck(sources, us(20_000), warmup);
+        config.congestion = Congestion {
+            notification: Some(Notification::AckEach),
+            reaction: Some(reaction),
+            ..Congestion::default()
+        };
+        let outcome = common::run(&topology, &config);
+        let sum: f64 = rates(&outcome).iter().sum();
+        assert!(sum > 90.0, "{sources} sources send {sum} Gbit/s");
+        queue(&outcome, warmup).map(|bytes| bytes / 12.5)
+    };
+    for sources in [2, 4, 16] {
+        let swift = Swift {
+            base_target: Some(us(10)),
+            per_hop: Some(us(1)),
+            flow_scaling: Some(Time::ZERO),
+            ..Swift::default()
+        };
+        let [mean, _, most] = queue_of(Reaction::Swift(swift), sources);
+        let expected = 11_000.0 - trip_ns;
+        println!(
+            "Swift, {sources} sources: queue of {expected} ns expected, {mean:.0} found, {most:.0} at most"
+        );
+        assert!((mean / expected - 1.0).abs() < 0.05, "{sources} sources: {mean} ns, not {expected}");
+    }
+    for sources in [2, 4] {
+        let timely = Timely { low: Some(us(10)), high: Some(us(40)), ..Timely::default() };
+        let [mean, _, most] = queue_of(Reaction::Timely(timely), sources);
+        println!("TIMELY, {sources} sources: {mean:.0} ns, {most:.0} at most");
+        assert!(most < 40_000.0 - trip_ns, "{sources} sources: {most} ns");
+    }
+}
+
+/// NSCC keeps the queueing delay near its target, and one flow alone has the whole link without a queue beyond its
+/// window.
+#[test]
+fn nscc_keeps_the_delay_near_its_target() {
+    let trip_ns = 4_286.0;
+    let warmup = us(10_000);
+    for sources in [1, 4, 16] {
+        let (topology, mut config) = bottleneck(sources, us(20_000), warmup);
+        // Marks begin at 0.2 and end at 0.8 of the bandwidth-delay product, as in the consortium's validation.
+        let product = trip_ns * 12.5;
+        let [min, max] = [0.2, 0.8].map(|share| Bytes((share * product) as u64));
+        let red = Red { min, max, percent: 100, pattern: MarkingPattern::Random };
+        config.congestion =
+            congestion(Marking::Red(red), Notification::AckEach, Reaction::Nscc(Nscc::default()));
+        let outcome = common::run(&topology, &config);
+        let sum: f64 = rates(&outcome).iter().sum();
+        let [mean, _, most] = queue(&outcome, warmup).map(|bytes| bytes / 12.5);
+        println!("NSCC, {sources} sources: {sum:.2} Gbit/s, {mean:.0} ns of queue, {most:.0} at most");
+        assert!(sum > 99.0, "{sources} sources send {sum} Gbit/s");
+        assert!(mean < 1.3 * trip_ns, "{sources} sources: {mean} ns");
+        let rates = rates(&outcome);
+        let least = rates.iter().copied().fold(f64::MAX, f64::min);
+        assert!(least > 0.3 * sum / sources as f64, "{rates:?}");
+    }
+}
+
+/// A receiver that takes time for its notifications lets the queue grow by what arrives meanwhile.
+#[test]
+fn late_notifications_lengthen_the_first_queue() {
+    let most = |delay| {
+        let (topology, mut config) = bottleneck(2, us(400), us(1));
+        config.congestion = congestion(
+            Marking::Red(Red {
+                min: Bytes(5_000),
+                max: Bytes(5_000),
+                percent: 100,
+                pattern: MarkingPattern::Regular,
+            }),
+            Notification::Cnp,
+            Reaction::Dcqcn(Dcqcn::default()),
+        );
+        config.congestion.notification_delay = Some(delay);
+        config.congestion.coalescing = Some(Coalescing { interval: us(50), per: CoalescePer::Flow });
+        queue(&common::run(&topology, &config), us(1))[2]
+    };
+    let (at_once, late) = (most(Time::ZERO), most(us(55)));
+    println!("{at_once} bytes at once, {late} bytes late");
+    // Two links at their full rate for 55 us more: the excess of one is 687,500 bytes.
+    assert!((late - at_once - 687_500.0).abs() < 70_000.0, "{at_once} {late}");
+}

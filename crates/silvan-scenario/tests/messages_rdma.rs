@@ -1,0 +1,133 @@
+//! Pins the messages about components of RDMA over Ethernet and their combinations.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use common::check;
+
+/// A scenario with components alone, whose lines from the sixth on are given.
+fn case(given: &'static str, expected: &'static str) -> (&'static str, &'static str, &'static str) {
+    (r#"mechanism = "ib-cc""#, given, expected)
+}
+
+#[test]
+fn errors_of_marks_by_thresholds_are_explained() {
+    check(&[
+        case("[congestion.marking]\nkind = \"red\"", "fine"),
+        case(
+            "[congestion.marking]\nkind = \"red\"\nmin = \"10 kB\"\nmax = \"9 kB\"",
+            "a.toml:7: congestion.marking.min = \"10 kB\": must be at most `max`, 9 KB",
+        ),
+        case(
+            "[congestion.marking]\nkind = \"red\"\nmax = \"2 GiB\"",
+            "a.toml:7: congestion.marking.max = \"2 GiB\": must be at most 1 GiB",
+        ),
+        case(
+            "[congestion.marking]\nkind = \"red\"\npercent = 0",
+            "a.toml:7: congestion.marking.percent = 0: must be 1 to 100",
+        ),
+        case(
+            "feedback = \"quantized\"\n[congestion.marking]\nkind = \"red\"",
+            "a.toml:5: congestion.feedback = \"quantized\": must be \"binary\" with this congestion.marking, whose \
+             marks are single bits; \"fecn\" and \"sampled\" can report how severe congestion is",
+        ),
+        case(
+            "[congestion.marking]\nkind = \"red\"\nthreshold = 3",
+            "a.toml:7: congestion.marking.threshold = 3: unknown key; known here: `kind`, `min`, `max`, `percent`, \
+             `pattern`",
+        ),
+    ]);
+}
+
+#[test]
+fn telemetry_and_reactions_that_do_not_go_together_are_rejected() {
+    check(&[
+        case(
+            "marking = { kind = \"telemetry\" }\nnotification = \"ack-each\"\nreaction = { kind = \"hpcc\" }",
+            "fine",
+        ),
+        case(
+            "marking = { kind = \"telemetry\" }\nnotification = \"cnp\"",
+            "a.toml:6: congestion.notification = \"cnp\": must be \"ack-each\" with congestion.marking.kind = \
+             \"telemetry\", which acknowledgements return",
+        ),
+        case(
+            "marking = { kind = \"red\" }\nnotification = \"ack-each\"\nreaction = { kind = \"hpcc\" }",
+            "a.toml:5: congestion.marking.kind = \"red\": must be \"telemetry\" with this congestion.reaction, which \
+             reads the telemetry of switches",
+        ),
+        case(
+            "marking = { kind = \"telemetry\" }\nnotification = \"ack-each\"\nreaction = { kind = \"hpcc\" }\n\
+             [adaptive_routing]\nper = \"packet\"",
+            "a.toml:9: adaptive_routing.per = \"packet\": \"packet\" cannot be combined with this congestion.reaction, \
+             which compares the telemetry of one route; use \"flow\"",
+        ),
+        case(
+            "marking = { kind = \"red\" }\nnotification = \"cnp\"\nreaction = { kind = \"dctcp\" }",
+            "a.toml:6: congestion.notification = \"cnp\": must be \"ack-each\" with this congestion.reaction, which \
+             counts the acknowledgements of single packets",
+        ),
+        case(
+            "notification = \"ack\"\nreaction = { kind = \"timely\" }",
+            "a.toml:5: congestion.notification = \"ack\": must be \"ack-each\" with this congestion.reaction, which \
+             counts the acknowledgements of single packets",
+        ),
+        case(
+            "notification = \"backward\"\nreaction = { kind = \"swift\" }",
+            "a.toml:5: congestion.notification = \"backward\": must be \"ack-each\" with this congestion.reaction, \
+             which counts the acknowledgements of single packets",
+        ),
+        case(
+            "notification = \"ack\"\nnotification_delay = \"55 us\"",
+            "a.toml:6: congestion.notification_delay = \"55 us\": applies to notification packets (\"cnp\") only; \
+             acknowledgements are not delayed",
+        ),
+        case("marking = { kind = \"red\" }\nnotification_delay = \"55 us\"", "fine"),
+        case(
+            "marking = { kind = \"red\" }\nnotification_delay = \"2 s\"",
+            "a.toml:6: congestion.notification_delay = \"2 s\": must be at most 1 s",
+        ),
+    ]);
+}
+
+#[test]
+fn errors_of_reactions_are_explained() {
+    check(&[
+        case(
+            "reaction = { kind = \"dcqcn\", alpha_interval = \"0 s\" }",
+            "a.toml:5: congestion.reaction.alpha_interval = \"0 s\": must be more than 0 s",
+        ),
+        case(
+            "reaction = { kind = \"dcqcn\", set = \"best\" }",
+            "a.toml:5: congestion.reaction.set = \"best\": must be one of `tuned`, `paper`",
+        ),
+        case(
+            "reaction = { kind = \"dcqcn\", additive_increase = \"0 bit/s\" }",
+            "a.toml:5: congestion.reaction.additive_increase = \"0 bit/s\": must be more than 0 bit/s; with 0, flows \
+             do not recover",
+        ),
+        case(
+            "reaction = { kind = \"dcqcn\", increase_bytes = \"0 B\" }",
+            "a.toml:5: congestion.reaction.increase_bytes = \"0 B\": must be 1 B to 1 GiB",
+        ),
+        case(
+            "notification = \"ack-each\"\nreaction = { kind = \"dctcp\", min_packets = 0 }",
+            "a.toml:6: congestion.reaction.min_packets = 0: must be at least 1; with 0, no packet could be sent",
+        ),
+        case(
+            "notification = \"ack-each\"\nreaction = { kind = \"timely\", low = \"5 us\", high = \"4 us\" }",
+            "a.toml:6: congestion.reaction.low = \"5 us\": must be at most `high`, 4 us",
+        ),
+        case(
+            "notification = \"ack-each\"\nreaction = { kind = \"swift\", scaling_from_percent = 100, \
+             scaling_to_packets = 1 }",
+            "a.toml:6: congestion.reaction.scaling_from_percent = 100: must be less than 100 times \
+             `scaling_to_packets`, 100",
+        ),
+        case(
+            "marking = { kind = \"telemetry\" }\nnotification = \"ack-each\"\nreaction = { kind = \"hpcc\", \
+             utilization_percent = 101 }",
+            "a.toml:7: congestion.reaction.utilization_percent = 101: must be 1 to 100",
+        ),
+    ]);
+}

@@ -1,0 +1,73 @@
+"""The second model with the mechanisms of RDMA over Ethernet, and that it would notice errors."""
+
+import sys
+
+import pytest
+
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT))
+
+from verify import compare, rdma_drawing
+from verify.reference import hosts, marking, rdma, switches
+
+
+def test_scenarios_drawn_at_random():
+    compared = compare.compare(rdma_drawing.many(1000, 60), show=False)
+    assert not compared.wrong
+    assert len(compared.refused) <= 2
+
+
+def take_every_answer(flight, answer):
+    """End a round trip with every answer."""
+    flight.acknowledged += answer.size
+    flight.round_ends = flight.sent
+    return True
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "broken", "seed"),
+    [
+        (marking.RedState, "share", lambda state: state.one // 2, 2),
+        (switches.Switch, "stamp", lambda *_: None, 1),
+        (hosts.Host, "expire", lambda *_: None, 3),
+        (rdma.DcqcnControl, "raise_rate", lambda *_: None, 2),
+        (rdma.DcqcnControl, "next_timer", lambda *_: None, 3),
+        (rdma.Flight, "take", take_every_answer, 19),
+        (rdma.TimelyControl, "change", lambda *_: None, 45),
+        (rdma.SwiftControl, "root", lambda *_: 2**16, 13),
+        (rdma.HpccControl, "busiest", lambda *_: None, 1),
+        (rdma.NsccControl, "reduce", lambda *_: None, 54),
+        (rdma.NsccControl, "adapts", lambda *_, **__: False, 95),
+    ],
+)
+def test_a_broken_reference_is_noticed(monkeypatch, part, name, broken, seed):
+    scenario = rdma_drawing.variant(seed)
+    assert compare.differences(scenario) == []
+    monkeypatch.setattr(part, name, broken)
+    assert compare.differences(scenario)
+
+
+def test_delayed_notifications_are_compared(monkeypatch):
+    delayed = []
+    for seed in range(1, 200):
+        scenario = rdma_drawing.variant(seed)
+        if "notification_delay" in scenario["congestion"] and len(delayed) < 5:
+            delayed.append(scenario)
+    assert all(compare.differences(scenario) == [] for scenario in delayed)
+    monkeypatch.setattr(hosts.Host, "reply", lambda *_: None)
+    assert any(compare.differences(scenario) for scenario in delayed)
+
+
+def test_scenarios_cover_every_component():
+    parts = [rdma_drawing.variant(seed)["congestion"] for seed in range(1, 300)]
+    assert {part["reaction"]["kind"] for part in parts} == {
+        "dcqcn",
+        "dctcp",
+        "timely",
+        "swift",
+        "hpcc",
+        "nscc",
+    }
+    assert {part["marking"]["kind"] for part in parts} == {"red", "telemetry"}
+    assert {part["notification"] for part in parts} == {"cnp", "ack", "ack-each", "backward"}

@@ -1,0 +1,254 @@
+"""Marking and reactions of RDMA over Ethernet, read a second time: thresholds of queues, DCQCN."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from verify.quantities import nothing_left, rate_ps_per_byte, size_bytes, time_ps
+
+#: DCQCN's intervals in picoseconds by set: alpha, decreases, increases.
+INTERVALS = {"tuned": (10**6, 4 * 10**6, 300 * 10**6), "paper": (50 * 10**6, 50 * 10**6, 55 * 10**6)}
+
+
+@dataclass(frozen=True)
+class RedMarking:
+    """Marks by the bytes that a packet leaves behind: thresholds, percentage at the upper one, pattern."""
+
+    least: int
+    most: int
+    percent: int
+    is_regular: bool
+
+
+@dataclass(frozen=True)
+class DcqcnReaction:
+    """Clocks in ps, 1 / g, increases of fast recovery; rates in bit/s, or `None` for a part of the link."""
+
+    alpha_ps: int
+    decrease_ps: int
+    increase_ps: int
+    increase_bytes: int | None
+    divisor: int
+    fast: int
+    additive: int | None
+    hyper: int | None
+    least: int | None
+    is_clamped: bool
+    first_percent: int
+    is_alpha_first: bool
+
+
+def red(given: dict[str, Any]) -> RedMarking:
+    """Read marks by thresholds."""
+    found = RedMarking(
+        least=size_bytes(given.pop("min", "5000 B")),
+        most=size_bytes(given.pop("max", "200000 B")),
+        percent=given.pop("percent", 1),
+        is_regular=given.pop("pattern", "random") == "regular",
+    )
+    nothing_left("congestion.marking", given)
+    return found
+
+
+def bits(given: dict[str, Any], key: str) -> int | None:
+    """Read a rate in bit/s, if it is given."""
+    return int(Fraction(8 * 10**12) / rate_ps_per_byte(given.pop(key))) if key in given else None
+
+
+def dcqcn(given: dict[str, Any]) -> DcqcnReaction:
+    """Read DCQCN's reaction point."""
+    usual = INTERVALS[given.pop("set", "tuned")]
+    keys = ("alpha_interval", "decrease_interval", "increase_interval")
+    alpha, decrease, increase = (
+        time_ps(given.pop(key)) if key in given else ps for key, ps in zip(keys, usual, strict=True)
+    )
+    found = DcqcnReaction(
+        alpha_ps=alpha,
+        decrease_ps=decrease,
+        increase_ps=increase,
+        increase_bytes=size_bytes(given.pop("increase_bytes")) if "increase_bytes" in given else None,
+        divisor=given.pop("gain_divisor", 256),
+        fast=given.pop("fast_recovery", 1),
+        additive=bits(given, "additive_increase"),
+        hyper=bits(given, "hyper_increase"),
+        least=bits(given, "min_rate"),
+        is_clamped=given.pop("clamp_target", False),
+        first_percent=given.pop("first_rate_percent", 100),
+        is_alpha_first=given.pop("order", "alpha-first") == "alpha-first",
+    )
+    nothing_left("congestion.reaction", given)
+    return found
+
+
+@dataclass(frozen=True)
+class TelemetryMarking:
+    """Switches write into data packets instead of marking them."""
+
+
+@dataclass(frozen=True)
+class Trip:
+    """The longest route: its switches, and a round trip on it without load, in ps."""
+
+    hops: int
+    trip_ps: int
+
+
+@dataclass(frozen=True)
+class DctcpReaction:
+    """1 / g, the first and the smallest window in packets, and whether a flow begins with slow start."""
+
+    divisor: int
+    initial: int
+    least: int
+    is_slow: bool
+    full: int
+
+
+@dataclass(frozen=True)
+class TimelyReaction:
+    """Thresholds and least delay in ps, weights in thousandths; rates in bit/s or `None`."""
+
+    low_ps: int
+    high_ps: int
+    least_ps: int
+    weight: int
+    beta: int
+    stages: int
+    additive: int | None
+    hyper: int | None
+    slowest: int | None
+
+
+@dataclass(frozen=True)
+class SwiftReaction:
+    """The parts of the target in ps, the ends of flow scaling in percent of a packet, and percentages."""
+
+    base_ps: int
+    hop_ps: int
+    range_ps: int
+    scaling_from: int
+    scaling_to: int
+    hops: int
+    increase: int
+    beta: int
+    most_less: int
+    initial: int
+
+
+@dataclass(frozen=True)
+class HpccReaction:
+    """The utilization aimed at in percent, additive stages, T in ps; rates in bit/s or `None`."""
+
+    percent: int
+    most_stages: int
+    trip_ps: int
+    additive: int | None
+    least: int | None
+
+
+def dctcp(given: dict[str, Any], full: int) -> DctcpReaction:
+    """Read DCTCP."""
+    least = given.pop("min_packets", 1)
+    found = DctcpReaction(
+        divisor=given.pop("gain_divisor", 16),
+        initial=max(given.pop("initial_packets", 10), least),
+        least=least,
+        is_slow=given.pop("slow_start", True),
+        full=full,
+    )
+    nothing_left("congestion.reaction", given)
+    return found
+
+
+def timely(given: dict[str, Any], trip: Trip) -> TimelyReaction:
+    """Read TIMELY."""
+    least = time_ps(given.pop("min_delay")) if "min_delay" in given else trip.trip_ps
+    found = TimelyReaction(
+        low_ps=time_ps(given.pop("low")) if "low" in given else least * 5 // 2,
+        high_ps=time_ps(given.pop("high")) if "high" in given else least * 25,
+        least_ps=least,
+        weight=given.pop("weight_permille", 875),
+        beta=given.pop("beta_permille", 800),
+        stages=given.pop("stages", 5),
+        additive=bits(given, "additive_increase"),
+        hyper=bits(given, "hyper_increase"),
+        slowest=bits(given, "min_rate"),
+    )
+    nothing_left("congestion.reaction", given)
+    return found
+
+
+def swift(given: dict[str, Any], trip: Trip) -> SwiftReaction:
+    """Read Swift."""
+    base = time_ps(given.pop("base_target")) if "base_target" in given else trip.trip_ps
+    found = SwiftReaction(
+        base_ps=base,
+        hop_ps=time_ps(given.pop("per_hop")) if "per_hop" in given else base * 100 // 655,
+        range_ps=time_ps(given.pop("flow_scaling")) if "flow_scaling" in given else 5 * base,
+        scaling_from=given.pop("scaling_from_percent", 10),
+        scaling_to=100 * given.pop("scaling_to_packets", 100),
+        hops=trip.hops,
+        increase=given.pop("increase_packets", 1),
+        beta=given.pop("beta_percent", 80),
+        most_less=given.pop("max_decrease_percent", 50),
+        initial=given.pop("initial_packets", 10),
+    )
+    nothing_left("congestion.reaction", given)
+    return found
+
+
+def hpcc(given: dict[str, Any], trip: Trip) -> HpccReaction:
+    """Read HPCC."""
+    found = HpccReaction(
+        percent=given.pop("utilization_percent", 95),
+        most_stages=given.pop("max_stage", 5),
+        trip_ps=time_ps(given.pop("round_trip")) if "round_trip" in given else trip.trip_ps,
+        additive=bits(given, "additive_increase"),
+        least=bits(given, "min_rate"),
+    )
+    nothing_left("congestion.reaction", given)
+    return found
+
+
+@dataclass(frozen=True)
+class NsccReaction:
+    """T and the target of the queueing delay in ps, the gate of quick adapt if it is on, sizes of packets."""
+
+    trip_ps: int
+    target_ps: int
+    gate: int | None
+    full: int
+    payload: int
+
+
+#: Reactions that need an acknowledgement of every packet, and all.
+AnsweredReaction = DctcpReaction | TimelyReaction | SwiftReaction | HpccReaction | NsccReaction
+RdmaReaction = DcqcnReaction | AnsweredReaction
+
+
+def nscc(given: dict[str, Any], trip: Trip, full: int, payload: int) -> NsccReaction:
+    """Read NSCC."""
+    trip_ps = time_ps(given.pop("round_trip")) if "round_trip" in given else trip.trip_ps
+    target = time_ps(given.pop("target")) if "target" in given else trip_ps
+    gate = given.pop("quick_adapt_gate", 3)
+    found = NsccReaction(trip_ps, target, gate if given.pop("quick_adapt", True) else None, full, payload)
+    nothing_left("congestion.reaction", given)
+    return found
+
+
+KINDS = ("dcqcn", "dctcp", "timely", "swift", "hpcc", "nscc")
+
+
+def reaction(kind: str, given: dict[str, Any], trip: Trip, packet: tuple[int, int]) -> RdmaReaction:
+    """Read a reaction of one of these kinds, for packets with a size on the wire and a payload."""
+    if kind == "dcqcn":
+        return dcqcn(given)
+    if kind == "dctcp":
+        return dctcp(given, packet[0])
+    if kind == "nscc":
+        return nscc(given, trip, *packet)
+    if kind == "timely":
+        return timely(given, trip)
+    return swift(given, trip) if kind == "swift" else hpcc(given, trip)

@@ -1,0 +1,184 @@
+"""Random scenarios with the mechanisms of RDMA over Ethernet: those of `drawing`, with other components."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from verify import drawing
+
+Scenario = dict[str, Any]
+
+
+def full_packet(found: Scenario) -> int:
+    """Return the bytes of a full packet."""
+    mtu, header = (int(found["packet"][key].split()[0]) for key in ("mtu", "header"))
+    return mtu + header
+
+
+def red(rng: random.Random, full: int) -> dict[str, Any]:
+    """Select marks by thresholds that a few packets exceed."""
+    least = rng.choice([0, rng.randint(0, full), rng.randint(0, 4 * full)])
+    return {
+        "kind": "red",
+        "min": f"{least} B",
+        "max": f"{least + rng.choice([0, rng.randint(1, full), rng.randint(1, 8 * full)])} B",
+        "percent": rng.choice([1, 20, 100, rng.randint(1, 100)]),
+        "pattern": rng.choice(["random", "regular"]),
+    }
+
+
+def dcqcn(rng: random.Random, full: int) -> dict[str, Any]:
+    """Select a reaction point whose clocks expire several times in a run."""
+    found: dict[str, Any] = {"kind": "dcqcn"}
+    for key in ("alpha_interval", "decrease_interval", "increase_interval"):
+        if rng.random() < 0.9:
+            found[key] = rng.choice(["100 ns", "200 ns", "777 ns", "1 us", "2 us", "5 us", "12345 ps"])
+    if rng.random() < 0.3:
+        found["set"] = rng.choice(["tuned", "paper"])
+    if rng.random() < 0.4:
+        found["increase_bytes"] = f"{full * rng.choice([1, 3, 10]) + rng.randrange(2)} B"
+    if rng.random() < 0.5:
+        found["gain_divisor"] = rng.choice([1, 2, 16, 1000])
+    if rng.random() < 0.5:
+        found["fast_recovery"] = rng.choice([1, 2, 5])
+    for key in ("additive_increase", "hyper_increase", "min_rate"):
+        if rng.random() < 0.5:
+            found[key] = rng.choice(["1 Mbit/s", "333 Mbit/s", "2 Gbit/s", "100 Gbit/s"])
+    if rng.random() < 0.3:
+        found["clamp_target"] = True
+    if rng.random() < 0.3:
+        found["first_rate_percent"] = rng.choice([1, 50, 99])
+    if rng.random() < 0.5:
+        found["order"] = rng.choice(["alpha-first", "decrease-first"])
+    return found
+
+
+def dctcp(rng: random.Random) -> dict[str, Any]:
+    """Select a window that marks reduce."""
+    return {
+        "kind": "dctcp",
+        "gain_divisor": rng.choice([1, 4, 16, 16]),
+        "initial_packets": rng.choice([1, 2, 4, 10]),
+        "min_packets": rng.choice([1, 1, 2]),
+        "slow_start": rng.random() < 0.5,
+    }
+
+
+def timely(rng: random.Random, full: int) -> dict[str, Any]:
+    """Select a rate by the gradient of the delay."""
+    found: dict[str, Any] = {"kind": "timely"}
+    if rng.random() < 0.6:
+        low = rng.randint(1, 8 * full)
+        found |= {"low": f"{low} ns", "high": f"{low + rng.randint(0, 8 * full)} ns"}
+    if rng.random() < 0.5:
+        found["min_delay"] = f"{rng.randint(1, 3 * full)} ns"
+    if rng.random() < 0.5:
+        found |= {
+            "weight_permille": rng.choice([1, 500, 1000]),
+            "beta_permille": rng.choice([100, 800, 1000]),
+        }
+    if rng.random() < 0.5:
+        found["stages"] = rng.choice([1, 2, 5])
+    for key in ("additive_increase", "hyper_increase", "min_rate"):
+        if rng.random() < 0.5:
+            found[key] = rng.choice(["1 Mbit/s", "333 Mbit/s", "2 Gbit/s"])
+    return found
+
+
+def swift(rng: random.Random, full: int) -> dict[str, Any]:
+    """Select a window that aims at a delay."""
+    found: dict[str, Any] = {"kind": "swift"}
+    if rng.random() < 0.6:
+        found["base_target"] = f"{rng.randint(1, 8 * full)} ns"
+    if rng.random() < 0.6:
+        found["per_hop"] = rng.choice(["0 ns", "777 ns", "100 ns"])
+    if rng.random() < 0.6:
+        found["flow_scaling"] = rng.choice(["0 ns", "3 us", "20 us"])
+    if rng.random() < 0.5:
+        found |= {
+            "scaling_from_percent": rng.choice([1, 10, 99]),
+            "scaling_to_packets": rng.choice([1, 8, 100]),
+        }
+    if rng.random() < 0.5:
+        found |= {"increase_packets": rng.choice([1, 3]), "beta_percent": rng.choice([20, 80, 100])}
+        found["max_decrease_percent"] = rng.choice([10, 50, 99])
+    found["initial_packets"] = rng.choice([1, 2, 10])
+    return found
+
+
+def hpcc(rng: random.Random, full: int) -> dict[str, Any]:
+    """Select a rate by the utilization of links."""
+    found: dict[str, Any] = {"kind": "hpcc", "max_stage": rng.choice([0, 0, 1, 5])}
+    if rng.random() < 0.5:
+        found["utilization_percent"] = rng.choice([50, 95, 100])
+    if rng.random() < 0.5:
+        found["round_trip"] = f"{rng.randint(1, 6 * full)} ns"
+    for key in ("additive_increase", "min_rate"):
+        if rng.random() < 0.5:
+            found[key] = rng.choice(["1 Mbit/s", "333 Mbit/s", "2 Gbit/s"])
+    return found
+
+
+def nscc(rng: random.Random, full: int) -> dict[str, Any]:
+    """Select a window by marks and delays of queues."""
+    found: dict[str, Any] = {"kind": "nscc", "quick_adapt": rng.random() < 0.8}
+    for key in ("round_trip", "target"):
+        if rng.random() < 0.6:
+            found[key] = f"{rng.randint(1, 6 * full)} ns"
+    if rng.random() < 0.5:
+        found["quick_adapt_gate"] = rng.choice([0, 1, 3])
+    return found
+
+
+def returns(rng: random.Random) -> dict[str, Any]:
+    """Select how marks return, for reactions that need no acknowledgement of every packet."""
+    found: dict[str, Any] = {"notification": rng.choice(["cnp", "cnp", "cnp", "ack", "ack-each", "backward"])}
+    if found["notification"] == "cnp":
+        if rng.random() < 0.5:
+            interval = rng.choice(["1 ns", "333 ns", "2 us", "7 us"])
+            found["coalescing"] = {"interval": interval, "per": rng.choice(["flow", "port"])}
+        if rng.random() < 0.5:
+            found["notification_delay"] = rng.choice(["1 ps", "100 ns", "1234567 ps", "5 us"])
+    return found
+
+
+def variant(seed: int) -> Scenario:
+    """Generate a scenario of the seed, with other marks and another reaction."""
+    found = drawing.variant(seed)
+    rng = random.Random(f"rdma {seed}")
+    given = found.get("congestion", {})
+    parts = {key: given[key] for key in ("mechanism", "isolation") if key in given}
+    if parts.get("mechanism") in ("renato", "pfister", "mvcm", "saa", "none", "qcn"):
+        del parts["mechanism"]
+    full = full_packet(found)
+    kind = rng.choice(["dcqcn", "dcqcn", "dctcp", "timely", "swift", "hpcc", "nscc"])
+    if kind == "hpcc" and takes_several_routes(found):
+        kind = "swift"
+    own = {
+        "dcqcn": lambda: dcqcn(rng, full),
+        "dctcp": lambda: dctcp(rng),
+        "timely": lambda: timely(rng, full),
+        "swift": lambda: swift(rng, full),
+        "hpcc": lambda: hpcc(rng, full),
+        "nscc": lambda: nscc(rng, full),
+    }
+    marking = red(rng, full)
+    if kind == "hpcc" or (kind == "swift" and rng.random() < 0.5):
+        marking = {"kind": "telemetry"}
+    back = returns(rng) if kind == "dcqcn" else {"notification": "ack-each"}
+    congestion = {**parts, "marking": marking, "reaction": own[kind](), "feedback": "binary", **back}
+    return {**found, "congestion": congestion}
+
+
+def takes_several_routes(found: Scenario) -> bool:
+    """Return whether packets of a flow may take different routes."""
+    kind, per = found.get("routing", {}).get("kind"), found.get("adaptive_routing", {}).get("per")
+    return bool(kind == "ugal" or per == "packet")
+
+
+def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:
+    """Generate scenarios from consecutive seeds."""
+    for seed in range(first, first + count):
+        yield f"drawn for RDMA from seed {seed}", variant(seed)

@@ -1,0 +1,193 @@
+//! Congestion management of RDMA over Ethernet, for a scenario that was drawn without it. Its choices have their own
+//! random stream, so that the scenario of a seed stays the same.
+
+use silvan_engine::random::Stream;
+use toml::Table;
+
+use super::{Draw, bytes, int, kind, put};
+
+/// What the components depend on.
+pub struct Around {
+    /// Bytes of a full packet.
+    pub full: u64,
+    /// Whether links may be one-way, which notifications of switches do not support.
+    pub has_one_way: bool,
+}
+
+/// Congestion management of a seed.
+pub fn congestion(seed: u64, around: &Around) -> Table {
+    let random = Stream::new(seed, "swarm rdma", 0);
+    let mut draw = Draw { random, cycle: None, is_crowd: false };
+    let mut congestion = Table::new();
+    let full = around.full;
+    let name = draw.pick(&["dcqcn", "dcqcn", "dctcp", "timely", "swift", "hpcc", "nscc"]);
+    let mut reaction = kind(name);
+    match name {
+        "dctcp" => draw.dctcp(&mut reaction),
+        "timely" => draw.timely(&mut reaction),
+        "swift" => draw.swift(&mut reaction),
+        "hpcc" => draw.hpcc(&mut reaction),
+        "nscc" => draw.nscc(&mut reaction),
+        _ => draw.dcqcn(&mut reaction, full),
+    }
+    let has_telemetry = name == "hpcc" || (name == "swift" && draw.chance(50));
+    let marking = if has_telemetry { kind("telemetry") } else { draw.red(full) };
+    put(&mut congestion, "marking", marking);
+    put(&mut congestion, "reaction", reaction);
+    if name == "dcqcn" {
+        draw.way_back(&mut congestion, around);
+    } else {
+        put(&mut congestion, "notification", "ack-each");
+    }
+    congestion
+}
+
+impl Draw {
+    fn red(&mut self, full: u64) -> Table {
+        let mut red = kind("red");
+        if self.chance(90) {
+            let (min, more) = (self.range(0, 4 * full), self.pick(&[0, full, 8 * full]));
+            put(&mut red, "min", bytes(min));
+            put(&mut red, "max", bytes(min + more));
+        }
+        if self.chance(80) {
+            let percent = self.pick(&[1, 20, 50, 100]);
+            put(&mut red, "percent", int(percent));
+        }
+        if self.chance(70) {
+            let pattern = self.word(&["random", "regular"]);
+            put(&mut red, "pattern", pattern);
+        }
+        red
+    }
+
+    fn dcqcn(&mut self, dcqcn: &mut Table, full: u64) {
+        if self.chance(40) {
+            let set = self.word(&["tuned", "paper"]);
+            put(dcqcn, "set", set);
+        }
+        for key in ["alpha_interval", "decrease_interval", "increase_interval"] {
+            self.span(dcqcn, key);
+        }
+        if self.chance(40) {
+            let cycle = self.range(1, 10) * full;
+            put(dcqcn, "increase_bytes", bytes(cycle));
+        }
+        if self.chance(40) {
+            let divisor = self.pick(&[1, 2, 16, 256]);
+            put(dcqcn, "gain_divisor", int(divisor));
+        }
+        if self.chance(40) {
+            let fast = self.pick(&[1, 2, 5]);
+            put(dcqcn, "fast_recovery", int(fast));
+        }
+        self.rates(dcqcn, &["additive_increase", "hyper_increase", "min_rate"]);
+        if self.chance(30) {
+            put(dcqcn, "clamp_target", self.chance(50));
+        }
+        if self.chance(30) {
+            let percent = self.pick(&[20, 50, 100]);
+            put(dcqcn, "first_rate_percent", int(percent));
+        }
+        if self.chance(50) {
+            let order = self.word(&["alpha-first", "decrease-first"]);
+            put(dcqcn, "order", order);
+        }
+    }
+
+    fn rates(&mut self, reaction: &mut Table, keys: &[&str]) {
+        for key in keys {
+            if self.chance(40) {
+                let rate = self.word(&["5 Mbit/s", "100 Mbit/s", "2 Gbit/s"]);
+                put(reaction, key, rate);
+            }
+        }
+    }
+
+    fn numbers(&mut self, reaction: &mut Table, choices: &[(&str, &[u64])]) {
+        for (key, values) in choices {
+            if self.chance(40) {
+                let value = self.pick(values);
+                put(reaction, key, int(value));
+            }
+        }
+    }
+
+    fn dctcp(&mut self, reaction: &mut Table) {
+        self.numbers(
+            reaction,
+            &[("gain_divisor", &[1, 4, 16]), ("initial_packets", &[1, 2, 40]), ("min_packets", &[1, 3])],
+        );
+        if self.chance(40) {
+            put(reaction, "slow_start", self.chance(50));
+        }
+    }
+
+    fn timely(&mut self, reaction: &mut Table) {
+        if self.chance(50) {
+            let low = self.range(1, 10_000_000);
+            let (low, high) = (self.time(low), self.time(low + 5_000_000));
+            put(reaction, "low", low);
+            put(reaction, "high", high);
+        }
+        self.span(reaction, "min_delay");
+        self.numbers(
+            reaction,
+            &[("weight_permille", &[1, 500, 1_000]), ("beta_permille", &[100, 1_000]), ("stages", &[1, 5])],
+        );
+        self.rates(reaction, &["additive_increase", "hyper_increase", "min_rate"]);
+    }
+
+    fn swift(&mut self, reaction: &mut Table) {
+        for key in ["base_target", "per_hop", "flow_scaling"] {
+            self.span(reaction, key);
+        }
+        self.numbers(
+            reaction,
+            &[
+                ("scaling_from_percent", &[1, 10, 99]),
+                ("scaling_to_packets", &[1, 100]),
+                ("increase_packets", &[1, 4]),
+                ("beta_percent", &[20, 100]),
+                ("max_decrease_percent", &[10, 99]),
+                ("initial_packets", &[1, 40]),
+            ],
+        );
+    }
+
+    fn hpcc(&mut self, reaction: &mut Table) {
+        self.span(reaction, "round_trip");
+        self.numbers(reaction, &[("utilization_percent", &[50, 90, 100]), ("max_stage", &[0, 1, 10])]);
+        self.rates(reaction, &["additive_increase", "min_rate"]);
+    }
+
+    fn nscc(&mut self, reaction: &mut Table) {
+        for key in ["round_trip", "target"] {
+            self.span(reaction, key);
+        }
+        if self.chance(40) {
+            put(reaction, "quick_adapt", self.chance(50));
+        }
+        self.numbers(reaction, &[("quick_adapt_gate", &[0, 3, 10])]);
+    }
+
+    fn way_back(&mut self, congestion: &mut Table, around: &Around) {
+        let ways = ["cnp", "cnp", "cnp", "ack", "ack-each", "backward"];
+        let way = self.pick(if around.has_one_way { &ways[..5] } else { &ways });
+        put(congestion, "notification", way);
+        if way == "cnp" && self.chance(40) {
+            let mut coalescing = Table::new();
+            self.span(&mut coalescing, "interval");
+            if !coalescing.is_empty() {
+                let per = self.word(&["flow", "port"]);
+                put(&mut coalescing, "per", per);
+                put(congestion, "coalescing", coalescing);
+            }
+        }
+        if way == "cnp" && self.chance(40) {
+            let delay = self.pick(&[1, 100_000, 1_234_567, 5_000_000]);
+            let value = self.time(delay);
+            put(congestion, "notification_delay", value);
+        }
+    }
+}
