@@ -41,7 +41,7 @@ FUZZ_TARGETS := units text ibnetdiscover lft site scenario \
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check wheel wheel-check site \
         verify swarm same fuzz bench papers clean quick nightly toolchain environment test-tools \
-        test-rust-build swarm-check examples-check mutants lint-rust lint-python wheel-check-all loom
+        test-rust-build swarm-check examples-check mutants lint-rust lint-python wheel-check-all loom release-check release-files
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -164,6 +164,14 @@ wheel-check: wheel ## test the wheel alone, with the oldest Python here (others:
 
 wheel-check-all: wheel
 	$(BIN)/python tools/try_wheel.py target/wheels/*.whl
+
+# The files of a release in target/release-files: a dry run (a release: make release-files FINAL=--final).
+release-check: wheel-check site ## build and check all files of a release: wheel, sdist, crates, site, SBOM, checksums
+	@$(MAKE) --no-print-directory release-files
+
+# Uses what `wheel` and `site` have made.
+release-files: $(VENV)/.deps
+	$(BIN)/python tools/release.py $(FINAL)
 
 # Takes half a minute, two thirds of it for the runs of the gallery. To view the site with its search:
 # python3 -m http.server --bind 127.0.0.1 --directory target/site/html

@@ -88,6 +88,7 @@ def stages() -> list[Stage]:
         Stage("loom", ("test-rust-build",)),
         Stage("wheel-check", ("setup",)),
         Stage("site", ("setup",)),
+        Stage("release-files", ("wheel-check", "site")),
         Stage("lint-python", ("setup",)),
         Stage("schema-check", ("setup",)),
     ]

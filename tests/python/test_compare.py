@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import silvan
-from conftest import SMALL, command
+from conftest import SMALL
 from silvan import cli, templates
 from silvan.commands import doctor
 from silvan.comparison import compare
@@ -36,6 +37,15 @@ arrivals = "poisson"
 
 def invoke(*arguments, **more):
     return CliRunner().invoke(cli.app, [str(argument) for argument in arguments], **more)
+
+
+def command(*arguments):
+    """Run the command in this process, which is quicker; an error is a message, as `cli.main` prints it."""
+    done = invoke(*arguments)
+    is_error = isinstance(done.exception, silvan.SilvanError)
+    said = f"{done.stderr}{done.exception}" if is_error else done.stderr
+    assert is_error or done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return SimpleNamespace(returncode=1 if is_error else done.exit_code, stdout=done.stdout, stderr=said)
 
 
 def star(seed, **overrides):

@@ -241,3 +241,17 @@ def test_three_runs_have_a_headline_and_titles_by_what_differs(results):
     page = report.html([spread, other, other], titles=["a", "b", "c"])
     spans = [f"{run.summary['jobs'][0]['span_ns'] / 1e6:.4g} ms" for run in (spread, other)]
     assert f"The job all-reduce takes {spans[0]} in “a”, {spans[1]} in “b”, {spans[1]} in “c”." in page
+
+
+def test_a_report_is_written_beside_the_runs_and_replaces_only_reports(results, tmp_path):
+    for name, result in zip("ab", results, strict=True):
+        result.save(tmp_path / name)
+    assert command("report", "a", cwd=tmp_path).stdout == "Report in a.html\n"
+    assert command("report", tmp_path / "a", tmp_path / "b", cwd=tmp_path).stdout == "Report in report.html\n"
+    assert command("report", "a", cwd=tmp_path).returncode == 0
+    (tmp_path / "a.html").write_text("mine")
+    refused = command("report", "a", cwd=tmp_path)
+    assert refused.returncode == 1
+    assert "a.html: exists and is not a report of Silvan" in refused.stderr
+    assert (tmp_path / "a.html").read_text() == "mine"
+    assert command("report", "a", "--force", cwd=tmp_path).returncode == 0

@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 import tomllib
@@ -14,7 +15,7 @@ import silvan
 from conftest import ROOT, command
 from silvan import _opensm
 from silvan.sweeps.axes import Axis
-from silvan.tuning import outcome, presets, racing, search
+from silvan.tuning import outcome, presets, racing, report, search
 from silvan.tuning.objectives import Objective, Roles, roles_of
 from silvan.tuning.problem import Kind, Tuning
 
@@ -364,3 +365,15 @@ def test_the_search_comes_near_the_best_of_a_thousand_settings():
     assert reached(shipped.sampler_seed, shipped.runs) >= 0.99
     assert min(reached(seed, 64) for seed in range(2, 6)) >= 0.88
     assert min(reached(seed, 160) for seed in range(2, 6)) >= 0.99
+
+
+def test_objectives_that_are_worse_than_without_control_come_first():
+
+    worse, same = outcome.Interval(0.9, 0.85, 0.95), outcome.Interval(1.2, 0.9, 1.5)
+    contrast = outcome.Contrast(outcome.NO_CONTROL, same, {"hotspots": worse, "victims": same}, {})
+    tuned = SimpleNamespace(contrasts=(contrast,))
+    assert report.harms(tuned) == [
+        "Harm: compared with no control, `hotspots` is 0.900 times as good (0.850 to 0.950)."
+    ]
+    assert same.in_words == "no difference: 1.200 (0.900 to 1.500)"
+    assert report.harms(SimpleNamespace(contrasts=())) == []

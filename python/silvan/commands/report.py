@@ -18,9 +18,19 @@ def register(app: typer.Typer) -> None:
 
 def report(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs, 1 to 6.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the report.")] = Path(
-        "report.html"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="File for the report.",
+            show_default="RUN.html, or report.html beside the first run",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace --out even if it is not a report of Silvan.")
+    ] = False,
     titles: common.Titles = None,
     trace_events: Annotated[
         Path | None,
@@ -39,9 +49,14 @@ def report(
         raise typer.BadParameter(f"a report has 1 to {reports.MOST_RUNS} runs", param_hint="RUN")
     if titles and len(titles) != len(folders):
         raise typer.BadParameter(f"{len(titles)} titles for {len(folders)} runs", param_hint="--title")
-    if trace_events is not None and os.path.realpath(trace_events) == os.path.realpath(out):
-        raise typer.BadParameter(f"{out} is also the file of --out", param_hint="--trace-events")
+    first = Path(os.path.normpath(folders[0].absolute()))
+    beside = first.with_name(f"{first.name}.html" if len(folders) == 1 else "report.html")
+    target = out or Path(os.path.relpath(beside))
+    if trace_events is not None and os.path.realpath(trace_events) == os.path.realpath(target):
+        raise typer.BadParameter(f"{target} is also the file of --out", param_hint="--trace-events")
+    if not force and target.is_file() and not reports.is_report(target):
+        common.fail(f"{target}: exists and is not a report of Silvan; choose another file, or use --force")
     runs = [silvan.load(folder) for folder in folders]
-    typer.echo(f"Report in {reports.write(runs, out, titles=titles or None)}")
+    typer.echo(f"Report in {reports.write(runs, target, titles=titles or None)}")
     if trace_events is not None:
         typer.echo(f"Trace events in {reports.trace_events(runs, trace_events, titles=titles or None)}")

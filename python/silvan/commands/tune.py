@@ -156,6 +156,8 @@ def show(console: Console, tuned: Tuned) -> None:
     """Print the best settings, what they are worth, and the account."""
     from silvan.tuning import report
 
+    for line in report.harms(tuned):
+        console.print(escape(line.replace("`", "")), style="bold red")
     table = Table(title=escape(f"{tuned.tuning.name}: the best settings"), box=None, header_style="bold")
     table.title_style, table.title_justify = "bold", "left"
     table.add_column("key")

@@ -53,6 +53,12 @@ def write(
     return path
 
 
+def is_report(path: Path) -> bool:
+    """Tell whether a file is a report, which another report may replace."""
+    with _files.plain(path).open("rb") as file:
+        return b" \xe2\x80\x93 Silvan</title>" in file.read(20_000)
+
+
 def embed(results: Sequence[Result], *, titles: Sequence[str] | None = None, height: int = 800) -> Embedded:
     """Return the report on runs for a notebook, in a frame of a height in pixels."""
     return Embedded(html(results, titles=titles), height)
@@ -255,4 +261,14 @@ def _run(at: int, title: str, result: Result, roots: Roots) -> str:
     )
 
 
-__all__ = ["MOST_FRAMES", "MOST_RUNS", "Embedded", "embed", "html", "run_titles", "trace_events", "write"]
+__all__ = [
+    "MOST_FRAMES",
+    "MOST_RUNS",
+    "Embedded",
+    "embed",
+    "html",
+    "is_report",
+    "run_titles",
+    "trace_events",
+    "write",
+]

@@ -14,7 +14,7 @@ from silvan._store import build
 from silvan.sweeps.axes import as_text
 from silvan.sweeps.errors import SweepError
 from silvan.tuning.objectives import READY
-from silvan.tuning.outcome import Contrast, Interval, Tuned, options_or_reason
+from silvan.tuning.outcome import NO_CONTROL, Contrast, Interval, Tuned, options_or_reason
 from silvan.tuning.presets import CCMGR, EXPONENT, LONGEST, REFERENCE, TABLE
 from silvan.tuning.unseen import Kept
 
@@ -56,7 +56,8 @@ def save(tuned: Tuned, out: Path) -> Path:
         _files.write_text(out / PROVENANCE, _files.to_json(_facts(tuned)))
         _files.write_text(out / SCENARIO, tuned.scenario.to_toml(standalone=True))
         if options is not None:
-            _files.write_text(out / OPTIONS, options)
+            head = "".join(f"# {line.replace('`', '')}\n" for line in harms(tuned))
+            _files.write_text(out / OPTIONS, head + options)
             _files.write_text(out / PLUGIN, CCMGR)
         drawn = figures.save_all(tuned, out / FIGURES)
         _files.write_text(out / ACCOUNT, account(tuned, drawn))
@@ -157,6 +158,16 @@ def shown_keys(keys: Mapping[str, Any]) -> dict[str, str]:
     return shown
 
 
+def harms(tuned: Tuned) -> list[str]:
+    """Return a sentence for each objective that is worse than without control, beyond its interval."""
+    off = next((one for one in tuned.contrasts if one.name == NO_CONTROL), None)
+    return [
+        f"Harm: compared with no control, `{name}` is {interval.in_words}."
+        for name, interval in (off.objectives.items() if off else ())
+        if interval.high < 1.0
+    ]
+
+
 def sentences(tuned: Tuned) -> list[str]:
     """Return the results in sentences."""
     tuning, found = tuned.tuning, tuned.found
@@ -216,7 +227,8 @@ def account(tuned: Tuned, drawn: list[str]) -> str:
         what = READY[one.name][3] if one.measure is None else "a measure of the file's own"
         goal = "more is better" if one.larger else "less is better"
         lines.append(f"- `{one.name}`: {what} ({goal}; weight {one.weight:g})")
-    lines += ["", "## The best settings", "", "| key | value |", "| --- | --- |"]
+    lines += ["", "## The best settings", "", *(f"**{line}**\n" for line in harms(tuned))]
+    lines += ["| key | value |", "| --- | --- |"]
     lines += [f"| `{key}` | {value} |" for key, value in shown_settings(tuned).items()]
     lines += ["", *(textwrap.fill(line, WIDTH) + "\n" for line in sentences(tuned))]
     lines += ["## On fresh seeds", "", *_table(tuned), ""]

@@ -1,0 +1,93 @@
+"""The files of a release: what `make release-check` refuses."""
+
+import zipfile
+
+import pytest
+
+import release
+from conftest import ROOT
+
+CORE = ROOT / "python" / "silvan" / "_core.abi3.so"
+NAME = f"silvan-{release.version()}-cp310-abi3-manylinux_2_34_x86_64.whl"
+
+
+def wheel(folder, name=NAME, module="silvan/_core.abi3.so", content=None, license_file=True):
+    path = folder / name
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(module, CORE.read_bytes() if content is None else content)
+        if license_file:
+            archive.writestr("silvan.dist-info/licenses/LICENSE", "")
+    return path
+
+
+def check(path, *, final=False):
+    return release.check_wheel(path, release.version(), final=final)
+
+
+def test_a_wheel_says_for_what_it_is(tmp_path):
+    assert check(wheel(tmp_path), final=True).startswith("cp310 and newer, manylinux_2_34_x86_64, glibc 2.")
+    local = NAME.replace("manylinux_2_34", "linux")
+    assert "linux_x86_64" in check(wheel(tmp_path, local))
+    with pytest.raises(release.ReleaseError, match="is for this machine only"):
+        check(wheel(tmp_path, local), final=True)
+
+
+def changed(old, new):
+    content = CORE.read_bytes()
+    assert old in content
+    return content.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": NAME.replace("abi3", "cp310")}, "not a wheel for the stable interface"),
+        ({"name": NAME.replace(release.version(), "0.1.0")}, "is version 0.1.0, not"),
+        ({"name": NAME.replace("2_34", "2_5")}, r"needs glibc 2\.\d+, newer than its tag says"),
+        ({"module": "silvan/_core.cpython-310.so"}, "its extension modules are silvan/_core.cpython-310.so"),
+        ({"license_file": False}, "has no license"),
+        ({"content": b"MZ"}, "not an ELF file"),
+    ],
+)
+def test_wrong_wheels_are_refused(tmp_path, changes, message):
+    with pytest.raises(release.ReleaseError, match=message):
+        check(wheel(tmp_path, **changes))
+
+
+def test_a_wheel_that_needs_other_libraries_is_refused(tmp_path):
+    with pytest.raises(release.ReleaseError, match=r"needs libx\.so\.6, which not every system has"):
+        check(wheel(tmp_path, content=changed(b"\0libm.so.6\0", b"\0libx.so.6\0")))
+
+
+def test_the_notes_are_the_first_section_of_the_changelog():
+    text = "# Changelog\n\n## 0.3.0, 2027-01-31\n\nNew.\n\n## 0.2.0, 2026-12-01\n\nOld.\n"
+    assert release.notes(text, "0.3.0", final=True) == "# Silvan 0.3.0\n\nNew.\n"
+    with pytest.raises(release.ReleaseError, match=r"the first section is not that of 0\.2\.0"):
+        release.notes(text, "0.2.0", final=False)
+    open_text = text.replace("2027-01-31", "unreleased")
+    assert "New." in release.notes(open_text, "0.3.0", final=False)
+    with pytest.raises(release.ReleaseError, match="dated `unreleased`"):
+        release.notes(open_text, "0.3.0", final=True)
+    with pytest.raises(release.ReleaseError, match="is empty"):
+        release.notes(text.replace("New.\n", ""), "0.3.0", final=True)
+
+
+def test_all_components_of_the_wheel_are_listed():
+    found = release.sbom()
+    names = {one["name"] for one in found["components"]}
+    assert {"pyo3", "serde", "toml", "silvan-fabric", "numpy", "matplotlib"} <= names
+    assert not {"proptest", "criterion", "pytest"} & names
+    foreign = [
+        one
+        for one in found["components"]
+        if one["purl"].startswith("pkg:cargo/") and "silvan" not in one["name"]
+    ]
+    assert all(len(one["hashes"][0]["content"]) == 64 for one in foreign)
+    assert all(one["licenses"][0]["expression"] != "NOASSERTION" for one in foreign)
+    assert found == release.sbom()
+
+
+def test_checksums_cover_all_files(tmp_path):
+    (tmp_path / "a").write_text("x")
+    (tmp_path / release.SUMS).write_text("old")
+    assert release.sums(tmp_path) == ("2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881  a\n")

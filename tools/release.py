@@ -1,0 +1,282 @@
+"""Gathers and checks the files of a release: wheel, sources, crates, site, list of components, checksums.
+
+    python tools/release.py [--final] [--out target/release-files]
+
+`make release-check` builds the wheel and the site first. Without `--final` it is a dry run: the changelog may
+call the version unreleased, and the wheel may be one for this machine only. Everything else is checked in the
+same way. Exit status: 0 fine, 1 with what is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import io
+import json
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tarfile
+import uuid
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+#: Crates that can be published, in the order of their dependencies.
+CRATES = ("silvan-engine", "silvan-trace", "silvan-fabric", "silvan-scenario")
+#: Libraries that every Linux system of the policy has (PEP 600).
+ALLOWED = (
+    "libc.so.6",
+    "libm.so.6",
+    "libgcc_s.so.1",
+    "libpthread.so.0",
+    "libdl.so.2",
+    "librt.so.1",
+    "ld-linux",
+)
+#: The same time in all archives, so that the same files give the same bytes.
+EPOCH = 315_532_800
+NOTES, SBOM, SUMS = "NOTES.md", "sbom.cdx.json", "SHA256SUMS"
+
+
+class ReleaseError(Exception):
+    """Something that must not be released."""
+
+
+def version() -> str:
+    """Return the version of the workspace, which all other places must have too."""
+    manifest = (ROOT / "Cargo.toml").read_text(encoding="utf-8")
+    found = re.search(r'^version = "([^"]+)"', manifest, re.MULTILINE)
+    if found is None:
+        raise ReleaseError("Cargo.toml: no version")
+    wrong = [
+        one for one in re.findall(r'path = "crates/[^"]+", version = "([^"]+)"', manifest) if one != found[1]
+    ]
+    if wrong:
+        raise ReleaseError(
+            f"Cargo.toml: a crate of the workspace is needed in version {wrong[0]}, not {found[1]}"
+        )
+    return found[1]
+
+
+def notes(text: str, wanted: str, *, final: bool) -> str:
+    """Return the section of the changelog about a version; raises :class:`ReleaseError`."""
+    sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    if not sections or not sections[0].startswith(f"{wanted},"):
+        raise ReleaseError(f"CHANGELOG.md: the first section is not that of {wanted}")
+    heading, _, body = sections[0].partition("\n")
+    date = heading.partition(",")[2].strip()
+    if final and not re.fullmatch(r"\d{4}-\d{2}-\d{2}", date):
+        raise ReleaseError(f"CHANGELOG.md: the section of {wanted} is dated `{date}`; write YYYY-MM-DD")
+    if not body.strip():
+        raise ReleaseError(f"CHANGELOG.md: the section of {wanted} is empty")
+    return f"# Silvan {wanted}\n\n{body.strip()}\n"
+
+
+def needed_libraries(binary: bytes) -> list[str]:
+    """Return the shared libraries that an ELF file of 64 bits needs."""
+    if binary[:5] != b"\x7fELF\x02":
+        raise ReleaseError("the extension module is not an ELF file of 64 bits")
+    offset, size, count = (*struct.unpack_from("<Q", binary, 32), *struct.unpack_from("<HH", binary, 54))
+    heads = [struct.unpack_from("<IIQQQQQQ", binary, offset + at * size) for at in range(count)]
+    loads = [(head[3], head[2], head[5]) for head in heads if head[0] == 1]
+    dynamic = next(head for head in heads if head[0] == 2)
+    entries = [struct.unpack_from("<QQ", binary, dynamic[2] + at) for at in range(0, dynamic[5], 16)]
+    strings = next(value for tag, value in entries if tag == 5)
+    at = next(strings - place + offset for place, offset, size in loads if place <= strings < place + size)
+    names = [binary[at + value :] for tag, value in entries if tag == 1]
+    return [name[: name.index(b"\0")].decode() for name in names]
+
+
+def check_wheel(path: Path, wanted: str, *, final: bool) -> str:
+    """Check name, version, stable interface of Python, and the oldest system; return what it is for."""
+    name = re.fullmatch(r"silvan-([^-]+)-(cp3\d+)-abi3-(.+)\.whl", path.name)
+    if name is None:
+        raise ReleaseError(f"{path.name}: not a wheel for the stable interface of Python (abi3)")
+    if name[1] != wanted:
+        raise ReleaseError(f"{path.name}: is version {name[1]}, not {wanted}")
+    with zipfile.ZipFile(path) as wheel:
+        modules = [one for one in wheel.namelist() if one.endswith(".so")]
+        if modules != ["silvan/_core.abi3.so"]:
+            raise ReleaseError(f"{path.name}: its extension modules are {', '.join(modules) or 'missing'}")
+        if not any(one.endswith(".dist-info/licenses/LICENSE") for one in wheel.namelist()):
+            raise ReleaseError(f"{path.name}: has no license")
+        binary = wheel.read(modules[0])
+    strange = [one for one in needed_libraries(binary) if not one.startswith(ALLOWED)]
+    if strange:
+        raise ReleaseError(f"{path.name}: needs {', '.join(strange)}, which not every system has")
+    needs = max((int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", binary)), default=0)
+    tags = [int(minor) for minor in re.findall(r"manylinux_2_(\d+)", name[3])]
+    if tags and needs > min(tags):
+        raise ReleaseError(f"{path.name}: needs glibc 2.{needs}, newer than its tag says")
+    if final and not tags:
+        raise ReleaseError(
+            f"{path.name}: is for this machine only (it needs glibc 2.{needs}); build it with "
+            "`maturin build --release --locked --zig --compatibility manylinux_2_17`"
+        )
+    return f"{name[2]} and newer, {name[3]}, glibc 2.{needs}"
+
+
+def package_crates(out: Path) -> list[Path]:
+    """Package the crates as `cargo publish` would, and return the files."""
+    names = [word for crate in CRATES for word in ("-p", crate)]
+    command = [
+        "tools/with-rust",
+        "cargo",
+        "package",
+        "--no-verify",
+        "--allow-dirty",
+        "--locked",
+        "--quiet",
+        *names,
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ReleaseError(f"cargo package: {done.stderr.strip()[-2000:]}")
+    made = [ROOT / "target" / "package" / f"{crate}-{version()}.crate" for crate in CRATES]
+    for path in made:
+        with tarfile.open(path) as crate:
+            files = {Path(*Path(name).parts[1:]).as_posix() for name in crate.getnames()}
+        if not {"Cargo.toml", "Cargo.lock", "src/lib.rs"} <= files:
+            raise ReleaseError(f"{path.name}: lacks its manifest or its source")
+    return [shutil.copy2(path, out) for path in made]
+
+
+def pack_site(out: Path) -> Path:
+    """Pack the site; the same pages give the same bytes."""
+    pages = ROOT / "target" / "site" / "html"
+    if not (pages / "index.html").is_file():
+        raise ReleaseError(f"{pages}: no site; run `make site`")
+    target = out / f"silvan-{version()}-site.tar.gz"
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for path in sorted(pages.rglob("*")):
+            info = archive.gettarinfo(path, f"silvan-{version()}-site/{path.relative_to(pages).as_posix()}")
+            info.uid = info.gid = info.mtime = 0
+            info.uname = info.gname = ""
+            info.mode = 0o755 if path.is_dir() else 0o644
+            with path.open("rb") if path.is_file() else io.BytesIO() as file:
+                archive.addfile(info, file if path.is_file() else None)
+    target.write_bytes(gzip.compress(content.getvalue(), mtime=EPOCH))
+    return target
+
+
+def sbom() -> dict[str, Any]:
+    """Return the components of the wheel, and those that it installs, as CycloneDX 1.5."""
+    command = ["tools/with-rust", "cargo", "metadata", "--format-version", "1", "--locked"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ReleaseError(f"cargo metadata: {done.stderr.strip()}")
+    data = json.loads(done.stdout)
+    packages = {one["id"]: one for one in data["packages"]}
+    nodes = {one["id"]: one for one in data["resolve"]["nodes"]}
+    start = next(key for key, one in packages.items() if one["name"] == "silvan-python")
+    found, following = {start}, [start]
+    while following:
+        for other in nodes[following.pop()]["deps"]:
+            # What only tests need is not in the wheel.
+            if other["pkg"] not in found and any(kind["kind"] != "dev" for kind in other["dep_kinds"]):
+                found.add(other["pkg"])
+                following.append(other["pkg"])
+    line = r'name = "([^"]+)"\nversion = "([^"]+)"\nsource = [^\n]+\nchecksum = "(\w+)"'
+    sums = {(name, number): digest for name, number, digest in re.findall(line, _lock())}
+    crates = [
+        _crate(packages[key], sums) for key in sorted(found - {start}, key=lambda key: packages[key]["name"])
+    ]
+    components = [*crates, *_python_components()]
+    seed = json.dumps(components, sort_keys=True)
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_OID, seed)}",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "application", "name": "silvan", "version": version(),
+                "purl": f"pkg:pypi/silvan@{version()}",
+                "licenses": [{"license": {"id": "Apache-2.0"}}],
+            }
+        },
+        "components": components,
+    }  # fmt: skip
+
+
+def _lock() -> str:
+    return (ROOT / "Cargo.lock").read_text(encoding="utf-8")
+
+
+def _crate(package: dict[str, Any], sums: dict[tuple[str, str], str]) -> dict[str, Any]:
+    name, number = package["name"], package["version"]
+    one: dict[str, Any] = {
+        "type": "library", "name": name, "version": number, "purl": f"pkg:cargo/{name}@{number}",
+        "licenses": [{"expression": package["license"] or "NOASSERTION"}],
+    }  # fmt: skip
+    if (name, number) in sums:
+        one["hashes"] = [{"alg": "SHA-256", "content": sums[name, number]}]
+    return one
+
+
+def _python_components() -> Iterator[dict[str, Any]]:
+    """Yield the packages that the wheel needs, in the versions with which it is tested."""
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    listed = project.partition("\ndependencies = [")[2].partition("]")[0]
+    needed = {name.lower() for name in re.findall(r'"([\w-]+)', listed)}
+    for line in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines():
+        pinned = re.match(r"([\w.-]+)==([\w.]+)", line)
+        if pinned and pinned[1].lower() in needed:
+            name, number = pinned[1], pinned[2]
+            purl = f"pkg:pypi/{name.lower()}@{number}"
+            yield {"type": "library", "name": name, "version": number, "scope": "required", "purl": purl}
+
+
+def sums(out: Path) -> str:
+    """Return the lines of SHA256SUMS."""
+    files = sorted(path for path in out.iterdir() if path.name != SUMS)
+    return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
+
+
+def gather(out: Path, *, final: bool) -> list[str]:
+    """Gather and check everything; return what was found."""
+    wanted = version()
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    (out / NOTES).write_text(notes(changes, wanted, final=final), encoding="utf-8")
+    built = ROOT / "target" / "wheels"
+    wheels, sources = sorted(built.glob("*.whl")), sorted(built.glob("*.tar.gz"))
+    if len(wheels) != 1 or [path.name for path in sources] != [f"silvan-{wanted}.tar.gz"]:
+        raise ReleaseError(f"{built}: needs one wheel and silvan-{wanted}.tar.gz; run `make wheel`")
+    told = [f"wheel: {check_wheel(wheels[0], wanted, final=final)}"]
+    for path in (*wheels, *sources):
+        shutil.copy2(path, out)
+    told.append(f"crates: {', '.join(path.name for path in map(Path, package_crates(out)))}")
+    told.append(f"site: {pack_site(out).name}")
+    components = sbom()
+    (out / SBOM).write_text(json.dumps(components, indent=2) + "\n", encoding="utf-8")
+    told.append(f"components: {len(components['components'])} in {SBOM}")
+    (out / SUMS).write_text(sums(out), encoding="utf-8")
+    return [*told, f"{len(list(out.iterdir()))} files in {out}"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--final", action="store_true", help="a release, not a dry run")
+    parser.add_argument("--out", type=Path, default=ROOT / "target" / "release-files", metavar="DIR")
+    options = parser.parse_args(arguments)
+    try:
+        for line in gather(options.out, final=options.final):
+            print(line)
+    except ReleaseError as error:
+        print(f"not ready for a release: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
