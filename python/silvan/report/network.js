@@ -97,9 +97,10 @@ class Network {
   // What moves places of the picture (0 to 1) to pixels of the page.
   transform() {
     const [width, height] = this.size;
-    const margin = width < 500 ? 14 : 30;
+    // Names are above and below nodes.
+    const margin = 30;
     const scale = this.view.scale;
-    const across = (width - 2 * margin) * scale;
+    const across = (width - 2 * (width < 500 ? 14 : margin)) * scale;
     const down = (height - 2 * margin) * scale;
     return [across, down, width / 2 - this.view.x * across, height / 2 - this.view.y * down];
   }
