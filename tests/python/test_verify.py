@@ -158,7 +158,7 @@ def test_the_scenarios_reach_what_they_are_there_for():
 @pytest.mark.parametrize(
     ("part", "name", "broken"),
     [
-        (reference.PortState, "marks", lambda *_: False),
+        (reference.PortState, "marks", lambda *_, **__: False),
         (reference.TableControl, "answered", lambda *_: None),
         (reference.Limiter, "take", lambda _, start, size: start + size * 500),
         (reference.Channel, "span", lambda channel, size: int(size * channel.pace) + 1000),
