@@ -41,7 +41,8 @@ FUZZ_TARGETS := units text ibnetdiscover lft site scenario \
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check wheel wheel-check site \
         verify swarm same fuzz bench papers clean quick nightly toolchain environment test-tools \
-        test-rust-build swarm-check examples-check mutants lint-rust lint-python wheel-check-all loom release-check release-files
+        test-rust-build swarm-check examples-check mutants lint-rust lint-python wheel-check-all loom release-check release-files \
+        playground-check
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -90,7 +91,7 @@ test-rust:
 
 # On all cores; a process without work takes over tests of others, since some tests last a hundred times as long.
 test-python: $(VENV)/.built test-tools
-	$(BIN)/python -m pytest -rs --numprocesses=$(JOBS) --dist=worksteal -m "not worked_example and not nightly"
+	$(BIN)/python -m pytest -rs --numprocesses=$(JOBS) --dist=worksteal -m "not worked_example and not nightly and not playground"
 
 # Programs that tests compare with or need, where the package manager has them.
 test-tools: $(VENV)/.dev-deps
@@ -177,6 +178,11 @@ release-files: $(VENV)/.deps
 # python3 -m http.server --bind 127.0.0.1 --directory target/site/html
 site: $(VENV)/.built $(VENV)/.site-deps ## build the documentation as a site, in target/site/html; a warning or a dead link is an error
 	$(BIN)/python tools/site/build_site.py
+
+# Results, controls and layout of the playground in a browser; `site` has compiled its module.
+playground-check: $(VENV)/.built $(VENV)/.dev-deps
+	@if $(BIN)/python tools/site/playground.py target/playground.html; then \
+	  $(BIN)/python -m pytest -rs -m playground; else echo "left out: the tests of the playground"; fi
 
 verify: $(VENV)/.built ## the second model, closed forms, and the published experiments in quick form
 	$(BIN)/python -m verify

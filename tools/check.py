@@ -89,6 +89,7 @@ def stages() -> list[Stage]:
         Stage("wheel-check", ("setup",)),
         Stage("site", ("setup",)),
         Stage("release-files", ("wheel-check", "site")),
+        Stage("playground-check", ("site", "test-tools")),
         Stage("lint-python", ("setup",)),
         Stage("schema-check", ("setup",)),
     ]

@@ -53,13 +53,15 @@ class Page:
             self.requests.append(told["request"]["url"])
         return message
 
-    def open(self, file: Path, width: int = 1200, height: int = 900, *, theme: str = "light") -> None:
-        """Open a report, and wait until its scripts are done."""
+    def open(
+        self, file: Path, width: int = 1200, height: int = 900, *, theme: str = "light", fragment: str = ""
+    ) -> None:
+        """Open a page, and wait until its scripts are done."""
         self.size(width, height)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
         # What is there now must not be taken for what comes.
         self.run("document.documentElement?.removeAttribute('data-ready')")
-        self.call("Page.navigate", url=file.as_uri())
+        self.call("Page.navigate", url=file.as_uri() + (f"#{fragment}" if fragment else ""))
         self.wait("document.documentElement?.dataset.ready === 'yes'")
         self.settle()
 

@@ -1,10 +1,13 @@
 """The site of the documents: what its builder does before MkDocs, and what it finds after it."""
 
+import base64
 import re
+import zlib
 
 import pytest
 
 import build_site
+import playground
 from browser import browser
 from conftest import ROOT
 from silvan.papers import list_experiments
@@ -138,3 +141,34 @@ def test_links_that_lead_nowhere_are_found(site, body, is_fine):
     else:
         with pytest.raises(build_site.SiteError, match=r"1 links lead nowhere: page\.html: "):
             build_site.check()
+
+
+def test_a_site_without_the_playground_says_why(site, monkeypatch, capsys):
+    def missing():
+        raise playground.MissingError("no compiler for it", is_unexpected=is_unexpected)
+
+    monkeypatch.setattr(playground, "build_module", missing)
+    build_site.gather()
+    page = site / "pages" / "docs" / "playground.md"
+    monkeypatch.delenv("SILVAN_SKIPS", raising=False)
+    is_unexpected = True
+    build_site.make_playground()
+    assert "the playground is left out: no compiler for it" in capsys.readouterr().err
+    assert "This site was built without the playground: no compiler for it." in page.read_text()
+    assert not (site / "pages" / "playground.html").exists()
+    # In CI it must be there, if the compiler can have the target.
+    monkeypatch.setenv("SILVAN_SKIPS", "expected")
+    with pytest.raises(build_site.SiteError, match="no playground: no compiler for it"):
+        build_site.make_playground()
+
+
+def test_the_playground_contains_what_it_needs_and_asks_for_nothing(site, monkeypatch):
+    monkeypatch.setattr(playground, "build_module", lambda: b"module")
+    monkeypatch.setattr(playground, "native_speeds", lambda: {"testbed": 1.5})
+    build_site.gather()
+    build_site.make_playground()
+    text = (site / "pages" / "playground.html").read_text(encoding="utf-8")
+    assert "{{" not in text
+    assert base64.b64encode(zlib.compress(b"module", 9)).decode() in text
+    assert re.findall(r"""(?:src|href)=["']?(?!docs/playground\.html)[^"'>]+""", text) == []
+    assert "](../playground.html)" in (site / "pages" / "docs" / "playground.md").read_text()

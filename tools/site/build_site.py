@@ -4,10 +4,11 @@
 
 Pages are those of the repository, at the places that they have there, so that their links hold: the README,
 docs/, the changelog, CONTRIBUTING.md, and the files that they name. Made here are the gallery with its
-pictures, the scoreboard (the rows of papers/, with the numbers of their record), live reports,
-and the reference of the Python modules from their docstrings. MkDocs turns all into HTML; any of its warnings
-is an error, and so is a link in the HTML that leads nowhere, or to another machine for anything but a
-reader's click.
+pictures, the scoreboard (the rows of papers/, with the numbers of their record), live reports, the
+playground (left out, with a message, where the compiler cannot make a module for browsers), and the
+reference of the Python modules from their docstrings. MkDocs turns all into HTML; any of its warnings is an
+error, and so is a link in the HTML that leads nowhere, or to another machine for anything but a reader's
+click.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import yaml
 from markdown_it import MarkdownIt
 
 import gallery
+import playground
 from silvan import report
 from silvan.papers import list_experiments, record
 from silvan.papers.catalogue import VERDICTS
@@ -58,6 +60,7 @@ def main() -> int:
         gather()
         make_gallery()
         make_reports()
+        make_playground()
         make_scoreboard()
         make_reference()
         build()
@@ -147,6 +150,30 @@ hosts](reports/silent-forest.html), while control settles. [What is what](docs/r
 <iframe class="report" src="reports/testbed.html" title="The testbed without and with control"></iframe>
 """,
     )
+
+
+def make_playground() -> None:
+    """Write the playground, and a link to it in its document; say why if it is left out."""
+    try:
+        module = playground.build_module()
+    except playground.MissingError as missing:
+        if os.environ.get("SILVAN_SKIPS") == "expected" and missing.is_unexpected:
+            raise SiteError(f"no playground: {missing}") from missing
+        print(f"site: the playground is left out: {missing}", file=sys.stderr)
+        shown = f"This site was built without the playground: {missing}."
+    else:
+        (PAGES / "playground.html").write_text(
+            playground.page(module, playground.native_speeds()), encoding="utf-8"
+        )
+        shown = (
+            "[Open the playground](../playground.html){ .md-button .md-button--primary }\n\n"
+            '<iframe class="report" src="../playground.html" title="Playground"></iframe>'
+        )
+    page = PAGES / "docs" / "playground.md"
+    text = page.read_text(encoding="utf-8")
+    if playground.PLACE not in text:
+        raise SiteError(f"docs/playground.md: no line {playground.PLACE}")
+    page.write_text(text.replace(playground.PLACE, shown), encoding="utf-8")
 
 
 def make_scoreboard() -> None:

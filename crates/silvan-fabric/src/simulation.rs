@@ -12,6 +12,7 @@ pub use crate::config::Engine;
 pub use crate::error::ModelError;
 use crate::jobs::{Closed, Jobs, into_tables};
 use crate::observe::{Invariants, check_traffic, find_deadlock, left_waiting};
+pub use crate::observe::{Latest, LatestTree, TreeLink};
 pub use crate::outcome::jain;
 use crate::outcome::{Outcome, Table, latency_table};
 use crate::report::{Findings, Story, tell};
@@ -114,6 +115,41 @@ impl Simulation {
             self.run_partitions(target)?;
         }
         Ok(Progress { now: self.now, end: self.config.duration, events: self.events, done: self.done })
+    }
+
+    /// As [`Self::advance`], but stops at the next sample. Returns whether it reached it.
+    ///
+    /// # Errors
+    /// As of [`Self::advance`].
+    pub fn advance_to_sample(&mut self, events: u64) -> Result<(Progress, bool), ModelError> {
+        let (target, sample) = (self.events.saturating_add(events), self.next_sample);
+        while !self.done && self.events < target && self.next_sample == sample {
+            self.run_partitions(target)?;
+        }
+        let progress =
+            Progress { now: self.now, end: self.config.duration, events: self.events, done: self.done };
+        Ok((progress, self.next_sample != sample))
+    }
+
+    /// What the last sample recorded, and the congestion trees of that moment if trees are recorded.
+    #[must_use]
+    pub fn latest(&self) -> Latest<'_> {
+        let mut latest = self.network.series.latest();
+        if let Some(forest) = &self.network.forest {
+            (latest.trees, latest.tree_links) = forest.latest(self.network.view(self.now));
+        }
+        latest
+    }
+
+    /// Names of the classes of traffic, in the order of [`Latest::class_throughput_gbit_s`].
+    pub fn class_names(&self) -> impl Iterator<Item = &str> {
+        self.network.totals.classes.iter().map(|class| class.name.as_str())
+    }
+
+    /// Packets that crossed a link so far, counted once per link.
+    #[must_use]
+    pub fn packet_hops(&self) -> u64 {
+        self.network.view(self.now).packet_hops()
     }
 
     /// Takes a sample, or ends the run, at a time that all partitions have reached.

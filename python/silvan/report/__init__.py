@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 #: Scripts, in the order of the page.
 SCRIPTS = (
     "data.js", "network.js", "difference.js", "chart.js", "table.js", "save.js", "terms.js", "main.js",
+    "start.js",
 )  # fmt: skip
 #: Utilisation is drawn if links times frames do not exceed this.
 MOST_SHADES = 8_000_000

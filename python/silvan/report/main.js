@@ -391,8 +391,3 @@ const Page = {
     document.getElementById("theme").textContent = this.isDark() ? "Light" : "Dark";
   },
 };
-
-Page.start().catch((error) => {
-  document.body.classList.add("broken");
-  console.error(error);
-});

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use silvan_engine::Time;
 
 use crate::meters::ClassMeter;
+use crate::observe::latest::tail;
 use crate::outcome::{Column, Table, Values, rate_gbit_s};
 
 /// The series over time, with one row per class and interval.
@@ -53,6 +54,12 @@ impl ClassRows {
             self.longest.push(longest);
             *last = class.delivered_bytes;
         }
+    }
+
+    /// Throughput and mean latency since injection of each class in the last interval.
+    pub fn latest(&self) -> (&[f64], &[f64]) {
+        let classes = self.last.len();
+        (tail(&self.throughput, classes), tail(&self.since_injection, classes))
     }
 
     pub fn into_table(self) -> Table {

@@ -6,6 +6,7 @@ mod classes;
 mod forest;
 mod invariants;
 mod isolation;
+mod latest;
 mod series;
 mod watchdog;
 
@@ -14,5 +15,6 @@ pub use forest::MOST_TREE_ROWS;
 pub(crate) use forest::{Forest, Judged, Verdict};
 pub(crate) use invariants::Invariants;
 pub(crate) use isolation::summary as isolation_summary;
+pub use latest::{Latest, LatestTree, TreeLink};
 pub(crate) use series::{FlowName, LinkName, Series};
 pub(crate) use watchdog::find_deadlock;

@@ -6,6 +6,7 @@ use silvan_engine::Time;
 
 use crate::observe::classes::ClassRows;
 use crate::observe::isolation::IsolationRows;
+use crate::observe::latest::{Latest, tail};
 use crate::outcome::{Column, Table, Values};
 use crate::partition::View;
 use crate::port::{Port, Vl};
@@ -218,6 +219,32 @@ impl Series {
             }
         }
         all_congested
+    }
+
+    /// The rows of the last sample. `classes` is left empty.
+    pub fn latest(&self) -> Latest<'_> {
+        let (links, hosts, flows) = (self.links.len(), self.host_names.len(), self.flows.len());
+        let (h, f, l, n) = (&self.hosts_rows, &self.flow_rows, &self.link_rows, &self.network);
+        let of_network = |column: &[u64]| column.last().copied().unwrap_or_default();
+        let of_network_u32 = |column: &[u32]| column.last().copied().unwrap_or_default();
+        Latest {
+            time_ns: of_network(&n.time_ns),
+            received_bytes: of_network(&n.delivered),
+            fecn_marks: of_network(&n.marks),
+            becn_received: of_network(&n.becn),
+            packets_inside: of_network(&n.inside),
+            throttled_flows: of_network_u32(&n.throttled),
+            congested_outputs: of_network_u32(&n.congested),
+            host_received_bytes: tail(&h.received, hosts),
+            host_sent_bytes: tail(&h.sent, hosts),
+            flow_received_bytes: tail(&f.received, flows),
+            flow_ccti: tail(&f.ccti, flows),
+            link_utilisation: tail(&l.utilisation, links),
+            link_queued_bytes: tail(&l.queued, links),
+            class_throughput_gbit_s: self.classes.latest().0,
+            class_latency_ns: self.classes.latest().1,
+            ..Latest::default()
+        }
     }
 
     pub fn into_tables(self) -> Vec<Table> {

@@ -16,6 +16,7 @@ use silvan_engine::Time;
 
 use crate::config::Config;
 use crate::meters::Watch;
+use crate::observe::latest::{LatestTree, TreeLink};
 use crate::observe::series::LinkName;
 use crate::outcome::{Column, Table};
 use crate::partition::View;
@@ -123,6 +124,52 @@ impl Forest {
             let channel = map.links[link as usize].channel;
             rows.held.push(Vl::all(usize::from(map.lanes)).map(|vl| view.outstanding(channel, vl)).sum());
         }
+    }
+
+    /// The trees of the last sample and their links.
+    pub fn latest(&self, view: View) -> (Vec<LatestTree>, Vec<TreeLink>) {
+        let now_ns = self.last_time.0 / 1_000;
+        let tree = |&root: &u32| {
+            let live = self.growth.live();
+            let place = live.binary_search_by_key(&root, |live| live.0).ok()?;
+            let (number, tree) = (live[place].1, &self.growth.trees[live[place].1 as usize]);
+            let around = self.roles.of.get(number as usize)?;
+            let verdict = Verdict::new(tree, around, view.host_count());
+            let mut contributors: Vec<u32> = (verdict.contributors.iter())
+                .filter(|(_, feeding)| feeding.last_ns == now_ns)
+                .map(|(who, _)| who.host)
+                .collect();
+            let waiting = verdict.victims.iter().filter(|(_, waiting)| waiting.last_ns == now_ns);
+            let mut victims: Vec<u32> = waiting.map(|(who, _)| who.host).collect();
+            // A host may have several classes of traffic.
+            for hosts in [&mut contributors, &mut victims] {
+                hosts.sort_unstable();
+                hosts.dedup();
+            }
+            let (tree, born_ns) = (number + 1, tree.born_ns);
+            Some(LatestTree { tree, root, born_ns, is_silent: verdict.kind() == 0, contributors, victims })
+        };
+        let trees: Vec<LatestTree> = self.moment.roots.iter().filter_map(tree).collect();
+        let link = |&link: &u32| {
+            let member = self.moment.members[link as usize];
+            TreeLink {
+                tree: trees.get(member.root as usize).map_or(0, |tree| tree.tree),
+                link,
+                waits_for: if member.waits_for == NONE { link } else { member.waits_for },
+                depth: member.depth,
+                trees: self.moment.trees_of(link).count() as u32,
+                queued_bytes: member.queued,
+                downstream_bytes: self.held(view, link),
+            }
+        };
+        let links = self.moment.order.iter().map(link).collect();
+        (trees, links)
+    }
+
+    /// The bytes in the buffer at the far end of a link.
+    fn held(&self, view: View, link: u32) -> u32 {
+        let channel = self.map.links[link as usize].channel;
+        Vl::all(usize::from(self.map.lanes)).map(|vl| view.outstanding(channel, vl)).sum()
     }
 
     /// Classifies the trees.

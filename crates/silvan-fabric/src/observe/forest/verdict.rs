@@ -29,7 +29,7 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    fn new(tree: &Tree, around: &Around, hosts: usize) -> Self {
+    pub(super) fn new(tree: &Tree, around: &Around, hosts: usize) -> Self {
         let mut feeding: Vec<(Who, Feeding)> = around.feeding.iter().collect();
         feeding.sort_unstable_by_key(|one| one.0);
         if feeding.iter().all(|one| one.1.bytes == 0.0) {

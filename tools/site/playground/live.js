@@ -1,0 +1,150 @@
+// A run that is computed by a worker while the page shows it.
+
+class Live {
+  // `changed` is called when a network, a sample, an error or the end arrives.
+  constructor(changed) {
+    this.changed = changed;
+    this.worker = new Worker(Live.address());
+    this.worker.postMessage({ kind: "module", module: Live.module });
+    this.worker.onmessage = ({ data }) => this.hear(data);
+    this.number = 0;
+    // What is shown, and what will take its place once it has reached the time that is shown.
+    this.now = null;
+    this.next = null;
+  }
+
+  static address() {
+    Live.url ??= URL.createObjectURL(new Blob([document.getElementById("worker").textContent], { type: "text/javascript" }));
+    return Live.url;
+  }
+
+  // Unpacks and compiles the simulator, once for all workers.
+  static async load() {
+    const packed = Uint8Array.from(atob(document.getElementById("module").textContent), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+    Live.module = await WebAssembly.compile(await new Response(stream).arrayBuffer());
+  }
+
+  // Begins a run; it is shown as soon as it has reached a time in µs.
+  open(text, until) {
+    this.number += 1;
+    this.next = { text, until, network: null, samples: [], error: null, isDone: false, busyMs: 0, results: null };
+    this.worker.postMessage({ kind: "open", number: this.number, text });
+  }
+
+  hear(data) {
+    if (data.run !== this.number) return;
+    const run = this.next ?? this.now;
+    if (data.kind === "network") {
+      run.network = data.network;
+      if (this.next) this.grant(Math.ceil((run.until * 1e3) / run.network.interval_ns) + 1);
+    }
+    if (data.kind === "sample") {
+      run.samples.push(data.sample);
+      run.busyMs = data.busyMs;
+    }
+    if (data.kind === "done") run.isDone = true;
+    if (data.kind === "error") Object.assign(run, { error: data.text, isDone: true });
+    if (data.kind === "results") run.results(data.results);
+    this.changed();
+  }
+
+  grant(count) {
+    this.worker.postMessage({ kind: "grant", run: this.number, count });
+  }
+
+  // Whether the next run can take the place of the one that is shown.
+  isReady() {
+    const { next } = this;
+    if (!next || next.error !== null) return true;
+    const last = next.samples.at(-1);
+    return next.isDone || (last !== undefined && last.time_ns >= next.until * 1e3);
+  }
+
+  swap() {
+    if (this.next && this.next.error === null) this.now = this.next;
+    this.next = null;
+  }
+
+  // The results of the run, which is computed to its end, as text.
+  results() {
+    const run = this.now;
+    return new Promise((done, failed) => {
+      this.grant(Infinity);
+      const wait = setInterval(() => {
+        if (run.error !== null) failed(new Error(run.error));
+        if (!run.isDone && run.error === null) return;
+        clearInterval(wait);
+        run.results = done;
+        this.worker.postMessage({ kind: "finish", run: this.number });
+      }, 5);
+    });
+  }
+
+  // Runs a scenario from beginning to end. Returns its results as text, and what it took.
+  static async whole(text) {
+    const live = new Live(() => {});
+    live.open(text, 0);
+    while (!live.isReady()) await new Promise((done) => { setTimeout(done, 5); });
+    if (live.next.error !== null) throw new Error(live.next.error);
+    live.swap();
+    const results = await live.results();
+    const { busyMs, samples } = live.now;
+    live.worker.terminate();
+    return { results, busyMs, hops: samples.at(-1)?.packet_hops ?? 0 };
+  }
+
+  // The time of a sample in µs.
+  time(at) {
+    return this.now.samples[at].time_ns / 1e3;
+  }
+}
+
+// What the renderer of reports draws: a run with a single frame, which is the sample that is shown.
+const Frame = {
+  empty(network, title) {
+    const links = network.links.length;
+    return {
+      title, nodes: network.nodes, hosts: network.hosts, links: network.links,
+      source: network.source, target: network.target, ...Layout.place(network),
+      frames: [0], trees: [], charts: [],
+      spans: { link: [], first: [], last: [], tree: [], trees: [], waits_for: [], depth: [], queued: [], held: [], share: [] },
+      starts: new Uint32Array(links + 1), now: new Int32Array(links).fill(-1), nowFrame: 0,
+      contributors: { tree: [], host: [], first: [], last: [] }, victims: { tree: [], host: [], first: [], last: [] },
+      utilisation: new Uint8Array(links),
+    };
+  },
+
+  // Fills in a sample; `lookOf` gives the number of the color of a root, and its letter.
+  fill(run, sample, lookOf) {
+    const { spans } = run;
+    run.frames[0] = sample.time_ns / 1e3;
+    run.utilisation = sample.utilisation;
+    run.now.fill(-1);
+    for (const column of Object.values(spans)) column.length = 0;
+    sample.tree_links.forEach(([link, tree, waitsFor, depth, trees, queued, held], at) => {
+      run.now[link] = at;
+      spans.link.push(link);
+      spans.first.push(0);
+      spans.last.push(0);
+      spans.tree.push(tree);
+      spans.trees.push(trees);
+      spans.waits_for.push(waitsFor);
+      spans.depth.push(depth);
+      spans.queued.push(queued);
+      spans.held.push(held);
+      spans.share.push(255);
+    });
+    for (const { tree, root, born_ns: born, kind } of sample.trees) {
+      const name = run.links[root];
+      run.trees[tree - 1] = [name, kind, born / 1e3, run.frames[0], ...lookOf(name)];
+    }
+    for (const role of ["contributors", "victims"]) {
+      const pairs = sample.trees.flatMap((tree) => tree[role].map((host) => [tree.tree, host]));
+      run[role] = {
+        tree: pairs.map(([tree]) => tree), host: pairs.map(([, host]) => host),
+        first: pairs.map(() => 0), last: pairs.map(() => Infinity),
+      };
+    }
+  },
+};

@@ -1,0 +1,306 @@
+// The settings of the page, and what is made of them: scenarios as TOML, and the fragment of the address.
+//
+// Settings: `net` (a key of NETWORKS), `load` (percent), `length` (µs), `seed`, `hotspots`, `victims` and `sides`. A
+// hotspot has a `host`, its `senders` (a number, or a list of names), and the times `from` and `to` in µs (`to` is null
+// while it lasts). A victim has a `host` and its destination `to`. A side has a `mechanism`, `values` of its
+// parameters, and `spread` (whether each packet selects its route). `text` is an opened scenario, or null.
+
+const Scenario = (() => {
+  // Hosts send and receive slightly less than their links (16 Gbit/s) carry, as those of the papers do.
+  const SENT = 13.5;
+  const RECEIVED = 13.6;
+  // `beside` is the distance between hosts whose packets take the same routes as long as possible.
+  const NETWORKS = {
+    testbed: {
+      name: "Testbed, 7 hosts", hosts: 7, beside: 1, interval: 20, length: 4000, isTree: true,
+      lines: ['kind = "dumbbell"', "left = 3", "right = 4"],
+    },
+    "fat-tree": {
+      name: "Fat tree, 64 hosts", hosts: 64, beside: 16, interval: 10, length: 3000, isTree: true,
+      lines: ['kind = "k-ary-n-tree"', "k = 4", "n = 3"],
+    },
+    torus: {
+      name: "Torus, 64 hosts", hosts: 64, beside: 1, interval: 10, length: 3000,
+      lines: ['kind = "torus"', "sizes = [4, 4]", "hosts_per_switch = 4"],
+    },
+    dragonfly: {
+      name: "Dragonfly, 72 hosts", hosts: 72, beside: 1, interval: 10, length: 3000, lanes: 2,
+      // Its routing changes virtual lanes on the way, which special queues and the switches of others do not support.
+      mechanisms: ["none", "ib-cc", "qcn"],
+      lines: ['kind = "dragonfly"', "p = 2", "a = 4", "h = 2"],
+    },
+    "fat-tree-648": {
+      name: "Fat tree, 648 hosts", hosts: 648, beside: 18, interval: 20, length: 2000, isTree: true,
+      lines: ['kind = "fat-tree-648"'],
+    },
+  };
+
+  const timer = {
+    id: "timer", key: "reaction.ccti_timer", label: "CCTI_Timer", least: 1, most: 600, usual: 150,
+    text: "Every 1.024 µs times this, each index falls by one. Small: senders recover early. Large: late.",
+  };
+  const table = {
+    id: "table", key: "reaction.table", label: "Steepness of the CCT", least: 1, most: 32, usual: 4,
+    wrap: (value) => `{ kind = "quadratic", divisor = 106, scale = ${value}, entries = 128 }`,
+    text: "How strongly an index slows a sender down. Many senders need a steep table.",
+  };
+  const queues = {
+    id: "queues", key: "isolation.queues", label: "Special queues per port", least: 1, most: 8, usual: 2,
+    text: "Each takes the packets of one congestion tree out of the way of others.",
+  };
+  // `hasIndex` is whether flows have an index into a congestion control table.
+  const MECHANISMS = {
+    none: { name: "No congestion control", text: "Switches and hosts do nothing against congestion.", values: [] },
+    "ib-cc": {
+      hasIndex: true, name: "InfiniBand CC", text: "Switches mark packets at congested links; the senders of marked packets slow down.",
+      values: [
+        {
+          id: "threshold", key: "marking.threshold", label: "Threshold", least: 1, most: 15, usual: 15,
+          text: "15: mark at short queues. 1: mark only when the buffer is almost full.",
+        },
+        {
+          id: "rate", key: "marking.marking_rate", label: "Marking_Rate", least: 1, most: 64, usual: 1,
+          text: "Mean number of packets per mark. Large: few marks, slow reaction.",
+        },
+        {
+          id: "increase", key: "reaction.ccti_increase", label: "CCTI_Increase", least: 1, most: 16, usual: 1,
+          text: "Added to the index of a flow for each notification. Large: abrupt reaction.",
+        },
+        timer,
+        table,
+      ],
+    },
+    ecocc: {
+      hasIndex: true, name: "EcoCC", text: "Special queues isolate congested packets at once (HFDI); marks slow their senders down later.",
+      values: [queues, timer, table],
+    },
+    ccfit: {
+      hasIndex: true, name: "CCFIT", text: "FBICM, and marks that slow down the senders of congested packets.",
+      values: [queues, timer, table],
+    },
+    fbicm: { name: "FBICM", text: "Special queues isolate congested packets; others share one queue per input. No sender is slowed down.", values: [queues] },
+    hfdi: { name: "HFDI", text: "Special queues isolate congested packets; others have a queue per output. No sender is slowed down.", values: [queues] },
+    qcn: {
+      name: "QCN", text: "Switches sample packets and report the severity of congestion to their senders.",
+      values: [
+        {
+          id: "set", key: "marking.set_point", label: "Set point, kB", least: 4, most: 96, usual: 26,
+          wrap: (value) => `"${value} KB"`, text: "The queue length that switches aim at.",
+        },
+      ],
+    },
+    mvcm: { name: "MVCM", text: "Inputs mark packets, outputs validate the marks; senders have windows and waiting slots.", values: [] },
+    renato: { name: "Renato et al.", text: "Full inputs mark packets; senders wait between packets, with one packet in flight.", values: [] },
+    pfister: {
+      hasIndex: true, name: "Pfister et al.", text: "Full outputs mark packets; senders slow down by a table.", values: [],
+    },
+    saa: { name: "Single application assignment", text: "The links of a route assign a rate to each flow; flows are announced before they send.", values: [] },
+  };
+
+  const mechanisms = (net) => NETWORKS[net].mechanisms ?? Object.keys(MECHANISMS);
+
+  const hostName = (number) => `H${number}`;
+  const hostNames = (net) => Array.from({ length: NETWORKS[net].hosts }, (_, at) => hostName(at + 1));
+
+  // Hosts spread over the network, always the same ones for a hotspot.
+  function chosen(settings, hotspot) {
+    if (Array.isArray(hotspot.senders)) return hotspot.senders;
+    const names = hostNames(settings.net);
+    const taken = new Set([hotspot.host, ...settings.victims.flatMap((one) => [one.host, one.to])]);
+    const free = names.filter((name) => !taken.has(name));
+    const count = Math.min(hotspot.senders, free.length);
+    const step = Math.max(1, Math.round(free.length * 0.381966));
+    const found = new Set();
+    for (let at = names.indexOf(hotspot.host); found.size < count; at += step) {
+      let place = at % free.length;
+      while (found.has(free[place])) place = (place + 1) % free.length;
+      found.add(free[place]);
+    }
+    return names.filter((name) => found.has(name));
+  }
+
+  // An idle destination whose packets take the same routes as those to the last hotspot, as far as possible.
+  function partner(settings, host) {
+    const names = hostNames(settings.net);
+    const hot = settings.hotspots.at(-1)?.host;
+    const used = new Set([host, ...settings.hotspots.map((one) => one.host), ...settings.victims.map((one) => one.to)]);
+    const from = names.indexOf(hot ?? host);
+    const step = hot ? NETWORKS[settings.net].beside : names.length >> 1;
+    for (let count = 1; count < 2 * names.length; count += 1) {
+      // Steps of the distance, then all others.
+      const name = names[(from + (count < names.length / step ? count * step : count)) % names.length];
+      if (!used.has(name)) return name;
+    }
+    return names.find((name) => name !== host);
+  }
+
+  function congestion(side) {
+    const lines = ["[congestion]", `mechanism = "${side.mechanism}"`];
+    for (const one of MECHANISMS[side.mechanism].values) {
+      const value = side.values[one.id] ?? one.usual;
+      // The usual steepness is that of this page; all other values are those of the mechanism.
+      if (value !== one.usual || one.id === "table") lines.push(`${one.key} = ${one.wrap ? one.wrap(value) : value}`);
+    }
+    return lines;
+  }
+
+  const time = (us) => `"${us} us"`;
+
+  function flows(settings) {
+    const lines = [];
+    for (const { host, to } of settings.victims) {
+      lines.push("[[flow]]", `name = "victim ${host}->${to}"`, `from = "${host}"`, `to = "${to}"`, 'message = "8 KiB"', "");
+    }
+    settings.hotspots.forEach((hotspot, at) => {
+      for (const sender of chosen(settings, hotspot)) {
+        lines.push("[[flow]]", `name = "hot ${at + 1}: ${sender}->${hotspot.host}"`);
+        lines.push(`from = "${sender}"`, `to = "${hotspot.host}"`, 'message = "8 KiB"');
+        if (hotspot.from > 0) lines.push(`start = ${time(hotspot.from)}`);
+        if (hotspot.to !== null) lines.push(`stop = ${time(hotspot.to)}`);
+        lines.push("");
+      }
+    });
+    return lines;
+  }
+
+  // The scenario of a side, as TOML.
+  function toml(settings, side) {
+    if (settings.text !== null) return opened(settings.text, side);
+    const net = NETWORKS[settings.net];
+    const lines = [
+      "# From the playground. Run it: silvan run FILE",
+      'name = "playground"', `seed = ${settings.seed}`, `duration = ${time(settings.length)}`, "",
+      "[topology]", ...net.lines, "",
+    ];
+    if (net.lanes) lines.push("[lanes]", `count = ${net.lanes}`, 'assignment = "routing"', "");
+    lines.push("[host]", `injection_rate = "${SENT} Gbit/s"`, `drain_rate = "${RECEIVED} Gbit/s"`, "");
+    // Trees grow and drain twice as fast as with the usual buffers.
+    lines.push("[switch]", 'buffer = "64 KiB"', "");
+    if (side.spread && net.isTree) lines.push("[adaptive_routing]", 'per = "packet"', "");
+    lines.push(...congestion(side), "", "[measure]", `interval = ${time(net.interval)}`, "");
+    // A scenario needs some traffic.
+    const load = settings.hotspots.length + settings.victims.length > 0 ? settings.load : Math.max(settings.load, 1);
+    if (load > 0) {
+      lines.push("[[traffic]]", 'name = "background"', 'message = "4 KiB"', 'pattern = { kind = "uniform" }', 'arrivals = "poisson"');
+      lines.push(`rate = "${load * SENT * 10} Mbit/s"`, "");
+    }
+    lines.push(...flows(settings));
+    return lines.join("\n");
+  }
+
+  // An opened scenario with another mechanism, or as it is.
+  function opened(text, side) {
+    if (side.mechanism === "file") return text;
+    const table = congestion(side).slice(1);
+    const lines = text.split("\n");
+    const isHead = (line) => /^\s*\[/.test(line);
+    const first = lines.findIndex((line) => /^\s*\[\s*congestion\s*\]/.test(line));
+    // Components adjust the mechanism of the file, so they go with it.
+    const kept = [];
+    let isCongestion = false;
+    lines.forEach((line, at) => {
+      if (isHead(line)) isCongestion = /^\s*\[\s*congestion\s*[\].]/.test(line);
+      if (at === first) kept.push(line, ...table);
+      else if (!isCongestion) kept.push(line);
+    });
+    if (first < 0) kept.push("", "[congestion]", ...table, "");
+    return kept.join("\n");
+  }
+
+  const number = (text, usual, least, most) => {
+    const value = Number(text);
+    return text === null || text === "" || !Number.isFinite(value) ? usual : Math.min(most, Math.max(least, Math.round(value)));
+  };
+
+  function writeSide(side) {
+    const values = Object.entries(side.values).map(([id, value]) => `${id}:${value}`);
+    return [side.mechanism, ...(side.spread ? ["spread"] : []), ...values].join(",");
+  }
+
+  function readSide(text, net) {
+    const [mechanism, ...rest] = text.split(",");
+    const isOpened = net === null;
+    const isKnown = isOpened ? mechanism === "file" || mechanism in MECHANISMS : mechanisms(net).includes(mechanism);
+    const side = { mechanism: isKnown ? mechanism : isOpened ? "file" : "none", values: {}, spread: rest.includes("spread") };
+    for (const one of MECHANISMS[side.mechanism]?.values ?? []) {
+      const given = rest.find((part) => part.startsWith(`${one.id}:`));
+      if (given) side.values[one.id] = number(given.split(":")[1], one.usual, one.least, one.most);
+    }
+    return side;
+  }
+
+  async function pack(text) {
+    const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("deflate"));
+    const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+    const letters = Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
+    return btoa(letters).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  }
+
+  async function unpack(packed) {
+    const bytes = Uint8Array.from(atob(packed.replaceAll("-", "+").replaceAll("_", "/")), (one) => one.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
+  }
+
+  // The fragment of the address for settings.
+  async function fragment(settings) {
+    const parts = [];
+    if (settings.text !== null) parts.push(`toml=${await pack(settings.text)}`);
+    else {
+      parts.push(`net=${settings.net}`, `load=${settings.load}`, `length=${settings.length}`, `seed=${settings.seed}`);
+      const hot = settings.hotspots.map((one) => {
+        const senders = Array.isArray(one.senders) ? one.senders.join("+") : one.senders;
+        return `${one.host}~${senders}@${one.from}${one.to === null ? "" : `-${one.to}`}`;
+      });
+      if (hot.length > 0) parts.push(`hot=${hot.join(",")}`);
+      const victims = settings.victims.map((one) => `${one.host}:${one.to}`);
+      if (victims.length > 0) parts.push(`victims=${victims.join(",")}`);
+    }
+    settings.sides.forEach((side, at) => parts.push(`${"ab"[at]}=${writeSide(side)}`));
+    return parts.join("&");
+  }
+
+  // The settings of a fragment; what is missing or wrong has its usual value. Null if it has no settings.
+  async function settingsOf(fragmentText) {
+    const found = new Map(fragmentText.split("&").map((part) => {
+      const [key, ...rest] = part.split("=");
+      return [key, decodeURIComponent(rest.join("="))];
+    }));
+    if (found.has("toml")) {
+      const text = await unpack(found.get("toml"));
+      return { ...blank("testbed"), text, sides: sides(found, null) };
+    }
+    if (!(found.get("net") in NETWORKS)) return null;
+    const settings = blank(found.get("net"));
+    const names = new Set(hostNames(settings.net));
+    settings.load = number(found.get("load") ?? null, settings.load, 0, 100);
+    settings.length = number(found.get("length") ?? null, settings.length, 100, 50_000);
+    settings.seed = number(found.get("seed") ?? null, settings.seed, 0, 1e9);
+    for (const part of (found.get("victims") ?? "").split(",")) {
+      const [host, to] = part.split(":");
+      if (names.has(host) && names.has(to) && host !== to) settings.victims.push({ host, to });
+    }
+    for (const part of (found.get("hot") ?? "").split(",")) {
+      const match = part.match(/^(\w+)~([\w+]+)@(\d+)(?:-(\d+))?$/);
+      if (!match || !names.has(match[1])) continue;
+      const listed = match[2].split("+").filter((name) => names.has(name) && name !== match[1]);
+      const senders = listed.length > 0 ? listed : number(match[2], 12, 1, 64);
+      settings.hotspots.push({ host: match[1], senders, from: Number(match[3]), to: match[4] ? Number(match[4]) : null });
+    }
+    settings.sides = sides(found, settings.net);
+    return settings;
+  }
+
+  function sides(found, net) {
+    const given = ["a", "b"].filter((one) => found.has(one)).map((one) => readSide(found.get(one), net));
+    return given.length > 0 ? given : [readSide(net === null ? "file" : "none", net)];
+  }
+
+  function blank(net) {
+    return {
+      net, load: 30, length: NETWORKS[net].length, seed: 1, hotspots: [], victims: [], text: null,
+      sides: [{ mechanism: "none", values: {}, spread: false }],
+    };
+  }
+
+  return { NETWORKS, MECHANISMS, mechanisms, blank, chosen, partner, toml, fragment, settingsOf, hostNames };
+})();
