@@ -12,7 +12,9 @@ use silvan_engine::{Event, EventQueue, Time};
 
 use crate::congestion::marking::Applied;
 use crate::link::{ChannelId, Class, Links, NoticeOnWire, Way, unkey};
-use crate::message::{Announcements, Cause, CreditReturn, Mailbox, Notices, PacketMessage, Report, Word};
+use crate::message::{
+    Announcements, Cause, CreditReturn, Entering, Mailbox, Notices, PacketMessage, Report, Word,
+};
 use crate::meters::Meters;
 use crate::packet::{Kind, Packet, PacketId, Pool};
 use crate::port::{Port, Vl};
@@ -52,15 +54,6 @@ impl Borders {
         let there = self.ends[channel as usize].0;
         (there != self.me).then_some(usize::from(there))
     }
-}
-
-/// A packet that a host has begun to send to the outputs of a binned scheduler.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Entering {
-    pub channel: ChannelId,
-    pub packet: PacketId,
-    /// The time at which its head is ready for arbitration.
-    pub when: Time,
 }
 
 #[derive(Debug)]

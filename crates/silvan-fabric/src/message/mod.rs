@@ -4,7 +4,8 @@ mod mailbox;
 
 use silvan_engine::Time;
 
-use crate::packet::Kind;
+use crate::link::ChannelId;
+use crate::packet::{Kind, PacketId};
 use crate::port::Port;
 use crate::queueing::isolation::Notice;
 pub(crate) use mailbox::{
@@ -25,6 +26,15 @@ pub(crate) struct Report {
     pub severity: u8,
     /// The time at which the source began to send the packet.
     pub sent_at: Time,
+}
+
+/// A packet that a host has begun to send to the outputs of a binned scheduler.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entering {
+    pub channel: ChannelId,
+    pub packet: PacketId,
+    /// The time at which its head is ready for arbitration.
+    pub when: Time,
 }
 
 /// The place of the switch that sends a report, whether the switch itself has marked the packet, and the port of the

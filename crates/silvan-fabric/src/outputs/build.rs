@@ -271,7 +271,8 @@ impl<'a> Builder<'a> {
                     own.link = self.plan.links.parameters_index(channel) as u8;
                     match self.entry(switches, self.plan.receivers[channel as usize]) {
                         Some((there, entry)) if there == partition => {
-                            (own.peer, own.row, own.far) = (entry.first, entry.row, entry.input);
+                            (own.peer, own.row) = (entry.first, entry.row);
+                            own.set_input(entry.input);
                         }
                         Some((there, entry)) => {
                             (own.peer, own.row) = (remotes.len() as u32, REMOTE);

@@ -36,9 +36,9 @@ use silvan_engine::{Bins, EventQueue, Time};
 use crate::congestion::marking::SwitchMarking;
 use crate::limiter::Limiter;
 use crate::link::{ChannelId, LinkParameters, Links};
-use crate::message::{HeadArrival as Arrival, Mailbox, Notices};
+use crate::message::{Entering, HeadArrival as Arrival, Mailbox, Notices};
 use crate::meters::Meters;
-use crate::packet::{PacketId, Pool};
+use crate::packet::Pool;
 use crate::switch::Ports;
 use crate::voq::{ALL_EVENTS, DEPARTURES, MOST_LANES, UNMARKED, VoqOutputs};
 pub(crate) use build::Plan;
@@ -61,15 +61,15 @@ pub(crate) struct Around<'a> {
     pub hosts_at: Time,
 }
 
-/// How many packets arrive at an output in a bin.
+/// How many packets arrive at an output in a bin. The bits of a smaller value are a subset of those of a larger one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Company {
     /// One packet.
-    Alone,
+    Alone = 0,
     /// Several packets that all arrive at one time, in an order that does not matter.
-    Together,
+    Together = 1,
     /// Several packets whose order matters.
-    Several,
+    Several = 3,
 }
 
 /// The data that the binned scheduler stores with an output.
@@ -92,7 +92,7 @@ struct Binned {
     planned: u16,
     /// Index into [`Wiring::links`].
     link: u8,
-    /// The input at the far end (6 bits), and the [`Company`] in the bin of `stamp`.
+    /// The input at the far end (6 bits), and below it the [`Company`] in the bin of `stamp` (2 bits).
     far: u8,
 }
 
@@ -100,12 +100,12 @@ impl Binned {
     /// The input at the far end.
     #[inline(always)]
     fn input(&self) -> u8 {
-        self.far & 63
+        self.far >> 2
     }
 
     #[inline(always)]
     fn company(&self) -> Company {
-        match self.far >> 6 {
+        match self.far & 3 {
             0 => Company::Alone,
             1 => Company::Together,
             _ => Company::Several,
@@ -113,8 +113,19 @@ impl Binned {
     }
 
     #[inline(always)]
+    fn set_input(&mut self, input: u8) {
+        self.far = input << 2 | self.far & 3;
+    }
+
+    #[inline(always)]
     fn set_company(&mut self, company: Company) {
-        self.far = self.far & 63 | (company as u8) << 6;
+        self.far = self.far & !3 | company as u8;
+    }
+
+    /// Sets the larger of the previous and the given company.
+    #[inline(always)]
+    fn raise_company(&mut self, company: Company) {
+        self.far |= company as u8;
     }
 }
 
@@ -306,10 +317,10 @@ impl Outputs {
         with_bank!(self, bank => bank.wiring.credits.sample(now));
     }
 
-    /// Accepts a packet that a host has begun to send. Its head is ready for arbitration at `when`.
+    /// Accepts the packets that hosts have begun to send.
     #[inline]
-    pub fn enter(&mut self, channel: ChannelId, id: PacketId, packets: &Pool, when: Time) {
-        with_bank!(self, bank => bank.enter(channel, id, packets, when));
+    pub fn enter(&mut self, packets: &Pool, entering: &mut Vec<Entering>) {
+        with_bank!(self, bank => entering.drain(..).for_each(|entering| bank.enter(packets, entering)));
     }
 
     /// The output that sends on a channel; `None` for a host's channel.
@@ -338,10 +349,18 @@ mod tests {
     #[test]
     fn the_far_input_and_the_company_share_a_byte() {
         let mut own = build::fresh();
-        own.far = 63;
-        for company in [Company::Several, Company::Together, Company::Alone] {
+        own.set_input(63);
+        let all = [Company::Several, Company::Together, Company::Alone];
+        for company in all {
             own.set_company(company);
             assert_eq!((own.input(), own.company()), (63, company));
+            for other in all {
+                own.set_company(company);
+                own.raise_company(other);
+                assert_eq!((own.input(), own.company()), (63, company.max(other)));
+            }
         }
+        own.set_input(5);
+        assert_eq!(own.input(), 5);
     }
 }

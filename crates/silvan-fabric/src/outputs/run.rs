@@ -10,8 +10,8 @@ use super::{
 };
 use crate::congestion::marking::{Applied, Arriving};
 use crate::link::{ChannelId, Class, key};
-use crate::message::OutputCredit;
-use crate::packet::{Kind, PacketId, Pool};
+use crate::message::{Entering, OutputCredit};
+use crate::packet::{Kind, Pool};
 use crate::port::{Port, Vl};
 use crate::voq::{ALL_EVENTS, Head, Need, Output, Sending, Slot, UNMARKED, Wires};
 
@@ -102,7 +102,9 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     }
 
     /// See [`super::Outputs::enter`].
-    pub(super) fn enter(&mut self, channel: ChannelId, id: PacketId, packets: &Pool, when: Time) {
+    #[inline(always)]
+    pub(super) fn enter(&mut self, packets: &Pool, entering: Entering) {
+        let Entering { channel, packet: id, when } = entering;
         let Some(entry) = self.entries[channel as usize] else {
             self.broken = self.broken.or(Some(channel));
             return;
@@ -206,7 +208,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
             if own.stamp.wrapping_sub(start) < width {
                 let in_order = needs_order || own.stamp != arrival.when;
                 let company = if in_order { Company::Several } else { Company::Together };
-                own.set_company(own.company().max(company));
+                own.raise_company(company);
             } else {
                 own.stamp = arrival.when;
                 let company = if MARKS == ALL_EVENTS && arrival.is_notice() {

@@ -11,7 +11,7 @@ mod view;
 use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::{Event, Time};
 
-use crate::context::{Context, Entering};
+use crate::context::Context;
 use crate::host::Host;
 use crate::jobs::Jobs;
 use crate::link::{Class, key, unkey};
@@ -133,9 +133,7 @@ impl Partition {
     fn run_outputs(&mut self, arrive_before: Time, decide_before: Time) -> u64 {
         let Self { outputs: Some(outputs), ctx, .. } = self else { return 0 };
         let Context { packets, queue, links, meters, notices, outbox, entering, .. } = ctx;
-        for Entering { channel, packet, when } in entering.drain(..) {
-            outputs.enter(channel, packet, packets, when);
-        }
+        outputs.enter(packets, entering);
         let around = &mut Around { packets, queue, links, meters, notices, outbox, hosts_at: decide_before };
         outputs.run(around, arrive_before, decide_before);
         let (hops, events) = outputs.take_counts();

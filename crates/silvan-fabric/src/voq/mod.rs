@@ -293,16 +293,19 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
     ) {
         let (output, vl, input) = (slot.output(), slot.vl(), slot.input());
         let at = self.lane_index(output, vl);
-        let bytes = self.queue_bytes.get(self.queue_index(slot));
-        let queue = bytes.map(|&bytes| QueueFill { input: Port::new(input), bytes });
-        let inputs = self.inputs(output, vl);
+        let (queue, inputs) = if Self::IS_GENERAL {
+            let bytes = self.queue_bytes.get(self.queue_index(slot));
+            let queue = bytes.map(|&bytes| QueueFill { input: Port::new(input), bytes });
+            (queue, self.inputs(output, vl))
+        } else {
+            (None, Ports256::from_words([self.records[output].lanes[vl].requests, 0, 0, 0]))
+        };
         let record = &mut self.records[output];
         let change = QueueChange { now, queue, queue_bytes: record.lanes[vl].sum, inputs };
         let space = marking.root_space(wires.free_at(around, record) <= now);
-        marking.queue_changed(at, &change, || {
+        record.lanes[vl].above = marking.queue_changed(at, &change, || {
             wires.has_credit(around, record, Need { output, vl, dst: 0, space, now })
         });
-        record.lanes[vl].above = marking.needs_all(at);
     }
 
     /// Lets the marking rule decide about a packet that starts to leave.

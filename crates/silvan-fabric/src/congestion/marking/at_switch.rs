@@ -117,7 +117,7 @@ impl SwitchMarking {
     /// Whether the rule currently needs every queue change and every departure of a lane, regardless of the fill.
     #[inline]
     pub fn needs_all(&self, lane: usize) -> bool {
-        self.is_always_on || self.marker.watches_queue(lane, 0) || self.marker.watches_departures(lane)
+        self.is_always_on || self.marker.needs_all(lane)
     }
 
     /// Whether the order of packets that arrive at one instant matters, because the rule samples them, counts the
@@ -134,10 +134,15 @@ impl SwitchMarking {
         if is_idle { 2 * self.full_space } else { self.full_space }
     }
 
-    /// Reports a change of a queue to the rule.
+    /// Reports a change of a queue to the rule. Returns [`Self::needs_all`] after the change.
     #[inline]
-    pub fn queue_changed(&mut self, lane: usize, change: &QueueChange, has_credit: impl FnOnce() -> bool) {
-        self.marker.queue_changed(lane, change, has_credit);
+    pub fn queue_changed(
+        &mut self,
+        lane: usize,
+        change: &QueueChange,
+        has_credit: impl FnOnce() -> bool,
+    ) -> bool {
+        self.marker.queue_changed(lane, change, has_credit) || self.is_always_on
     }
 
     /// Lets the rule decide about a packet that has entered the queues of an output.

@@ -399,11 +399,24 @@ macro_rules! markings {
                 lane: usize,
                 change: &QueueChange,
                 has_credit: impl FnOnce() -> bool,
-            ) {
+            ) -> bool {
                 match self {
-                    Self::None => {}
+                    Self::None => false,
                     $( Self::$name(Ruled { rule, ports }) => {
-                        rule.queue_changed(&mut ports[lane], change, has_credit);
+                        let port = &mut ports[lane];
+                        rule.queue_changed(port, change, has_credit);
+                        rule.watches_queue(port, 0) || rule.watches_departures(port)
+                    } )*
+                }
+            }
+
+            /// Whether the rule needs every queue change and every departure of a lane in its present state.
+            pub fn needs_all(&self, lane: usize) -> bool {
+                match self {
+                    Self::None => false,
+                    $( Self::$name(Ruled { rule, ports }) => {
+                        let port = &ports[lane];
+                        rule.watches_queue(port, 0) || rule.watches_departures(port)
                     } )*
                 }
             }
