@@ -20,6 +20,7 @@ use crate::port_set::Ports64;
 use crate::queueing::Organisation;
 use crate::queueing::buffers::Buffers;
 use crate::queueing::isolation::Cams;
+use crate::traffic::source::Message;
 
 #[derive(Debug)]
 pub(crate) struct Adapter {
@@ -97,6 +98,16 @@ impl Adapter {
 }
 
 impl Host {
+    /// Accounts for a message of a source that will pass through the output buffer.
+    pub(super) fn expect(&mut self, source: usize, message: &Message) {
+        let vl = self.lane(source, message.destination);
+        let rest = (message.left % u64::from(self.sizes.mtu)) as u32;
+        let least = if rest == 0 && message.left > 0 { self.sizes.mtu } else { rest };
+        if let Some(adapter) = &mut self.adapter {
+            adapter.expect(vl, least);
+        }
+    }
+
     /// The CAM of the output buffer, if there is one.
     pub fn cams(&self) -> Option<&Cams> {
         self.adapter.as_ref().and_then(|adapter| adapter.buffers.cams.as_ref())

@@ -204,6 +204,15 @@ impl Default for FlowTable {
     }
 }
 
+impl Flow {
+    /// Payload of its next packet, in bytes.
+    #[inline]
+    pub fn next_payload(&self, mtu: u32) -> u32 {
+        let left = self.messages.first().map_or(0, |message| message.left);
+        left.min(u64::from(mtu)) as u32
+    }
+}
+
 impl FlowTable {
     /// The flow from a source to a destination, if it has state.
     #[inline]

@@ -362,12 +362,11 @@ impl Host {
         ctx.meters.generated(self.sources[index].class, message.left);
         let of = self.flow_of(index as u16, message.destination);
         let id = of.flow;
-        let is_first = self.flows.get(id).messages.is_empty();
-        self.flows.get_mut(id).messages.push(message);
-        let vl = self.lane(index, message.destination);
-        if let Some(adapter) = &mut self.adapter {
-            let rest = (message.left % u64::from(self.sizes.mtu)) as u32;
-            adapter.expect(vl, if rest == 0 && message.left > 0 { self.sizes.mtu } else { rest });
+        let messages = &mut self.flows.get_mut(id).messages;
+        let is_first = messages.is_empty();
+        messages.push(message);
+        if self.adapter.is_some() {
+            self.expect(index, &message);
         }
         if self.reactor.is_some() {
             self.note_message(ctx, of, message.left, is_first);

@@ -24,48 +24,36 @@ impl Host {
         self.select();
         for _ in 0..self.flows.ready() {
             let Some(id) = self.flows.take_turn() else { break };
-            let source = usize::from(self.flows.get(id).source);
-            self.sources[source].ready -= 1;
-            if !self.flows.get(id).may_send && self.must_wait(id, ctx.now) {
+            let &Flow { source, destination, may_send, .. } = self.flows.get(id);
+            self.sources[usize::from(source)].ready -= 1;
+            if !may_send && self.must_wait(id, ctx.now) {
                 continue;
             }
-            let dst = self.flows.get(id).destination;
-            let vl = self.lane(source, dst);
-            let bytes = self.next_payload(id) + self.sizes.header;
-            if let Some(adapter) = &self.adapter {
-                if adapter.admits(vl, dst, self.sizes.space(bytes)) {
-                    self.send_packet(ctx, id);
-                    attempt = Attempt::Sent;
-                    break;
-                }
+            let vl = self.lane(usize::from(source), destination);
+            let payload = self.flows.get(id).next_payload(self.sizes.mtu);
+            let space = self.sizes.space(payload + self.sizes.header);
+            let lane_has_credit = blocked_lanes >> vl.0 & 1 == 0;
+            let is_admitted = match &self.adapter {
+                Some(adapter) => adapter.admits(vl, destination, space),
+                None => lane_has_credit && ctx.has_credit_or_wait((self.out, vl, destination), space),
+            };
+            if is_admitted {
+                self.send_packet(ctx, id, vl, payload);
+                attempt = Attempt::Sent;
+                break;
+            }
+            if self.adapter.is_some() || ctx.links.is_divided() && lane_has_credit {
                 self.flows.hold(id);
                 continue;
             }
-            if ctx.links.is_divided() && blocked_lanes >> vl.0 & 1 == 0 {
-                if ctx.has_credit_or_wait((self.out, vl, dst), self.sizes.space(bytes)) {
-                    self.send_packet(ctx, id);
-                    attempt = Attempt::Sent;
-                    break;
-                }
-                self.flows.hold(id);
-                continue;
+            blocked_lanes |= 1 << vl.0;
+            // The flow is in no list but must not become idle: idle flows may be removed when another flow sends.
+            self.flows.keep(id);
+            self.kept.push(id);
+            if blocked_lanes.count_ones() >= u32::from(self.lanes) {
+                attempt = Attempt::Blocked;
+                break;
             }
-            if blocked_lanes >> vl.0 & 1 == 1
-                || !ctx.has_credit_or_wait((self.out, vl, dst), self.sizes.space(bytes))
-            {
-                blocked_lanes |= 1 << vl.0;
-                // The flow is in no list but must not become idle: idle flows may be removed when another flow sends.
-                self.flows.keep(id);
-                self.kept.push(id);
-                if blocked_lanes.count_ones() >= u32::from(self.lanes) {
-                    attempt = Attempt::Blocked;
-                    break;
-                }
-                continue;
-            }
-            self.send_packet(ctx, id);
-            attempt = Attempt::Sent;
-            break;
         }
         // Flows that lacked credit keep their turn.
         while let Some(id) = self.kept.pop() {
@@ -91,7 +79,7 @@ impl Host {
         for id in self.flows.ring() {
             let Flow { source, destination, .. } = *self.flows.get(id);
             let vl = self.lane(usize::from(source), destination);
-            let space = self.sizes.space(self.next_payload(id) + self.sizes.header);
+            let space = self.sizes.space(self.flows.get(id).next_payload(self.sizes.mtu) + self.sizes.header);
             debug_assert!(self.may_send_at(id, now).is_some_and(|time| time <= now), "no flow has to wait");
             debug_assert!(self.adapter.as_ref().is_some_and(|adapter| !adapter.admits(
                 vl,
@@ -116,12 +104,6 @@ impl Host {
             (None, Some(paths)) => Vl(paths.of_level[usize::from(self.level(source as u16, dst))]),
             (None, None) => Vl(self.sources[source].vl),
         }
-    }
-
-    #[inline]
-    pub(super) fn next_payload(&self, id: FlowId) -> u32 {
-        let left = self.flows.get(id).messages.first().map_or(0, |message| message.left);
-        left.min(u64::from(self.sizes.mtu)) as u32
     }
 
     /// Creates a data packet with `payload` bytes of a message.
@@ -164,21 +146,21 @@ impl Host {
         }
     }
 
-    fn send_packet(&mut self, ctx: &mut Context, id: FlowId) {
-        let payload = self.next_payload(id);
-        let Flow { source, destination, .. } = *self.flows.get(id);
-        let vl = self.lane(usize::from(source), destination);
-        self.flows.serve(source);
+    fn send_packet(&mut self, ctx: &mut Context, id: FlowId, vl: Vl, payload: u32) {
         let flow = self.flows.get_mut(id);
+        let (source, destination) = (flow.source, flow.destination);
         let Some(message) = flow.messages.first_mut() else { return };
         message.left -= u64::from(payload);
         let (message, last) = (*message, message.left == 0);
+        if last {
+            flow.messages.pop();
+        }
+        self.flows.serve(source);
         let mut packet = self.data_packet(ctx.now, source, &message, payload, last, vl);
         if self.order.is_some() {
             packet.pinned = self.is_pinned(source, destination, ctx.now);
         }
         if last {
-            self.flows.get_mut(id).messages.pop();
             self.sources[usize::from(source)].finished(&message);
         }
         let size = packet.size;
