@@ -153,11 +153,12 @@ impl Partition {
 
     /// The first tick with work.
     pub fn next_tick(&mut self) -> u64 {
-        let of_events = self.unfinished_sample.or_else(|| self.next_time()).map(|time| self.tick_of(time));
-        let of_outputs = self.outputs.as_ref().and_then(|outputs| outputs.next_bin());
+        let of_event =
+            self.unfinished_sample.or_else(|| self.next_time()).map_or(NEVER, |time| self.tick_of(time));
+        let of_outputs = self.outputs.as_ref().and_then(|outputs| outputs.next_bin()).unwrap_or(NEVER);
         // A delivery without an event of its own, after which traffic may start.
-        let of_deliveries = self.ctx.ahead.as_ref().and_then(|ahead| ahead.next()).map(|time| time.0);
-        [of_events, of_outputs, of_deliveries].into_iter().flatten().min().unwrap_or(NEVER)
+        let delivery = self.ctx.ahead.as_ref().and_then(|ahead| ahead.next());
+        of_event.min(of_outputs).min(delivery.map_or(NEVER, |time| time.0))
     }
 
     /// The time of the next event.

@@ -399,7 +399,9 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         lane.turn = (input + 1) as u8;
         if MARKS != UNMARKED && (lane.sum > marking.quiet_fill() || lane.above) {
             self.queue_changed((wires, around), marking, slot, now);
-            self.departs((wires, around), marking, slot, head, now);
+            if self.records[output].lanes[vl].above {
+                self.departs((wires, around), marking, slot, head, now);
+            }
         }
         Ok(Sending { slot, head })
     }

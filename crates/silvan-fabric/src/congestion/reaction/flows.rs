@@ -102,7 +102,8 @@ impl<R: ReactionRule> Flows<R> {
 
     #[inline]
     pub fn next_timer(&self, of: FlowRef) -> Option<Time> {
-        self.rule.next_timer(&self.states[self.index(of)])
+        // This check cannot panic, so rules without timers cost nothing.
+        self.states.get(self.index(of)).and_then(|state| self.rule.next_timer(state))
     }
 
     pub fn timer(&mut self, of: FlowRef, now: Time) {
