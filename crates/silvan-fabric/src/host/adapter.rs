@@ -73,7 +73,8 @@ impl Adapter {
 
     /// Whether the buffer has no room even for the smallest packet of the host's messages.
     pub fn is_full(&self, sizes: &Sizes) -> bool {
-        if self.organisation != Organisation::Single {
+        // Without messages, there is no smallest packet.
+        if self.organisation != Organisation::Single || self.lanes_in_use == 0 {
             return false;
         }
         let least = sizes.space(self.least_payload.saturating_add(sizes.header));
