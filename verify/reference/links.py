@@ -115,7 +115,7 @@ class Channel:
     def __init__(self, net: Network, pace: Fraction, delay: int, ends: tuple[Node, int, Node, int]) -> None:
         self.net, self.pace, self.delay = net, pace, delay
         self.sender, self.sender_port, self.receiver, self.port = ends
-        #: When the link is free again, and the bytes of all packets sent.
+        #: When the link is free again, and the bytes of all packets and notifications sent.
         self.free_at = self.bytes = 0
         #: Credit of each lane and region; that of destinations is created at the first use.
         self.parts: defaultdict[tuple[int, Hashable], int] = defaultdict(self.receiver.part_size)
@@ -208,6 +208,7 @@ class Channel:
     def _signal(self, size: int, latency: int, comes: Callable[[], None]) -> None:
         """Send a message that needs no credit, before any packet that has not started."""
         self.free_at = max(self.free_at, self.net.now) + self.span(size)
+        self.bytes += size
         self.net.at(self.free_at + self.delay + latency, comes, rank=(3, self.port))
         self.net.at(self.free_at)
 
