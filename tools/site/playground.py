@@ -26,7 +26,7 @@ SOURCES = Path(__file__).with_name("playground")
 TARGET = "wasm32-unknown-unknown"
 MODULE = ROOT / "target" / TARGET / "web" / "silvan_web.wasm"
 #: Scripts in the order in which they run; the first ones are those of reports.
-OF_REPORTS = ("data.js", "network.js", "chart.js", "main.js")
+OF_REPORTS = ("data.js", "network.js", "difference.js", "chart.js", "main.js")
 SCRIPTS = (
     "scenario.js", "layout.js", "live.js", "live-network.js", "series.js", "sentence.js", "stories.js",
     "controls.js", "playground.js",
