@@ -1,6 +1,7 @@
 """Traces of applications, from Python and from the command."""
 
 import json
+import shutil
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -297,3 +298,13 @@ def test_an_otf2_trace_is_read_whole(tmp_path: Path) -> None:
     assert checked["run"]["span_ps"] == 500 * 1000, "the clock begins with the first event"
     done = traces.convert(tmp_path / "run" / "traces.otf2", tmp_path / "run.goal")
     assert done["contents"] == checked["contents"]
+
+
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_an_archive_is_called_one(tmp_path, kind):
+    file = tmp_path / "trace"
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.goal").write_text("num_ranks 1\nrank 0 {\n}\n")
+    made = shutil.make_archive(str(file), kind, tmp_path / "in")
+    with pytest.raises(silvan.TraceError, match=f"this is a {kind} archive, not a trace: unpack it"):
+        silvan.traces.check(made)

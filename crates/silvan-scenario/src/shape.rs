@@ -225,10 +225,41 @@ fn one_of(value: &Value, known: &[&str], path: &str) -> Result<(), Fault> {
         word => {
             let list =
                 if known.len() == 1 { name_list(known) } else { format!("one of {}", name_list(known)) };
-            let hint = word.map_or_else(String::new, |word| did_you_mean(word, known.iter().copied()));
+            let hint = word.map_or_else(String::new, |word| {
+                also_called(word, known).unwrap_or_else(|| did_you_mean(word, known.iter().copied()))
+            });
             Err(wrong(path, &format!("{list}{hint}")))
         }
     }
+}
+
+/// Names that other tools and papers use, and what they are here.
+const ALSO_CALLED: &[(&str, &str)] = &[
+    ("pfc", "on-off"),
+    ("xon-xoff", "on-off"),
+    ("credit", "credits"),
+    ("cbfc", "credits"),
+    ("infiniband", "ib-cc"),
+    ("ibcc", "ib-cc"),
+    ("802.1qau", "qcn"),
+    ("1q", "single"),
+    ("voqsw", "per-output"),
+    ("voqnet", "per-destination"),
+    ("dbbm", "destination-modulo"),
+    ("obqa", "output-modulo"),
+    ("incast", "hotspots"),
+    ("random", "uniform"),
+    ("ftree", "d-mod-k"),
+    ("updn", "up-down"),
+    ("dor", "dimension-order"),
+    ("minhop", "shortest-path"),
+];
+
+/// A hint for a word that is another name of an allowed one.
+fn also_called(word: &str, known: &[&str]) -> Option<String> {
+    let word = word.to_ascii_lowercase().replace('_', "-");
+    let (_, here) = ALSO_CALLED.iter().find(|(other, here)| *other == word && known.contains(here))?;
+    Some(format!("; it is called `{here}` here"))
 }
 
 fn quantity<Q: InCycles>(value: &Value, path: &str, right: &str, cycle: Option<Time>) -> Result<Q, Fault> {

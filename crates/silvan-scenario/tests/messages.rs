@@ -148,7 +148,7 @@ links = [{ from = "A" }]"#,
             r#"[routing]
 kind = "dor"
 [congestion]"#,
-            r#"a.toml:5: routing.kind = "dor": must be one of `table`, `d-mod-k`, `destination-tag`, `dimension-order`, `minimal`, `valiant`, `ugal`, `up-down`, `shortest-path`"#,
+            r#"a.toml:5: routing.kind = "dor": must be one of `table`, `d-mod-k`, `destination-tag`, `dimension-order`, `minimal`, `valiant`, `ugal`, `up-down`, `shortest-path`; it is called `dimension-order` here"#,
         ),
         (
             "[congestion]",

@@ -130,3 +130,11 @@ fn errors_in_ranges_of_hosts_name_the_range_and_the_host() {
     assert!(set.starts_with("--set traffic.0.pattern.to = \"H[6-9]\": H8: no such host"), "{set}");
     assert_eq!(message(&text("5"), &[]), format!("a.toml:{line}: traffic.0.hosts = 5: must be a list"));
 }
+
+#[test]
+fn names_of_other_tools_are_explained() {
+    let said = message(BASE, &[("flow_control.kind", "pfc")]);
+    assert!(said.ends_with("must be one of `credits`, `on-off`; it is called `on-off` here"), "{said}");
+    let said = message(BASE, &[("switch.queues", "VOQnet")]);
+    assert!(said.ends_with("; it is called `per-destination` here"), "{said}");
+}

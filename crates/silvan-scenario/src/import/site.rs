@@ -383,7 +383,7 @@ fn forwarding(
     let mut files = files.into_iter();
     let Some((file, kind, text)) = files.next() else {
         let message = "there are no forwarding tables: pass opensm-lfts.dump, the output of `dump_fts`, opensm.fdbs or \
-                       ibdiagnet2.far";
+                       ibdiagnet2.far; or compute routes with `silvan fabric route WIRING --out opensm-lfts.dump`";
         return Err(ImportError::new(&whole(paths), message));
     };
     for (other, kind, _) in files {

@@ -174,7 +174,21 @@ pub fn detect(path: &Path) -> Result<Format, TraceError> {
     if chakra::looks_like(&start) {
         return Ok(Format::Chakra);
     }
+    if let Some(kind) = archive(&start) {
+        let what = format!("this is a {kind} archive, not a trace: unpack it, and give a file in it");
+        return Err(TraceError::new(&name, what));
+    }
     detect_text(&String::from_utf8_lossy(&start), path).map_err(|message| TraceError::new(&name, message))
+}
+
+/// The kind of archive that a file is, by its first bytes.
+fn archive(start: &[u8]) -> Option<&'static str> {
+    // POSIX.1-1988 puts the mark of a tar archive behind the name and the facts of its first file.
+    const TAR_MARK: std::ops::Range<usize> = 257..262;
+    if start.get(TAR_MARK) == Some(b"ustar") {
+        return Some("tar");
+    }
+    start.starts_with(b"PK\x03\x04").then_some("zip")
 }
 
 fn detect_text(start: &str, path: &Path) -> Result<Format, String> {
