@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 
 import silvan
@@ -126,7 +127,7 @@ class Sweep:
         hotspots.set(ylabel="received per host (Gbit/s)", title=f"{label}: hotspots", ylim=(0, 15))
         total.set(ylabel="improvement (times)", title=f"{label}: total throughput", ylim=(0, None))
         # Room for the circles at the top.
-        total.set_ylim(top=1.12 * max(line.get_ydata().max() for line in total.get_lines()))
+        total.set_ylim(top=1.12 * max(float(np.max(line.get_ydata())) for line in total.get_lines()))
         for ax in axes:
             ax.set_xlabel("p (%)")
             ax.legend(frameon=False, fontsize="small")
