@@ -60,7 +60,8 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield the path of a file to write, which replaces `path` when the block ends without an exception.
 
     Only a regular file is replaced: renaming over /dev/null or a FIFO would remove it. A symbolic
-    link is kept, and the file that it leads to is replaced.
+    link is kept, and the file that it leads to is replaced. Errors of the system name the file to replace,
+    which the system does not do when a disk is full.
     """
     target = Path(os.path.realpath(path))
     if target.exists():
@@ -70,8 +71,10 @@ def replacing(path: Path) -> Iterator[Path]:
         yield partial
         flush(partial)
         partial.replace(target)
-    except BaseException:
+    except BaseException as error:
         partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename in (None, str(partial)):
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 
 

@@ -41,6 +41,22 @@ def scenario() -> silvan.Scenario:
     return silvan.Scenario.from_toml(SMALL)
 
 
+@posix
+def test_a_full_disk_is_reported_with_the_file(tmp_path):
+    import resource
+
+    path, limit = tmp_path / "report.html", resource.getrlimit(resource.RLIMIT_FSIZE)
+    path.write_text("old")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limit[1]))
+    try:
+        with pytest.raises(OSError, match="too large") as caught:
+            _files.write_text(path, "x" * 5000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert caught.value.filename == str(path)
+    assert contents(tmp_path) == {"report.html": b"old"}
+
+
 # Nothing is removed or overwritten that the command itself did not write.
 
 

@@ -34,9 +34,9 @@ pub struct Qcn {
     pub active_increase: Rate,
     /// Increment of the target in each cycle of hyper-active increase, multiplied by the number of cycles so far.
     pub hyper_increase: Rate,
-    /// Length of a byte cycle.
+    /// Length of a byte cycle; half of it after fast recovery (active and hyper-active increase).
     pub cycle_bytes: Bytes,
-    /// Length of a time cycle.
+    /// Length of a time cycle; half of it after fast recovery.
     pub cycle_time: Time,
     /// Number of cycles of fast recovery.
     #[schemars(range(min = 1, max = 100))]
