@@ -194,6 +194,8 @@ def with_queues(found: Scenario) -> Scenario:
         _divide(rng, found)
     if architecture == "iq":
         switch["islip_iterations"] = rng.choice([1, 1, 2, 3])
+        if random.Random(f"cells {found['seed']}").random() < 0.4:
+            switch["islip_cell"] = f"{rng.choice([0, 1, 100, 1000])} B"
         if rng.random() < 0.4:
             switch["crossbar"] = rng.choice(["54.54 Gbit/s", "60 Gbit/s", "109 Gbit/s"])
     if rng.random() < 0.3:

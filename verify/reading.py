@@ -128,6 +128,7 @@ class SwitchPlan:
     latency_ps: int
     crossbar: Fraction | None
     iterations: int
+    cell: int
     control_first: bool
 
 
@@ -335,6 +336,7 @@ def _switch(switch: Mapping[str, Any], mechanism: str, block: int, lanes: Lanes,
         latency_ps=time_ps(given.pop("latency", "100 ns")),
         crossbar=crossbar,
         iterations=given.pop("islip_iterations", 1),
+        cell=size_bytes(given.pop("islip_cell", "64 B")),
         control_first=given.pop("control_first", mechanism == "ccfit"),
     )
     nothing_left("switch", given)

@@ -360,6 +360,18 @@ class IsolatingBuffers(Buffers):
             return min(due, key=lambda queue: self.due[queue])
         return next((queue for queue in turns if queue.role == "normal" or queue in due), turns[0])
 
+    @property
+    def is_strict(self) -> bool:  # type: ignore[override]
+        """Return whether special queues go after all others."""
+        return self.rule.arbitration == "strict"
+
+    def with_yielding(self, way: Way, others: set[int], yielding: set[int]) -> set[int]:
+        """With `strict`, return only those of the yielding inputs whose queues have waited longest."""
+        if not self.is_strict:
+            return super().with_yielding(way, others, yielding)
+        due = {port: self.due[self.first(way, port)] for port in yielding}
+        return others | {port for port in due if due[port] == min(due.values())}
+
     def lets_pass(self, queue: Queue) -> bool:
         """Return whether a queue is a special one that is not due yet."""
         is_plain = queue.role != "special" or self.rule.arbitration == "round-robin"

@@ -242,6 +242,7 @@ class IslipSwitch(QueuedSwitch):
         count = len(self.lanes)
         for step in self.lanes:
             lane = (self.first_lane + step) % count
+            self.refused: set[int] = set()
             for iteration in range(self.net.plan.switch.iterations):
                 matched = self.match(lane, moves_pointers=iteration == 0)
                 if not matched:
@@ -249,8 +250,18 @@ class IslipSwitch(QueuedSwitch):
                 for port in sorted(matched):
                     self.send(*matched[port])
                 self.tell_of_matches()
+            self.repeat(lane)
         self.first_lane = (self.first_lane + 1) % count
         self.plan_wakes()
+
+    def repeat(self, lane: int) -> None:
+        """Match again after a cell where a grant was refused and a free input requests the output."""
+        now, cell = self.net.now, self.net.plan.switch.cell
+        for output in sorted(self.refused) if cell else ():
+            asking = self.buffers.asking((output, lane))
+            if self.out[output].free_at <= now and any(self.read_free[port] <= now for port in asking):
+                pace = self.crossbar
+                self.wake(output, now + (self.out[output].span(cell) if pace is None else ceil(cell * pace)))
 
     def tell_of_matches(self) -> None:
         """Report changes after all matched packets have started."""
@@ -262,19 +273,36 @@ class IslipSwitch(QueuedSwitch):
     def match(self, lane: int, *, moves_pointers: bool) -> dict[int, tuple[int, Queue]]:
         """Match free outputs with free inputs once; each input accepts the grant next to its pointer."""
         found: dict[int, tuple[int, Queue]] = {}
+        later: list[int] = []
+        self.refused = set()
         for output in self.ports():
             way = output, lane
             if not self.buffers.asking(way) or self.out[output].free_at > self.net.now:
                 continue
-            queue = self.grant(way)
+            queue = self.grant(way, set())
+            if queue is not None and self.buffers.is_strict and self.buffers.lets_pass(queue):
+                later.append(output)
+            elif queue is not None:
+                self.offer(output, queue, found)
+        # With strict arbitration, outputs whose special queues yield choose among the inputs that remain.
+        taken = set(found)
+        for output in later:
+            queue = self.grant((output, lane), taken)
             if queue is not None:
-                other = found.get(queue.port)
-                if other is None or self.prefers((output, queue), other):
-                    found[queue.port] = output, queue
+                self.offer(output, queue, found)
         if moves_pointers:
             for port, (output, _) in found.items():
                 self.granted[output], self.accepted[port] = port + 1, output + 1
         return found
+
+    def offer(self, output: int, queue: Queue, found: dict[int, tuple[int, Queue]]) -> None:
+        """Let an input accept a grant, if it prefers that to the one that it has accepted."""
+        other = found.get(queue.port)
+        if other is None or self.prefers((output, queue), other):
+            found[queue.port] = output, queue
+            self.refused |= {other[0]} if other else set()
+        else:
+            self.refused.add(output)
 
     def prefers(self, grant: tuple[int, Queue], other: tuple[int, Queue]) -> bool:
         """Return whether an input prefers one grant to another, which lets it pass or is further away."""
@@ -283,11 +311,15 @@ class IslipSwitch(QueuedSwitch):
             return passes[1]
         return first_from([grant[0], other[0]], self.accepted[grant[1].port]) == grant[0]
 
-    def grant(self, way: Way) -> Queue | None:
-        """Return the queue that an output grants to: of the first free input from its pointer on."""
+    def grant(self, way: Way, taken: set[int]) -> Queue | None:
+        """Return the queue that an output grants to: of the first free input from its pointer on.
+
+        Inputs that are taken are busy for longer than the output waits.
+        """
         now = self.net.now
         while True:
             busy = {port: free for port, free in self.read_free.items() if free > now}
+            busy |= dict.fromkeys(taken, 2**64)
             round_ = self.rounds.setdefault(way, Round(is_patient=not self.is_fifo))
             asking, aside = self.buffers.in_turn(way, set(busy)), set(self.buffers.standing_aside(way))
             left, has_changed = round_.choice(asking, aside, busy, now), False

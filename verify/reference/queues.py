@@ -67,7 +67,16 @@ class Buffers:
         """Return the inputs to serve: those whose queue lets others pass only if all others are busy."""
         asking = set(self.asking(way))
         others = {port for port in asking if not self.lets_pass(self.first(way, port))}
-        return others if others - busy else asking
+        if others - busy or not asking:
+            return others
+        return self.with_yielding(way, others, asking - busy)
+
+    def with_yielding(self, way: Way, others: set[int], yielding: set[int]) -> set[int]:
+        """Return the inputs to serve where all others are busy."""
+        return set(self.asking(way))
+
+    #: Whether special queues yield to the queues of other outputs, and go in the order of their waits.
+    is_strict = False
 
     def lets_pass(self, queue: Queue) -> bool:
         """Return whether a queue lets others pass."""

@@ -287,11 +287,12 @@ pub struct SwitchConfig {
     /// crossbar, the read port is free before the packet has left, and the packet waits at its output.
     pub crossbar: Option<Rate>,
     /// Iterations of iSLIP per matching (`iq` architecture). A matching is computed when the state of the switch
-    /// changes: a packet arrives, a port becomes free, or credit returns. A pair of ports that remains unmatched waits
-    /// for the next change even if both are free. Switches that compute a matching for each of many cells of a packet
-    /// would find the pair one cell later; 4 iterations approximate that.
+    /// changes: a packet arrives, a port becomes free, or credit returns.
     #[schemars(range(min = 1, max = 16))]
     pub islip_iterations: u8,
+    /// Size of a cell (`iq` architecture). If the iterations leave a pair of free ports unmatched, the matching is
+    /// repeated after the time of a cell at the rate of the read ports. With 0, the pair waits for the next change.
+    pub islip_cell: Bytes,
     /// Whether control packets (notifications, acknowledgements) precede the data of their input. The
     /// default depends on the mechanism: true for `ccfit`, false otherwise.
     pub control_first: Option<bool>,
@@ -344,6 +345,7 @@ impl Default for SwitchConfig {
             output_buffer: None,
             crossbar: None,
             islip_iterations: 1,
+            islip_cell: Bytes(64),
             control_first: None,
         }
     }

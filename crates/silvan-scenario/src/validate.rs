@@ -193,7 +193,14 @@ fn switch(spec: &Spec) -> Check {
     ensure(iq || switch.islip_iterations == 1, "switch.islip_iterations", || {
         "has an effect with switch.architecture = \"iq\" only; leave it out, or use this architecture"
             .to_owned()
-    })
+    })?;
+    let cell = switch.islip_cell;
+    let is_usual = cell == silvan_fabric::config::SwitchConfig::default().islip_cell;
+    ensure(iq || is_usual, "switch.islip_cell", || {
+        "has an effect with switch.architecture = \"iq\" only; leave it out, or use this architecture"
+            .to_owned()
+    })?;
+    ensure(cell.0 <= 65_536, "switch.islip_cell", || "must be at most 64 KiB".to_owned())
 }
 
 fn host(spec: &Spec) -> Check {

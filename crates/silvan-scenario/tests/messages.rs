@@ -257,6 +257,21 @@ islip_iterations = 4
         ),
         (
             "[congestion]",
+            "[switch]
+islip_cell = '128 B'
+[congestion]",
+            r#"a.toml:5: switch.islip_cell = "128 B": has an effect with switch.architecture = "iq" only; leave it out, or use this architecture"#,
+        ),
+        (
+            "[congestion]",
+            "[switch]
+architecture = 'iq'
+islip_cell = '65 KiB'
+[congestion]",
+            r#"a.toml:6: switch.islip_cell = "65 KiB": must be at most 64 KiB"#,
+        ),
+        (
+            "[congestion]",
             r#"[lanes]
 count = 4
 [host]

@@ -75,6 +75,10 @@ impl Draw {
             let iterations = self.range(1, 4);
             put(&mut switch, "islip_iterations", int(iterations));
         }
+        if architecture == "iq" && self.chance(30) {
+            let cell = self.pick(&[0, 1, 64, 500]);
+            put(&mut switch, "islip_cell", bytes(cell));
+        }
         if architecture == "voq"
             && queues == "per-output"
             && !switch.contains_key("memory")

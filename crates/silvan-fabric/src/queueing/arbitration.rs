@@ -8,6 +8,8 @@
 //!
 //! - `strict`: a special queue is due when its first packet has waited for `longest_wait`, and then takes precedence.
 //!   Time for which Stop holds it does not count, because it could not send anyway.
+//!   If all inputs of an output have to yield, the input whose queue is due first goes first, that is, the one that has
+//!   waited longest. A round robin would start after the input that a normal queue used, and always prefer the next one.
 //! - `weighted`: a special queue is due as often as the root can accept its packets. It then has its turn as with round
 //!   robin, so it never passes more normal queues than with round robin. The rate at which the root's output can send,
 //!   divided evenly among the inputs that contribute to the root, is reported upstream with Allocate, Stop and Go.
@@ -122,6 +124,19 @@ impl DueTimes {
         match standing {
             Standing::Control | Standing::Normal => false,
             Standing::Special(queue) => self.due[self.index(queue)] > now,
+        }
+    }
+
+    /// Whether, with `strict`, a yielding queue that is due earlier goes before others.
+    pub fn is_strict(&self) -> bool {
+        self.longest_wait.is_some()
+    }
+
+    /// When a special queue is due.
+    pub fn due(&self, standing: Standing) -> Time {
+        match standing {
+            Standing::Control | Standing::Normal => Time::ZERO,
+            Standing::Special(queue) => self.due[self.index(queue)],
         }
     }
 

@@ -92,6 +92,8 @@ pub(super) struct SwitchModel {
     pub output_lane: u32,
     pub latency: Time,
     pub islip_iterations: u8,
+    /// Bytes after whose time a matching is repeated; none if it is not.
+    pub islip_cell: u32,
     pub control_first: bool,
 }
 
@@ -323,6 +325,7 @@ impl SwitchModel {
             output_lane: lane_share(config, sizes, output_buffer, "switch.output_buffer")?,
             latency: given.latency,
             islip_iterations: given.islip_iterations,
+            islip_cell: u32::try_from(given.islip_cell.0).unwrap_or(u32::MAX),
             control_first: given.control_first(mechanism),
         })
     }

@@ -110,11 +110,16 @@ impl Builder<'_> {
 
     /// Builds a switch with buffers at inputs only, with any queues.
     fn queued<S: PortSet>(&self, ports: Ports) -> Box<QueuedSwitch<S>> {
-        let SwitchModel { architecture, shared, islip_iterations, .. } = self.model.switch;
+        let SwitchModel { architecture, shared, islip_iterations, islip_cell, .. } = self.model.switch;
         let mut buffers = self.buffers(&ports);
         let arbiter = if architecture == Architecture::Iq {
             buffers.note_wanted();
-            Arbiter::Islip(Islip::new(&ports, islip_iterations, buffers.is_fifo()))
+            let read = self.model.crossbar;
+            let links =
+                ports.wiring.iter().map(|port| port.map_or(BytePace::INSTANT, |port| port.rate.pace()));
+            let cells = || links.map(|link| read.unwrap_or(link).time(islip_cell)).collect();
+            let cells = (islip_cell > 0).then(cells);
+            Arbiter::Islip(Islip::new(&ports, islip_iterations, cells, buffers.is_fifo()))
         } else {
             Arbiter::RoundRobin(RoundRobin::new(&ports, !shared))
         };

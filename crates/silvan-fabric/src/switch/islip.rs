@@ -8,10 +8,13 @@
 //! output becomes free, and that output would never serve it. Therefore outputs keep rounds ([`super::rounds`]): inputs
 //! that were busy at their turn come first when they are free, and other inputs are served meanwhile.
 //!
-//! Inputs and outputs that the iterations leave unmatched wait until something changes at the switch. A switch that
-//! repeats the matching in each cell would match them one cell later. The papers do not give the length of a cell, so
-//! cells are not modeled: additional iterations represent the cells of a packet (`docs/witness.md` compares both with
-//! BookSim).
+//! With `strict` arbitration of special queues, outputs whose special queues yield grant last, and only to inputs that
+//! have no other grant: an input would prefer the other one, and the output would stay idle although other inputs
+//! request it.
+//!
+//! Without slots there is no next slot either, so a matching is repeated: an output whose grant was not accepted in the
+//! last iteration, and which another free input requests, computes the next matching after the time of a cell. Without
+//! that, the pair would stay idle until something else changes at the switch.
 
 use silvan_engine::Time;
 
@@ -27,6 +30,8 @@ use crate::port_set::PortSet;
 #[derive(Debug)]
 pub(crate) struct Islip<S> {
     iterations: u8,
+    /// Per output: the time after which it repeats a matching in which its grant was not accepted.
+    cells: Option<Box<[Time]>>,
     /// When each input's read port becomes free, and the channel whose wake-up covers that time.
     read_free: Box<[(Time, ChannelId)]>,
     /// The inputs whose read port was busy at the last check.
@@ -59,11 +64,12 @@ struct Match {
 }
 
 impl<S: PortSet> Islip<S> {
-    /// `is_fifo`: see [`crate::queueing::buffers::Buffers::is_fifo`].
-    pub fn new(ports: &Ports, iterations: u8, is_fifo: bool) -> Self {
+    /// `cells`: the time of a cell per output, if matchings are repeated. `is_fifo`: see [`crate::queueing::buffers::Buffers::is_fifo`].
+    pub fn new(ports: &Ports, iterations: u8, cells: Option<Box<[Time]>>, is_fifo: bool) -> Self {
         let count = ports.count();
         Self {
             iterations,
+            cells,
             read_free: vec![(Time::ZERO, 0); count].into(),
             busy: S::default(),
             sending: S::default(),
@@ -176,8 +182,9 @@ impl<S: PortSet> QueuedSwitch<S> {
         state.lane_turn = first.after(lanes);
         let mut matches = std::mem::take(&mut state.matches);
         for vl in first.in_turn(lanes) {
+            let mut refused = S::default();
             for iteration in 0..iterations {
-                self.match_once(ctx, vl, iteration == 0, &mut matches);
+                refused = self.match_once(ctx, vl, iteration == 0, &mut matches);
                 if matches.is_empty() {
                     break;
                 }
@@ -190,6 +197,7 @@ impl<S: PortSet> QueuedSwitch<S> {
                 self.mark_moved(ctx);
                 self.send_notices(ctx);
             }
+            self.repeat(ctx, vl, refused);
         }
         if let Arbiter::Islip(state) = &mut self.arbiter {
             state.matches = matches;
@@ -197,17 +205,38 @@ impl<S: PortSet> QueuedSwitch<S> {
         self.plan(ctx);
     }
 
-    /// Performs one iteration of request, grant and accept among the free inputs and outputs. Returns the matches in
-    /// the order of the inputs.
-    fn match_once(&mut self, ctx: &mut Context, vl: Vl, first: bool, accepted: &mut Vec<Match>) {
+    /// Repeats the matching after the time of a cell for outputs that remain free, if a free input requests them.
+    fn repeat(&mut self, ctx: &mut Context, vl: Vl, refused: S) {
         let Arbiter::Islip(state) = &self.arbiter else { return };
-        for output in self.buffers.asked_for(vl).without(state.sending).iter() {
-            let Some(offer) = self.grant(ctx, (output, vl)) else { continue };
-            let Arbiter::Islip(state) = &self.arbiter else { break };
-            match accepted.iter_mut().find(|known| known.input == offer.input) {
-                Some(known) if state.is_nearer(&offer, known) => *known = offer,
-                Some(_) => {}
-                None => accepted.push(offer),
+        let Some(cells) = &state.cells else { return };
+        for output in refused.without(state.sending).iter() {
+            if !self.buffers.requests(self.ports.lane(output, vl)).without(state.busy).is_empty() {
+                ctx.wake(self.ports.out(output), ctx.now + cells[output.index()]);
+            }
+        }
+    }
+
+    /// Performs one iteration of request, grant and accept among the free inputs and outputs. The matches are in the
+    /// order of the inputs. Returns the outputs whose grant was not accepted.
+    fn match_once(&mut self, ctx: &mut Context, vl: Vl, first: bool, accepted: &mut Vec<Match>) -> S {
+        let mut refused = S::default();
+        let Arbiter::Islip(state) = &self.arbiter else { return refused };
+        let free = self.buffers.asked_for(vl).without(state.sending);
+        let mut later = S::default();
+        for output in free.iter() {
+            let Some(offer) = self.grant(ctx, (output, vl), S::default()) else { continue };
+            if offer.waits && self.buffers.is_strict() {
+                later.insert(output);
+            } else {
+                self.offer(offer, accepted, &mut refused);
+            }
+        }
+        if !later.is_empty() {
+            let taken = accepted.iter().map(|pair| S::of(pair.input)).fold(S::default(), S::or);
+            for output in later.iter() {
+                if let Some(offer) = self.grant(ctx, (output, vl), taken) {
+                    self.offer(offer, accepted, &mut refused);
+                }
             }
         }
         if accepted.len() > 1 {
@@ -216,20 +245,39 @@ impl<S: PortSet> QueuedSwitch<S> {
         if first && let Arbiter::Islip(state) = &mut self.arbiter {
             accepted.iter().for_each(|pair| state.accepted(pair));
         }
+        refused
+    }
+
+    /// Adds a grant to the accepted ones, unless its input prefers another one.
+    #[inline(always)]
+    fn offer(&self, offer: Match, accepted: &mut Vec<Match>, refused: &mut S) {
+        let Arbiter::Islip(state) = &self.arbiter else { return };
+        match accepted.iter_mut().find(|known| known.input == offer.input) {
+            Some(known) => {
+                let (gains, loses) =
+                    if state.is_nearer(&offer, known) { (offer, *known) } else { (*known, offer) };
+                refused.insert(loses.output);
+                *known = gains;
+            }
+            None => accepted.push(offer),
+        }
     }
 
     /// Selects the input that a free output grants to: the first one with a free read port at or after the output's
-    /// pointer, if there is credit for its packet.
-    fn grant(&mut self, ctx: &mut Context, (output, vl): (Port, Vl)) -> Option<Match> {
+    /// pointer, if there is credit for its packet. Inputs that are `taken` are treated as busy.
+    fn grant(&mut self, ctx: &mut Context, (output, vl): (Port, Vl), taken: S) -> Option<Match> {
         let lane = self.ports.lane(output, vl);
         loop {
             let Arbiter::Islip(state) = &mut self.arbiter else { return None };
-            let asking = self.buffers.in_turn(lane, state.busy, ctx.now);
+            let busy = state.busy.or(taken);
+            let asking = self.buffers.in_turn(lane, busy, ctx.now);
             let aside = self.buffers.aside(lane);
             let start = state.grant[output.index()];
             let read_free = &state.read_free;
-            let free_at = |input: Port| read_free[input.index()].0;
-            let mut left = state.rounds.choice_of_free(lane, (asking, aside), state.busy, ctx.now, free_at);
+            let free_at = |input: Port| {
+                if taken.contains(input) { Time::NEVER } else { read_free[input.index()].0 }
+            };
+            let mut left = state.rounds.choice_of_free(lane, (asking, aside), busy, ctx.now, free_at);
             let mut any_left = false;
             let channel = self.ports.out(output);
             while let Some(input) = left.next(start) {

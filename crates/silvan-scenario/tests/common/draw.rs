@@ -197,6 +197,7 @@ fn components(tape: &mut Tape<'_>) -> String {
             ("output_buffer", &[r#""16 KiB""#]),
             ("crossbar", &[r#""20 Gbit/s""#, r#""6.25 bytes/cycle""#]),
             ("islip_iterations", &["1", "2"]),
+            ("islip_cell", &[r#""0 B""#, r#""64 B""#, r#""256 B""#]),
             ("control_first", &["true", "false"]),
         ],
     );

@@ -74,7 +74,8 @@ impl<S: PortSet> Buffers<S> {
     }
 
     /// The input ports to serve at an output: all that have waiting queues, except those whose special queues must
-    /// yield while others are not busy.
+    /// yield while others are not busy. If all others are busy: all; with `strict`, these and the yielding ones that are
+    /// not busy and whose queues are due first.
     #[inline]
     pub fn in_turn(&self, output: PortVl, busy: S, now: Time) -> S {
         let requests = self.requests(output);
@@ -84,13 +85,31 @@ impl<S: PortSet> Buffers<S> {
     /// See [`Self::in_turn`].
     #[inline(never)]
     fn without_passed(&self, output: PortVl, requests: S, busy: S, now: Time) -> S {
-        let mut others = requests;
+        let (mut others, mut longest) = (requests, (Time::NEVER, S::default()));
         for port in requests.iter() {
-            if self.front(output, port, now).is_some_and(|queue| self.lets_pass(queue, now)) {
-                others.remove(port);
+            let Some(queue) = self.front(output, port, now).filter(|&queue| self.lets_pass(queue, now))
+            else {
+                continue;
+            };
+            others.remove(port);
+            let due = self.due_times.as_ref().map_or(Time::ZERO, |times| times.due(self.standing(queue)));
+            if !busy.contains(port) && due <= longest.0 {
+                longest.1 = if due < longest.0 { S::default() } else { longest.1 };
+                longest.0 = due;
+                longest.1.insert(port);
             }
         }
-        if others.without(busy).is_empty() { requests } else { others }
+        if !others.without(busy).is_empty() {
+            return others;
+        }
+        // The output may wait for a busy input with a queue that does not yield, but not for one that does.
+        if self.is_strict() { others.or(longest.1) } else { requests }
+    }
+
+    /// Whether special queues yield to normal ones of other outputs, too, when these can send.
+    #[inline]
+    pub fn is_strict(&self) -> bool {
+        self.due_times.as_ref().is_some_and(|times| times.is_strict())
     }
 
     /// Whether a queue is a special queue that must yield.
