@@ -159,3 +159,42 @@ def test_the_command_keeps_it_in_the_folder(tmp_path):
 def test_a_scenario_without_jobs_is_refused_before_it_runs():
     with pytest.raises(silvan.ScenarioError, match=r"testbed.toml: has no \[\[job\]\] to run alone"):
         silvan.run(SCENARIOS / "testbed.toml", alone=True)
+
+
+#: Sixteen ranks on an ideal star.
+BROADCAST = """
+duration = "100 ms"
+topology = { kind = "star", hosts = 16, link_rate = "16 Gbit/s", link_delay = "20 ns" }
+
+[[job]]
+name = "job"
+SENDS
+program = { kind = "collective", operation = "broadcast", ranks = 16, bytes = "1 MiB" }
+algorithms = { broadcast = "binomial" }
+"""
+
+
+def test_the_ideal_crossbar_sends_in_the_order_of_the_hosts():
+    """Without congestion, a job is as fast as on an ideal crossbar, whatever the order of sends."""
+
+    def run(sends):
+        (job,) = silvan.run(silvan.Scenario.from_toml(BROADCAST.replace("SENDS", sends))).summary["jobs"]
+        assert job["slowdown"] == pytest.approx(1, abs=0.005), sends
+        return job["span_ns"]
+
+    usual, sequential = run(""), run('sends = "sequential"')
+    assert run('sends = "interleaved"') == usual
+    # The root sends to its largest subtree first: interleaved, that has the message when all have it.
+    assert usual > 1.5 * sequential
+
+
+def test_messages_inside_a_host_take_time_at_its_memory_rate():
+    def span(memory):
+        scenario = BROADCAST.replace("SENDS", f"ranks_per_host = 16\n{memory}")
+        (job,) = silvan.run(silvan.Scenario.from_toml(scenario)).summary["jobs"]
+        return job["span_ns"], job["crossbar_ns"]
+
+    assert span("") == (0, 0)
+    # Four rounds of a binomial tree.
+    spans = span('memory_rate = "8 Gbit/s"')
+    assert spans == pytest.approx([4 * 2**20] * 2)

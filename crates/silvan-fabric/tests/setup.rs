@@ -15,7 +15,7 @@ use silvan_fabric::queueing::{HostQueues, Memory, Queues};
 use silvan_fabric::routing::Tables;
 use silvan_fabric::simulation::ModelError;
 use silvan_fabric::topology::{End, Host, Link, NodeRef, Switch, Topology};
-use silvan_fabric::traffic::{Forest, Job, Pattern};
+use silvan_fabric::traffic::{Forest, Job, Pattern, Sends};
 use silvan_fabric::{HostNames, Reason, SetupError};
 use silvan_trace::TraceBuilder;
 use silvan_trace::execute::Parameters;
@@ -241,7 +241,8 @@ fn parts_of_congestion_management_go_together() {
     assert_refused!(order, "congestion.marking.lower", Reason::Component(_));
     let unanswered = with(|config| {
         config.congestion = common::ib_cc();
-        config.congestion.reaction = Some(Reaction::StaticWindow(StaticWindow { packets: 2 }));
+        config.congestion.reaction =
+            Some(Reaction::StaticWindow(StaticWindow { packets: 2, ..StaticWindow::default() }));
     });
     assert_refused!(unanswered, "congestion.notification", Reason::NoAcknowledgements);
     let network = topology(r#"{"kind": "k-ary-n-fly", "k": 2, "n": 3}"#);
@@ -302,6 +303,8 @@ fn sources_are_validated() {
             parameters: Parameters::default(),
             start: Time::ZERO,
             sl: 0,
+            sends: Sends::default(),
+            memory_rate: None,
         }];
     });
     assert_eq!(job.to_string(), "job.0: job `lost`: 2 ranks, 1 places on 7 hosts");

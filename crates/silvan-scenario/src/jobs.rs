@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::random::Stream;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::topology::{NodeRef, Topology};
-use silvan_fabric::traffic::Job;
+use silvan_fabric::traffic::{Job, Sends};
 use silvan_trace::Trace;
 use silvan_trace::collective::{Algorithm, COLLECTIVES, Choice, Collective};
 use silvan_trace::execute::Parameters;
@@ -59,6 +59,12 @@ pub struct JobSpec {
     /// copying takes no time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_rate: Option<Rate>,
+    /// How a host sends messages that its ranks post at the same time.
+    #[serde(default)]
+    pub sends: Sends,
+    /// Rate at which messages between ranks of one host are copied. By default, they take no time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_rate: Option<Rate>,
     /// Messages larger than this are sent by rendezvous: they wait until the matching receive is posted. By
     /// default all messages are sent at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -341,6 +347,8 @@ pub(crate) fn build(spec: &Spec, base: &Path, topology: &Topology) -> Result<Vec
             parameters: job.parameters(),
             start: job.start,
             sl: job.sl,
+            sends: job.sends,
+            memory_rate: job.memory_rate,
         });
     }
     Ok(jobs)

@@ -1,6 +1,7 @@
 //! Generated traces: compares their sizes with formulas, and checks that they run to completion.
 #![allow(clippy::unwrap_used)]
 
+use silvan_engine::Time;
 use silvan_trace::Trace;
 use silvan_trace::check::Contents;
 use silvan_trace::collective::{COLLECTIVES, Choice};
@@ -48,6 +49,23 @@ fn a_transpose_moves_all_blocks_that_are_not_in_place() {
     // The last block is smaller; two ranks in a row: blocks (i, j) with i and j of different parity move.
     let (even, odd) = (64 + 36, 64);
     assert_eq!(of(2, 164, 64).bytes, 8 * 2 * even * odd);
+}
+
+#[test]
+fn blocking_calls_send_the_same_one_after_the_other() {
+    for kernel in [Kernel::Ptrans, Kernel::RandomAccess] {
+        let trace = |blocking| {
+            let kernels =
+                Kernels { kernel, ranks: 6, n: 600, nb: 10, messages: 20, blocking, ..Kernels::default() };
+            kernels.trace(&Choice::default(), MAX_ITEMS).unwrap()
+        };
+        let [at_once, blocking] = [false, true].map(trace);
+        assert_eq!(runs(&at_once).bytes, runs(&blocking).bytes);
+        // With a rendezvous, each send waits for an answer.
+        let costs = Parameters { latency: Time::from_us(10), rendezvous_above: 0, ..Parameters::default() };
+        let [fast, slow] = [&at_once, &blocking].map(|trace| execute(trace, &costs).unwrap().span);
+        assert!(slow.0 > 2 * fast.0, "{kernel:?}: {slow:?} and {fast:?}");
+    }
 }
 
 #[test]

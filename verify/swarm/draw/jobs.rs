@@ -88,6 +88,15 @@ impl Draw {
             let above = self.range(0, 3 * around.mtu);
             put(&mut job, "rendezvous_above", bytes(above));
         }
+        if self.chance(30) {
+            let sends = self.word(&["interleaved", "sequential"]);
+            put(&mut job, "sends", sends);
+        }
+        if self.chance(20) {
+            let rate = self.range(1, 100) * 1_000_000_000;
+            let rate = self.rate(rate);
+            put(&mut job, "memory_rate", rate);
+        }
         job
     }
 
@@ -162,6 +171,9 @@ impl Draw {
         put(&mut program, "messages", int(self.range(1, 20)));
         put(&mut program, "flops", Value::Float(1e10));
         put(&mut program, "seed", int(self.below(1000)));
+        if self.chance(30) {
+            put(&mut program, "blocking", self.chance(50));
+        }
         program
     }
 

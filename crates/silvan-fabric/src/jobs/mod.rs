@@ -27,13 +27,14 @@ use std::sync::Arc;
 
 use silvan_engine::{Event, Time};
 use silvan_trace::Trace;
-use silvan_trace::execute::{Execution, Parameters, Parcel, Ranks};
+use silvan_trace::execute::{Copies, Execution, Parameters, Parcel, Ranks};
 
 use crate::context::Context;
 use crate::host::Host;
 use crate::link::{Class, key};
 use crate::message::{JobMessage, Mailbox};
 use crate::port::Port;
+use crate::traffic::Sends;
 
 pub(crate) use closed::Closed;
 pub(crate) use ideal::{Ideal, Way};
@@ -88,6 +89,9 @@ pub(crate) struct Setup {
     /// The job's execution on an ideal crossbar.
     pub alone: Execution,
     pub start: Time,
+    pub sends: Sends,
+    /// Messages between ranks of one host.
+    pub copies: Copies,
     /// Payload of a message of zero bytes.
     pub least: u64,
 }
@@ -185,6 +189,7 @@ impl Jobs {
         let Self { list, room, handed, .. } = self;
         for (job, running) in (0..).zip(list) {
             if running.next().is_some_and(|time| time <= ctx.now) {
+                running.release(ctx, hosts, job);
                 running.step(ctx, hosts, (handed, room), job);
             }
         }

@@ -1,27 +1,32 @@
 //! A running job, in one partition.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use hdrhistogram::Histogram;
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 use silvan_trace::Trace;
-use silvan_trace::execute::{Agenda, Carrier, Parcel, Part, Ranks, TooLong};
+use silvan_trace::execute::{Agenda, Carrier, Copies, Parcel, Part, Ranks, TooLong};
 
 use super::{Logged, Place, Setup};
 use crate::context::Context;
 use crate::host::{Host, Spent};
 use crate::message::{FlowKey, JobMessage, Mailbox, Travel};
+use crate::traffic::Sends;
 use crate::traffic::source::Message;
 
 /// How a job's host spent its time until the job finished.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct AtHost {
     pub host: u32,
     /// Its place in the partition.
     place: u32,
     pub spent: Option<Spent>,
+    /// With sequential sends: whether it sends a message, and those that wait.
+    is_sending: bool,
+    line: VecDeque<Travel>,
 }
 
 /// A running job: its ranks on the hosts of one partition.
@@ -35,7 +40,10 @@ pub(super) struct Running {
     leaving: FxHashMap<FlowKey, VecDeque<Travel>>,
     /// For each flow to this partition, the parcels that have not arrived, in the same order.
     coming: FxHashMap<FlowKey, VecDeque<Travel>>,
+    /// Sorted by host.
     pub hosts: Vec<AtHost>,
+    /// With sequential sends: when hosts have sent a message, and these hosts.
+    ends: BinaryHeap<Reverse<(Time, u32)>>,
     /// Number of partitions whose ranks have not all finished, as far as this partition knows.
     open: usize,
     /// The latest time at which a rank finished, of those that have.
@@ -79,17 +87,17 @@ impl Room {
     }
 }
 
-/// Collects the messages that ranks post. A message to a rank on the same host arrives immediately.
+/// Collects the messages that ranks post. A message to a rank on the same host is copied.
 struct Outbox<'a> {
     places: &'a [Place],
+    copies: Copies,
     parcels: &'a mut Vec<Parcel>,
 }
 
 impl Carrier for Outbox<'_> {
     fn carry(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
         if self.places[parcel.from as usize].host == self.places[parcel.to as usize].host {
-            agenda.arrives(now, parcel);
-            agenda.left(now, parcel);
+            self.copies.carry(now, parcel, agenda);
         } else {
             self.parcels.push(*parcel);
         }
@@ -105,8 +113,15 @@ impl Running {
     /// The ranks of a partition.
     pub fn new(setup: Arc<Setup>, partition: usize) -> Option<Self> {
         let own = setup.places.iter().filter(|place| usize::from(place.at.0) == partition);
-        let mut hosts: Vec<AtHost> =
-            own.map(|&Place { host, at, .. }| AtHost { host, place: at.1, spent: None }).collect();
+        let mut hosts: Vec<AtHost> = own
+            .map(|&Place { host, at, .. }| AtHost {
+                host,
+                place: at.1,
+                spent: None,
+                is_sending: false,
+                line: VecDeque::new(),
+            })
+            .collect();
         hosts.sort_by_key(|at| at.host);
         hosts.dedup_by_key(|at| at.host);
         let count = setup.places.len();
@@ -121,6 +136,7 @@ impl Running {
             leaving: FxHashMap::default(),
             coming: FxHashMap::default(),
             hosts,
+            ends: BinaryHeap::new(),
             open,
             latest: setup.start,
             // A job without operations has finished before it starts.
@@ -138,7 +154,8 @@ impl Running {
 
     /// The time of the next action of its ranks.
     pub fn next(&self) -> Option<Time> {
-        self.ranks.next()
+        let end = self.ends.peek().map(|Reverse((time, _))| *time);
+        self.ranks.next().into_iter().chain(end).min()
     }
 
     /// Whether the job has finished or cannot finish.
@@ -155,7 +172,7 @@ impl Running {
         job: u16,
     ) {
         let setup = Arc::clone(&self.setup);
-        let mut carrier = Outbox { places: &setup.places, parcels: handed };
+        let mut carrier = Outbox { places: &setup.places, copies: setup.copies, parcels: handed };
         let was_done = self.ranks.is_done();
         while let Err(error) = self.ranks.advance(ctx.now, &mut carrier) {
             self.fails(ctx.now, error);
@@ -198,17 +215,55 @@ impl Running {
         room: &mut Room,
         job: u16,
     ) {
-        let places = &self.setup.places;
-        let (from, to) = (places[parcel.from as usize], places[parcel.to as usize]);
-        let source = from.source + to.slot;
         let row = if has_bytes(&parcel) {
             self.sent_bytes[parcel.from as usize] += parcel.bytes;
             self.log(ctx.now, &parcel, room)
         } else {
             None
         };
-        let flow = (from.host, source, to.host);
         let travel = Travel { parcel, handed: ctx.now, row };
+        if self.is_sequential(&parcel) {
+            let at = self.at_host(self.setup.places[parcel.from as usize].host);
+            if self.hosts[at].is_sending {
+                self.hosts[at].line.push_back(travel);
+                return;
+            }
+            self.hosts[at].is_sending = true;
+        }
+        self.dispatch(ctx, hosts, travel, job);
+    }
+
+    /// Whether a parcel waits until its host has sent earlier ones. Permissions are the answers of an adapter.
+    fn is_sequential(&self, parcel: &Parcel) -> bool {
+        self.setup.sends == Sends::Sequential && parcel.part != Part::Permission
+    }
+
+    /// The position of a host in the list of hosts.
+    fn at_host(&self, host: u32) -> usize {
+        self.hosts.partition_point(|at| at.host < host)
+    }
+
+    /// Lets hosts that have sent a message send the next one, with sequential sends.
+    pub fn release(&mut self, ctx: &mut Context, hosts: &mut [Host], job: u16) {
+        while let Some(&Reverse((time, host))) = self.ends.peek()
+            && time <= ctx.now
+        {
+            self.ends.pop();
+            let at = self.at_host(host);
+            match self.hosts[at].line.pop_front() {
+                Some(travel) => self.dispatch(ctx, hosts, travel, job),
+                None => self.hosts[at].is_sending = false,
+            }
+        }
+    }
+
+    /// Passes a parcel to its host.
+    fn dispatch(&mut self, ctx: &mut Context, hosts: &mut [Host], travel: Travel, job: u16) {
+        let Travel { parcel, handed, .. } = travel;
+        let places = &self.setup.places;
+        let (from, to) = (places[parcel.from as usize], places[parcel.to as usize]);
+        let source = from.source + to.slot;
+        let flow = (from.host, source, to.host);
         self.leaving.entry(flow).or_default().push_back(travel);
         if to.at.0 == self.partition {
             self.expect(flow, travel);
@@ -217,7 +272,7 @@ impl Running {
             ctx.outbox[usize::from(to.at.0)].jobs.push(message);
         }
         let left = parcel.bytes.max(self.setup.least);
-        let message = Message { destination: to.host, created: ctx.now, left, hot: false };
+        let message = Message { destination: to.host, created: handed, left, hot: false };
         hosts[from.at.1 as usize].feed(ctx, source, message);
     }
 
@@ -257,6 +312,9 @@ impl Running {
         debug_assert!(travel.is_some(), "a parcel that leaves was posted");
         let Some(Travel { parcel, row, .. }) = travel else { return };
         self.ranks.agenda().left(end.0, &parcel);
+        if self.is_sequential(&parcel) {
+            self.ends.push(Reverse((end, flow.0)));
+        }
         if let Some(row) = row {
             self.log[row as usize].left = Some(end);
         }

@@ -6,15 +6,15 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use silvan_engine::Time;
 use silvan_engine::random::Stream;
 use silvan_trace::Kind;
-use silvan_trace::execute::{Crossbar, Execution, Ranks};
+use silvan_trace::execute::{Carrier, Copies, Crossbar, Execution, Interleaved, Parameters, Ranks};
 
 use super::Builder;
 use crate::error::{Reason, SetupError};
 use crate::host::Host;
 use crate::jobs::{Ideal, Place, Setup};
 use crate::meters::ClassMeter;
-use crate::traffic::Job;
 use crate::traffic::source::{Chooser, Clock, Source};
+use crate::traffic::{Job, Sends};
 
 /// The maximum number of ranks of a job on one host, which has one source for each pair of them.
 const MOST_SHARING: u16 = 64;
@@ -82,6 +82,8 @@ impl Builder<'_> {
             ideal,
             alone,
             start: job.start,
+            sends: job.sends,
+            copies: copies(job),
         })
     }
 
@@ -149,9 +151,21 @@ impl Builder<'_> {
     }
 }
 
-/// Runs a job on an ideal crossbar. A job that cannot finish there cannot finish at all.
+/// Runs a job on an ideal crossbar, whose hosts send messages in the same order as those of the network. A job that cannot finish there cannot finish at all.
 fn alone(job: &Job, ideal: &Ideal) -> Result<Execution, String> {
-    let mut crossbar = Crossbar::new(job.hosts.clone(), |parcel| ideal.cost(parcel));
+    let (hosts, copies) = (job.hosts.clone(), copies(job));
+    match job.sends {
+        Sends::Interleaved => carried(job, Interleaved::new(hosts, copies, |parcel| ideal.cost(parcel))),
+        Sends::Sequential => carried(job, Crossbar::new(hosts, copies, |parcel| ideal.cost(parcel))),
+    }
+}
+
+/// Messages between ranks of one host.
+fn copies(job: &Job) -> Copies {
+    Copies { gap_per_byte_fs: job.memory_rate.map_or(0, Parameters::gap_of) }
+}
+
+fn carried(job: &Job, mut crossbar: impl Carrier) -> Result<Execution, String> {
     let mut ranks = Ranks::new(Arc::clone(&job.trace), &job.parameters, job.start);
     ranks.advance(Time::NEVER, &mut crossbar).map_err(|error| error.to_string())?;
     let execution = ranks.close();

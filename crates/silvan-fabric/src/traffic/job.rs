@@ -2,9 +2,22 @@
 
 use std::sync::Arc;
 
-use silvan_engine::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::{Rate, Time};
 use silvan_trace::Trace;
 use silvan_trace::execute::Parameters;
+
+/// How a host sends messages of a job that are posted at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sends {
+    /// Messages to different ranks share the link: a packet of each in turn.
+    #[default]
+    Interleaved,
+    /// One message after the other, in the order in which they are posted.
+    Sequential,
+}
 
 /// A parallel application: a trace, and the hosts of its ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +33,10 @@ pub struct Job {
     pub parameters: Parameters,
     /// Time at which its ranks start.
     pub start: Time,
+    /// How its hosts send messages that are posted at the same time.
+    pub sends: Sends,
+    /// The rate of messages between ranks of one host; without one, they take no time.
+    pub memory_rate: Option<Rate>,
     /// Service level of its messages.
     pub sl: u8,
 }

@@ -21,6 +21,22 @@ pub struct Cost {
     pub busy: u128,
 }
 
+/// Messages between ranks of one host, which do not use the network.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Copies {
+    /// The time per byte, in femtoseconds.
+    pub gap_per_byte_fs: u64,
+}
+
+impl Copies {
+    /// Carries such a message.
+    pub fn carry(&self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
+        let end = later(now, per_byte(parcel.bytes, self.gap_per_byte_fs));
+        agenda.arrives(end, parcel);
+        agenda.left(end, parcel);
+    }
+}
+
 /// An ideal crossbar: each interface sends and receives one message after the other, and there is no other
 /// limit.
 #[derive(Debug)]
@@ -28,16 +44,16 @@ pub struct Crossbar<C> {
     /// The host of each rank.
     hosts: Vec<u32>,
     cost: C,
+    copies: Copies,
     /// By host and number.
     interfaces: Vec<Vec<Interface>>,
 }
 
 impl<C: Fn(&Parcel) -> Cost> Crossbar<C> {
-    /// Creates a crossbar; `hosts` gives the host of each rank. Messages between ranks of one host take no
-    /// time.
-    pub fn new(hosts: Vec<u32>, cost: C) -> Self {
+    /// Creates a crossbar; `hosts` gives the host of each rank.
+    pub fn new(hosts: Vec<u32>, copies: Copies, cost: C) -> Self {
         let count = hosts.iter().max().map_or(0, |&last| last as usize + 1);
-        Self { hosts, cost, interfaces: vec![Vec::new(); count] }
+        Self { hosts, cost, copies, interfaces: vec![Vec::new(); count] }
     }
 
     fn interface(&mut self, host: u32, number: u8) -> &mut Interface {
@@ -63,9 +79,7 @@ impl<C: Fn(&Parcel) -> Cost> Carrier for Crossbar<C> {
     fn carry(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
         let host = self.hosts[parcel.from as usize];
         if host == self.hosts[parcel.to as usize] {
-            agenda.arrives(now, parcel);
-            agenda.left(now, parcel);
-            return;
+            return self.copies.carry(now, parcel, agenda);
         }
         let cost = (self.cost)(parcel);
         // A permission takes only the latency.

@@ -32,6 +32,7 @@
 //! | [`Ranks`] | schedules the operations of each rank: dependencies, cpus, matching |
 //! | [`Carrier`] | transports messages between ranks: here at LogGP costs, in a simulation over the network |
 
+mod interleaved;
 mod loggp;
 mod matching;
 mod ranks;
@@ -40,7 +41,8 @@ mod stuck;
 use silvan_engine::{Rate, Time};
 
 use crate::trace::{Operation, Trace};
-pub use loggp::{Cost, Crossbar};
+pub use interleaved::Interleaved;
+pub use loggp::{Copies, Cost, Crossbar};
 pub use ranks::{Agenda, Carrier, Parcel, Part, Ranks};
 pub use stuck::{Stuck, Why};
 
@@ -150,7 +152,8 @@ impl Execution {
 /// # Errors
 /// [`TooLong`].
 pub fn execute(trace: &Trace, parameters: &Parameters) -> Result<Execution, TooLong> {
-    let mut crossbar = Crossbar::new((0..trace.ranks()).collect(), |parcel| parameters.cost(parcel));
+    let mut crossbar =
+        Crossbar::new((0..trace.ranks()).collect(), Copies::default(), |parcel| parameters.cost(parcel));
     let mut ranks = Ranks::new(trace, parameters, Time::ZERO);
     ranks.advance(Time::NEVER, &mut crossbar)?;
     Ok(ranks.close())

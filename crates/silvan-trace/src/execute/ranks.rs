@@ -38,6 +38,8 @@ enum What {
     Head,
     /// The first byte of the data of a rendezvous has arrived.
     DataHead,
+    /// An interface may have sent a message completely.
+    Sent,
     /// The cpu has handed a message or a request to the carrier.
     Inject,
     /// The cpu has handed the data of a rendezvous to the carrier.
@@ -125,6 +127,11 @@ impl Agenda {
         let what = if parcel.part == Part::Data { What::DataHead } else { What::Head };
         self.push(time, what, parcel.rank, parcel.index);
     }
+
+    /// Announces that the last byte of a parcel may have been sent at a time (ps); [`Carrier::sent`] is called then.
+    pub fn sent(&mut self, time: u64, parcel: &Parcel) {
+        self.push(time, What::Sent, parcel.rank, parcel.index);
+    }
 }
 
 /// Transports parcels between ranks. Times are in ps.
@@ -134,6 +141,10 @@ pub trait Carrier {
 
     /// The first byte of a parcel has arrived, at the time that this carrier announced.
     fn head(&mut self, _now: u64, _parcel: &Parcel, _agenda: &mut Agenda) {}
+
+    /// The interface of a parcel's sender may have sent a message completely, at the time that this carrier announced.
+    /// The parcel identifies the interface; its stage is not known.
+    fn sent(&mut self, _now: u64, _parcel: &Parcel, _agenda: &mut Agenda) {}
 }
 
 /// State of a rank.
@@ -302,6 +313,10 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
                 What::Head | What::DataHead => {
                     let parcel = self.parcel(what == What::DataHead, rank, index, at);
                     carrier.head(now, &parcel, &mut self.agenda);
+                }
+                What::Sent => {
+                    let parcel = self.parcel(false, rank, index, at);
+                    carrier.sent(now, &parcel, &mut self.agenda);
                 }
                 What::Arrived => self.arrived(now, (rank, index, at), carrier),
                 What::DataArrived => {

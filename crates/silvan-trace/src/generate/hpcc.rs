@@ -51,6 +51,9 @@ pub struct Kernels {
     pub points: u64,
     /// Messages that each rank sends (RandomAccess).
     pub messages: u32,
+    /// Whether calls block (PTRANS, RandomAccess): in PTRANS, a rank exchanges its blocks with one rank after the
+    /// other; in RandomAccess, it begins to send a message when the previous send has finished.
+    pub blocking: bool,
     /// Speed of a rank, in flop/s.
     pub flops: f64,
     /// Seed of random choices.
@@ -69,6 +72,7 @@ impl Default for Kernels {
             nb: 64,
             points: 1 << 20,
             messages: 256,
+            blocking: false,
             flops: 1e10,
             seed: 1,
         }
@@ -192,7 +196,7 @@ impl Work<'_> {
 
     /// Block (i, j) is on rank (i mod rows, j mod columns) and moves to the rank of block (j, i).
     fn transpose(&mut self) -> Result<(), String> {
-        let Kernels { n, nb, ranks, .. } = *self.sizes;
+        let Kernels { n, nb, ranks, blocking, .. } = *self.sizes;
         within("nb", nb, 1, 1 << 20)?;
         within("n", n, nb, 1 << 24)?;
         let (rows, columns) = grid(ranks);
@@ -213,7 +217,15 @@ impl Work<'_> {
         }
         for _ in 0..self.sizes.iterations {
             let messages = bytes.iter().filter(|&(&(from, to), &bytes)| from != to && bytes > 0);
-            self.exchange(messages.map(|(&(from, to), &bytes)| (from, to, bytes)), 0)?;
+            let messages = messages.map(|(&(from, to), &bytes)| (from, to, bytes));
+            if blocking {
+                for step in 1..ranks {
+                    let is_now = |&(from, to, _): &(u32, u32, u64)| (to + ranks - from) % ranks == step;
+                    self.exchange(messages.clone().filter(is_now), 0)?;
+                }
+            } else {
+                self.exchange(messages, 0)?;
+            }
             // Addition of the other matrix: one operation per element.
             for rank in 0..ranks {
                 self.compute(rank, (n * n) as f64 / f64::from(ranks))?;
@@ -242,7 +254,7 @@ impl Work<'_> {
 
     /// A rank has 1024 updates in progress; those for the same rank form one message.
     fn update(&mut self) -> Result<(), String> {
-        let Kernels { ranks, messages, seed, .. } = *self.sizes;
+        let Kernels { ranks, messages, seed, blocking, .. } = *self.sizes;
         within("messages", u64::from(messages), 1, 1 << 24)?;
         let bytes = 8 * (1024 / u64::from(ranks)).max(1);
         let mut expected = vec![0u32; ranks as usize];
@@ -259,9 +271,17 @@ impl Work<'_> {
         let receives = (0..ranks).flat_map(|rank| {
             (0..expected[rank as usize]).map(move |_| (rank, Operation::recv(ANY, bytes, 1)))
         });
-        for (rank, operation) in receives.chain(sends) {
+        for (rank, operation) in receives {
             let made = self.ranks[rank as usize].start(&mut self.build, operation).map_err(text)?;
             open.push((rank, made));
+        }
+        for (rank, operation) in sends {
+            let sequence = &mut self.ranks[rank as usize];
+            if blocking {
+                sequence.blocking(&mut self.build, operation).map_err(text)?;
+            } else {
+                open.push((rank, sequence.start(&mut self.build, operation).map_err(text)?));
+            }
         }
         open.into_iter().for_each(|(rank, made)| self.ranks[rank as usize].wait(made));
         let world = Group { number: 0, members: (0..ranks).collect() };
