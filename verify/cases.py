@@ -147,6 +147,7 @@ def _lanes_of_a_dumbbell() -> list[tuple[str, Scenario]]:
     level = cc(increase=2)
     level["reaction"]["level"] = "sl"
     answers = {**cc(), "notification": "ack"}
+    combined = {**cc(), "notification": "ack-message"}
     return [
         ("2 lanes: dumbbell", testbed(two)),
         ("2 lanes: dumbbell, a map, all on one", testbed({**two, "sl_to_vl": [1] * 5})),
@@ -157,6 +158,7 @@ def _lanes_of_a_dumbbell() -> list[tuple[str, Scenario]]:
         ("2 lanes: dumbbell, CC per service level", testbed(two, congestion=level)),
         ("1 lane: dumbbell, CC per service level", testbed({"count": 1}, congestion=level)),
         ("1 lane: dumbbell, acknowledgements", testbed({"count": 1}, congestion=answers)),
+        ("1 lane: dumbbell, acknowledgements of messages", testbed({"count": 1}, congestion=combined)),
         ("2 lanes: dumbbell, acknowledgements", testbed({**two, "control": 0}, congestion=answers)),
     ]
 

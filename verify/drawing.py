@@ -88,6 +88,8 @@ def with_lanes(found: Scenario) -> Scenario:
     flows = [{**one, "sl": rng.randrange(levels)} for one in found["flow"]]
     if "congestion" in found:
         found["congestion"]["notification"] = rng.choice(["cnp", "cnp", "ack"])
+        if random.Random(f"answers {found['seed']}").random() < 0.2:
+            found["congestion"]["notification"] = "ack-message"
         found["congestion"]["reaction"]["level"] = rng.choice(["qp", "qp", "qp", "sl"])
         if rng.random() < 0.5:
             found["congestion"]["marking"]["pattern"] = "random"

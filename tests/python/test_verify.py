@@ -121,7 +121,7 @@ def test_every_architecture_and_mechanism_is_drawn():
     assert heuristics == {None, "flow-count", "bytes", "random"}
     mechanisms = {part.get("mechanism") for part in parts}
     assert {part.get("feedback") for part in parts} == {None, "binary", "quantized"}
-    assert {part.get("notification") for part in parts} >= {"cnp", "ack-each", "backward"}
+    assert {part.get("notification") for part in parts} >= {"cnp", "ack-message", "ack-each", "backward"}
     assert mechanisms >= {"ib-cc", "fbicm", "ccfit", "hfdi", "ecocc", "renato", "pfister", "mvcm", "saa"}
     assert {part["marking"].get("kind") for part in parts if "marking" in part} >= {
         "ipm",

@@ -81,6 +81,8 @@ class Host:
         self.answers = 0
         #: When the last notification packet was caused, per received flow or for all.
         self.notified: dict[Source | None, int] = {}
+        #: Per flow, the marks of the packets that have arrived since the last answer per message.
+        self.arrived: dict[Flow, list[tuple[bool, bool, int]]] = {}
         #: Whether there is a reason for an attempt, for hosts that need one.
         self.is_asked = False
         #: Present where flows are announced.
@@ -174,6 +176,9 @@ class Host:
         how = self.net.plan.congestion.notification
         if how == "backward":
             return
+        if how == "ack-message":
+            self.answer_message(packet)
+            return
         marked = packet.fecn and (how != "cnp" or self.may_notify(packet.flow))
         if marked or how == "ack-each" or (how == "ack" and packet.ends_message):
             answer = self.control_packet(packet.flow, packet.flow.origin, packet.lane, "answer")
@@ -189,6 +194,19 @@ class Host:
         """Queue an answer to a data packet."""
         self.say(answer)
         self.stalled = {}
+
+    def answer_message(self, packet: Packet) -> None:
+        """Answer the last packet of a message, with the marks of all its packets."""
+        marks = self.arrived.setdefault(packet.flow, [])
+        marks.append((packet.fecn, packet.validated, packet.severity))
+        if packet.ends_message:
+            answer = self.control_packet(packet.flow, packet.flow.origin, packet.lane, "answer")
+            answer.becn = any(fecn for fecn, _, _ in marks)
+            answer.validated = any(validated for _, validated, _ in marks)
+            answer.severity = max(severity for _, _, severity in marks)
+            marks.clear()
+            self.say(answer)
+            self.stalled = {}
 
     def may_notify(self, flow: Flow) -> bool:
         """Return whether a mark causes a notification packet now, or is too soon after another."""

@@ -149,7 +149,7 @@ fn errors_of_marking_and_reactions_are_explained() {
         ),
         case(
             "mechanism = \"mvcm\"\nnotification = \"backward\"",
-            "a.toml:6: congestion.notification = \"backward\": must be \"cnp\", \"ack\" or \"ack-each\" with this \
+            "a.toml:6: congestion.notification = \"backward\": must be \"cnp\", \"ack\", \"ack-message\" or \"ack-each\" with this \
              congestion.marking, whose marks stay with packets that wait",
         ),
         case(

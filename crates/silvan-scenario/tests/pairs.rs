@@ -18,7 +18,7 @@ const REACTIONS: [(&str, bool); 7] = [
     ("lipd", true),
     ("mvcm", true),
 ];
-const NOTIFICATIONS: [&str; 3] = ["cnp", "ack", "ack-each"];
+const NOTIFICATIONS: [&str; 4] = ["cnp", "ack", "ack-message", "ack-each"];
 const SWITCHES: [(&str, &str); 8] = [
     ("voq", "per-output"),
     ("voq", "single"),

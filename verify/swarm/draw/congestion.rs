@@ -109,8 +109,8 @@ impl Draw {
     /// How marks return, and what they contain.
     fn notification(&mut self, congestion: &mut Table, frame: &Frame, percent: u32) {
         if self.chance(percent) {
-            let ways = ["cnp", "ack", "ack-each", "backward", "backward"];
-            let notification = self.word(if frame.has_one_way { &ways[..3] } else { &ways });
+            let ways = ["cnp", "ack", "ack-message", "ack-each", "backward", "backward"];
+            let notification = self.word(if frame.has_one_way { &ways[..4] } else { &ways });
             put(congestion, "notification", notification);
         }
         if self.chance(percent) {

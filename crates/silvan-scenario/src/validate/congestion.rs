@@ -77,7 +77,7 @@ fn pairs(spec: &Spec, components: &Components) -> Check {
         !by_buffers || components.notification != Notification::Backward,
         "congestion.notification",
         || {
-            "must be \"cnp\", \"ack\" or \"ack-each\" with this congestion.marking, whose marks stay with packets \
+            "must be \"cnp\", \"ack\", \"ack-message\" or \"ack-each\" with this congestion.marking, whose marks stay with packets \
          that wait"
             .to_owned()
         },

@@ -220,7 +220,7 @@ fn congestion(tape: &mut Tape<'_>) -> String {
     let mut text = String::from("[congestion]\n");
     text += &tape.maybe(2, "mechanism", &MECHANISMS);
     text += &tape.maybe(4, "marking", &MARKINGS);
-    text += &tape.maybe(4, "notification", &[r#""ack""#, r#""ack-each""#, r#""cnp""#]);
+    text += &tape.maybe(4, "notification", &[r#""ack""#, r#""ack-message""#, r#""ack-each""#, r#""cnp""#]);
     text += &tape.maybe(6, "isolation", &ISOLATIONS);
     text += &tape.maybe(4, "reaction", &REACTIONS);
     text

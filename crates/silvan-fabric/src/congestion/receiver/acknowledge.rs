@@ -1,9 +1,10 @@
-//! Acknowledgements that carry marks: either one per packet, or one per message and immediately for a marked packet.
+//! Acknowledgements that carry marks: one per packet, one per message and immediately for a marked packet, or one per
+//! message that combines the marks of its packets.
 
 use rustc_hash::FxHashMap;
 
 use super::{ReceiverRule, Replies, Sink};
-use crate::facts::Received;
+use crate::facts::{Received, Severity};
 
 #[derive(Debug)]
 pub(crate) struct AcknowledgePackets;
@@ -52,8 +53,52 @@ impl ReceiverRule for AcknowledgeMessages {
     }
 }
 
+/// An acknowledgement per message, which is marked if any packet of the message is.
+#[derive(Debug)]
+pub(crate) struct CombineMarks;
+
+/// What has arrived of a message.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Part {
+    payload: u32,
+    is_marked: bool,
+    severity: Severity,
+    is_validated: bool,
+}
+
+impl ReceiverRule for CombineMarks {
+    /// Per flow, what has arrived since its last acknowledgement, if anything.
+    type State = FxHashMap<(u32, u16), Part>;
+
+    const WATCHES_UNMARKED: bool = true;
+    const ACKNOWLEDGES_EACH: bool = false;
+    const NOTIFIES: bool = false;
+
+    fn new(_sink: &Sink) -> Self {
+        Self
+    }
+
+    fn received(&self, state: &mut Self::State, packet: &Received, out: &mut Replies) {
+        let before = state.get(&packet.from.key()).copied().unwrap_or_default();
+        let part = Part {
+            payload: before.payload.saturating_add(packet.payload),
+            is_marked: before.is_marked || packet.is_marked,
+            severity: before.severity.max(packet.severity),
+            is_validated: before.is_validated || packet.is_validated,
+        };
+        if packet.is_last {
+            state.remove(&packet.from.key());
+            let Part { payload, is_marked, severity, is_validated } = part;
+            out.acknowledge(&Received { is_marked, severity, is_validated, ..*packet }, payload);
+        } else {
+            state.insert(packet.from.key(), part);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::Content;
     use super::super::trial::{count, packet, sink};
     use super::*;
 
@@ -79,6 +124,28 @@ mod tests {
         assert_eq!(acknowledged(true, false, 1), (1, 200), "at once for a mark");
         assert_eq!(acknowledged(false, true, 1), (1, 100));
         assert_eq!(acknowledged(false, true, 2), (1, 200));
+        assert!(state.is_empty());
+    }
+
+    #[test]
+    fn marks_of_a_message_are_combined() {
+        let (rule, mut state, mut out) =
+            (CombineMarks::new(&sink()), FxHashMap::default(), Replies::default());
+        let mut answer = |is_marked, is_last, host, severity| {
+            let packet = Received { severity, ..packet(host, 0, is_marked, is_last) };
+            rule.received(&mut state, &packet, &mut out);
+            out.drain().next().map(|reply| reply.content)
+        };
+        let acknowledged = |content: Option<Content>| match content {
+            Some(Content::Acknowledgement(echo, bytes)) => Some((echo.is_marked, echo.severity, bytes)),
+            _ => None,
+        };
+        assert_eq!(answer(true, false, 1, 9), None);
+        assert_eq!(answer(true, false, 1, 5), None);
+        assert_eq!(acknowledged(answer(false, true, 2, 0)), Some((false, 0, 100)), "another flow");
+        assert_eq!(acknowledged(answer(false, true, 1, 0)), Some((true, 9, 300)));
+        assert_eq!(acknowledged(answer(false, true, 1, 0)), Some((false, 0, 100)), "the next message");
+        assert_eq!(acknowledged(answer(true, true, 1, 0)), Some((true, 0, 100)), "of one packet");
         assert!(state.is_empty());
     }
 }

@@ -13,7 +13,7 @@ mod acknowledge;
 mod notify;
 mod silent;
 
-use acknowledge::{AcknowledgeMessages, AcknowledgePackets};
+use acknowledge::{AcknowledgeMessages, AcknowledgePackets, CombineMarks};
 use notify::NotifyMarks;
 pub use notify::{CoalescePer, Coalescing};
 use silent::Silent;
@@ -251,6 +251,9 @@ receivers! {
     Cnp => NotifyMarks;
     /// Acknowledgements carry the mark: one per message, and immediately for a marked packet.
     Ack => AcknowledgeMessages;
+    /// An acknowledgement per message, with the last packet of the message. It is marked if any packet of the message
+    /// is, validated if any of them is, and has the largest severity.
+    AckMessage => CombineMarks;
     /// An acknowledgement for every packet, with the packet's marks.
     AckEach => AcknowledgePackets;
     /// The switch itself sends a notification to the source; the packet continues without a mark. The notification is a
