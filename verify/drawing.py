@@ -353,6 +353,8 @@ def _reaction(rng: random.Random) -> dict[str, Any]:
     elif kind == "mvcm" and rng.random() < 0.7:
         found |= {"slot": "200 ns", "factor": rng.choice([1, 2, 4]), "warm": rng.random() < 0.7}
         found |= {"limit": rng.choice([1, 3])} if rng.random() < 0.7 else {"limited": False}
+    if rng.random() < 0.3:
+        found["level"] = "sl"
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from typing import Any
@@ -143,6 +143,7 @@ class WindowReaction:
     step_ps: int = 0
     limit: int | None = None
     hears_warm: bool = True
+    is_per_level: bool = False
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,7 @@ class Congestion:
     @property
     def has_control_per_level(self) -> bool:
         """Whether throttling is per service level."""
-        return isinstance(self.reaction, Reaction) and self.reaction.is_per_level
+        return isinstance(self.reaction, Reaction | WindowReaction) and self.reaction.is_per_level
 
     @property
     def has_control_per_flow(self) -> bool:
@@ -408,6 +409,7 @@ def _delays(table: Mapping[str, Any], span: int) -> tuple[int, ...]:
 
 def _window_reaction(kind: str, given: dict[str, Any], sizes: Sizes, net: Wiring) -> WindowReaction:
     stages, radix, trip_ps, data_ps = _round_trip(sizes, net)
+    is_per_level = given.pop("level", "qp") == "sl"
     if kind == "static-window":
         found = WindowReaction(kind, given.pop("packets", 1))
     elif kind in ("aimd", "fimd"):
@@ -428,7 +430,7 @@ def _window_reaction(kind: str, given: dict[str, Any], sizes: Sizes, net: Wiring
     else:
         raise NotCovered(f"congestion.reaction.kind = {kind}")
     nothing_left("congestion.reaction", given)
-    return found
+    return replace(found, is_per_level=is_per_level)
 
 
 def _round_trip(sizes: Sizes, net: Wiring) -> tuple[int, int, int, int]:

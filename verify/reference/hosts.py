@@ -56,6 +56,8 @@ class Flow:
         self.timers: set[int] = set()
         #: The number of the host's packet that was the source's last one when the flow began to wait.
         self.served_before = 0
+        #: A number that shows which of the host's flows began to wait first.
+        self.began = 0
 
 
 class Host:
@@ -93,6 +95,8 @@ class Host:
         self.order = Order(net.reordering) if net.plan.reorders else None
         #: Present where control is per service level.
         self.levels: dict[int, Control] = {}
+        #: How often a flow has begun to wait.
+        self.begun = 0
 
     def connect(self, port: int, out: Channel, into: Channel) -> None:
         """Wire the host."""
@@ -267,11 +271,18 @@ class Host:
 
     def reopen(self, flow: Flow) -> None:
         """Schedule an attempt when a flow's pause ends, an answer is due or its announcement allows it."""
-        is_throttled = any(waiting is flow for _, waiting in self.waiting)
-        if is_throttled or flow in self.closed:
-            self.waiting = [entry for entry in self.waiting if entry[1] is not flow]
-            self.closed = [closed for closed in self.closed if closed is not flow]
-            self.wait(flow)
+        all_waiting = [waiting for _, waiting in self.waiting] + self.closed
+        if self.net.plan.congestion.has_control_per_level:
+            # All flows with this control, in the order in which they began to wait.
+            again = sorted(
+                (other for other in all_waiting if other.control is flow.control), key=lambda one: one.began
+            )
+        else:
+            again = [other for other in all_waiting if other is flow]
+        self.waiting = [entry for entry in self.waiting if entry[1] not in again]
+        self.closed = [closed for closed in self.closed if closed not in again]
+        for other in again:
+            self.wait(other)
 
     def take_out(self, packet: Packet) -> None:
         """Take a packet out of the buffer and deliver the packets that are in order then."""
@@ -409,7 +420,8 @@ class Host:
             while self.is_due(source):
                 message = source.draw(self.net.now)
                 flow = self.flow(source, message.destination)
-                if not flow.messages:
+                sharing = [other for other in self.flows.values() if other.control is flow.control]
+                if not any(other.messages for other in sharing):
                     flow.control.restarted()
                 flow.messages.append(message)
                 if len(flow.messages) == 1:
@@ -444,6 +456,8 @@ class Host:
         """Return whether a flow is held by its announcement or throttled by its reaction; if so, it waits."""
         asked = self.net.now if since is None else since
         release = self.release(flow, asked)
+        self.begun += 1
+        flow.began = self.begun
         if release is None:
             self.closed.append(flow)
         elif release > asked:

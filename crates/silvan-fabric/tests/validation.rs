@@ -76,7 +76,8 @@ fn a_window_limits_the_packets_per_round_trip() {
     assert_eq!((trip.hops, trip.stages, trip.radix, trip.packets()), (2, 1, 4, 2));
     config.congestion.notification = Some(Notification::AckEach);
     for (packets, expected) in [(1, 256.0 / 314.0), (2, 256.0 / 278.0), (5, 256.0 / 278.0)] {
-        config.congestion.reaction = Some(Reaction::StaticWindow(StaticWindow { packets }));
+        config.congestion.reaction =
+            Some(Reaction::StaticWindow(StaticWindow { packets, ..StaticWindow::default() }));
         assert_near(rates(&run(&topology, &config))[0], 8.0 * expected, 0.002, &format!("window {packets}"));
     }
 }
@@ -123,7 +124,7 @@ proptest! {
             Marking::Mvpm(Mvpm::default()),
         ]),
         reaction in prop::sample::select(vec![
-            Reaction::None, Reaction::Cct(Cct::default()), Reaction::StaticWindow(StaticWindow { packets: 2 }),
+            Reaction::None, Reaction::Cct(Cct::default()), Reaction::StaticWindow(StaticWindow { packets: 2, ..StaticWindow::default() }),
             Reaction::Aimd(RateControl { window: Some(1), ..RateControl::default() }),
             Reaction::Fimd(RateControl::default()), Reaction::Lipd(Lipd::default()),
             Reaction::Mvcm(Mvcm::default()),

@@ -334,8 +334,12 @@ impl Draw {
             }
             _ => {}
         }
+        let windows = ["static-window", "aimd", "fimd", "lipd", "mvcm"].contains(&name);
+        if windows && self.chance(30) {
+            put(&mut reaction, "level", "sl");
+        }
         put(congestion, "reaction", reaction);
-        ["static-window", "aimd", "fimd", "lipd", "mvcm"].contains(&name)
+        windows
     }
 
     fn mvcm(&mut self, reaction: &mut Table) {

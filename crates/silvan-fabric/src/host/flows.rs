@@ -126,6 +126,10 @@ pub(crate) struct FlowTable {
     last_served: Vec<u64>,
     /// Number of flows that are throttled or closed.
     waiting: u32,
+    /// Per flow, a number that grows each time a flow begins to wait; empty unless [`Self::keep_order`].
+    began: Vec<u64>,
+    keeps_order: bool,
+    begun: u64,
 }
 
 /// A list of flows, linked through [`Flow::next`].
@@ -200,6 +204,9 @@ impl Default for FlowTable {
             served: 0,
             last_served: Vec::new(),
             waiting: 0,
+            began: Vec::new(),
+            keeps_order: false,
+            begun: 0,
         }
     }
 }
@@ -240,6 +247,9 @@ impl FlowTable {
             id
         } else {
             let messages = Messages::default();
+            if self.keeps_order {
+                self.began.push(0);
+            }
             self.flows.push(Flow {
                 destination,
                 source,
@@ -313,6 +323,11 @@ impl FlowTable {
     pub fn with_messages(&self) -> impl Iterator<Item = (&Flow, bool)> {
         let waiting = self.flows.iter().filter(|flow| !flow.messages.is_empty());
         waiting.map(|flow| (flow, !matches!(flow.place, Place::Idle | Place::Free)))
+    }
+
+    /// The flows with messages.
+    pub fn sending(&self) -> impl Iterator<Item = (FlowId, &Flow)> {
+        (0..).zip(&self.flows).filter(|(_, flow)| !flow.messages.is_empty())
     }
 
     /// Whether the flow is in the ring or the heap, held by the host, or closed.
@@ -426,13 +441,35 @@ impl FlowTable {
         let source = usize::from(flow.source);
         let served = self.last_served.get(source).copied().unwrap_or_default();
         self.throttled.push(Reverse((time, served, id)));
+        self.begins_to_wait(id);
+    }
+
+    #[inline]
+    fn begins_to_wait(&mut self, id: FlowId) {
         self.waiting += 1;
+        if self.keeps_order {
+            self.begun += 1;
+            self.began[id as usize] = self.begun;
+        }
+    }
+
+    /// Records the order in which flows begin to wait, for [`Self::waiting`].
+    pub fn keep_order(&mut self) {
+        self.keeps_order = true;
+    }
+
+    /// The throttled and closed flows, in the order in which they began to wait.
+    pub fn waiting(&self) -> Vec<FlowId> {
+        let waits = |id: &FlowId| matches!(self.flows[*id as usize].place, Place::Throttled | Place::Closed);
+        let mut waiting: Vec<FlowId> = (0..self.flows.len() as FlowId).filter(waits).collect();
+        waiting.sort_unstable_by_key(|&id| self.began[id as usize]);
+        waiting
     }
 
     /// Makes a flow wait for an answer, a grant or a timer.
     pub fn close(&mut self, id: FlowId) {
         self.flows[id as usize].place = Place::Closed;
-        self.waiting += 1;
+        self.begins_to_wait(id);
     }
 
     /// Ends the wait of a throttled or closed flow. Returns whether the flow was waiting.

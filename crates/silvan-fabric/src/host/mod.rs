@@ -168,6 +168,11 @@ pub(crate) struct Paths {
 
 impl Host {
     pub fn new(spec: HostSpec) -> Self {
+        let mut flows = FlowTable::default();
+        let shares = |reactor: &Reactor| reactor.level() == ControlLevel::Sl && reactor.counts_answers();
+        if spec.reactor.as_ref().is_some_and(shares) {
+            flows.keep_order();
+        }
         Self {
             id: spec.id,
             place: spec.id,
@@ -194,7 +199,7 @@ impl Host {
             adapter: spec.adapter,
             announcer: spec.announcer,
             control: Outbox::new(spec.lanes),
-            flows: FlowTable::default(),
+            flows,
             kept: Vec::new(),
             is_doubtful: false,
             undrained: VecDeque::new(),

@@ -74,8 +74,12 @@ impl Host {
         let Some(reactor) = &mut self.reactor else { return };
         if reactor.level() == ControlLevel::Sl {
             let of = FlowRef { flow: 0, sl: level(&self.paths, &self.sources, source, self.id, destination) };
+            let counts = reactor.counts_answers();
             reactor.answered(of, answer);
             self.arm(ctx, of);
+            if counts {
+                self.reconsider_level(of.sl, ctx.now);
+            }
             return;
         }
         let counts = reactor.counts_answers();
@@ -120,10 +124,26 @@ impl Host {
         }
     }
 
+    /// Asks again whether the waiting flows of a service level may send, in the order in which they began to wait.
+    fn reconsider_level(&mut self, sl: u8, now: Time) {
+        let mut waiting = self.flows.waiting();
+        waiting.retain(|&id| self.reference(id).sl == sl);
+        waiting.into_iter().for_each(|id| self.reconsider(id, now));
+    }
+
+    /// Whether a flow that had no message gets the first one of what its state belongs to.
+    fn is_first_of_level(&self, of: FlowRef) -> bool {
+        let shared = self.reactor.as_ref().is_some_and(|reactor| reactor.level() == ControlLevel::Sl);
+        let is_other =
+            |(id, flow): (FlowId, &Flow)| id != of.flow && self.level(flow.source, flow.destination) == of.sl;
+        !shared || !self.flows.sending().any(is_other)
+    }
+
     /// Informs the reaction that a message was added to a flow, which was empty if `is_first`, and sends the request
     /// that the reaction returns.
     #[inline]
     pub(super) fn note_message(&mut self, ctx: &mut Context, of: FlowRef, bytes: u64, is_first: bool) {
+        let is_first = is_first && self.is_first_of_level(of);
         let Some(reactor) = &mut self.reactor else { return };
         if is_first {
             reactor.restarted(of);

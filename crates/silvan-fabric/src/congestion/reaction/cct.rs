@@ -38,13 +38,14 @@ pub struct Cct {
     pub per_sl: Vec<PerSl>,
 }
 
-/// Whether an index belongs to a queue pair (flow) or to a service level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Whether the state of a reaction (index, window, rate, delays) belongs to a queue pair (flow) or to a service level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ControlLevel {
     /// Per flow.
+    #[default]
     Qp,
-    /// Per service level of the port.
+    /// Per service level of the port: all flows of a host with this service level share it.
     Sl,
 }
 

@@ -204,7 +204,8 @@ pub(crate) trait ReactionRule {
         0
     }
 
-    /// Handles the first message of a flow that had none.
+    /// Handles the first message of a flow that had none. Where state belongs to service levels, no flow of the level
+    /// had one.
     fn restarted(&self, _state: &mut Self::State) {}
 
     /// The time at which the rule needs [`Self::timer`] next, if any. The host asks after each change of the state.

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 
-use super::{ReactionParameters, ReactionRule, Source, WindowState};
+use super::{ControlLevel, ReactionParameters, ReactionRule, Source, WindowState};
 use crate::congestion::round_trip::RoundTrip;
 use crate::congestion::unfit::{Check, Limits, ensure, ensure_time, ensure_window};
 use crate::facts::{Answer, Mark, Next, Sent};
@@ -40,11 +40,21 @@ pub struct Mvcm {
     pub limited: bool,
     /// Whether warm acknowledgements count; if not, they are treated as cold ones.
     pub warm: bool,
+    /// Whether a window and its slots belong to a queue pair (flow) or to a service level of a host.
+    pub level: ControlLevel,
 }
 
 impl Default for Mvcm {
     fn default() -> Self {
-        Self { window: None, slot: None, factor: None, limit: None, limited: true, warm: true }
+        Self {
+            window: None,
+            slot: None,
+            factor: None,
+            limit: None,
+            limited: true,
+            warm: true,
+            level: ControlLevel::Qp,
+        }
     }
 }
 
@@ -89,6 +99,7 @@ impl Mvcm {
             factor: self.factor.map_or(radix, u32::from),
             limit: self.limited.then_some(limit),
             warm: self.warm,
+            level: self.level,
         })
     }
 }
@@ -102,6 +113,7 @@ pub(crate) struct MvcmRule {
     /// `None` for no limit.
     pub limit: Option<u8>,
     pub warm: bool,
+    pub level: ControlLevel,
 }
 
 /// The longest time that a flow waits between two packets: one second.
@@ -124,6 +136,10 @@ impl ReactionRule for MvcmRule {
 
     fn counts_answers(&self) -> bool {
         true
+    }
+
+    fn level(&self) -> ControlLevel {
+        self.level
     }
 
     fn fresh(&self, _sl: u8) -> WindowState {
@@ -175,7 +191,14 @@ mod tests {
     use super::super::trial::{answer, next, sent};
     use super::*;
 
-    const RULE: MvcmRule = MvcmRule { window: 3, slot: Time(354_000), factor: 4, limit: Some(5), warm: true };
+    const RULE: MvcmRule = MvcmRule {
+        window: 3,
+        slot: Time(354_000),
+        factor: 4,
+        limit: Some(5),
+        warm: true,
+        level: ControlLevel::Qp,
+    };
 
     /// The window and the slots after each of a series of acknowledgements (H hot, W warm, C cold).
     fn course(rule: &MvcmRule, answers: &str) -> Vec<(u16, u32)> {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 use silvan_engine::units::BytePace;
 
-use super::{ReactionParameters, ReactionRule, Source, WindowState};
+use super::{ControlLevel, ReactionParameters, ReactionRule, Source, WindowState};
 use crate::congestion::unfit::{Check, Limits, ensure_time, ensure_window};
 use crate::facts::{Answer, Mark, Next, Sent};
 
@@ -29,11 +29,13 @@ pub struct RateControl {
     /// The lowest rate is the rate of the link divided by this.
     #[schemars(range(min = 2, max = 4096))]
     pub slowest: u16,
+    /// Whether a rate and a window belong to a queue pair (flow) or to a service level of a host.
+    pub level: ControlLevel,
 }
 
 impl Default for RateControl {
     fn default() -> Self {
-        Self { window: None, m: 2, slowest: 256 }
+        Self { window: None, m: 2, slowest: 256, level: ControlLevel::Qp }
     }
 }
 
@@ -49,11 +51,13 @@ pub struct Lipd {
     /// Maximum number of delays between two packets; InfiniBand's field has 8 bits.
     #[schemars(range(min = 1, max = 4096))]
     pub limit: u16,
+    /// Whether delays and a window belong to a queue pair (flow) or to a service level of a host.
+    pub level: ControlLevel,
 }
 
 impl Default for Lipd {
     fn default() -> Self {
-        Self { window: None, delay: None, limit: 255 }
+        Self { window: None, delay: None, limit: 255, level: ControlLevel::Qp }
     }
 }
 
@@ -79,13 +83,13 @@ impl RateControl {
     /// Creates the AIMD rule of a host.
     pub(super) fn aimd(&self, source: &Source) -> Option<RateRule> {
         let (m, slowest) = (u32::from(self.m), u32::from(self.slowest));
-        Some(RateRule::new(Function::Aimd { m, slowest }, self.window, source))
+        Some(RateRule::new(Function::Aimd { m, slowest }, self.window, self.level, source))
     }
 
     /// Creates the FIMD rule of a host.
     pub(super) fn fimd(&self, source: &Source) -> Option<RateRule> {
         let (m, slowest) = (u32::from(self.m), u32::from(self.slowest));
-        Some(RateRule::new(Function::Fimd { m, slowest }, self.window, source))
+        Some(RateRule::new(Function::Fimd { m, slowest }, self.window, self.level, source))
     }
 }
 
@@ -117,7 +121,7 @@ impl Lipd {
     pub(super) fn rule(&self, source: &Source) -> Option<RateRule> {
         let delay = self.delay.unwrap_or_else(|| source.shortest_round_trip());
         let function = Function::Lipd { delay, limit: u32::from(self.limit) };
-        Some(RateRule::new(function, self.window, source))
+        Some(RateRule::new(function, self.window, self.level, source))
     }
 }
 
@@ -134,6 +138,7 @@ enum Function {
 pub(crate) struct RateRule {
     function: Function,
     window: u16,
+    level: ControlLevel,
     /// Pace of the host's link, at which a flow that is not throttled sends.
     pace: BytePace,
 }
@@ -160,8 +165,8 @@ fn power(m: u32, x: u64) -> u64 {
 }
 
 impl RateRule {
-    fn new(function: Function, window: Option<u16>, source: &Source) -> Self {
-        Self { function, window: window.unwrap_or(u16::MAX), pace: source.rate.pace() }
+    fn new(function: Function, window: Option<u16>, level: ControlLevel, source: &Source) -> Self {
+        Self { function, window: window.unwrap_or(u16::MAX), level, pace: source.rate.pace() }
     }
 
     /// The delay after the last packet.
@@ -183,6 +188,10 @@ impl ReactionRule for RateRule {
 
     fn counts_answers(&self) -> bool {
         true
+    }
+
+    fn level(&self) -> ControlLevel {
+        self.level
     }
 
     fn fresh(&self, _sl: u8) -> WindowState {
@@ -245,7 +254,7 @@ mod tests {
     use super::*;
 
     fn rule(function: Function) -> RateRule {
-        RateRule { function, window: 1, pace: Rate::from_gbit(8).pace() }
+        RateRule { function, window: 1, level: ControlLevel::Qp, pace: Rate::from_gbit(8).pace() }
     }
 
     /// Rates, rounded to multiples of Rmin, after a series of answers (H hot, W warm, C cold).

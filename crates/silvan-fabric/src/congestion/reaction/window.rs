@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 
-use super::{ReactionParameters, ReactionRule, Source};
+use super::{ControlLevel, ReactionParameters, ReactionRule, Source};
 use crate::congestion::unfit::{Check, Limits, ensure_window};
 use crate::facts::{Answer, Next, Sent};
 
@@ -15,11 +15,13 @@ pub struct StaticWindow {
     /// Maximum number of unacknowledged packets of a flow.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub packets: u16,
+    /// Whether a window belongs to a queue pair (flow) or to a service level of a host.
+    pub level: ControlLevel,
 }
 
 impl Default for StaticWindow {
     fn default() -> Self {
-        Self { packets: 1 }
+        Self { packets: 1, level: ControlLevel::Qp }
     }
 }
 
@@ -44,7 +46,7 @@ impl ReactionParameters for StaticWindow {
 impl StaticWindow {
     /// Creates the rule of a host.
     pub(super) fn rule(&self, _source: &Source) -> Option<WindowRule> {
-        Some(WindowRule(self.packets))
+        Some(WindowRule { packets: self.packets, level: self.level })
     }
 }
 
@@ -88,7 +90,10 @@ impl WindowState {
 
 /// The rule of one host.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct WindowRule(pub u16);
+pub(crate) struct WindowRule {
+    packets: u16,
+    level: ControlLevel,
+}
 
 impl ReactionRule for WindowRule {
     type State = WindowState;
@@ -97,8 +102,12 @@ impl ReactionRule for WindowRule {
         true
     }
 
+    fn level(&self) -> ControlLevel {
+        self.level
+    }
+
     fn fresh(&self, _sl: u8) -> WindowState {
-        WindowState::new(self.0)
+        WindowState::new(self.packets)
     }
 
     fn may_send_at(&self, state: &WindowState, _sl: u8, next: &Next) -> Option<Time> {
