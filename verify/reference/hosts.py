@@ -207,10 +207,9 @@ class Host:
             answer = self.control_packet(packet.flow, packet.flow.origin, packet.lane, "answer")
             answer.becn = any(fecn for fecn, _, _ in marks)
             answer.validated = any(validated for _, validated, _ in marks)
-            answer.severity = max(severity for _, _, severity in marks)
+            answer.severity, answer.answers = max(severity for _, _, severity in marks), packet
             marks.clear()
-            self.say(answer)
-            self.stalled = {}
+            self.reply(answer)
 
     def may_notify(self, flow: Flow) -> bool:
         """Return whether a mark causes a notification packet now, or is too soon after another."""
