@@ -66,6 +66,7 @@ INSTEADS = [
     Instead("docs/adaptive.md", "permutations=1000", "permutations=50", LONG),
     Instead("docs/jobs.md", "steps-and-trees.toml --plot", "steps-and-trees.toml --help", LONG),
     Instead("docs/questions.md", "arbitration.toml --plot", "arbitration.toml --help", LONG),
+    Instead("docs/questions.md", "dynamics.toml --plot", "dynamics.toml --help", LONG),
     Instead("docs/papers.md", "run T1 A2 ", "run A2 --quick ", LONG),
     Instead("docs/papers.md", "--all --jobs 4 ", "A2 --quick --jobs 2 ", LONG),
     Instead("docs/papers.md", "run F1 --seeds 20 ", "run A2 T4 --quick --seeds 2 ", LONG),
