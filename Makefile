@@ -101,7 +101,7 @@ loom: ## test all interleavings of a few threads at the barrier
 	$(CARGO) test -p silvan-engine --lib --features loom --quiet barrier
 
 # MODULES="host switch/voq" instead of those in which an error would change results unnoticed.
-mutants: ## count mutants of the model that no test catches: N=200, selected by SEED=1 (an hour; cargo-mutants)
+mutants: ## count mutants of the model that no test catches: N=200, selected by SEED=1 (minutes; cargo-mutants)
 	$(PYTHON) tools/mutants.py --count $(N) --seed $(SEED) $(MODULES)
 
 # The patches of docs/examples, each applied to a copy of the sources and tested there.

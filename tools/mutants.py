@@ -1,12 +1,17 @@
 """Runs the tests of the model on a random sample of mutants, and reports the mutants that no test caught.
 
-    python3 tools/mutants.py [--count N] [--seed S] [MODULE...]
+    python3 tools/mutants.py [--count N] [--seed S] [--jobs J] [MODULE...]
 
 A mutant is a copy of the sources with one changed expression or function. Modules are folders or files of
 `crates/silvan-fabric/src`, such as `host` or `partition/lookahead.rs`. The default is all modules that
 compute results. The same seed selects the same mutants from the same sources. cargo-mutants (`cargo install
---locked cargo-mutants`) lists the mutants; `.cargo/mutants.toml` excludes some. The output of the tests is
-in `target/mutants/log`.
+--locked cargo-mutants`) lists the mutants; `.cargo/mutants.toml` excludes some. The tests are those of
+`cargo test -p silvan-fabric`, without documentation tests.
+
+One build contains all mutants of the sample, each behind a switch (see `mutant_switches.py`). Mutants that do
+not compile are removed from it ("unviable"), as are those that can have no switch ("skipped"). A mutant runs
+in the tests that reach its function, the shortest first, until one fails. J tests (default: one per
+processor) run at once. The output is in `target/mutants/log`.
 
 Exit status: 0 if all mutants were run, 2 if there are none.
 """
@@ -21,32 +26,42 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, TextIO
+
+from mutant_switches import REACHED, VARIABLE, body, switch, switched
 
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = PurePosixPath("crates/silvan-fabric/src")
 #: Modules that only describe a run, or whose values other programs check one by one.
 LEFT_OUT = {"fluid", "lib", "outcome", "topology"}
 #: Possible results of a mutant, in the order of the table.
-OUTCOMES = ("caught", "timeout", "missed", "unviable")
-#: A test program that takes longer than this many times its time without a mutant is stopped.
+OUTCOMES = ("caught", "timeout", "missed", "unviable", "skipped")
+#: A test that takes longer than this many times its time without a mutant is stopped.
 PATIENCE = 5
-LEAST_PATIENCE_S = 30.0
+LEAST_PATIENCE_S = 10.0
+#: Address space of a test in KiB: a mutant can allocate unlimited memory.
+MEMORY_KIB = 4 << 20
 OUT = ROOT / "target" / "mutants"
 #: The copy of the sources that is changed.
 TREE = OUT / "tree"
+CRATE = TREE / "crates" / "silvan-fabric"
 CARGO = [str(ROOT / "tools" / "with-rust"), "cargo"]
-TEST = [*CARGO, "test", "--quiet", "--profile", "mutants", "-p", "silvan-fabric"]
-#: Test programs in the order in which they are built and run. If the first one catches a mutant, the second
-#: one is not run.
-PROGRAMS = (["--lib"], ["--test", "all"])
+CHECK = [*CARGO, "check", "-p", "silvan-fabric", "--lib", "--message-format", "json"]
+BUILD = [
+    *CARGO, "test", "-p", "silvan-fabric", "--lib", "--test", "all", "--no-run", "--message-format", "json",
+]  # fmt: skip
+#: So that a test does the same each time.
+FIXED = {"RUST_BACKTRACE": "0", "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "1", "PROPTEST_RNG_SEED": "1"}
 
 
 def copy_sources() -> None:
-    """Update the copy. Unchanged files keep their modification times."""
+    """Update the copy. Unchanged files keep their modification times, others get a new one for cargo."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
     wanted = {name for name in names.split("\0") if name and (ROOT / name).is_file()}
@@ -59,18 +74,18 @@ def copy_sources() -> None:
             continue
         if not copy.is_file() or copy.read_bytes() != source.read_bytes():
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, copy)
+            shutil.copyfile(source, copy)
 
 
 def merge_tests() -> None:
     """Combine the integration tests of the copy in one program, because linking each one is slow."""
-    tests = TREE / "crates" / "silvan-fabric" / "tests"
+    tests = CRATE / "tests"
     names = sorted(path.stem for path in tests.glob("*.rs") if path.stem != "all")
     modules = "".join(f'#[path = "{name}.rs"]\nmod {name};\n' for name in names)
     write(tests / "all.rs", f"#![allow(missing_docs)]\n{modules}")
     manifest = (ROOT / "crates" / "silvan-fabric" / "Cargo.toml").read_text(encoding="utf-8")
     merged = manifest.replace("[package]", "[package]\nautotests = false", 1)
-    write(tests.parent / "Cargo.toml", f'{merged}\n[[test]]\nname = "all"\n')
+    write(CRATE / "Cargo.toml", f'{merged}\n[[test]]\nname = "all"\n')
 
 
 def write(path: Path, text: str) -> None:
@@ -102,70 +117,155 @@ def module_of(mutant: dict[str, Any], modules: tuple[str, ...]) -> str | None:
     )
 
 
-def mutated(text: str, mutant: dict[str, Any]) -> str:
-    """Return the text of a file with the mutant applied."""
-    lines = text.splitlines(keepends=True)
+def build(command: list[str], log: TextIO) -> tuple[list[str], list[tuple[str, int, str]]]:
+    """Build or check the copy. Return the programs, or else the errors: file, line and message of each."""
+    env = {**os.environ, "CARGO_TARGET_DIR": str(OUT / "build")}
+    done = subprocess.run(command, cwd=TREE, env=env, stdout=subprocess.PIPE, stderr=log, check=False)
+    programs: set[str] = set()
+    errors = []
+    for line in done.stdout.decode().splitlines():
+        message = json.loads(line) if line.startswith("{") else {}
+        if message.get("reason") == "compiler-artifact" and message.get("executable"):
+            programs.add(message["executable"])
+        elif message.get("reason") == "compiler-message" and message["message"]["level"] == "error":
+            log.write(message["message"]["rendered"])
+            errors += [(*place, message["message"]["message"]) for place in places(message["message"])]
+    log.flush()
+    if done.returncode == 0:
+        return sorted(programs), []
+    if not errors:
+        sys.exit(f"the sources do not build: see {log.name}")
+    return [], errors
 
-    def offset(place: dict[str, int]) -> int:
-        return sum(map(len, lines[: place["line"] - 1])) + place["column"] - 1
 
-    start, end = (offset(mutant["span"][name]) for name in ("start", "end"))
-    return f"{text[:start]}{mutant['replacement']} /* mutant */ {text[end:]}"
+def places(message: dict[str, Any]) -> set[tuple[str, int]]:
+    """Return the files and lines that an error points to. If it is inside a macro, the call counts."""
+    found = set()
+    for span in message["spans"]:
+        if span["is_primary"]:
+            while span["expansion"]:
+                span = span["expansion"]["span"]  # noqa: PLW2901
+            found.add((span["file_name"], span["line_start"]))
+    return found
 
 
-def passes(program: list[str], log: TextIO, patience_s: float | None) -> bool | None:
-    """Run a test program; return whether it passed, or `None` if it exceeded its time limit."""
-    # All mutants share a build folder, so dependencies are compiled once.
-    env = {**os.environ, "CARGO_TARGET_DIR": str(OUT / "build"), "RUST_BACKTRACE": "0"}
+def build_with(mutants: dict[int, dict[str, Any]], log: TextIO) -> tuple[list[str], set[int]]:
+    """Build the copy with all mutants that compile. Return the test programs and these mutants."""
+    root = str(MODEL / "lib.rs")
+    names = {root, *(mutant["file"] for mutant in mutants.values())}
+    sources = {name: (TREE / name).read_text(encoding="utf-8") for name in names}
+    kept = set(mutants)
+    # Errors of types, of borrowing and of constants appear one kind after the other.
+    while True:
+        lines: dict[tuple[str, int], int] = {}
+        for name, text in sources.items():
+            here = {number: mutants[number] for number in sorted(kept) if mutants[number]["file"] == name}
+            changed, added = switched(text, here)
+            write(TREE / name, changed + (switch(max(mutants, default=0)) if name == root else ""))
+            lines.update({(name, line): number for line, number in added.items()})
+        _, errors = build(CHECK, log)
+        if not errors:
+            programs, errors = build(BUILD, log)
+        if not errors:
+            return programs, kept
+        unviable = {lines[file, line] for file, line, _ in errors if (file, line) in lines}
+        if not unviable:
+            file, line, message = errors[0]
+            sys.exit(f"{file}:{line}: {message}, which no mutant explains: see {log.name}")
+        kept -= unviable
+        print(f"{len(unviable)} mutants do not compile", flush=True)
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test, with its time without a mutant and the mutants whose functions it reaches."""
+
+    program: str
+    name: str
+    seconds: float
+    reaches: frozenset[int]
+
+    @property
+    def patience_s(self) -> float:
+        """The time after which it is stopped."""
+        return max(LEAST_PATIENCE_S, PATIENCE * self.seconds)
+
+
+def passes(program: str, name: str, env: dict[str, str], patience_s: float | None) -> tuple[bool | None, str]:
+    """Run a test. Return whether it passed, or `None` if it exceeded its time limit, and its output."""
+    command = ["sh", "-c", f'ulimit -v {MEMORY_KIB}; exec "$0" --exact "$1" --test-threads 1', program, name]
     process = subprocess.Popen(
-        [*TEST, *program], cwd=TREE, env=env, stdout=log, stderr=log, start_new_session=True
-    )
+        command, cwd=CRATE, env={**os.environ, **FIXED, **env}, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+    )  # fmt: skip
     try:
-        return process.wait(patience_s) == 0
+        output, _ = process.communicate(timeout=patience_s)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return None
+        output, _ = process.communicate()
+        return None, output
+    return process.returncode == 0, output
 
 
-def outcome(log: TextIO, patience_s: list[float]) -> str:
-    """Run the tests on the present state of the copy; return the result."""
-    for program, seconds in zip(PROGRAMS, patience_s, strict=True):
-        if not passes([*program, "--no-run"], log, None):
-            return "unviable"
-        passed = passes(program, log, seconds)
-        if passed is None:
-            return "timeout"
+def measured(program: str, name: str, folder: str) -> Test:
+    """Run a test without a mutant."""
+    reached = Path(folder) / f"{Path(program).name}-{name.replace('::', '-')}"
+    began = time.monotonic()
+    passed, output = passes(program, name, {REACHED: str(reached)}, None)
+    if not passed or "1 passed" not in output:
+        sys.exit(f"a test fails without a mutant:\n{output}")
+    numbers = reached.read_text(encoding="utf-8").split() if reached.is_file() else []
+    return Test(program, name, time.monotonic() - began, frozenset(map(int, numbers)))
+
+
+def tests_of(programs: list[str], pool: ThreadPoolExecutor) -> list[Test]:
+    """Run all tests without a mutant, and return them, the shortest first."""
+    names = []
+    for program in programs:
+        command = [program, "--list", "--format", "terse"]
+        lines = subprocess.run(command, cwd=CRATE, stdout=subprocess.PIPE, text=True, check=True).stdout
+        names += [
+            (program, line.removesuffix(": test")) for line in lines.splitlines() if line.endswith(": test")
+        ]
+    with tempfile.TemporaryDirectory() as folder:
+        tests = list(pool.map(lambda one: measured(one[0], one[1], folder), names))
+    return sorted(tests, key=lambda test: test.seconds)
+
+
+def outcome(number: int, tests: list[Test]) -> tuple[str, str]:
+    """Run a mutant; return its result and the output of the test that decided."""
+    for test in tests:
+        passed, output = passes(test.program, test.name, {VARIABLE: str(number)}, test.patience_s)
         if not passed:
-            return "caught"
-    return "missed"
+            return "timeout" if passed is None else "caught", output
+    return "missed", f"{len(tests)} tests reach its function\n"
 
 
-def run(drawn: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
-    """Run mutants one after the other; return each with its result."""
-    with (OUT / "log").open("w", encoding="utf-8") as log:
-        patience_s = []
-        for program in PROGRAMS:
-            if not passes([*program, "--no-run"], log, None):
-                sys.exit(f"the sources do not build: see {log.name}")
-            began = time.monotonic()
-            if not passes(program, log, None):
-                sys.exit(f"tests fail without a mutant: see {log.name}")
-            patience_s.append(max(LEAST_PATIENCE_S, PATIENCE * (time.monotonic() - began)))
-        results = []
-        for mutant in drawn:
-            print(f"=== {mutant['name']}", file=log, flush=True)
-            file = TREE / mutant["file"]
-            text = file.read_text(encoding="utf-8")
-            began = time.monotonic()
-            try:
-                file.write_text(mutated(text, mutant), encoding="utf-8")
-                result = outcome(log, patience_s)
-            finally:
-                file.write_text(text, encoding="utf-8")
-            results.append((mutant, result))
-            print(f"{result:<9} {time.monotonic() - began:5.0f} s  {mutant['name']}", flush=True)
-    return results
+def run(drawn: list[dict[str, Any]], jobs: int) -> list[tuple[dict[str, Any], str]]:
+    """Run all mutants; return each with its result."""
+    results: dict[int, str] = {}
+    mutants = dict(enumerate(drawn, start=1))
+    for number, mutant in mutants.items():
+        if body((TREE / mutant["file"]).read_text(encoding="utf-8"), mutant) is None:
+            results[number] = "skipped"
+    with (OUT / "log").open("w", encoding="utf-8") as log, ThreadPoolExecutor(jobs) as pool:
+        began = time.monotonic()
+        programs, kept = build_with({n: m for n, m in mutants.items() if n not in results}, log)
+        results.update({number: "unviable" for number in mutants if number not in kept | results.keys()})
+        print(f"{len(kept)} mutants in one build: {time.monotonic() - began:.0f} s", flush=True)
+        began = time.monotonic()
+        tests = tests_of(programs, pool)
+        print(f"{len(tests)} tests without a mutant: {time.monotonic() - began:.0f} s", flush=True)
+
+        def one(number: int) -> None:
+            began, name = time.monotonic(), mutants[number]["name"]
+            result, output = outcome(number, [test for test in tests if number in test.reaches])
+            results[number] = result
+            log.write(f"=== {result}: {name}\n{output}")
+            print(f"{result:<9} {time.monotonic() - began:5.0f} s  {name}", flush=True)
+
+        list(pool.map(one, sorted(kept)))
+    return [(mutant, results[number]) for number, mutant in mutants.items()]
 
 
 def report(results: list[tuple[dict[str, Any], str]], modules: tuple[str, ...]) -> None:
@@ -177,7 +277,8 @@ def report(results: list[tuple[dict[str, Any], str]], modules: tuple[str, ...]) 
     for module, row in sorted(counts.items()):
         print(f"{module:<20}" + "".join(f"{row[name]:>10}" for name in OUTCOMES))
     whole = sum(counts.values(), Counter[str]())
-    noticed, viable = whole["caught"] + whole["timeout"], whole.total() - whole["unviable"]
+    noticed = whole["caught"] + whole["timeout"]
+    viable = noticed + whole["missed"]
     print(f"{'all':<20}" + "".join(f"{whole[name]:>10}" for name in OUTCOMES))
     print(f"caught: {noticed} of {viable} ({100 * noticed / max(viable, 1):.0f} %); missed:")
     print("\n".join(f"  {mutant['name']}" for mutant, result in results if result == "missed"))
@@ -188,6 +289,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--list", action="store_true", help="only print the sample")
     parser.add_argument("modules", nargs="*", metavar="MODULE")
     given = parser.parse_args()
@@ -205,7 +307,7 @@ def main() -> int:
     if given.list:
         print("\n".join(one["name"] for one in drawn))
         return 0
-    report(run(drawn), modules)
+    report(run(drawn, given.jobs), modules)
     return 0
 
 

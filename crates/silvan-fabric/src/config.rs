@@ -437,3 +437,48 @@ pub enum Engine {
     /// The event-ordered scheduler.
     General,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adaptive_routing_applies_only_if_it_is_enabled() {
+        let adaptive = |enabled, per| AdaptiveRouting { enabled, per, ..AdaptiveRouting::default() };
+        let is = |enabled| {
+            let flow = adaptive(enabled, RoutePer::Flow);
+            let packet = adaptive(enabled, RoutePer::Packet);
+            [&flow, &packet].map(|one| [RoutePer::Flow, RoutePer::Packet].map(|per| one.is_per(per)))
+        };
+        assert_eq!(is(true), [[true, false], [false, true]]);
+        assert_eq!(is(false), [[false; 2]; 2]);
+        let pinned = AdaptiveRouting { pinned: vec![Pinned::Isolated], ..AdaptiveRouting::default() };
+        assert_eq!([Pinned::Throttled, Pinned::Isolated].map(|what| pinned.pins(what)), [false, true]);
+    }
+
+    #[test]
+    fn mechanisms_have_the_switches_that_they_were_designed_for() {
+        let of = |mechanism| {
+            let switch = SwitchConfig::default();
+            (switch.architecture(mechanism), switch.queues(mechanism), switch.memory(mechanism))
+        };
+        use Mechanism::{Ccfit, Ecocc, Fbicm, Hfdi, IbCc, Mvcm, Pfister, Qcn, Renato, Saa};
+        for mechanism in [Mechanism::None, IbCc, Hfdi, Ecocc, Saa, Qcn] {
+            assert_eq!(
+                of(mechanism),
+                (Architecture::Voq, Queues::PerOutput, Memory::Shared),
+                "{mechanism:?}"
+            );
+        }
+        for mechanism in [Fbicm, Ccfit] {
+            assert_eq!(of(mechanism), (Architecture::Iq, Queues::Single, Memory::Shared), "{mechanism:?}");
+        }
+        for mechanism in [Renato, Pfister, Mvcm] {
+            assert_eq!(of(mechanism), (Architecture::Cioq, Queues::Single, Memory::Shared), "{mechanism:?}");
+        }
+        let first = |mechanism| SwitchConfig::default().control_first(mechanism);
+        assert_eq!([Ccfit, Fbicm, IbCc].map(first), [true, false, false]);
+        let divided = SwitchConfig { queues: Some(Queues::PerDestination), ..SwitchConfig::default() };
+        assert_eq!(divided.memory(IbCc), Memory::Divided);
+    }
+}

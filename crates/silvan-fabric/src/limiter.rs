@@ -29,3 +29,25 @@ impl Limiter {
         self.free_at
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use silvan_engine::Rate;
+
+    use super::*;
+
+    #[test]
+    fn packets_pass_one_after_the_other_and_rounding_does_not_add_up() {
+        // 3 Gbit/s: 1000 bytes take 2 666 666 2/3 ps.
+        let mut limiter = Limiter::new(Rate::from_gbit(3).pace());
+        let passed: Vec<u64> = (0..6).map(|_| limiter.pass(Time::ZERO, 1_000).0).collect();
+        for (count, passed) in (1..).zip(&passed) {
+            let exact = 8_000_000.0 * f64::from(count) / 3.0;
+            assert!((*passed as f64 - exact).abs() <= 1.0, "{count} packets: {passed} ps, not {exact}");
+        }
+        assert_eq!((passed[2], passed[5]), (8_000_000, 16_000_000));
+        // After a pause it begins at once. Half of the bytes take half of the time.
+        assert_eq!(limiter.pass(Time(20_000_000), 3_000), Time(28_000_000));
+        assert_eq!(limiter.pass(Time(20_000_000), 1_500), Time(32_000_000), "after those before it");
+    }
+}

@@ -9,7 +9,7 @@ use common::{config, flow, pattern, run_with, tables, topology, us};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{AdaptiveRouting, Architecture, Config, FlowControl, OnOff};
 use silvan_fabric::congestion::marking::{Fecn, Ipm, Marking};
-use silvan_fabric::congestion::reaction::{Reaction, StaticWindow};
+use silvan_fabric::congestion::reaction::{Cct, CctTable, Reaction, StaticWindow};
 use silvan_fabric::congestion::{Mechanism, Notification};
 use silvan_fabric::queueing::{HostQueues, Memory, Queues};
 use silvan_fabric::routing::Tables;
@@ -245,6 +245,18 @@ fn parts_of_congestion_management_go_together() {
             Some(Reaction::StaticWindow(StaticWindow { packets: 2, ..StaticWindow::default() }));
     });
     assert_refused!(unanswered, "congestion.notification", Reason::NoAcknowledgements);
+    // The last delay is 7 us x scale x 127^2 with a divisor of 1: .903 s with a scale of 8, 1.016 s with 9.
+    let scaled = |scale| {
+        let table = CctTable::Quadratic { divisor: 1, scale, entries: 128 };
+        move |config: &mut Config| {
+            config.congestion = common::ib_cc();
+            config.congestion.reaction = Some(Reaction::Cct(Cct { table, ..Cct::default() }));
+        }
+    };
+    assert_refused!(with(scaled(9)), "congestion.reaction.table.scale", Reason::Component(_));
+    let (network, mut settings) = (topology(r#"{"kind": "dumbbell"}"#), config(us(10)));
+    scaled(8)(&mut settings);
+    assert!(run_with(&network, &tables(&network), &settings).is_ok());
     let network = topology(r#"{"kind": "k-ary-n-fly", "k": 2, "n": 3}"#);
     let mut settings = config(us(10));
     settings.flows = vec![flow("H1", "H8")];

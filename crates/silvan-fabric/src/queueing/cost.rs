@@ -28,3 +28,17 @@ pub fn cam_cells_per_line(hosts: u64, destinations: u64) -> u64 {
 pub fn cells_per_port(lines: u64, hosts: u64, destinations: u64) -> (u64, u64) {
     (lines * cam_cells_per_line(hosts, destinations), lines * SRAM_CELLS_PER_LINE)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_those_of_paper_vi() {
+        // 16 fixed cells, and 6 bits for each of 8 destinations among 64 hosts; among 65 hosts, 7 bits.
+        assert_eq!([64, 65].map(|hosts| cam_cells_per_line(hosts, 8)), [16 + 48, 16 + 56]);
+        assert_eq!(cam_cells_per_line(1, 8), 16, "one host needs no bits");
+        // 9 lines with 32 of 1024 hosts: 9 (16 + 320), and 35 plain cells each.
+        assert_eq!(cells_per_port(9, 1_024, 32), (3_024, 315));
+    }
+}

@@ -41,6 +41,8 @@
 mod marks;
 mod received;
 mod shares;
+#[cfg(test)]
+mod tests;
 mod views;
 
 use std::sync::Arc;

@@ -277,3 +277,24 @@ fn warnings(story: &Story) -> Vec<String> {
     }
     warnings
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_name_six_or_the_first_five() {
+        let names = |count: usize| (1..=count).map(|at| format!("n{at}")).collect::<Vec<_>>();
+        let listed = [0, 1, 2, 3, 6, 7].map(|count| list(&names(count)));
+        let expected = [
+            "",
+            "n1",
+            "n1 and n2",
+            "n1, n2 and n3",
+            "n1, n2, n3, n4, n5 and n6",
+            "n1, n2, n3, n4, n5 and 2 others",
+        ];
+        assert_eq!(listed, expected);
+        assert_eq!((share(1, 4).as_str(), share(0, 0).as_str()), ("25 %", "0 %"));
+    }
+}

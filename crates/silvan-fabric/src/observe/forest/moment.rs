@@ -406,3 +406,51 @@ impl Moment {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The trees of these roots, given which links wait: the link waited for, the one that waits, its lane, and the
+    /// lane that it waits for.
+    fn trees(links: usize, roots: &[u32], waits: &[(u32, u32, u8, u8)]) -> Moment {
+        let mut moment = Moment::new(links);
+        for (index, &root) in (0..).zip(roots) {
+            moment.members[root as usize] = Member { root: index, lanes: u16::MAX, ..NOT_IN };
+        }
+        (moment.roots, moment.order, moment.waits) = (roots.to_vec(), roots.to_vec(), waits.to_vec());
+        moment.spread();
+        moment.gather();
+        moment
+    }
+
+    #[test]
+    fn a_link_belongs_to_the_nearest_root_and_to_all_trees_that_it_waits_for() {
+        let waits = [(0, 1, 0, 0), (1, 2, 0, 0), (2, 4, 1, 1), (2, 5, 1, 0), (3, 2, 0, 0)];
+        let moment = trees(6, &[0, 3], &waits);
+        let place = |link: usize| {
+            let Member { root, waits_for, depth, .. } = moment.members[link];
+            (root, waits_for, depth)
+        };
+        assert_eq!([0, 3].map(place), [(0, NONE, 0), (1, NONE, 0)]);
+        assert_eq!(place(1), (0, 0, 1));
+        // It waits for link 1 of the first tree, and for the second root itself.
+        assert_eq!(place(2), (1, 3, 1));
+        // Link 2 waits on lane 0 only, so a link that waits for its lane 1 is not in the tree.
+        assert!(!moment.members[4].is_in() && moment.members[5].is_in());
+        assert_eq!(place(5), (1, 2, 2));
+        assert_eq!([0, 1].map(|vl| moment.members[5].holds(vl)), [false, true]);
+        assert_eq!(moment.order, [0, 3, 1, 2, 5]);
+        let of = |link| moment.trees_of(link).collect::<Vec<_>>();
+        assert_eq!([0, 1, 2, 3, 4, 5].map(of), [vec![0], vec![0], vec![0, 1], vec![1], vec![], vec![0, 1]]);
+    }
+
+    #[test]
+    fn there_may_be_more_than_64_trees() {
+        let roots: Vec<u32> = (0..130).collect();
+        let moment = trees(131, &roots, &[(3, 130, 0, 0), (64, 130, 0, 0), (129, 130, 0, 0)]);
+        assert_eq!(moment.trees_of(130).collect::<Vec<_>>(), [3, 64, 129]);
+        assert_eq!(moment.trees_of(128).collect::<Vec<_>>(), [128]);
+        assert_eq!(moment.members[130].root, 3);
+    }
+}

@@ -474,3 +474,51 @@ fn meet(view: View, map: &Map, moment: &Moment) -> Vec<Met> {
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_packets_meet_is_sorted_by_host_and_class() {
+        let met = |host, class, meets| Met { who: Who { class, host }, meets, destination: 0, payload: 0 };
+        let all = [
+            met(2, 0, Meets::Root(1)),
+            met(0, 1, Meets::Branch(5)),
+            met(0, 0, Meets::Nothing),
+            met(0, 1, Meets::Branch(4)),
+            met(2, 0, Meets::Branch(9)),
+            met(0, 0, Meets::Root(7)),
+        ];
+        let sorted: Vec<_> =
+            in_order(&all, 3).iter().map(|one| (one.who.host, one.who.class, one.meets)).collect();
+        let expected = [
+            (0, 0, Meets::Root(7)),
+            (0, 1, Meets::Branch(4)),
+            (0, 1, Meets::Branch(5)),
+            (2, 0, Meets::Branch(9)),
+            (2, 0, Meets::Root(1)),
+        ];
+        assert_eq!(sorted, expected);
+        assert_eq!(given([(1, 7), (NONE, 3), (0, 2)].into_iter(), 3), [2, 7, NONE]);
+    }
+
+    #[test]
+    fn an_interval_counts_once_for_each_sender() {
+        let mut feeders = Feeders::default();
+        let who = Who { class: 1, host: 4 };
+        for (first_ns, now_ns, throttled) in [(0, 10, false), (10, 20, true), (10, 20, true), (20, 30, false)]
+        {
+            feeders.entry(who, first_ns).see(now_ns, throttled);
+        }
+        feeders.entry(Who { class: 0, host: 4 }, 20).see(30, false);
+        feeders.at_hosts[0].sent_bytes = 7;
+        let all: Vec<_> = feeders.iter().collect();
+        let seen = |at: usize| {
+            let Feeding { samples, throttled, first_ns, last_ns, sent_bytes, .. } = all[at].1;
+            (samples, throttled, first_ns, last_ns, sent_bytes)
+        };
+        assert_eq!((all[0].0, seen(0)), (who, (3, 1, 0, 30, 7)));
+        assert_eq!((all.len(), seen(1)), (2, (1, 0, 20, 30, 0)));
+    }
+}

@@ -1,0 +1,226 @@
+//! Both schedulers give the same outcome, with any number of threads.
+//!
+//! The networks are small, but their outputs, hosts and jobs are spread over several partitions.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::*;
+use silvan_engine::{Bytes, Rate};
+use silvan_fabric::config::{AdaptiveRouting, Architecture, Config, FlowControl, OnOff, RoutePer};
+use silvan_fabric::congestion::marking::{Fecn, FillMapping, Marking, Sampled};
+use silvan_fabric::congestion::{Congestion, Mechanism, Notification};
+use silvan_fabric::outcome::Outcome;
+use silvan_fabric::queueing::Queues;
+use silvan_fabric::simulation::{Engine, Simulation};
+use silvan_fabric::topology::Topology;
+use silvan_fabric::traffic::{Arrivals, Flow, Job, Pattern, Traffic};
+use silvan_trace::execute::Parameters;
+use silvan_trace::{Operation, TraceBuilder};
+
+/// Runs with one scheduler and a number of threads. Returns the outcome without the number of events, which differs
+/// between schedulers, and whether the scheduler is the binned one.
+fn run_as(topology: &Topology, config: &Config, engine: Engine, threads: u16) -> (Outcome, bool) {
+    let (tables, config) = (tables(topology), Config { threads, ..config.clone() });
+    let mut simulation = Simulation::with_engine(topology, &tables, &config, engine).unwrap();
+    let count = simulation.partitions().unwrap_or(1);
+    assert_eq!(count, usize::from(threads), "each thread has a partition");
+    let is_binned = simulation.is_binned();
+    while !simulation.advance(1_000).unwrap().done {}
+    let mut outcome = simulation.finish().unwrap();
+    outcome.summary.events = 0;
+    (outcome, is_binned)
+}
+
+/// The outcome of a run, after all ways to run it have been compared; `is_binned` says which scheduler it may have.
+fn same(topology: &Topology, config: &Config, is_binned: bool) -> Outcome {
+    let (expected, general) = run_as(topology, config, Engine::General, 1);
+    assert!(!general);
+    assert!(expected.summary.packets_delivered > 200, "{}", expected.summary.packets_delivered);
+    for (engine, threads) in
+        [(Engine::Fastest, 1), (Engine::Fastest, 2), (Engine::Fastest, 3), (Engine::General, 2)]
+    {
+        let (outcome, binned) = run_as(topology, config, engine, threads);
+        assert_eq!(binned, is_binned && engine == Engine::Fastest);
+        assert_eq!(outcome.summary, expected.summary, "{engine:?}, {threads} threads");
+        for (own, other) in outcome.tables.iter().zip(&expected.tables) {
+            assert!(own == other, "{engine:?}, {threads} threads: table {}", own.name);
+        }
+        assert!(outcome == expected, "{engine:?}, {threads} threads: account or warnings");
+    }
+    expected
+}
+
+fn tree() -> Topology {
+    topology(r#"{"kind": "k-ary-n-tree", "k": 4, "n": 2, "link_rate": "16 Gbit/s", "link_delay": "30 ns"}"#)
+}
+
+/// Random traffic of all hosts, and four hosts of different switches that overload a fifth.
+fn load() -> Config {
+    let mut config = config(us(60));
+    (config.warmup, config.measure.interval) = (us(10), us(7));
+    config.switch.buffer = Bytes(16_384);
+    config.host.drain_rate = Some(Rate::from_gbit(14));
+    let pattern = pattern(Pattern::Uniform { include_self: false });
+    let random = Traffic { rate: Some(Rate::from_gbit(6)), arrivals: Arrivals::Poisson, ..pattern };
+    config.traffic = vec![Traffic { message: Some(Bytes(3_000)), name: Some("random".into()), ..random }];
+    config.flows = ["H5", "H9", "H10", "H13"].map(|from| flow(from, "H1")).into();
+    config
+}
+
+#[test]
+fn without_marks_on_one_lane_two_and_three() {
+    for lanes in [1, 2, 3] {
+        let mut config = load();
+        config.lanes.count = lanes;
+        config.traffic[0].sl = lanes - 1;
+        same(&tree(), &config, true);
+    }
+}
+
+/// Deliveries that traffic waits for are counted in the order of all events, which the binned scheduler does not keep.
+#[test]
+fn with_traffic_that_waits_for_deliveries() {
+    let mut config = load();
+    config.flows.push(Flow { start_after_packets: Some(200), ..flow("H2", "H15") });
+    let triggers = same(&tree(), &config, false).summary.triggers;
+    assert!(triggers[0].started_ns.is_some(), "{triggers:?}");
+}
+
+/// The lookahead follows from the links between partitions, and each packet and credit takes the delay of its own link.
+#[test]
+fn on_links_with_different_delays() {
+    let mut links = Vec::new();
+    for leaf in 1..=4 {
+        for host in 4 * leaf - 3..=4 * leaf {
+            links.push(format!(r#"{{"from": "H{host}", "to": "L{leaf}", "delay": "{} ns"}}"#, 10 + host));
+        }
+        links.push(format!(r#"{{"from": "L{leaf}", "to": "S", "delay": "{} ns"}}"#, 40 * leaf));
+    }
+    let names = |letter: &str, count: usize| {
+        (1..=count).map(|at| format!(r#""{letter}{at}""#)).collect::<Vec<_>>().join(",")
+    };
+    let switches: Vec<String> =
+        ["L1", "L2", "L3", "L4", "S"].iter().map(|name| format!(r#"{{"name": "{name}"}}"#)).collect();
+    let network = topology(&format!(
+        r#"{{"kind": "custom", "link_rate": "16 Gbit/s", "hosts": [{}], "switches": [{}], "links": [{}]}}"#,
+        names("H", 16),
+        switches.join(","),
+        links.join(",")
+    ));
+    same(&network, &load(), true);
+}
+
+#[test]
+fn with_marks_of_single_queues_and_of_all() {
+    for (lanes, fill) in [(1, FillMapping::Sum), (1, FillMapping::Each), (2, FillMapping::SumPerInput)] {
+        let mut config = load();
+        config.lanes.count = lanes;
+        config.congestion = ib_cc();
+        config.congestion.marking = Some(Marking::Fecn(Fecn { fill, threshold: 13, ..Fecn::default() }));
+        let summary = same(&tree(), &config, true).summary;
+        assert!(summary.fecn_marks > 20 && summary.becn_received > 5, "{fill:?}: {summary:?}");
+    }
+}
+
+#[test]
+fn with_acknowledgements_of_every_packet() {
+    let mut config = load();
+    config.congestion = ib_cc();
+    config.congestion.notification = Some(Notification::AckEach);
+    config.lanes = silvan_fabric::config::Lanes { count: 2, control: Some(1), ..config.lanes };
+    same(&tree(), &config, true);
+}
+
+#[test]
+fn with_samples_that_switches_report_to_sources() {
+    for lanes in [1, 2] {
+        let mut config = load();
+        config.lanes.count = lanes;
+        config.congestion.mechanism = Mechanism::Qcn;
+        let sampled = Sampled { set_point: Bytes(4_096), sample: Bytes(9_000), ..Sampled::default() };
+        config.congestion.marking = Some(Marking::Sampled(sampled));
+        for notification in [Notification::Backward, Notification::Cnp] {
+            config.congestion.notification = Some(notification);
+            let is_binned = notification != Notification::Backward;
+            let summary = same(&tree(), &config, is_binned).summary;
+            assert!(summary.fecn_marks > 20 && summary.becn_received > 5, "{notification:?}: {summary:?}");
+        }
+    }
+}
+
+#[test]
+fn in_switches_of_other_kinds() {
+    for architecture in [Architecture::Iq, Architecture::Cioq] {
+        let mut config = load();
+        config.switch.architecture = Some(architecture);
+        same(&tree(), &config, false);
+    }
+    let mut config = load();
+    config.switch.queues = Some(Queues::PerDestination);
+    config.switch.queue_buffer = Some(Bytes(8_192));
+    same(&tree(), &config, false);
+}
+
+#[test]
+fn with_isolation_in_special_queues() {
+    for mechanism in [Mechanism::Ecocc, Mechanism::Ccfit] {
+        let mut config = load();
+        config.switch.buffer = Bytes(65_536);
+        config.congestion = Congestion { mechanism, ..Congestion::default() };
+        let isolation = same(&tree(), &config, false).summary.isolation.unwrap();
+        assert!(isolation.allocations > 0 && isolation.stop > 0, "{mechanism:?}: {isolation:?}");
+    }
+}
+
+#[test]
+fn with_on_off_flow_control() {
+    let mut config = load();
+    config.flow_control = FlowControl::OnOff(OnOff { xoff: Some(Bytes(8_000)), xon: Some(Bytes(6_000)) });
+    same(&tree(), &config, false);
+}
+
+#[test]
+fn with_routes_that_packets_choose() {
+    let mut config = load();
+    config.adaptive_routing = Some(AdaptiveRouting { per: RoutePer::Packet, ..AdaptiveRouting::default() });
+    let reordering = same(&tree(), &config, false).summary.reordering.unwrap();
+    assert!(reordering.late_packets > 0, "{reordering:?}");
+}
+
+#[test]
+fn with_messages_of_jobs() {
+    let mut build = TraceBuilder::new(6, 1 << 12).unwrap();
+    // Each rank sends to all others and receives from them, computes, and does so again.
+    for rank in 0..6 {
+        let mut sequence = silvan_trace::sequence::Sequence::new(rank);
+        for bytes in [3_000, 9_000] {
+            for other in (0..6).filter(|&other| other != rank) {
+                sequence.start(&mut build, Operation::send(other, bytes, 0)).unwrap();
+            }
+            for other in (0..6).filter(|&other| other != rank) {
+                sequence.blocking(&mut build, Operation::recv(other, bytes, 0)).unwrap();
+            }
+            sequence.compute(&mut build, 500 * u64::from(rank)).unwrap();
+        }
+    }
+    let mut config = load();
+    config.duration = us(600);
+    config.ends_with_jobs = false;
+    config.jobs = vec![Job {
+        name: "exchange".into(),
+        trace: Arc::new(build.finish().unwrap()),
+        // Two ranks are on one host, and the others on different switches.
+        hosts: vec![1, 1, 4, 8, 12, 15],
+        parameters: Parameters { rendezvous_above: 8_000, ..Parameters::default() },
+        start: us(5),
+        sl: 0,
+    }];
+    let outcome = same(&tree(), &config, true);
+    let job = &outcome.summary.jobs[0];
+    // 28 ordered pairs of ranks on different hosts, two messages each.
+    assert_eq!((job.messages, job.unfinished_operations), (56, 0), "{job:?}");
+    assert!(job.finished_ns.is_some());
+}
