@@ -134,7 +134,7 @@ pub(crate) struct Links {
     parameters_of: Vec<u16>,
     parameters: Vec<LinkParameters>,
     lanes: Vec<Lane>,
-    /// Per lane whose sender waits for credit: the time at which the credit will have returned, as far as it is known.
+    /// For each lane whose sender waits for credit: the time at which the credit arrives, if it is known.
     ready: Vec<Time>,
     /// Returning credits for which there is no space in their lane.
     spills: Spills,

@@ -47,9 +47,9 @@ CAUSES = {
     "trace": "a trace or a figure of the source is not available",
     "source": "the source contradicts itself",
     "measurement": "the measured system varies in a way that the model does not",
-    "draw": "the source has one run or one random selection, and these differ by more than the tolerance",
+    "draw": "the source reports one run or random selection, and results vary by more than the tolerance",
     "tie": "the two simulated numbers differ by less than one percent",
-    "choice": "a parameter was chosen for other numbers of the paper",
+    "choice": "a parameter was calibrated on other numbers of the paper",
     "restated": "it follows from other rows and amplifies their difference",
 }
 
@@ -71,7 +71,7 @@ class Published:
     expected: float
     #: One of `PROVENANCES`.
     provenance: str
-    #: Relative tolerance, ``at least`` or ``at most`` for orderings and bounds, or ``shown``.
+    #: One of: a relative tolerance; ``at least`` or ``at most``, for orderings and bounds; or ``shown``.
     tolerance: float | str
     #: The same for quick runs, which are less precise because they are shorter.
     quick_tolerance: float | str

@@ -267,7 +267,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     lines = []
     for title, name in (
         ("Reasons for numbers that are missed, open or not run", "reason"),
-        ("Sources of expected numbers that are not published", "basis"),
+        ("Where expected numbers come from if the paper does not print them", "basis"),
         ("Reasons why rows are weak", "weak"),
     ):
         found: dict[str, list[str]] = {}

@@ -23,8 +23,7 @@ const NOTHING: f64 = 1e-9;
 /// For [`saa`](super::saa()) with a common start time, the initial rates are sufficient: the link that
 /// limits a flow remains equally loaded until that flow ends.
 ///
-/// # Errors
-/// Same as those of `allocate`, and if it returns the wrong number of rates.
+/// # Errors Returns any error of `allocate`, and an error if `allocate` returns the wrong number of rates.
 pub fn completions(
     demands: &[Demand],
     mut allocate: impl FnMut(&[bool]) -> Result<Allocation, FluidError>,

@@ -1,4 +1,5 @@
-//! Converts a topology to a [`Problem`] with one link per channel, limited by the rates of hosts.
+//! Converts a topology to a [`Problem`] with one link per channel. The injection and drain rates of hosts limit the
+//! capacities of their links.
 
 use silvan_engine::Rate;
 

@@ -131,7 +131,7 @@ impl Pauses {
         state.0 && receiver.opens_after(at, state).is_none()
     }
 
-    /// Records that a packet of `space` bytes enters the buffer, of which the sender learns at `time`.
+    /// Records that a packet of `space` bytes enters the buffer. The sender learns of this at `time`.
     pub fn fills(&mut self, lane: usize, time: Time, space: u32) {
         self.lanes[lane].add(time, i64::from(space));
     }

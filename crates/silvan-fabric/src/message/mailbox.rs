@@ -70,7 +70,7 @@ pub(crate) struct OutputCredit {
     pub vl: u8,
 }
 
-/// A notification for a source on its way to a switch of the binned scheduler.
+/// A notification, addressed to a source, on its way to a switch that the binned scheduler runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutputNotice {
     /// The first output of the switch.

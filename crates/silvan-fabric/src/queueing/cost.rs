@@ -1,7 +1,7 @@
 //! The cost of special queues in memory cells (Paper VI, supplement 8). A cell holds a bit.
 
-/// Cells of content-addressable memory per line for the output of the root (up to 64 ports), the hops to it (up to 64)
-/// and the line downstream (up to 16).
+/// Cells of content-addressable memory that each line needs: 6 for the output of the root (up to 64 ports), 6 for the
+/// number of hops to the root (up to 64), and 4 for the number of the line downstream (up to 16).
 const FIXED_CAM_CELLS: u64 = 6 + 6 + 4;
 
 /// Cells of plain memory per line: stop, sentStop, propagated, and 32 for the timer.

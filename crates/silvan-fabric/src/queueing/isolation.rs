@@ -491,8 +491,8 @@ impl Cams {
         self.say(vl, line, rate, message)
     }
 
-    /// Handles the detection of a root for which its own switch allocates special queues. Adds the first destination to
-    /// the line that the root has at this input, or, if that line has no room, to a new line.
+    /// Handles the detection of a root whose own switch allocates special queues. Adds the destination to the line of
+    /// the root at this input, or to a new line if that line has no room.
     fn root(&mut self, growth: Growth, waiting: impl Iterator<Item = u32>, now: Time) -> Option<Notice> {
         let Growth { at: of, output, .. } = growth;
         let input = of.input;

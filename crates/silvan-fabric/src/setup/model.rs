@@ -155,7 +155,7 @@ fn packet_sizes(config: &Config) -> Result<Sizes, SetupError> {
     })
 }
 
-/// Checks that marking has the buffers that it needs and the reaction the acknowledgements that it counts, and that the
+/// Checks that the switch and the other components provide what the marking rule and the reaction need, and that the
 /// parameters of both are valid.
 fn check_components(components: &Components, sizes: Sizes, switch: &SwitchModel) -> Result<(), SetupError> {
     let Components { marking, notification, reaction, .. } = components;

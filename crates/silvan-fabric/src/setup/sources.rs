@@ -84,7 +84,7 @@ impl Builder<'_> {
     }
 
     pub(super) fn add_class(&self, classes: &mut Vec<ClassMeter>, name: &str) -> Result<u16, SetupError> {
-        // The number fits because the model checks it.
+        // The cast cannot truncate, because the model limits the number of classes.
         let class = classes.len() as u16;
         let meter = ClassMeter::new(name.to_string());
         classes.push(meter);

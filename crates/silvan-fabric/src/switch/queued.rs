@@ -60,7 +60,8 @@ impl<S: PortSet> QueuedSwitch<S> {
         Self { ports, buffers, arbiter, crossbar }
     }
 
-    /// Whether a packet's output is that of the table, without waiting for its tail or recording it.
+    /// Whether each packet takes the output of the forwarding table, may leave before its tail has arrived, and needs
+    /// no record of the arrival of its tail.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.ports.is_plain() && self.crossbar.is_none()

@@ -25,7 +25,7 @@ pub struct Ipm {}
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Opm {
-    /// Share of the output buffer above which packets through it are marked, in percent.
+    /// Fill level, in percent of the output buffer, above which packets that leave the buffer are marked.
     #[schemars(range(min = 1, max = 99))]
     pub output_percent: u8,
 }

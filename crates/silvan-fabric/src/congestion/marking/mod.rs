@@ -237,7 +237,7 @@ pub(crate) trait MarkingRule {
         false
     }
 
-    /// Decides about a packet that has entered an input buffer.
+    /// Decides what to mark when a packet has entered an input buffer.
     fn enters_buffer(&self, _buffer: &InputBuffer) -> InputVerdict {
         InputVerdict::Forward
     }

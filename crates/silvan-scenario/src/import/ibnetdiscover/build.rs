@@ -191,7 +191,7 @@ fn named<'a>(
         for port in &node.links {
             let name = if node.links.len() > 1 { format!("{name}/{}", port.number) } else { name.clone() };
             let seen = by_id.get(&port.peer).and_then(|&peer| ports.get(&(peer, port.peer_port))?.peer_guid);
-            // Adapters derive the GUIDs of their ports from their own; ibsim relies on it.
+            // The GUID of an adapter's port is derived from the adapter's GUID. ibsim relies on this.
             let guessed = node.guid.and_then(|guid| guid.checked_add(u64::from(port.number)));
             let guid = port.guid.or(seen).or(guessed);
             hosts.push(Named { name, node, port: Some(port), guid, place: (index, port.number) });
