@@ -115,6 +115,18 @@ impl MarkingRule for SampledRule {
         false
     }
 
+    fn quiet_fill(&self) -> Option<u32> {
+        Some(u32::MAX)
+    }
+
+    fn marks_only_arrivals(&self) -> bool {
+        true
+    }
+
+    fn may_mark_arrivals(&self, port: &Sampler, bytes: u32) -> bool {
+        bytes >= port.left
+    }
+
     #[inline(always)]
     fn skips_arrival(&self, port: &mut Sampler, size: u32, is_data: bool) -> bool {
         let is_sampled = is_data && size >= port.left;
