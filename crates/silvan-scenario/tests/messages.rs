@@ -302,7 +302,7 @@ fn errors_of_congestion_management_are_explained() {
         (
             r#"mechanism = "ib-cc""#,
             r#"mechanism = "ibcc""#,
-            r#"a.toml:5: congestion.mechanism = "ibcc": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`, `renato`, `pfister`, `mvcm`, `saa`, `qcn`; did you mean `ib-cc`?"#,
+            r#"a.toml:5: congestion.mechanism = "ibcc": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`, `renato`, `pfister`, `mvcm`, `saa`, `qcn`; it is called `ib-cc` here"#,
         ),
         (
             r#"mechanism = "ib-cc""#,
