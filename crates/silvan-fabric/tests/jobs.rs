@@ -12,7 +12,7 @@ use common::*;
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::Config;
 use silvan_fabric::outcome::{JobSummary, Outcome, Values};
-use silvan_fabric::traffic::Job;
+use silvan_fabric::traffic::{Job, Sends};
 use silvan_trace::execute::Parameters;
 use silvan_trace::sequence::Sequence;
 use silvan_trace::{Operation, Trace, TraceBuilder};
@@ -31,7 +31,8 @@ fn trace(ranks: &[&[Operation]]) -> Arc<Trace> {
 
 fn job(trace: Arc<Trace>, hosts: &[u32]) -> Job {
     let (hosts, parameters) = (hosts.to_vec(), Parameters::default());
-    Job { name: "job".into(), trace, hosts, parameters, start: Time::ZERO, sl: 0 }
+    let (sends, memory_rate) = (Sends::default(), None);
+    Job { name: "job".into(), trace, hosts, parameters, start: Time::ZERO, sends, memory_rate, sl: 0 }
 }
 
 /// A job on a star with three hosts.
