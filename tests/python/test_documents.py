@@ -51,6 +51,7 @@ SKIPS = [
 ]
 INSTEADS = [
     Instead("README.md", "make demo ", f"make --dry-run -C {ROOT} demo ", CLONE),
+    Instead("README.md", "make test ", f"make --dry-run -C {ROOT} test ", CLONE),
     Instead("docs/tutorial.md", "make demo", f"make --dry-run -C {ROOT} demo", CLONE),
     Instead("docs/report.md", "toml --out out/off", f"toml{SHORT} --out out/off", TESTBED),
     Instead("docs/report.md", "ib-cc --out out/on", f"ib-cc{SHORT} --out out/on", TESTBED),

@@ -8,7 +8,7 @@ use common::*;
 use silvan_engine::Bytes;
 use silvan_fabric::config::Packet;
 use silvan_fabric::congestion::marking::{Fecn, FillMapping, Marking};
-use silvan_fabric::congestion::reaction::{Cct, Reaction, StaticWindow};
+use silvan_fabric::congestion::reaction::{Cct, ControlLevel, Reaction, StaticWindow};
 use silvan_fabric::congestion::{Congestion, Feedback, Mechanism, Notification};
 use silvan_fabric::queueing::Isolation;
 use silvan_fabric::simulation::Simulation;
@@ -169,7 +169,7 @@ fn components_without_effect_are_warned_about() {
         no_marks,
         ["The reaction had no effect: congestion.marking is none, so no source is notified."]
     );
-    let window = Reaction::StaticWindow(StaticWindow { packets: 2 });
+    let window = Reaction::StaticWindow(StaticWindow { packets: 2, level: ControlLevel::Qp });
     let window = |marks: bool| {
         warnings(|config| {
             config.congestion.reaction = Some(window.clone());
