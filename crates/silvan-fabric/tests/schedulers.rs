@@ -16,7 +16,7 @@ use silvan_fabric::outcome::Outcome;
 use silvan_fabric::queueing::Queues;
 use silvan_fabric::simulation::{Engine, Simulation};
 use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::{Arrivals, Flow, Job, Pattern, Traffic};
+use silvan_fabric::traffic::{Arrivals, Flow, Job, Pattern, Sends, Traffic};
 use silvan_trace::execute::Parameters;
 use silvan_trace::{Operation, TraceBuilder};
 
@@ -217,6 +217,8 @@ fn with_messages_of_jobs() {
         parameters: Parameters { rendezvous_above: 8_000, ..Parameters::default() },
         start: us(5),
         sl: 0,
+        sends: Sends::default(),
+        memory_rate: None,
     }];
     let outcome = same(&tree(), &config, true);
     let job = &outcome.summary.jobs[0];
