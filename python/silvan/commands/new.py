@@ -11,7 +11,7 @@ import typer
 from silvan import _files, templates
 from silvan.commands import common
 
-#: What is used for an answer that is not given, where nobody can be asked.
+#: Defaults for options that are omitted when standard input is not interactive.
 USUAL = {"network": "fat-tree", "hosts": "64", "traffic": "hotspot", "mechanism": "none"}
 
 

@@ -171,11 +171,9 @@ impl Host {
     #[inline]
     pub(super) fn may_send_at(&self, id: FlowId, now: Time) -> Option<Time> {
         let Some(reactor) = &self.reactor else { return Some(now) };
-        let flow = self.flows.get(id);
-        let payload = flow.next_payload(self.sizes.mtu);
+        let payload = self.flows.get(id).next_payload(self.sizes.mtu);
         let next = Next { now, size: payload + self.sizes.header, payload };
-        let of = FlowRef { flow: id, sl: self.level(flow.source, flow.destination) };
-        reactor.may_send_at(of, &next)
+        reactor.may_send_at(self.reference(id), &next)
     }
 
     /// If there are many flows, removes those whose state no longer has an effect.

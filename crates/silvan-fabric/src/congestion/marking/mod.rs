@@ -266,6 +266,12 @@ impl<R: MarkingRule> Ruled<R> {
         Self { rule: Arc::clone(&self.rule), ports }
     }
 
+    /// Whether the lane's rule needs all calls about its queue or its departing packets.
+    fn needs_all(&self, lane: usize) -> bool {
+        let port = &self.ports[lane];
+        self.rule.watches_queue(port, 0) || self.rule.watches_departures(port)
+    }
+
     /// Joins the states of several switches that have the same rule; `None` if there are no switches.
     fn join(all: Vec<Self>) -> Option<Self> {
         let rule = Arc::clone(&all.first()?.rule);
@@ -402,10 +408,9 @@ macro_rules! markings {
             ) -> bool {
                 match self {
                     Self::None => false,
-                    $( Self::$name(Ruled { rule, ports }) => {
-                        let port = &mut ports[lane];
-                        rule.queue_changed(port, change, has_credit);
-                        rule.watches_queue(port, 0) || rule.watches_departures(port)
+                    $( Self::$name(ruled) => {
+                        ruled.rule.queue_changed(&mut ruled.ports[lane], change, has_credit);
+                        ruled.needs_all(lane)
                     } )*
                 }
             }
@@ -414,10 +419,7 @@ macro_rules! markings {
             pub fn needs_all(&self, lane: usize) -> bool {
                 match self {
                     Self::None => false,
-                    $( Self::$name(Ruled { rule, ports }) => {
-                        let port = &ports[lane];
-                        rule.watches_queue(port, 0) || rule.watches_departures(port)
-                    } )*
+                    $( Self::$name(ruled) => ruled.needs_all(lane), )*
                 }
             }
 

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate, Time};
 
+use super::paced::{LINE, Last, part};
 use super::{ReactionParameters, ReactionRule, Source};
 use crate::congestion::unfit::{Check, Limits, ensure, ensure_time};
 use crate::facts::{Answer, Mark, Next, Sent, Severity};
@@ -60,9 +61,6 @@ impl Default for Qcn {
     }
 }
 
-/// The link's rate, in the unit of rates.
-const LINE: u32 = 1 << 30;
-
 /// The rule of one host. Rates are in units of 2^-30 of its link's rate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QcnRule {
@@ -89,9 +87,7 @@ pub(crate) struct QcnState {
     /// Numbers of byte cycles and of time cycles that have ended since the last mark.
     byte_cycles: u8,
     time_cycles: u8,
-    /// The time at which the tail of the last packet left the host.
-    last_end: Time,
-    last_size: u32,
+    last: Last,
 }
 
 impl ReactionParameters for Qcn {
@@ -130,14 +126,10 @@ impl Qcn {
 
     /// Creates the rule of a host whose link has the given rate.
     fn rule_of_link(&self, link: Rate) -> QcnRule {
-        let part = |rate: Rate| {
-            let part = u128::from(rate.0) * u128::from(LINE) / u128::from(link.0.max(1));
-            part.clamp(1, u128::from(LINE)) as u32
-        };
         QcnRule {
-            least: part(self.min_rate),
-            active: part(self.active_increase),
-            hyper: part(self.hyper_increase),
+            least: part(self.min_rate, link),
+            active: part(self.active_increase, link),
+            hyper: part(self.hyper_increase, link),
             cycle_bytes: u32::try_from(self.cycle_bytes.0).unwrap_or(u32::MAX),
             cycle_time: self.cycle_time,
             cycles: self.cycles,
@@ -182,16 +174,13 @@ impl QcnRule {
         }
         state.rate += (state.target - state.rate).div_ceil(2);
         if state.rate >= LINE - LINE / 1024 {
-            let QcnState { last_end, last_size, .. } = *state;
-            *state = QcnState { last_end, last_size, ..self.fresh(0) };
+            *state = QcnState { last: state.last, ..self.fresh(0) };
         }
     }
 
     /// The time at which the next packet may start, at the flow's current rate.
     fn due(&self, state: &QcnState) -> Time {
-        let span = self.pace.time(state.last_size).0;
-        let (rate, rest) = (u128::from(state.rate), u128::from(LINE - state.rate));
-        state.last_end + Time((u128::from(span) * rest / rate) as u64)
+        state.last.due(state.rate, self.pace)
     }
 }
 
@@ -211,8 +200,7 @@ impl ReactionRule for QcnRule {
             cycle_left: self.cycle_bytes,
             byte_cycles: 0,
             time_cycles: 0,
-            last_end: Time::ZERO,
-            last_size: 0,
+            last: Last::NONE,
         }
     }
 
@@ -220,7 +208,7 @@ impl ReactionRule for QcnRule {
     #[inline]
     fn sent(&self, state: &mut QcnState, sent: &Sent) {
         let Sent { end, size, .. } = *sent;
-        (state.last_end, state.last_size) = (end, size);
+        state.last = Last::of(sent);
         if state.rate < LINE {
             self.pass(state, end);
         }
@@ -258,7 +246,7 @@ impl ReactionRule for QcnRule {
     #[inline]
     fn may_send_at(&self, state: &QcnState, _sl: u8, next: &Next) -> Option<Time> {
         if state.rate == LINE {
-            return Some(next.now.max(state.last_end));
+            return Some(next.now.max(state.last.end));
         }
         let (mut state, mut time) = (*state, next.now);
         loop {
@@ -274,7 +262,7 @@ impl ReactionRule for QcnRule {
     fn is_fresh(&self, state: &QcnState, _sl: u8, now: Time) -> bool {
         let mut state = *state;
         self.pass(&mut state, now);
-        state.rate == LINE && state.last_end <= now
+        state.rate == LINE && state.last.end <= now
     }
 
     /// How many times slower than the link the flow sends.
