@@ -1,4 +1,4 @@
-"""The compiled module of the package."""
+"""The extension module, written in Rust."""
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
@@ -9,29 +9,29 @@ from silvan.types import FabricCheck, Fluid, ScenarioCheck, Summary, TraceCheck,
 __version__: str
 
 class SilvanError(Exception):
-    """The base of all errors of Silvan."""
+    """Base class of all errors that Silvan raises."""
 
 class ScenarioError(SilvanError):
-    """A scenario is wrong; the message has the place, the fault and valid values."""
+    """A scenario is invalid. The message contains the position, the fault and the valid values."""
 
 class ModelError(SilvanError):
-    """A run cannot be built or continue."""
+    """A run cannot be built, or stopped because of an error in the model."""
 
 class FabricError(SilvanError):
     """The files of a real fabric are wrong or inconsistent."""
 
 class TraceError(SilvanError):
-    """A trace is wrong; the message has the place, the fault and valid values."""
+    """A trace is invalid. The message contains the position, the fault and the valid values."""
 
 @final
 class Scenario:
     """A validated scenario: what is simulated, and how. Immutable.
 
-    Load one from a file with ``Scenario.load("testbed.toml")``, from text with ``Scenario.from_toml(text)``,
-    or one that comes with Silvan with ``silvan.scenarios.load("testbed")``. There is no constructor.
+    There is no constructor. ``Scenario.load("testbed.toml")`` reads a file, ``Scenario.from_toml(text)``
+    reads text, and ``silvan.scenarios.load("testbed")`` loads a scenario that comes with Silvan.
 
-    Overrides are dotted keys and values: ``{"congestion.mechanism": "ib-cc", "seed": 7}``. A
-    text is read as after ``--set`` on the command line, so ``"1 ms"`` is a quantity.
+    Overrides map dotted keys to values: ``{"congestion.mechanism": "ib-cc", "seed": 7}``. Strings are parsed
+    like values after ``--set`` on the command line, so ``"1 ms"`` is a quantity.
     """
 
     @staticmethod
@@ -45,49 +45,49 @@ class Scenario:
         base_dir: str | PathLike[str] | None = None,
         overrides: Mapping[str, Any] | None = None,
     ) -> Scenario:
-        """Read a scenario from text; files that it names are relative to `base_dir`.
+        """Read a scenario from text; relative file names in it start from `base_dir`.
 
-        Messages call the text `origin`. Raises :class:`ScenarioError`.
+        `origin` is the name of the text in error messages. Raises :class:`ScenarioError`.
         """
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> Scenario:
-        """Return the same scenario with more overrides by dotted key; later ones win."""
+        """Return a copy of the scenario with more overrides; these take precedence over earlier ones."""
 
     def to_toml(self, *, standalone: bool = False) -> str:
-        """Return the resolved scenario, every default written out.
+        """Return the resolved scenario in TOML, with all defaults written out.
 
-        With `standalone`, files that it names are named by absolute paths.
+        With `standalone`, the names of other files become absolute paths.
         """
 
     def check(self) -> ScenarioCheck:
-        """Return what is known before a run: sizes, routing, deadlock check, estimated cost."""
+        """Return the facts that do not need a run: sizes, routing, deadlock check, estimated cost."""
 
     def opensm_options(self) -> str:
-        """Return the congestion control as options of OpenSM's configuration file."""
+        """Return the scenario's congestion control settings as options of OpenSM's configuration file."""
 
     @property
     def name(self) -> str:
-        """The scenario's name, or that of its file."""
+        """The name in the scenario, or the name of its file."""
 
     @property
     def text(self) -> str:
-        """The text that it was read from, without the overrides."""
+        """The text from which the scenario was read, without the overrides."""
 
     @property
     def origin(self) -> str:
-        """Where it was read from, as in messages."""
+        """The name of the scenario's source in error messages."""
 
     @property
     def base_dir(self) -> PathLike[str]:
-        """Folder of the files that the scenario names."""
+        """Relative file names in the scenario start from this folder."""
 
     @property
     def overrides(self) -> list[tuple[str, str]]:
-        """The overrides in force, as texts, in order."""
+        """The overrides and their values as strings, in the order in which they were given."""
 
     @property
     def seed(self) -> int:
-        """The seed of all randomness."""
+        """The seed of all random streams."""
 
     @property
     def duration_ns(self) -> int:
@@ -95,7 +95,7 @@ class Scenario:
 
 @final
 class Run:
-    """A finished run; :class:`silvan.Result` is made from it."""
+    """A finished run. :class:`silvan.Result` wraps it."""
 
     @property
     def summary(self) -> Summary:
@@ -106,49 +106,50 @@ class Run:
         """Names of the tables."""
 
     def table(self, name: str) -> dict[str, ArrayView | tuple[ArrayView, list[str]]]:
-        """Return the columns of a table; names as codes and list of names."""
+        """Return the columns of a table. A column of names is an array of codes and the list of names."""
 
     @property
     def account(self) -> list[str]:
-        """What happened, in sentences."""
+        """An account of the run, as a list of sentences."""
 
     @property
     def warnings(self) -> list[str]:
-        """Keys of the scenario without effect, and limits that were reached."""
+        """Keys of the scenario that had no effect, and limits that the run reached."""
 
     @property
     def wall_s(self) -> float:
-        """Wall time in seconds, building the network included."""
+        """Wall-clock time in seconds, including the time to build the network."""
 
 @final
 class ArrayView:
-    """A numeric column that `numpy.asarray` reads in place. Read-only."""
+    """A read-only numeric column that `numpy.asarray` wraps without a copy."""
 
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
     def __len__(self) -> int: ...
 
 def run(scenario: Scenario, progress: Callable[[int, int, int], object] | None = None) -> Run:
-    """Run a scenario to its end with the GIL released.
+    """Run a scenario to its end. The GIL is released during the run.
 
-    `progress(simulated_ns, end_ns, events)` is called at most five times a second, and once
-    more when the run is interrupted.
+    `progress(simulated_ns, end_ns, events)` is called at most five times a second, and once more if the run
+    is interrupted.
     """
 
 def schema() -> str:
     """Return the JSON Schema of scenario files."""
 
 def fluid(scenario: Scenario) -> Fluid:
-    """Return the fluid rates of a scenario's flows, and the ends of flows with a total."""
+    """Return the fluid rates of all flows, and the completion times of flows that have a total."""
 
 def fabric_check(
     paths: str | PathLike[str] | Sequence[str | PathLike[str]],
     tables: str | PathLike[str] | None = None,
     default_rate: str | None = None,
 ) -> FabricCheck:
-    """Check a real fabric: routes of all pairs, load per link, deadlock lane by lane.
+    """Check a real fabric: routes of all pairs, load of each link, possible deadlocks on each lane.
 
-    `paths` are files and folders of it; `tables` names the forwarding tables, where there are several.
+    `paths` lists the files and folders of the fabric. `tables` selects the forwarding tables if the fabric
+    has several.
     """
 
 def fabric_ibdmchk(
@@ -156,15 +157,15 @@ def fabric_ibdmchk(
     tables: str | PathLike[str] | None = None,
     default_rate: str | None = None,
 ) -> dict[str, str]:
-    """Return a real fabric as the files that `ibdmchk` reads: text by file name."""
+    """Return the files that `ibdmchk` reads, as a mapping from file name to text."""
 
 def fabric_route(
     topology: str | PathLike[str], routing: str | None = None, default_rate: str | None = None
 ) -> tuple[str, str]:
-    """Return forwarding tables and network of a fabric, or of a scenario's (`.toml`).
+    """Return the forwarding tables and the network of a fabric or of a scenario (`.toml`).
 
-    The tables are in the format of `opensm-lfts.dump`, the network in that of `ibnetdiscover`.
-    Without `routing`, the tables are those of the scenario, or what suits the fabric.
+    The tables have the format of `opensm-lfts.dump`, the network has that of `ibnetdiscover`. Without
+    `routing`, the scenario's routing is used, or a routing that suits the fabric.
     """
 
 def contention(
@@ -176,13 +177,13 @@ def contention(
     cache_entries: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> dict[str, list[Any]]:
-    """Set random permutations up on a tree (JSON) with the GIL released.
+    """Count how the flows of random permutations on a tree (JSON) share links. The GIL is released.
 
     `progress(done)` is called at most five times a second.
     """
 
 def trace_check(path: str | PathLike[str], request: str, stream: bool) -> TraceCheck:
-    """Read a trace and run it without a network, or only read it; `request` is JSON."""
+    """Read a trace and, unless the request forbids it, run it without a network. `request` is JSON."""
 
 def trace_convert(
     path: str | PathLike[str], request: str, out: str | PathLike[str], binary: bool
@@ -192,4 +193,4 @@ def trace_convert(
 def trace_generate(
     kind: str, sizes: str, request: str, out: str | PathLike[str], binary: bool
 ) -> WrittenTrace:
-    """Generate a trace from sizes and write it as GOAL: `kernel`, `collective` or `transformer`."""
+    """Generate a `kernel`, `collective` or `transformer` trace of the given sizes, and write it as GOAL."""

@@ -1,4 +1,4 @@
-"""Files: only regular files are read, and a file is written completely or not at all."""
+"""Reads only regular files, and writes a file completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from typing import Any
 
 
 def plain(path: Path) -> Path:
-    """Return `path` if it leads to a regular file.
+    """Return `path` if it leads to a regular file; raise `OSError` with the file's name otherwise.
 
-    To be called before opening: opening a FIFO blocks, and a device such as /dev/zero has no end.
-    Raises `OSError`, with the file's name.
+    Call this before opening a file: opening a FIFO blocks, and a device such as /dev/zero has no end.
     """
     try:
         mode = path.stat().st_mode
@@ -32,12 +31,12 @@ def plain(path: Path) -> Path:
 
 
 def read_text(path: Path) -> str:
-    """Read a regular file of text in UTF-8; raises `OSError` or `ValueError`."""
+    """Read a regular UTF-8 text file; raises `OSError` or `ValueError`."""
     return plain(path).read_text(encoding="utf-8")
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return a JSON value; raises `ValueError` for text that is not JSON or is nested too deep."""
+    """Parse JSON; raises `ValueError` if the text is not JSON or is nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -57,11 +56,11 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield the path of a file to write, which replaces `path` when the block ends without an exception.
+    """Yield the path of a temporary file that replaces `path` if the block ends without an exception.
 
-    Only a regular file is replaced: renaming over /dev/null or a FIFO would remove it. A symbolic
-    link is kept, and the file that it leads to is replaced. Errors of the system name the file to replace,
-    which the system does not do when a disk is full.
+    Only a regular file is replaced, because renaming over /dev/null or a FIFO would remove it. If `path` is a
+    symbolic link, the link is kept and its target is replaced. Error messages name the target: when a disk is
+    full, the system's own error does not name any file.
     """
     target = Path(os.path.realpath(path))
     if target.exists():
@@ -79,12 +78,12 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def mark() -> str:
-    """Return a suffix that no other writer uses."""
+    """Return a file name suffix that no other process uses."""
     return f"{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def flush(path: Path) -> None:
-    """Wait until a file or folder is on the disk."""
+    """Wait until the contents of a file or folder are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Fluid rates, without packets."""
+"""Flow rates from fluid models, which do not simulate packets."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from silvan._core import Scenario
 from silvan.types import Fluid, FluidTotal
 
 Rule = Literal["uncontrolled", "max_min", "saa"]
-#: The rules: keys of the answer, and their names.
+#: The allocation rules: their keys in the answer, and their names in print.
 RULES: dict[Rule, str] = {"uncontrolled": "no control", "max_min": "max-min", "saa": "SAA"}
 
 
 def fluid(scenario: Scenario | str | PathLike[str], **overrides: object) -> Fluid:
-    """Compute the fluid rates of a scenario's flows, and the ends of flows with a total.
+    """Compute the fluid rates of all flows, and the completion times of flows that have a total.
 
-    Three rules: ``uncontrolled`` (back pressure only; None if it cannot be computed, with the reason
-    in ``uncontrolled_missing``), ``max_min`` fair rates, and ``saa``, the single application
-    assignment, with which the last flow ends soonest. ``answer["flows"]`` has a row per flow with rate,
-    bottleneck and end under each rule, ``answer["saa"]`` and so on the sums. Scenario and overrides are
-    those of :func:`silvan.run`.
+    There are three rules. ``uncontrolled`` has back pressure only; its value is None if the rates cannot be
+    computed, and ``uncontrolled_missing`` contains the reason. ``max_min`` gives max-min fair rates. ``saa``,
+    the single application assignment, lets the last flow end as early as possible. ``answer["flows"]`` has
+    one row per flow, with rate, bottleneck and completion time under each rule; ``answer["saa"]`` and its
+    counterparts contain the sums. The scenario and the overrides are the arguments of :func:`silvan.run`.
     """
     if not isinstance(scenario, Scenario):
         scenario = scenarios.load(scenario)
@@ -34,7 +34,7 @@ def fluid(scenario: Scenario | str | PathLike[str], **overrides: object) -> Flui
 
 
 def rules(report: Fluid) -> Iterator[tuple[Rule, str, FluidTotal]]:
-    """Yield key, name and total of the rules that an answer of :func:`fluid` has rates for."""
+    """Yield the key, the name and the total of each rule for which `report` contains rates."""
     for key, name in RULES.items():
         total = report[key]
         if total is not None:

@@ -1,11 +1,11 @@
-"""The folder of a run on disk, written completely or not at all.
+"""Writes the folder of a run completely or not at all, and reads it.
 
-Everything is written to a hidden folder next to the target, flushed to the disk, and renamed
-in one step. `provenance.json` is written last, so that a folder without it is known to be
-incomplete. It has the size and hash of every other file, so that damage is detected.
+All files are written to a hidden folder next to the target, flushed to the disk, and then renamed in one
+step. `provenance.json` is written last, so a folder without it is known to be incomplete. It contains the
+size and the hash of every other file, which makes damage detectable.
 
-Files are removed only by their known names: an earlier run is replaced only if its folder contains
-nothing but files that a run writes.
+Files are removed only by their known names. An earlier run is replaced only if its folder contains no other
+files.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     from silvan.results import Result
     from silvan.types import Provenance, Summary
 
-#: Version of the folder's layout.
+#: Version of the folder layout.
 FORMAT = 1
 PROVENANCE = "provenance.json"
 SCENARIO, SUMMARY, ACCOUNT = "scenario.toml", "summary.json", "account.txt"
-#: Tables that a run may have.
+#: Tables that a run may contain.
 TABLES = (
     "flows", "hosts", "links", "network", "isolation", "classes", "latency", "trees", "tree_links",
     "contributors", "victims", "wiring", "ranks", "messages", "collectives",
 )  # fmt: skip
-#: Folder and names of a run's figures; drawn by `silvan.plot`.
+#: Subfolder and names of the figures that `silvan.plot` draws.
 FIGURES_FOLDER = "figures"
 FIGURES = (
     "throughput", "ccti", "hosts", "links", "congestion", "latency", "class-throughput", "class-latency",
 )  # fmt: skip
 FIGURE_ENDINGS = (".png", ".svg")
-#: All files that the folder of a run may contain. No other file is ever removed.
+#: All files that the folder of a run may contain. Silvan never removes any other file.
 FILES = frozenset((SCENARIO, SUMMARY, ACCOUNT, PROVENANCE, *(f"{name}.parquet" for name in TABLES)))
 FIGURE_FILES = frozenset(f"{name}{ending}" for name in FIGURES for ending in FIGURE_ENDINGS)
-#: Maximum number of foreign files that a message names.
+#: Maximum number of unknown files that a message lists.
 NAMES_SHOWN = 4
 
 
@@ -82,7 +82,8 @@ def write(target: Path, result: Result, *, force: bool = False) -> Path:
 def refuse_foreign(target: Path, *, scenario: str | None = None, force: bool = False) -> None:
     """Raise `FileExistsError` if `target` contains anything but an earlier run.
 
-    Also if that run is one of another scenario than `scenario` (by name), unless with `force`.
+    If the folder contains a run of another scenario than `scenario` (compared by name), raise the error too,
+    unless `force` is set.
     """
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise FileExistsError(errno.EEXIST, "exists and is not a folder", str(target))
@@ -106,7 +107,7 @@ def refuse_foreign(target: Path, *, scenario: str | None = None, force: bool = F
 
 
 def refuse_strangers(target: Path) -> None:
-    """Raise `FileExistsError` if the folder of a run contains files that no run writes."""
+    """Raise `FileExistsError` if the folder of a run also contains files that Silvan did not write."""
     if strange := strangers(target):
         more = f" and {len(strange) - NAMES_SHOWN} more" if len(strange) > NAMES_SHOWN else ""
         what = (
@@ -117,8 +118,8 @@ def refuse_strangers(target: Path) -> None:
 
 
 def _scenario_of(folder: Path) -> str | None:
-    """Return the name of the scenario whose run the folder contains; None if it contains no run."""
-    # A sweep has a file of that name too, without a format.
+    """Return the scenario name of the run in the folder; None if the folder contains no run."""
+    # A sweep also writes a file with this name, but without the key `format`.
     try:
         provenance = _files.parse_json(_files.read_text(folder / PROVENANCE))
     except (OSError, ValueError):
@@ -129,7 +130,7 @@ def _scenario_of(folder: Path) -> str | None:
 
 
 def strangers(folder: Path) -> list[str]:
-    """Return the names of files in a run's folder that no run writes."""
+    """Return the names of the files in a run's folder that Silvan did not write."""
     found = []
     for path in sorted(folder.iterdir()):
         if path.name == FIGURES_FOLDER and path.is_dir() and not path.is_symlink():
@@ -148,8 +149,9 @@ def _is_own_file(path: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Remove the files of a run by their names, and the folder if it is empty then."""
-    # The file that marks a finished run is removed first, so that a partly removed run is incomplete.
+    """Remove the files of a run by name, and then the folder if it is empty."""
+    # Remove the file that marks a finished run first, so that an interrupted removal leaves an incomplete
+    # run.
     for name in (PROVENANCE, *sorted(FILES - {PROVENANCE})):
         (folder / name).unlink(missing_ok=True)
     figures = folder / FIGURES_FOLDER
@@ -185,9 +187,9 @@ def _write_files(folder: Path, result: Result) -> None:
 
 
 def parquet(table: Table) -> bytes:
-    """Return a table as the bytes of a Parquet file.
+    """Encode a table in the Parquet format.
 
-    arro3 panics if it cannot write a file, for example on a full disk; Python's own files raise.
+    Write through a Python file: arro3 panics if its own write fails, for example on a full disk.
     """
     content = io.BytesIO()
     arro3.io.write_parquet(table, content, compression="zstd(3)")
@@ -195,13 +197,13 @@ def parquet(table: Table) -> bytes:
 
 
 def _put_in_place(partial: Path, target: Path, aside: Path, *, scenario: str, force: bool) -> None:
-    """Rename `partial` to `target`; an earlier run there is kept until that has succeeded."""
+    """Rename `partial` to `target`; keep an earlier run until the new one is in place."""
     if not target.exists() or not any(target.iterdir()):
         partial.rename(target)
         return
     target.rename(aside)
     try:
-        # The folder may have changed during the simulation.
+        # Other processes may have changed the folder during the simulation.
         refuse_foreign(aside, scenario=scenario, force=force)
         partial.rename(target)
     except BaseException as error:
@@ -225,7 +227,7 @@ class Contents(TypedDict):
 
 
 def read(folder: Path) -> Contents:
-    """Read the contents of a run's folder.
+    """Read the files in the folder of a run.
 
     Raises `OSError`, :class:`NotARunError`, or :class:`DamagedError`.
     """
@@ -243,9 +245,9 @@ def read(folder: Path) -> Contents:
 
 
 def read_summary(folder: Path) -> Summary:
-    """Read only a run's summary, and check that the other files exist with their sizes.
+    """Read only the summary of a run, and check that the other files exist and have the recorded sizes.
 
-    Raises as :func:`read`.
+    Raises the same errors as :func:`read`.
     """
     files = _provenance(folder).get("files", {})
     for name, facts in files.items():
@@ -259,7 +261,7 @@ def read_summary(folder: Path) -> Summary:
 
 
 def _content(folder: Path, name: str, files: dict[str, dict[str, Any]]) -> bytes:
-    """Read a file of a run and check its hash: arro3 may panic on a damaged file."""
+    """Read a file of a run and check its hash first, because arro3 may panic on a damaged file."""
     try:
         content = _files.plain(folder / name).read_bytes()
     except (FileNotFoundError, IsADirectoryError) as error:
@@ -320,5 +322,5 @@ def _table(name: str, content: bytes) -> Table:
         return arro3.io.read_parquet(io.BytesIO(content)).read_all()
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # a panic of arro3 is not an Exception
+    except BaseException as error:  # a panic of arro3 does not derive from Exception
         raise DamagedError(f"{name}: {str(error).splitlines()[0]}") from None

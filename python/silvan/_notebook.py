@@ -1,6 +1,6 @@
-"""HTML of results, forests and sweeps in a notebook, without a style sheet.
+"""Renders results, forests and sweeps as HTML for notebooks, without a style sheet.
 
-Names come from untrusted files: all text is escaped with :func:`html.escape`.
+Names come from untrusted files, so all text is escaped with :func:`html.escape`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from silvan.results import Result
     from silvan.sweeps.table import Sweep
 
-#: Rows of a table, and sentences of an account, at most.
+#: Maximum number of table rows, and of sentences of an account.
 MOST_ROWS = 12
-#: The report's colors of a still image by the class of its lines, for light and dark notebooks.
+#: Colors of the network image by line class, for light and dark notebooks; the same as in the report.
 _STILL = (
     "<style>.silvan-still svg { width: 100%; max-width: 1000px; fill: none; }"
     ".silvan-still .idle { stroke: #8d97a3; stroke-opacity: 0.45; stroke-width: 0.7; }"
@@ -30,7 +30,7 @@ _STILL = (
 
 
 def of_result(result: Result) -> str:
-    """Return a run's most important numbers, its account and its warnings."""
+    """Return the main numbers, the account and the warnings of a run."""
     time = _text.time(result.summary.get("simulated_ns", 0))[0]
     parts = [
         f"<p><b>{_cut(result.name)}</b>: {escape(time)} simulated</p>",
@@ -43,7 +43,7 @@ def of_result(result: Result) -> str:
 
 
 def of_forest(forest: Forest, result: Result) -> str:
-    """Return the network of a run at the time at which most links were in trees, and its largest trees."""
+    """Return an image of the network at the time when most links were in trees, and the largest trees."""
     head = f"<p>{escape(repr(forest)[1:-1])}</p>"
     if not forest.trees:
         return f"<div>{head}</div>"
@@ -77,7 +77,7 @@ def of_forest(forest: Forest, result: Result) -> str:
 
 
 def of_sweep(sweep: Sweep) -> str:
-    """Return the rows of a sweep: axes that have several values, seed, measures."""
+    """Return the rows of a sweep: the axes with several values, the seed and the measures."""
     axes = [(n, axis) for n, axis in enumerate(sweep.axes) if len(axis) > 1]
     heads = [_with_unit(axis.name, axis.unit) for _, axis in axes] + ["seed"]
     heads += [_with_unit(name, unit) for name, unit in sweep.measures.items()]
@@ -99,7 +99,7 @@ def of_sweep(sweep: Sweep) -> str:
 
 
 class _Swatch(str):
-    """A color that a cell shows."""
+    """A color with which a cell is filled."""
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], count: int) -> str:

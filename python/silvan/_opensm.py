@@ -1,8 +1,8 @@
-"""Reads OpenSM's configuration file as keys of a scenario.
+"""Converts OpenSM's configuration file to scenario keys.
 
-Options are read as OpenSM reads them (`osm_subnet.c`): one per line, `#` starts a comment, numbers are
-decimal, octal with a leading 0 or hexadecimal with 0x, and the last of several lines counts. The options are
-defined in IBA 1.2.1, annex A10.
+The parser follows OpenSM (`osm_subnet.c`): one option per line; `#` starts a comment; numbers are decimal,
+octal (leading 0) or hexadecimal (0x); if an option appears several times, the last line counts. IBA 1.2.1,
+annex A10 defines the options.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from pathlib import Path
 from silvan import _files
 from silvan._core import FabricError, Scenario
 
-#: Limit on the size of a file; OpenSM's own file has 20 KB.
+#: Maximum size of a file; the file that OpenSM writes has 20 KB.
 MAX_BYTES = 4 << 20
 MAX_LINE = 256 << 10
 LEVELS = 16
-#: Fewest and most entries of a congestion control table.
+#: Minimum and maximum number of entries of a congestion control table.
 FEWEST_ENTRIES, MOST_ENTRIES = 128, 16_384
-#: Bytes of a credit.
+#: Size of a credit in bytes.
 CREDIT = 64
 SWITCH, ADAPTER = "cc_sw_cong_setting_", "cc_ca_cong_setting_"
-#: Options that the bits of the switches' control map make valid.
+#: Each of these options takes effect only if its bit in the switches' control map is set.
 VALID = (
     ("victim_mask", 0),
     ("credit_mask", 1),
@@ -34,20 +34,20 @@ VALID = (
     ("credit_starvation_return_delay", 3),
     ("marking_rate", 4),
 )
-#: Options about OpenSM's communication with the nodes, without effect on settings.
+#: Options that control how OpenSM talks to the nodes; they do not affect the settings.
 ABOUT_TALKING = ("cc_key", "cc_max_outstanding_mads")
 PER_LEVEL = ("ccti_timer", "ccti_increase", "trigger_threshold", "ccti_min")
 
 
 @dataclass
 class Options:
-    """The settings of a file."""
+    """The settings in a configuration file."""
 
-    #: Keys of the scenario and their values.
+    #: Scenario keys and their values.
     keys: dict[str, str] = field(default_factory=dict)
-    #: Notes on options without effect, and on the interpretation of values.
+    #: Notes about options that have no effect, and about how values were interpreted.
     notes: list[str] = field(default_factory=list)
-    #: Ports that mark as victims, one bit each; `None` if the switches keep their default.
+    #: Bit mask of the ports that mark as victims; `None` if the switches keep their default.
     victim_mask: int | None = None
 
 
@@ -57,7 +57,7 @@ class _Value:
     where: str
 
     def number(self, most: int) -> int:
-        """Return a number in C notation, from 0 to `most`."""
+        """Parse a number in C notation that must not exceed `most`."""
         found = re.fullmatch(r"0[xX][0-9a-fA-F]{1,64}|[0-9]{1,20}", self.text)
         octal = found is not None and re.fullmatch(r"0[0-9]+", self.text) is not None
         if found is None or (octal and re.search("[89]", self.text)):
@@ -76,10 +76,10 @@ def _short(text: str) -> str:
 
 
 def read(path: Path) -> Options:
-    """Read the options of congestion control from a configuration file of OpenSM.
+    """Read the congestion control options from OpenSM's configuration file.
 
-    Raises `FabricError`, with file and line, for a file that is not text or too long, and for an option of
-    congestion control that OpenSM would not accept.
+    Raises `FabricError`, with file and line, if the file is not text or is too long, or if OpenSM would
+    reject one of the options.
     """
     try:
         with _files.plain(path).open("rb") as file:
@@ -97,7 +97,7 @@ def read(path: Path) -> Options:
 
 
 def parse(text: str, origin: str) -> Options:
-    """Read options from a text; `origin` is its name in messages."""
+    """Parse options from text; error messages call the text `origin`."""
     known = {"congestion_control", *ABOUT_TALKING, "cc_cct", f"{SWITCH}control_map"}
     known |= {SWITCH + name for name, _ in VALID} | {f"{ADAPTER}port_control", f"{ADAPTER}control_map"}
     single: dict[str, _Value] = {}
@@ -173,7 +173,8 @@ def _switches(options: Options, single: dict[str, _Value], origin: str) -> None:
             options.victim_mask = number
             continue
         if name == "packet_size" and number > 255 and value is not None:
-            # OpenSM's option has eight bits; the option of the same name of the ccmgr plug-in is in bytes.
+            # The value may be meant in bytes: OpenSM's option is eight bits wide, but ccmgr's namesake counts
+            # bytes.
             credits = -(-number // CREDIT)
             options.notes.append(
                 f"{value.where} {value.text} is more than 255 credits, so it is taken as bytes, "
@@ -234,7 +235,7 @@ def _adapters(
 
 
 def _table(value: _Value | None) -> list[int] | None:
-    """Return the entries of a congestion control table as IBA encodes them."""
+    """Return the entries of a congestion control table in the encoding of IBA."""
     if value is None or value.text in ("", "(null)"):
         return None
     entries = []
@@ -257,7 +258,7 @@ Load = Callable[[dict[str, str]], Scenario]
 
 
 def load(scenario: Path | Load, conf: Path, overrides: dict[str, str]) -> tuple[Scenario, list[str]]:
-    """Load a scenario with the options of a configuration file; `overrides` take precedence over these.
+    """Load a scenario with the options of a configuration file; `overrides` take precedence.
 
     Returns the scenario and notes about the options.
     """
@@ -266,7 +267,7 @@ def load(scenario: Path | Load, conf: Path, overrides: dict[str, str]) -> tuple[
     options = read(conf)
     notes = list(options.notes)
     if options.keys["congestion.mechanism"] == "none":
-        # The scenario's other congestion keys have no effect then, and need not be consistent.
+        # The scenario's other congestion keys have no effect in this case, and may contradict the options.
         return load(options.keys | overrides), notes
     mask = "congestion.marking.victim_mask"
     if options.victim_mask is not None:
@@ -275,7 +276,7 @@ def load(scenario: Path | Load, conf: Path, overrides: dict[str, str]) -> tuple[
 
 
 def _victims(load: Load, options: Options, notes: list[str], key: str) -> str:
-    """Return which ports of the scenario's network a mask selects: those to hosts, none or all."""
+    """Return the ports that a mask selects in the scenario's network: those to hosts, none, or all."""
     if options.victim_mask == 0:
         return "none"
     for name in ("hosts", "all"):

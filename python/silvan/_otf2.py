@@ -1,7 +1,7 @@
-"""OTF2 traces as recordings of MPI calls, read with the optional package `otf2`.
+"""Converts OTF2 traces to recordings of MPI calls, with the optional package `otf2`.
 
-Sizes of collective operations are as Score-P writes them: an all-reduce of n ranks, for example, sends
-n times the vector. Operations in place are recognized by their size where possible.
+Sizes of collective operations follow Score-P: for example, an all-reduce of n ranks counts n times the vector
+as sent. In-place operations are recognized by their size where possible.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from silvan._core import TraceError
 
-#: Parts of OTF2's names of collective operations, and ours.
+#: Maps parts of OTF2's operation names to the names in a recording.
 OPERATIONS = {
     "BARRIER": "Barrier",
     "BCAST": "Bcast",
@@ -25,14 +25,14 @@ OPERATIONS = {
     "REDUCE_SCATTER_BLOCK": "Reduce_scatter_block",
     "SCAN": "Scan",
 }
-#: Operations without messages.
+#: Operations that send no messages.
 SILENT = ("CREATE_HANDLE", "DESTROY_HANDLE", "ALLOCATE", "DEALLOCATE", "CREATE_HANDLE_AND_ALLOCATE")
 
 
 def write(anchor: Path, out: TextIO) -> None:
     """Read a trace and write it as a recording of the calls of each rank.
 
-    Raises `TraceError` without the package `otf2`, and for a trace that is wrong or has unsupported events.
+    Raises `TraceError` if the package `otf2` is missing, the trace is invalid, or an event is not supported.
     """
     try:
         import otf2
@@ -55,13 +55,13 @@ def write(anchor: Path, out: TextIO) -> None:
 
 
 class Communicators:
-    """The communicators of a trace: their numbers, and the ranks in them."""
+    """The communicators of a trace: their numbers and their ranks."""
 
     def __init__(self, comms: Sequence[Any]) -> None:
         world = next((comm for comm in comms if comm.name == "MPI_COMM_WORLD"), None)
         if world is None or not world.group.members:
             raise TraceError("MPI_COMM_WORLD or its ranks are missing")
-        #: Ranks by location.
+        #: Maps locations to ranks.
         self.ranks = {location: rank for rank, location in enumerate(world.group.members)}
         others = [comm for comm in comms if comm is not world and self._is_of_ranks(comm)]
         self._numbers = {id(comm): number for number, comm in enumerate([world, *others])}
@@ -74,7 +74,7 @@ class Communicators:
         return bool(members) and all(location in self.ranks for location in members)
 
     def number(self, comm: Any, rank: int) -> int:
-        """Return the number of a communicator that a rank uses."""
+        """Return the number of a communicator, which `rank` uses."""
         if id(comm) not in self._numbers:
             raise TraceError(f"rank {rank} uses the communicator `{comm.name}`, whose ranks are not recorded")
         return self._numbers[id(comm)]
@@ -89,7 +89,7 @@ class Calls:
         self._ranks = [_Rank(rank, communicators) for rank in range(len(communicators.ranks))]
 
     def add(self, location: Any, event: Any) -> None:
-        """Add an event of a location."""
+        """Add an event to the calls of its location."""
         kind = type(event).__name__
         rank = self._communicators.ranks.get(location)
         if rank is None:
@@ -100,7 +100,7 @@ class Calls:
         self._ranks[rank].add(kind, event, ns)
 
     def lines(self) -> Iterator[str]:
-        """Give the lines of the recording."""
+        """Yield the lines of the recording."""
         yield f"# Recorded with OTF2, {len(self._ranks)} ranks"
         for number, members in enumerate(self._communicators.members):
             if number:
@@ -110,7 +110,7 @@ class Calls:
 
 
 class _Rank:
-    """A rank: its current call, and its finished calls."""
+    """The current call of a rank, and its finished calls."""
 
     def __init__(self, rank: int, communicators: Communicators) -> None:
         self._rank = rank
@@ -119,7 +119,8 @@ class _Rank:
         self._begin = 0
         self._texts: list[str] = []
         self._ended: list[int] = []
-        #: Times of start and end, and text; the text of a receive may be known only after it has ended.
+        #: Start time, end time and text of each call. The text of a receive may be known only after its call
+        #: ended.
         self._calls: list[tuple[int, int, str | int]] = []
         self._receives: dict[int, str] = {}
 
@@ -135,7 +136,7 @@ class _Rank:
                 self._close(ns)
         elif kind.startswith("Mpi"):
             if self._depth == 0:
-                # Recorded without regions: only the event is known of the call.
+                # A trace without regions contains the event but not the limits of the call.
                 self._begin = ns
             self._event(kind, event, ns)
             if self._depth == 0:
@@ -181,11 +182,11 @@ class _Rank:
     def _close(self, ns: int) -> None:
         texts = self._texts
         if len(texts) == 2 and texts[0].startswith("Send ") and texts[1].startswith("Recv "):
-            # Both in one call: MPI_Sendrecv.
+            # A call that sends and receives is MPI_Sendrecv.
             received = texts[1].replace("bytes", "rbytes").replace("tag", "rtag").removeprefix("Recv ")
             texts = [f"{texts[0].replace('Send', 'Sendrecv', 1)} {received.rpartition(' comm ')[0]}"]
         self._calls += [(self._begin, ns, text) for text in texts]
-        # Calls without messages are kept too: their duration is not computation.
+        # Keep calls without messages, so that their duration does not count as computation.
         if self._ended or not texts:
             self._calls.append(
                 (self._begin, ns, " ".join(["Waitall n", str(len(self._ended)), *map(str, self._ended)]))
@@ -194,16 +195,16 @@ class _Rank:
 
     def lines(self) -> Iterator[str]:
         for begin, end, call in self._calls:
-            # A receive that never ended has no source; no call waits for it.
+            # A receive that never completed has no source. No call waits for it, so it is left out.
             text = self._receives.get(call) if isinstance(call, int) else call
             if text is not None:
                 yield f"{self._rank} {begin} {end} {text}"
 
 
 def _size(name: str, sent: int, received: int, ranks: int, me: int) -> int:
-    """Return the bytes of the vector or the block of a collective operation.
+    """Return the size of the vector or block of a collective operation, in bytes.
 
-    See `scorep_mpi_coll_bytes_*` of Score-P: data that an operation in place does not move is not counted.
+    Score-P does not count data that an in-place operation does not move (`scorep_mpi_coll_bytes_*`).
     """
     by_name: Mapping[str, int] = {
         "BARRIER": 0,

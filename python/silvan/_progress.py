@@ -17,12 +17,12 @@ from rich.progress import (
 )
 from rich.text import Text
 
-#: Runs shorter than this show nothing.
+#: Delay before the progress bar appears.
 PATIENCE_S = 1.0
 
 
 def simulated(ns: float) -> str:
-    """Write a simulated time in a unit that suits it: "1.25 ms"."""
+    """Format a simulated time with a suitable unit, such as "1.25 ms"."""
     for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
         if ns >= size:
             return f"{ns / size:.4g} {unit}"
@@ -30,7 +30,7 @@ def simulated(ns: float) -> str:
 
 
 def count(number: float) -> str:
-    """Write a count briefly: "12.3 M"."""
+    """Format a count with a suffix, such as "12.3 M"."""
     for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
             return f"{number / size:.3g} {prefix}"
@@ -48,10 +48,10 @@ class _Rate(ProgressColumn):
 
 
 class RunProgress:
-    """A progress bar with simulated time, event rate and time left; also the run's last known state.
+    """A progress bar with the simulated time, event rate and remaining time. Stores the latest state.
 
-    :func:`silvan.run` takes an instance as `progress`. The bar appears only if `show`, and only after
-    the run has lasted for a second.
+    Pass an instance as `progress` to :func:`silvan.run`. The bar appears only if `show` is set, and only
+    after the run has lasted one second.
     """
 
     def __init__(self, console: Console, title: str, *, show: bool) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def of_run(scenario: Scenario, summary: Summary, started: float, wall_s: float) -> Provenance:
-    """Return the provenance of a run that began at `started` (seconds since 1970) and took `wall_s`."""
+    """Return the provenance of a run that started at `started` (Unix time) and took `wall_s` seconds."""
     return {
         "scenario": scenario.name,
         "origin": scenario.origin,
@@ -37,7 +37,7 @@ def of_run(scenario: Scenario, summary: Summary, started: float, wall_s: float) 
 
 @cache
 def git_commit() -> str | None:
-    """Return the commit of the clone that the package runs from, with `-dirty` if changed; None outside."""
+    """Return the commit of the source clone, with `-dirty` if files have changed; None if installed."""
     root = source_root()
     if root is None or not (root / ".git").exists():
         return None
@@ -50,14 +50,14 @@ def git_commit() -> str | None:
 
 
 def source_root() -> Path | None:
-    """Return the clone that the package runs from; None for an installed package."""
+    """Return the folder of the clone from which the package is imported; None for an installed package."""
     root = Path(__file__).resolve().parents[2]
     return root if (root / "crates" / "silvan-python").is_dir() else None
 
 
 @cache
 def machine() -> Machine:
-    """Describe the machine without naming it."""
+    """Describe the machine without its host name."""
     return {"system": platform.platform(), "cpu": _cpu(), "cores": os.cpu_count()}
 
 

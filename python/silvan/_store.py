@@ -1,21 +1,21 @@
-"""A store of finished runs: each is simulated once.
+"""A store of finished runs, which simulates each run only once.
 
-A run is found by its address, a hash of everything that determines its result: the resolved scenario
-with its seed, the contents of the files that it names, and the build of the simulator. Its folder is
-that of :meth:`silvan.Result.save` and never changes:
+Each run has an address: a hash of everything that determines the result, which is the resolved scenario with
+its seed, the contents of the files that it names, and the build of the simulator. The run's folder has the
+layout of :meth:`silvan.Result.save` and never changes:
 
 >>> from silvan._store import Store
 >>> store = Store("out/runs")  # doctest: +SKIP
 >>> run = store.run(scenario)  # doctest: +SKIP
 >>> run.result, run.found      # doctest: +SKIP
 
-`run.found` is true if the run was in the store. `store.find(address(scenario))` only searches the
-store. With ``keep="summary"`` a run is written without its tables, in a few kilobytes; a result that is
-read from the store then has no tables, while the result of a simulation has them.
+`run.found` is true if the run was already in the store. `store.find(address(scenario))` only searches the
+store. With ``keep="summary"``, a run is written without its tables and takes a few kilobytes. A result that
+is later read from the store then lacks the tables, but a newly simulated result contains them.
 
-Any number of processes may use a store at the same time, on any machines that share its file system. A
-process that needs a run which another one is simulating waits for it. A process may be killed at any time:
-it leaves no incomplete run that looks finished, and its partial files are removed later.
+Any number of processes on any machines that share the file system may use a store at the same time. A process
+that needs a run waits if another process is simulating it. A process may be killed at any time: it leaves no
+incomplete run that looks finished, and its partial files are removed later.
 """
 
 from __future__ import annotations
@@ -49,43 +49,43 @@ if TYPE_CHECKING:
 
 try:
     import fcntl
-except ImportError:  # not on every system; see Store._turn
+except ImportError:  # missing on some systems; see Store._turn
     fcntl = None  # type: ignore[assignment]
 
-#: What is kept of a run: everything, or everything but the tables.
+#: The parts of a run that are kept: all of it, or all except the tables.
 Keep = Literal["tables", "summary"]
 
-#: Layout of the store; included in the address, so that runs of another layout are not found.
+#: Version of the store layout. It is part of the address, so runs with another layout are not found.
 LAYOUT = 1
 #: Keys of a scenario that do not affect the result.
 NAMES = ("name", "description")
-#: Hexadecimal digits of an address: enough to exclude collisions.
+#: Number of hexadecimal digits of an address: enough to rule out collisions.
 DIGITS = 32
-#: Suffix of a folder without tables.
+#: Suffix of the folder of a run without tables.
 COMPACT = ".summary"
-#: Suffix of a folder of noted values.
+#: Suffix of the folder of notes about a run.
 NOTES = ".notes"
-#: Names of locks and partial folders of a run that is being simulated.
+#: Names of lock files and partial folders of runs that are being simulated.
 LEFTOVER = re.compile(rf"\.([0-9a-f]{{{DIGITS}}})(?:\.lock$|(?:{re.escape(COMPACT)})?\.partial-)")
-#: Interval at which to check whether another process has finished a run, s.
+#: Interval in seconds at which to check whether another process has finished a run.
 LOOK_EVERY_S = 0.1
-#: On a file system without locks, partial folders older than this are abandoned, s.
+#: Age in seconds at which a partial folder counts as abandoned on a file system without locks.
 STALE_S = 24 * 3600.0
 
 
 @cache
 def build() -> str:
-    """Return an identifier of this build of the simulator: digits of a hash of the compiled module."""
+    """Identify this build of the simulator by a hash of the extension module."""
     return hashlib.sha256(Path(_core.__file__).read_bytes()).hexdigest()[:16]
 
 
 def address(scenario: _core.Scenario) -> str:
-    """Return the address of a scenario's run.
+    """Return the address of the run of a scenario.
 
-    It depends on the resolved scenario (its seed too, its name and description not), on the
-    contents of the files that it names rather than on where they lie, and on the build.
+    The address depends on the resolved scenario including its seed but not its name and description, on the
+    contents of the files that it names but not their location, and on the build.
 
-    Raises `OSError` for a file that cannot be read.
+    Raises `OSError` if a file cannot be read.
     """
     resolved = tomllib.loads(scenario.to_toml())
     for name in NAMES:
@@ -101,7 +101,7 @@ def address(scenario: _core.Scenario) -> str:
 
 
 def _with_contents(value: Any, base: Path) -> Any:
-    """Replace the name of each file in a scenario by a hash of its contents."""
+    """Replace each file name in a scenario by a hash of the file's contents."""
     if isinstance(value, list):
         return [_with_contents(item, base) for item in value]
     if not isinstance(value, dict):
@@ -121,7 +121,7 @@ def _hash_of(path: Path) -> str:
 
 @cache
 def _hash_of_version(path: Path, changed_ns: int, size: int) -> str:
-    # Time and size are arguments so that an edited file is another entry of the cache.
+    # The time and the size are part of the cache key, so an edited file is read again.
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -131,23 +131,23 @@ class StoredRun:
 
     result: Result
     folder: Path
-    #: Whether it was in the store.
+    #: Whether the run was already in the store.
     found: bool
 
 
 class Store:
-    """A folder of finished runs; created with the first run."""
+    """A folder of finished runs. The first run creates the folder."""
 
     def __init__(self, root: str | PathLike[str]) -> None:
         self.root = Path(root)
 
     def folder(self, address: str, keep: Keep = "tables") -> Path:
-        """Return where a run is, or would be."""
-        # Two levels: a folder with a hundred thousand entries is slow on many file systems.
+        """Return the folder in which a run is stored, or would be stored."""
+        # Use two levels: many file systems are slow if a folder has a hundred thousand entries.
         return self.root / address[:2] / (address + (COMPACT if keep == "summary" else ""))
 
     def find(self, address: str, keep: Keep = "tables") -> Path | None:
-        """Return the folder of a finished run; if a summary is sufficient, with or without tables."""
+        """Return the folder of a finished run. If a summary is enough, the folder may lack the tables."""
         wanted: tuple[Keep, ...] = ("tables",) if keep == "tables" else ("tables", "summary")
         for kind in wanted:
             folder = self.folder(address, kind)
@@ -164,10 +164,10 @@ class Store:
         known: str | None = None,
         finish: Callable[[Result], object] | None = None,
     ) -> StoredRun:
-        """Return a scenario's run from the store; simulate and write it if it is not there.
+        """Return a scenario's run from the store; simulate and store the run if it is missing.
 
-        `known` is the run's address, if the caller knows it. `finish` is called with a new result,
-        including its tables, before its folder appears.
+        Callers that know the address pass it as `known`. `finish` is called with a new result, including its
+        tables, before the folder of the run appears.
 
         Raises the exceptions of :func:`silvan.run`, and :class:`silvan.ResultError` if the run cannot be
         written or read.
@@ -176,12 +176,12 @@ class Store:
         run = self._stored(at, keep)
         if run is None:
             with self._turn(at):
-                # Another process may have finished it in the meantime.
+                # Another process may have finished this run while this process waited.
                 run = self._stored(at, keep) or self._simulate(scenario, at, keep, progress, finish)
         return run
 
     def _stored(self, at: str, keep: Keep) -> StoredRun | None:
-        """Read a finished run; None if there is none, or if it is damaged."""
+        """Read a finished run; None if the run is missing or damaged."""
         folder = self.find(at, keep)
         if folder is None:
             return None
@@ -190,14 +190,15 @@ class Store:
         except (_folder.NotARunError, _folder.DamagedError):
             return None
         except OSError as error:
-            # Not simulated again: the run exists, and the disk or the permissions may be repaired.
+            # Do not simulate again: the run exists, and users may be able to repair the disk or the
+            # permissions.
             where = error.filename or folder
             raise results.ResultError(f"{where}: cannot be read: {error.strerror or error}") from None
 
     def summary(self, at: str, keep: Keep = "tables") -> Summary | None:
-        """Return a finished run's summary; None if there is none, or if it is damaged.
+        """Return the summary of a finished run; None if the run is missing or damaged.
 
-        Only the sizes of the other files are checked: reading all of a large store takes hours.
+        Only the sizes of the other files are checked, because reading all files of a large store takes hours.
         """
         folder = self.find(at, keep)
         if folder is None:
@@ -222,7 +223,7 @@ class Store:
         if finish is not None:
             finish(result)
         try:
-            # Without locks, another process may have written the same result first.
+            # On a file system without locks, another process may have written the same result first.
             if self._stored(at, keep) is None:
                 _folder.write(folder, kept)
         except OSError as error:
@@ -232,7 +233,7 @@ class Store:
         return StoredRun(result, folder, False)
 
     def _clear_damaged(self, at: str) -> None:
-        """Remove a run that cannot be read: it would be found instead of an intact one."""
+        """Remove a run that cannot be read, because a search would find it instead of an intact run."""
         for kind in ("tables", "summary"):
             folder = self.folder(at, kind)
             if not folder.is_dir() or self._stored(at, kind) is not None:
@@ -247,7 +248,7 @@ class Store:
 
     @contextmanager
     def _turn(self, at: str) -> Iterator[None]:
-        """Wait until no other process simulates this run."""
+        """Wait until no other process is simulating this run."""
         shelf = self.root / at[:2]
         try:
             shelf.mkdir(parents=True, exist_ok=True)
@@ -264,10 +265,10 @@ class Store:
             lock.release()
 
     def note(self, at: str, name: str, value: object) -> None:
-        """Write a value that was computed from a run next to its folder, completely or not at all.
+        """Store a value computed from a run, next to the run's folder, completely or not at all.
 
-        `name` is a file name; `value` is written as JSON. Notes are written before the run's folder, so
-        that a finished run has all of them.
+        `name` is a file name, and `value` is encoded as JSON. Notes are written before the run's folder, so a
+        finished run always has all of its notes.
         """
         path = self._note(at, name)
         try:
@@ -277,9 +278,9 @@ class Store:
             raise results.ResultError(f"{path}: {error.strerror or error}; not written") from error
 
     def noted(self, at: str, name: str) -> Any:
-        """Return a noted value.
+        """Return a value that :meth:`note` stored.
 
-        Raises `KeyError` if there is none.
+        Raises `KeyError` if there is no such note.
         """
         try:
             return _files.parse_json(_files.read_text(self._note(at, name)))
@@ -290,9 +291,9 @@ class Store:
         return self.root / at[:2] / f"{at}{NOTES}" / f"{name}.json"
 
     def clear_leftovers(self) -> int:
-        """Remove the partial folders of killed processes; return their number.
+        """Remove the partial folders of killed processes; return the number of removed folders.
 
-        Folders that a process is writing now are kept.
+        Folders to which a process is currently writing are kept.
         """
         removed = 0
         for shelf in sorted(self.root.glob("[0-9a-f][0-9a-f]")):
@@ -314,7 +315,7 @@ def _without_tables(result: Result) -> Result:
 
 
 class _Lock:
-    """A lock that is released when its process ends; always free on a file system without locks."""
+    """A lock that the system releases when its process ends; always free on file systems without locks."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -323,7 +324,7 @@ class _Lock:
         self._handle: int | None = None
 
     def take(self) -> bool:
-        """Try to take the lock; return false while another process holds it."""
+        """Try to acquire the lock; return false if another process holds it."""
         while True:
             self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             free = _locked(self._handle)
@@ -333,7 +334,8 @@ class _Lock:
                 return False
             if free is None:
                 return True
-            # The last holder may have removed the file between opening and locking.
+            # The last holder may have removed the file after this process opened it and before the lock was
+            # taken.
             try:
                 same = self.path.stat().st_ino == os.fstat(self._handle).st_ino
             except FileNotFoundError:
@@ -352,13 +354,13 @@ class _Lock:
 
 
 def _locked(handle: int) -> bool | None:
-    """Lock a file and return whether that succeeded; None on a file system without locks."""
+    """Try to lock a file; return whether that succeeded, or None on a file system without locks."""
     if fcntl is None:
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        # Some network file systems have no locks: there a run may be simulated twice.
+        # Some network file systems have no locks. There, two processes may simulate the same run.
         return False if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
     return True
 

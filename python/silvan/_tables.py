@@ -1,7 +1,6 @@
-"""Tables as numpy arrays, and as Arrow tables.
+"""Converts tables to numpy arrays and to Arrow tables.
 
-Numbers are not copied, neither from the simulator to numpy nor from numpy to Arrow; codes of names are
-copied once.
+Numbers are never copied between the simulator, numpy and Arrow. Codes of names are copied once.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from numpy.typing import NDArray
 
 from silvan._core import ArrayView
 
-#: A column: numbers, or codes and the list of names that they index. Read-only.
+#: A read-only column: numbers, or codes with the list of names that the codes index.
 Column = NDArray[Any] | tuple[NDArray[Any], list[str]]
 Value = TypeVar("Value")
 
 
 class ByColumn(dict[str, Value]):
-    """The columns of a table by name; the `KeyError` of an unknown name lists the columns."""
+    """The columns of a table by name. For an unknown name, the `KeyError` lists the columns."""
 
     def __init__(self, table: str, columns: Mapping[str, Value]) -> None:
         super().__init__(columns)
@@ -41,7 +40,7 @@ KINDS = {"uint64": DataType.uint64(), "uint32": DataType.uint32(), "float64": Da
 
 
 def of_run(table: Mapping[str, ArrayView | tuple[ArrayView, list[str]]]) -> Columns:
-    """Return a table of the simulator as arrays that share the simulator's memory."""
+    """Return a table of the simulator as numpy arrays that share the simulator's memory."""
     return {
         name: (np.asarray(view[0]), view[1]) if isinstance(view, tuple) else np.asarray(view)
         for name, view in table.items()
@@ -49,7 +48,7 @@ def of_run(table: Mapping[str, ArrayView | tuple[ArrayView, list[str]]]) -> Colu
 
 
 def to_arrow(columns: Columns) -> Table:
-    """Return columns as an Arrow table of one batch that shares the memory of the arrays."""
+    """Return columns as an Arrow table with one batch that shares the memory of the arrays."""
     arrays = [_array(values) for values in columns.values()]
     fields = [Field(name, array.type, nullable=False) for name, array in zip(columns, arrays, strict=True)]
     return Table.from_arrays(arrays, schema=Schema(fields))
@@ -58,16 +57,16 @@ def to_arrow(columns: Columns) -> Table:
 def _array(values: Column) -> Array:
     if isinstance(values, tuple):
         codes, names = values
-        # Each name once, in order, so that the codes index the dictionary.
+        # The dictionary contains each name once and in order, so the codes index it directly.
         return Array(names, type=DataType.utf8()).cast(NAMES).take(_array(codes))
-    # arro3 refuses empty arrays of numpy.
+    # arro3 rejects empty numpy arrays.
     return Array.from_numpy(values) if len(values) else _empty(KINDS[values.dtype.name])
 
 
 def of_arrow(table: Table) -> Columns:
     """Return copies of an Arrow table's columns.
 
-    Raises `TypeError` for a column that has neither numbers nor names, or has missing values.
+    Raises `TypeError` for a column that contains neither numbers nor names, or that has missing values.
     """
     columns: dict[str, Column] = {}
     for name in table.column_names:
@@ -76,7 +75,7 @@ def of_arrow(table: Table) -> Columns:
             raise TypeError(f"column `{name}` is {kind}, not numbers or names")
         if column.null_count > 0:
             raise TypeError(f"column `{name}` has missing values")
-        # arro3 refuses to combine no chunks at all.
+        # arro3 cannot combine an empty list of chunks.
         array = column.combine_chunks() if column.num_chunks else _empty(kind)
         if kind == NAMES:
             names = [str(one) for one in dictionary_dictionary(array).to_pylist()]
@@ -87,7 +86,7 @@ def of_arrow(table: Table) -> Columns:
 
 
 def plain(table: Table) -> Table:
-    """Return a table with names as text instead of codes."""
+    """Return a copy of a table in which text replaces the codes of names."""
     columns = [table.column(name) for name in table.column_names]
     arrays = [column.cast(DataType.utf8()) if column.type == NAMES else column for column in columns]
     fields = [

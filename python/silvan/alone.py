@@ -1,8 +1,9 @@
-"""Slowdown of jobs by other traffic: each job compared with the same job alone on the network.
+"""Measures how much other traffic slows down each job, by comparison with a run of the job alone.
 
 Each job runs once more on its hosts, without other jobs, flows and traffic. The additional time in the full
-scenario is divided among the roots of congestion trees, by the samples at which a host of the job contributed
-to a root's tree or waited for it, minus those at which it did so alone.
+scenario is divided among the roots of congestion trees. The share of a root is the number of samples at which
+a host of the job contributed to the root's tree or waited for it, minus that number in the run of the job
+alone.
 """
 
 from __future__ import annotations
@@ -25,31 +26,31 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover - the same parser under its older name
     import tomli as tomllib
 
-#: A job whose relative slowdown is at most this counts as equally fast.
+#: Relative slowdown up to which a job counts as equally fast.
 SAME = 0.005
-#: Maximum number of roots, and of traffic classes that share a root, that the account names.
+#: Maximum number of roots that the account names, and of other traffic classes per root.
 ROOTS_AT_MOST = 3
 
 Runner = Callable[[Scenario], "Result"]
 
 
 def scenarios(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
-    """Yield each job's name, and the scenario of this job alone on the same hosts.
+    """Yield the name of each job, and the scenario of that job alone on the same hosts.
 
-    Raises `ScenarioError` for a scenario without jobs.
+    Raises `ScenarioError` if the scenario has no jobs.
     """
     spec = tomllib.loads(scenario.to_toml(standalone=True))
     jobs = spec.get("job", [])
     if not jobs:
         raise ScenarioError(f"{scenario.origin}: has no [[job]] to run alone")
     for job, found in zip(jobs, scenario.check()["jobs"], strict=True):
-        # The placement depends on the jobs before it and on its number: fix its name and hosts.
+        # Placement depends on the job's number and on earlier jobs, so fix the name and the hosts.
         own = {**job, "name": found["job"], "hosts": found["hosts"], "placement": "linear"}
         yield found["job"], scenario.with_overrides({"job": [own], "flow": [], "traffic": []})
 
 
 def add(result: Result, run: Runner) -> None:
-    """Run each job of a run alone, and add the comparison to the run's summary and account."""
+    """Run each job alone, and add the comparison to the summary and the account of the run."""
     spec = tomllib.loads(result.scenario_toml)
     others = bool(spec.get("flow") or spec.get("traffic") or len(spec["job"]) > 1)
     programs = {
@@ -65,7 +66,7 @@ def add(result: Result, run: Runner) -> None:
 
 
 def _program(program: Mapping[str, Any]) -> str:
-    """Return the name of a program for a sentence."""
+    """Return the name of a program as it appears in sentences."""
     names = {"transformer": "training step", "trace": "trace"}
     kind = str(program["kind"])
     return names.get(kind) or str(program.get("operation") or program.get("kernel") or kind)
@@ -85,7 +86,7 @@ def _compare(beside: Result, alone: Result, name: str, found: JobSummary, apart:
 
 
 def _latencies(result: Result, name: str) -> dict[tuple[int, int, int], float]:
-    """Return the latency (ns) of each message of a job, by its ranks and its number between them."""
+    """Return the latency of each message of a job in ns, by its two ranks and its number between them."""
     table = result.numpy("messages")
     own = (table["job"] == name) & np.isfinite(table["delivered_ns"])
     order = np.argsort(table["handed_ns"][own], kind="stable")
@@ -101,14 +102,14 @@ def _latencies(result: Result, name: str) -> dict[tuple[int, int, int], float]:
 
 
 def _messages(beside: Result, alone: Result, name: str) -> float | None:
-    """Return the mean ratio of message latencies to those alone, minus one."""
+    """Return the mean ratio of the message latencies to those of the job alone, minus one."""
     one, other = _latencies(beside, name), _latencies(alone, name)
     both = [one[key] / other[key] for key in one.keys() & other.keys() if other[key] > 0]
     return float(np.mean(sorted(both))) - 1 if both else None
 
 
 def _held(result: Result, name: str) -> Counter[str]:
-    """Return by root the samples at which hosts of a job contributed to a tree or waited for it."""
+    """Count for each root the samples at which hosts of the job contributed to its tree or waited for it."""
     held: Counter[str] = Counter()
     if "trees" in result.tables:
         for tree in result.forest.trees:
@@ -118,7 +119,7 @@ def _held(result: Result, name: str) -> Counter[str]:
 
 
 def _roots(beside: Result, alone: Result, name: str) -> list[RootShare]:
-    """Return the roots that slow a job down, the largest share first, and the other classes that use them."""
+    """Return the roots that slow a job down, largest share first, and the other classes that use them."""
     more = _held(beside, name) - _held(alone, name)
     total = sum(more.values())
     found: list[RootShare] = []

@@ -1,7 +1,7 @@
-"""The command `silvan`; its commands are in :mod:`silvan.commands`.
+"""Entry point of the command `silvan`; :mod:`silvan.commands` contains its subcommands.
 
-Exit status: 0 fine, 1 an error (one message on stderr), 2 wrong usage, 3 a fabric that is usable
-but can deadlock, 130 stopped with Ctrl-C.
+Exit status: 0 success, 1 error (one message on stderr), 2 wrong usage, 3 a fabric that is usable but can
+deadlock, 130 interrupted with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ commands.register(app)
 
 
 def main() -> None:
-    """Run the command; an error becomes one message and an exit status, not a traceback."""
+    """Run the command; an error becomes one message and an exit status instead of a traceback."""
     completion.prepare()
     try:
         app()
     except BrokenPipeError:
-        # The reader of our output has exited; keep Python from reporting the error again at exit.
+        # The process that read the output has exited. Without this, Python would report the error again at
+        # exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except SilvanError as error:
         _exit(str(error))

@@ -1,4 +1,4 @@
-"""Runs compared: the settings that differ, then the results that differ, with intervals over seeds.
+"""Compares runs: first the settings that differ, then the results, with confidence intervals over seeds.
 
 Runs with the same settings and different seeds form a group. A difference between two groups has a 95 %
 confidence interval if both have several seeds; if they have the same seeds, it is the interval of the paired
@@ -26,9 +26,9 @@ else:  # pragma: no cover - the same parser under its older name
 if TYPE_CHECKING:
     from silvan.results import Result
 
-#: Settings that change no result, or only by chance.
+#: Settings that do not change results, or change them only by chance.
 _NOT_COMPARED = frozenset(("seed", "threads"))
-#: Named flows are listed one by one up to this number.
+#: Maximum number of named flows that are listed individually.
 FLOWS_AT_MOST = 16
 
 
@@ -37,48 +37,48 @@ class Group:
     """Runs with the same settings."""
 
     runs: tuple[Result, ...]
-    #: Positions of the runs among those that were given, from 0.
+    #: Positions of the group's runs in the arguments, from 0.
     given: tuple[int, ...]
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seed of each run."""
+        """The seeds of the runs in the group."""
         return tuple(run.provenance["seed"] for run in self.runs)
 
 
 @dataclass(frozen=True)
 class Mean:
-    """A measure of a group."""
+    """The mean of a measure over the runs of a group."""
 
     value: float
-    #: Half the width of the 95 % confidence interval; None with one seed.
+    #: Half-width of the 95 % confidence interval; None if the group has one seed.
     half: float | None
 
 
 @dataclass(frozen=True)
 class Change:
-    """The difference of a measure between a group and the first one."""
+    """The difference of a measure from the first group."""
 
     difference: float
-    #: Bounds of the 95 % confidence interval; None if one of the groups has one seed.
+    #: Limits of the 95 % confidence interval; None if one of the groups has one seed.
     low: float | None
     high: float | None
 
     @property
     def is_proven(self) -> bool | None:
-        """Whether the interval excludes 0; None without an interval."""
+        """Whether the interval excludes 0; None if there is no interval."""
         return None if self.low is None or self.high is None else self.low > 0 or self.high < 0
 
 
 @dataclass(frozen=True)
 class Row:
-    """A measure of all groups."""
+    """The values of a measure in all groups."""
 
     measure: str
     unit: str
-    #: By group; None for a group that has no such measure.
+    #: One mean per group; None for a group that lacks this measure.
     means: tuple[Mean | None, ...]
-    #: By group after the first.
+    #: One change per group, except the first group.
     changes: tuple[Change | None, ...]
 
 
@@ -87,7 +87,7 @@ class Comparison:
     """The result of :func:`silvan.compare`."""
 
     groups: tuple[Group, ...]
-    #: Keys whose values differ between groups, with the value by group; None where a key is missing.
+    #: Keys whose values differ between groups, with one value per group; None if a group lacks the key.
     settings: dict[str, tuple[Any, ...]]
     rows: tuple[Row, ...]
 
@@ -115,7 +115,7 @@ def compare(*runs: Result) -> Comparison:
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted keys of nested tables, with their values; lists of values are values."""
+    """Yield the dotted keys of nested tables with their values; a list is a value unless it holds tables."""
     if isinstance(value, dict):
         for key, one in value.items():
             yield from _flat(one, f"{path}.{key}" if path else key)
@@ -127,7 +127,7 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _groups(runs: Sequence[Result], flat: Sequence[dict[str, Any]]) -> list[Group]:
-    """Group runs by settings; runs with the same settings and the same seed stay apart."""
+    """Group runs by settings; a run whose seed is already in the group starts or joins another group."""
     found: list[list[int]] = []
     for number, own in enumerate(flat):
         settings = {key: value for key, value in own.items() if key not in _NOT_COMPARED}
@@ -149,7 +149,7 @@ def links_in_trees(result: Result) -> float:
 
 
 def measures(result: Result) -> dict[tuple[str, str], float]:
-    """Return the numbers of a run that are compared, by name and unit."""
+    """Return the numbers of a run that a comparison uses, by name and unit."""
     summary = result.summary
     found = {("received by all hosts", "Gbit/s"): summary["throughput_gbit_s"]}
     flows = {flow["flow"] for flow in summary["flows"]}
@@ -175,7 +175,7 @@ def _rows(groups: Sequence[Group]) -> Iterator[Row]:
     found = [[measures(run) for run in group.runs] for group in groups]
     for name in dict.fromkeys(name for own in found for one in own for name in one):
         values = [[one[name] for one in own if name in one] for own in found]
-        # A measure that only some seeds of a group have has no mean over the seeds.
+        # If only some seeds of a group have a measure, its mean over the seeds is undefined.
         whole = [
             own if len(own) == len(group.runs) else [] for own, group in zip(values, groups, strict=True)
         ]
@@ -206,7 +206,7 @@ def _change(first: tuple[Group, Sequence[float]], other: tuple[Group, Sequence[f
             [value - by_seed[seed] for seed, value in zip(their_group.seeds, theirs, strict=True)]
         )
     else:
-        # Welch's interval, with the fewer degrees of freedom of both.
+        # Welch's interval, with the smaller degrees of freedom of the two groups.
         freedom = min(len(ours), len(theirs)) - 1
         quantile = STUDENT[freedom - 1] if freedom <= len(STUDENT) else 1.96 + 2.5 / freedom
         half = quantile * math.sqrt(sum(float(np.var(own, ddof=1)) / len(own) for own in (ours, theirs)))

@@ -1,4 +1,4 @@
-"""The demo: the published testbed without and with congestion control."""
+"""The demo, which runs the published testbed without and with congestion control."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from silvan.results import Result
 
 SCENARIO = "testbed"
-#: The flow to a host that is not congested.
+#: The flow whose destination is not congested.
 VICTIM = "F1"
-#: The report of both runs.
+#: File name of the report of both runs.
 REPORT = "report.html"
-#: Averages are over this last time of the run, ns.
+#: Averages cover the end of the run, this many ns.
 LAST_NS = 500_000_000
 
 Simulate = Callable[[Scenario, str], "Result"]
 
 
 def find_scenario() -> Path:
-    """Return the testbed's scenario."""
+    """Load the scenario of the testbed."""
     return scenarios.find(SCENARIO).path
 
 
 def last_gbit_s(result: Result, span_ns: float = LAST_NS) -> dict[str, float]:
-    """Return the throughput of each flow over the end of a run, Gbit/s."""
+    """Return the throughput of each flow in Gbit/s at the end of a run."""
     series = plot.Series(result, "flows", "flow", "received_bytes")
     end_ns = series.end_ns[-1]
     last = series.end_ns - series.interval_ns >= end_ns - span_ns - 1.0
@@ -46,7 +46,7 @@ def last_gbit_s(result: Result, span_ns: float = LAST_NS) -> dict[str, float]:
 
 
 def run(console: Console, out: Path, simulate: Simulate) -> None:
-    """Run the testbed twice, print the comparison, write results and figures to `out`."""
+    """Run the testbed twice, print the comparison, and write results and figures to `out`."""
     scenario = Scenario.load(find_scenario())
     _refuse_foreign(out)
     off = simulate(scenario.with_overrides({"congestion.mechanism": "none"}), "CC off")
@@ -70,11 +70,11 @@ def run(console: Console, out: Path, simulate: Simulate) -> None:
 
 
 def _refuse_foreign(out: Path) -> None:
-    """Raise `FileExistsError` if the demo would replace files that it did not write."""
+    """Raise `FileExistsError` if the demo would overwrite files that it did not write."""
     runs = [out / "cc-off", out / "cc-on"]
     for folder in runs:
         _folder.refuse_foreign(folder)
-    # These are written after both runs: without the runs, they are not the demo's.
+    # An earlier demo wrote these files after both runs. If a run is missing, the files are not from the demo.
     drawn = ("comparison.png", "comparison.svg", REPORT)
     figures = [path for name in drawn if (path := out / name).exists()]
     if figures and not all(folder.is_dir() for folder in runs):

@@ -1,7 +1,7 @@
 """The commands of `silvan`.
 
-Each command module has one function `register(app)`, which adds its commands to an application of typer.
-Modules that take long to import are imported by the command that needs them.
+Each command module has a function `register(app)` that adds its commands to a typer application. A command
+imports slow modules only when it runs.
 
 | module | commands |
 | --- | --- |
@@ -44,7 +44,7 @@ from silvan.commands import (
     version,
 )
 
-#: In the order of `silvan --help`.
+#: The order of the commands in `silvan --help`.
 MODULES = (
     demo, run, check, new, scenarios, compare, plot, report, export, sweep, tune, fabric, trace, papers,
     schema, doctor, completion, version,

@@ -1,4 +1,4 @@
-"""Tables on the terminal."""
+"""Prints tables on the terminal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 #: Colors of verdicts.
 VERDICT_COLOURS = {"met": "green", "missed": "red", "open": "yellow", "shown": "default", "not run": "yellow"}
 
-#: Longer lists of flows or hosts are summarized.
+#: Longer lists of flows or hosts are replaced by a summary.
 LIST_AT_MOST = 16
 
 
@@ -47,7 +47,7 @@ def _table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
 
 
 def gbit(value: float | None) -> str:
-    """Write a throughput; a missing one as a dash."""
+    """Format a throughput; a missing value becomes a dash."""
     return "-" if value is None else f"{value:.3f}"
 
 
@@ -141,7 +141,7 @@ def _jobs(jobs: Sequence[JobSummary]) -> Table:
 
 
 def _spread(what: str, columns: Mapping[str, Sequence[float]]) -> Table:
-    """Return the distribution of values, one row per column of numbers in Gbit/s."""
+    """Return the distribution of values in Gbit/s, with one row for each column of `columns`."""
     number = len(next(iter(columns.values())))
     table = _table(f"{what} ({number}), Gbit/s", ("",), ("min", "5 %", "median", "mean", "95 %", "max"))
     for name, values in columns.items():
@@ -181,7 +181,7 @@ def _totals(summary: Summary) -> Table:
 
 
 def check(console: Console, name: str, report: ScenarioCheck) -> None:
-    """Print what `silvan check` found."""
+    """Print the result of `silvan check`."""
     estimate, load = report["estimate"], report["all_to_all"]
     table = _table(escape(f"{name}: fine"), ("",), ())
     table.show_header = False
@@ -214,7 +214,7 @@ def check(console: Console, name: str, report: ScenarioCheck) -> None:
 
 
 def _job(job: JobCheck) -> str:
-    """Return a job's hosts and messages in words."""
+    """Describe the hosts and the messages of a job."""
     hosts = job["hosts"]
     where = ", ".join(hosts) if len(hosts) <= 4 else f"{', '.join(hosts[:3])} ... {hosts[-1]}"
     collectives = (
@@ -229,7 +229,7 @@ def _job(job: JobCheck) -> str:
 
 
 def _forest(forest: ForestCheck) -> str:
-    """Return the roles of hosts in a forest of congestion trees, in words."""
+    """Describe the roles of the hosts in a forest of congestion trees."""
     numbers = (forest["contributors"], forest["victims"], forest["mixed"])
     roles = zip(numbers, ("contributors", "victims", "mixed hosts"), strict=True)
     members = ", ".join(f"{number} {role}" for number, role in roles if number)
@@ -244,7 +244,7 @@ def _forest(forest: ForestCheck) -> str:
 
 
 def _round_trip(trip: RoundTrip) -> str:
-    """Return the longest round trip, and the window that it requires."""
+    """Describe the longest round trip, and the window that it requires."""
     switches = "1 switch" if trip["hops"] == 1 else f"{trip['hops']} switches"
     return (
         f"at most {switches}, {simulated(trip['shortest_ns'])}; {trip['window']:.2f} packets fill it, so "
@@ -261,7 +261,7 @@ def _load(load: LinkLoad) -> str:
 
 
 def fabric(console: Console, report: FabricCheck) -> None:
-    """Print what `silvan fabric check` found."""
+    """Print the result of `silvan fabric check`."""
     table = _table(escape(report["topology"]), ("",), ())
     table.show_header = False
     table.add_column(overflow="fold")
@@ -298,7 +298,7 @@ def _lanes(table: Table, found: Lanes) -> None:
 
 
 def papers(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print simulated and published numbers."""
+    """Print simulated and published numbers, and the assumptions."""
     from silvan.papers.rows import counts, expected_text, marks, simulated_text, tolerance_text
 
     table = _table("", ("id", "quantity"), ("expected", "simulated", "ratio", "tolerance"))

@@ -1,4 +1,4 @@
-"""Tables of `silvan check --fluid`."""
+"""Prints the tables of `silvan check --fluid`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rates(console: Console, report: Fluid) -> None:
     flows = report["flows"]
     console.print()
     for rule, name, total in rules(report):
-        # Not the table's title, which would be folded at the table's width.
+        # The heading is printed separately, because a table title would wrap at the width of the table.
         console.print(f"[bold]{name}: {gbit(total['gbit_s'])} Gbit/s in all{_until(total)}[/]")
         shares = [(flow, share) for flow in flows if (share := flow[rule]) is not None]
         console.print(_few(shares) if len(flows) <= LIST_AT_MOST else _many([share for _, share in shares]))
@@ -59,7 +59,7 @@ def _few(shares: Sequence[tuple[FluidFlow, FluidShare]]) -> Table:
 
 
 def _many(shares: Sequence[FluidShare]) -> Table:
-    """Return the bottlenecks of most flows, and how the rates behind each are distributed."""
+    """Return the bottlenecks that limit most flows, and the distribution of the rates behind each."""
     behind = Counter(share["bottleneck"] for share in shares)
     table = _table(("limited by",), ("flows", "min Gbit/s", "mean", "max"))
 

@@ -1,4 +1,4 @@
-"""What commands share: exit codes, consoles, options, values of `--set`."""
+"""Code that the commands share: exit codes, consoles, options, values of `--set`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from silvan.commands import completion
 if TYPE_CHECKING:
     import silvan
 
-#: Exit codes. Wrong usage (2) is reported by typer itself.
+#: Exit codes. typer itself reports wrong usage (2).
 EXIT_FAILED = 1
 EXIT_CAN_DEADLOCK = 3
 EXIT_STOPPED = 130
-#: Name of standard input, where a scenario is expected.
+#: Argument that stands for standard input instead of a scenario file.
 STDIN = "-"
 
 ScenarioFile = Annotated[
@@ -70,18 +70,18 @@ DefaultRate = Annotated[
 
 
 def out_console() -> Console:
-    """Return the console of standard output."""
-    # Piped output is for programs and files: it is not folded at 80 columns.
+    """Return a console that writes to standard output."""
+    # Do not wrap piped output at 80 columns, because other programs read it.
     return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
 
 
 def err_console(*, live: bool | None = None) -> Console:
-    """Return the console of standard error; with `live`, progress bars are drawn without a terminal too."""
+    """Return a console that writes to standard error; `live` forces progress bars without a terminal."""
     return Console(stderr=True, highlight=False, soft_wrap=True, force_terminal=live or None)
 
 
 def progress_console(progress: bool | None) -> tuple[Console, bool]:
-    """Return the console for a progress bar, and whether to show the bar, by the option `--progress`."""
+    """Return the console for a progress bar, and whether the option `--progress` shows the bar."""
     console = err_console(live=progress)
     return console, console.is_terminal if progress is None else progress
 
@@ -103,7 +103,7 @@ def print_json(value: object) -> None:
 
 
 def pairs(settings: Sequence[str] | None, option: str, shape: str = "NAME=VALUE") -> dict[str, str]:
-    """Read the values of an option of the form NAME=VALUE."""
+    """Parse the values of an option of the form NAME=VALUE."""
     found: dict[str, str] = {}
     for setting in settings or ():
         name, equals, value = setting.partition("=")
@@ -116,7 +116,7 @@ def pairs(settings: Sequence[str] | None, option: str, shape: str = "NAME=VALUE"
 
 
 def overrides(settings: Sequence[str] | None, seed: int | None = None) -> dict[str, str]:
-    """Read `--set` and `--seed`."""
+    """Parse the options `--set` and `--seed`."""
     found = pairs(settings, "--set", "KEY=VALUE, such as congestion.mechanism=ib-cc")
     if seed is not None:
         if "seed" in found:
@@ -126,7 +126,7 @@ def overrides(settings: Sequence[str] | None, seed: int | None = None) -> dict[s
 
 
 def _is_utf8(text: str) -> bool:
-    # Python keeps bytes of the command line that are not UTF-8 as lone surrogates.
+    # Python maps bytes of the command line that are not UTF-8 to lone surrogates.
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -136,7 +136,7 @@ def load_scenario(scenario: str, given: dict[str, str]) -> silvan.Scenario:
 
 
 def source(scenario: str) -> Callable[[dict[str, str]], silvan.Scenario]:
-    """Return a function that loads a scenario with overrides; standard input is read once."""
+    """Return a function that loads the scenario with overrides. It reads standard input only once."""
     if scenario != STDIN:
         return partial(scenarios.load, scenario)
     try:
@@ -164,9 +164,9 @@ def simulate(
 
 @contextmanager
 def task_bar(console: Console, title: str, total: int | None, *, show: bool) -> Iterator[Callable[..., None]]:
-    """Show how many of `total` tasks are done, the time passed and left, and a note.
+    """Show the progress of `total` tasks: number done, elapsed time, remaining time and a note.
 
-    Yields the function that updates the bar: `completed`, `total` and `note`.
+    Yields the function that updates the bar, with the arguments `completed`, `total` and `note`.
     """
     from rich.progress import (
         BarColumn,
@@ -193,7 +193,7 @@ def task_bar(console: Console, title: str, total: int | None, *, show: bool) -> 
 def search_bar(
     console: Console, title: str, runs: int, *, show: bool
 ) -> Iterator[Callable[[int, int, str], None]]:
-    """Show how many runs of a search are done, then how many of the comparison that follows."""
+    """Show the progress of the runs of a search, and then of the comparison that follows the search."""
     with task_bar(console, title, runs, show=show) as update:
 
         def tell(done: int, total: int, note: str) -> None:

@@ -48,7 +48,7 @@ def compare(
 
 
 def letter(number: int) -> str:
-    """Return the short name of a group: A to Z, then A1 and so on."""
+    """Return the short name of a group: A to Z, then A1, B1 and so on."""
     return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")
 
 
@@ -108,7 +108,7 @@ def _table(title: str, left: list[str], right: list[str]) -> Table:
 
 
 def _of_one_kind(settings: dict[str, tuple[Any, ...]]) -> set[str]:
-    """Return keys that are missing somewhere because the `kind` of their table, or of one above, differs."""
+    """Return the keys that some groups lack because the `kind` of an enclosing table differs."""
     differ = {key.removesuffix("kind") for key in settings if key.endswith(".kind")}
     return {
         key
@@ -141,7 +141,7 @@ def _mean(mean: Mean | None) -> str:
 
 
 def _change(change: Change | None, first: Mean | None) -> str:
-    """Write a change, relative to the first group if that is not 0; equal within the interval: say so."""
+    """Format a change, relative to the first group unless that is 0; mark changes within the interval."""
     if change is None or first is None:
         return "-"
     scale, unit = (100 / abs(first.value), " %") if first.value else (1.0, "")
@@ -153,7 +153,7 @@ def _change(change: Change | None, first: Mean | None) -> str:
 
 
 def numbers(found: Comparison, folders: list[Path]) -> dict[str, Any]:
-    """Return a comparison for `--json`."""
+    """Return a comparison as the value that `--json` prints."""
     return {
         "groups": [
             {"runs": [str(folders[number]) for number in group.given], "seeds": list(group.seeds)}

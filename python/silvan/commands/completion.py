@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-#: Shells for which typer writes scripts.
+#: Shells for which typer can write completion scripts.
 SHELLS = ("bash", "zsh", "fish")
-#: Set by these scripts when they ask for completions.
+#: The completion scripts set this variable when they request completions.
 VARIABLE = "_SILVAN_COMPLETE"
 
 
@@ -34,7 +34,7 @@ def completion(
 
 
 def prepare() -> None:
-    """Set typer up if a shell asks for completions."""
+    """Set up typer if a shell requests completions."""
     if VARIABLE in os.environ:
         from typer import completion as shells
 

@@ -20,7 +20,8 @@ from rich.markup import escape
 
 from silvan.commands import common
 
-#: A small run, and the hash of the bytes that each host receives in each sample: the same on every machine.
+#: A small run, and the hash of the bytes that each host receives per sample, which is the same on every
+#: machine.
 CHECKED = """
 name = "doctor"
 duration = "200 us"
@@ -35,7 +36,7 @@ interval = "20 us"
 pattern = { kind = "uniform" }
 """
 EXPECTED = "001bf324f9ee0f88"
-#: Modules of optional features: what each is for, and how it is installed.
+#: Modules of optional features, with the feature and the command that installs the module.
 OPTIONAL = {
     "optuna": ("silvan tune", "pip install 'silvan[tune]'"),
     "xarray": ("sweeps as xarray cubes", "pip install 'silvan[xarray]'"),
@@ -44,7 +45,7 @@ OPTIONAL = {
     "otf2": ("OTF2 traces", "pip install 'silvan[otf2]', or the package python3-otf2"),
     "networkx": ("waiting graphs", "pip install 'silvan[graph]'"),
 }
-#: Programs of optional features.
+#: Programs that optional features need.
 PROGRAMS = {"ffmpeg": ("silvan plot --animate FILE.mp4", "install ffmpeg, or write a .gif")}
 Verdict = Literal["ok", "missing", "wrong"]
 
@@ -53,10 +54,10 @@ Verdict = Literal["ok", "missing", "wrong"]
 class Finding:
     """The result of one check."""
 
-    #: ``ok``; ``missing``: something optional; ``wrong``: Silvan does not work as it should.
+    #: ``ok``; ``missing``: an optional part is not installed; ``wrong``: Silvan does not work correctly.
     verdict: Verdict
     what: str
-    #: What to do about it.
+    #: How to fix the problem.
     advice: str = ""
 
 
@@ -85,7 +86,7 @@ def doctor(as_json: common.AsJson = False) -> None:
 
 
 def findings() -> Iterator[Finding]:
-    """Check one thing after the other."""
+    """Perform the checks one after the other, and yield their results."""
     yield _version()
     yield Finding("ok", f"Python {platform.python_version()} at {sys.executable}, {os.cpu_count()} cores")
     yield _shipped()
@@ -106,7 +107,7 @@ def _version() -> Finding:
         installed = importlib.metadata.version("silvan")
     except importlib.metadata.PackageNotFoundError:
         installed = built
-    # A version of Python's has no hyphens: 0.2.0-dev is 0.2.0.dev0 there.
+    # Python writes the version 0.2.0-dev as 0.2.0.dev0, so compare only the part before the suffix.
     if built.partition("-")[0] != installed.partition(".dev")[0]:
         what = f"Silvan {installed}, but its extension module is {built}"
         return Finding("wrong", what, "install Silvan again; in a clone: make setup")

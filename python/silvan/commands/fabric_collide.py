@@ -17,18 +17,18 @@ from silvan.commands import common
 if TYPE_CHECKING:
     from silvan.fabric import Collisions, LinkDemand, PairDemand, Placement
 
-#: Maximum number of hosts of a suggestion that are printed; the output of --json has all.
+#: Maximum number of suggested hosts that are printed; `--json` prints all of them.
 HOSTS_AT_MOST = 256
 
 
 def _hosts(text: str | None) -> list[str] | None:
-    """Read `--hosts`: names with commas between, or @FILE with a name or range a line."""
+    """Parse `--hosts`: names separated by commas, or @FILE with one name or range per line."""
     if text is None:
         return None
     if text.startswith("@"):
         lines = _files.read_text(Path(text[1:])).splitlines()
         return [name for line in lines if (name := line.split("#")[0].strip())]
-    # Commas within brackets belong to a range.
+    # Commas within brackets are part of a range and do not separate names.
     names, depth, start = [], 0, 0
     for at, letter in enumerate(text):
         depth += {"[": 1, "]": -1}.get(letter, 0)

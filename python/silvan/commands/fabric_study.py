@@ -114,7 +114,7 @@ def study(  # noqa: PLR0913, PLR0917 - one argument per option
 
 
 def _weights(text: str | None) -> tuple[tuple[str, float], ...]:
-    """Read `--weights`."""
+    """Parse `--weights`."""
     found = (
         common.pairs(text.split(","), "--weights", "NAME=W,..., such as victims=1,storage=2") if text else {}
     )
@@ -125,7 +125,7 @@ def _weights(text: str | None) -> tuple[tuple[str, float], ...]:
 
 
 def _show_options(console: Console, studied: Studied) -> None:
-    """Print what can be had for which harm."""
+    """Print the gain and the harm of each option."""
     from rich.table import Table
 
     table = Table(title="Options, compared with no control", box=None, header_style="bold")
@@ -141,7 +141,7 @@ def _show_options(console: Console, studied: Studied) -> None:
 
 
 def show(console: Console, studied: Studied, out: Path) -> None:
-    """Print the main results, and where the files are; harm comes first."""
+    """Print the main results and the location of the files; results that indicate harm come first."""
     from silvan.fabric.studies import account, files
     from silvan.tuning import report as tune_report
 

@@ -57,7 +57,7 @@ def new(
     except ValueError:
         common.fail(f"hosts: `{number}` is not a whole number")
     text = templates.write(path.stem, kind, count, sends, control)
-    # What is written can be run.
+    # Load the new scenario, to ensure that it can be run.
     report = Scenario.from_toml(text, origin=path.name).check()
     _files.write_text(path, text)
     typer.echo(
@@ -68,7 +68,7 @@ def new(
 
 
 def _ask(question: str, usual: str, choices: dict[str, str], asks: bool) -> str:
-    """Ask a question on the terminal; without one, return the usual answer."""
+    """Ask a question on the terminal. Without a terminal, return the usual answer."""
     if not asks:
         return usual
     for name, about in choices.items():

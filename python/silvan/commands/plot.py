@@ -86,7 +86,7 @@ def _time(text: str, option: str) -> float:
 
 
 def _on_forests(draw: Callable[[], Drawn], option: str) -> Drawn:
-    """Draw; a run without a forest or without that time is a wrong use of the option."""
+    """Call `draw`; report a run without a forest, or without that time, as a wrong use of the option."""
     try:
         return draw()
     except (KeyError, ValueError) as error:

@@ -65,7 +65,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
         for note in notes:
             common.err_console().print(f"note: {note}", markup=False)
     if out is not None:
-        # Refuse before the run, not after an hour.
+        # Check the folder before the run, so that a long simulation is not wasted.
         _folder.refuse_foreign(out, scenario=loaded.name, force=force)
     result = common.simulate(loaded, title=loaded.name, progress=progress, alone=alone)
     written = _write(result, out, plot, force)
@@ -88,7 +88,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
 
 
 def _write(result: Result, out: Path | None, plot: bool, force: bool) -> list[str]:
-    """Write a run and its figures; return what to print about it."""
+    """Write a run and its figures; return the lines to print about them."""
     if out is None:
         return []
     result.save(out, force=force)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from silvan.sweeps.executors import Options
     from silvan.sweeps.table import Sweep
 
-#: A longer table is cut; the file has all rows.
+#: Longer tables are cut on the terminal; the file contains all rows.
 ROWS_SHOWN = 60
 FAILURES_SHOWN = 20
 
@@ -120,7 +120,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - one argument per option
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     study: Path
     settings: Mapping[str, str]
@@ -136,7 +136,7 @@ class Request:
 def run(request: Request, console: Console, errors: Console, shown: bool) -> int:
     """Run the study, print its table, and return the exit status.
 
-    Only the table is printed to `console`, so that it does not depend on how the study was run.
+    Only the table goes to `console`, so standard output does not depend on how the study was run.
     """
     from silvan.sweeps.driver import run_study
     from silvan.sweeps.study import Study
@@ -179,7 +179,7 @@ def run(request: Request, console: Console, errors: Console, shown: bool) -> int
 
 @contextmanager
 def bar(console: Console, title: str, *, show: bool) -> Iterator[Tell]:
-    """Show the runs done, the time passed and left; runs that were found in the store are not counted."""
+    """Show the finished runs and the elapsed and remaining time; do not count runs found in the store."""
     with common.task_bar(console, title, None, show=show) as update:
 
         def tell(finished: int, failed: int, total: int, found: int) -> None:
@@ -190,7 +190,7 @@ def bar(console: Console, title: str, *, show: bool) -> Iterator[Tell]:
 
 
 def print_table(sweep: Sweep, console: Console) -> None:
-    """Print a row per run."""
+    """Print one row per run."""
     table = Table(box=None, header_style="bold")
     constant = {axis.name for axis in sweep.axes if len(axis) == 1}
     for axis in sweep.axes:
@@ -224,7 +224,7 @@ def _cell(value: Any) -> str:
 
 
 def rows_of(sweep: Sweep) -> list[dict[str, Any]]:
-    """Return the rows as objects for JSON: axes, seed, measures, error, address of the run."""
+    """Return the rows as objects for JSON: axes, seed, measures, error and address of the run."""
     rows = []
     for row in sweep.rows:
         axes = {}

@@ -17,7 +17,7 @@ from silvan._progress import simulated
 from silvan.commands import common
 from silvan.types import TraceCheck, WrittenTrace
 
-#: Maximum number of ranks of a cycle that are named.
+#: Maximum number of ranks that a message about a cycle names.
 RANKS_AT_MOST = 16
 
 app = typer.Typer(
@@ -166,7 +166,7 @@ def _number(name: str, text: str) -> int | float:
 def _check_all(
     files: Sequence[Path], request: Mapping[str, Any], stream: bool
 ) -> tuple[list[tuple[Path, TraceCheck]], bool]:
-    """Check traces; a file that is part of a trace already checked is not checked again."""
+    """Check traces; skip a file that belongs to a trace already checked."""
     checked: list[tuple[Path, TraceCheck]] = []
     failed = False
     known: set[Path] = set()
@@ -214,7 +214,7 @@ def _show(console: Console, checked: Sequence[tuple[Path, TraceCheck]]) -> None:
 
 
 def _remarks(one: TraceCheck) -> list[str]:
-    """Return what the table does not show: algorithms, notes, warnings, operations that never finish."""
+    """Return the facts that the table omits: algorithms, notes, warnings, operations that never finish."""
     lines = []
     if one["collectives"]:
         by = ", ".join(f"{use['operation']} by {use['algorithm']}" for use in one["collectives"])

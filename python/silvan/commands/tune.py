@@ -39,7 +39,7 @@ Objectives = Annotated[
 
 
 def _number(option: str, text: str, default: str) -> Any:
-    """Return an option with a number; without it, the file's value counts."""
+    """Return a numeric option. If the option is omitted, the value in the file counts."""
     return typer.Option(option, metavar="N", help=text, show_default=f"the file's, or {default}")
 
 
@@ -153,7 +153,7 @@ def _objectives(given: list[str] | None) -> dict[str, float] | None:
 
 
 def show(console: Console, tuned: Tuned) -> None:
-    """Print the best settings, what they are worth, and the account."""
+    """Print the best settings, their gain over the reference settings, and the account."""
     from silvan.tuning import report
 
     for line in report.harms(tuned):

@@ -1,4 +1,4 @@
-"""Real InfiniBand fabrics: check, route, study, and the links that a job shares.
+"""Real InfiniBand fabrics: check them, route them, study them, and find the links that a job shares.
 
 >>> import silvan
 >>> found = silvan.fabric.check("tests/data/fabrics/sw2-h7/updn")
@@ -44,13 +44,13 @@ __all__ = [
     "study",
 ]
 
-#: Files and folders of a fabric: `ibnetdiscover` output, tables of OpenSM, lists of links, ...; also `.gz`.
+#: Files and folders of a fabric, such as `ibnetdiscover` output, OpenSM tables or link lists; also `.gz`.
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 @dataclass(frozen=True)
 class Routes:
-    """Forwarding tables and the network they belong to, as texts with the same LIDs and GUIDs."""
+    """The forwarding tables and the network of a fabric, as texts that use the same LIDs and GUIDs."""
 
     #: In the format of ``opensm-lfts.dump``.
     tables: str
@@ -78,9 +78,9 @@ def check(
 def ibdmchk(
     paths: Paths, tables: str | PathLike[str] | None = None, default_rate: str | None = None
 ) -> dict[str, str]:
-    """Return a real fabric as the files that `ibdmchk` reads: text by file name.
+    """Return the files that `ibdmchk` reads, as a mapping from file name to text.
 
-    Arguments and errors are those of :func:`check`.
+    The arguments and the errors are those of :func:`check`.
     """
     return _core.fabric_ibdmchk(paths, tables, default_rate)
 

@@ -1,4 +1,4 @@
-"""The links that a job's messages share: :func:`silvan.fabric.collide`.
+"""Implements :func:`silvan.fabric.collide`, which finds the links that a job's messages share.
 
 | module | what it does |
 | --- | --- |

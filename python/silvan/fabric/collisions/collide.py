@@ -1,10 +1,11 @@
-"""The links that a job's messages share, from routes alone, and a placement that shares fewer.
+"""Finds the links that a job's messages share, from the routes alone, and suggests a better placement.
 
-A *flow* is an ordered pair of hosts with messages. If every host divides its link evenly among its flows, the
-rate of a flow is the rate of the host's link divided by the larger number of flows at its two hosts. The
-*demand* on a link is the sum of these rates over its flows, relative to the capacity of the link: a demand
-above 1 cannot be met, and the flows take longer by this factor. All flows count at the same time. The
-rounds of a collective operation do not all overlap, so that the demand is an upper bound.
+A *flow* is an ordered pair of hosts that exchange messages. If every host divides its link evenly among its
+flows, the rate of a flow is the rate of the host's link divided by the number of flows at its source or its
+destination, whichever is larger. The *demand* on a link is the sum of the rates of its flows, relative to the
+capacity of the link. A demand above 1 cannot be met, and the flows take longer by this factor. The
+computation treats all flows as concurrent. The rounds of a collective operation do not all overlap, so the
+demand is an upper bound.
 """
 
 from __future__ import annotations
@@ -26,29 +27,29 @@ from silvan.types import Collisions, Placement
 
 PLACEMENTS = ("linear", "round-robin")
 
-#: The most hosts that a range may name.
+#: Maximum number of hosts in a range.
 MOST_HOSTS = 1 << 20
 
-#: Limit on the search for a better placement: number of routed flows.
+#: Maximum number of flows that the search for a better placement routes.
 MOST_FOLLOWED = 20_000_000
 
 
 @dataclass(frozen=True)
 class Loads:
-    """The demand of flows on links."""
+    """The demand that flows cause on links."""
 
-    #: Hosts of each flow.
+    #: Source and destination host of each flow.
     sources: Ints
     destinations: Ints
-    #: Pairs of a flow's number and the number of a link on its route.
+    #: Pairs of a flow and a link on its route, both as numbers.
     of_flow: Ints
     of_link: Ints
-    #: By link: number of flows, and demand relative to its capacity.
+    #: Number of flows on each link, and the demand relative to the link's capacity.
     flows: Ints
     demand: Floats
 
     def score(self, inner: Any) -> tuple[float, float, float]:
-        """Return the score, lower is better: largest demand, excess above 1, sum of squares."""
+        """Return a score (lower is better): largest demand, total excess above 1, sum of squares."""
         demand = self.demand[inner]
         if not len(demand):
             return (0.0, 0.0, 0.0)
@@ -57,7 +58,7 @@ class Loads:
 
 
 def loads(fabric: Fabric, ranks_on: Ints, sources: Ints, destinations: Ints) -> Loads:
-    """Return the demand of the messages between ranks on given hosts."""
+    """Return the demand of messages between ranks that are placed on the given hosts."""
     one, other = ranks_on[sources], ranks_on[destinations]
     pairs = np.unique(np.stack((one, other), axis=1)[one != other], axis=0).reshape(-1, 2)
     one, other = pairs[:, 0], pairs[:, 1]
@@ -76,7 +77,7 @@ def loads(fabric: Fabric, ranks_on: Ints, sources: Ints, destinations: Ints) -> 
 
 
 def expand(names: Sequence[str]) -> list[str]:
-    """Expand ranges of hosts: ``node-[00-03,7]`` is five hosts. Raises `FabricError`."""
+    """Expand ranges of hosts, such as ``node-[00-03,7]`` for five hosts. Raises `FabricError`."""
     found: list[str] = []
     for name in names:
         match = re.fullmatch(r"([^\[\]]*)\[([^\[\]]*)\]([^\[\]]*)", name)
@@ -113,7 +114,7 @@ def _numbers(fabric: Fabric, names: Sequence[str] | None) -> Ints:
 
 
 def in_turn(fabric: Fabric, hosts: Ints) -> Ints:
-    """Return hosts round robin: the first of each leaf switch, then the second of each."""
+    """Return hosts round robin: the first host of each leaf switch, then the second of each."""
     leaves: dict[int, list[int]] = {}
     for host in hosts.tolist():
         leaves.setdefault(int(fabric.leaves[host]), []).append(host)
@@ -123,14 +124,14 @@ def in_turn(fabric: Fabric, hosts: Ints) -> Ints:
 
 
 def by_leaf(fabric: Fabric, hosts: Ints) -> Ints:
-    """Return hosts leaf by leaf, the leaves with the most hosts first."""
+    """Return hosts leaf by leaf; leaves with the most hosts come first."""
     size = Counter(fabric.leaves[hosts].tolist())
     return np.array(sorted(hosts.tolist(), key=lambda h: (-size[fabric.leaves[h]], fabric.leaves[h], h)))
 
 
 @dataclass(frozen=True)
 class Job:
-    """The pairs of ranks that exchange messages, with a number of ranks on each host."""
+    """The pairs of ranks that exchange messages, and the number of ranks per host."""
 
     ranks: int
     per_host: int
@@ -139,19 +140,20 @@ class Job:
 
     @property
     def hosts(self) -> int:
-        """The number of hosts that it needs."""
+        """The number of hosts that the job needs."""
         return -(-self.ranks // self.per_host)
 
     def on(self, fabric: Fabric, order: Ints) -> Loads:
-        """Return its demand on the first of the given hosts."""
+        """Return the demand of the job if it uses the first of the given hosts."""
         ranks_on = order[np.arange(self.ranks) // self.per_host]
         return loads(fabric, ranks_on, self.sources, self.destinations)
 
 
 def better(fabric: Fabric, job: Job, order: Ints, tries: int, seed: int) -> tuple[Ints, str]:
-    """Search for an order of hosts with less demand; return it and how it was found.
+    """Search for an order of hosts with less demand; return the order and how it was found.
 
-    First the other placements, then random exchanges of two hosts, kept if they are no worse.
+    The search tries the other placements, then random exchanges of two hosts. It keeps an exchange that is no
+    worse.
     """
     inner = fabric.inner
     known = {"linear": order, "round-robin": in_turn(fabric, order), "leaf by leaf": by_leaf(fabric, order)}

@@ -1,4 +1,4 @@
-"""The pairs of ranks of a job that exchange messages: by a pattern, a collective operation, or a trace."""
+"""The pairs of ranks that exchange messages, from a pattern, a collective operation, or a trace."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RANKS = re.compile(r"num_ranks (\d+)")
 _RANK = re.compile(r"rank (\d+) \{")
 _SEND = re.compile(r"(?:\w+: )?send (\d+)b to (\d+)")
 
-#: The most ranks of a pattern.
+#: Maximum number of ranks of a pattern.
 MOST_RANKS = 4096
 
 
@@ -65,9 +65,9 @@ def _of_collective(pattern: str, ranks: int) -> tuple[Ints, Ints]:
 
 
 def of_trace(path: str | PathLike[str]) -> tuple[Ints, Ints, int]:
-    """Return the pairs of ranks with messages in a trace, and its number of ranks.
+    """Return the pairs of ranks that exchange messages in a trace, and the number of ranks of the trace.
 
-    Raises `TraceError` if it cannot be read.
+    Raises `TraceError` if the trace cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix="silvan-") as folder:
         goal = Path(folder) / "trace.goal"

@@ -1,4 +1,4 @@
-"""A fabric as hosts, directed links and forwarding tables, in arrays."""
+"""Represents a fabric as arrays of hosts, directed links and forwarding tables."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ _ENTRY = re.compile(r"0x([0-9a-f]+)\s*: (\d+)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Fabric:
-    """Hosts and switches by number, the directed links between them, and the forwarding tables."""
+    """The hosts and switches by number, the directed links between them, and the forwarding tables."""
 
     hosts: list[str]
     switches: list[str]
-    #: By link: its name (`leaf:19->spine:1`) and its rate in Gbit/s.
+    #: For each link: its name (`leaf:19->spine:1`) and its rate in Gbit/s.
     links: list[str]
     rates: Floats
-    #: By link: the switch at its end, or -1; and the host at its end, or -1.
+    #: For each link: the switch at its end, or -1; and the host at its end, or -1.
     to_switch: Ints
     to_host: Ints
-    #: By host: the link that it sends on.
+    #: For each host: the link on which it sends.
     first: Ints
-    #: By switch and destination host: the link that a packet takes, or -1.
+    #: For each switch and destination host: the next link on the route, or -1.
     table: Ints
 
     @property
     def leaves(self) -> Ints:
-        """By host: the switch that it is connected to."""
+        """For each host: the switch to which it is connected."""
         return self.to_switch[self.first]
 
     @property
     def inner(self) -> NDArray[np.bool_]:
-        """By link: whether it is between switches."""
+        """For each link: whether it connects two switches."""
         is_first = np.zeros(len(self.links), dtype=bool)
         is_first[self.first] = True
         return (self.to_switch >= 0) & ~is_first
 
     def ways(self, sources: Ints, destinations: Ints) -> tuple[Ints, Ints]:
-        """Return the links of flows between hosts: pairs of a flow's and a link's number, as two columns.
+        """Return the links on the routes of flows, as two columns: the flow's number and the link's number.
 
-        Raises `FabricError` for a flow that does not arrive.
+        Raises `FabricError` if the packets of a flow would not arrive.
         """
         flows = np.arange(len(sources))
         links = self.first[sources]
@@ -94,9 +94,9 @@ class Fabric:
 
 
 def read(paths: Paths, tables: str | PathLike[str] | None = None, rate: str | None = None) -> Fabric:
-    """Read a fabric's files, as `silvan fabric check` takes them, or the network of a scenario (`.toml`).
+    """Read the files of a fabric, as `silvan fabric check` does, or the network of a scenario (`.toml`).
 
-    Raises `FabricError` if they are wrong.
+    Raises `FabricError` if the files are invalid.
     """
     one = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
     if len(one) == 1 and Path(one[0]).suffix == ".toml":
@@ -111,7 +111,7 @@ def read(paths: Paths, tables: str | PathLike[str] | None = None, rate: str | No
 
 
 class _Nodes:
-    """Hosts and switches by GUID and, of adapters, port."""
+    """Maps GUIDs of switches, and GUIDs and ports of adapters, to numbers."""
 
     def __init__(self) -> None:
         self.hosts: dict[str, int] = {}
@@ -120,7 +120,7 @@ class _Nodes:
         self.lids: list[int] = []
 
     def of(self, kind: str, guid: str, name: str, lid: str, port: str) -> tuple[str, int]:
-        """Return kind and number of the host or switch at an end of a link."""
+        """Return the kind and the number of the node at an end of a link."""
         known = self.hosts if kind == "CA" else self.switches
         key = f"{guid}/{port}" if kind == "CA" else guid
         if key not in known:
@@ -132,7 +132,7 @@ class _Nodes:
 
 
 def _of_files(files: dict[str, str]) -> Fabric:
-    """Read the files for `ibdmchk`: a list of links, and tables."""
+    """Convert the files for `ibdmchk`: a link list and forwarding tables."""
     nodes = _Nodes()
     links: list[tuple[tuple[str, int], tuple[str, int], str, float]] = []
     ports: dict[tuple[int, int], int] = {}
