@@ -132,6 +132,24 @@ fn service_levels_take_the_lanes_they_are_mapped_to() {
 }
 
 #[test]
+fn links_of_hosts_count_the_bytes_of_all_lanes() {
+    // Flows of levels 0 and 1 from the same host. The first switch holds four packets of each lane.
+    let bytes = |lanes| {
+        let outcome = filled(|config| {
+            config.lanes.count = lanes;
+            config.host.buffer = Bytes(16_384);
+            config.switch.buffer = Bytes(16_384);
+            config.flows.push(Flow { sl: 1, ..flow("H1", "H3") });
+        });
+        most_behind(&outcome, "H1")
+    };
+    assert_eq!(bytes(1), 8 * 2_048);
+    assert_eq!(bytes(2), 8 * 2_048);
+    // Four lanes of two packets each, of which two lanes are used.
+    assert_eq!(bytes(4), 4 * 2_048);
+}
+
+#[test]
 fn the_smallest_buffers_that_are_accepted_hold_one_packet() {
     type Change = fn(&mut Config, u64);
     let cases: [(&str, u64, Change); 4] = [

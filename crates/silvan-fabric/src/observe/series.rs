@@ -17,6 +17,8 @@ pub(crate) struct LinkName {
     pub channel: u32,
     /// The switch and the output that send on it; `None` for a host's channel.
     pub switch: Option<(u32, Port)>,
+    /// Number of virtual lanes of the link.
+    pub lanes: usize,
 }
 
 /// A named flow, which has its own series.
@@ -193,9 +195,7 @@ impl Series {
         let mut all_congested = 0;
         for (index, (link, last)) in self.links.iter().zip(&mut rows.last).enumerate() {
             let (mut marks, mut queued, mut congested) = (0, 0, false);
-            let mut lanes = 1;
             if let Some((switch, output)) = link.switch {
-                lanes = view.ports(switch).lanes;
                 queued = view.queued_bytes(switch, output);
                 (marks, congested) = view.marks(switch, output);
             }
@@ -212,7 +212,7 @@ impl Series {
                 rows.utilisation.push((sent as f64 / whole).min(1.0));
                 rows.queued.push(queued);
                 let outstanding = |vl| view.outstanding(link.channel, vl);
-                rows.downstream.push(Vl::all(lanes).map(outstanding).sum());
+                rows.downstream.push(Vl::all(link.lanes).map(outstanding).sum());
                 rows.marks.push((marks - last.1) as u32);
                 rows.congested.push(u32::from(congested));
                 *last = (sent_bytes, marks);

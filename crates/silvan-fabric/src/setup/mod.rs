@@ -366,13 +366,14 @@ impl<'a> Builder<'a> {
             NodeRef::Host(_) => self.topology.name_of(end.node).to_string(),
             NodeRef::Switch(_) => format!("{}:{}", self.topology.name_of(end.node), end.port),
         };
+        let lanes = usize::from(self.model.lanes.count);
         self.directed()
             .map(|(channel, _, from, to)| {
                 let switch = match from.node {
                     NodeRef::Switch(index) => Some((index, Port::of_number(from.port))),
                     NodeRef::Host(_) => None,
                 };
-                (format!("{}->{}", name(from), name(to)), LinkName { channel, switch })
+                (format!("{}->{}", name(from), name(to)), LinkName { channel, switch, lanes })
             })
             .collect()
     }
