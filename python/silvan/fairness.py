@@ -1,4 +1,4 @@
-"""Fairness among flows or hosts: Jain's index, and the variation over time."""
+"""Measures of fairness among flows or hosts: Jain's index, and the variation over time."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 def jain(shares: ArrayLike) -> float:
-    """Return Jain's index: 1 if all shares are equal, 1/n if one has everything; NaN if all are zero."""
+    """Return Jain's index: 1 if all shares are equal, 1/n if one of n has everything; NaN if all are zero."""
     values = np.asarray(shares, dtype=np.float64)
     squares = float((values * values).sum())
     return float(values.sum()) ** 2 / (len(values) * squares) if squares > 0 else float("nan")
 
 
 def treatment_variation(rates: ArrayLike) -> float:
-    """Return Var of Paper III, VII.B: the variance over time of the largest minus the smallest rate.
+    """Return Var of Paper III, VII.B: the variance over time of the spread between the extreme rates.
 
-    `rates` has a row per flow and a column per interval; the result is in the square of its unit.
+    `rates` has one row per flow and one column per interval. The result has the squared unit of `rates`.
     """
     values = np.asarray(rates, dtype=np.float64)
     return float((values.max(axis=0) - values.min(axis=0)).var())
@@ -37,9 +37,9 @@ def rates_gbit_s(
     start_s: float = 0.0,
     end_s: float = float("inf"),
 ) -> NDArray[Any]:
-    """Return the received Gbit/s of flows or hosts: a row per name, a column per interval in the span.
+    """Return received Gbit/s of flows or hosts, with a row per name and a column per interval in the span.
 
-    Raises `KeyError` for a name that is not in the table.
+    Raises `KeyError` for a name that the table does not contain.
     """
     columns = result.numpy(table)
     key = {"flows": "flow", "hosts": "host"}[table]

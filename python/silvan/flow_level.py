@@ -1,4 +1,4 @@
-"""Contention of flows on fat trees, without packets: how many flows share a flow's worst link.
+"""Counts how many flows share links on fat trees, without simulating packets.
 
 >>> import silvan
 >>> tree = {"kind": "modified-k-ary-n-tree", "k": 4, "n": 3, "horizontal_width": 2}
@@ -29,18 +29,18 @@ from silvan._progress import PATIENCE_S
 
 @dataclass(frozen=True)
 class Contention:
-    """The results of random permutations, as arrays over permutations.
+    """The results of random permutations; each array has one value per permutation.
 
-    The contention of a flow is the largest number of flows on a link of its route, including itself.
+    The contention of a flow is the largest number of flows on any link of its route, including itself.
     """
 
-    #: Number of flows: hosts that the permutation does not map to themselves.
+    #: Number of flows, which is the number of hosts that the permutation does not map to themselves.
     flows: NDArray[np.int64]
-    #: Largest contention of a flow.
+    #: Largest contention of any flow.
     maximum: NDArray[np.int64]
     #: Mean contention of the flows.
     mean: NDArray[np.float64]
-    #: Mean number of switches that a flow crosses.
+    #: Mean number of switches on the route of a flow.
     mean_switches: NDArray[np.float64]
 
 
@@ -54,7 +54,7 @@ def contention(
     cache_entries: int | None = None,
     progress: bool | Callable[[int, int], object] = False,
 ) -> Contention:
-    """Set up the flows of random permutations one by one, and count how they share links.
+    """Set up the flows of random permutations one by one, and count how many flows share each link.
 
     Args:
         topology: A fat tree, as the table ``[topology]`` of a scenario.

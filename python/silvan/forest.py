@@ -1,14 +1,14 @@
-"""The congestion trees of a run: their roots, branches, contributors and victims over time.
+"""The congestion trees of a run, with their roots, branches, contributors and victims over time.
 
 A tree consists of a root and the links that wait for it. Its *root* is an output that is offered more than it
-can send: one to a host (an endpoint root), or one between switches (an inner root). Its *branches* are the
-links of switches and hosts that lack credit for two packets because the packets behind them are for the root,
-directly or over other branches; with special queues, the outputs that may not send to the root's host. A tree
-starts when a link waits for a root, and ends when the root is no longer busy.
+can send. An endpoint root leads to a host, an inner root to a switch. Its *branches* are links that lack
+credit for two packets because the packets behind them go to the root, directly or through other branches.
+With special queues, branches are the outputs that may not send to the root's host. A tree starts when a link
+waits for a root, and ends when the root is no longer busy.
 
-*Contributors* send through the root; *victims* only through a branch of the tree (Paper I, Paper IV). A tree
-is *silent* if its contributors send only through the root, *windy* if they also send elsewhere, *moving* if
-its contributors came from another root or moved on to one (Paper IV).
+*Contributors* send through the root; *victims* send only through a branch of the tree (Paper I, Paper IV). A
+tree is *silent* if its contributors send only through the root, *windy* if they also send elsewhere, and
+*moving* if its contributors came from another root or later moved to one (Paper IV).
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TreeLink:
-    """A link in a tree at a sample: a row of the table ``tree_links``."""
+    """A link that is in a tree at a sample: a row of the table ``tree_links``."""
 
     link: str
-    #: The nearest tree that it waits for, and the number of trees that it is in.
+    #: The nearest tree for which the link waits, and the number of trees that contain the link.
     tree: int
     trees: int
-    #: The link that it waits for, one closer to the root; for a root, the root itself.
+    #: The next link towards the root, for which this link waits; for a root, the root itself.
     waits_for: str
-    #: Number of links from it to the root.
+    #: Number of links from this one to the root; 0 for the root.
     depth: int
-    #: Bytes queued for it, and bytes in the buffer at its other end.
+    #: Bytes queued for the link, and bytes in the buffer at its other end.
     queued_bytes: int
     downstream_bytes: int
 
     @property
     def is_root(self) -> bool:
-        """Whether it is the root of its tree."""
+        """Whether the link is the root of its tree."""
         return self.depth == 0
 
 
@@ -56,36 +56,36 @@ class Contributor:
     """A host that sends a class of traffic through a root: a row of the table ``contributors``."""
 
     tree: int
-    #: Flow or traffic pattern.
+    #: Name of the flow or the traffic pattern.
     class_: str
     host: str
-    #: First and last time at which it contributed, ns.
+    #: First and last time in ns at which the host contributed.
     first_ns: int
     last_ns: int
-    #: Intervals in which it contributed or had packets on the way to the root at the end, and those of them
-    #: at the end of which congestion control held back one of its flows.
+    #: Number of intervals in which the host contributed, or at whose end its packets were on the way to the
+    #: root; and the number of these at whose end congestion control held back one of its flows.
     samples: int
     throttled_samples: int
-    #: Its share of the payload through the root, 0 to 1.
+    #: The host's share of the payload through the root, 0 to 1.
     share_of_root: float
 
 
 @dataclass(frozen=True)
 class Victim:
-    """A host whose class of traffic a tree holds back: a row of the table ``victims``."""
+    """A host and a class of its traffic that a tree holds back: a row of the table ``victims``."""
 
     tree: int
-    #: Flow or traffic pattern.
+    #: Name of the flow or the traffic pattern.
     class_: str
     host: str
-    #: First and last time at which it waited, ns.
+    #: First and last time in ns at which the host waited.
     first_ns: int
     last_ns: int
-    #: Samples at which it waited.
+    #: Number of samples at which the host waited.
     samples: int
-    #: Bytes that it offered and could not send in these intervals, because of this tree.
+    #: Bytes that the host offered in these intervals but could not send because of this tree.
     lost_bytes: int
-    #: The same as a share of the offered bytes, 0 to 1.
+    #: `lost_bytes` as a share of the offered bytes, 0 to 1.
     lost_share: float
 
 
@@ -93,32 +93,33 @@ class Victim:
 class Tree:
     """A congestion tree from its start to its end: a row of the table ``trees``."""
 
-    #: Number of the tree, from 1 on, in the order of their starts.
+    #: Number of the tree, from 1, in the order in which trees start.
     tree: int
-    #: The directed link at the root.
+    #: The directed link that is the root.
     root: str
-    #: ``endpoint`` (the root faces a host) or ``inner``.
+    #: ``endpoint`` (the root leads to a host) or ``inner``.
     root_kind: str
     #: ``silent``, ``windy`` or ``moving``.
     kind: str
     #: Share of the contributors' traffic that went through the root, 0 to 1.
     root_share: float
-    #: Start of the first interval and end of the last interval with the tree, ns.
+    #: Start of the first interval with the tree, and end of the last, in ns.
     born_ns: int
     last_ns: int
-    #: Number of samples with the tree.
+    #: Number of samples at which the tree existed.
     samples: int
-    #: ``new``, ``split`` (the root was a branch of `from_tree`), or ``moved`` (from the root of `from_tree`).
+    #: ``new``, ``split`` (the root was a branch of `from_tree`), or ``moved`` (the tree moved here from the
+    #: root of `from_tree`).
     origin: str
-    #: Number of a tree; 0 for none.
+    #: Number of the tree from which this tree originates; 0 for none.
     from_tree: int
-    #: ``lasts`` (to the end of the run), ``died``, ``merged`` (the root became a branch of `into_tree`), or
-    #: ``moved`` (to the root of `into_tree`).
+    #: ``lasts`` (until the end of the run), ``died``, ``merged`` (the root became a branch of `into_tree`),
+    #: or ``moved`` (the tree moved to the root of `into_tree`).
     end: str
-    #: Number of a tree; 0 for none.
+    #: Number of the tree into which this tree merged or moved; 0 for none.
     into_tree: int
-    #: Maxima over the samples: links without the root, links between one of them and the root, and bytes
-    #: queued for all of them (bytes queued for several trees are divided among them).
+    #: Maxima over the samples: number of branches, number of links from a branch to the root, and bytes
+    #: queued for all links of the tree. Bytes that wait for several trees are divided among these.
     peak_branches: int
     peak_depth: int
     peak_queued_bytes: int
@@ -127,7 +128,7 @@ class Tree:
 
     @property
     def lifetime_ns(self) -> int:
-        """From start to end, in nanoseconds."""
+        """Lifetime of the tree in nanoseconds."""
         return self.last_ns - self.born_ns
 
 
@@ -161,34 +162,34 @@ class Forest:
         return len(self.trees)
 
     def __getitem__(self, tree: int) -> Tree:
-        """Return a tree by its number, from 1 on; raises `KeyError`."""
+        """Return the tree with this number, from 1; raises `KeyError`."""
         if not 1 <= tree <= len(self.trees):
             raise KeyError(f"no tree {tree}; there are {len(self.trees)}")
         return self.trees[tree - 1]
 
     @cached_property
     def times_ns(self) -> NDArray[np.uint64]:
-        """Ends of all intervals with a tree, in nanoseconds."""
+        """Ends of all intervals in which a tree existed, in nanoseconds."""
         return np.unique(self._result.numpy("tree_links")["time_ns"])
 
     def at(self, time_ns: float) -> tuple[TreeLink, ...]:
-        """Return the links in trees at the end of the interval that contains a time, roots first.
+        """Return the links that are in trees at the end of the interval that contains a time, roots first.
 
         Raises `ValueError` for a time outside the run.
         """
         end_ns = self._sample(time_ns)
         columns = self._result.numpy("tree_links")
         names = [field.name for field in fields(TreeLink)]
-        # Rows are ordered by time.
+        # A binary search works because the rows are ordered by time.
         first, last = np.searchsorted(columns["time_ns"], [end_ns, end_ns + 1])
         rows = zip(*(columns[name][first:last].tolist() for name in names), strict=True)
         return tuple(TreeLink(**dict(zip(names, row, strict=True))) for row in rows)
 
     def graph(self, time_ns: float) -> networkx.DiGraph[str]:
-        """Return the wait-for graph at a time: a directed edge from each branch to the link it waits for.
+        """Return the wait-for graph at a time, with a directed edge from each branch to its next link.
 
-        Nodes are links, with the attributes of :class:`TreeLink`. Raises `ImportError` without `networkx`,
-        and `ValueError` for a time outside the run.
+        The nodes are links with the attributes of :class:`TreeLink`. Raises `ImportError` if `networkx` is
+        missing, and `ValueError` for a time outside the run.
         """
         try:
             import networkx
@@ -202,7 +203,7 @@ class Forest:
         return graph
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """Return the table ``trees`` as a data frame; raises `ImportError` without pandas."""
+        """Return the table ``trees`` as a data frame; raises `ImportError` if pandas is missing."""
         try:
             import pandas
         except ImportError:

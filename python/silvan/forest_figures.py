@@ -1,11 +1,11 @@
-"""Images and animations of the network with its congestion trees.
+"""Draws images and animations of the network with its congestion trees.
 
 >>> from silvan import forest_figures
 >>> forest_figures.save(forest_figures.still([off, on], 4.5e9), "forest")  # doctest: +SKIP
 >>> forest_figures.animate([off, on], "forest.gif")  # doctest: +SKIP
 
-Hosts are at the bottom, levels of switches above. Links that wait for a root have the color of its tree.
-Roots have rings, victims have dashed rings, contributors have the color of their tree.
+Hosts are at the bottom, with the levels of switches above. Links that wait for a root have the color of its
+tree. Roots have rings, victims have dashed rings, and contributors have the color of their tree.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ if TYPE_CHECKING:
 
     from silvan.results import Result
 
-#: The time at which most links are in trees.
+#: Name of the time at which most links are in trees.
 BUSIEST = "busiest"
 #: Default number of frames of an animation, and frames per second.
 FRAMES, FRAMES_PER_S = 120, 12
 #: Size of the image of a network in inches, and dots per inch of an animation.
 WIDTH, HEIGHT, DPI = 6.4, 3.2, 90
-#: Number of colors of a GIF, and of frames from which the palette is computed.
+#: Number of colors of a GIF, and number of frames from which the palette is computed.
 COLOURS, PALETTE_FRAMES = 64, 8
-#: Maximum number of nodes for larger markers, and for names.
+#: Maximum number of nodes for which markers are large, and for which nodes have names.
 FEW, NAMED = 48, 24
-#: Colors of links, hosts and switches that are in no tree.
+#: Colors of links, hosts and switches that are not in a tree.
 IDLE, HOST, SWITCH = "#c3c8ce", "#6b7480", "#2f363d"
 NOWHERE = np.zeros((0, 2))
 _UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 
 
 def read_time(text: str) -> float:
-    """Return a time such as ``4.5 s`` in nanoseconds; raises `ValueError`."""
+    """Parse a time such as ``4.5 s``, in nanoseconds; raises `ValueError`."""
     number = text.strip().rstrip("nuµms")
     unit = text.strip()[len(number) :]
     try:
@@ -68,7 +68,7 @@ def read_time(text: str) -> float:
 def still(
     results: Sequence[Result], time_ns: float | None = None, *, titles: Sequence[str] | None = None
 ) -> Figure:
-    """Draw the networks of runs side by side at a time, by default that at which most links are in trees.
+    """Draw networks side by side at a time; by default, the time when most links are in trees.
 
     Raises `ValueError` for a time outside a run, and `KeyError` for a run without a forest.
     """
@@ -78,13 +78,13 @@ def still(
 
 
 def save(figure: Figure, path: str | PathLike[str]) -> list[Path]:
-    """Write a figure as SVG and as PDF; `path` has no ending."""
+    """Write a figure as SVG and as PDF; `path` has no suffix."""
     stem = Path(path)
     stem.parent.mkdir(parents=True, exist_ok=True)
     written = [stem.with_name(f"{stem.name}.{ending}") for ending in ("svg", "pdf")]
     with plot.style():
         for target in written:
-            # Without the current time, so that the same run gives the same bytes.
+            # Omit the current date, so that equal runs give equal files.
             date = {"Date": None} if target.suffix == ".svg" else {"CreationDate": None}
             figure.savefig(target, metadata=date)
     return written
@@ -99,10 +99,11 @@ def animate(
     frames_per_s: int = FRAMES_PER_S,
     span_ns: tuple[float, float] | None = None,
 ) -> Path:
-    """Write an animation of the networks of runs, GIF or (with ffmpeg) MP4; return its path.
+    """Write an animation of the networks of runs as GIF or (with ffmpeg) MP4; return its path.
 
-    Frames are evenly spaced over the span (ns), by default from 0 to the end of the shortest run. Raises
-    `ValueError` for another suffix, or a span outside the runs; :class:`silvan.SilvanError` without ffmpeg.
+    The frames are evenly spaced over the span (ns); the default span is from 0 to the end of the shortest
+    run. Raises `ValueError` for another suffix, or for a span outside the runs, and
+    :class:`silvan.SilvanError` if ffmpeg is missing.
     """
     path = Path(file)
     if path.suffix not in (".gif", ".mp4"):
@@ -123,7 +124,7 @@ def animate(
         if path.suffix == ".gif":
             _write_gif(picture, times, partial, frames_per_s)
         else:
-            # ffmpeg recognizes the format by the suffix.
+            # Keep the suffix, from which ffmpeg recognizes the format.
             named = partial.with_name(partial.name + ".mp4")
             try:
                 _write_mp4(picture, times, named, frames_per_s)
@@ -137,7 +138,7 @@ def _write_gif(picture: _Picture, times: NDArray[np.float64], path: Path, frames
     from PIL import Image
 
     frames = [Image.fromarray(pixels) for pixels in _drawn(picture, times)]
-    # One palette for all frames, so that areas that do not change are written once.
+    # Use one palette for all frames, so that the GIF stores unchanged areas only once.
     some = frames[:: max(1, len(frames) // PALETTE_FRAMES)]
     together = Image.new("RGB", (some[0].width, some[0].height * len(some)))
     for at, frame in enumerate(some):
@@ -164,7 +165,7 @@ def _drawn(picture: _Picture, times: NDArray[np.float64]) -> Iterator[NDArray[np
         for time_ns in times.tolist():
             picture.show(time_ns)
             picture.figure.canvas.draw()
-            # The layout is computed once: computing it takes longer than drawing.
+            # Keep the first layout, because computing a layout takes longer than drawing the frame.
             picture.figure.set_layout_engine("none")
             yield np.asarray(picture.figure.canvas.buffer_rgba())[:, :, :3].copy()  # type: ignore[attr-defined]
 
@@ -176,12 +177,12 @@ def _rings(axes: Axes, size: float, line: str, width: float) -> PathCollection:
 
 
 def _cut(name: str, letters: int = 12) -> str:
-    # A dollar sign would start a formula.
+    # Escape dollar signs, because matplotlib treats them as the start of a formula.
     return (name if len(name) <= letters else f"{name[: letters - 1]}…").replace("$", r"\$")
 
 
 class _Picture:
-    """The networks of runs side by side; shows them at any time."""
+    """The networks of several runs side by side, which can be drawn at any time."""
 
     def __init__(self, results: Sequence[Result], titles: Sequence[str] | None) -> None:
         if not results:
@@ -190,19 +191,19 @@ class _Picture:
         if len(titles) != len(results):
             raise ValueError(f"{len(titles)} titles for {len(results)} runs")
         self.figure, axes = plot.new_figure(len(results), WIDTH * len(results), HEIGHT)
-        # The same root has the same color in all networks.
+        # Number the roots of all runs together, so that a root has the same color in all networks.
         roots = _roots.of(results)
         self._networks = [_Network(*one, roots) for one in zip(axes, results, titles, strict=True)]
         _legend(self.figure)
 
     @property
     def end_ns(self) -> float:
-        """The end of the shortest run."""
+        """The end of the shortest run, in ns."""
         return min(network.end_ns for network in self._networks)
 
     @property
     def busiest_ns(self) -> float:
-        """The time at which most links are in trees, within the shortest run."""
+        """The time, up to the end of the shortest run, at which most links are in trees."""
         scene = max((one.scene for one in self._networks), key=lambda one: len(one.spans["link"]))
         return min(float(scene.clock.frames_ns[scene.busiest]), self.end_ns)
 
@@ -213,7 +214,7 @@ class _Picture:
 
 
 def _legend(figure: Figure) -> None:
-    """Explain the marks below the networks."""
+    """Explain the markers below the networks."""
 
     def mark(label: str, **look: Any) -> Line2D:
         return Line2D([], [], label=label, **{"linestyle": "none", "markersize": 7, "color": SWITCH, **look})
@@ -233,7 +234,7 @@ def _legend(figure: Figure) -> None:
 
 
 class _Network:
-    """A network in its axes."""
+    """The network of one run, drawn in its own axes."""
 
     def __init__(self, axes: Axes, result: Result, title: str, roots: Roots) -> None:
         self._forest, self._title, self._axes = result.forest, _cut(title, 48), axes

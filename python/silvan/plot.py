@@ -1,12 +1,12 @@
-"""Figures of a run over time.
+"""Draws figures of a run over time.
 
-Each function draws into the given axes, or into new ones, and returns them:
+Each function draws into the given axes or creates new ones, and returns the axes:
 
 >>> from silvan import plot
 >>> axes = plot.throughput(result)  # doctest: +SKIP
 >>> plot.save(axes.get_figure(root=True), "throughput")  # doctest: +SKIP
 
-:func:`save_all` writes every figure that a result has data for, as PNG and SVG.
+:func:`save_all` writes all figures for which a result contains data, as PNG and SVG.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
     from silvan.results import Result
 
-#: The palette of Okabe and Ito, suitable for color-blind readers, without yellow.
+#: The palette of Okabe and Ito without yellow, which color-blind readers can distinguish.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#999999")
 DASHES = ("-", "--", ":", "-.")
-#: Length of a stripe of lines that lie on each other, in line widths.
+#: Length of the dashes of overlapping lines, in line widths.
 STRIPE = 6
-#: More lines than this are drawn as a band from the 5th to the 95th percentile.
+#: If there are more lines, a band from the 5th to the 95th percentile replaces them.
 LINES_AT_MOST = 12
-#: Latencies have a logarithmic axis if the ratio of the largest to the smallest exceeds this.
+#: Ratio of the largest to the smallest latency above which the axis is logarithmic.
 FAR_APART = 20
-#: Most rows of a heat map; it shows the busiest links.
+#: Maximum number of rows of a heat map. The rows show the busiest links.
 ROWS_AT_MOST = 60
-#: Links whose utilisation never exceeds this carry only control packets and are not drawn.
+#: Links whose utilization never exceeds this value carry only control packets, and are omitted.
 WORTH_SHOWING = 0.02
 
 STYLE: dict[Any, Any] = {
@@ -79,7 +79,7 @@ def style() -> Iterator[None]:
 def new_figure(
     columns: int = 1, width: float = 8.0, height: float = 4.2, **shared: Any
 ) -> tuple[Figure, list[Axes]]:
-    """Create a figure with axes side by side in Silvan's style, without pyplot."""
+    """Create a figure in Silvan's style with axes side by side; it is independent of pyplot."""
     with style():
         figure = Figure(figsize=(width, height))
         FigureCanvasAgg(figure)
@@ -92,7 +92,7 @@ def _axes(given: Axes | None) -> Axes:
 
 
 def legend_beside(ax: Axes) -> None:
-    """Put the legend to the right of the axes."""
+    """Place the legend to the right of the axes."""
     ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
 
 
@@ -109,7 +109,7 @@ def save(figure: Figure, path: str | PathLike[str]) -> list[Path]:
 
 
 class Series:
-    """A column of a table as time series by name: a row per name, a column per sample."""
+    """A column of a table as time series, with one row per name and one column per sample."""
 
     def __init__(self, result: Result, table: str, key: str, column: str) -> None:
         columns = result.numpy(table)
@@ -117,7 +117,7 @@ class Series:
         times, steps = np.unique(columns["time_ns"], return_inverse=True)
         grid = np.zeros((len(names), len(times)))
         grid[positions, steps] = columns[column]
-        # In the order of the scenario.
+        # Restore the order of the scenario, because `unique` sorts the names.
         order = np.argsort(np.unique(positions, return_index=True)[1])
         self.names: list[str] = [str(names[i]) for i in order]
         self.values: NDArray[np.float64] = grid[order]
@@ -125,16 +125,16 @@ class Series:
 
     @property
     def interval_ns(self) -> NDArray[np.float64]:
-        """Length of each sampling interval, ns."""
+        """Length of each sampling interval in ns."""
         return np.diff(self.end_ns, prepend=0.0)
 
     def rates_gbit_s(self) -> NDArray[np.float64]:
-        """Return bytes per interval as Gbit/s."""
+        """Convert bytes per interval to Gbit/s."""
         return self.values * 8.0 / self.interval_ns
 
     @property
     def edges_ns(self) -> NDArray[np.float64]:
-        """Bounds of the sampling intervals, ns."""
+        """Limits of the sampling intervals in ns."""
         return np.concatenate(([0.0], self.end_ns))
 
 
@@ -155,7 +155,7 @@ def _time_axis(ax: Axes, end_ns: float) -> float:
 def _steps(
     ax: Axes, series: Series, values: NDArray[np.float64], what: str, *, logarithmic: bool = False
 ) -> None:
-    """Draw lines over time, or a band if there are many."""
+    """Draw one line per name over time, or a band if there are many names."""
     if logarithmic:
         ax.set_yscale("log")
     end = float(series.end_ns[-1]) if len(series.end_ns) else 1.0
@@ -163,7 +163,7 @@ def _steps(
     edges = series.edges_ns / size
     if len(series.names) > LINES_AT_MOST:
         with warnings.catch_warnings():
-            # Samples without any value are not drawn.
+            # numpy warns about samples without any value; these are not drawn.
             warnings.simplefilter("ignore", RuntimeWarning)
             low, half, high = np.nanpercentile(values, (5, 50, 95), axis=0)
         ax.stairs(
@@ -181,18 +181,19 @@ def _steps(
                 values[i], edges, baseline=None, color=COLOURS[rank], linewidth=1.2, label=series.names[i]
             )
     else:
-        # A line starts at its first value.
+        # Omit the zeros before the first value of a line.
         shown = np.where(np.maximum.accumulate(values > 0, axis=1), values, np.nan)
         place, many = _overlaps(shown, logarithmic=logarithmic)
         for i, name in enumerate(series.names):
             look: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "linewidth": 1.6, "baseline": None}
             dash = DASHES[i // len(COLOURS) % len(DASHES)]
             ax.stairs(shown[i], edges, linestyle=dash, label=name, **look)
-            # Lines that lie on each other alternate along the way.
+            # Draw overlapping lines as alternating dashes, so that all of them are visible.
             for size_here in np.unique(many[i][many[i] > 1]):
                 for rank_here in np.unique(place[i][many[i] == size_here]):
                     if rank_here == size_here - 1:
-                        # The last line of those drawn shows everywhere else.
+                        # This line is drawn solid below the others, so it appears in the gaps between their
+                        # dashes.
                         continue
                     is_here = (many[i] == size_here) & (place[i] == rank_here)
                     pattern = (rank_here * STRIPE, (STRIPE, (size_here - 1) * STRIPE))
@@ -207,7 +208,7 @@ def _steps(
 
 
 def _overlaps(values: NDArray[np.float64], *, logarithmic: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return by line and sample: its rank among lines with nearly the same value, and their number."""
+    """Return for each line and sample its rank among lines with nearly equal values, and their number."""
     near = 0.01 * max(float(np.nanmax(values, initial=0.0)), 1e-9)
     rank = np.zeros(values.shape, int)
     number = np.ones(values.shape, int)
@@ -220,12 +221,12 @@ def _overlaps(values: NDArray[np.float64], *, logarithmic: bool) -> tuple[NDArra
 
 
 def _name_ends(ax: Axes, series: Series, values: NDArray[np.float64]) -> None:
-    """Write names at the right end of the lines; lines with nearly equal ends share a label."""
+    """Write names at the right end of the lines. Lines with nearly equal ends share a label."""
     at_end = slice(-max(1, values.shape[1] // 20), None)
     alive: NDArray[np.bool_] = np.asarray(np.isfinite(values[:, at_end]).any(axis=1))
     values = np.nan_to_num(values)
     last = values[:, at_end].mean(axis=1)
-    # Labels of lines that are closer than this would overlap.
+    # Minimum distance of labels: a ratio on a logarithmic axis, a difference on a linear one.
     factor, gap = (1.3, 0.0) if ax.get_yscale() == "log" else (1.0, 0.05 * max(float(values.max()), 1e-9))
     groups: list[list[int]] = []
     for i in np.argsort(last):
@@ -252,7 +253,7 @@ def _name_ends(ax: Axes, series: Series, values: NDArray[np.float64]) -> None:
 
 @style()
 def throughput(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Received throughput of each named flow over time."""
+    """Draw the received throughput of each named flow over time."""
     ax = _axes(ax)
     series = Series(result, "flows", "flow", "received_bytes")
     _steps(ax, series, series.rates_gbit_s(), "flows")
@@ -263,7 +264,7 @@ def throughput(result: Result, ax: Axes | None = None, *, title: str | None = No
 
 @style()
 def hosts(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Received throughput of each host over time."""
+    """Draw the received throughput of each host over time."""
     ax = _axes(ax)
     series = Series(result, "hosts", "host", "received_bytes")
     _steps(ax, series, series.rates_gbit_s(), "hosts")
@@ -274,7 +275,7 @@ def hosts(result: Result, ax: Axes | None = None, *, title: str | None = None) -
 
 @style()
 def class_throughput(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Received throughput of each class of traffic over time."""
+    """Draw the received throughput of each class of traffic over time."""
     ax = _axes(ax)
     series = Series(result, "classes", "class", "throughput_gbit_s")
     _steps(ax, series, series.values, "classes")
@@ -287,9 +288,9 @@ def class_throughput(result: Result, ax: Axes | None = None, *, title: str | Non
 def class_latency(
     result: Result, ax: Axes | None = None, *, since: str = "generation", title: str | None = None
 ) -> Axes:
-    """Mean latency of the packets of each class of traffic over time.
+    """Draw the mean packet latency of each class of traffic over time.
 
-    The axis is logarithmic if the latencies differ much.
+    The axis is logarithmic if the latencies differ widely.
     """
     ax = _axes(ax)
     series = Series(result, "classes", "class", f"mean_since_{since}_ns")
@@ -304,7 +305,7 @@ def class_latency(
 
 @style()
 def ccti(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Congestion control table index of each named flow over time: how much it is throttled."""
+    """Draw the CCT index of each named flow over time, which shows how much the flow is throttled."""
     ax = _axes(ax)
     series = Series(result, "flows", "flow", "ccti")
     _steps(ax, series, series.values, "flows")
@@ -315,7 +316,7 @@ def ccti(result: Result, ax: Axes | None = None, *, title: str | None = None) ->
 
 @style()
 def utilisation(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Heat map of the utilisation of directed links over time, busiest links on top."""
+    """Draw a heat map of the utilization of directed links over time, busiest links on top."""
     series = Series(result, "links", "link", "utilisation")
     busy = np.flatnonzero(series.values.max(axis=1, initial=0.0) >= WORTH_SHOWING)
     order = busy[np.argsort(-series.values[busy].mean(axis=1), kind="stable")][:ROWS_AT_MOST]
@@ -339,7 +340,8 @@ def utilisation(result: Result, ax: Axes | None = None, *, title: str | None = N
 def in_trees(result: Result) -> dict[str, NDArray[np.float64]]:
     """Count, per sample, the roots of congestion trees, and the links that wait for any of them.
 
-    Needs the tables of `Result.forest`. Samples after the table `tree_links` was full are NaN.
+    Requires the tables of `Result.forest`. The counts are NaN for samples after the table `tree_links` became
+    full.
     """
     rows, end_ns = result.numpy("tree_links"), result.numpy("network")["time_ns"]
     at = np.searchsorted(end_ns, rows["time_ns"])
@@ -357,10 +359,10 @@ def in_trees(result: Result) -> dict[str, NDArray[np.float64]]:
 
 @style()
 def congestion(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Draw the number of links in congestion trees, and of throttled flows, over time.
+    """Draw the number of links in congestion trees, and the number of throttled flows, over time.
 
-    If trees were not recorded (``measure.forest``), draw the number of packets inside the network on an axis
-    of its own.
+    If trees were not recorded (``measure.forest``), draw the number of packets inside the network, on a
+    separate axis, instead of the links.
     """
     ax = _axes(ax)
     network = result.numpy("network")
@@ -390,7 +392,7 @@ def congestion(result: Result, ax: Axes | None = None, *, title: str | None = No
 
 
 def _packets_inside(ax: Axes, values: NDArray[Any], edges: NDArray[np.float64]) -> Any:
-    """Draw the number of packets inside the network on an axis at the right; return the line."""
+    """Draw the number of packets inside the network on an axis on the right; return the line."""
     right = ax.twinx()
     line = right.stairs(values, edges, baseline=None, color=COLOURS[0], linewidth=1.6)
     right.set_ylim(0, _top(values))
@@ -401,20 +403,20 @@ def _packets_inside(ax: Axes, values: NDArray[Any], edges: NDArray[np.float64]) 
 
 
 def _top(*lines: NDArray[Any]) -> float:
-    """Return the upper limit of an axis of numbers, with some space above the lines."""
+    """Return an upper axis limit that leaves some space above the lines."""
     return max(1.0, 1.06 * max((float(np.nanmax(line, initial=0)) for line in lines), default=0.0))
 
 
 def _cumulative(
     columns: Mapping[str, NDArray[Any]], rows: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the bounds of histogram bins (us), lower and upper in turn, and the share of packets below."""
+    """Return the bin limits in us (lower, upper, lower, ...), and the share of packets below each limit."""
     order = np.argsort(columns["lower_ns"][rows])
     lower, upper = (columns[name][rows][order].astype(float) for name in ("lower_ns", "upper_ns"))
     counts = columns["count"][rows][order].astype(float)
     above = np.cumsum(counts) / counts.sum()
     below = np.concatenate(([0.0], above[:-1]))
-    # Times are whole nanoseconds, so a bin is at least 1 ns wide; a logarithmic axis has no zero.
+    # Times are whole nanoseconds, so a bin is at least 1 ns wide. A logarithmic axis has no zero.
     bounds = np.column_stack((np.maximum(lower, 0.5), np.maximum(upper, lower) + 1.0)).ravel()
     return bounds / 1e3, np.column_stack((below, above)).ravel()
 
@@ -423,7 +425,7 @@ def _cumulative(
 def latency(
     result: Result, ax: Axes | None = None, *, since: str = "injection", title: str | None = None
 ) -> Axes:
-    """Cumulative distribution of the latency of packets, per class of traffic."""
+    """Draw the cumulative distribution of the packet latency of each class of traffic."""
     ax = _axes(ax)
     columns = result.numpy("latency")
     chosen = columns["since"] == since
@@ -452,7 +454,7 @@ def latency(
 def compare(
     results: Sequence[Result], titles: Sequence[str], draw: Callable[..., Axes] = throughput
 ) -> Figure:
-    """Draw the same figure of several results side by side, on the same scale."""
+    """Draw the same figure for several results side by side, with the same scale."""
     figure, axes = new_figure(len(results), width=5.6 * len(results), sharey=True)
     for ax, result, title in zip(axes, results, titles, strict=True):
         draw(result, ax, title=title)
@@ -463,12 +465,12 @@ def compare(
     for ax in axes[1:]:
         ax.set_ylabel("")
     if axes[0].get_yscale() == "linear":
-        # Each was drawn with its own limits; the shared axis needs the highest.
+        # The axes share their limits, but each figure set its own: use the highest.
         axes[0].set_ylim(top=max(1.1 * float(ax.dataLim.y1) for ax in axes))
     return figure
 
 
-#: Figure by file name, with the table and column that it needs.
+#: Maps the file name of a figure to its function, and to the table and column that it needs.
 FIGURES: Mapping[str, tuple[Callable[..., Axes], str, str]] = {
     "throughput": (throughput, "flows", "received_bytes"),
     "ccti": (ccti, "flows", "ccti"),
@@ -482,11 +484,11 @@ FIGURES: Mapping[str, tuple[Callable[..., Axes], str, str]] = {
 
 
 def save_all(result: Result, folder: str | PathLike[str]) -> Path:
-    """Write every figure for which the result has data; return the folder."""
+    """Write all figures for which the result contains data; return the folder."""
     target = Path(folder)
     for name, (draw, table, column) in FIGURES.items():
         if table in result.tables and len(result.numpy(table).get(column, ())) > 0:
-            # An index that is always zero is not drawn.
+            # Skip the figure if all indices are always zero.
             if name == "ccti" and not result.numpy(table)[column].any():
                 continue
             figure = draw(result).get_figure(root=True)

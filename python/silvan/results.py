@@ -1,4 +1,4 @@
-"""Running a scenario, and the result of a run."""
+"""Runs a scenario, and represents the result of a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from arro3.core import Table
     from numpy.typing import NDArray
 
-#: Called with the simulated time (ns), that of the end (ns), and the number of events so far.
+#: Function that is called with the simulated time (ns), the end of the run (ns), and the number of events.
 Progress = Callable[[int, int, int], object]
 
 
@@ -35,22 +35,23 @@ class ResultError(SilvanError):
 class Result:
     """A finished run, from :func:`silvan.run` or read by :func:`silvan.load`.
 
-    Tables (:attr:`flows`, :attr:`hosts`, :attr:`links`, :attr:`classes`, :attr:`latency`) are `arro3` tables:
-    any library with Arrow's PyCapsule interface reads them, for instance ``polars.from_arrow(result.flows)``.
-    :attr:`columns` lists their columns, which ``docs/results.md`` describes with their units.
+    Tables (:attr:`flows`, :attr:`hosts`, :attr:`links`, :attr:`classes`, :attr:`latency`) are `arro3` tables.
+    Any library that supports Arrow's PyCapsule interface reads them, for instance
+    ``polars.from_arrow(result.flows)``. :attr:`columns` lists their columns; ``docs/results.md`` describes
+    the columns and their units.
     """
 
-    #: The resolved scenario as TOML, with all defaults.
+    #: The resolved scenario in TOML, with all defaults.
     scenario_toml: str
-    #: Scenario, program, machine, time; see :class:`silvan.types.Provenance` for keys and units.
+    #: Scenario, program, machine and time; see :class:`silvan.types.Provenance` for keys and units.
     provenance: Provenance
     #: Totals and averages; see :class:`silvan.types.Summary` for keys and units.
     summary: Summary
-    #: What happened, in sentences.
+    #: An account of the run, as a list of sentences.
     account: list[str]
-    #: Keys of the scenario without effect, and limits that were reached.
+    #: Keys of the scenario that had no effect, and limits that the run reached.
     warnings: list[str]
-    #: Tables by name.
+    #: Maps table names to tables.
     tables: dict[str, Table]
 
     def __init__(
@@ -70,7 +71,7 @@ class Result:
         self.account = account
         self.warnings = warnings
         self.tables = tables
-        # Columns as numpy arrays: those of the simulator, or made at the first use.
+        # Columns as numpy arrays: either those of the simulator, or converted at the first use.
         self._coded: dict[str, _tables.ByColumn[_tables.Column]] = {
             name: _tables.ByColumn(name, own) for name, own in (columns or {}).items()
         }
@@ -90,11 +91,11 @@ class Result:
 
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:
-        """Names of the columns, by table; they end with the unit (`time_ns`)."""
+        """Column names by table. A name ends with the unit, as in `time_ns`."""
         return {name: tuple(table.column_names) for name, table in self.tables.items()}
 
     def table(self, name: str) -> Table:
-        """Return a table by name; raises `KeyError`, which lists the tables."""
+        """Return a table by name. For an unknown name, the `KeyError` lists the tables."""
         try:
             return self.tables[name]
         except KeyError:
@@ -104,39 +105,39 @@ class Result:
 
     @property
     def flows(self) -> Table:
-        """Named flows over time."""
+        """Time series of the named flows."""
         return self.table("flows")
 
     @property
     def hosts(self) -> Table:
-        """Hosts over time."""
+        """Time series of the hosts."""
         return self.table("hosts")
 
     @property
     def links(self) -> Table:
-        """Directed links over time."""
+        """Time series of the directed links."""
         return self.table("links")
 
     @property
     def classes(self) -> Table:
-        """Classes of traffic (flows and patterns) over time."""
+        """Time series of the classes of traffic (flows and patterns)."""
         return self.table("classes")
 
     @property
     def latency(self) -> Table:
-        """Latency histograms."""
+        """Histograms of the packet latency."""
         return self.table("latency")
 
     @cached_property
     def forest(self) -> Forest:
-        """The congestion trees; raises `KeyError` if they were not recorded (``measure.forest``)."""
+        """The congestion trees; raises `KeyError` if the run did not record them (``measure.forest``)."""
         return Forest(self)
 
     def numpy(self, name: str) -> Mapping[str, NDArray[Any]]:
-        """Return a table as arrays by column name; the `KeyError` of an unknown column lists the columns.
+        """Return a table as arrays by column name. For an unknown column, the `KeyError` lists the columns.
 
-        Numbers of a fresh run are read in place; all arrays are read-only. Columns of names become arrays
-        of text, made at the first call.
+        Numeric columns of a new run share the simulator's memory. Columns of names become text arrays at the
+        first call. All arrays are read-only.
         """
         if name not in self._numpy:
             arrays: dict[str, NDArray[Any]] = {}
@@ -150,16 +151,16 @@ class Result:
         return self._numpy[name]
 
     def coded(self, name: str) -> _tables.Columns:
-        """Return a table like :meth:`numpy`, but each column of names as a pair: codes, and list of names."""
+        """Return a table like :meth:`numpy`, but with each column of names as codes and a list of names."""
         if name not in self._coded:
             self._coded[name] = _tables.ByColumn(name, _tables.of_arrow(self.table(name)))
         return self._coded[name]
 
     def save(self, folder: str | PathLike[str], *, force: bool = False) -> Path:
-        """Write the run's folder, completely or not at all; return its path.
+        """Write the run's folder completely or not at all; return its path.
 
-        An earlier run of the same scenario (by name) is replaced; with `force`, one of another scenario too.
-        Raises :class:`ResultError` for a folder that contains anything else.
+        The run replaces an earlier run of a scenario with the same name; with `force`, a run of any scenario.
+        Raises :class:`ResultError` if the folder contains anything else.
         """
         try:
             return _folder.write(Path(folder), self, force=force)
@@ -167,13 +168,13 @@ class Result:
             raise ResultError(f"{folder}: {error.strerror or error}; nothing written") from error
 
     def csv(self, name: str) -> bytes:
-        """Return a table as CSV in UTF-8, with a line of column names."""
+        """Return a table as UTF-8 CSV, with the column names in the first line."""
         content = io.BytesIO()
         arro3.io.write_csv(_tables.plain(self.table(name)), content, header=True)
         return content.getvalue()
 
     def save_csv(self, folder: str | PathLike[str], tables: Iterable[str] | None = None) -> list[Path]:
-        """Write tables, all by default, to ``NAME.csv`` in a folder; return the paths.
+        """Write tables (by default all) to ``NAME.csv`` in a folder; return the paths.
 
         Raises :class:`ResultError` if a file cannot be written.
         """
@@ -229,7 +230,7 @@ def run(
             {key.replace("__", "."): value for key, value in overrides.items()}
         )
     if alone:
-        # Fail before the run, not after an hour.
+        # Find errors now, so that a long simulation is not wasted.
         next(_alone.scenarios(scenario))
     result = _run(scenario, progress)
     if alone:

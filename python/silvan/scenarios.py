@@ -1,4 +1,4 @@
-"""The scenarios and studies that come with Silvan, in a clone and in an installed package.
+"""Finds the scenarios and studies that come with Silvan, in a clone or in an installed package.
 
 >>> from silvan import scenarios
 >>> scenarios.find("testbed").kind
@@ -30,11 +30,12 @@ else:  # pragma: no cover - the same parser under its older name
 
 Kind = Literal["scenario", "study"]
 
-#: In a clone these are links to folders of the repository; an installed package has the files.
+#: In a clone, this folder contains links to folders of the repository; an installed package contains the
+#: files.
 _SHIPPED = Path(__file__).parent / "shipped"
 _FOLDERS: Mapping[str, Kind] = {"scenarios": "scenario", "studies": "study"}
 _COMMANDS: Mapping[Kind, str] = {"scenario": "silvan run", "study": "silvan sweep"}
-#: No path in a scenario is longer; texts may be.
+#: Longer strings in a scenario are text and not paths.
 _PATH_AT_MOST = 255
 
 
@@ -45,13 +46,13 @@ class Shipped:
     name: str
     #: ``scenario`` (for ``silvan run``) or ``study`` (for ``silvan sweep``).
     kind: Kind
-    #: One sentence, from the file; empty if the file has none.
+    #: One sentence from the file; empty if the file contains none.
     description: str
     path: Path
 
 
 def folder(name: str) -> Path:
-    """Return a folder that comes with the package, such as ``papers``; raises `SilvanError`."""
+    """Return a folder of the package, such as ``papers``; raises `SilvanError` if it is missing."""
     found = (_SHIPPED / name).resolve()
     if not found.is_dir():
         raise SilvanError(
@@ -62,7 +63,7 @@ def folder(name: str) -> Path:
 
 
 def listed() -> list[Shipped]:
-    """Return all scenarios, then all studies, by name."""
+    """Return all scenarios, then all studies, sorted by name."""
     return [
         Shipped(path.stem, kind, str(_parsed(path).get("description", "")), path)
         for name, kind in _FOLDERS.items()
@@ -71,7 +72,7 @@ def listed() -> list[Shipped]:
 
 
 def find(name: str) -> Shipped:
-    """Return a scenario or study by its name; raises `SilvanError`, which lists similar names."""
+    """Return a scenario or study by its name. For an unknown name, the `SilvanError` lists similar names."""
     found = {one.name: one for one in listed()}
     name = name.removesuffix(".toml")
     if name not in found:
@@ -81,21 +82,21 @@ def find(name: str) -> Shipped:
 
 
 def load(scenario: str | os.PathLike[str], overrides: Mapping[str, Any] | None = None) -> Scenario:
-    """Load a scenario from its file, or by the name of one that comes with Silvan.
+    """Load a scenario from a file, or by the name of one that comes with Silvan.
 
     `overrides` are those of :class:`silvan.Scenario`. A file takes precedence over a name. Raises
-    :class:`silvan.ScenarioError`; for a missing file the message lists similar names.
+    :class:`silvan.ScenarioError`; if the file does not exist, the message lists similar names.
     """
     return Scenario.load(locate(scenario), None if overrides is None else dict(overrides))
 
 
 def from_toml(text: str, origin: str, overrides: Mapping[str, Any] | None = None) -> Scenario:
-    """Read a scenario from text; files that it names are relative to the current folder."""
+    """Read a scenario from text; relative file names in it start from the current folder."""
     return Scenario.from_toml(text, origin=origin, overrides=None if overrides is None else dict(overrides))
 
 
 def locate(name: str | os.PathLike[str], kind: Kind = "scenario") -> Path:
-    """Return the path of a file, or of the scenario or study of that name that comes with Silvan.
+    """Return the path of a file, or of a scenario or study with that name that comes with Silvan.
 
     Raises :class:`silvan.ScenarioError` if there is neither; the message lists similar names.
     """
@@ -112,7 +113,7 @@ def locate(name: str | os.PathLike[str], kind: Kind = "scenario") -> Path:
 
 
 def _instead(path: Path, kind: Kind, shipped: Mapping[str, Shipped]) -> str:
-    """Return a hint: what the user may have meant by a file that does not exist."""
+    """Return a hint about what the user may have meant by a file that does not exist."""
     if path.stem in shipped:
         one = shipped[path.stem]
         command = _COMMANDS[one.kind]
@@ -132,10 +133,10 @@ def _instead(path: Path, kind: Kind, shipped: Mapping[str, Shipped]) -> str:
 
 
 def copy(name: str, target: str | os.PathLike[str] = ".") -> list[Path]:
-    """Copy a scenario or study, with the files that it names, into a folder; return paths, its own first.
+    """Copy a scenario or study and the files that it names to a folder; return the paths, its own first.
 
-    Paths in the copies refer to the copies. The folder is created if it does not exist. No file is replaced:
-    raises `FileExistsError` before anything is written.
+    Paths in the copies refer to the copies. The folder is created if necessary. Raises `FileExistsError`
+    before anything is written if a file would be replaced.
     """
     into = Path(target)
     texts: dict[Path, str | None] = dict(_with_files(find(name).path))

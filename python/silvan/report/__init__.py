@@ -1,9 +1,9 @@
-"""A report on one run, or on several side by side: one HTML file for any browser, offline.
+"""A report on one or more runs, as one HTML file that any browser shows offline.
 
 >>> from silvan import report
 >>> report.write([off, on], "report.html")  # doctest: +SKIP
 
-The file makes no network requests; its content security policy forbids them.
+The page makes no network requests; its content security policy forbids them.
 """
 
 from __future__ import annotations
@@ -34,43 +34,43 @@ from silvan.report._scene import Scene
 if TYPE_CHECKING:
     from silvan.results import Result
 
-#: Scripts, in the order of the page.
+#: Scripts in the order in which the page contains them.
 SCRIPTS = (
     "data.js", "network.js", "difference.js", "chart.js", "table.js", "save.js", "terms.js", "main.js",
     "start.js",
 )  # fmt: skip
-#: Utilisation is drawn if links times frames do not exceed this.
+#: Maximum product of links and frames for which the page shows the utilization.
 MOST_SHADES = 8_000_000
-#: Most runs of a report.
+#: Maximum number of runs in a report.
 MOST_RUNS = 6
 
 
 def write(
     results: Sequence[Result], file: str | os.PathLike[str], *, titles: Sequence[str] | None = None
 ) -> Path:
-    """Write the report on runs to an HTML file; return its path. `titles` are the titles of the runs."""
+    """Write a report on runs to an HTML file; return its path. `titles` has one title per run."""
     path = _new_file(file, "report.html")
     _files.write_text(path, html(results, titles=titles))
     return path
 
 
 def is_report(path: Path) -> bool:
-    """Tell whether a file is a report, which another report may replace."""
+    """Return whether a file is a report, which another report may replace."""
     with _files.plain(path).open("rb") as file:
         return b" \xe2\x80\x93 Silvan</title>" in file.read(20_000)
 
 
 def embed(results: Sequence[Result], *, titles: Sequence[str] | None = None, height: int = 800) -> Embedded:
-    """Return the report on runs for a notebook, in a frame of a height in pixels."""
+    """Return a report on runs for a notebook, in a frame with the given height in pixels."""
     return Embedded(html(results, titles=titles), height)
 
 
 def trace_events(
     results: Sequence[Result], file: str | os.PathLike[str], *, titles: Sequence[str] | None = None
 ) -> Path:
-    """Write counters, trees and waiting links of runs as trace events for Perfetto; return the path.
+    """Write counters, trees and waiting links as trace events for Perfetto; return the path.
 
-    The file is JSON, compressed if its name ends with ``.gz``. Raises the errors of :func:`html`.
+    The file is JSON, compressed if its name ends in ``.gz``. Raises the same errors as :func:`html`.
     """
     titles = _titled(results, titles)
     path = _new_file(file, "trace.json")
@@ -87,9 +87,9 @@ def _new_file(file: str | os.PathLike[str], such_as: str) -> Path:
 
 
 def html(results: Sequence[Result], *, titles: Sequence[str] | None = None) -> str:
-    """Return the report on runs as the text of an HTML page.
+    """Return a report on runs as an HTML page.
 
-    Raises `ValueError` for no runs, too many runs, or another number of titles than runs.
+    Raises `ValueError` if there are no runs, too many runs, or not as many titles as runs.
     """
     titles = _titled(results, titles)
     pack = Pack()
@@ -111,9 +111,9 @@ def _titled(results: Sequence[Result], titles: Sequence[str] | None) -> Sequence
 
 
 def run_titles(results: Sequence[Result]) -> list[str]:
-    """Name runs by their scenario; equal names also by a setting that differs, and then by number.
+    """Name runs after their scenario; distinguish equal names by a setting that differs, or by number.
 
-    The setting is the mechanism if that differs, else one whose value is different in all runs.
+    Prefer the mechanism if it differs; otherwise use a setting whose value is different in all runs.
     """
     names = [result.name for result in results]
     if len(set(names)) < len(names):
@@ -128,7 +128,7 @@ def run_titles(results: Sequence[Result]) -> list[str]:
 
 
 def _telling(results: Sequence[Result]) -> str | None:
-    """Return the first key with a different short value in each run."""
+    """Return the first key with short values that differ between all runs."""
     settings = [_text.flat(result) for result in results]
     for key in dict.fromkeys(key for one in settings for key in one):
         values = {one.get(key, "-") for one in settings}
@@ -148,7 +148,7 @@ def _gather(result: Result, pack: Pack, roots: Roots) -> tuple[dict[str, Any], s
         "name": result.name,
         "frames": pack.add(clock.frames_ns / 1e3, "float32"),
         "step": clock.step,
-        # Where the warm-up ends.
+        # End of the warm-up in us.
         "from": result.summary["averages_from_ns"] / 1e3,
         "charts": _series.charts(result, clock, roots, pack),
     }
@@ -193,7 +193,7 @@ def _roles(result: Result, table: str, host: dict[str, int], pack: Pack) -> dict
 
 
 def _utilisation(result: Result, clock: Clock, number: dict[str, int], pack: Pack) -> dict[str, Any] | None:
-    """Return the utilisation of links by frame, from 0 to 15; None if it was not recorded."""
+    """Return the utilization of links per frame, from 0 to 15; None if the run did not record it."""
     lines = _series.by_name(result, "links", "link", "utilisation")
     frames = len(clock.frames_ns)
     if not lines or len(number) * frames > MOST_SHADES:
@@ -235,7 +235,7 @@ def _page(
         "NETWORKS": "".join(_network(at, *one) for at, one in enumerate(zip(titles, stills, strict=True))),
         "TABLES": "".join(_run(at, *one, roots) for at, one in enumerate(zip(titles, results, strict=True))),
         "SETTINGS": _text.settings(results, titles),
-        # The data must not contain the end tag of its element.
+        # Escape this character, so that the data cannot contain the end tag of their element.
         "DATA": data.replace("<", "\\u003c"),
         "COLUMNS": columns,
     }

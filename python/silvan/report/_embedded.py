@@ -1,4 +1,4 @@
-"""A report in a notebook."""
+"""Shows a report in a notebook."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from html import escape
 
 
 class Embedded:
-    """A report that a notebook shows in a frame."""
+    """A report inside a frame in a notebook."""
 
     def __init__(self, page: str, height: int) -> None:
         self.page = page
         self.height = height
 
     def _repr_html_(self) -> str:
-        # The sandbox allows the scripts of the page, without access to the notebook.
+        # The sandbox lets the scripts of the page run, but gives them no access to the notebook.
         return (
             f'<iframe srcdoc="{escape(self.page, quote=True)}" sandbox="allow-scripts" title="Report" '
             f'style="width: 100%; height: {self.height}px; border: 0"></iframe>'

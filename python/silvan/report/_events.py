@@ -1,10 +1,11 @@
-"""The trees of runs as trace events, the format of Chrome's tracing, for Perfetto.
+"""Writes the trees of runs as trace events for Perfetto, in the format of Chrome's tracing.
 
-Each run has three processes: its counters, its trees (a thread each), and the links in them (a thread each,
-with a slice for the time in which a link waits for the same link in the same tree). Times have the resolution
-of the run's samples: a slice starts with the first interval at whose end the link was waiting.
+Each run has three processes: its counters, its trees, and the links in these trees. Each tree and each link
+has a thread. A link's thread has one slice for each span of time in which the link waits for the same link in
+the same tree. Times have the resolution of the run's samples: a slice starts with the first interval at whose
+end the link was waiting.
 
-The format: "Trace Event Format", Google, 2016, in its form as a JSON object.
+Google's document "Trace Event Format" (2016) describes the format. Events are members of a JSON object.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Event = dict[str, Any]
 
 
 def write(results: Sequence[Result], titles: Sequence[str], path: Path) -> None:
-    """Write the events of runs to a file, one per line; compressed if its name ends with ``.gz``."""
+    """Write the events of runs to a file, one per line; compress it if its name ends in ``.gz``."""
     head = {"displayTimeUnit": "ns", "otherData": {"generator": f"silvan {silvan.__version__}"}}
     with _files.replacing(path) as partial, _opened(partial, is_packed=path.suffix == ".gz") as file:
         file.write(json.dumps(head)[:-1] + ', "traceEvents": [')
@@ -50,7 +51,7 @@ def _opened(path: Path, *, is_packed: bool) -> Iterator[IO[str]]:
         with path.open("w", encoding="utf-8") as file:
             yield file
         return
-    # Without name and time, so that the same run gives the same bytes.
+    # Omit the file name and the time, so that equal runs give equal files.
     with (
         path.open("wb") as raw,
         gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
@@ -89,7 +90,7 @@ def _slice(process: int, thread: int, span_ns: tuple[float, float], name: str, a
 
 
 def _counters(result: Result, clock: Clock, process: int) -> Iterator[Event]:
-    """Yield the values of the charts. A counter is set at the start of its interval."""
+    """Yield the values of the charts. Each value is set at the start of its interval."""
     starts = np.concatenate([[0.0], clock.time_ns[:-1]]) / 1e3
     for _, title, unit, lines in _series.found(result, clock):
         name = f"{title} ({unit})"

@@ -1,4 +1,4 @@
-"""The trees of a run for the page: for each link, the spans of frames in which it is in a tree."""
+"""Converts the trees of a run to spans of frames in which each link is in a tree, for the page."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from silvan.results import Result
 
-#: Most frames; more samples are combined into frames.
+#: Maximum number of frames. If there are more samples, several of them form a frame.
 MOST_FRAMES = 1_000
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Sampling intervals, and the frame of each."""
+    """The sampling intervals of a run, and the frame to which each belongs."""
 
-    #: Ends of the intervals, ns.
+    #: Ends of the intervals in ns.
     time_ns: NDArray[np.float64]
-    #: Samples per frame; the last frame may have fewer.
+    #: Number of samples per frame; the last frame may have fewer.
     step: int
 
     @classmethod
     def of(cls, result: Result, most: int = MOST_FRAMES) -> Clock:
-        """Return the clock of a run, with at most this number of frames."""
+        """Return the clock of a run, with at most `most` frames."""
         times = result.numpy("network")["time_ns"].astype(np.float64)
         return cls(times, max(1, -(-len(times) // most)))
 
     @property
     def frames_ns(self) -> NDArray[np.float64]:
-        """End of each frame, ns."""
+        """End of each frame in ns."""
         last = np.arange(self.step - 1, len(self.time_ns) + self.step - 1, self.step)
         return self.time_ns[np.minimum(last, len(self.time_ns) - 1)] if len(self.time_ns) else self.time_ns
 
     def frame(self, time_ns: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the frame of the end of an interval."""
+        """Return the frame that contains the end of an interval."""
         frames: NDArray[np.int64] = np.searchsorted(self.time_ns, time_ns) // self.step
         return frames
 
     def mean(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the mean of values per sample over each frame, along the last axis, ignoring NaN."""
+        """Return the mean of the samples in each frame, along the last axis, ignoring NaN."""
         values = values.astype(np.float64)
         starts = np.arange(0, values.shape[-1], self.step)
         present = ~np.isnan(values)
@@ -52,10 +52,11 @@ class Clock:
 
 
 def spans(result: Result, clock: Clock, place: dict[str, int]) -> dict[str, NDArray[np.int64]]:
-    """Return spans of frames in which a link's position in a tree is the same, by link and frame.
+    """Return spans of frames in which a link keeps its position in a tree, ordered by link and frame.
 
-    Keys: `link`, `first`, `last` (frames), `tree`, `trees`, `waits_for` (a link), `depth`, `queued` and
-    `held` (maxima, bytes), `share` (of the samples, 0 to 255). `place` has the number of each link.
+    The keys are `link`, `first` and `last` (frames), `tree`, `trees`, `waits_for` (a link), `depth`, `queued`
+    and `held` (maximum bytes), and `share` (share of the samples, scaled to 0 to 255). `place` maps link
+    names to numbers.
     """
     rows = result.coded("tree_links")
     link, waits_for = (_numbers(rows[name], place) for name in ("link", "waits_for"))
@@ -68,7 +69,7 @@ def spans(result: Result, clock: Clock, place: dict[str, int]) -> dict[str, NDAr
     names = ("link", "first", "last", "tree", "trees", "waits_for", "depth", "queued", "held", "share")
     if not len(link):
         return {name: np.zeros(0, np.int64) for name in names}
-    # Combine the samples of a frame, of which the last one is shown; then combine equal frames.
+    # First reduce each frame to its last sample, then merge equal consecutive frames.
     ends = _ends(link, frame)
     samples = np.diff(ends, prepend=-1)
     starts = ends - samples + 1
@@ -77,7 +78,7 @@ def spans(result: Result, clock: Clock, place: dict[str, int]) -> dict[str, NDAr
         values[ends] for values in (link, frame, waits_for, tree, trees, depth)
     )
     share = np.minimum(samples * 255 // clock.step, 255)
-    # Combine shades that look the same.
+    # Round shares that look the same on the page to the same value, so that more frames are equal.
     share = np.where(share < 255, share // 32 * 32 + 16, share)
     follows = frame - np.arange(len(frame))
     ends = _ends(link, follows, tree, trees, waits_for, depth, share)
@@ -90,7 +91,7 @@ def spans(result: Result, clock: Clock, place: dict[str, int]) -> dict[str, NDAr
 
 
 def _ends(*columns: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the last row of each run of equal rows."""
+    """Return the last row of each sequence of equal rows."""
     changes = np.zeros(len(columns[0]) - 1, bool)
     for column in columns:
         changes |= column[1:] != column[:-1]
@@ -99,6 +100,6 @@ def _ends(*columns: NDArray[Any]) -> NDArray[np.int64]:
 
 def _numbers(column: Any, place: dict[str, int]) -> NDArray[np.int64]:
     codes, names = column
-    # A dictionary may contain names that no row has.
+    # The dictionary may contain names that do not occur in any row.
     numbers: NDArray[np.int64] = np.array([place.get(name, 0) for name in names] or [0], np.int64)[codes]
     return numbers

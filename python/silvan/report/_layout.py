@@ -1,4 +1,4 @@
-"""Positions of the nodes of a network: rows of hosts and switch levels, or a force-directed layout."""
+"""Places the nodes of a network in rows of hosts and switch levels, or with a force-directed layout."""
 
 from __future__ import annotations
 
@@ -7,27 +7,29 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-#: With a larger share of switch-to-switch links within levels, a network is not drawn in rows.
+#: If more than this share of the links between switches connects switches of the same level, the network is
+#: not drawn in rows.
 LEVEL_SHARE = 0.5
-#: Steps of the force-directed layout, and its most switches: each step computes all pairs.
+#: Number of steps of the force-directed layout, and maximum number of switches, because a step visits all
+#: pairs.
 STEPS = 150
 MOST_SPRUNG = 2_000
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """Directed links between nodes; hosts come first."""
+    """Directed links between nodes. Hosts have the first numbers."""
 
     names: list[str]
     hosts: int
     link_names: list[str]
-    #: Node per link.
+    #: Nodes at the start and at the end of each link.
     source: NDArray[np.uint32]
     target: NDArray[np.uint32]
 
 
 def place(wiring: Wiring) -> NDArray[np.float32]:
-    """Return x and y of each node in an image of width 1 and height 1, y downwards."""
+    """Return x and y of each node in an image of width 1 and height 1; y increases downwards."""
     level = _levels(wiring)
     between = (wiring.source >= wiring.hosts) & (wiring.target >= wiring.hosts)
     within = between & (level[wiring.source] == level[wiring.target])
@@ -38,7 +40,7 @@ def place(wiring: Wiring) -> NDArray[np.float32]:
 
 
 def _levels(wiring: Wiring) -> NDArray[np.int64]:
-    """Return links from the nearest host to each node."""
+    """Return the number of links between each node and its nearest host."""
     level = np.full(len(wiring.names), -1)
     level[: wiring.hosts] = 0
     for depth in range(len(level)):
@@ -47,7 +49,7 @@ def _levels(wiring: Wiring) -> NDArray[np.int64]:
         if not len(new):
             break
         level[new] = depth + 1
-    # Nodes that no host reaches are on top.
+    # Place nodes without a path to a host at the top.
     level[level < 0] = level.max() + 1
     return level
 
@@ -61,7 +63,7 @@ def _neighbours(wiring: Wiring) -> list[list[int]]:
 
 
 def _rows(wiring: Wiring, level: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Return a layout with hosts at the bottom, under their switches, and a row of switches per level."""
+    """Return a layout with a row per switch level, and hosts in the lowest row, below their switches."""
     neighbours = _neighbours(wiring)
     position = np.zeros((len(wiring.names), 2))
     top = int(level.max())
@@ -71,7 +73,7 @@ def _rows(wiring: Wiring, level: NDArray[np.int64]) -> NDArray[np.float32]:
             np.mean([position[one, 0] for one in neighbours[node] if 0 < level[one] < row] or [np.nan])
             for node in nodes
         ]
-        # Ordered by the nodes below; ties and the lowest row by number.
+        # Order a row by the mean position of its neighbors in the row below; break ties by number.
         order = np.lexsort((nodes, np.nan_to_num(np.round(below, 6), nan=0.0)))
         position[nodes[order], 0] = (np.arange(len(nodes)) + 0.5) / len(nodes)
         position[nodes, 1] = 1 - row / top if top > 1 else 0.25
@@ -89,7 +91,7 @@ def _hosts_below(
         homes = [node for node in neighbours[host] if level[node] == 1]
         of_leaf.setdefault(homes[0] if homes else -1, []).append(host)
     most = max(map(len, of_leaf.values()), default=1)
-    # At most 160 nodes in a row.
+    # An image of width 1 has room for 160 nodes per row.
     columns = max(1, min(most, int(width * 160)))
     lowest = max((1 - 1 / max(level.max(), 1)) if level.max() > 1 else 0.25, 0.25)
     for leaf, hosts in of_leaf.items():
@@ -104,11 +106,12 @@ def _hosts_below(
 def _sprung(wiring: Wiring) -> NDArray[np.float32]:
     """Return a force-directed layout of the switches, with hosts around their switches.
 
-    Fruchterman and Reingold, Graph drawing by force-directed placement, 1991, from places on a circle.
+    The algorithm is that of Fruchterman and Reingold, Graph drawing by force-directed placement, 1991. The
+    switches start on a circle.
     """
     count = len(wiring.names) - wiring.hosts
     angle = 2 * np.pi * np.arange(count) / count
-    # A perfect circle is an equilibrium: start from a slightly perturbed one, always the same.
+    # A perfect circle is an equilibrium, so start from a circle with a fixed perturbation.
     radius = 0.5 + 0.05 * np.sin(np.arange(count) * 2.399963)
     position = np.stack([np.cos(angle) * radius, np.sin(angle) * radius], axis=1)
     both = (wiring.source >= wiring.hosts) & (wiring.target >= wiring.hosts)

@@ -1,4 +1,4 @@
-"""Numbers for the page: one zlib stream of all columns, in base64, and the position of each column."""
+"""Packs numbers for the page: one zlib stream of all columns in base64, and the position of each column."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: Types of numbers, by the name of their array in JavaScript.
+#: Maps types of numbers to the names of the typed arrays in JavaScript.
 KINDS = {"uint8": "Uint8Array", "uint16": "Uint16Array", "uint32": "Uint32Array", "float32": "Float32Array"}
 
 
 class Pack:
-    """Collects columns; :meth:`add` returns the position of one."""
+    """Collects columns. :meth:`add` returns the position of a column."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._size = 0
 
     def add(self, values: Any, kind: str, *, is_rising: bool = False) -> dict[str, Any]:
-        """Add a column of whole numbers or floats of a kind in :data:`KINDS`.
+        """Add a column of numbers whose type is one of :data:`KINDS`.
 
-        A column that mostly rises is kept as differences, which compress better (modulo the kind's range).
+        Differences modulo the type's range compress better if the values mostly increase.
         """
         array: NDArray[Any] = np.asarray(values).astype(kind)
         if is_rising and array.size:
             array = np.diff(array, prepend=array.dtype.type(0))
-        # Typed arrays in JavaScript start at multiples of the size of their numbers.
+        # A typed array in JavaScript must start at a multiple of the size of its elements.
         pad = -self._size % 8
         self._parts.append(b"\0" * pad)
         self._parts.append(array.tobytes())
@@ -37,5 +37,5 @@ class Pack:
         return {"kind": KINDS[kind], "at": place, "length": int(array.size), "rising": is_rising}
 
     def text(self) -> str:
-        """Return all columns, packed."""
+        """Return all columns as packed text."""
         return base64.b64encode(zlib.compress(b"".join(self._parts), 9)).decode()

@@ -1,4 +1,4 @@
-"""A still image of the network as SVG, for a page without scripts and for printing."""
+"""Draws a still image of the network as SVG, for printing and for browsers without scripts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 WIDTH, HEIGHT = 1000, 420
 MARGIN = 24
-#: Most links outside of trees that are drawn in a still image.
+#: Maximum number of links outside of trees in a still image.
 MOST_IDLE = 6_000
-#: Colors of trees, in order: the palette of Okabe and Ito, for color-blind readers; `data.js` has the same.
+#: Colors of trees: the palette of Okabe and Ito, for color-blind readers. `data.js` has the same list.
 HUES = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d00", "#7a5fb0")
 
 
@@ -22,7 +22,7 @@ def still(
     spans: dict[str, NDArray[np.int64]],
     frame_and_hues: tuple[int, NDArray[np.int64]],
 ) -> str:
-    """Return the image of a frame, with a color for each tree; `ends` are the nodes of links."""
+    """Return the image of a frame, with a color for each tree. `ends` contains the end nodes of links."""
     frame, hues = frame_and_hues
     x = MARGIN + place[:, 0] * (WIDTH - 2 * MARGIN)
     y = MARGIN + place[:, 1] * (HEIGHT - 2 * MARGIN)

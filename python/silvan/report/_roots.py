@@ -1,4 +1,4 @@
-"""Letters and colors of roots: the same root has the same ones in all runs and panels of a report."""
+"""Assigns letters and colors to roots, which are the same in all runs and panels of a report."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from silvan.results import Result
 
-#: Numbers of roots by name, from 0; the roots that exist longest in all runs together come first.
+#: Maps the names of roots to numbers from 0. The order is by lifetime in all runs together, longest first.
 Roots = Mapping[str, int]
 
 
 def of(results: Sequence[Result]) -> Roots:
-    """Return the numbers of all roots of runs."""
+    """Assign a number to each root of the runs."""
     samples: Counter[str] = Counter()
     for result in results:
         if "trees" in result.tables:
@@ -26,7 +26,7 @@ def of(results: Sequence[Result]) -> Roots:
 
 
 def letter(number: int) -> str:
-    """Return the letters of a root: A to Z, AA, AB and so on."""
+    """Return the letters for a root: A to Z, AA, AB and so on."""
     text = ""
     number += 1
     while number:

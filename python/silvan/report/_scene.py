@@ -1,4 +1,4 @@
-"""The common data of images of a run's network: nodes and links, positions, colors of trees."""
+"""Data that all images of a run's network need: nodes and links, positions, colors of trees."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 class Scene:
-    """The network of a run with a forest; `result` must have the table ``wiring``."""
+    """The network of a run with a forest. `result` must contain the table ``wiring``."""
 
     def __init__(self, result: Result, clock: Clock | None = None, roots: Roots | None = None) -> None:
         self.clock = clock or Clock.of(result)
         self.wiring = _wiring(result)
-        #: Numbers of links by name.
+        #: Maps link names to numbers.
         self.number = {name: at for at, name in enumerate(self.wiring.link_names)}
         self._result = result
-        #: Numbers of roots by name, which are common to the runs of a report.
+        #: Maps root names to numbers; the runs of a report share these numbers.
         self.roots = of_results([result]) if roots is None else roots
 
     @cached_property
     def position(self) -> NDArray[np.float32]:
-        """Return x and y of each node, from 0 to 1, y downwards."""
+        """Return x and y of each node, from 0 to 1; y increases downwards."""
         return place(self.wiring)
 
     @cached_property
@@ -42,13 +42,13 @@ class Scene:
 
     @cached_property
     def hues(self) -> NDArray[np.int64]:
-        """The number of each tree's color, which is that of its root."""
+        """The color number of each tree, which is the number of its root."""
         roots = self._result.numpy("trees")["root"].tolist()
         return np.array([self.roots[root] % len(_picture.HUES) for root in roots], np.int64)
 
     @cached_property
     def busiest(self) -> int:
-        """The frame with the most links in trees; the first one if there is none."""
+        """The frame with the most links in trees, or the first frame if there are no trees."""
         frames = len(self.clock.frames_ns)
         links = np.zeros(max(frames, 1) + 1, np.int64)
         np.add.at(links, self.spans["first"], 1)
@@ -56,7 +56,7 @@ class Scene:
         return int(np.argmax(np.cumsum(links)[:-1])) if frames else 0
 
     def still(self) -> str:
-        """Return the network at its busiest frame, as SVG."""
+        """Return the network at its busiest frame as SVG."""
         ends = (self.wiring.source, self.wiring.target)
         return _picture.still(self.position, ends, self.wiring.hosts, self.spans, (self.busiest, self.hues))
 
@@ -67,7 +67,7 @@ def _wiring(result: Result) -> Wiring:
     ends = [*zip(columns["from_node"], columns["from_kind"], strict=True)]
     ends += zip(columns["to_node"], columns["to_kind"], strict=True)
     switches = list(dict.fromkeys(name for name, kind in ends if kind == "switch"))
-    # A switch may have the same name as a host.
+    # Include the kind in the key, because a switch may have the same name as a host.
     number = {(name, "host"): at for at, name in enumerate(hosts)}
     number |= {(name, "switch"): len(hosts) + at for at, name in enumerate(switches)}
     nodes = np.array([number[end] for end in ends] or [0], np.uint32)

@@ -1,4 +1,4 @@
-"""The charts of the page over time."""
+"""Collects the data of the charts over time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from silvan.report._roots import of as of_results
 if TYPE_CHECKING:
     from silvan.results import Result
 
-#: Most lines of a chart.
+#: Maximum number of lines in a chart.
 MOST_LINES = 8
 
 
@@ -24,7 +24,7 @@ Lines = list[tuple[str, NDArray[Any]]]
 
 
 def found(result: Result, clock: Clock, roots: Roots | None = None) -> list[tuple[str, str, str, Lines]]:
-    """Return the time series of a run: identifier, title, unit, and lines with names and samples."""
+    """Return the time series of a run, each as identifier, title, unit, and lines with names and samples."""
     roots = of_results([result]) if roots is None else roots
     all_of_them = [
         ("throughput", "Received throughput", "Gbit/s", _throughput(result)),
@@ -39,9 +39,9 @@ def found(result: Result, clock: Clock, roots: Roots | None = None) -> list[tupl
 
 
 def charts(result: Result, clock: Clock, roots: Roots, pack: Pack) -> list[dict[str, Any]]:
-    """Return the charts of a run: identifier, title, unit, and lines with a column of `pack` each.
+    """Return the charts of a run, each as identifier, title, unit, and lines with a column of `pack`.
 
-    A line about a root has the number of its color, `hue`.
+    The line of a root has the number of the root's color as `hue`.
     """
     hues = {_of_root(root, number): number % len(HUES) for root, number in roots.items()}
     return [
@@ -60,7 +60,7 @@ def charts(result: Result, clock: Clock, roots: Roots, pack: Pack) -> list[dict[
 
 
 def by_name(result: Result, table: str, key: str, column: str) -> Lines:
-    """Return the time series of a table by name: each interval has a row per name, in the same order."""
+    """Return the time series of a table by name. Each interval has one row per name, in the same order."""
     if table not in result.tables or not result.tables[table].num_rows:
         return []
     columns = result.coded(table)
@@ -110,7 +110,7 @@ def _held(result: Result, clock: Clock, roots: Roots) -> Lines:
     rows = result.numpy("tree_links")
     at, size = np.searchsorted(clock.time_ns, rows["time_ns"]), len(clock.time_ns)
     of_tree = np.array([roots[root] for root in result.numpy("trees")["root"].tolist()], np.int64)
-    # Trees are numbered from 1.
+    # Subtract 1 because tree numbers start at 1.
     root, queued = of_tree[rows["tree"].astype(np.int64) - 1], rows["queued_bytes"].astype(np.float64)
     whole = np.bincount(root, weights=queued)
     largest = [int(one) for one in np.argsort(-whole, kind="stable")[: MOST_LINES - 1] if whole[one] > 0]

@@ -1,4 +1,4 @@
-"""The first table of a report: a few numbers of each run, side by side."""
+"""Creates the first table of a report, which shows the main numbers of the runs side by side."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from silvan.report import _text
 if TYPE_CHECKING:
     from silvan.results import Result
 
-#: A flow that loses a smaller share of its offered load to trees is not listed as a victim.
+#: Minimum share of its offered load that a flow must lose to trees to be listed as a victim.
 WORTH_NAMING = 0.05
-#: Most flows of a kind that are listed.
+#: Maximum number of listed flows of each kind.
 NAMES = 4
 
 
 def roles(results: Sequence[Result]) -> tuple[list[str], list[str]]:
-    """Return the named flows that are victims in some run, and those that only contribute to trees."""
+    """Return the named flows that are victims in any run, and those that only contribute to trees."""
     flows = [flow["flow"] for flow in results[0].summary.get("flows", [])]
     victims: set[str] = set()
     contributors: set[str] = set()
@@ -35,13 +35,13 @@ def roles(results: Sequence[Result]) -> tuple[list[str], list[str]]:
 
 
 def words(results: Sequence[Result], titles: Sequence[str]) -> str:
-    """Return sentences about the runs' most important numbers."""
+    """Return sentences about the main numbers of the runs."""
     victims, _ = roles(results)
     return "".join(f"<p>{escape(line)}</p>" for line in _words(results, titles, victims))
 
 
 def side_by_side(results: Sequence[Result], titles: Sequence[str]) -> str:
-    """Return the table of the runs' most important numbers."""
+    """Return a table of the main numbers of the runs."""
     rows: list[tuple[str, list[_text.Cell]]] = []
 
     def add(label: str, of: Callable[[Result], _text.Cell]) -> None:
@@ -79,7 +79,7 @@ def side_by_side(results: Sequence[Result], titles: Sequence[str]) -> str:
 
 
 def _words(results: Sequence[Result], titles: Sequence[str], victims: list[str]) -> list[str]:
-    """Return how victims, and hosts that are no hotspots, fare in the runs after the first."""
+    """Compare the throughput of victims, and of hosts that are not hotspots, with the first run."""
     lines = []
     others = [
         {group["group"]: group for group in one.summary.get("groups", [])}.get("other hosts")
@@ -106,7 +106,7 @@ def _words(results: Sequence[Result], titles: Sequence[str], victims: list[str])
 
 
 def _in_all_runs(results: Sequence[Result], titles: Sequence[str]) -> list[str]:
-    """Return the size of trees and the throughput of all runs in a sentence each; nothing for one run."""
+    """Return a sentence each about tree sizes and throughput in all runs; nothing for a single run."""
     if len(results) < 2:
         return []
 

@@ -1,6 +1,6 @@
-"""The page's text: tables that work without scripts, account, settings, provenance.
+"""Creates the page's text: tables that need no scripts, the account, the settings, the provenance.
 
-Names come from untrusted files: all text is escaped with :func:`html.escape`.
+Names come from untrusted files, so all text is escaped with :func:`html.escape`.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from silvan.report._roots import Roots, letter
 if TYPE_CHECKING:
     from silvan.results import Result
 
-#: Most rows of a table: browsers are slow with longer ones.
+#: Maximum number of rows of a table, because browsers are slow with longer tables.
 MOST_ROWS = 400
-#: Longer values of settings and provenance are truncated.
+#: Settings and provenance values with more characters are truncated.
 MOST_LETTERS = 2_000
 
-#: A cell: the text shown, and the value by which it is sorted.
+#: The text of a cell, and the value by which the column is sorted.
 Cell = tuple[str, float | str]
 
 
 def number(value: float, digits: int = 2) -> Cell:
-    """Return a number as a cell."""
+    """Format a number as a cell."""
     return ("\N{EN DASH}" if np.isnan(value) else f"{value:,.{digits}f}", float(value))
 
 
 def count(value: float) -> Cell:
-    """Return a whole number as a cell."""
+    """Format a whole number as a cell."""
     return (f"{int(value):,}", float(value))
 
 
 def time(value_ns: float) -> Cell:
-    """Return a time as a cell."""
+    """Format a time as a cell."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if value_ns >= size:
             return (f"{value_ns / size:,.4g} {unit}", float(value_ns))
@@ -51,7 +51,7 @@ def time(value_ns: float) -> Cell:
 
 
 def size(value: float) -> Cell:
-    """Return a number of bytes as a cell."""
+    """Format a number of bytes as a cell."""
     for unit, whole in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if value >= whole:
             return (f"{value / whole:,.3g} {unit}", float(value))
@@ -59,17 +59,17 @@ def size(value: float) -> Cell:
 
 
 def share(value: float) -> Cell:
-    """Return a part of 1 as a cell in percent."""
+    """Format a share from 0 to 1 as a cell in percent."""
     return (f"{100 * value:.1f} %", float(value))
 
 
 def name(value: str) -> Cell:
-    """Return a text as a cell."""
+    """Format text as a cell."""
     return (value, value)
 
 
 def table(title: str, identifier: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    """Return a table of at most :data:`MOST_ROWS` rows; further rows are only counted."""
+    """Return a table with at most :data:`MOST_ROWS` rows; the number of omitted rows is stated."""
     rows = list(rows)
     if not rows:
         return f'<section class="table"><h3>{escape(title)}</h3><p class="none">None.</p></section>'
@@ -233,14 +233,14 @@ def _jobs(result: Result, run: int) -> str:
 
 
 def account(result: Result) -> str:
-    """Return the account and the warnings."""
+    """Return the account and the warnings of a run."""
     told = "".join(f"<p>{escape(line)}</p>" for line in result.account)
     warned = "".join(f"<p class=warning>Warning: {escape(line)}</p>" for line in result.warnings)
     return told + warned
 
 
 def settings(results: Sequence[Result], titles: Sequence[str]) -> str:
-    """Return the settings in which runs differ, and all settings of each."""
+    """Return the settings that differ between runs, and all settings of each run."""
     all_settings = [flat(result) for result in results]
     parts = []
     if len(results) > 1:
@@ -265,12 +265,12 @@ def settings(results: Sequence[Result], titles: Sequence[str]) -> str:
 
 
 def flat(result: Result) -> dict[str, str]:
-    """Return all settings of a run by dotted key, as texts."""
+    """Return all settings of a run as text, by dotted key."""
     return _flat(tomllib.loads(result.scenario_toml))
 
 
 def _flat(value: Any, at: str = "") -> dict[str, str]:
-    """Return settings by dotted key, as texts."""
+    """Return nested settings as text, by dotted key."""
     items = value.items() if isinstance(value, dict) else enumerate(value)
     found: dict[str, str] = {}
     for key, inner in items:

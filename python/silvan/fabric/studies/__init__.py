@@ -1,4 +1,4 @@
-"""`silvan fabric study`: what hotspots do to a fabric, and recommended settings.
+"""Implements `silvan fabric study`, which shows what hotspots do to a fabric and recommends settings.
 
 | module | what it does |
 | --- | --- |

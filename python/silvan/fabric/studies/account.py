@@ -1,4 +1,4 @@
-"""The account of a fabric study, in Markdown and on the terminal."""
+"""Writes the account of a fabric study, in Markdown and on the terminal."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from silvan.sweeps.axes import as_text
 from silvan.tuning import report as tune_report
 from silvan.tuning.presets import REFERENCE
 
-#: Most links, pairs, trees and victims in the account.
+#: Maximum numbers of links, pairs, trees and victims in the account.
 LINKS, PAIRS, TREES, VICTIMS = 8, 3, 8, 8
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """Return a table in Markdown."""
+    """Format a table in Markdown."""
     lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
-    # A name may contain the separator of cells.
+    # Names may contain a vertical bar, which would start another cell.
     return lines + [f"| {' | '.join(str(cell).replace('|', '/') for cell in row)} |" for row in rows]
 
 
 def classes(result: Result) -> dict[str, tuple[float, float | None]]:
-    """Return by class of traffic: Gbit/s received, and the 99th percentile of latency in us."""
+    """Return the received Gbit/s and the 99th percentile of the latency (us) for each class of traffic."""
     tails = {
         row["class"]: row["p99_ns"] / 1000
         for row in result.summary["latency"]
@@ -40,7 +40,7 @@ def classes(result: Result) -> dict[str, tuple[float, float | None]]:
 
 
 def overloaded(studied: Studied) -> tuple[list[int], list[int]]:
-    """Return links between switches and links to hosts, by offered share of capacity, largest first."""
+    """Return overloaded links between switches and overloaded host links, by relative load, largest first."""
     share = studied.offered / studied.site.capacity
     order = [int(n) for n in np.argsort(-share, kind="stable")]
     inner = studied.site.routes.inner
@@ -50,7 +50,7 @@ def overloaded(studied: Studied) -> tuple[list[int], list[int]]:
 
 
 def headline(studied: Studied) -> list[str]:
-    """Return the main results in a few sentences."""
+    """Return a few sentences with the main results."""
     off, best = (classes(studied.runs[title]) for title in (OFF, studied.title))
     which = "the recommended settings" if studied.verdict.recommended else "the settings with the best score"
     lines = [*studied.verdict.warnings(), studied.verdict.sentence()]
@@ -92,7 +92,7 @@ def headline(studied: Studied) -> list[str]:
 
 
 def hotspot_share(studied: Studied, title: str) -> float:
-    """Return what hotspots receive in a run in total, as a share of the capacity of their links."""
+    """Return the total that hotspots receive in a run, as a share of the capacity of their links."""
     hot = set(studied.load.hotspots)
     received = [
         host["received_gbit_s"] for host in studied.runs[title].summary["hosts"] if host["host"] in hot
@@ -101,14 +101,14 @@ def hotspot_share(studied: Studied, title: str) -> float:
 
 
 def offered_by_class(studied: Studied) -> dict[str, float]:
-    """Return Gbit/s offered by class of traffic."""
+    """Return the offered Gbit/s of each class of traffic."""
     return {
         group.name: len(group.hosts) * group.share * studied.load.rate_gbit_s for group in studied.load.groups
     }
 
 
 def write(studied: Studied, figures: Sequence[str]) -> str:
-    """Return the account."""
+    """Return the complete account."""
     lines = ["# What hotspots do to this fabric", "", *(f"- {line}" for line in headline(studied)), ""]
     lines += _fabric(studied) + _load(studied) + _links(studied) + _trees(studied) + _control(studied)
     lines += _recommended(studied)
@@ -186,7 +186,7 @@ def _links(studied: Studied) -> list[str]:
 
 
 def utilisation(result: Result) -> dict[str, float]:
-    """Return the mean utilisation of each directed link after the warm-up, 0 to 1."""
+    """Return the mean utilization of each directed link after the warm-up, from 0 to 1."""
     columns = result.numpy("links")
     after = columns["time_ns"] > result.summary["averages_from_ns"]
     names, at = np.unique(columns["link"][after].astype(str), return_inverse=True)
@@ -287,7 +287,7 @@ def _recommended(studied: Studied) -> list[str]:
 
 
 def _options(studied: Studied) -> list[str]:
-    """Return a table of all settings that were tried on fresh seeds, with gain and harm."""
+    """Return a table of all settings that were tried on fresh seeds, with their gain and harm."""
     rows = []
     for one in studied.verdict.options:
         keys = tune_report.shown_keys(one.candidate.setting.keys)
@@ -305,7 +305,7 @@ def _options(studied: Studied) -> list[str]:
 
 
 def margin_rows(studied: Studied) -> list[tuple[str, str, str]]:
-    """Return by parameter its value and the relative score of its neighbors."""
+    """Return the value of each parameter, and the relative scores of the two neighboring values."""
     rows = []
     for name, margin in studied.margins.items():
         kept = [f"{as_text(other)}: {ratio:.2f}" for other, ratio in margin.near]
@@ -316,7 +316,7 @@ def margin_rows(studied: Studied) -> list[tuple[str, str, str]]:
 
 
 def numbers(studied: Studied) -> dict[str, Any]:
-    """Return the numbers of a study, for ``study.json``; they do not depend on how it was executed."""
+    """Return the numbers in ``study.json``, which do not depend on how the study was executed."""
     site = studied.site
     share = studied.offered / site.capacity
     means = {title: utilisation(result) for title, result in studied.runs.items()}

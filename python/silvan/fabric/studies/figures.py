@@ -1,4 +1,4 @@
-"""Figures of a fabric study."""
+"""Draws the figures of a fabric study."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def save_all(studied: Studied, folder: Path) -> list[str]:
-    """Draw all figures, as PNG and SVG; return their names."""
+    """Draw all figures as PNG and SVG; return their names."""
     figures = {"offered": offered(studied), "links": links(studied), "traffic": traffic(studied)}
     figures |= {"trees": trees(studied), "margin": margin(studied), "tradeoff": tradeoff(studied)}
     for name, figure in figures.items():
@@ -27,7 +27,7 @@ def save_all(studied: Studied, folder: Path) -> list[str]:
 
 @plot.style()
 def offered(studied: Studied) -> Figure:
-    """Draw the offered load of links as a share of their capacity, largest first."""
+    """Draw the offered load of each link as a share of its capacity, largest first."""
     figure, (axes,) = plot.new_figure()
     share = studied.offered / studied.site.capacity
     inner, to_host = overloaded(studied)
@@ -56,7 +56,7 @@ def offered(studied: Studied) -> Figure:
 
 @plot.style()
 def links(studied: Studied) -> Figure:
-    """Draw the utilisation of the links between switches in each run, largest first."""
+    """Draw the utilization of the links between switches in each run, largest first."""
     figure, (axes,) = plot.new_figure()
     names = [
         studied.site.routes.links[n] for n in range(len(studied.offered)) if studied.site.routes.inner[n]
@@ -129,7 +129,7 @@ def trees(studied: Studied) -> Figure:
 
 @plot.style()
 def margin(studied: Studied) -> Figure:
-    """Draw the relative score one step away from the recommended settings."""
+    """Draw the scores of the values next to the recommended ones, relative to the recommended score."""
     figure, panels = plot.new_figure(len(studied.margins), width=9.0, height=3.2, sharey=True)
     for axes, (name, found) in zip(panels, studied.margins.items(), strict=True):
         value = found.value
@@ -147,7 +147,7 @@ def margin(studied: Studied) -> Figure:
 
 @plot.style()
 def tradeoff(studied: Studied) -> Figure:
-    """Draw the score of all settings over the worst loss of a class, both relative to no control."""
+    """Draw the score of each setting over its worst loss of a class, both relative to no control."""
     figure, (axes,) = plot.new_figure()
     points = studied.tradeoff
     shown = studied.verdict.shown.candidate.setting

@@ -1,4 +1,4 @@
-"""The folder of a fabric study."""
+"""Writes the folder of a fabric study."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["ACCOUNT", "NUMBERS", "OPTIONS", "PLUGIN", "REPORT", "SITE", "TUNE", 
 
 
 def refuse_foreign(out: Path) -> None:
-    """Raise :class:`SilvanError` if a study would replace files that no study wrote."""
+    """Raise :class:`SilvanError` if a study would overwrite files of another origin."""
     if out.exists() and not out.is_dir():
         raise SilvanError(f"{out}: exists and is not a folder; choose another with --out")
     if not out.is_dir() or not any(out.iterdir()):
@@ -29,7 +29,7 @@ def refuse_foreign(out: Path) -> None:
 
 
 def write(studied: Studied, out: Path) -> None:
-    """Write account, figures, report, runs, and lines to paste; raises :class:`SilvanError`."""
+    """Write the account, figures, report, runs and option lines; raises :class:`SilvanError`."""
     from silvan import report
     from silvan.fabric.studies import account, figures
     from silvan.tuning.presets import CCMGR
@@ -50,7 +50,7 @@ def write(studied: Studied, out: Path) -> None:
 
 
 def tune_text() -> str:
-    """Return a file of `silvan tune` for a finer search on the same load."""
+    """Return an input file of `silvan tune` that searches more settings on the same load."""
     return "\n".join(
         [
             "# Written by `silvan fabric study`: searches more settings on the same load.",

@@ -1,4 +1,4 @@
-"""The load of a fabric study: hotspots, a storage-like incast, a uniform background."""
+"""Draws the load of a fabric study: hotspots, an incast to storage hosts, a uniform background."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from numpy.typing import NDArray
 
 from silvan._core import FabricError
 
-#: Shares of the hosts that send to hotspots, and to storage; the others are the background.
+#: Shares of the hosts that send to hotspots and to storage hosts. The other hosts form the background.
 HOT_SHARE, STORAGE_SHARE = 0.5, 0.1
-#: Hosts per hotspot, and per storage host.
+#: Number of hosts per hotspot, and per storage host.
 HOSTS_PER_HOTSPOT, HOSTS_PER_STORAGE = 80, 160
-#: Size of a write, and the load that all writes offer to a storage host, as a share of its link.
+#: Size of one write, and the load that all writes offer to a storage host, as a share of its link.
 WRITE, STORAGE_LOAD = "256 KiB", 0.9
-#: Load that a background host offers, as a share of its link; 1 shows the gain by congestion control best.
+#: Load that a background host offers, as a share of its link. At 1, congestion control gains most.
 BACKGROUND = 1.0
 FEWEST_HOSTS = 4
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The amounts of traffic that a user chooses."""
+    """The amounts of traffic, which the user chooses."""
 
-    #: Number of hotspots; None for one in :data:`HOSTS_PER_HOTSPOT` hosts.
+    #: Number of hotspots; None for one hotspot per :data:`HOSTS_PER_HOTSPOT` hosts.
     hotspots: int | None = None
-    #: Names of the hotspots; empty to draw them.
+    #: Names of the hotspots; if empty, the hotspots are drawn at random.
     names: tuple[str, ...] = ()
     #: Share of the hosts that send to hotspots, 0 to 1.
     hot_share: float = HOT_SHARE
@@ -61,14 +61,14 @@ class Group:
 
     name: str
     hosts: tuple[str, ...]
-    #: Destinations; empty for all hosts.
+    #: Destinations; empty if the group sends to all hosts.
     targets: tuple[str, ...] = ()
     #: Offered load per host, as a share of its link.
     share: float = 1.0
     message: str = "64 KiB"
 
     def table(self, rate_gbit_s: float) -> dict[str, Any]:
-        """Return the group as a ``[[traffic]]`` of a scenario."""
+        """Return the group as a table ``[[traffic]]`` of a scenario."""
         kind: dict[str, Any] = {"kind": "uniform"}
         if self.targets:
             kind = {"kind": "hotspots", "to": list(self.targets)}
@@ -80,7 +80,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Load:
-    """The traffic of a study: groups of hosts, and the rate of the slowest host link (Gbit/s)."""
+    """The traffic of a study as groups of hosts, and the rate of the slowest host link (Gbit/s)."""
 
     hosts: tuple[str, ...]
     hotspots: tuple[str, ...]
@@ -89,11 +89,11 @@ class Load:
     notes: tuple[str, ...] = field(default=())
 
     def tables(self) -> list[dict[str, Any]]:
-        """Return the list ``traffic`` of a scenario."""
+        """Return the groups as the list ``traffic`` of a scenario."""
         return [group.table(self.rate_gbit_s) for group in self.groups]
 
     def demand(self) -> NDArray[np.float64]:
-        """Return the load that each host (row) offers to each host (column), Gbit/s."""
+        """Return the load in Gbit/s that each host (row) offers to each host (column)."""
         at = {name: n for n, name in enumerate(self.hosts)}
         demand = np.zeros((len(self.hosts), len(self.hosts)))
         for group in self.groups:
@@ -108,7 +108,7 @@ class Load:
 
 
 def draw(hosts: Sequence[str], rate_gbit_s: float, shape: Shape, seed: int) -> Load:
-    """Draw the roles of hosts; the same names, shape and seed give the same load."""
+    """Draw the roles of the hosts; the result depends only on the host names, the shape and the seed."""
     if len(hosts) < FEWEST_HOSTS:
         raise FabricError(f"a study needs {FEWEST_HOSTS} hosts at least, and the fabric has {len(hosts)}")
     unknown = [name for name in shape.names if name not in set(hosts)]
@@ -138,7 +138,7 @@ def draw(hosts: Sequence[str], rate_gbit_s: float, shape: Shape, seed: int) -> L
         targets, clients = tuple(rest[:servers]), tuple(sorted(rest[servers : servers + writers]))
         share = min(1.0, STORAGE_LOAD * servers / writers)
         groups.append(Group("storage", clients, targets, share, WRITE))
-        # Storage hosts also send background traffic.
+        # Storage hosts receive the incast, but they send background traffic.
         rest = [*rest[:servers], *rest[servers + writers :]]
     elif shape.storage_share:
         notes.append(

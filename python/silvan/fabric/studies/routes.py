@@ -1,6 +1,6 @@
-"""The directed links on the route of each pair of hosts, from the forwarding tables of a fabric.
+"""Follows the forwarding tables of a fabric to find the directed links between each pair of hosts.
 
-Wiring and tables are read in the format of :func:`silvan.fabric.ibdmchk`.
+The input has the format of :func:`silvan.fabric.ibdmchk`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from silvan._core import FabricError
 
-#: A route with more switches than this has a cycle.
+#: A route that crosses more switches must contain a cycle.
 HOPS_AT_MOST = 64
 END = re.compile(
     r"\{ (?P<kind>CA|SW|RTR) Ports:\S+ SystemGUID:\S+ NodeGUID:(?P<guid>[0-9a-fA-F]+) .*?"
@@ -26,26 +26,26 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Routes:
-    """The hosts and directed links of a fabric, and its forwarding tables."""
+    """The hosts, the directed links and the forwarding tables of a fabric."""
 
     hosts: tuple[str, ...]
-    #: Directed links, with the names of a run, and whether both ends are switches.
+    #: Directed links, named as in the tables of a run, and whether both ends are switches.
     links: tuple[str, ...]
     inner: NDArray[np.bool_]
-    #: By host: its LID, the link that it sends on, and the switch at the other end of this link.
+    #: For each host: its LID, the link on which it sends, and the switch at the other end of this link.
     lids: Numbers
     first_link: Numbers
     first_switch: Numbers
-    #: By switch and LID: the port. By switch and port: the link, and the node at its end
-    #: (a switch, or -1 - host). A missing port or link is -1.
+    #: The first array maps a switch and a LID to a port. The others map a switch and a port to the link, and
+    #: to the node at its end (a switch, or -1 - host). A missing port or link is -1.
     port: Numbers
     link_at: Numbers
     behind: Numbers
 
     def walk(self, sources: Numbers, target: int) -> list[tuple[Numbers, Numbers]]:
-        """Return, step by step, the sources (by position) and their next link on the way to a host.
+        """Return, for each step towards a host, the sources that are still on the way and their next links.
 
-        A source without a route is omitted.
+        Sources without a route are omitted.
         """
         going = np.flatnonzero(sources != target)
         steps = [(going, self.first_link[sources[going]])]
@@ -64,7 +64,7 @@ class Routes:
         raise FabricError(f"the tables have a cycle on the way to {self.hosts[target]}")
 
     def load(self, demand: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the offered load of each link: `demand` has a row per source and a column per target."""
+        """Return the offered load of each link; `demand` has one row per source and one column per target."""
         load = np.zeros(len(self.links))
         for target in np.flatnonzero(demand.any(axis=0)):
             sources = np.flatnonzero(demand[:, target])
@@ -73,7 +73,7 @@ class Routes:
         return load
 
     def pairs_over(self, demand: NDArray[np.float64], link: int) -> list[tuple[str, str, float]]:
-        """Return the pairs of hosts whose demand crosses a link, the largest demand first."""
+        """Return the pairs of hosts whose demand crosses a link, largest demand first."""
         found = []
         for target in np.flatnonzero(demand.any(axis=0)):
             sources = np.flatnonzero(demand[:, target])
@@ -84,7 +84,7 @@ class Routes:
 
 
 def read(files: Mapping[str, str]) -> Routes:
-    """Read the list of links and the tables of :func:`silvan.fabric.ibdmchk`."""
+    """Parse the link list and the tables from :func:`silvan.fabric.ibdmchk`."""
     hosts: dict[str, int] = {}
     host_lids: list[int] = []
     switches: dict[str, int] = {}
@@ -136,7 +136,7 @@ def _end_name(end: re.Match[str]) -> str:
 def _tables(
     text: str, switches: Mapping[str, int], rows: Sequence[tuple[re.Match[str], re.Match[str]]]
 ) -> tuple[Numbers, int]:
-    """Return the port by switch and LID, and the largest number of ports of a switch."""
+    """Return the port for each switch and LID, and the largest number of ports of a switch."""
     most_lid = max(int(end["lid"], 16) for pair in rows for end in pair)
     most_port = max(int(end["port"], 16) for pair in rows for end in pair)
     port = np.full((len(switches), most_lid + 1), -1, dtype=np.int64)
@@ -144,7 +144,7 @@ def _tables(
     for line in text.splitlines():
         if line.startswith("0x") and here >= 0:
             lid, out, *_ = line.split(" : ")
-            # UNREACHABLE means no entry.
+            # The word UNREACHABLE in this column means that there is no entry.
             if out.strip().isdigit() and int(lid, 16) <= most_lid and 0 < int(out) <= most_port:
                 port[here, int(lid, 16)] = int(out)
         elif "Switch 0x" in line:

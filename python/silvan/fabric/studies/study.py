@@ -1,4 +1,4 @@
-"""The effect of hotspots and of congestion control on a fabric: runs, and a survey of settings."""
+"""Runs that show the effect of hotspots and of congestion control on a fabric, and a survey of settings."""
 
 from __future__ import annotations
 
@@ -31,16 +31,19 @@ from silvan.tuning.runs import Instance, Setting, Tell, Values, open_runs
 from silvan.tuning.survey import Survey
 from silvan.types import FabricCheck
 
-#: Simulated time of a run on links of 32 Gbit/s; on other links, for the same number of bytes. Shorter runs
-#: favor settings that throttle hotspots for long. The packet-hops of a run on a large fabric are limited.
+#: Simulated time of a run with host links of 32 Gbit/s; with other rates, hosts send the same number of
+#: bytes. Shorter runs would favor settings that throttle hotspots for a long time. On large fabrics, a limit
+#: on packet-hops shortens the runs.
 DURATION_NS, LINK_GBIT_S = 6_000_000, 32.0
 HOPS_AT_MOST = 36e6
-#: Random draws of the roles, fresh seeds for each, and at most how many settings are tried with these.
+#: Number of random draws of the roles, number of fresh seeds for each draw, and maximum number of settings
+#: that are tried with these seeds.
 DRAWS, SEEDS, FINALISTS = 2, 3, verdicts.BY_SCORE + verdicts.HARMLESS
-#: Longest delays, as multiples of the delay for a fair share of a hotspot, and values of the other axes.
+#: Initial values of the axes. The longest delay is a multiple of the delay that gives each contributor its
+#: fair share of a hotspot.
 LONGEST_TIMES, INCREASES, TIMERS = (2, 4, 8), (2, 4, 8), (5, 20, 80)
-#: Limits on the extension of axes: an index has at most 127 steps in a table of 128 entries, the timer has
-#: 16 bits, and delays are those of generated tables.
+#: Limits of the axes when the survey extends them: an index has at most 127 steps in a table of 128 entries,
+#: the timer has 16 bits, and delays must fit into generated tables.
 LIMITS = {"cct_longest": (1, int(DELAYS_US[1])), "ccti_increase": (1, 127), "ccti_timer": (1, 65535)}
 MTU_BITS = 2048 * 8
 
@@ -49,14 +52,14 @@ Simulate = Callable[[Scenario, str], Result]
 
 @dataclass(frozen=True)
 class Site:
-    """A fabric: its files, hosts and routes."""
+    """The files, the hosts and the routes of a fabric."""
 
-    #: The check of the fabric.
+    #: The result of the fabric check.
     report: FabricCheck
     wiring: Path
     tables: Path
     routes: paths.Routes
-    #: Capacity of each directed link, Gbit/s, in the order of the routes' links.
+    #: Capacity of each directed link in Gbit/s, in the order of the links in `routes`.
     capacity: NDArray[np.float64]
     #: Rate of the slowest host link, Gbit/s.
     host_gbit_s: float
@@ -66,7 +69,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Asked:
-    """The request of a user."""
+    """The options that the user chose for a study."""
 
     fabric: Sequence[Path]
     out: Path
@@ -74,7 +77,7 @@ class Asked:
     default_rate: str | None = None
     shape: Shape = field(default_factory=Shape)
     seed: int = 1
-    #: OpenSM's configuration file, for the comparison.
+    #: OpenSM's configuration file, whose settings the study compares with others.
     conf: Path | None = None
     jobs: int | None = None
     care: Care = field(default_factory=Care)
@@ -82,34 +85,34 @@ class Asked:
 
 @dataclass(frozen=True)
 class Margin:
-    """The relative score one step away from the recommended value of a parameter."""
+    """How the score changes if a parameter moves one step away from its recommended value."""
 
     #: The recommended value.
     value: Any
-    #: The value of each neighbor, and its score relative to that of the recommended value.
+    #: The neighboring values, each with its score relative to the score of the recommended value.
     near: list[tuple[Any, float]]
-    #: Why there is only one neighbor; empty if there are two.
+    #: The reason why there is only one neighbor; empty if there are two.
     end: str
 
 
 @dataclass(frozen=True)
 class Studied:
-    """The result of a study."""
+    """The results of a study."""
 
     asked: Asked
     site: Site
     load: Load
-    #: Offered load by link, Gbit/s.
+    #: Offered load of each link in Gbit/s.
     offered: NDArray[np.float64]
-    #: Runs by title: without control, with the defaults, as opensm.conf has it, with the best settings.
+    #: Runs by title: without control, with the defaults, with the user's opensm.conf, with the best settings.
     runs: dict[str, Result]
-    #: What is recommended; the settings of `tuned` are those that it shows.
+    #: The recommendation, which also selects the settings that `tuned` presents.
     verdict: Verdict
-    #: For the trade-off: by trial, the score relative to no control, and the worst loss of a class.
+    #: Maps each trial to its score relative to no control and its worst loss of a class; for the trade-off.
     tradeoff: dict[int, tuple[float, float]]
     #: The survey of settings.
     tuned: Tuned
-    #: Margins by parameter.
+    #: The margin of each parameter.
     margins: dict[str, Margin]
     notes: tuple[str, ...]
 
@@ -119,15 +122,15 @@ class Studied:
         return BEST if self.verdict.recommended is not None else COSTLY
 
 
-#: Files with the scenario, and with the lines to paste.
+#: Names of the files with the scenario and with the option lines.
 SITE, OPTIONS = "site.toml", "opensm.conf"
 OFF, DEFAULTS, MINE, BEST = "without control", "defaults", "opensm.conf", "recommended"
-#: Title of the run with the best score if leaving control off is recommended, and the file with its lines.
+#: If leaving control off is recommended: title of the run with the best score, and file of its option lines.
 COSTLY, COSTLY_OPTIONS = "best score, not recommended", "not-recommended.conf"
 
 
 def read_site(asked: Asked) -> Site:
-    """Read the fabric; does not write files."""
+    """Read the fabric without writing any files."""
     report = _core.fabric_check(list(asked.fabric), asked.tables, asked.default_rate)
     if report["pairs_unroutable"]:
         raise FabricError(
@@ -153,14 +156,14 @@ def read_site(asked: Asked) -> Site:
 
 
 def _kept(site: Site, folder: Path) -> Site:
-    """Copy the fabric's files to the study's folder, to which the scenario refers."""
+    """Copy the fabric's files to the study's folder, so that the scenario can refer to the copies."""
     folder.mkdir(parents=True, exist_ok=True)
     wiring, tables = _copied(site.wiring, folder / "wiring"), _copied(site.tables, folder / "tables")
     return replace(site, wiring=wiring, tables=tables)
 
 
 def _copied(source: Path, stem: Path) -> Path:
-    """Copy a plain or compressed file, with a suffix for the latter."""
+    """Copy a plain or compressed file; the copy of a compressed file keeps its suffix."""
     with _files.plain(source).open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
     target = stem.with_name(stem.name + ".gz") if packed else stem
@@ -170,7 +173,7 @@ def _copied(source: Path, stem: Path) -> Path:
 
 
 def _rates(wiring: Path, tables: Path, default_rate: str | None) -> dict[str, float]:
-    """Return the rate of each directed link in a run, Gbit/s."""
+    """Return the rate of each directed link in a run in Gbit/s."""
     head = 'duration = "1 ns"\n' + _scenario_text(wiring, tables, default_rate)
     scenario = Scenario.from_toml(head + '[[traffic]]\nrate = "1 Mbit/s"\npattern = { kind = "uniform" }\n')
     columns = results.run(scenario).numpy("wiring")
@@ -192,7 +195,7 @@ def _quoted(text: str) -> str:
 
 
 def scenario_text(site: Site, load: Load, duration_ns: int, seed: int) -> str:
-    """Return the study's scenario: fabric and load, without congestion control."""
+    """Return the scenario of the study, with fabric and load but without congestion control."""
     where = _scenario_text(
         Path("fabric") / site.wiring.name, Path("fabric") / site.tables.name, site.default_rate
     )
@@ -223,7 +226,7 @@ def _toml(value: Any) -> str:
 
 
 def duration_ns(site: Site) -> int:
-    """Return the simulated time of a run (ns), by speed and size of the fabric."""
+    """Return the simulated time of a run (ns), which depends on the speed and the size of the fabric."""
     hops = site.report["hops"]
     mean = sum(int(length) * pairs for length, pairs in hops.items()) / max(1, sum(hops.values())) + 1
     per_ns = len(site.routes.hosts) * site.host_gbit_s / MTU_BITS * mean
@@ -232,7 +235,7 @@ def duration_ns(site: Site) -> int:
 
 
 def space(site: Site, load: Load) -> tuple[Axis, ...]:
-    """Return the settings to survey, by the contributors of a hotspot and the rate of its link."""
+    """Return the axes of the survey, which depend on the contributors per hotspot and the link rate."""
     hot = load.groups[0]
     share = len(hot.hosts) / len(hot.targets)
     fair_us = share * MTU_BITS / site.host_gbit_s / 1000
@@ -251,7 +254,7 @@ def space(site: Site, load: Load) -> tuple[Axis, ...]:
 
 
 def _tuning(asked: Asked, site: Site, load: Load, base: Base) -> Tuning:
-    """Return the survey, over the load as drawn and other draws."""
+    """Return the survey problem, which contains the drawn load and further draws."""
     kinds = [Kind("as drawn")]
     for n in range(1, DRAWS):
         other = draw(load.hosts, load.rate_gbit_s, asked.shape, asked.seed + 1000 * n)
@@ -276,7 +279,7 @@ def _tuning(asked: Asked, site: Site, load: Load, base: Base) -> Tuning:
 def study(asked: Asked, simulate: Simulate, tell: Tell) -> Studied:
     """Execute the runs and the survey, and compute the margins; see :func:`silvan.fabric.study`."""
     if asked.conf is not None:
-        # Report errors before the runs.
+        # Read the file now, so that its errors appear before the runs.
         _opensm.read(asked.conf)
     site = read_site(asked)
     load = draw(site.routes.hosts, site.host_gbit_s, asked.shape, asked.seed)
@@ -294,7 +297,8 @@ def study(asked: Asked, simulate: Simulate, tell: Tell) -> Studied:
     off = {at: one for at, one in zip(survey.instances, outcomes, strict=True) if not isinstance(one, str)}
     chosen = verdicts.finalists(survey, off, asked.care)
     tuned, verdict = verdicts.judge(confirm(survey.tuning, done, found, chosen), asked.care)
-    # On fresh seeds, the best may be another one, whose neighbors were not all tried.
+    # Fresh seeds may favor another setting than the survey did. The margins need all of its neighbors, so try
+    # those that are missing.
     best = next(one for one in survey.trials if one.setting == tuned.finalists[0].setting)
     survey.surround(best)
     tuned = replace(tuned, tuning=survey.tuning, simulated=done.simulated, reused=done.found)
@@ -304,7 +308,7 @@ def study(asked: Asked, simulate: Simulate, tell: Tell) -> Studied:
         own, said = _opensm.load(file, asked.conf, {})
         notes += said
         titles[MINE] = dict(own.overrides)
-    # As it would be pasted: OpenSM's table has rounded delays of 16 bits.
+    # Simulate the settings as users would paste them: OpenSM's table has rounded delays of 16 bits.
     lines = _write_options(asked.out, tuned, verdict)
     titles[BEST if verdict.recommended else COSTLY] = dict(_opensm.load(file, lines, {})[0].overrides)
     runs = {title: simulate(Scenario.load(file, dict(keys)), title) for title, keys in titles.items()}
@@ -323,7 +327,7 @@ def study(asked: Asked, simulate: Simulate, tell: Tell) -> Studied:
 
 
 def _write_options(out: Path, tuned: Tuned, verdict: Verdict) -> Path:
-    """Write the lines to paste, below what they cost; return the file with the lines of the best settings."""
+    """Write the option lines, preceded by a note about their harm; return the file with the best settings."""
     said = [*verdict.warnings(), verdict.sentence()]
     head = "".join(f"# {line.replace('`', '')}\n" for line in said)
     costly, options = out / COSTLY_OPTIONS, out / OPTIONS
@@ -337,7 +341,7 @@ def _write_options(out: Path, tuned: Tuned, verdict: Verdict) -> Path:
 
 
 def _tradeoff(survey: Survey, off: dict[Instance, Values], care: Care) -> dict[int, tuple[float, float]]:
-    """Return by trial: the score relative to no control, and the worst ratio of a class to no control."""
+    """Return for each trial its score and its worst ratio of a class, both relative to no control."""
     found = {}
     base = Trial(0, (), Setting(NONE))
     for at, values in off.items():
@@ -351,7 +355,7 @@ def _tradeoff(survey: Survey, off: dict[Instance, Values], care: Care) -> dict[i
 
 
 def _margins(survey: Survey, best: Trial) -> dict[str, Margin]:
-    """Return the relative score one step away from the best, along each axis."""
+    """Return for each axis the relative scores one step away from the best setting."""
     margins = {}
     for n, axis in enumerate(survey.axes):
         if len(axis) == 1:

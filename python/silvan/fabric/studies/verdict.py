@@ -1,9 +1,9 @@
-"""The verdict of a fabric study: what settings gain, whom they harm, and whether to use them.
+"""Decides which settings to recommend, from what they gain and which classes they harm.
 
-Every comparison is one with no control, on the same fresh seeds. A class of traffic is *harmed* if it
-receives less, or if its 99th percentile of latency is larger, and the 95 % confidence interval excludes that
-there is no difference; or if the difference is large, whatever its interval. A small harm rules settings out
-only if the class is protected.
+Settings are always compared with no control, on the same fresh seeds. A class of traffic is *harmed* if it
+receives less, or if the 99th percentile of its latency is larger, provided that the 95 % confidence interval
+excludes equality or that the difference is large. A small harm rules settings out only if the class is
+protected.
 """
 
 from __future__ import annotations
@@ -27,29 +27,30 @@ from silvan.tuning.outcome import (
 from silvan.tuning.racing import Racing, Trial
 from silvan.tuning.runs import Instance, Values
 
-#: The class of contributors, and the objective that stands for it: what the links to hotspots carry. The
-#: packets of contributors wait for the hotspot with any settings, and other traffic may take their place.
+#: The class of contributors. It is judged by the objective `hotspots`, the traffic on the links to hotspots,
+#: because the packets of contributors wait for the hotspot with any settings, and other traffic may take
+#: their place.
 HOTSPOTS = "hotspots"
-#: Harm that is reported, but rules a setting out only for a protected class: ratios of what is received, and
-#: of latency.
+#: Ratios of received traffic and of latency down to which a harm is reported, but does not rule settings out
+#: unless the class is protected.
 TOLERATED_RECEIVED, TOLERATED_LATENCY = 0.95, 0.8
-#: Differences in single runs that are taken as noise, for the choice of settings to try on fresh seeds.
+#: Differences of single runs within this ratio count as noise in the choice of settings for fresh seeds.
 NOISE = 0.98
-#: Finalists by score, and harmless ones.
+#: Number of finalists by score, and of harmless finalists.
 BY_SCORE, HARMLESS = 2, 2
 
 
 @dataclass(frozen=True)
 class Care:
-    """What the user cares about."""
+    """The user's priorities."""
 
-    #: Classes that must not be harmed.
+    #: Classes that the recommended settings must not harm.
     protect: tuple[str, ...] = ()
-    #: Weights by objective (`victims`, `hotspots`) or class; empty for the usual ones.
+    #: Weights of objectives (`victims`, `hotspots`) or classes; if empty, the default weights apply.
     weights: tuple[tuple[str, float], ...] = ()
 
     def check(self, load: Load) -> None:
-        """Raise `FabricError` for names that the load does not have."""
+        """Raise `FabricError` if a name does not exist in the load."""
         classes = [group.name for group in load.groups]
         usual = [one.name for one in USUAL]
         for name in self.protect:
@@ -65,17 +66,19 @@ class Care:
             raise FabricError("--weights: at least one weight must be above 0")
 
     def objectives(self, load: Load) -> tuple[Objective, ...]:
-        """Return the objectives of the score, and what is only compared."""
+        """Return the objectives of the score, and those that are compared without a weight."""
         given = dict(self.weights)
         found: list[Objective] = [
             replace(one, weight=given.get(one.name, 0.0) if given else one.weight) for one in USUAL
         ]
         for group in load.groups:
-            # The name of the class of contributors is also that of an objective: what hotspots receive.
+            # `hotspots` names both a class and an objective, so a weight for this name applies only to the
+            # objective.
             weight = given.get(group.name, 0.0) if group.name not in {one.name for one in USUAL} else 0.0
             found.append(OfClass.received(group.name, weight))
             if group.name != HOTSPOTS:
-                # Contributors' packets wait for the hotspot with any settings.
+                # Watch the latency of other classes only: packets of contributors wait for the hotspot with
+                # any settings.
                 found.append(OfClass.latency(group.name))
         return tuple(found)
 
@@ -85,11 +88,11 @@ class Harm:
     """A class that is worse off with some settings than without control."""
 
     class_name: str
-    #: Whether it receives less; otherwise its latency is larger.
+    #: Whether the class receives less; if false, its latency is larger.
     receives_less: bool
-    #: The ratio to no control; below 1 is worse.
+    #: Ratio to no control; values below 1 are worse.
     ratio: Interval
-    #: Whether it rules the settings out.
+    #: Whether this harm rules the settings out.
     rules_out: bool
 
     def __str__(self) -> str:
@@ -111,7 +114,7 @@ class Harm:
 
 @dataclass(frozen=True)
 class Option:
-    """Settings compared with no control."""
+    """Settings, their score and their harm, compared with no control."""
 
     candidate: Candidate
     against_off: Contrast
@@ -119,31 +122,31 @@ class Option:
 
     @property
     def is_harmless(self) -> bool:
-        """Whether no harm rules it out."""
+        """Whether no harm rules these settings out."""
         return not any(harm.rules_out for harm in self.harms)
 
     @property
     def gains(self) -> bool:
-        """Whether its score is proven to be better than without control."""
+        """Whether the score is proven to be better than without control."""
         return self.against_off.score.low > 1.0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is recommended."""
+    """The recommendation of a study."""
 
     #: The options that were tried on fresh seeds, best score first.
     options: tuple[Option, ...]
-    #: The recommended one; None: leave control off.
+    #: The recommended option; None if control should be left off.
     recommended: Option | None
 
     @property
     def shown(self) -> Option:
-        """The recommended settings, or those with the best score."""
+        """The recommended settings; if there are none, the settings with the best score."""
         return self.recommended or self.options[0]
 
     def warnings(self) -> list[str]:
-        """Return the harm of the shown settings, in sentences; worst first."""
+        """Return sentences about the harm of the shown settings, worst first."""
         harms = sorted(self.shown.harms, key=lambda one: (not one.rules_out, one.ratio.ratio))
         return [
             f"{'Harm' if harm.ratio.high < 1.0 else 'Possible harm'}: with these settings, {harm}."
@@ -151,7 +154,7 @@ class Verdict:
         ]
 
     def sentence(self) -> str:
-        """Return the recommendation in a sentence."""
+        """Return the recommendation as a sentence."""
         score = self.shown.against_off.score
         if self.recommended is not None:
             return f"Recommended: the settings below. Compared with no control: {score.in_words}."
@@ -168,7 +171,7 @@ class Verdict:
 
 
 def judge(tuned: Tuned, care: Care) -> tuple[Tuned, Verdict]:
-    """Compare all finalists with no control; return the result with the recommended settings first."""
+    """Compare all finalists with no control; the returned result lists the recommended settings first."""
     off = next((one for one in tuned.known if one.name == NO_CONTROL), None)
     if off is None:
         raise FabricError(f"the fabric cannot be simulated without control: {'; '.join(tuned.notes)}")
@@ -184,19 +187,19 @@ def judge(tuned: Tuned, care: Care) -> tuple[Tuned, Verdict]:
 
 
 def watched(objective: Objective) -> str | None:
-    """Return the class whose harm an objective shows; None if it shows none."""
+    """Return the class whose harm an objective measures; None if it measures none."""
     if isinstance(objective, OfClass):
         return None if objective.class_name == HOTSPOTS else objective.class_name
     return HOTSPOTS if objective.name == HOTSPOTS else None
 
 
 def choose(options: Sequence[Option]) -> Option | None:
-    """Return the first option that gains without harm; None if there is none."""
+    """Return the first option that gains and that no harm rules out; None if there is none."""
     return next((one for one in options if one.is_harmless and one.gains), None)
 
 
 def harms(objectives: Sequence[Objective], against: Contrast, care: Care) -> list[Harm]:
-    """Return the harm of settings, by their ratios to no control."""
+    """Return the harm that settings cause, from the ratios to no control."""
     found = []
     for objective in objectives:
         name, ratio = watched(objective), against.objectives[objective.name]
@@ -205,16 +208,16 @@ def harms(objectives: Sequence[Objective], against: Contrast, care: Care) -> lis
         tolerated = TOLERATED_RECEIVED if objective.larger else TOLERATED_LATENCY
         if name in care.protect:
             tolerated = 1.0 if ratio.high < 1.0 else NOISE
-        # A large loss counts even if the seeds differ too much to prove it.
+        # A large loss counts even if the seeds vary too much to prove it.
         if ratio.high < 1.0 or ratio.ratio < tolerated:
             found.append(Harm(name, objective.larger, ratio, ratio.ratio < tolerated))
     return found
 
 
 def worst_loss(objectives: Sequence[Objective], one: Values, off: Values, care: Care) -> float:
-    """Return the smallest ratio to no control of what a class receives, or of its latency.
+    """Return the worst ratio to no control among the received traffic and the latencies of all classes.
 
-    Latency counts only as far as it would rule settings out: it has a larger tolerance.
+    Latency has a larger tolerance, so its ratios are scaled accordingly, unless the class is protected.
     """
     ratios = [1.0]
     for objective, value, against in zip(objectives, one, off, strict=True):
@@ -227,7 +230,7 @@ def worst_loss(objectives: Sequence[Objective], one: Values, off: Values, care: 
 
 
 def loss_of(racing: Racing, trial: Trial, off: dict[Instance, Values], care: Care) -> float | None:
-    """Return the worst loss of a setting over the instances in which it was tried; None without any."""
+    """Return the worst loss of a setting over all instances in which it was tried; None if there are none."""
     losses = [
         worst_loss(racing.tuning.objectives, values, off[at], care)
         for at, values in trial.values.items()
@@ -237,7 +240,7 @@ def loss_of(racing: Racing, trial: Trial, off: dict[Instance, Values], care: Car
 
 
 def finalists(racing: Racing, off: dict[Instance, Values], care: Care) -> list[Trial]:
-    """Return settings to try on fresh seeds: those with the best score, and the best harmless ones."""
+    """Return the settings to try on fresh seeds: those with the best score, and the best harmless ones."""
     done = [trial for trial in racing.trials if trial.state == "done" and trial.score is not None]
     done.sort(key=lambda trial: (-(trial.score or 0.0), trial.number))
     chosen = done[:BY_SCORE]
@@ -247,7 +250,8 @@ def finalists(racing: Racing, off: dict[Instance, Values], care: Care) -> list[T
     losses = {trial.number: loss_of(racing, trial, off, care) or 0.0 for trial in tried}
     kind = [trial for trial in tried if losses[trial.number] >= least and trial not in chosen]
     if not kind and all(losses.get(trial.number, 0.0) < least for trial in chosen):
-        # The trade-off instead: the setting with the least loss, and one between.
+        # No setting is harmless. For the trade-off, add the setting with the least loss, and one with a
+        # larger loss.
         others = sorted((one for one in tried if one not in chosen), key=lambda one: -losses[one.number])
         kind = [others[0], others[len(others) // 4]] if len(others) > 1 else others
     return chosen + kind[:HARMLESS]
