@@ -284,7 +284,7 @@ def _provenance(folder: Path) -> dict[str, Any]:
         if not isinstance(provenance.get(key), list):
             raise DamagedError(f"{PROVENANCE}: `{key}` is not a list")
     if not isinstance(provenance.get("base_dir", ""), str):
-        raise DamagedError(f"{PROVENANCE}: `base_dir` is not a text")
+        raise DamagedError(f"{PROVENANCE}: `base_dir` is not a string")
     files = provenance.get("files", {})
     if not isinstance(files, dict) or not all(isinstance(facts, dict) for facts in files.values()):
         raise DamagedError(f"{PROVENANCE}: `files` is not a table of files")

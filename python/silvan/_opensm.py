@@ -62,7 +62,7 @@ class _Value:
         octal = found is not None and re.fullmatch(r"0[0-9]+", self.text) is not None
         if found is None or (octal and re.search("[89]", self.text)):
             raise FabricError(
-                f"{self.where} is `{_short(self.text)}`; it must be a number, as 15, 017 or 0x0f"
+                f"{self.where} is `{_short(self.text)}`; it must be a number, such as 15, 017 or 0x0f"
             )
         number = int(self.text, 8) if octal else int(self.text, 0)
         if number > most:
@@ -128,7 +128,7 @@ def parse(text: str, origin: str) -> Options:
     if not _is_true(single.get("congestion_control")):
         options.keys["congestion.mechanism"] = "none"
         options.notes.append(
-            f"{origin}: congestion_control is not TRUE, so OpenSM sets nothing: the run is without control"
+            f"{origin}: congestion_control is not TRUE, so OpenSM sets nothing: no congestion control"
         )
         return options
     options.keys["congestion.mechanism"] = "ib-cc"
@@ -178,7 +178,7 @@ def _switches(options: Options, single: dict[str, _Value], origin: str) -> None:
             credits = -(-number // CREDIT)
             options.notes.append(
                 f"{value.where} {value.text} is more than 255 credits, so it is taken as bytes, "
-                f"as the ccmgr plug-in has it: {credits} credits "
+                f"as in the ccmgr plug-in: {credits} credits "
                 f"(OpenSM 3.3 itself keeps eight bits, {number & 255})"
             )
             number = credits
@@ -195,7 +195,7 @@ def _adapters(
     control_map = 0 if given is None else given.number(0xFFFF)
     entries = _table(single.get("cc_cct"))
     if entries is None:
-        options.notes.append(f"{origin}: cc_cct is not given: the scenario's table stays")
+        options.notes.append(f"{origin}: cc_cct is missing: the scenario's table is kept")
     else:
         padded = entries + entries[-1:] * (FEWEST_ENTRIES - len(entries))
         options.keys["congestion.reaction.table"] = f'{{ kind = "iba", entries = {padded} }}'
@@ -207,7 +207,7 @@ def _adapters(
             levels.append(f"{{ sl = {sl}, ccti_increase = 0, ccti_min = 0 }}")
             if any(v is not None and v.text.strip("0x") for v in value.values()):
                 options.notes.append(
-                    f"{origin}: bit {sl} of {ADAPTER}control_map is 0: what is set for SL {sl} has no effect"
+                    f"{origin}: bit {sl} of {ADAPTER}control_map is 0: settings for SL {sl} have no effect"
                 )
             continue
         timer, increase, minimum = (
@@ -225,7 +225,7 @@ def _adapters(
             )
         trigger = value["trigger_threshold"]
         if trigger is not None and trigger.number(255):
-            options.notes.append(f"{trigger.where} only decides what is logged: no effect")
+            options.notes.append(f"{trigger.where} only affects logging: no effect")
         levels.append(
             f"{{ sl = {sl}, ccti_timer = {timer}, ccti_increase = {increase}, ccti_min = {minimum} }}"
         )
@@ -285,7 +285,7 @@ def _victims(load: Load, options: Options, notes: list[str], key: str) -> str:
         if found is not None and int(found[1], 16) == options.victim_mask:
             return name
     notes.append(
-        f"{SWITCH}victim_mask is neither that of the ports to hosts nor that of all ports of this network: "
-        "taken as that of the ports to hosts"
+        f"{SWITCH}victim_mask selects neither the ports to hosts nor all ports of this network: "
+        "the ports to hosts are used"
     )
     return "hosts"

@@ -145,11 +145,9 @@ def _sentence(result: Result, row: AloneSummary, programs: Mapping[str, str]) ->
     much = f"is {100 * row['slower']:.0f} % slower than" if row["slower"] < 1 else _times(row["slower"] + 1)
     said = f"Job `{name}` {much} alone on this network ({times})"
     if "trees" not in result.tables:
-        return f"{said}; where is not known, as trees were not recorded (measure.forest)."
+        return f"{said}; the cause is unknown, because trees were not recorded (measure.forest)."
     if not row["roots"]:
-        return (
-            f"{said}; no sample shows one of its hosts in a congestion tree, so shorter intervals may tell."
-        )
+        return f"{said}; no sample shows one of its hosts in a tree, so shorter intervals may show the cause."
     places = [
         f"{100 * root['share']:.0f} % of that at {root['root']}, {_shared(result, root['with'], programs)}"
         for root in row["roots"][:ROOTS_AT_MOST]
@@ -164,7 +162,7 @@ def _times(ratio: float) -> str:
 
 def _shared(result: Result, others: list[str], programs: Mapping[str, str]) -> str:
     if not others:
-        return "which it feeds by itself"
+        return "which only this job feeds"
     flows = {flow["flow"] for flow in result.summary["flows"]}
     named = []
     for other in others[:ROOTS_AT_MOST]:

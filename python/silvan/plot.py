@@ -269,7 +269,7 @@ def hosts(result: Result, ax: Axes | None = None, *, title: str | None = None) -
     series = Series(result, "hosts", "host", "received_bytes")
     _steps(ax, series, series.rates_gbit_s(), "hosts")
     ax.set_ylabel("Received (Gbit/s)")
-    ax.set_title(title or f"What the hosts receive: {result.name}")
+    ax.set_title(title or f"Throughput of the hosts: {result.name}")
     return ax
 
 
@@ -310,7 +310,7 @@ def ccti(result: Result, ax: Axes | None = None, *, title: str | None = None) ->
     series = Series(result, "flows", "flow", "ccti")
     _steps(ax, series, series.values, "flows")
     ax.set_ylabel("Congestion control table index (CCTI)")
-    ax.set_title(title or f"How far the flows are throttled: {result.name}")
+    ax.set_title(title or f"Throttling of the flows: {result.name}")
     return ax
 
 
@@ -387,7 +387,7 @@ def congestion(result: Result, ax: Axes | None = None, *, title: str | None = No
         handles, labels = [inside, *handles], ["packets inside", *labels]
     right = 1.01 if where else 1.2
     ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(right, 1.0), borderaxespad=0.0)
-    ax.set_title(title or f"How much congestion, how many throttled: {result.name}")
+    ax.set_title(title or f"Congestion and throttling: {result.name}")
     return ax
 
 

@@ -1,4 +1,4 @@
-"""New scenarios from a few answers, for `silvan new`: commented TOML that runs as it is."""
+"""Creates new scenarios for `silvan new`: commented TOML that can be run without changes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from silvan._core import SilvanError
 
-#: The most hosts of a new scenario.
+#: Maximum number of hosts of a new scenario.
 MOST_HOSTS = 4096
 
 
@@ -16,11 +16,12 @@ _TWO_LANES = '\n[lanes]\n# {} need two lanes to be free of deadlock.\ncount = 2\
 
 @dataclass(frozen=True)
 class Network:
-    """A network of a new scenario."""
+    """A network that a new scenario can use."""
 
-    #: What it is, in a few words.
+    #: Short description.
     about: str
-    #: Return the number of hosts and the tables of the smallest network with at least so many hosts.
+    #: Maps a number of hosts to the smallest network with at least this number: its actual number of hosts,
+    #: and its tables.
     of: Callable[[int], tuple[int, str]]
 
 
@@ -71,14 +72,14 @@ NETWORKS = {
     "torus": Network("a three-dimensional torus", _torus),
     "dragonfly": Network("groups of switches, with links between all groups", _dragonfly),
 }
-#: What the hosts send.
+#: Descriptions of the traffic that a new scenario can contain.
 TRAFFICS = {
     "hotspot": "a light load between all hosts, and some hosts that overload one host",
     "uniform": "every host sends to random hosts as fast as it can",
     "moving": "hotspots that move, with contributors and victims",
     "all-reduce": "a parallel job that repeats an all-reduce, next to a hotspot",
 }
-#: Mechanisms of congestion management; the keys are values of `congestion.mechanism`.
+#: Mechanisms of congestion management by value of `congestion.mechanism`, with descriptions.
 MECHANISMS = {
     "none": "no congestion control",
     "ib-cc": "InfiniBand congestion control",
@@ -170,6 +171,6 @@ def _traffic(kind: str, hosts: int) -> str:
 
 
 def _spread(hosts: int) -> list[int]:
-    """Return some hosts from all over the network, without the first."""
+    """Return some hosts from all parts of the network, without the first host."""
     number = max(2, min(16, hosts // 8))
     return sorted({2 + step * (hosts - 2) // number for step in range(number)} | {hosts})

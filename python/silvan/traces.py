@@ -1,4 +1,4 @@
-"""Traces of parallel applications: check, convert to GOAL, generate.
+"""Checks traces of parallel applications, converts them to GOAL, and generates them.
 
 >>> from silvan import traces
 >>> checked = traces.check("tests/data/traces/hpcc-8/mpifft-8ranks.txt.gz", latency="1 us")
@@ -21,10 +21,10 @@ from silvan import _core, _files
 from silvan._core import TraceError
 from silvan.types import TraceCheck, WrittenTrace
 
-#: Names of the HPC Challenge kernels.
+#: Names of the HPC Challenge kernels that can be generated.
 KERNELS = ("ping-pong", "natural-ring", "random-ring", "ptrans", "hpl", "fft", "random-access")
 
-#: Collective operations.
+#: Names of the collective operations that can be generated.
 COLLECTIVES = (
     "all-reduce",
     "all-gather",
@@ -37,23 +37,23 @@ COLLECTIVES = (
     "barrier",
     "scan",
 )
-#: What can be generated.
+#: All kinds of traces that can be generated.
 KINDS = (*KERNELS, *COLLECTIVES, "transformer")
 
 
 def check(path: str | PathLike[str], *, stream: bool = False, **request: Any) -> TraceCheck:
     """Read a trace and run it without a network.
 
-    `request` has the options of the reader (`format`, `time_scale`, `compute_scale`, `host_flops` in flop/s,
-    `algorithms` as a mapping such as ``{"all-reduce": "ring"}``, `limit` of operations and dependencies)
-    and the cost of communication: `latency`, `overhead` and `gap` per message (texts such as ``"1 us"``),
-    `bandwidth` of a network interface and `copy` of a CPU (``"100 Gbit/s"``), and the size of the largest
-    eager message, `rendezvous_above` (``"64 KiB"``). Costs that are not given are zero.
+    `request` contains the options of the reader (`format`, `time_scale`, `compute_scale`, `host_flops` in
+    flop/s, `algorithms` as a mapping such as ``{"all-reduce": "ring"}``, `limit` of operations and
+    dependencies) and the costs of communication: `latency`, `overhead` and `gap` per message (strings such as
+    ``"1 us"``), `bandwidth` of a network interface and `copy` of a CPU (``"100 Gbit/s"``), and the size of
+    the largest eager message, `rendezvous_above` (``"64 KiB"``). Costs default to zero.
 
-    With `stream`, GOAL's binary form and VEF are only read, without keeping them in memory, and `run` is
-    None. OTF2 (`.otf2`) needs the optional package: ``silvan[otf2]``.
+    With `stream`, binary GOAL and VEF files are only read, without keeping them in memory, and `run` is None.
+    OTF2 (`.otf2`) needs the optional dependency: ``silvan[otf2]``.
 
-    Raises `TraceError` if the trace or an argument is wrong.
+    Raises `TraceError` if the trace or an argument is invalid.
     """
     with _readable(Path(path), request) as (source, known):
         checked = _core.trace_check(source, json.dumps(known), stream)
@@ -63,10 +63,10 @@ def check(path: str | PathLike[str], *, stream: bool = False, **request: Any) ->
 
 
 def convert(path: str | PathLike[str], out: str | PathLike[str], **request: Any) -> WrittenTrace:
-    """Read a trace and write it as GOAL: as text if `out` ends with `.goal`, binary if with `.bin`.
+    """Read a trace and write it as GOAL: as text if `out` ends in `.goal`, as binary if it ends in `.bin`.
 
-    `request` has the options of the reader, as in :func:`check`. Raises `TraceError`, and `OSError` if `out`
-    cannot be written.
+    `request` contains the options of the reader, as in :func:`check`. Raises `TraceError`, and `OSError` if
+    `out` cannot be written.
     """
     target = Path(out)
     if os.path.realpath(target) == os.path.realpath(path):
@@ -79,13 +79,13 @@ def convert(path: str | PathLike[str], out: str | PathLike[str], **request: Any)
 def generate(
     kind: str, out: str | PathLike[str], *, algorithms: Mapping[str, str] | None = None, **sizes: Any
 ) -> WrittenTrace:
-    """Generate a trace from sizes and write it as GOAL, as :func:`convert` does.
+    """Generate a trace from sizes and write it as GOAL, like :func:`convert`.
 
     `kind` is one of :data:`KERNELS`, with sizes `ranks`, `bytes`, `iterations`, `pairs`, `n`, `nb`, `points`,
     `messages`, `flops`, `seed`; one of :data:`COLLECTIVES`, with `ranks`, `groups`, `bytes`, `iterations`,
     `compute_ns`; or `transformer`, with `layers`, `hidden`, `feed_forward`, `vocabulary`, `sequence`,
     `micro_batch`, `micro_batches`, `bytes`, `gradient_bytes`, `tensor`, `pipeline`, `data`, `flops`, `steps`.
-    See `docs/traces.md`. Raises `TraceError` if one is wrong.
+    See `docs/traces.md`. Raises `TraceError` if an argument is invalid.
     """
     if kind not in KINDS:
         raise TraceError(f"`{kind}` is not one of {', '.join(KINDS)}")
@@ -101,7 +101,7 @@ def generate(
 
 @contextmanager
 def _readable(path: Path, request: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield a file that the core reads: the trace itself, or a recording made from an OTF2 trace."""
+    """Yield a file that the core can read: the trace itself, or a recording converted from OTF2."""
     if path.suffix != ".otf2" and request.get("format") != "otf2":
         yield path, request
         return

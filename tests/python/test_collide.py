@@ -166,7 +166,8 @@ def test_the_command(tmp_path):
     shown = CliRunner().invoke(cli.app, args)
     assert shown.exit_code == 0, shown.output
     assert (
-        "1 link is asked for more than it carries, at most 1.40 times; 9 flows are affected." in shown.output
+        "The demand on 1 link exceeds its capacity, by a factor of up to 1.40; this affects 9 flows."
+        in shown.output
     )
     assert 'hosts = ["node-0036", "node-0037",' in shown.output
     same = CliRunner().invoke(cli.app, [*args, "--json"])

@@ -203,7 +203,7 @@ def test_the_doctor_finds_what_is_wrong(monkeypatch):
     wrong = invoke("doctor", "--json")
     assert wrong.exit_code == 1
     assert [one["what"] for one in json.loads(wrong.output) if one["verdict"] == "wrong"] == [
-        "a run gives other results than on other machines"
+        "the results of a run differ from those on other machines"
     ]
     monkeypatch.setitem(doctor.OPTIONAL, "no_such_module", ("a feature", "pip install it"))
     assert "pip install it" in invoke("doctor").output

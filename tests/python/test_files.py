@@ -356,7 +356,7 @@ def test_a_study_is_called_what_a_folder_can_be(study, tmp_path, name, says):
     ("text", "says"),
     [
         ("a = " + "[" * DEEP + "]" * DEEP, "tables or lists nested too deep"),
-        ("a" + ".a" * DEEP + " = 1", "a key of more than 64 parts"),
+        ("a" + ".a" * DEEP + " = 1", "a key has more than 64 parts"),
         ("seeds = [" + "9" * 5000 + "]", "not valid TOML: Exceeds the limit"),
         ('[[measure]]\nname = "a\\u0000"\nsummary = "jain_flows"', "has control characters in its name"),
     ],
@@ -410,7 +410,7 @@ def test_a_base_that_is_no_folder_is_told(result, tmp_path):
     folder = result.save(tmp_path / "run")
     provenance = json.loads((folder / "provenance.json").read_text())
     (folder / "provenance.json").write_text(json.dumps({**provenance, "base_dir": {}}))
-    with pytest.raises(silvan.ResultError, match="`base_dir` is not a text"):
+    with pytest.raises(silvan.ResultError, match="`base_dir` is not a string"):
         silvan.load(folder)
 
 

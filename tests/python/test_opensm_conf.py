@@ -63,7 +63,7 @@ def test_every_option_with_an_effect_arrives(small):
     assert reaction["per_sl"][0] == {"sl": 0, "ccti_timer": 150, "ccti_increase": 2, "ccti_min": 3}
     assert [level["ccti_increase"] for level in reaction["per_sl"][1:]] == [0] * 15
     assert any("1 options are not about congestion control" in note for note in notes)
-    assert any("trigger_threshold only decides what is logged" in note for note in notes)
+    assert any("trigger_threshold only affects logging" in note for note in notes)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_the_control_map_leaves_out_has_no_effect(small):
     assert sum("credit starvation is not simulated" in note for note in notes) == 3
     _, notes = resolved(small, conf(cc_ca_cong_setting_control_map="0x0"))
     assert any("no adapter slows down" in note for note in notes)
-    assert any("what is set for SL 0 has no effect" in note for note in notes)
+    assert any("settings for SL 0 have no effect" in note for note in notes)
 
 
 def test_the_victim_mask_is_told_by_the_network(small):
@@ -93,10 +93,10 @@ def test_the_victim_mask_is_told_by_the_network(small):
         mask = int(re.search(r"victim_mask 0x(\w+)", written)[1], 16)
         found, notes = resolved(small, CONF.format(mask=mask))
         assert found["marking"]["victim_mask"] == name
-        assert not any("is neither" in note for note in notes)
+        assert not any("selects neither" in note for note in notes)
     found, notes = resolved(small, CONF.format(mask=2))
     assert found["marking"]["victim_mask"] == "hosts"
-    assert any("is neither that of the ports to hosts nor" in note for note in notes)
+    assert any("selects neither the ports to hosts nor" in note for note in notes)
 
 
 def test_what_is_written_is_read_back(small):
@@ -141,7 +141,11 @@ def test_the_command_says_what_has_no_effect(small):
 WRONG = [
     ("congestion_control", "maybe", "congestion_control is `maybe`; it must be TRUE or FALSE"),
     ("cc_sw_cong_setting_threshold", "16", "threshold is 16; it must be at most 15"),
-    ("cc_sw_cong_setting_threshold", "0xg", "threshold is `0xg`; it must be a number, as 15, 017 or 0x0f"),
+    (
+        "cc_sw_cong_setting_threshold",
+        "0xg",
+        "threshold is `0xg`; it must be a number, such as 15, 017 or 0x0f",
+    ),
     ("cc_sw_cong_setting_marking_rate", "018", "marking_rate is `018`; it must be a number"),
     ("cc_sw_cong_setting_marking_rate", "70000", "marking_rate is 70000; it must be at most 65534"),
     ("cc_sw_cong_setting_marking_rate", "-1", "marking_rate is `-1`; it must be a number"),

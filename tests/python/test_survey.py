@@ -64,7 +64,7 @@ def test_an_axis_goes_on_until_the_best_has_two_sides(small):
     beside = {tuple(one.setting.keys.values()): len(one.ratios) for one in found.neighbours(best)}
     assert beside == {(16, 1): 2, (64, 1): 2, (32, 5): 2}, "all in both kinds of traffic"
     assert found.end(best, 0) == ""
-    assert found.end(best, 1) == "no less is allowed"
+    assert found.end(best, 1) == "smaller values are not allowed"
     assert len(made.done) == len(set(made.done)), "nothing is tried twice"
 
 
@@ -74,13 +74,13 @@ def test_an_axis_ends_where_no_more_is_allowed_or_a_value_is_refused(small):
     best = found._best()
     assert best.setting.keys == {INCREASE: 10, TIMER: 80}
     assert found.axes[0].labels == (2, 4, 8, 10), "the last step is to the limit"
-    assert (found.end(best, 0), found.end(best, 1)) == ("no more is allowed", "")
+    assert (found.end(best, 0), found.end(best, 1)) == ("larger values are not allowed", "")
     assert found.axes[1].labels == (5, 20, 80), "an axis without limits stays as it is"
     refused = survey(small, Made(lambda increase, timer: increase + timer, refused=(16,)), LIMITS)
     refused.run()
     best = refused._best()
     assert best.setting.keys[INCREASE] == 8
-    assert refused.end(best, 0) == "16 is refused"
+    assert refused.end(best, 0) == "16 is rejected"
 
 
 def test_what_is_beside_any_setting_can_be_asked_for(small):

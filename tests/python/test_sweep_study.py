@@ -152,7 +152,7 @@ REFUSED = {
     ),
     "seeds": (
         STUDY.replace("seeds = 2", "seeds = 0"),
-        "study.toml:3: seeds = 0: must be how many seeds (1, 2, ... are taken), or a list of different ones",
+        "study.toml:3: seeds = 0: must be the number of seeds (1, 2, ...), or a list of different seeds",
     ),
     "keep": (STUDY.replace("seeds = 2", 'keep = "all"'), "must be `tables` or `summary`"),
     "unknown key of an axis": (
@@ -171,7 +171,7 @@ REFUSED = {
         STUDY + "[set]\nname = { a = 07:32:00 }\n",
         'set.name = "07:32:00": is a date or a time of day',
     ),
-    "twice": (STUDY.replace('"ib-cc"]', '"none"]'), "study.toml:5: axis.0: the value 'none' is there twice"),
+    "twice": (STUDY.replace('"ib-cc"]', '"none"]'), "study.toml:5: axis.0: the value 'none' occurs twice"),
     "range": (
         STUDY.replace("step = 4", "step = 3"),
         "study.toml:13: axis.1.range = {'from': 5, 'to': 13, 'step': 3}: "
@@ -179,11 +179,11 @@ REFUSED = {
     ),
     "range of endlessly many": (
         STUDY.replace("step = 4", "step = 1e-300"),
-        "axis.1.range.step = 1e-300: gives more than 100,000 values, the most accepted",
+        "axis.1.range.step = 1e-300: gives more than 100,000 values, which is the maximum",
     ),
     "range beyond all numbers": (
         STUDY.replace("step = 4", "step = 5e-324"),
-        "axis.1.range.step = 5e-324: gives more than 100,000 values, the most accepted",
+        "axis.1.range.step = 5e-324: gives more than 100,000 values, which is the maximum",
     ),
     "range to infinity": (
         STUDY.replace("to = 13, step = 4", f"to = 1{'0' * 400}, step = 4"),
@@ -199,11 +199,11 @@ REFUSED = {
     ),
     "seed as an axis": (
         STUDY.replace("congestion.mechanism", "seed"),
-        'study.toml:6: axis.0.key = "seed": seeds are an axis of their own',
+        'study.toml:6: axis.0.key = "seed": seeds are a separate axis',
     ),
     "same key": (STUDY.replace("host.injection_rate", "congestion.mechanism"), "two axes set `congestion.me"),
     "same name": (STUDY.replace('"victim"', '"rate"'), "two axes or measures are called `rate`"),
-    "reserved": (STUDY.replace('"victim"', '"error"'), "`error` is a column of its own"),
+    "reserved": (STUDY.replace('"victim"', '"error"'), "`error` is the name of another column"),
     "unit of a text": (
         STUDY.replace('key = "congestion', "unit = 'ms'\nkey = \"congestion"),
         'axis.0.values = "none": the axis has the unit ms, so its values are numbers',

@@ -38,7 +38,7 @@ WRONG = [
     ('scenario = "small.toml"', "", "names no scenario: write scenario ="),
     ('scenario = "small.toml"', "scenario = 7", "scenario = 7: must be a text"),
     ("runs = 8", "runs = 0", r"tune.toml:4: runs = 0: must be a whole number from 1 to 100,000"),
-    ("runs = 8", "runs = 1", "must be 2 at least: the reference and one setting"),
+    ("runs = 8", "runs = 1", "must be at least 2: the reference and one setting"),
     ("runs = 8", "runs = 10000000000000000000000", "runs = 10000000000000000000000: must be a whole number"),
     ("runs = 8", "runs = true", "runs = true: must be a whole number"),
     ("runs = 8", 'runs = "8"', "must be a whole number"),
@@ -49,7 +49,7 @@ WRONG = [
     ("confirm = 2", "batch = 0", "batch = 0: must be a whole number from 1 to 1,000"),
     ("confirm = 2", "sampler_seed = -1", "sampler_seed = -1: must be a whole number"),
     ("confirm = 2", 'mix = "best"', 'mix = "best": must be one of `weighted`, `worst`, `pareto`'),
-    ("confirm = 2", 'mix = "pareto"', "`pareto` keeps objectives apart: give two at least"),
+    ("confirm = 2", 'mix = "pareto"', "`pareto` needs at least two objectives"),
     ("confirm = 2", "hotspots = []", "hotspots = \\[\\]: must be a list of names of hosts"),
     ("confirm = 2", "short = 3", "short = 3: must be a table of keys"),
     ("confirm = 2", "short = { duration = 2026-01-01 }", "is a date or a time of day"),
@@ -61,31 +61,31 @@ WRONG = [
     ),
     ('[[traffic]]\nname = "one"', "[traffic]\nname = 1", r"must be written as \[\[traffic\]\]"),
     ('name = "one"', 'name = "one"\nsets = 1', "traffic.0.sets = 1: unknown key; did you mean `set`"),
-    ('name = "one"', 'name = "one"\n[[traffic]]\nname = "one"', "the name `one` is there twice"),
+    ('name = "one"', 'name = "one"\n[[traffic]]\nname = "one"', "the name `one` occurs twice"),
     (
         'name = "one"',
         'name = "one"\nset = { "congestion.reaction.ccti_increase" = 3 }',
         "sets `congestion.reaction.ccti_increase`, which is searched",
     ),
-    ("values = [1, 2, 4, 8]", "values = [1]", "nothing to search: give an axis with two values at least"),
+    ("values = [1, 2, 4, 8]", "values = [1]", "nothing to search: define an axis with at least two values"),
     ("values = [1, 2, 4, 8]", "values = []", "must be a list with at least one value"),
-    ("values = [1, 2, 4, 8]", "values = [1, 1]", "the value 1 is there twice"),
+    ("values = [1, 2, 4, 8]", "values = [1, 1]", "the value 1 occurs twice"),
     ("values = [1, 2, 4, 8]", "range = { from = 1, to = 1e308, step = 1 }", "must be a number, at most 1e"),
     ("confirm = 2", "unseen_runs = -1", "unseen_runs = -1: must be 0, or a whole number from 2 to 100,000"),
     ("confirm = 2", "unseen_runs = 1", "unseen_runs = 1: must be 0, or a whole number from 2"),
     ("confirm = 2", "unseen_runs = true", "unseen_runs = true: must be 0, or a whole number"),
     ("[[unseen]]", "[unseen]", r"must be written as \[\[unseen\]\]"),
     ('name = "two"', "", r"unseen.0.name = \"\": must be a text"),
-    ('name = "two"', 'name = "one"', "the name `one` is there twice"),
+    ('name = "two"', 'name = "one"', "the name `one` occurs twice"),
     ('name = "two"', 'name = "two"\nobjective = ["victims"]', "unknown key; did you mean `objectives`"),
     ('name = "two"', 'name = "two"\nobjectives = "victims"', "must be a list of names of objectives"),
     ('name = "two"', 'name = "two"\nobjectives = []', "must be a list of names of objectives"),
     (
         'name = "two"',
         'name = "two"\nobjectives = ["latency"]',
-        "unseen.two: `latency` is none of the objectives, which are `victims`",
+        "unseen.two: `latency` is not one of the objectives `victims`",
     ),
-    ('set = { "flow.1.start" = "100 us" }', "", "unseen.two: is the traffic `one`, which is tuned for"),
+    ('set = { "flow.1.start" = "100 us" }', "", "unseen.two: equals the traffic `one`, which the search"),
     (
         'set = { "flow.1.start" = "100 us" }',
         'set = { "congestion.reaction.ccti_increase" = 3 }',
@@ -99,7 +99,7 @@ WRONG = [
     ('of = "victims"', 'name = "x"\nsummary = "throughput_gbit_s"', 'a measure needs `goal = "max"` or'),
     ('of = "victims"', 'name = "x"', "needs `of` with one of `victims`"),
     ('name = "good"', 'name = "good', "not valid TOML"),
-    ('name = "good"', f"{'.'.join('a' * 70)} = 1", "a key of more than 64 parts"),
+    ('name = "good"', f"{'.'.join('a' * 70)} = 1", "a key has more than 64 parts"),
     ('name = "good"', f"name = {'[' * 3000}{']' * 3000}", "nested too deep|not valid TOML"),
 ]
 
@@ -166,7 +166,7 @@ def test_what_the_scenario_lacks_is_told_where_it_is_missed(small, tmp_path):
     lonely = {"flow.2.to": "H6", "flow.2.from": "H5"}
     with pytest.raises(silvan.SweepError, match="objective `hotspots` needs hotspots"):
         silvan.tune(small, space, objectives="hotspots", traffic={"none": lonely}, **given)
-    with pytest.raises(silvan.SweepError, match="`fairness` is that of named flows to a hotspot"):
+    with pytest.raises(silvan.SweepError, match="`fairness` needs named flows to a hotspot"):
         silvan.tune(small, space, objectives="fairness", hotspots=["H4"], **given)
     unknown = [{"name": "x", "summary": "flows.F9.received_gbit_s", "goal": "max"}]
     with pytest.raises(silvan.SweepError, match=r"the summary has no `flows\.F9`"):

@@ -38,15 +38,16 @@ ScenarioFile = Annotated[
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the scenario, dotted; may be repeated."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Set a dotted key of the scenario; may be repeated."),
 ]
 Seed = Annotated[
-    int | None, typer.Option("--seed", metavar="N", min=0, help="Set the scenario's seed, as --set seed=N.")
+    int | None,
+    typer.Option("--seed", metavar="N", min=0, help="Set the seed of the scenario; short for --set seed=N."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Titles = Annotated[
     list[str] | None,
-    typer.Option("--title", metavar="TEXT", help="Title of a run; once for each run."),
+    typer.Option("--title", metavar="TEXT", help="Title of a run; give one for each run."),
 ]
 ShowProgress = Annotated[
     bool | None,
@@ -57,15 +58,19 @@ Jobs = Annotated[
     typer.Option("--jobs", metavar="N", min=1, help="Number of concurrent runs.", show_default="cores"),
 ]
 Force = Annotated[
-    bool, typer.Option("--force", help="Replace the run in --out even if another scenario wrote it.")
+    bool, typer.Option("--force", help="Replace the run in --out even if it is a run of another scenario.")
 ]
 Tables = Annotated[
     Path | None,
-    typer.Option("--lft", metavar="DUMP", help="Forwarding tables, if the files have several; may be .gz."),
+    typer.Option(
+        "--lft", metavar="DUMP", help="File with the forwarding tables, if there are several; may be .gz."
+    ),
 ]
 DefaultRate = Annotated[
     str | None,
-    typer.Option("--default-rate", metavar="RATE", help='Rate of links without one, such as "16 Gbit/s".'),
+    typer.Option(
+        "--default-rate", metavar="RATE", help='Rate of links whose files state none, such as "16 Gbit/s".'
+    ),
 ]
 
 

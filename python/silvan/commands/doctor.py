@@ -69,7 +69,7 @@ def register(app: typer.Typer) -> None:
 def doctor(as_json: common.AsJson = False) -> None:
     """Check the installation: versions, a run with a known result, optional features.
 
-    Exit status: 0 fine, 1 something is wrong.
+    Exit status: 0 success, 1 something is wrong.
     """
     found = list(findings())
     if as_json:
@@ -136,7 +136,7 @@ def _run() -> Finding:
             return Finding("wrong", "results cannot be written and read", str(error))
     received = back.numpy("hosts")["received_bytes"].astype("<u8").tobytes()
     if hashlib.sha256(received).hexdigest()[: len(EXPECTED)] != EXPECTED:
-        what = "a run gives other results than on other machines"
+        what = "the results of a run differ from those on other machines"
         return Finding("wrong", what, "please report this with the output of silvan doctor --json")
     return Finding(
         "ok", f"a run of {result.summary['packets_delivered']:,} packets gives the expected results"

@@ -12,7 +12,7 @@ from silvan import _files
 from silvan.commands import _show, common, fabric_collide, fabric_study
 
 app = typer.Typer(
-    help="Real fabrics: check, route and study what ibnetdiscover and OpenSM wrote.", no_args_is_help=True
+    help="Real fabrics: check, route and study the output of ibnetdiscover and OpenSM.", no_args_is_help=True
 )
 
 
@@ -37,9 +37,9 @@ def check(
         typer.Option("--ibdmchk", metavar="DIR", help="Folder for the same fabric in ibdmchk's formats."),
     ] = None,
 ) -> None:
-    """Check a fabric: do all pairs of hosts have a route, how even is the load, can it deadlock.
+    """Check a fabric: routes of all pairs of hosts, load of the links, possible deadlocks.
 
-    Exit status: 0 fine; 3 usable, but can deadlock (the cycle is printed); 1 unusable.
+    Exit status: 0 success, 3 usable but can deadlock (the cycle is printed), 1 unusable.
     """
     from silvan import fabric
 
@@ -84,7 +84,7 @@ def route(
             "--routing",
             metavar="KIND",
             help="d-mod-k, up-down or shortest-path.",
-            show_default="the scenario's, or by the kind of fabric",
+            show_default="that of the scenario, or one that suits the fabric",
         ),
     ] = None,
     network: Annotated[

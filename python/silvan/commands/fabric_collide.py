@@ -59,7 +59,7 @@ def collide(  # noqa: PLR0913, PLR0917 - one argument per option
         ),
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option("--trace", metavar="FILE", help="A trace, instead of a pattern.")
+        Path | None, typer.Option("--trace", metavar="FILE", help="Trace to use instead of a pattern.")
     ] = None,
     hosts: Annotated[
         str | None,
@@ -86,14 +86,18 @@ def collide(  # noqa: PLR0913, PLR0917 - one argument per option
     ] = None,
     lft: common.Tables = None,
     default_rate: common.DefaultRate = None,
-    top: Annotated[int, typer.Option("--top", metavar="N", help="Number of links and pairs listed.")] = 10,
+    top: Annotated[
+        int, typer.Option("--top", metavar="N", help="Number of links and of pairs to list.")
+    ] = 10,
     tries: Annotated[
         int,
         typer.Option(
-            "--tries", metavar="N", help="Exchanges of hosts to try for a better placement; 0: suggest none."
+            "--tries",
+            metavar="N",
+            help="Number of host exchanges to try for a better placement; 0 for no suggestion.",
         ),
     ] = 1000,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of these exchanges.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random exchanges.")] = 1,
     as_json: common.AsJson = False,
 ) -> None:
     """List the links that a job's messages share, without a run, and suggest a better placement."""
@@ -149,15 +153,17 @@ def _verdict(console: Console, found: Placement) -> None:
     console.print(f"links between switches by flows: {counts or 'none'}", markup=False, soft_wrap=True)
     worst = found["worst_demand"]
     if worst <= 1:
-        console.print(f"No collision: the most asked of a link is {worst:.2f} of what it carries.")
+        console.print(f"No collision: the largest demand on a link is {worst:.2f} of its capacity.")
         return
     links = found["links_above_one"]
     asked = (
-        "1 link is asked for more than it carries"
+        "The demand on 1 link exceeds its capacity"
         if links == 1
-        else f"{links:,} links are asked for more than they carry"
+        else f"The demand on {links:,} links exceeds their capacity"
     )
-    console.print(f"{asked}, at most {worst:.2f} times; {found['flows_above_one']:,} flows are affected.")
+    console.print(
+        f"{asked}, by a factor of up to {worst:.2f}; this affects {found['flows_above_one']:,} flows."
+    )
 
 
 def _links(rows: Sequence[LinkDemand]) -> Table:

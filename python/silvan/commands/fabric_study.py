@@ -25,17 +25,21 @@ def register(app: typer.Typer) -> None:
 def study(  # noqa: PLR0913, PLR0917 - one argument per option
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="FABRIC...", help="Files and folders of the fabric, as of fabric check."),
+        typer.Argument(
+            metavar="FABRIC...", help="Files and folders of the fabric, as for silvan fabric check."
+        ),
     ],
     lft: common.Tables = None,
     default_rate: common.DefaultRate = None,
     hotspots: Annotated[
         int | None,
-        typer.Option("--hotspots", metavar="N", help="Hosts drawn as hotspots.", show_default="one in 80"),
+        typer.Option(
+            "--hotspots", metavar="N", help="Number of hosts drawn as hotspots.", show_default="one in 80"
+        ),
     ] = None,
     hotspot: Annotated[
         list[str] | None,
-        typer.Option("--hotspot", metavar="HOST", help="A host that is a hotspot; may be repeated."),
+        typer.Option("--hotspot", metavar="HOST", help="Name of a host that is a hotspot; may be repeated."),
     ] = None,
     contributors: Annotated[
         float,
@@ -43,7 +47,9 @@ def study(  # noqa: PLR0913, PLR0917 - one argument per option
     ] = 0.5,
     incast: Annotated[
         float,
-        typer.Option("--incast", metavar="SHARE", help="Share of the hosts that write to storage; 0: none."),
+        typer.Option(
+            "--incast", metavar="SHARE", help="Share of the hosts that write to storage; 0 for none."
+        ),
     ] = 0.1,
     background: Annotated[
         float,
@@ -58,14 +64,16 @@ def study(  # noqa: PLR0913, PLR0917 - one argument per option
     ] = 1,
     opensm_conf: Annotated[
         Path | None,
-        typer.Option("--opensm-conf", metavar="FILE", help="Options in use now, for the comparison."),
+        typer.Option(
+            "--opensm-conf", metavar="FILE", help="OpenSM's option file in use now, for the comparison."
+        ),
     ] = None,
     protect: Annotated[
         list[str] | None,
         typer.Option(
             "--protect",
             metavar="CLASS",
-            help="Recommend no settings that harm hotspots, storage or background; may be repeated.",
+            help="Class that settings must not harm (hotspots, storage, background); may be repeated.",
         ),
     ] = None,
     weights: Annotated[
@@ -128,7 +136,7 @@ def _show_options(console: Console, studied: Studied) -> None:
     """Print the gain and the harm of each option."""
     from rich.table import Table
 
-    table = Table(title="Options, compared with no control", box=None, header_style="bold")
+    table = Table(title="Options compared with no control", box=None, header_style="bold")
     table.title_style, table.title_justify = "bold", "left"
     for head in ("score", "harm"):
         table.add_column(head, overflow="fold")

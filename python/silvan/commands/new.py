@@ -28,7 +28,7 @@ def new(
         str | None, typer.Option("--network", metavar="KIND", help=", ".join(templates.NETWORKS) + ".")
     ] = None,
     hosts: Annotated[
-        int | None, typer.Option("--hosts", metavar="N", help="Number of hosts, at least.")
+        int | None, typer.Option("--hosts", metavar="N", help="Minimum number of hosts.")
     ] = None,
     traffic: Annotated[
         str | None, typer.Option("--traffic", metavar="KIND", help=", ".join(templates.TRAFFICS) + ".")
@@ -38,7 +38,7 @@ def new(
         typer.Option("--mechanism", metavar="NAME", help=", ".join(templates.MECHANISMS) + "."),
     ] = None,
 ) -> None:
-    """Write a commented scenario to start from; asks for what no option gives, on a terminal."""
+    """Write a commented scenario to start from; ask for missing options on a terminal."""
     from silvan._core import Scenario
 
     asks = sys.stdin.isatty()

@@ -48,9 +48,10 @@ def list_(as_json: common.AsJson = False) -> None:
 @app.command()
 def run(
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Experiments, as listed.")
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="Names of experiments, as in silvan papers list."),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Run all of them.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Run all experiments.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Shorter runs; some tolerances are wider.")] = False,
     as_json: common.AsJson = False,
     out: Annotated[
@@ -98,7 +99,7 @@ def record_(
     as_json: common.AsJson = False,
     file: Annotated[
         Path | None,
-        typer.Option("--file", metavar="FILE", help="Record to show.", show_default="that of papers/"),
+        typer.Option("--file", metavar="FILE", help="Record to show.", show_default="the record in papers/"),
     ] = None,
     page: Annotated[
         Path | None,

@@ -25,7 +25,7 @@ def report(
             "-o",
             metavar="FILE",
             help="File for the report.",
-            show_default="RUN.html, or report.html beside the first run",
+            show_default="RUN.html, or report.html next to the first run",
         ),
     ] = None,
     force: Annotated[

@@ -28,7 +28,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
     ] = None,
     force: common.Force = False,
     as_json: common.AsJson = False,
-    plot: Annotated[bool, typer.Option("--plot", help="Draw figures too, in the folder of --out.")] = False,
+    plot: Annotated[bool, typer.Option("--plot", help="Also draw figures, in the folder of --out.")] = False,
     threads: Annotated[
         str | None,
         typer.Option(

@@ -42,7 +42,7 @@ def list_(as_json: common.AsJson = False) -> None:
 
 @app.command()
 def copy(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="As listed.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name, as in silvan scenarios list.")],
     folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Folder for the copy.")] = Path(),
 ) -> None:
     """Copy a scenario or study, with the files that it names, to run and change it."""

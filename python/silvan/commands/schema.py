@@ -15,7 +15,9 @@ def register(app: typer.Typer) -> None:
 
 
 def schema(
-    study: Annotated[bool, typer.Option("--study", help="Print that of study files (silvan sweep).")] = False,
+    study: Annotated[
+        bool, typer.Option("--study", help="Print the schema of study files (silvan sweep).")
+    ] = False,
 ) -> None:
     """Print the JSON Schema of scenario files."""
     if study:

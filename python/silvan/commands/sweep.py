@@ -34,15 +34,18 @@ Settings = Annotated[
 ]
 Runs = Annotated[
     Path | None,
-    typer.Option("--store", metavar="DIR", help="Folder of the runs.", show_default="OUT/runs"),
+    typer.Option("--store", metavar="DIR", help="Folder of the store of runs.", show_default="OUT/runs"),
 ]
 Executor = Annotated[
-    str, typer.Option("--executor", metavar="KIND", help="threads, processes, slurm or dask.")
+    str,
+    typer.Option(
+        "--executor", metavar="KIND", help="Executor of the runs: threads, processes, slurm or dask."
+    ),
 ]
 Cluster = Annotated[
     str,
     typer.Option(
-        "--cluster", metavar="KIND", help="slurm, or local: processes that stand in for Slurm tasks."
+        "--cluster", metavar="KIND", help="slurm, or local to use processes instead of Slurm tasks."
     ),
 ]
 Partition = Annotated[
@@ -50,16 +53,25 @@ Partition = Annotated[
     typer.Option("--partition", metavar="NAME", help="Slurm partition.", show_default="Slurm's"),
 ]
 Minutes = Annotated[int, typer.Option("--time", metavar="MIN", min=1, help="Time limit of a Slurm task.")]
-Cores = Annotated[int, typer.Option("--cpus", metavar="N", min=1, help="Cores of a Slurm task.")]
+Cores = Annotated[int, typer.Option("--cpus", metavar="N", min=1, help="Number of cores per Slurm task.")]
 PerTask = Annotated[
     int | None,
     typer.Option(
-        "--runs-per-task", metavar="N", min=1, help="Runs of a Slurm task.", show_default="even shares"
+        "--runs-per-task",
+        metavar="N",
+        min=1,
+        help="Number of runs per Slurm task.",
+        show_default="even shares",
     ),
 ]
 Address = Annotated[
     str | None,
-    typer.Option("--dask-address", metavar="ADDRESS", help="Dask scheduler.", show_default="a local cluster"),
+    typer.Option(
+        "--dask-address",
+        metavar="ADDRESS",
+        help="Address of a Dask scheduler.",
+        show_default="a local cluster",
+    ),
 ]
 
 
@@ -84,7 +96,10 @@ def sweep(  # noqa: PLR0913, PLR0917 - one argument per option
     keep: Annotated[
         str | None,
         typer.Option(
-            "--keep", metavar="WHAT", help="Of each run: tables or summary.", show_default="as in the study"
+            "--keep",
+            metavar="WHAT",
+            help="Parts of each run to keep: tables or summary.",
+            show_default="as in the study",
         ),
     ] = None,
     cluster: Cluster = "slurm",
@@ -99,7 +114,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - one argument per option
 ) -> None:
     """Run a scenario over axes and seeds; finished runs are reused.
 
-    Exit status: 0 fine, 1 some runs failed (they are listed), 130 stopped with Ctrl-C.
+    Exit status: 0 success, 1 some runs failed (they are listed), 130 interrupted with Ctrl-C.
     """
     from silvan.sweeps.executors import Options
 

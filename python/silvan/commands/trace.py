@@ -31,19 +31,24 @@ FormatName = Annotated[
     typer.Option(
         "--format",
         metavar="NAME",
-        help="goal, goal-binary, ti, vef, chakra or hpcc.",
+        help="Format of the trace: goal, goal-binary, ti, vef, chakra or hpcc.",
         show_default="detected",
     ),
 ]
 Algorithms = Annotated[
     list[str] | None,
-    typer.Option("--algorithm", metavar="OPERATION=NAME", help="Such as all-reduce=ring; may be repeated."),
+    typer.Option(
+        "--algorithm",
+        metavar="OPERATION=NAME",
+        help="Algorithm of a collective operation, such as all-reduce=ring; may be repeated.",
+    ),
 ]
 TimeScale = Annotated[
-    float, typer.Option("--time-scale", metavar="X", help="Nanoseconds per unit of time of the file.")
+    float, typer.Option("--time-scale", metavar="X", help="Nanoseconds per time unit of the file.")
 ]
 ComputeScale = Annotated[
-    float, typer.Option("--compute-scale", metavar="X", help="Factor on the duration of computation.")
+    float,
+    typer.Option("--compute-scale", metavar="X", help="Factor by which computation times are multiplied."),
 ]
 HostFlops = Annotated[
     float, typer.Option("--host-flops", metavar="X", help="Speed of a host for SimGrid's traces, in flop/s.")
@@ -60,20 +65,25 @@ def register(parent: typer.Typer) -> None:
 def check(  # noqa: PLR0913, PLR0917 - one argument per option
     files: Files,
     format_name: FormatName = None,
-    latency: Annotated[str, typer.Option("--latency", metavar="TIME", help="L, per message.")] = "0 ns",
+    latency: Annotated[
+        str, typer.Option("--latency", metavar="TIME", help="Latency per message (L).")
+    ] = "0 ns",
     overhead: Annotated[
-        str, typer.Option("--overhead", metavar="TIME", help="o, CPU time per message.")
+        str, typer.Option("--overhead", metavar="TIME", help="CPU time per message (o).")
     ] = "0 ns",
     gap: Annotated[
-        str, typer.Option("--gap", metavar="TIME", help="g, between messages of a network interface.")
+        str, typer.Option("--gap", metavar="TIME", help="Gap between messages of a network interface (g).")
     ] = "0 ns",
     bandwidth: Annotated[
-        str | None, typer.Option("--bandwidth", metavar="RATE", help="1/G, of a network interface.")
+        str | None,
+        typer.Option("--bandwidth", metavar="RATE", help="Bandwidth of a network interface (1/G)."),
     ] = None,
-    copy: Annotated[str | None, typer.Option("--copy", metavar="RATE", help="1/O, of a CPU.")] = None,
+    copy: Annotated[
+        str | None, typer.Option("--copy", metavar="RATE", help="Copy bandwidth of a CPU (1/O).")
+    ] = None,
     rendezvous_above: Annotated[
         str | None,
-        typer.Option("--rendezvous-above", metavar="SIZE", help="S, the largest eager message."),
+        typer.Option("--rendezvous-above", metavar="SIZE", help="Size of the largest eager message (S)."),
     ] = None,
     algorithm: Algorithms = None,
     time_scale: TimeScale = 1.0,
@@ -87,9 +97,9 @@ def check(  # noqa: PLR0913, PLR0917 - one argument per option
     ] = False,
     as_json: common.AsJson = False,
 ) -> None:
-    """Read traces and run them without a network: do they end, and if not, which operations never finish.
+    """Read traces and run them without a network, to find operations that never finish.
 
-    Exit status: 0 fine; 1 one of them is unusable.
+    Exit status: 0 success, 1 a trace is unusable.
     """
     request = {
         "format": format_name,

@@ -33,7 +33,7 @@ Objectives = Annotated[
     typer.Option(
         "--objective",
         metavar="NAME[=WEIGHT]",
-        help="victims, hotspots, latency or fairness; may be repeated. Replaces those of the file.",
+        help="Replaces the file's objectives: victims, hotspots, latency or fairness; may be repeated.",
     ),
 ]
 
@@ -53,20 +53,31 @@ def tune(  # noqa: PLR0913, PLR0917 - one argument per option
         Path, typer.Argument(metavar="FILE", help="A file of silvan tune (docs/tune.md), or a scenario.")
     ],
     settings: Settings = None,
-    runs: Annotated[int | None, _number("--runs", "Simulations of the search.", "64")] = None,
-    seeds: Annotated[int | None, _number("--seeds", "Seeds of each traffic in the search.", "1")] = None,
-    confirm: Annotated[int | None, _number("--confirm", "Further seeds for the comparison.", "5")] = None,
-    batch: Annotated[int | None, _number("--batch", "Settings proposed at a time.", "2")] = None,
+    runs: Annotated[int | None, _number("--runs", "Number of simulations of the search.", "64")] = None,
+    seeds: Annotated[
+        int | None, _number("--seeds", "Number of seeds per kind of traffic in the search.", "1")
+    ] = None,
+    confirm: Annotated[
+        int | None, _number("--confirm", "Number of further seeds for the comparison.", "5")
+    ] = None,
+    batch: Annotated[int | None, _number("--batch", "Number of settings proposed at once.", "2")] = None,
     objective: Objectives = None,
     mix: Annotated[
         str | None,
         typer.Option(
-            "--mix", metavar="KIND", help="weighted, worst or pareto.", show_default="the file's, or weighted"
+            "--mix",
+            metavar="KIND",
+            help="How objectives are combined: weighted, worst or pareto.",
+            show_default="the file's, or weighted",
         ),
     ] = None,
     unseen: Annotated[
         int | None,
-        _number("--unseen", "Simulations of the search for each unseen kind of traffic; 0: none.", "--runs"),
+        _number(
+            "--unseen",
+            "Number of simulations of the search for each unseen kind of traffic; 0 for none.",
+            "--runs",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -92,7 +103,7 @@ def tune(  # noqa: PLR0913, PLR0917 - one argument per option
 ) -> None:
     """Search for the best congestion control of a scenario, and write lines for opensm.conf.
 
-    Exit status: 0 fine, 1 an error, 130 stopped with Ctrl-C: repeat the command to continue.
+    Exit status: 0 success, 1 error, 130 interrupted with Ctrl-C; repeat the command to continue.
     """
     from silvan import tuning as tunings
     from silvan.sweeps.executors import Options

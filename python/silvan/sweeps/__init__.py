@@ -1,4 +1,4 @@
-"""Many runs of one scenario: sweeps over its keys and seeds.
+"""Sweeps, which run a scenario many times with different values of its keys and different seeds.
 
 | module | what it does |
 | --- | --- |
@@ -11,7 +11,7 @@
 | `table` | the result of a sweep |
 | `figures` | figures of a sweep |
 
-The command is :mod:`silvan.commands.sweep`.
+:mod:`silvan.commands.sweep` implements the command.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Measure", "Study", "SweepError", "sweep"]
 
-#: Default folder of the runs.
+#: Default folder of the store of runs.
 STORE = Path("out") / "runs"
 
 
@@ -56,7 +56,7 @@ def sweep(  # noqa: PLR0913 - most are named and have defaults
     out: str | PathLike[str] | None = None,
     tell: Tell | None = None,
 ) -> Sweep:
-    """Run a scenario at all points of a grid; runs that are in the store are not repeated.
+    """Run a scenario at all points of a grid; runs that the store contains are not repeated.
 
     Args:
         scenario: A scenario, its file or its name; or a :class:`Study`, which has its own axes, seeds,

@@ -1,4 +1,4 @@
-"""Axes of a study: values of keys of the scenario, and the points of their grid."""
+"""Axes of a study: the values of scenario keys, and the points of the grid."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from typing import Any
 
 from silvan.sweeps.errors import Place
 
-#: Limit on the number of runs of a study.
+#: Maximum number of runs in a study.
 RUNS_AT_MOST = 100_000
-#: The largest number of a range; sums of larger ones overflow.
+#: Largest number in a range, because computations with larger numbers overflow.
 LARGEST = 1e300
 
 AXIS_KEYS = ("key", "values", "range", "unit", "name", "zip")
 RANGE_KEYS = ("from", "to", "step", "count", "scale")
-#: Names of other columns of the table.
+#: Names that the table uses for other columns.
 RESERVED = ("seed", "run", "error")
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis: its name, its values, and the settings of each value.
+    """An axis with its name, its values, and the scenario keys that each value sets.
 
-    Usually `settings` has one key; several keys change together.
+    `settings` usually has one key. It has several if keys change together.
     """
 
     name: str
     unit: str
     #: Label of each step in tables and figures.
     labels: tuple[Any, ...]
-    #: Values at each step, by key of the scenario.
+    #: For each scenario key, its values at all steps.
     settings: tuple[tuple[str, tuple[Any, ...]], ...]
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def at(self, step: int) -> dict[str, Any]:
-        """Return the overrides of a step."""
+        """Return the overrides of one step."""
         return {key: values[step] for key, values in self.settings}
 
     @property
     def together(self) -> dict[str, tuple[Any, ...]]:
-        """Keys with columns of their own, in addition to that of the axis."""
+        """Keys with separate columns in the table, in addition to the column of the axis."""
         return {key: values for key, values in self.settings if len(self.settings) > 1 and key != self.name}
 
 
@@ -54,7 +54,7 @@ class Axis:
 class Point:
     """One run of a study."""
 
-    #: Position in each axis.
+    #: Position along each axis.
     steps: tuple[int, ...]
     seed: int | None
     overrides: Mapping[str, Any]
@@ -63,13 +63,13 @@ class Point:
 def points(
     axes: Sequence[Axis], seeds: Sequence[int] | None, fixed: Mapping[str, Any], place: Place
 ) -> list[Point]:
-    """Return all runs in order: the seeds change fastest, then the last axis."""
+    """Return all runs in order: the seeds change fastest, followed by the last axis."""
     check_size(axes, seeds, place)
     return list(_points(axes, seeds, fixed))
 
 
 def check_size(axes: Sequence[Axis], seeds: Sequence[int] | None, place: Place) -> None:
-    """Raise :class:`SweepError` for a study of too many runs."""
+    """Raise :class:`SweepError` if a study has too many runs."""
     total = math.prod(len(axis) for axis in axes) * len(seeds or (0,))
     if total > RUNS_AT_MOST:
         place.fail("axis", f"{total:,} runs in all; at most {RUNS_AT_MOST:,} are accepted")
@@ -86,7 +86,7 @@ def _points(axes: Sequence[Axis], seeds: Sequence[int] | None, fixed: Mapping[st
 
 
 def read_axis(path: str, table: dict[str, Any], place: Place) -> Axis:
-    """Read one ``[[axis]]``: `key` with `values` or a `range`, or a `zip` of keys."""
+    """Parse one ``[[axis]]``: `key` with `values` or a `range`, or a `zip` of keys."""
     place.keys(path, table, AXIS_KEYS)
     unit = place.text(f"{path}.unit", table.get("unit"), "")
     if ("key" in table) == ("zip" in table):
@@ -122,7 +122,7 @@ def _zipped(path: str, table: dict[str, Any], unit: str, place: Place) -> Axis:
         settings.append((key, _list(f"{path}.zip.{key}", values, place)))
     first = settings[0][0]
     if labels is not None and "name" not in table:
-        place.fail(path, "`values` of a zip are what its steps are called: give the axis a `name`")
+        place.fail(path, "`values` are the labels of a zip's steps: also give the axis a `name`")
     steps = labels if labels is not None else settings[0][1]
     for key, values in settings:
         if len(values) != len(steps):
@@ -140,21 +140,21 @@ def _axis(
     place: Place,
 ) -> Axis:
     if name in RESERVED:
-        place.fail(f"{path}.name", f"`{name}` is a column of its own; choose another name")
+        place.fail(f"{path}.name", f"`{name}` is the name of another column; choose a different name")
     shown = tuple(label(value) for value in labels)
     if len(set(shown)) < len(shown):
         twice = next(one for one, count in Counter(shown).items() if count > 1)
-        place.fail(path, f"the value {twice!r} is there twice")
+        place.fail(path, f"the value {twice!r} occurs twice")
     return Axis(name, unit, shown, settings)
 
 
 def label(value: Any) -> Any:
-    """Return the label of a value: the value itself, or its text for a list or table."""
+    """Return the label of a value: the value itself, or text for a list or table."""
     return value if isinstance(value, str | int | float | bool) else as_text(value)
 
 
 def as_text(value: Any) -> str:
-    """Return a value as it is written in a scenario; a text without quotes."""
+    """Return a value as written in a scenario, but strings without quotes."""
     return value if isinstance(value, str) else _toml(value)
 
 
@@ -171,7 +171,7 @@ def _toml(value: Any) -> str:
 def _key(path: str, value: Any, place: Place) -> str:
     key = place.text(path, value)
     if key == "seed":
-        place.fail(path, "seeds are an axis of their own: write `seeds = 5` or `seeds = [1, 2]`", key)
+        place.fail(path, "seeds are a separate axis: write `seeds = 5` or `seeds = [1, 2]`", key)
     return key
 
 
@@ -183,7 +183,7 @@ def _list(path: str, value: Any, place: Place) -> tuple[Any, ...]:
 
 
 def refuse_dates(path: str, value: Any, place: Place) -> None:
-    """Raise :class:`SweepError` for a value with a date or a time of day, which TOML has but no key takes."""
+    """Raise :class:`SweepError` if a value contains a date or a time of day: no scenario key accepts one."""
     if isinstance(value, date | time):
         place.fail(path, "is a date or a time of day, which no key of a scenario takes", str(value))
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
@@ -200,7 +200,7 @@ def _with_unit(path: str, value: Any, unit: str, place: Place) -> Any:
 
 
 def read_range(path: str, value: Any, place: Place) -> tuple[int | float, ...]:
-    """Read ``{ from, to, step }`` or ``{ from, to, count, scale }``; `to` is the last value."""
+    """Parse ``{ from, to, step }`` or ``{ from, to, count, scale }``; `to` is the last value."""
     if not isinstance(value, dict):
         place.fail(path, "must be a table such as { from = 0, to = 100, step = 10 }", value)
     place.keys(path, value, RANGE_KEYS)
@@ -215,7 +215,7 @@ def read_range(path: str, value: Any, place: Place) -> tuple[int | float, ...]:
     if scale not in ("linear", "log"):
         place.fail(f"{path}.scale", "must be `linear` or `log`", scale)
     if scale == "log" and ("step" in value or first <= 0 or last <= 0):
-        place.fail(path, "a log scale goes between two numbers above zero in `count` values")
+        place.fail(path, "a log scale needs `count`, and two limits above zero")
     count = _count(path, value, place)
     whole = all(isinstance(value.get(key, 0), int) for key in ("from", "to", "step"))
     numbers = (_between(value, n, count, scale) for n in range(count))
@@ -231,11 +231,11 @@ def _count(path: str, value: dict[str, Any], place: Place) -> int:
             place.fail(f"{path}.count", f"must be at most {RUNS_AT_MOST:,}", float(count))
         return count
     step = value["step"]
-    # As floats: a quotient that is too large becomes infinite.
+    # Floats overflow to infinity instead of raising an error.
     way = float(value["to"]) - float(value["from"])
     steps = way / float(step) if step else math.nan
     if steps >= RUNS_AT_MOST:
-        place.fail(f"{path}.step", f"gives more than {RUNS_AT_MOST:,} values, the most accepted", step)
+        place.fail(f"{path}.step", f"gives more than {RUNS_AT_MOST:,} values, which is the maximum", step)
     if not steps >= 0 or abs(steps - round(steps)) > 1e-9 * max(1.0, steps):
         place.fail(path, "`step` must lead from `from` to `to` in whole steps", value)
     return round(steps) + 1
@@ -252,7 +252,7 @@ def _between(value: dict[str, Any], n: int, count: int, scale: str) -> float:
 
 
 def read_seeds(path: str, value: Any, place: Place) -> tuple[int, ...] | None:
-    """Read `seeds`: a number (1, 2, ...) or a list; None for the scenario's own seed."""
+    """Parse `seeds`: a number (1, 2, ...) or a list; None selects the scenario's own seed."""
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= RUNS_AT_MOST:
@@ -260,5 +260,5 @@ def read_seeds(path: str, value: Any, place: Place) -> tuple[int, ...] | None:
     seeds = tuple(value) if isinstance(value, list | tuple | range) else ()
     fine = all(isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0 for seed in seeds)
     if not seeds or not fine or len(set(seeds)) != len(seeds):
-        place.fail(path, "must be how many seeds (1, 2, ... are taken), or a list of different ones", value)
+        place.fail(path, "must be the number of seeds (1, 2, ...), or a list of different seeds", value)
     return seeds

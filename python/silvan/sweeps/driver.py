@@ -1,4 +1,4 @@
-"""Runs a study: finds finished runs, executes the others, and orders the rows."""
+"""Executes a study: finds finished runs, starts the others, and orders the rows."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from silvan.sweeps.study import Function, Study
 from silvan.sweeps.table import Row, Sweep
 from silvan.sweeps.worker import Done, Job, recall
 
-#: File of the table, in the folder of a sweep.
+#: Name of the table in the folder of a sweep.
 TABLE = "table.parquet"
 
-#: Called with the numbers of finished runs, failed runs, all runs, and runs found in the store.
+#: Called with the numbers of finished runs, of failed runs, of all runs, and of runs found in the store.
 Tell = Callable[[int, int, int, int], object]
 
 
 @dataclass(frozen=True)
 class _Planned:
-    """A run of a study with its address, or the reason why it cannot be run."""
+    """A run of a study with its address, or the reason why the run is impossible."""
 
     point: Point
     seed: int | None = None
@@ -48,10 +48,10 @@ def run_study(
     options: Options | None = None,
     tell: Tell | None = None,
 ) -> Sweep:
-    """Run a study and return its table; runs that are in the store are not repeated.
+    """Run a study and return its table; runs that the store contains are not repeated.
 
-    With `out`, the table and its provenance are written there. Runs that fail are rows with an
-    error; a study without any valid run raises :class:`silvan.SilvanError`.
+    The table and its provenance are written to `out`, if given. Failed runs become rows with an error. A
+    study without any valid run raises :class:`silvan.SilvanError`.
     """
     started = time.time()
     options = options or Options()
@@ -93,7 +93,7 @@ def _outcomes(
     options: Options,
     tell: Tell,
 ) -> dict[str, Done]:
-    """Find or execute every run, by address, so that equal runs are executed once."""
+    """Find or execute every run. Runs with equal addresses are executed once."""
     outcomes: dict[str, Done] = {}
     jobs: dict[str, Job] = {}
     root = str(shelf.root.absolute())
@@ -126,7 +126,7 @@ def _outcomes(
 
 
 def _seen(done: Done, job: Job, shelf: Store) -> Done:
-    """Check the store: a lost worker may have finished the run, and a remote one may have another store."""
+    """Check the store: a lost worker may have finished the run, and a remote worker may use another store."""
     if done.error is None:
         if shelf.find(job.address, job.keep) is not None:
             return done
@@ -172,7 +172,7 @@ def _row(one: _Planned, folder: Path | None, values: Mapping[str, float | None],
 def _late(
     study: Study, one: _Planned, shelf: Store, measures: dict[str, str]
 ) -> tuple[dict[str, float | None], str | None]:
-    """Return the measures that are functions, or the default measures of a study without any."""
+    """Return the measures that are functions, or the default measures if the study has none."""
     values: dict[str, float | None] = {}
     try:
         if not study.measures and not study.functions:
@@ -195,7 +195,7 @@ def _late(
 
 
 def _stored(study: Study, one: _Planned, shelf: Store) -> results.Result:
-    """Read a run; one that is damaged is simulated again in this process."""
+    """Read a run; if its folder is damaged, simulate the run again in this process."""
     return shelf.run(study.base.at(one.point.overrides), keep=study.keep, known=one.address).result
 
 
@@ -207,7 +207,7 @@ def _given(name: str, function: Function, result: results.Result) -> dict[str, f
 
 
 def _refuse_foreign(out: Path) -> None:
-    """Raise :class:`SweepError` if the table would replace a file that no sweep wrote."""
+    """Raise :class:`SweepError` if the table would overwrite a file that no sweep wrote."""
     provenance = out / _folder.PROVENANCE
     try:
         facts = _files.parse_json(_files.read_text(provenance)) if provenance.exists() else None
@@ -234,7 +234,7 @@ def _write(
     options: Options,
     started: float,
 ) -> None:
-    """Write the table, and its provenance (which differs between executions) to another file."""
+    """Write the table, and a separate file with its provenance, which differs between executions."""
     try:
         facts: dict[str, Any] = {
             "study": study.name,
@@ -256,7 +256,7 @@ def _write(
             "machine": _provenance.machine(),
         }
         out.mkdir(parents=True, exist_ok=True)
-        # Written first, so that a table without it is known not to be of a sweep.
+        # Write the provenance first: it marks the table as one that a sweep may overwrite.
         _files.write_text(out / _folder.PROVENANCE, _files.to_json(facts))
         sweep.to_parquet(out / TABLE)
     except OSError as error:

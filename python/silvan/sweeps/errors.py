@@ -1,4 +1,4 @@
-"""Errors of sweeps, and their place in a study file."""
+"""Errors of sweeps, and the positions in a study file to which they refer."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from typing import Any, NoReturn
 
 from silvan._core import SilvanError
 
-#: Longer values are cut in messages.
+#: Maximum length of a value in messages; longer values are truncated.
 SHOWN = 60
-#: Where `sweep`, `tune` and `fabric.study` execute runs by default. Threads simulate as fast as processes,
-#: since the simulator releases the GIL; they start at once, and scripts need no `if __name__ == "__main__"`.
-#: Processes isolate runs from each other: one that is killed is reported as failed, and the others continue.
+#: Default executor of `sweep`, `tune` and `fabric.study`. The simulator releases the GIL, so threads simulate
+#: as fast as processes. Threads also start faster, and scripts need no `if __name__ == "__main__"`. Processes
+#: isolate runs from each other: if the system kills one, its run is reported as failed, and the others
+#: continue.
 DEFAULT_EXECUTOR = "threads"
 
 
 class SweepError(SilvanError):
-    """A study is wrong, or a sweep cannot be run; the message has the place and valid values."""
+    """A study is invalid, or a sweep cannot run. The message contains the position and the valid values."""
 
 
 class Place:
-    """The origin of a study, for messages: a file with lines, or a call."""
+    """The origin of a study for error messages: a file with line numbers, or a call."""
 
     def __init__(self, origin: str, text: str | None = None) -> None:
         self.origin = origin
@@ -36,7 +37,7 @@ class Place:
         raise SweepError(f"{where}: {path}{shown}: {what}" if path else f"{where}: {what}")
 
     def keys(self, path: str, table: dict[str, Any], known: Iterable[str]) -> None:
-        """Raise :class:`SweepError` for keys that are not `known`."""
+        """Raise :class:`SweepError` for keys that are not in `known`."""
         known = tuple(known)
         for key, value in table.items():
             if key in known:
@@ -47,7 +48,7 @@ class Place:
             self.fail(f"{path}.{key}".lstrip("."), f"unknown key; {hint}known here: {names}", value)
 
     def text(self, path: str, value: object, default: str | None = None) -> str:
-        """Return a text that is not empty."""
+        """Check that a value is a non-empty string, and return it."""
         if value is None and default is not None:
             return default
         if not isinstance(value, str) or not value.strip():
@@ -55,7 +56,7 @@ class Place:
         return value
 
     def tables(self, path: str, value: object) -> list[dict[str, Any]]:
-        """Return a list of tables."""
+        """Check that a value is a list of tables, and return it."""
         if value is None:
             return []
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
@@ -63,10 +64,10 @@ class Place:
         return value
 
     def _line(self, path: str) -> int | None:
-        """Return the line of the key, or of the innermost table around it.
+        """Return the line number of the key, or of the innermost table that contains it.
 
-        The TOML parser of the standard library reports no lines: headers and keys at the start of lines are
-        searched here.
+        The TOML parser of the standard library reports no line numbers, so this function searches for headers
+        and keys at the start of lines.
         """
         wanted = path.split(".")
         best: tuple[int, int | None] = (0, None)

@@ -1,4 +1,4 @@
-"""Where runs are executed: threads of this process by default, or any executor of `concurrent.futures`."""
+"""Executes runs in threads of this process (the default) or in any executor of `concurrent.futures`."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ NAMES = ("threads", "processes", "slurm", "dask")
 
 @dataclass(frozen=True)
 class Options:
-    """Options of executors; each executor uses its own."""
+    """Options of executors. Each executor uses some of them."""
 
     #: Number of concurrent runs: threads, processes, Dask workers, or tasks of a Slurm array.
     jobs: int | None = None
-    #: Address of a Dask scheduler; None for a cluster on this machine.
+    #: Address of a Dask scheduler; None starts a cluster on this machine.
     address: str | None = None
-    #: `slurm`, or `local` for processes that stand in for Slurm tasks.
+    #: `slurm`, or `local` to use processes instead of Slurm tasks.
     cluster: str = "slurm"
     partition: str | None = None
-    #: Time limit of a Slurm task, in minutes.
+    #: Time limit of a Slurm task in minutes.
     minutes: int = 60
-    #: Cores of a Slurm task; a run uses one.
+    #: Number of cores of a Slurm task. A run uses one core.
     cpus: int = 1
-    #: Consecutive runs of a Slurm task.
+    #: Number of runs that a Slurm task executes, one after the other.
     runs_per_task: int | None = None
-    #: Folder for the scripts and logs of Slurm.
+    #: Folder for Slurm's scripts and logs.
     logs: Path | None = None
 
     @property
@@ -65,9 +65,9 @@ def available_cores() -> int:
 
 
 def perform_all(jobs: Sequence[Job], executor: str | Executor, options: Options) -> Generator[Done]:
-    """Execute the jobs and yield each when it is done; closing the generator stops running ones.
+    """Execute jobs and yield each finished one. Closing the generator stops the jobs that are running.
 
-    Raises :class:`SweepError` for an executor that does not exist or is not available.
+    Raises :class:`SweepError` for an executor that is unknown or not available.
     """
     if isinstance(executor, Executor):
         yield from _through(executor, jobs, perform)
@@ -88,7 +88,7 @@ def perform_all(jobs: Sequence[Job], executor: str | Executor, options: Options)
 
 
 def failed(job: Job, why: BaseException | str) -> Done:
-    """Return the outcome of a run whose worker was lost."""
+    """Return the outcome of a run whose worker died."""
     text = why if isinstance(why, str) else f"{type(why).__name__}: {why}".rstrip(": ")
     return Done(job.address, error=text)
 
@@ -116,7 +116,7 @@ def _ended(executor: Executor) -> Iterator[Executor]:
 
 
 def _in_threads(jobs: Sequence[Job], count: int) -> Generator[Done]:
-    """Run in threads: the simulator releases the GIL."""
+    """Run in threads, which works in parallel because the simulator releases the GIL."""
     stopped = threading.Event()
 
     def stop_if_closed(now_ns: int, end_ns: int, events: int) -> None:
@@ -132,11 +132,11 @@ def _in_threads(jobs: Sequence[Job], count: int) -> Generator[Done]:
 
 
 def _in_processes(jobs: Sequence[Job], count: int) -> Generator[Done]:
-    """Run in processes; if one dies, only its run is lost."""
+    """Run in processes; if a process dies, only its run is lost."""
     waiting: Sequence[Job] = jobs
     while waiting:
         waiting, suspects = yield from _until_broken(waiting, count)
-        # Each of the runs in progress is repeated alone, to find the one that killed its process.
+        # Repeat each of the runs that were in progress alone, to find the run that killed its process.
         for job in suspects:
             _, alone = yield from _until_broken([job], 1)
             if alone:
@@ -146,13 +146,13 @@ def _in_processes(jobs: Sequence[Job], count: int) -> Generator[Done]:
 def _until_broken(
     jobs: Sequence[Job], count: int
 ) -> Generator[Done, None, tuple[Sequence[Job], Sequence[Job]]]:
-    """Run jobs until all are done or a process dies; return those not started, and those in progress."""
+    """Run jobs until all are done or a process dies; return the jobs not started, and those in progress."""
     waiting = deque(jobs)
     running: dict[Future[Done], Job] = {}
     with _pool(min(count, len(jobs))) as pool:
         while waiting or running:
             try:
-                # One more than there are processes, so that no process is idle.
+                # Submit one job more than there are processes, so that no process becomes idle.
                 while waiting and len(running) <= count:
                     running[pool.submit(perform, waiting[0])] = waiting[0]
                     waiting.popleft()
@@ -176,7 +176,7 @@ def _until_broken(
 
 @contextmanager
 def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
-    # Fresh processes: forking one that has threads (a progress bar, say) can hang.
+    # Start new processes, because forking a process with threads (such as a progress bar) can hang.
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin_worker)
@@ -186,14 +186,14 @@ def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
         finished = True
     finally:
         if not finished:
-            # Without this, Ctrl-C would wait for the runs in progress.
+            # Terminate the workers; otherwise, Ctrl-C would wait for the runs in progress.
             for worker in set(multiprocessing.active_children()) - others:
                 worker.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _begin_worker() -> None:
-    """Make a worker exit without a traceback on Ctrl-C, and when its parent is killed."""
+    """Make a worker exit without a traceback on Ctrl-C, and exit when its parent is killed."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -219,7 +219,7 @@ def _dask(options: Options) -> Iterator[Executor]:
         with client:
             yield client.get_executor()
         return
-    # One process and core each, so that a crash ends only one run.
+    # Give each worker its own process and core, so that a crash ends only one run.
     with _deaf_children():
         cluster = LocalCluster(
             n_workers=options.count,
@@ -234,7 +234,7 @@ def _dask(options: Options) -> Iterator[Executor]:
 
 @contextmanager
 def _deaf_children() -> Iterator[None]:
-    """Block SIGINT in processes and threads that start inside: the main process handles Ctrl-C."""
+    """Block SIGINT in processes and threads started in the block; the main process handles Ctrl-C."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

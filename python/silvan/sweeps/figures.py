@@ -1,4 +1,4 @@
-"""Figures of a sweep: lines over one axis, surfaces and maps over two.
+"""Draws figures of a sweep: lines over one axis, surfaces and maps over two axes.
 
 >>> from silvan.sweeps import figures
 >>> figures.surface(sweep, "victim")  # doctest: +SKIP
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
     from silvan.sweeps.table import Sweep
 
-#: Maximum number of panels over two axes, one for each combination of the others.
+#: Maximum number of panels over two axes, with one panel for each combination of the other axes' values.
 COMBINATIONS_AT_MOST = 64
-#: Cells of a map in which the number is written.
+#: Maximum number of cells in a map whose cells contain numbers.
 CELLS_WRITTEN = 150
 
 
 def save_all(sweep: Sweep, folder: Path) -> int:
-    """Draw every measure, as PNG and SVG; return the number of figures.
+    """Draw every measure as PNG and SVG; return the number of figures.
 
-    Of more than two axes, the last two are drawn over, once for each of the others' values. Raises
-    :class:`SweepError` where there are no axes to draw over, or too many values of the others.
+    If there are more than two axes, the figures use the last two, with one figure for each combination of the
+    other axes' values. Raises :class:`SweepError` if there are no axes, or too many combinations.
     """
     axes = _long_axes(sweep)
     if not axes:
@@ -58,7 +58,7 @@ def save_all(sweep: Sweep, folder: Path) -> int:
 
 
 def _parts(sweep: Sweep, held: list[Axis]) -> Iterator[tuple[str, Sweep]]:
-    """Yield the sweep at each of the values of some axes, with what these are called together."""
+    """Yield the part of the sweep at each combination of values of the `held` axes, and its name."""
     at = [sweep.axes.index(axis) for axis in held]
     for steps in itertools.product(*(range(len(axis)) for axis in held)):
         chosen = dict(zip(at, steps, strict=True))
@@ -89,9 +89,9 @@ def _save(sweep: Sweep, folder: Path) -> int:
 
 
 def cube(sweep: Sweep, measure: str) -> NDArray[np.float64]:
-    """Return a measure over all axes and, last, the seeds; NaN where a run failed.
+    """Return a measure as an array over all axes and, as the last dimension, the seeds; NaN for failed runs.
 
-    Raises :class:`SweepError` for a measure that the sweep does not have.
+    Raises :class:`SweepError` for a measure that the sweep does not contain.
     """
     if measure not in sweep.measures:
         raise SweepError(f"no measure `{measure}` in the sweep; there are {', '.join(sweep.measures)}")
@@ -101,7 +101,7 @@ def cube(sweep: Sweep, measure: str) -> NDArray[np.float64]:
 
 
 def lines(sweep: Sweep, measure: str) -> Figure:
-    """Draw a measure over the one axis with several values: mean of the seeds, and their range."""
+    """Draw the mean and the range over seeds of a measure, over the only axis with several values."""
     (axis,) = _some(sweep, 1)
     values = cube(sweep, measure).reshape(len(axis), -1)
     figure, (axes,) = plot.new_figure()
@@ -117,10 +117,10 @@ def lines(sweep: Sweep, measure: str) -> Figure:
 
 
 def surface(sweep: Sweep, measure: str) -> Figure:
-    """Draw a measure as a surface over two axes, the mean of the seeds."""
+    """Draw the mean over seeds of a measure as a surface over two axes."""
     one, two = _some(sweep, 2)
     grid = _mean(cube(sweep, measure).reshape(len(one), len(two), -1))
-    # Automatic layout takes labels in space for ones in the plane, and gives up on long ones.
+    # Set the margins by hand: automatic layout misplaces three-dimensional labels, and fails for long ones.
     with plot.style():
         figure = Figure(figsize=(6.4, 4.8), layout=PlaceHolderLayoutEngine(True, True))
         FigureCanvasAgg(figure)
@@ -142,14 +142,14 @@ def surface(sweep: Sweep, measure: str) -> Figure:
             each.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
     axes.tick_params(pad=1, labelsize=9)
     axes.set_title(_title(sweep, measure), fontweight="bold", y=1.0, pad=-4)
-    # From where both axes begin at the corner in front, as the published surfaces are seen.
+    # From this viewpoint, both axes start at the front corner, as in the published surfaces.
     axes.view_init(elev=28, azim=-128)
     axes.set_box_aspect((1.25, 1.25, 0.8), zoom=1.0)
     return figure
 
 
 def surface_map(sweep: Sweep, measure: str) -> Figure:
-    """Draw the same as a map, every cell with its number while there are not too many."""
+    """Draw the mean of a measure as a map. If there are few cells, each contains its number."""
     one, two = _some(sweep, 2)
     grid = _mean(cube(sweep, measure).reshape(len(one), len(two), -1))
     figure, (axes,) = plot.new_figure(
@@ -184,7 +184,7 @@ def _some(sweep: Sweep, count: int) -> list[Axis]:
 
 
 def _positions(axis: Axis) -> tuple[NDArray[np.float64], list[str] | None]:
-    """Return where the steps of an axis are, and what is written there if they are no numbers."""
+    """Return the positions of the steps on an axis, and their labels if the values are not numbers."""
     if all(isinstance(label, int | float) and not isinstance(label, bool) for label in axis.labels):
         return np.array(axis.labels, dtype=np.float64), None
     return np.arange(len(axis), dtype=np.float64), [_short(label) for label in axis.labels]
@@ -201,7 +201,7 @@ def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _limits(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Return limits of an axis that begins at zero, so that small differences do not look large."""
+    """Return axis limits that include zero, so that small differences do not look large."""
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     low, high = min(low, 0.0), max(high, 0.0)
@@ -213,6 +213,6 @@ def _called(name: str, unit: str) -> str:
 
 
 def _title(sweep: Sweep, measure: str) -> str:
-    # Axes that were cut down to one value set nothing any more.
+    # Axes without settings were reduced to one value: show the value in the title.
     held = [f"{axis.name} {_short(axis.labels[0])}" for axis in sweep.axes if not axis.settings]
     return ", ".join([_called(measure, sweep.measures[measure]), *held])

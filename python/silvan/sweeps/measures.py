@@ -1,4 +1,4 @@
-"""Measures: numbers of a run, from its summary or from its tables."""
+"""Defines measures, which are numbers taken from a run's summary or tables."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
     from silvan.results import Result
 
-#: Part of the names under which values are stored; increase it when the meaning of a measure changes.
+#: Part of the names of stored values. Increase it when the meaning of a measure changes.
 VERSION = 1
 
 MEASURE_KEYS = (
     "name", "unit", "summary", "table", "column", "of", "over_time", "across", "statistic", "start", "end",
 )  # fmt: skip
-#: Column of names per table; empty for one row per interval.
+#: Column with the names in each table; empty if the table has one row per interval.
 TABLES = {"flows": "flow", "hosts": "host", "links": "link", "classes": "class", "network": ""}
-#: Columns computed from others: Gbit/s from bytes per interval.
+#: Columns derived from others: Gbit/s from bytes per interval.
 RATES = {"received_gbit_s": "received_bytes", "sent_gbit_s": "sent_bytes"}
-#: Fields that identify an entry of a list in the summary.
+#: Keys that identify an entry of a list in the summary.
 CALLED = ("flow", "host", "class", "since", "link", "name", "job", "traffic", "group")
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12}
 
@@ -52,18 +52,18 @@ ACROSS: dict[str, Along] = {
     **{name: REDUCTIONS[name] for name in ("mean", "min", "max", "sum", "std", "median")},
     "jain": jain,
 }
-#: Of names and intervals at once.
+#: Statistics that reduce names and intervals together.
 STATISTICS: dict[str, Along] = {"treatment_variation": treatment_variation}
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of a run: a scalar of its summary, or a statistic of a column of a table.
+    """A number of a run: an entry of its summary, or a statistic of a column of a table.
 
-    Of a table: the rows of the names in `of` (also patterns such as ``F[2-5]``) in the
-    intervals between `start_s` and `end_s` (by default the end of the warm-up and of the run).
-    The values of each name are reduced by `over_time`, the results over names by `across`; or all
-    values at once by `statistic`.
+    A measure of a table uses the rows with the names in `of` (which may be patterns such as ``F[2-5]``) in
+    the intervals between `start_s` and `end_s` (by default, the end of the warm-up and the end of the run).
+    `over_time` reduces the values of each name, and `across` reduces the results of all names. Alternatively,
+    `statistic` reduces all values at once.
     """
 
     name: str
@@ -85,22 +85,22 @@ class Measure:
 
     @property
     def note(self) -> str:
-        """Name under which a store keeps the value; measures with the same meaning share it."""
+        """Name under which a store keeps the value. Measures with the same meaning share the name."""
         meaning = {key: value for key, value in asdict(self).items() if key not in ("name", "unit")}
         text = json.dumps([VERSION, meaning], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def of_run(self, result: Result) -> float | None:
-        """Return the value; None if there is none, such as the latency of a flow without packets.
+        """Return the value; None if it does not exist, such as the latency of a flow without packets.
 
-        Raises :class:`SweepError` if the run does not have that table, column or key.
+        Raises :class:`SweepError` if the run lacks the table, column or key.
         """
         return (
             self.of_summary(result.summary) if self.summary else number(self._from_table(result), self.name)
         )
 
     def of_summary(self, summary: Mapping[str, Any]) -> float | None:
-        """Return the value of a measure that needs no tables; raises as :meth:`of_run`."""
+        """Return the value of a measure that needs no tables; raises the same errors as :meth:`of_run`."""
         return number(_from_summary(summary, self.summary, self.name), self.name)
 
     def _from_table(self, result: Result) -> Any:
@@ -111,7 +111,7 @@ class Measure:
 
 
 def number(value: object, name: str) -> float | None:
-    """Return a measure's value as it is stored."""
+    """Convert the value of a measure to the number that is stored."""
     if value is None:
         return None
     if isinstance(value, np.generic):
@@ -140,7 +140,7 @@ def _from_summary(summary: Mapping[str, Any], path: tuple[str, ...], name: str) 
 
 
 def _step(here: Any, segment: str) -> Any:
-    """Return an entry of a dictionary or list of the summary; entries of lists are found by name."""
+    """Return a member of a dictionary or list in the summary; members of lists are found by name."""
     if isinstance(here, dict):
         return here[segment]
     found = [one for one in here if segment in _called(one)] if isinstance(here, list) else []
@@ -154,7 +154,7 @@ def _called(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _names(here: Any, path: tuple[str, ...]) -> str:
-    """Return a few names with which a path in the summary can continue."""
+    """Return a few names that can follow a path in the summary."""
     names = list(here) if isinstance(here, dict) else []
     if isinstance(here, list):
         fresh = ([name for name in _called(one) if name not in path] for one in here)
@@ -167,7 +167,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _grid(result: Result, measure: Measure) -> NDArray[np.float64]:
-    """Return the values of a column: a row per name, a column per interval of the span."""
+    """Return the values of a column, with a row per name and a column per interval of the span."""
     columns = result.coded(measure.table)
     arrays = {name: values for name, values in columns.items() if not isinstance(values, tuple)}
     column = RATES.get(measure.column, measure.column)
@@ -213,7 +213,7 @@ def _inside(
 
 
 def read_measure(path: str, table: dict[str, Any], place: Place) -> Measure:
-    """Read one ``[[measure]]``: from the `summary`, or a `column` of a `table`."""
+    """Parse one ``[[measure]]``, which uses the `summary`, or a `column` of a `table`."""
     place.keys(path, table, MEASURE_KEYS)
     name = place.text(f"{path}.name", table.get("name"))
     unit = place.text(f"{path}.unit", table.get("unit"), "")
@@ -226,9 +226,9 @@ def read_measure(path: str, table: dict[str, Any], place: Place) -> Measure:
         return Measure(name, unit, summary=_path(f"{path}.summary", table["summary"], place))
     kind = _choice(f"{path}.table", table["table"], TABLES, place)
     if "statistic" in table and ("over_time" in table or "across" in table):
-        place.fail(f"{path}.statistic", "takes names and intervals at once: drop `over_time` and `across`")
+        place.fail(f"{path}.statistic", "reduces names and intervals together: omit `over_time` and `across`")
     if kind == "network" and ("of" in table or "across" in table):
-        place.fail(path, "the table `network` has no names: drop `of` and `across`")
+        place.fail(path, "the table `network` has no names: omit `of` and `across`")
     of = table.get("of", ["*"])
     of = [of] if isinstance(of, str) else of
     if not isinstance(of, list | tuple) or not of or not all(isinstance(one, str) for one in of):
@@ -274,7 +274,7 @@ def _seconds(path: str, value: Any, place: Place) -> float | None:
 
 
 def defaults(summary: Mapping[str, Any]) -> list[Measure]:
-    """Measures where none are asked for: the summary's own numbers."""
+    """Return the default measures, which are the totals and averages of the summary."""
     return [
         Measure(key, _unit(key), summary=(key,))
         for key, value in summary.items()

@@ -1,4 +1,4 @@
-"""The JSON Schema of study files, from the same lists of names that read them."""
+"""The JSON Schema of study files, generated from the lists of names that the parser uses."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ def _range() -> dict[str, Any]:
     properties = {
         "from": _of("First value.", {"type": "number"}),
         "to": _of("Last value.", {"type": "number"}),
-        "step": _of("From each value to the next.", {"type": "number"}),
-        "count": _of("How many values.", {"type": "integer", "minimum": 2}),
-        "scale": _of("With `count`: equal steps, or equal factors.", {"enum": ["linear", "log"]}),
+        "step": _of("Difference between neighboring values.", {"type": "number"}),
+        "count": _of("Number of values.", {"type": "integer", "minimum": 2}),
+        "scale": _of(
+            "With `count`: equal differences (linear) or equal ratios (log).", {"enum": ["linear", "log"]}
+        ),
     }
     return _table(
         properties, required=["from", "to"], oneOf=[{"required": ["step"]}, {"required": ["count"]}]
@@ -36,13 +38,13 @@ def _range() -> dict[str, Any]:
 
 def _axis() -> dict[str, Any]:
     properties = {
-        "key": _of("Key of the scenario, dotted, as after --set.", TEXT),
-        "values": _of("Its values; of a zip, what its steps are called.", VALUES),
-        "range": _of("Its values, evenly spaced.", _range()),
-        "unit": _of("Unit of the values; with `key`, it is also written behind each.", {"type": "string"}),
-        "name": _of("Column of the table; by default the key.", TEXT),
+        "key": _of("Dotted key of the scenario, as after --set.", TEXT),
+        "values": _of("Values of the key; with `zip`, labels of the steps.", VALUES),
+        "range": _of("Evenly spaced values of the key.", _range()),
+        "unit": _of("Unit of the values; with `key`, it is appended to each value.", {"type": "string"}),
+        "name": _of("Name of the column in the table; the key by default.", TEXT),
         "zip": _of(
-            "Keys that move together: a list of values for each.",
+            "Keys that change together, with a list of values for each key.",
             {"type": "object", "minProperties": 1, "additionalProperties": VALUES},
         ),
     }
@@ -52,17 +54,20 @@ def _axis() -> dict[str, Any]:
 def _measure() -> dict[str, Any]:
     names = {"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]}
     properties = {
-        "name": _of("Column of the table.", TEXT),
-        "unit": _of("Its unit, for headings.", {"type": "string"}),
-        "summary": _of("Path of a number in summary.json; entries of lists by their names.", names),
-        "table": _of("Table of the run.", {"enum": list(TABLES)}),
-        "column": _of("Column of the table, or received_gbit_s, sent_gbit_s.", TEXT),
+        "name": _of("Name of the column in the table.", TEXT),
+        "unit": _of("Unit, shown in headings.", {"type": "string"}),
+        "summary": _of("Path of a number in summary.json; members of lists are found by name.", names),
+        "table": _of("Table of the run from which the measure is computed.", {"enum": list(TABLES)}),
+        "column": _of("Column of this table; also received_gbit_s or sent_gbit_s.", TEXT),
         "of": _of("Names or patterns of flows, hosts or links; all by default.", names),
-        "over_time": _of("What becomes of a name's values over time.", {"enum": list(REDUCTIONS)}),
-        "across": _of("What then becomes of those of the names.", {"enum": list(ACROSS)}),
-        "statistic": _of("Instead: of names and intervals at once.", {"enum": list(STATISTICS)}),
-        "start": _of("From when on; by default from the end of the warm-up.", TIME),
-        "end": _of("Until when; by default to the end.", TIME),
+        "over_time": _of("Reduction of the values of each name over time.", {"enum": list(REDUCTIONS)}),
+        "across": _of("Reduction of the results of all names.", {"enum": list(ACROSS)}),
+        "statistic": _of(
+            "Reduction of all names and intervals at once, instead of the other two.",
+            {"enum": list(STATISTICS)},
+        ),
+        "start": _of("Start of the time span; by default, the end of the warm-up.", TIME),
+        "end": _of("End of the time span; by default, the end of the run.", TIME),
     }
     either = [{"required": ["summary"]}, {"required": ["table", "column"]}]
     return _table(properties, required=["name"], oneOf=either)
@@ -75,14 +80,17 @@ def schema() -> dict[str, Any]:
         {"type": "array", "items": SEED, "minItems": 1, "uniqueItems": True},
     ]
     properties = {
-        "name": _of("Name of the study, and of its folder; by default that of its file.", TEXT),
-        "description": _of("What it is about.", {"type": "string"}),
+        "name": _of("Name of the study and of its folder; by default, the name of its file.", TEXT),
+        "description": _of("Description of the study.", {"type": "string"}),
         "scenario": _of("Scenario file, relative to the study.", TEXT),
-        "seeds": _of("How many seeds (1, 2, ...), or which; by default the scenario's.", {"anyOf": seeds}),
-        "keep": _of("What is kept of each run.", {"enum": ["tables", "summary"]}),
+        "seeds": _of(
+            "Number of seeds (1, 2, ...), or a list of seeds; by default, the scenario's seed.",
+            {"anyOf": seeds},
+        ),
+        "keep": _of("Parts of each run to keep.", {"enum": ["tables", "summary"]}),
         "set": _of("Keys of the scenario that are set in every run.", {"type": "object"}),
-        "axis": _of("Axes; the last counts fastest.", {"type": "array", "items": _axis()}),
-        "measure": _of("Numbers taken of each run.", {"type": "array", "items": _measure()}),
+        "axis": _of("Axes of the grid; the last axis changes fastest.", {"type": "array", "items": _axis()}),
+        "measure": _of("Measures of each run.", {"type": "array", "items": _measure()}),
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

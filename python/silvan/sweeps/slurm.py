@@ -1,4 +1,4 @@
-"""Slurm as an executor: arrays of tasks through submitit, each task doing several runs."""
+"""An executor for Slurm. It submits arrays of tasks through submitit; each task executes several runs."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from typing import Any
 from silvan.sweeps.errors import SweepError
 from silvan.sweeps.executors import Options
 
-#: A Slurm array has at most 1001 tasks by default.
+#: By default, Slurm accepts at most 1001 tasks per array.
 TASKS_AT_MOST = 1000
-#: Tasks per concurrent run, so that one slow task at the end delays the sweep less.
+#: Number of tasks per concurrent run. Smaller tasks reduce the delay that a slow last task causes.
 TASKS_PER_JOB = 4
-#: Time to wait for more calls before an array is submitted, s.
+#: Time in seconds to wait for more calls before an array is submitted.
 GATHER_S = 0.3
-#: Interval at which to check for finished tasks, s.
+#: Interval in seconds at which to check for finished tasks.
 LOOK_EVERY_S = {"slurm": 2.0, "local": 0.2}
-#: Interval of requests to Slurm's controller, which other users share, s.
+#: Interval in seconds between requests to Slurm's controller, which other users share.
 QUEUE_EVERY_S = 15.0
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
-#: Outcome of a call: whether it succeeded, and its value or error.
+#: Outcome of a call: whether it succeeded, and its return value or error.
 Outcome = tuple[bool, Any]
 
 
@@ -48,7 +48,7 @@ def call_all(calls: Sequence[Call]) -> list[Outcome]:
 class SlurmExecutor(Executor):
     """Combines submitted calls into arrays of Slurm tasks.
 
-    `expected` is the number of calls, to make tasks of equal size.
+    `expected` is the total number of calls, from which the size of the tasks is computed.
     """
 
     def __init__(self, options: Options, expected: int) -> None:
@@ -89,7 +89,7 @@ class SlurmExecutor(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Finish; with `cancel_futures`, cancel queued and running calls."""
+        """Stop accepting calls; with `cancel_futures`, cancel queued and running calls."""
         with self._lock:
             self._closed = True
             if cancel_futures:
@@ -108,7 +108,7 @@ class SlurmExecutor(Executor):
             for task in tasks:
                 task.cancel(check=False)
         elif tasks:
-            # Arrays instead of tasks, of which there may be thousands.
+            # Cancel arrays, because there may be thousands of tasks.
             with contextlib.suppress(OSError, subprocess.SubprocessError):
                 subprocess.run(["scancel", *_arrays(tasks)], capture_output=True, timeout=60, check=False)
 
@@ -143,7 +143,7 @@ class SlurmExecutor(Executor):
             self._collect()
 
     def _send(self) -> None:
-        """Submit an array of waiting calls; with `local`, at most as many tasks as may run at once."""
+        """Submit the waiting calls as an array; with `local`, at most as many tasks as may run at once."""
         with self._lock:
             room = self._width - len(self._running) if self._local else TASKS_AT_MOST
             chunks: list[list[tuple[Call, Future[Any]]]] = []
@@ -179,7 +179,7 @@ class SlurmExecutor(Executor):
             elif task.done() if self._local else task.paths.result_pickle.exists():
                 try:
                     outcomes = task.result()
-                except Exception as error:  # of a task that could not start
+                except Exception as error:  # raised for a task that could not start
                     outcomes = [(False, SweepError(f"task {task.job_id}: {_last_line(str(error))}"))] * len(
                         futures
                     )
@@ -194,9 +194,9 @@ class SlurmExecutor(Executor):
                     future.set_exception(value)
 
     def _lost(self, tasks: Sequence[Any]) -> set[str]:
-        """Find tasks that left Slurm's queue without a result: time limit, `scancel`, a failed node.
+        """Return tasks that left Slurm's queue without a result: time limit, `scancel`, a failed node.
 
-        Slurm's accounting has this information, but small clusters have no accounting.
+        Slurm's accounting would provide this information, but small clusters often run without accounting.
         """
         if self._local or not tasks or time.monotonic() < self._next_queue_look:
             return set()
@@ -206,12 +206,12 @@ class SlurmExecutor(Executor):
             told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         except (OSError, subprocess.SubprocessError):
             return set()
-        # After some minutes, Slurm calls finished jobs invalid.
+        # A few minutes after a job has ended, Slurm calls its identifier invalid.
         if told.returncode != 0 and "Invalid job id" not in told.stderr:
             return set()
         queued = set(told.stdout.split())
         gone = {task.job_id for task in tasks if task.job_id not in queued}
-        # Only if missing twice: the file with the result may appear late on this machine.
+        # Count a task as lost only if it is missing twice: its result file may appear late on this machine.
         lost = {
             task.job_id
             for task in tasks
@@ -246,7 +246,7 @@ def _submitit() -> Any:
         import submitit
     except ImportError:
         raise SweepError("the executor `slurm` needs submitit: pip install 'silvan[slurm]'") from None
-    # Standard output is reserved for the table.
+    # Keep submitit's messages off standard output, which is reserved for the table.
     words = logging.getLogger("submitit")
     for handler in list(words.handlers):
         if getattr(handler, "stream", None) is sys.stdout:

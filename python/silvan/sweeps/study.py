@@ -1,4 +1,4 @@
-"""A study: a scenario, axes of values, seeds, and the measures of each run."""
+"""Defines a study: a scenario, axes of values, seeds, and the measures of each run."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ if TYPE_CHECKING:
     from silvan._store import Keep
     from silvan.results import Result
 
-#: Limit on the size of a study file, bytes.
+#: Maximum size of a study file in bytes.
 TEXT_BYTES_AT_MOST = 4 << 20
-#: File systems allow 255 bytes; partial folders have longer names than the folder.
+#: File systems allow 255 bytes, and the names of partial folders are longer than the folder's name.
 NAME_BYTES_AT_MOST = 200
-#: Longer dotted keys are refused: the memory of the TOML parser grows with the square of their length.
+#: Maximum number of parts of a dotted key. The memory of the TOML parser grows with the square of this
+#: number.
 KEY_PARTS_AT_MOST = 64
 LONG_KEY = re.compile(rf"""(?:[\w"'-]+[ \t]*\.[ \t]*){{{KEY_PARTS_AT_MOST}}}""")
 STUDY_KEYS = ("name", "description", "scenario", "seeds", "keep", "set", "axis", "measure")
 
-#: A function of a finished run: a number, or numbers by name.
+#: A function of a finished run that returns a number, or several numbers by name.
 Function = Callable[["Result"], "float | Mapping[str, float | None] | None"]
 
 
 @dataclass(frozen=True)
 class Base:
-    """The scenario that a study varies, as plain data for other processes."""
+    """The scenario that a study varies, as plain data that other processes can receive."""
 
     text: str
     origin: str
@@ -60,7 +61,7 @@ class Base:
 
 @dataclass(frozen=True)
 class Study:
-    """The runs of a sweep: read by :meth:`load`, or made from Python objects by :func:`silvan.sweep`."""
+    """The runs of a sweep. :meth:`load` reads a file, :func:`silvan.sweep` uses Python objects."""
 
     name: str
     base: Base
@@ -68,7 +69,7 @@ class Study:
     seeds: tuple[int, ...] | None = None
     fixed: Mapping[str, Any] = field(default_factory=dict)
     measures: tuple[Measure, ...] = ()
-    #: Measures that are Python functions, with the name of the result if it is one number.
+    #: Measures that are Python functions. Each has the name of its result, in case it returns one number.
     functions: tuple[tuple[str, Function], ...] = ()
     keep: Keep = "tables"
     description: str = ""
@@ -80,11 +81,11 @@ class Study:
         columns += [*(measure.name for measure in self.measures), *(name for name, _ in self.functions)]
         for n, name in enumerate(columns):
             if name in columns[:n]:
-                self.place.fail("", f"two axes or measures are called `{name}`; give one another name")
+                self.place.fail("", f"two axes or measures are called `{name}`; rename one of them")
             if not name.isprintable():
                 self.place.fail("", f"the axis or measure {name!r} has control characters in its name")
             if name in RESERVED:
-                self.place.fail("", f"`{name}` is a column of its own; call the axis or measure otherwise")
+                self.place.fail("", f"`{name}` is the name of another column; rename the axis or measure")
         keys = [key for axis in self.axes for key, _ in axis.settings]
         for n, key in enumerate(keys):
             if key in keys[:n]:
@@ -95,14 +96,14 @@ class Study:
             self.place.fail("keep", 'functions as measures read the runs\' tables: they need keep = "tables"')
 
     def points(self) -> list[Point]:
-        """Return the runs, in the order of the table."""
+        """Return the runs in the order of the table."""
         return points(self.axes, self.seeds, self.fixed, self.place)
 
     @staticmethod
     def load(path: str | PathLike[str], overrides: Mapping[str, Any] | None = None) -> Study:
-        """Read a study file, or one that comes with Silvan by its name.
+        """Read a study from a file, or by the name of one that comes with Silvan.
 
-        `overrides` are set in its scenario and replace an axis over the same key.
+        `overrides` are set in the scenario and replace an axis over the same key.
 
         Raises :class:`SweepError` or :class:`silvan.ScenarioError`, with file, line, key and value.
         """
@@ -119,31 +120,31 @@ def _located(path: str | PathLike[str]) -> Path:
 
 
 def read_toml(file: Path, what: str) -> tuple[dict[str, Any], Place]:
-    """Read a TOML file of limited size; errors call it `what`.
+    """Read a TOML file of limited size; error messages call the file `what`.
 
-    Raises :class:`SweepError` for a file that cannot be read, is not TOML, or is too long or too deep.
+    Raises :class:`SweepError` if the file cannot be read, is not TOML, or is too long or nested too deeply.
     """
     try:
         with _files.plain(file).open("rb") as handle:
             data = handle.read(TEXT_BYTES_AT_MOST + 1)
         if len(data) > TEXT_BYTES_AT_MOST:
-            raise SweepError(f"{file}: longer than {TEXT_BYTES_AT_MOST} bytes; {what} is short")
+            raise SweepError(f"{file}: longer than {TEXT_BYTES_AT_MOST} bytes, the limit for {what}")
         text = data.decode()
         if LONG_KEY.search(text):
-            raise SweepError(f"{file}: a key of more than {KEY_PARTS_AT_MOST} parts; {what} is shallow")
+            raise SweepError(f"{file}: a key has more than {KEY_PARTS_AT_MOST} parts, the limit for {what}")
         return tomllib.loads(text), Place(str(file), text)
     except OSError as error:
         raise SweepError(f"{file}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise SweepError(f"{file}: not a text in UTF-8") from None
-    except ValueError as error:  # of TOML, and of integers with thousands of digits
+    except ValueError as error:  # raised for invalid TOML, and for integers with thousands of digits
         raise SweepError(f"{file}: not valid TOML: {error}") from None
     except RecursionError:
-        raise SweepError(f"{file}: tables or lists nested too deep; {what} is shallow") from None
+        raise SweepError(f"{file}: tables or lists nested too deeply for {what}") from None
 
 
 def read_base(table: Mapping[str, Any], place: Place, file: Path) -> Base:
-    """Read the scenario that a file names, relative to itself."""
+    """Read the scenario that a study file names, relative to the study file."""
     if "scenario" not in table:
         place.fail("", 'names no scenario: write scenario = "FILE", relative to this file')
     scenario = file.parent / place.text("scenario", table["scenario"])
@@ -153,7 +154,7 @@ def read_base(table: Mapping[str, Any], place: Place, file: Path) -> Base:
 
 
 def read_axis_tables(table: Mapping[str, Any], place: Place) -> list[Axis]:
-    """Read ``[[axis]]``."""
+    """Parse the tables ``[[axis]]``."""
     return [
         read_axis(f"axis.{n}", one, place) for n, one in enumerate(place.tables("axis", table.get("axis")))
     ]
@@ -181,7 +182,7 @@ def _read(table: dict[str, Any], place: Place, file: Path, overrides: dict[str, 
 
 
 def file_name(path: str, value: Any, place: Place) -> str:
-    """Read a name that is also that of a folder."""
+    """Parse a name that is also used as the name of a folder."""
     name = place.text(path, value)
     if "/" in name or os.sep in name or name.startswith("."):
         place.fail(path, "is also the name of a folder: no slash, no dot in front", name)
@@ -192,10 +193,11 @@ def file_name(path: str, value: Any, place: Place) -> str:
 
 
 def read_settings(path: str, value: Any, place: Place) -> dict[str, Any]:
-    """Read a table of keys of the scenario and their values, as `[set]`; return them by dotted key.
+    """Parse a table of scenario keys and values, such as `[set]`; return the values by dotted key.
 
-    A key with its dots in quotes is like one of ``--set``: its value, also a table, replaces the value of the
-    scenario. Other tables (`congestion.mechanism = ...`, `[set.congestion]`) set only the keys in them.
+    A quoted key that contains dots acts like `--set`: its value, even a table, replaces the value in the
+    scenario. Other tables (`congestion.mechanism = ...`, `[set.congestion]`) set only the keys that they
+    contain.
     """
     if not isinstance(value, dict):
         place.fail(path, "must be a table of keys of the scenario and their values", value)
@@ -217,36 +219,37 @@ def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def of_file(path: Path) -> Base:
     """Read the scenario of a study from its file, or by the name of one that comes with Silvan."""
     path = scenarios.locate(path)
-    Scenario.load(path)  # raises the errors of a scenario file
+    Scenario.load(path)  # raises the errors of the scenario file
     text = _files.read_text(path)
     return Base(text, str(path), str(path.parent.absolute()))
 
 
 def of_scenario(scenario: Scenario) -> Base:
-    """Return the base of a loaded scenario: its own text, so that axes act on what was written.
+    """Return the base of a loaded scenario. Axes change the scenario's own text.
 
-    Default values would be in the way: without a mechanism, for example, marking and reaction are `none`.
+    The resolved text would contain defaults that conflict with the axes: for example, without a mechanism,
+    marking and reaction are `none`.
     """
     base_dir = str(Path(scenario.base_dir).absolute())
     return Base(scenario.text, scenario.origin, base_dir, tuple(scenario.overrides))
 
 
 def read_axes(axes: Mapping[str, Any] | Sequence[Mapping[str, Any]], place: Place) -> tuple[Axis, ...]:
-    """Read the axes of a call: lists of values or tables by key, or tables as in a study file."""
+    """Parse the axes of a call: lists of values or tables by key, or tables as in a study file."""
     tables = (
         [{"key": key, **(one if isinstance(one, Mapping) else {"values": one})} for key, one in axes.items()]
         if isinstance(axes, Mapping)
         else [dict(one) for one in axes]
     )
     for table in tables:
-        # Arrays and ranges are as good as lists.
+        # Accept arrays and ranges as well as lists.
         if "values" in table and not isinstance(table["values"], str):
             table["values"] = [getattr(value, "item", lambda v=value: v)() for value in table["values"]]
     return tuple(read_axis(f"axes.{n}", table, place) for n, table in enumerate(tables))
 
 
 def read_measures(given: Any, place: Place) -> tuple[tuple[Measure, ...], tuple[tuple[str, Function], ...]]:
-    """Read the measures of a call: paths in the summary, tables, :class:`Measure`, or functions."""
+    """Parse the measures of a call: paths in the summary, tables, :class:`Measure`, or functions."""
     if given is None:
         return (), ()
     if isinstance(given, str | Measure) or callable(given):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that failed: its overrides and the error."""
+    """A failed run, with its overrides and the error."""
 
     overrides: Mapping[str, Any]
     error: str
@@ -39,47 +39,47 @@ class Failure:
 class Row:
     """A run of a sweep."""
 
-    #: Steps along the axes, and the overrides there.
+    #: The run's step along each axis, and the overrides of these steps.
     point: Point
-    #: Seed; None if the scenario of the run is wrong.
+    #: Seed; None if the run's scenario is invalid.
     seed: int | None
-    #: Address in the store; None if the scenario of the run is wrong.
+    #: Address in the store; None if the run's scenario is invalid.
     address: str | None
     #: Folder in the store; None if the run failed.
     folder: Path | None
     #: Measures by name, in the units of :attr:`Sweep.measures`; None for a value that does not exist.
     values: Mapping[str, float | None]
-    #: Why the run failed; None otherwise.
+    #: The reason why the run failed; None if it succeeded.
     error: str | None
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """A finished sweep. Rows are in the order of the axes."""
+    """A finished sweep. The rows are in the order of the axes."""
 
     name: str
     description: str
     axes: tuple[Axis, ...]
-    #: Units of the measures, by name.
+    #: Unit of each measure, by name.
     measures: Mapping[str, str]
     rows: Sequence[Row]
-    #: Number of runs that were in the store.
+    #: Number of runs that were already in the store.
     found: int = 0
-    #: Number of runs that were simulated now.
+    #: Number of runs that this sweep simulated.
     simulated: int = 0
     #: Folder of the table; None if it was not written.
     out: Path | None = None
-    #: Wall time, s.
+    #: Wall-clock time in seconds.
     wall_s: float = 0.0
 
     @property
     def failures(self) -> list[Failure]:
-        """Runs that failed."""
+        """The failed runs."""
         return [Failure(row.point.overrides, row.error) for row in self.rows if row.error is not None]
 
     @cached_property
     def table(self) -> Table:
-        """Axes, seed, measures, error and address of each run, as an `arro3` table."""
+        """The axes, seed, measures, error and address of each run, as an `arro3` table."""
         fields: list[Field] = []
         arrays: list[Array] = []
 
@@ -101,7 +101,7 @@ class Sweep:
         return Table.from_arrays(arrays, schema=Schema(fields))
 
     def to_parquet(self, path: str | PathLike[str]) -> Path:
-        """Write the table; the bytes do not depend on how the study was executed."""
+        """Write the table. The file does not depend on how the study was executed."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         with _files.replacing(target) as partial:
@@ -109,9 +109,9 @@ class Sweep:
         return target
 
     def to_xarray(self) -> xarray.Dataset:
-        """Return the measures as arrays over the axes and the seeds; NaN for a run that failed.
+        """Return the measures as arrays over the axes and the seeds; NaN for failed runs.
 
-        Units are in the attributes; keys that change together with an axis are coordinates along it.
+        Attributes contain the units. Keys that change together with an axis are coordinates along that axis.
         """
         try:
             import xarray
@@ -135,9 +135,9 @@ class Sweep:
         return xarray.Dataset(data, coords, {key: value for key, value in notes.items() if value})
 
     def result(self, row: int) -> Result:
-        """Read a run by its row in the table.
+        """Read the run of a row in the table.
 
-        Raises :class:`silvan.ResultError` if it failed.
+        Raises :class:`silvan.ResultError` if the run failed.
         """
         found = self.rows[row]
         if found.folder is None:
@@ -160,7 +160,7 @@ def _attributes(unit: str) -> dict[str, str]:
 
 
 def _column(values: Sequence[Any]) -> tuple[DataType, Sequence[Any]]:
-    """Return the narrowest type for the values of an axis, and the values of that type."""
+    """Return the narrowest type for the values of an axis, and the values converted to that type."""
     if all(isinstance(value, bool) for value in values):
         return DataType.bool(), values
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)

@@ -1,4 +1,4 @@
-"""One run of a study, in any thread, process or machine: input and output are plain data."""
+"""Executes one run of a study, in any thread, process or machine. Input and output are plain data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Values = dict[str, "float | None"]
 
 @dataclass(frozen=True)
 class Job:
-    """A run to execute, and its measures."""
+    """A run to execute, with its measures."""
 
     base: Base
     overrides: tuple[tuple[str, Any], ...]
@@ -40,13 +40,13 @@ class Done:
     address: str
     values: Values = field(default_factory=dict)
     error: str | None = None
-    #: Whether it was in the store.
+    #: Whether the run was already in the store.
     found: bool = False
     wall_s: float = 0.0
 
 
 def perform(job: Job, progress: Progress | None = None) -> Done:
-    """Find a run or simulate it, and measure it; errors are returned as text."""
+    """Find or simulate a run, and compute its measures; errors are returned as text."""
     started = time.monotonic()
     values: Values = {}
     found = False
@@ -57,7 +57,7 @@ def perform(job: Job, progress: Progress | None = None) -> Done:
         error = str(refused)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as failure:  # a panic of the simulator is not an Exception
+    except BaseException as failure:  # a panic of the simulator does not derive from Exception
         error = f"{type(failure).__name__}: {failure}"
     return Done(job.address, values, error, found, time.monotonic() - started)
 
@@ -79,7 +79,7 @@ def _performed(job: Job, progress: Progress | None) -> tuple[Values, bool]:
             try:
                 value = measure.of_run(result)
             except SweepError:
-                continue  # reported below; the run itself is kept
+                continue  # the error is reported below; the run itself is kept
             store.note(job.address, measure.note, value)
 
     run = store.run(scenario, keep=job.keep, progress=progress, known=job.address, finish=note_all)
@@ -94,7 +94,7 @@ def _measured(job: Job, store: Store, run: StoredRun, progress: Progress | None)
             values[measure.name] = _known(store, job.address, measure, result.summary)
         except KeyError:
             if not result.tables:
-                # Its tables were not kept, and this was not measured: simulate it again.
+                # The store has neither the tables nor this measure, so simulate the run again.
                 result = results.run(job.base.at(dict(job.overrides)), progress=progress)
             values[measure.name] = measure.of_run(result)
             store.note(job.address, measure.note, values[measure.name])
@@ -102,7 +102,7 @@ def _measured(job: Job, store: Store, run: StoredRun, progress: Progress | None)
 
 
 def _known(store: Store, at: str, measure: Measure, summary: Summary) -> float | None:
-    """Return a measure that needs no tables or was noted; raises `KeyError` otherwise."""
+    """Return a measure that needs no tables or that the store contains; raises `KeyError` otherwise."""
     if measure.needs_tables:
         value: float | None = store.noted(at, measure.note)
         return value
@@ -110,7 +110,7 @@ def _known(store: Store, at: str, measure: Measure, summary: Summary) -> float |
 
 
 def recall(store: Store, at: str, keep: Keep, measures: tuple[Measure, ...]) -> Done | None:
-    """Return a run that is finished and measured; None if anything is left to do."""
+    """Return a run that is finished and fully measured; None if any work is left."""
     try:
         summary = store.summary(at, keep)
         if summary is None:

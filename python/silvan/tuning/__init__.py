@@ -1,4 +1,4 @@
-"""Tuning of congestion control: a search for the best settings, compared with known settings.
+"""Tunes congestion control: searches for the best settings, and compares them with known settings.
 
 | module | what it does |
 | --- | --- |
@@ -13,7 +13,7 @@
 | `unseen` | how good the best settings are in traffic that the search did not use |
 | `report`, `figures` | the files of a tuning |
 
-The command is :mod:`silvan.commands.tune`.
+:mod:`silvan.commands.tune` implements the command.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Tuning", "tune"]
 
-#: Default folder of the runs.
+#: Default folder of the store of runs.
 STORE = Path("out") / "runs"
 
 
@@ -64,7 +64,7 @@ def tune(  # noqa: PLR0913 - most are named and have defaults
     out: str | PathLike[str] | None = None,
     tell: Tell | None = None,
 ) -> Tuned:
-    """Search for the best settings of a scenario, over all given kinds of traffic.
+    """Search for the settings of a scenario that are best over all given kinds of traffic.
 
     Args:
         scenario: A scenario or its file, a file of `silvan tune`, or a :class:`Tuning`; the other arguments

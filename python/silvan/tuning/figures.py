@@ -1,4 +1,4 @@
-"""Figures of a tuning: the search, the effect of each parameter, the best and known settings."""
+"""Draws figures of a tuning: the search, the effect of each parameter, the comparison with known settings."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from silvan.tuning.outcome import Tuned
     from silvan.tuning.racing import Trial
 
-#: Panels in a row.
+#: Number of panels in a row.
 COLUMNS = 3
 BEST, DONE, STOPPED = plot.COLOURS[1], plot.COLOURS[0], "#999999"
 
 
 def save_all(tuned: Tuned, folder: Path) -> list[str]:
-    """Draw every figure that there is data for, as PNG and SVG; return their names."""
+    """Draw all figures for which there is data, as PNG and SVG; return their names."""
     figures = {"search": search(tuned), "parameters": parameters(tuned), "comparison": comparison(tuned)}
     if len(tuned.tuning.objectives) > 1:
         figures["objectives"] = objectives(tuned)
@@ -37,7 +37,7 @@ def save_all(tuned: Tuned, folder: Path) -> list[str]:
 
 @plot.style()
 def search(tuned: Tuned) -> Figure:
-    """Draw the score of every setting that was tried, and the best so far."""
+    """Draw the score of every setting that was tried, and the best score so far."""
     figure, (axes,) = plot.new_figure()
     done = [trial for trial in tuned.found.trials if trial.state == "done"]
     stopped = [trial for trial in tuned.found.trials if trial.state == "stopped" and trial.score is not None]
@@ -70,7 +70,7 @@ def search(tuned: Tuned) -> Figure:
 
 @plot.style()
 def parameters(tuned: Tuned) -> Figure:
-    """Draw scores over the values of each parameter, all others being what they were."""
+    """Draw the scores over the values of each parameter. The other parameters differ between points."""
     axes_searched = [(n, axis) for n, axis in enumerate(tuned.tuning.search) if len(axis) > 1]
     columns = min(COLUMNS, len(axes_searched))
     rows = math.ceil(len(axes_searched) / columns)
@@ -114,7 +114,7 @@ def _parameter(panel: Axes, tuned: Tuned, n: int, axis: Axis, best: Trial) -> No
 
 @plot.style()
 def comparison(tuned: Tuned) -> Figure:
-    """Draw how many times as good as known settings the best are, with 95 % confidence intervals."""
+    """Draw the ratio of the best settings to each known setting, with 95 % confidence intervals."""
     contrasts = list(tuned.contrasts)
     names = ["score", *(objective.name for objective in tuned.tuning.objectives)]
     figure, (axes,) = plot.new_figure(height=1.6 + 0.7 * len(contrasts))
@@ -145,7 +145,7 @@ def comparison(tuned: Tuned) -> Figure:
 
 @plot.style()
 def unseen(tuned: Tuned) -> Figure:
-    """Draw what the best settings keep in traffic that the search did not see, with 95 % intervals."""
+    """Draw the relative score of the best settings in unseen traffic, with 95 % confidence intervals."""
     figure, (axes,) = plot.new_figure(height=1.6 + 0.5 * len(tuned.kept))
     for y, one in enumerate(tuned.kept):
         axes.plot([one.score.low, one.score.high], [y, y], color=DONE, linewidth=2)
@@ -163,7 +163,7 @@ def unseen(tuned: Tuned) -> Figure:
 
 @plot.style()
 def objectives(tuned: Tuned) -> Figure:
-    """Draw the first two objectives of all settings against one another: what one costs the other."""
+    """Draw the first two objectives of all settings against each other, to show the trade-off."""
     one, other = tuned.tuning.objectives[:2]
     figure, (axes,) = plot.new_figure(width=6.4)
     done = [trial for trial in tuned.found.trials if trial.state == "done"]

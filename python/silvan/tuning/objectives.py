@@ -1,8 +1,8 @@
-"""Objectives of a tuning: numbers of a run, each as a ratio to that of the reference settings.
+"""Objectives of a tuning: numbers of a run, as ratios to those of the reference settings.
 
-Predefined objectives depend on the roles of hosts. *Hotspots* are the hosts named as such, or those of
-patterns `hotspots` and of forests that do not move, or the destinations of several named flows.
-*Contributors* send only to hotspots.
+The predefined objectives depend on the roles of hosts. *Hotspots* are the hosts that the user names. If none
+are named, they are the hotspots of the patterns `hotspots` and of forests that do not move, and the
+destinations of several named flows. *Contributors* send only to hotspots.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-#: Bounds of ratios, so that a run that delivers nothing has a finite score.
+#: Limits of ratios, so that a run that delivers nothing still has a finite score.
 LEAST, MOST = 1e-6, 1e6
 OBJECTIVE_KEYS = ("of", "weight", "goal", *MEASURE_KEYS)
 
 
 @dataclass(frozen=True)
 class Roles:
-    """The roles of hosts and traffic in a scenario with its seed."""
+    """The roles of hosts and traffic in a scenario with a given seed."""
 
     hotspots: frozenset[str]
-    #: Classes of traffic that go only to hotspots.
+    #: Classes of traffic whose destinations are all hotspots.
     contributors: frozenset[str]
-    #: Named flows to hotspots, and hosts that send by patterns only to hotspots.
+    #: Named flows to hotspots, and hosts whose patterns send only to hotspots.
     flows: tuple[str, ...]
     senders: tuple[str, ...]
-    #: Rate at which a host drains packets, Gbit/s; None if unlimited.
+    #: Rate at which a host drains packets in Gbit/s; None if unlimited.
     drain_gbit_s: float | None
 
 
 def roles_of(scenario: Scenario, named: Sequence[str] | None) -> Roles:
-    """Return the roles in a scenario; `named` hosts, if any, are the hotspots."""
+    """Return the roles in a scenario. If `named` lists hosts, these are the hotspots."""
     table = tomllib.loads(scenario.to_toml())
     flows: list[dict[str, Any]] = table.get("flow", [])
     patterns: list[dict[str, Any]] = table.get("traffic", [])
@@ -84,7 +84,7 @@ def _flow_name(flow: Mapping[str, Any]) -> str:
 
 
 def gbit_s(written: str) -> float:
-    """Read a rate of a resolved scenario, such as "13.5 Gbit/s", in Gbit/s."""
+    """Parse a rate of a resolved scenario, such as "13.5 Gbit/s", as a number of Gbit/s."""
     number, unit = written.split()
     prefix = {"": 1e-9, "k": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}
     bits = 8.0 if unit.endswith("B/s") else 1.0
@@ -122,30 +122,30 @@ def _fairness(summary: Summary, roles: Roles) -> float | None:
 
 
 Function = Callable[[Summary, Roles], "float | None"]
-#: Predefined objectives: unit, whether more is better, function, description.
+#: Predefined objectives: unit, whether larger values are better, function, description.
 READY: Mapping[str, tuple[str, bool, Function, str]] = {
-    "victims": ("Gbit/s", True, _victims, "what a host that is no hotspot receives, on average"),
-    "hotspots": ("Gbit/s", True, _hotspots, "what a hotspot receives, on average: its utilisation"),
-    "latency": ("us", False, _latency, "99th percentile of latency since injection, contributors aside"),
-    "fairness": ("", True, _fairness, "Jain's index of what the contributors send"),
+    "victims": ("Gbit/s", True, _victims, "mean received throughput of hosts that are not hotspots"),
+    "hotspots": ("Gbit/s", True, _hotspots, "mean received throughput of hotspots"),
+    "latency": ("us", False, _latency, "99th percentile of latency since injection, without contributors"),
+    "fairness": ("", True, _fairness, "Jain's index of the contributors' throughput"),
 }
-#: Objectives that are not defined without hotspots.
+#: Objectives that are undefined if there are no hotspots.
 NEEDS_HOTSPOTS = ("hotspots", "fairness")
 
 
 @dataclass(frozen=True)
 class Objective:
-    """A number to maximize or minimize, and its weight."""
+    """A number to maximize or minimize, with its weight."""
 
     name: str
     unit: str = ""
     larger: bool = True
     weight: float = 1.0
-    #: The measure; None for the predefined objective `name`.
+    #: The measure; None if `name` is a predefined objective.
     measure: Measure | None = None
 
     def value(self, summary: Summary, roles: Roles, measured: Mapping[str, float | None]) -> float | None:
-        """Return the number of a run; None if it has none."""
+        """Return the value of the objective in a run; None if the run has none."""
         if self.measure is not None:
             return measured.get(self.measure.name)
         return READY[self.name][2](summary, roles)
@@ -160,22 +160,22 @@ class Objective:
 
 @dataclass(frozen=True)
 class OfClass(Objective):
-    """What a class of traffic receives, or its tail latency; with weight 0 it is only compared."""
+    """The throughput or tail latency of a class of traffic. With weight 0 it does not affect the score."""
 
     class_name: str = ""
 
     @staticmethod
     def received(name: str, weight: float = 0.0) -> OfClass:
-        """Return the received throughput of a class."""
+        """Return the objective for the received throughput of a class."""
         return OfClass(f"{name}: received", "Gbit/s", True, weight, None, name)
 
     @staticmethod
     def latency(name: str) -> OfClass:
-        """Return the 99th percentile of the latency of a class since injection."""
+        """Return the objective for the 99th percentile of a class's latency since injection."""
         return OfClass(f"{name}: p99 latency", "us", False, 0.0, None, name)
 
     def value(self, summary: Summary, roles: Roles, measured: Mapping[str, float | None]) -> float | None:
-        """Return the number of a run; None without packets of the class."""
+        """Return the value of the objective in a run; None if the class delivered no packets."""
         if self.larger:
             return next(
                 (one["received_gbit_s"] for one in summary["classes"] if one["class"] == self.class_name),
@@ -189,12 +189,12 @@ class OfClass(Objective):
         return next(tails, None)
 
 
-#: What is made better where nothing is asked for: others' throughput, without starving the hotspots.
+#: Default objectives: the throughput of victims, without starving the hotspots.
 USUAL = (Objective("victims", "Gbit/s"), Objective("hotspots", "Gbit/s"))
 
 
 def read_objective(path: str, table: dict[str, Any], place: Place) -> Objective:
-    """Read one ``[[objective]]``: a ready-made one by `of`'s name, or a measure as in a study."""
+    """Parse one ``[[objective]]``: a predefined one, selected with `of`, or a measure as in a study."""
     place.keys(path, table, OBJECTIVE_KEYS)
     weight = table.get("weight", 1.0)
     numeric = isinstance(weight, int | float) and not isinstance(weight, bool)
@@ -227,17 +227,17 @@ def mean_ratio(ratios: Sequence[float], weights: Sequence[float]) -> float:
 
 
 def require(objectives: Sequence[Objective], roles: Roles, where: str) -> None:
-    """Raise :class:`SweepError` for an objective that is not defined in this traffic."""
+    """Raise :class:`SweepError` if an objective is undefined for this traffic."""
     for objective in objectives:
         if objective.measure is not None:
             continue
         if objective.name in NEEDS_HOTSPOTS and not roles.hotspots:
             raise SweepError(
                 f"{where}: objective `{objective.name}` needs hotspots, and this traffic has none that "
-                'stand: name them (hotspots = ["HOST", ...]) or take another objective'
+                'stay in place: name them (hotspots = ["HOST", ...]) or select another objective'
             )
         if objective.name == "fairness" and max(len(roles.flows), len(roles.senders)) < 2:
             raise SweepError(
-                f"{where}: objective `fairness` is that of named flows to a hotspot, or of a pattern "
-                "`hotspots` that names its hosts; of a forest give a measure instead"
+                f"{where}: objective `fairness` needs named flows to a hotspot, or a pattern "
+                "`hotspots` that names its hosts; for a forest, define a measure instead"
             )

@@ -1,4 +1,4 @@
-"""The result of a tuning: the best settings, compared with known ones on fresh seeds."""
+"""The result of a tuning: the best settings, compared with known settings on fresh seeds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from silvan.tuning.runs import Instance, Runs, Setting, Values
 if TYPE_CHECKING:
     from silvan.tuning.unseen import Kept
 
-#: Number of settings of the search that are tried again on fresh seeds; the most of a Pareto front.
+#: Number of settings of the search that are repeated on fresh seeds, and maximum size of a Pareto front.
 FINALISTS, FRONT = 3, 8
 NO_CONTROL, OWN = "no control", "the scenario as it is"
 
@@ -33,13 +33,13 @@ class Interval:
 
     #: Geometric mean over seeds.
     ratio: float
-    #: Bounds of the interval.
+    #: Limits of the interval.
     low: float
     high: float
 
     @staticmethod
     def of_logs(logs: Sequence[float]) -> Interval:
-        """Return the interval of the geometric mean of ratios, given their logarithms, one per seed."""
+        """Return the interval of a geometric mean from the logarithms of the ratios, one per seed."""
         middle = math.fsum(logs) / len(logs)
         half = half_width(logs)
         return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
@@ -51,7 +51,7 @@ class Interval:
 
     @property
     def in_words(self) -> str:
-        """The ratio as "1.4 times as good (1.3 to 1.5)"; an interval that contains 1 is no difference."""
+        """The ratio as "1.4 times as good (1.3 to 1.5)", or "no difference" if the interval contains 1."""
         if not self.is_proven:
             return f"no difference: {self}"
         ratio, _, interval = str(self).partition(" ")
@@ -64,15 +64,15 @@ class Interval:
 
 @dataclass(frozen=True)
 class Contrast:
-    """The best settings compared with known ones: ratios above 1 mean that the best settings are better."""
+    """A comparison with known settings. Ratios above 1 mean that the best settings are better."""
 
     #: Name of the known settings.
     name: str
     #: Ratio of the scores.
     score: Interval
-    #: Ratio by objective, over all kinds of traffic.
+    #: Ratio for each objective, over all kinds of traffic.
     objectives: dict[str, Interval]
-    #: Ratio of the scores by kind of traffic.
+    #: Ratio of the scores for each kind of traffic.
     kinds: dict[str, Interval]
 
 
@@ -82,7 +82,7 @@ class Candidate:
 
     name: str
     setting: Setting
-    #: Values of the objectives by instance (kind of traffic and seed), in the units of the objectives.
+    #: Values of the objectives, in their units, for each instance (kind of traffic and seed).
     values: dict[Instance, Values]
 
 
@@ -92,28 +92,29 @@ class Tuned:
 
     tuning: Tuning
     found: Found
-    #: The best settings of the search on fresh seeds, best first; with the mix `pareto`, the Pareto front.
+    #: The best settings of the search, ordered by their score on fresh seeds; for the mix `pareto`, the
+    #: front.
     finalists: tuple[Candidate, ...]
-    #: The best settings compared with each of the known ones.
+    #: Comparisons of the best settings with each of the known settings.
     contrasts: tuple[Contrast, ...]
-    #: Settings that could not be compared, with the reason.
+    #: Names of settings that could not be compared, with the reasons.
     notes: tuple[str, ...]
-    #: Number of runs that were simulated, and that were in the store.
+    #: Number of simulated runs, and number of runs that were already in the store.
     simulated: int
     reused: int
     #: Comparisons in kinds of traffic that the search did not use.
     kept: tuple[Kept, ...] = ()
-    #: The known settings on fresh seeds: no control, and the published ones.
+    #: Results of the known settings (no control, published settings) on fresh seeds.
     known: tuple[Candidate, ...] = ()
 
     @property
     def best(self) -> dict[str, Any]:
-        """The best settings, by key of the scenario (`cct.` keys stand for a table)."""
+        """The best settings by scenario key. Keys that start with `cct.` stand for a table."""
         return dict(self.finalists[0].setting.keys)
 
     @property
     def importance(self) -> dict[str, float]:
-        """The share of each parameter in the variation of the score (PED-ANOVA), 0 to 1."""
+        """The share of each parameter in the variation of the score (PED-ANOVA), from 0 to 1."""
         return self.found.importance
 
     @cached_property
@@ -130,7 +131,7 @@ class Tuned:
         return self.scenario.opensm_options()
 
     def values(self, candidate: Candidate) -> dict[str, float]:
-        """Return a candidate's objectives: means over kinds of traffic and fresh seeds, in their units."""
+        """Return a candidate's objectives in their units: means over kinds of traffic and fresh seeds."""
         means = {}
         for n, objective in enumerate(self.tuning.objectives):
             own = [value for values in candidate.values.values() if (value := values[n]) is not None]
@@ -138,7 +139,7 @@ class Tuned:
         return means
 
     def save(self, folder: str | PathLike[str]) -> Path:
-        """Write account, settings, numbers and figures to a folder; see `docs/tune.md`."""
+        """Write the account, settings, numbers and figures to a folder; see `docs/tune.md`."""
         from silvan.tuning.report import save
 
         return save(self, Path(folder))
@@ -150,7 +151,7 @@ class Tuned:
 
 
 def confirm(tuning: Tuning, runs: Runs, found: Found, chosen: Sequence[Trial] | None = None) -> Tuned:
-    """Try the finalists (`chosen`, or the best) and known settings on fresh seeds, and compare."""
+    """Try the finalists (`chosen`, or the best ones) and the known settings on fresh seeds; compare them."""
     fresh = fresh_instances(tuning)
     if chosen is None:
         chosen = front(tuning, found) if tuning.mix == "pareto" else found.finished[:FINALISTS]
@@ -175,7 +176,7 @@ def confirm(tuning: Tuning, runs: Runs, found: Found, chosen: Sequence[Trial] | 
 
 
 def with_best(tuned: Tuned, best: Candidate) -> Tuned:
-    """Return the same result with another finalist as the best."""
+    """Return the result with another finalist as the best one."""
     fresh = fresh_instances(tuned.tuning)
     finalists = (best, *(one for one in tuned.finalists if one is not best))
     contrasts = tuple(contrast(tuned.tuning, best, other, fresh) for other in tuned.known)
@@ -183,14 +184,14 @@ def with_best(tuned: Tuned, best: Candidate) -> Tuned:
 
 
 def fresh_instances(tuning: Tuning) -> list[Instance]:
-    """Return every kind of traffic with each seed that the search does not use."""
+    """Return all pairs of a kind of traffic and a seed that the search did not use."""
     return [Instance(kind, tuning.seeds + 1 + n) for n in range(tuning.confirm) for kind in tuning.kinds]
 
 
 def tried(
     runs: Runs, settings: Sequence[tuple[str, Setting]], fresh: Sequence[Instance]
 ) -> tuple[dict[str, Candidate], list[str]]:
-    """Try settings on fresh seeds; return those that ran, by name, and why the others did not."""
+    """Try settings on fresh seeds; return the results by name, and the reasons for failures."""
     outcomes = runs.values([(setting, at) for _, setting in settings for at in fresh], "on fresh seeds")
     candidates: dict[str, Candidate] = {}
     notes = []
@@ -208,7 +209,7 @@ def tried(
 def best_first(
     tuning: Tuning, finalists: Sequence[Candidate], other: Candidate, fresh: Sequence[Instance]
 ) -> list[Candidate]:
-    """Order candidates by their score, with each run relative to another candidate's on the same seed."""
+    """Order candidates by score. Each run is compared with a reference candidate's run on the same seed."""
     return sorted(finalists, key=lambda one: -_mean_score(tuning, one, other, fresh))
 
 
@@ -232,7 +233,7 @@ def _parts(tuning: Tuning, trial: Trial) -> tuple[float, ...]:
 
 
 def _ratios(tuning: Tuning, one: Values, other: Values) -> tuple[float, ...]:
-    """Return the ratio of two runs by objective; 1 if both have no value."""
+    """Return the ratio of two runs for each objective; 1 if both lack a value."""
     ratios = []
     for objective, value, against in zip(tuning.objectives, one, other, strict=True):
         if against is None or against <= 0:
@@ -247,7 +248,7 @@ def _mean_score(tuning: Tuning, one: Candidate, other: Candidate, fresh: Sequenc
 
 
 def contrast(tuning: Tuning, best: Candidate, other: Candidate, fresh: Sequence[Instance]) -> Contrast:
-    """Compare on the same seeds: mean ratios with their intervals."""
+    """Compare two candidates on the same seeds; return the mean ratios with their intervals."""
     ratios = {at: _ratios(tuning, best.values[at], other.values[at]) for at in fresh}
     seeds = sorted({at.seed for at in fresh})
 
@@ -270,7 +271,7 @@ def contrast(tuning: Tuning, best: Candidate, other: Candidate, fresh: Sequence[
 
 
 def options_or_reason(tuned: Tuned) -> tuple[str | None, str]:
-    """Return the options for OpenSM, or None and the reason why there are none."""
+    """Return the settings as options for OpenSM, or None and the reason why that is impossible."""
     try:
         return tuned.opensm_options(), ""
     except ScenarioError as error:

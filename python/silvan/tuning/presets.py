@@ -1,4 +1,4 @@
-"""Published settings of InfiniBand congestion control, the default search space, delay tables by shape."""
+"""Published settings of InfiniBand congestion control, the default search space, and delay tables."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 from silvan.sweeps.axes import Axis
 from silvan.sweeps.errors import SweepError
 
-#: Entries of a generated table, the fewest that IBA allows.
+#: Number of entries of a generated table, which is the minimum that IBA allows.
 ENTRIES = 128
-#: Keys of a search that stand for a whole table: delay[i] = longest * (i / 127)^exponent.
+#: Keys of a search that together define a table: delay[i] = longest * (i / 127)^exponent.
 EXPONENT, LONGEST = "cct.exponent", "cct.longest_us"
 TABLE = "congestion.reaction.table"
-#: Bounds of the exponent, and of the longest delay in microseconds.
+#: Limits of the exponent, and of the longest delay in microseconds.
 EXPONENTS, DELAYS_US = (0.25, 8.0), (0.1, 100_000.0)
 
 
 def quadratic(scale: int, divisor: int = 106) -> dict[str, Any]:
-    """Return the table of the switch vendor's rule: scale * i^2 * 7 / divisor^2 microseconds."""
+    """Return the table of the switch vendor's formula: scale * i^2 * 7 / divisor^2 microseconds."""
     return {"kind": "quadratic", "divisor": divisor, "scale": scale, "entries": ENTRIES}
 
 
@@ -39,21 +39,21 @@ def _settings(
     return keys if table is None else {**keys, TABLE: dict(table)}
 
 
-#: Settings by name. Those of Papers III and IV are the papers' (Paper III's are Silvan's defaults; the
-#: scale of Paper IV's table is not published: docs/papers.md says how 14 was found). Those of the ccmgr
-#: plug-in are its documented defaults (manual of MLNX_OFED 2.2, tables 25 to 27); it makes table and
-#: timer from the number of hosts by a rule that is not published, so Paper IV's stand in for both.
+#: Known settings by name. Silvan's defaults are the settings of Paper III. Paper IV does not publish the
+#: scale of its table; docs/papers.md explains how the value 14 was found. The settings of the ccmgr plug-in
+#: are its documented defaults (manual of MLNX_OFED 2.2, tables 25 to 27). The plug-in computes the table and
+#: the timer from the number of hosts with an unpublished formula, so those of Paper IV are used instead.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "defaults (Paper III)": _settings(15, 1, 8, quadratic(1)),
     "Paper IV": _settings(15, 0, 0, quadratic(14)),
     "ccmgr": _settings(15, 10, 8, quadratic(14)),
 }
-#: Settings to which scores are ratios.
+#: The settings to which scores are relative.
 REFERENCE = "defaults (Paper III)"
-#: Without any control.
+#: Settings that turn congestion control off.
 NONE = {"congestion.mechanism": "none"}
 
-#: The options file of the ccmgr plug-in with the defaults of its manual, in its own words and units.
+#: Option file of the ccmgr plug-in with the defaults of its manual, in the plug-in's names and units.
 CCMGR = """\
 # Congestion Control Manager (plug-in ccmgr of MLNX_OFED's OpenSM): its documented defaults.
 # Not OpenSM's cc_* options: a file of its own, named by event_plugin_options. Sizes are in bytes here.
@@ -72,7 +72,7 @@ cct 0
 ccti_timer 0
 """
 
-#: The default search space; `level` is last, since it rarely matters.
+#: The default search space. `level` comes last, because it rarely matters.
 SPACE: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
     ("threshold", "congestion.marking.threshold", (1, 3, 5, 7, 9, 11, 13, 15)),
     ("marking_rate", "congestion.marking.marking_rate", (0, 1, 2, 5, 10, 20, 50)),
@@ -92,14 +92,14 @@ UNITS = {
 
 
 def usual_space() -> tuple[Axis, ...]:
-    """Return the axes of the default search space."""
+    """Return the default search space as axes."""
     return tuple(Axis(name, UNITS.get(key, ""), values, ((key, values),)) for name, key, values in SPACE)
 
 
 def with_table(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace the shape and longest delay of a table by the table; other keys are kept.
+    """Replace the exponent and the longest delay by the table that they define; keep other keys.
 
-    Raises :class:`SweepError` for a shape without a longest delay, or numbers out of bounds.
+    Raises :class:`SweepError` if there is an exponent without a longest delay, or a number out of range.
     """
     keys = {key: value for key, value in settings.items() if key not in (EXPONENT, LONGEST)}
     if len(keys) == len(settings):

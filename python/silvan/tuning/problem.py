@@ -1,4 +1,4 @@
-"""A tuning: a scenario, kinds of traffic, the search space, objectives and the length of the search."""
+"""Defines a tuning: scenario, kinds of traffic, search space, objectives and length of the search."""
 
 from __future__ import annotations
 
@@ -39,49 +39,52 @@ TUNE_KEYS = (
     "sampler_seed", "traffic", "axis", "objective", "unseen", "unseen_runs",
 )  # fmt: skip
 MIXES = ("weighted", "worst", "pareto")
-#: Limits on runs, seeds and kinds of traffic.
+#: Maximum numbers of runs, seeds and kinds of traffic.
 RUNS_AT_MOST, SEEDS_AT_MOST, KINDS_AT_MOST = 100_000, 100, 50
 RUNS, SEEDS, CONFIRM, BATCH = 64, 1, 5, 2
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of traffic, as settings of the scenario."""
+    """A kind of traffic, defined by scenario settings."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    #: Names of the objectives that count in it; None for all. Only for kinds that the search does not use.
+    #: Names of the objectives that count in this kind; None means all. Used only for kinds that the
+    #: search does not use.
     objectives: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """The input of :func:`silvan.tune`; read by :meth:`load`, or made from Python objects."""
+    """The input of :func:`silvan.tune`. :meth:`load` reads it from a file."""
 
     name: str
     base: Base
     description: str = ""
-    #: Ordered values of each parameter.
+    #: The parameters, each with its values in order.
     search: tuple[Axis, ...] = field(default_factory=usual_space)
     kinds: tuple[Kind, ...] = (Kind("traffic"),)
     objectives: tuple[Objective, ...] = USUAL
-    #: ``weighted``: a weighted geometric mean over objectives and kinds; ``worst``: the worst kind counts;
-    #: ``pareto``: objectives are not combined.
+    #: ``weighted``: the score is a weighted geometric mean over objectives and kinds; ``worst``: the score is
+    #: that of the worst kind; ``pareto``: the objectives are not combined.
     mix: str = "weighted"
-    #: Simulations of the search, including the short ones and those of the reference.
+    #: Number of simulations of the search, including short runs and runs of the reference.
     runs: int = RUNS
-    #: Seeds 1, 2, ... of each kind in the search, the same for all settings.
+    #: Number of seeds (1, 2, ...) of each kind in the search, the same for all settings.
     seeds: int = SEEDS
-    #: Further seeds with which the best is compared with known settings.
+    #: Number of further seeds on which the best settings are compared with known settings.
     confirm: int = CONFIRM
-    #: Keys of short runs that come first, such as a shorter duration; empty for no short runs.
+    #: Scenario keys of the short first runs, such as a shorter duration; empty if there are no short runs.
     short: Mapping[str, Any] = field(default_factory=dict)
     hotspots: tuple[str, ...] | None = None
-    #: Settings proposed at a time: more use more cores, but each proposal knows fewer results.
+    #: Number of settings proposed at once. Larger batches use more cores, but base each proposal on fewer
+    #: results.
     batch: int = BATCH
     sampler_seed: int = 1
-    #: Kinds that the search does not use. For each, a search of `unseen_runs` simulations (default `runs`,
-    #: 0 for none) finds the best settings for it alone, with which the result is compared.
+    #: Kinds of traffic that the search does not use. For each, a separate search of `unseen_runs` simulations
+    #: (default `runs`, 0 for none) finds the settings that are best for this kind alone, and the result is
+    #: compared with these.
     unseen: tuple[Kind, ...] = ()
     unseen_runs: int | None = None
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -98,11 +101,11 @@ class Tuning:
         if not 1 <= len(self.kinds) <= KINDS_AT_MOST:
             self.place.fail("traffic", f"{len(self.kinds)} kinds; 1 to {KINDS_AT_MOST} are accepted")
         if not any(len(axis) > 1 for axis in self.search):
-            self.place.fail("axis", "nothing to search: give an axis with two values at least")
+            self.place.fail("axis", "there is nothing to search: define an axis with at least two values")
         self._check_names()
         least_runs = len(self.kinds) * (self.seeds + bool(self.short)) * 2
         if self.runs < least_runs:
-            what = f"must be {least_runs} at least: the reference and one setting, in every traffic and seed"
+            what = f"must be at least {least_runs}: the reference and one setting, on all traffic and seeds"
             self.place.fail("runs", what, self.runs)
         self._check_unseen()
 
@@ -117,22 +120,20 @@ class Tuning:
             what = f"must be 0, or a whole number from {least} to {RUNS_AT_MOST:,}"
             self.place.fail("unseen_runs", what, runs)
         if len(self.unseen) > KINDS_AT_MOST:
-            self.place.fail("unseen", f"{len(self.unseen)} kinds; {KINDS_AT_MOST} at most are accepted")
+            self.place.fail("unseen", f"{len(self.unseen)} kinds; at most {KINDS_AT_MOST} are accepted")
         names = [objective.name for objective in self.objectives]
         for kind in self.unseen:
             same = next((one for one in self.kinds if dict(one.settings) == dict(kind.settings)), None)
             if same is not None:
-                what = f"is the traffic `{same.name}`, which is tuned for; give it settings of its own"
+                what = f"equals the traffic `{same.name}`, which the search uses; change its settings"
                 self.place.fail(f"unseen.{kind.name}", what)
             unknown = [name for name in kind.objectives or () if name not in names]
             if unknown:
                 known = ", ".join(f"`{name}`" for name in names)
-                self.place.fail(
-                    f"unseen.{kind.name}", f"`{unknown[0]}` is none of the objectives, which are {known}"
-                )
+                self.place.fail(f"unseen.{kind.name}", f"`{unknown[0]}` is not one of the objectives {known}")
 
     def _check_names(self) -> None:
-        """Raise :class:`SweepError` for duplicate names, and for settings that contradict the search."""
+        """Raise :class:`SweepError` for duplicate names, and for settings that conflict with the search."""
         for what, names in (
             ("axis", [axis.name for axis in self.search]),
             ("traffic", [kind.name for kind in self.kinds]),
@@ -141,7 +142,7 @@ class Tuning:
         ):
             twice = [name for name in names if names.count(name) > 1]
             if twice:
-                self.place.fail(what, f"the name `{twice[0]}` is there twice")
+                self.place.fail(what, f"the name `{twice[0]}` occurs twice")
         keys = [key for axis in self.search for key, _ in axis.settings]
         for n, kind in enumerate((*self.kinds, *self.unseen)):
             shared = [key for key in kind.settings if key in keys]
@@ -151,10 +152,10 @@ class Tuning:
         if not self.objectives:
             self.place.fail("objective", "none is given")
         if self.mix == "pareto" and len(self.objectives) < 2:
-            self.place.fail("mix", "`pareto` keeps objectives apart: give two at least")
+            self.place.fail("mix", "`pareto` needs at least two objectives")
 
     def of_unseen(self, kind: Kind) -> Tuning:
-        """Return the search for the best settings in one unseen kind of traffic."""
+        """Return the tuning that searches for the best settings in one unseen kind of traffic."""
         own = tuple(one for one in self.objectives if kind.objectives is None or one.name in kind.objectives)
         runs = self.runs if self.unseen_runs is None else self.unseen_runs
         changes: dict[str, Any] = {"kinds": (kind,), "objectives": own, "runs": runs, "mix": "weighted"}
@@ -162,21 +163,21 @@ class Tuning:
 
     @property
     def size(self) -> int:
-        """Number of settings that the search space holds."""
+        """Number of settings in the search space."""
         return math.prod(len(axis) for axis in self.search)
 
     @cached_property
     def without_control(self) -> bool:
-        """Whether the scenario has no congestion control by itself; then what is searched is InfiniBand's."""
+        """Whether the scenario itself has no congestion control. The search then tunes that of InfiniBand."""
         parts = tomllib.loads(self.base.at(self.fixed).to_toml())["congestion"]
         return bool(parts["mechanism"] == "none" and parts["reaction"]["kind"] == "none")
 
     def overrides(
         self, setting: Mapping[str, Any], kind: Kind, seed: int | None, short: bool = False
     ) -> dict[str, Any]:
-        """Return the overrides of a run; a setting takes precedence over the fixed keys.
+        """Return the overrides of a run. A setting takes precedence over the fixed keys.
 
-        Raises :class:`SweepError` for a shape and longest delay that define no table.
+        Raises :class:`SweepError` if the exponent and the longest delay do not define a table.
         """
         own = with_table(setting)
         held = {**self.fixed, **kind.settings, **(self.short if short else {})}
@@ -188,13 +189,13 @@ class Tuning:
 
     @staticmethod
     def load(path: str | PathLike[str], overrides: Mapping[str, Any] | None = None) -> Tuning:
-        """Read a file of `silvan tune`: one that names a `scenario`, or a scenario to tune with the defaults.
+        """Read a file of `silvan tune`, or a scenario, which is tuned with the defaults.
 
-        `overrides` are set in the scenario and replace an axis over the same key. Raises
-        :class:`SweepError` or :class:`silvan.ScenarioError`, with file, line, key and value.
+        `overrides` are set in the scenario and replace an axis over the same key. Raises :class:`SweepError`
+        or :class:`silvan.ScenarioError`, with file, line, key and value.
         """
         file = scenarios.locate(path)
-        table, place = read_toml(file, "such a file")
+        table, place = read_toml(file, "a tuning file")
         if "topology" in table and "scenario" not in table:
             return Tuning(
                 name=_folder_name(file.stem, place),
@@ -235,13 +236,13 @@ def _read(table: dict[str, Any], place: Place, file: Path, overrides: dict[str, 
 
 
 def read_kinds(tables: Sequence[Mapping[str, Any]], place: Place) -> tuple[Kind, ...]:
-    """Read ``[[traffic]]``: the name of a kind, and what it sets in the scenario; its own where none is."""
+    """Parse ``[[traffic]]``: kinds with scenario settings. The default is the scenario's own traffic."""
     kinds = (_kind(f"traffic.{n}", table, ("name", "set"), place) for n, table in enumerate(tables))
     return tuple(kinds) or (Kind("traffic"),)
 
 
 def read_unseen(tables: Sequence[Mapping[str, Any]], place: Place) -> tuple[Kind, ...]:
-    """Read ``[[unseen]]``: as ``[[traffic]]``, and the objectives that count in it."""
+    """Parse ``[[unseen]]``, which adds to ``[[traffic]]`` a list of the objectives that count."""
     known = ("name", "set", "objectives")
     return tuple(_kind(f"unseen.{n}", table, known, place) for n, table in enumerate(tables))
 
@@ -257,19 +258,19 @@ def _kind(path: str, table: Mapping[str, Any], known: tuple[str, ...], place: Pl
 
 
 def _is_names(value: Any) -> bool:
-    """Whether it is a list of names, one at least."""
+    """Return whether a value is a non-empty list of names."""
     is_list = isinstance(value, list | tuple) and bool(value)
     return is_list and all(isinstance(one, str) and one for one in value)
 
 
 def read_objectives(tables: Sequence[Mapping[str, Any]], place: Place) -> tuple[Objective, ...]:
-    """Read ``[[objective]]``; the usual ones where there are none."""
+    """Parse ``[[objective]]``; without such tables, return the default objectives."""
     found = tuple(read_objective(f"objective.{n}", dict(one), place) for n, one in enumerate(tables))
     return found or USUAL
 
 
 def read_hotspots(value: Any, place: Place) -> tuple[str, ...] | None:
-    """Read names of hosts that are hotspots."""
+    """Parse a list of host names, which are the hotspots."""
     if value is None:
         return None
     if not _is_names(value):
@@ -287,7 +288,7 @@ def of_call(
     overrides: Mapping[str, Any] | None,
     plain: Mapping[str, Any],
 ) -> Tuning:
-    """Make what is to be tuned of the arguments of :func:`silvan.tune`."""
+    """Create a tuning from the arguments of :func:`silvan.tune`."""
     given = {key: value for key, value in plain.items() if value is not None}
     place = Place("silvan.tune")
     changes: dict[str, Any] = dict(given)
@@ -310,7 +311,7 @@ def of_call(
 
 
 def _named(kinds: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return kinds of traffic as the tables of a file."""
+    """Convert kinds of traffic to tables as in a file."""
     return [{"name": name, "set": dict(one)} for name, one in kinds.items()]
 
 

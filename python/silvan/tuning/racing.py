@@ -1,4 +1,4 @@
-"""Settings tried in the same traffic, one instance after another: the common base of search and survey."""
+"""Tries settings on the same instances, one after another; the common base of the search and the survey."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from silvan.tuning.runs import Instance, Runs, Setting, Values
 class Trial:
     """A setting that was tried, and its results."""
 
-    #: Number, from 1 on.
+    #: Number of the trial, from 1.
     number: int
-    #: Step of each axis of the search space.
+    #: Step along each axis of the search space.
     steps: tuple[int, ...]
     setting: Setting
-    #: Ratios of the objectives to the reference, by instance (kind of traffic and seed).
+    #: Ratios of the objectives to the reference, for each instance (kind of traffic and seed).
     ratios: dict[Instance, tuple[float, ...]] = field(default_factory=dict)
-    #: Values of the objectives, in their units, by instance.
+    #: Values of the objectives, in their units, for each instance.
     values: dict[Instance, Values] = field(default_factory=dict)
-    #: Weighted mean ratio; None before the first result, or if it failed.
+    #: Weighted mean ratio; None before the first result, or if the setting failed.
     score: float | None = None
     #: ``done``, ``stopped`` (early) or ``failed``.
     state: str = "done"
-    #: Why it failed; None otherwise.
+    #: The reason why the setting failed; None otherwise.
     error: str | None = None
-    #: Number of runs of the search when it was finished.
+    #: Number of runs that the search had executed when the trial ended.
     runs: int = 0
 
 
@@ -41,30 +41,30 @@ class Trial:
 class Found:
     """The result of a search."""
 
-    #: Values of the objectives with the reference settings, by instance.
+    #: Values of the objectives with the reference settings, for each instance.
     reference: dict[Instance, Values]
     #: All settings that were tried, in order.
     trials: list[Trial]
-    #: Number of runs.
+    #: Number of executed runs.
     runs: int
-    #: Importance of each parameter, 0 to 1; empty if unknown.
+    #: Importance of each parameter, from 0 to 1; empty if unknown.
     importance: dict[str, float]
 
     @property
     def finished(self) -> list[Trial]:
-        """Trials that were tried in all instances, best first."""
+        """Trials that ran on all instances, best first."""
         done = [trial for trial in self.trials if trial.state == "done"]
         return sorted(done, key=lambda trial: (-(trial.score or 0.0), trial.number))
 
 
 def instances(tuning: Tuning) -> list[Instance]:
-    """Return the instances of each setting in order: short runs, then every traffic with each seed."""
+    """Return the instances in execution order: short runs, then each kind of traffic with each seed."""
     short = [Instance(kind, 1, short=True) for kind in tuning.kinds] if tuning.short else []
     return short + [Instance(kind, seed + 1) for seed in range(tuning.seeds) for kind in tuning.kinds]
 
 
 def setting_at(search: Sequence[Axis], steps: Sequence[int]) -> Setting:
-    """Return the setting at a point of the space."""
+    """Return the setting at a point of the search space."""
     keys: dict[str, Any] = {}
     for axis, step in zip(search, steps, strict=True):
         keys.update(axis.at(step))
@@ -72,9 +72,9 @@ def setting_at(search: Sequence[Axis], steps: Sequence[int]) -> Setting:
 
 
 def score(tuning: Tuning, ratios: Mapping[Instance, Sequence[float]]) -> float:
-    """Return the score of a setting relative to the reference, from its ratios in some instances.
+    """Return the score relative to the reference, from the ratios on some instances.
 
-    Short runs count only while there are no others.
+    Short runs count only until there are others.
     """
     full = {at: one for at, one in ratios.items() if not at.short} or dict(ratios)
     weights = [objective.weight for objective in tuning.objectives]
@@ -86,7 +86,7 @@ def score(tuning: Tuning, ratios: Mapping[Instance, Sequence[float]]) -> float:
 
 
 class Racing:
-    """Settings that are compared with the reference in the same traffic with the same seed."""
+    """A set of trials that are compared with the reference on the same traffic and seeds."""
 
     def __init__(self, tuning: Tuning, runs: Runs) -> None:
         self.tuning = tuning
@@ -98,7 +98,7 @@ class Racing:
         self.spent = 0
 
     def run_reference(self) -> None:
-        """Run the reference in all instances; raises :class:`SweepError` if an objective has no value."""
+        """Run the reference on all instances; raises :class:`SweepError` if an objective has no value."""
         setting = Setting(PRESETS[REFERENCE])
         outcomes = self.runs.values([(setting, at) for at in self.instances], "the reference")
         self.spent += len(self.instances)
@@ -115,7 +115,7 @@ class Racing:
             self.reference[at] = outcome
 
     def note(self, trial: Trial, at: Instance, outcome: Values | str) -> None:
-        """Record the outcome of a run."""
+        """Record the outcome of one run of a trial."""
         if isinstance(outcome, str):
             trial.state, trial.error, trial.score = "failed", outcome, None
             return
@@ -125,11 +125,11 @@ class Racing:
         trial.score = score(self.tuning, trial.ratios)
 
     def new_trial(self, steps: tuple[int, ...]) -> Trial:
-        """Add a setting to try."""
+        """Add a trial of the setting at `steps`."""
         trial = Trial(len(self.trials) + 1, steps, setting_at(self.axes, steps))
         self.trials.append(trial)
         return trial
 
     def score_in(self, trial: Trial, shared: Sequence[Instance]) -> float:
-        """Return a setting's score in some instances."""
+        """Return a setting's score on some instances."""
         return score(self.tuning, {at: trial.ratios[at] for at in shared})

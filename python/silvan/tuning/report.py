@@ -1,4 +1,4 @@
-"""The files of a tuning: an account, the best scenario, lines for opensm.conf, all numbers, figures."""
+"""Writes the files of a tuning: account, best scenario, lines for opensm.conf, numbers, figures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WIDTH = 110
 
 
 def refuse_foreign(out: Path) -> None:
-    """Raise :class:`SweepError` if a tuning would replace files that no tuning wrote."""
+    """Raise :class:`SweepError` if a tuning would overwrite files that no tuning wrote."""
     if out.exists() and not out.is_dir():
         raise SweepError(f"{out}: exists and is not a folder; choose another with --out")
     ours = (ACCOUNT, NUMBERS, SCENARIO, OPTIONS, PLUGIN)
@@ -51,7 +51,7 @@ def save(tuned: Tuned, out: Path) -> Path:
     options, _ = options_or_reason(tuned)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        # Written first, so that the other files are known to be of a tuning.
+        # Write this file first: it marks the other files as ones that a tuning may overwrite.
         _files.write_text(out / NUMBERS, _files.to_json(numbers(tuned)))
         _files.write_text(out / PROVENANCE, _files.to_json(_facts(tuned)))
         _files.write_text(out / SCENARIO, tuned.scenario.to_toml(standalone=True))
@@ -80,7 +80,7 @@ def _facts(tuned: Tuned) -> dict[str, Any]:
 
 
 def numbers(tuned: Tuned) -> dict[str, Any]:
-    """Return all numbers of a tuning, for ``tuning.json``; they do not depend on how it was executed."""
+    """Return the numbers in ``tuning.json``, which do not depend on how the tuning was executed."""
     tuning = tuned.tuning
     return {
         "tuning": tuning.name,
@@ -142,12 +142,12 @@ def _kept_numbers(one: Kept) -> dict[str, Any]:
 
 
 def shown_settings(tuned: Tuned) -> dict[str, str]:
-    """Return the best settings as text, by key."""
+    """Return the best settings as text by key."""
     return shown_keys(tuned.best)
 
 
 def shown_keys(keys: Mapping[str, Any]) -> dict[str, str]:
-    """Return settings as text by key; a table by its shape."""
+    """Return settings as text by key; a generated table is shown by its parameters."""
     shown = {}
     for key, value in keys.items():
         if key == LONGEST:
@@ -159,7 +159,7 @@ def shown_keys(keys: Mapping[str, Any]) -> dict[str, str]:
 
 
 def harms(tuned: Tuned) -> list[str]:
-    """Return a sentence for each objective that is worse than without control, beyond its interval."""
+    """Return a sentence for each objective that is proven to be worse than without control."""
     off = next((one for one in tuned.contrasts if one.name == NO_CONTROL), None)
     return [
         f"Harm: compared with no control, `{name}` is {interval.in_words}."
@@ -169,7 +169,7 @@ def harms(tuned: Tuned) -> list[str]:
 
 
 def sentences(tuned: Tuned) -> list[str]:
-    """Return the results in sentences."""
+    """Return the results as sentences."""
     tuning, found = tuned.tuning, tuned.found
     states = [trial.state for trial in found.trials]
     kinds = ", ".join(kind.name for kind in tuning.kinds)
@@ -224,7 +224,7 @@ def account(tuned: Tuned, drawn: list[str]) -> str:
     lines = [f"# Tuning {tuning.name}", "", *([tuning.description, ""] if tuning.description else [])]
     lines += [f"Mix: {tuning.mix}. Objectives, each as a ratio to the defaults:", ""]
     for one in tuning.objectives:
-        what = READY[one.name][3] if one.measure is None else "a measure of the file's own"
+        what = READY[one.name][3] if one.measure is None else "a measure defined in the file"
         goal = "more is better" if one.larger else "less is better"
         lines.append(f"- `{one.name}`: {what} ({goal}; weight {one.weight:g})")
     lines += ["", "## The best settings", "", *(f"**{line}**\n" for line in harms(tuned))]

@@ -1,4 +1,4 @@
-"""The runs of a search: each setting in each kind of traffic, found in the store or simulated once."""
+"""Executes the runs of a search. Runs that the store contains are not simulated again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from silvan.sweeps.worker import Done, Job, recall
 from silvan.tuning.objectives import Roles, require, roles_of
 from silvan.tuning.problem import Kind, Tuning
 
-#: Called with the runs that are there and the runs that may be needed, and what is being done.
+#: Called with the number of available runs, the number that may be needed, and the current activity.
 Tell = Callable[[int, int, str], object]
 #: The values of the objectives in a run.
 Values = tuple["float | None", ...]
@@ -25,7 +25,7 @@ Values = tuple["float | None", ...]
 
 @dataclass(frozen=True)
 class Instance:
-    """A kind of traffic with a seed: where settings are compared on the same random numbers."""
+    """A kind of traffic with a seed. All settings run on the same instances, with the same random numbers."""
 
     kind: Kind
     seed: int
@@ -37,7 +37,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Setting:
-    """Values of keys, by what is set."""
+    """Scenario keys and the values to which a setting sets them."""
 
     keys: Mapping[str, Any]
 
@@ -49,29 +49,29 @@ class Setting:
 
     @property
     def text(self) -> str:
-        """The same for the same keys and values."""
+        """A text that is equal for equal keys and values."""
         return repr(sorted(self.keys.items()))
 
 
 @dataclass
 class Runs:
-    """Executes runs and remembers their outcomes."""
+    """Executes runs and caches their outcomes."""
 
     tuning: Tuning
     store: Store
     executor: str | Executor
     options: Options
     tell: Tell
-    #: Outcomes by setting and instance; equal runs count once.
+    #: Outcome of each setting on each instance. Settings with equal texts share their entry.
     known: dict[tuple[str, Instance], Values | str] = field(default_factory=dict)
-    #: Total number of runs, if known; otherwise 0.
+    #: Total number of runs if known; otherwise 0.
     expected: int = 0
     found: int = 0
     simulated: int = 0
     _roles: dict[tuple[str, int], Roles] = field(default_factory=dict)
 
     def roles(self, instance: Instance) -> Roles:
-        """Return the roles of hosts, which do not depend on the setting."""
+        """Return the roles of hosts in an instance, which do not depend on the setting."""
         at = (instance.kind.name, instance.seed)
         if at not in self._roles:
             overrides = self.tuning.overrides({}, instance.kind, instance.seed)
@@ -81,7 +81,7 @@ class Runs:
         return self._roles[at]
 
     def values(self, wanted: Sequence[tuple[Setting, Instance]], done: str = "") -> list[Values | str]:
-        """Return the objectives of runs, in order; for a failed run, a text with the reason."""
+        """Return the values of the objectives of each run, in order; for a failed run, the reason as text."""
         measures = tuple(one.measure for one in self.tuning.objectives if one.measure is not None)
         pending: dict[str, list[tuple[str, Instance]]] = {}
         jobs: dict[str, Job] = {}
@@ -135,7 +135,7 @@ class Runs:
 
 
 def open_runs(tuning: Tuning, store: Path, executor: str | Executor, options: Options, tell: Tell) -> Runs:
-    """Return the runs of a search, with the store ready."""
+    """Open the store, and return the runs of a search."""
     shelf = Store(store)
     shelf.clear_leftovers()
     return Runs(tuning, shelf, executor, options, tell)

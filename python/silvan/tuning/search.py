@@ -1,10 +1,10 @@
-"""The search: Optuna proposes settings, runs evaluate them, poor ones are stopped early.
+"""The search: Optuna proposes settings, runs evaluate them, and poor settings are stopped early.
 
-Every setting is tried in the same kinds of traffic with the same seeds (common random numbers), one
-instance after another; after each, a setting is stopped if its score is not among the best quarter of the
-finished settings at that point (racing). The batch size does not depend on the number of concurrent runs, and
-Optuna's sampler has a seed: so the same tuning always tries the same settings, and one that was interrupted
-finds its runs in the store.
+Every setting runs on the same kinds of traffic with the same seeds (common random numbers), one instance
+after another. After each instance, a setting is stopped unless its score is among the best quarter of the
+finished settings at that point (racing). The same tuning always tries the same settings, because the batch
+size does not depend on the number of concurrent runs and Optuna's sampler has a seed. If a tuning was
+interrupted, it finds its earlier runs in the store.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from silvan.tuning.problem import Tuning
 from silvan.tuning.racing import Found, Racing, Trial
 from silvan.tuning.runs import Runs
 
-#: Settings that finish before others may be stopped, and proposals before the sampler's model is used.
+#: Number of settings that finish before others may be stopped, and number of proposals before the sampler
+#: uses its model.
 FREE, STARTUP = 4, 10
-#: After each instance, a setting continues if it is among this share of the best, in percent.
+#: A setting continues after an instance if its score is in this top percentage.
 GO_ON_PERCENT = 25
-#: Candidates of the sampler; with few parameters, Optuna's default of 24 often misses the best.
+#: Number of candidates of the sampler. With few parameters, Optuna's default of 24 often misses the best one.
 CANDIDATES = 128
-#: After this number of consecutive proposals that were tried before, one is selected at random.
+#: After this number of consecutive proposals that were already tried, a setting is selected at random.
 REPEATS_AT_MOST = 20
 
 
 def import_optuna() -> Any:
-    """Return Optuna; raises :class:`SweepError`, which says how to install it."""
+    """Import Optuna; the :class:`SweepError` for a missing Optuna says how to install it."""
     try:
         import optuna
     except ImportError:
@@ -44,7 +45,7 @@ def import_optuna() -> Any:
 
 
 def nearest_steps(search: Sequence[Axis], keys: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the point of the space closest to known settings, axis by axis (the first for unknown keys)."""
+    """Return the point of the space closest to known settings on each axis (first step for unknown keys)."""
     known = dict(keys)
     table = known.get(TABLE, {})
     if table.get("kind") == "quadratic":
@@ -102,18 +103,18 @@ class Search(Racing):
         return study
 
     def run(self) -> Found:
-        """Search until the runs or the space are used up; raises :class:`SweepError` if no setting runs."""
+        """Search until no runs or no settings are left; raises :class:`SweepError` if no setting runs."""
         self.run_reference()
         while self.spent < self.tuning.runs and len(self._by_steps) < self.tuning.size:
             batch = self._ask_batch()
             self._race(batch)
         if not any(trial.state == "done" for trial in self.trials):
-            failed = next((trial.error for trial in self.trials if trial.error), "none went to the end")
+            failed = next((trial.error for trial in self.trials if trial.error), "none finished")
             raise SweepError(f"{self.tuning.place.origin}: no setting could be tried: {failed}")
         return Found(self.reference, self.trials, self.spent, self._importance())
 
     def _ask_batch(self) -> list[tuple[Any, Trial]]:
-        """Ask for settings that were not tried; known results of others are reported to the sampler."""
+        """Request settings that were not tried; report known results of other proposals to the sampler."""
         batch: list[tuple[Any, Trial]] = []
         room = min(self.tuning.batch, self.tuning.runs - self.spent, self.tuning.size - len(self._by_steps))
         repeats = 0
@@ -155,7 +156,7 @@ class Search(Racing):
         return {f"{n}": step for n, step in enumerate(steps)}
 
     def _race(self, batch: list[tuple[Any, Trial]]) -> None:
-        """Try settings instance by instance; stop those that fall behind."""
+        """Try settings instance by instance; stop those with poor scores."""
         racing = list(batch)
         for step, at in enumerate(self.instances):
             racing = self._affordable(racing)
@@ -181,7 +182,7 @@ class Search(Racing):
             self._tell(asked, trial)
 
     def _affordable(self, racing: list[tuple[Any, Trial]]) -> list[tuple[Any, Trial]]:
-        """Return the best settings so far, as many as there are runs left."""
+        """Return the best settings so far, limited to the number of runs that are left."""
         left = self.tuning.runs - self.spent
         if len(racing) <= left:
             return racing
@@ -202,7 +203,7 @@ class Search(Racing):
             self._study.tell(asked, self.parts(trial) if self.tuning.mix == "pareto" else trial.score)
 
     def parts(self, trial: Trial) -> list[float]:
-        """Return the mean ratio of each objective, over all instances."""
+        """Return the mean ratio of each objective over all instances."""
         full = [one for at, one in trial.ratios.items() if not at.short]
         return [
             mean_ratio([one[n] for one in full], [1.0] * len(full))
@@ -212,7 +213,7 @@ class Search(Racing):
     def _importance(self) -> dict[str, float]:
         """Return the share of each parameter in the variation of the score (PED-ANOVA).
 
-        It is computed from settings that finished; it is empty if these are too few.
+        Only finished settings contribute. The result is empty if there are too few of them.
         """
         optuna = self._optuna
 
@@ -233,7 +234,7 @@ class Search(Racing):
 
 
 def _is_ordered(axis: Axis) -> bool:
-    """Return whether its values are increasing or decreasing numbers."""
+    """Return whether the values of an axis are monotonically increasing or decreasing numbers."""
     if not all(isinstance(label, int | float) and not isinstance(label, bool) for label in axis.labels):
         return False
     return list(axis.labels) in (sorted(axis.labels), sorted(axis.labels, reverse=True))

@@ -1,4 +1,4 @@
-"""A survey of all settings of a small space, without Optuna; the better half goes to the next traffic."""
+"""Surveys all settings of a small space without Optuna; the better half continues on each next instance."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from silvan.tuning.runs import Runs
 
 
 class Survey(Racing):
-    """A survey; the neighbors of the best setting, one step along one axis, are tried in all traffic too.
+    """A survey that also tries the neighbors of the best setting (one step along one axis).
 
-    An axis of increasing numbers with `limits` (smallest and largest allowed value) is extended beyond
-    its end, by the ratio of its last two values, while the best setting is at that end.
+    `limits` gives the smallest and the largest allowed value of an axis of increasing numbers. While the best
+    setting is at an end of such an axis, the survey extends the axis by the ratio of its last two values.
     """
 
     def __init__(
@@ -40,14 +40,14 @@ class Survey(Racing):
                 raise SweepError(f"{self.tuning.place.origin}: no setting could be tried: {failed}")
             if n + 1 < len(self.instances):
                 racing = self._better_half(racing)
-        # The best may change when a neighbor is tried in all traffic; then its neighbors are tried.
+        # A neighbor that ran on all instances may become the best setting; then try its neighbors.
         while self.surround(best := self._best()):
             if self._best() is best:
                 break
         return Found(self.reference, self.trials, self.spent, {})
 
     def surround(self, trial: Trial) -> int:
-        """Try the neighbors of a setting in all traffic; return the number of new ones."""
+        """Try the neighbors of a setting on all instances; return the number of new ones."""
         for n in range(len(self.axes)):
             self._continue(trial, n)
         known = {one.steps for one in self.trials}
@@ -66,7 +66,7 @@ class Survey(Racing):
         return trial.state == "failed" or all(at in trial.ratios for at in self.instances)
 
     def _continue(self, best: Trial, n: int) -> None:
-        """Extend an axis by a value if the best is at its end, within the limits."""
+        """Extend an axis by one value, within the limits, if the best setting is at its end."""
         axis, step = self.axes[n], best.steps[n]
         if axis.name not in self._limits or len(axis) < 2:
             return
@@ -106,7 +106,7 @@ class Survey(Racing):
         return max(done, key=lambda trial: (trial.score or 0.0, -trial.number))
 
     def neighbours(self, trial: Trial) -> list[Trial]:
-        """Return the settings that are one step from another along one axis."""
+        """Return the settings that differ from another setting by one step along one axis."""
         by_steps = {one.steps: one for one in self.trials}
         return [by_steps[steps] for steps in self._steps_beside(trial) if steps in by_steps]
 
@@ -119,17 +119,17 @@ class Survey(Racing):
         ]
 
     def end(self, trial: Trial, n: int) -> str:
-        """Return why a setting has only one neighbor along an axis; empty if it has two."""
+        """Return the reason why a setting has only one neighbor along an axis; empty if it has two."""
         axis, step = self.axes[n], trial.steps[n]
         least, most = self._limits.get(axis.name, (None, None))
         if axis.labels[step] == least:
-            return "no less is allowed"
+            return "smaller values are not allowed"
         if axis.labels[step] == most:
-            return "no more is allowed"
+            return "larger values are not allowed"
         failed = [one for one in self.neighbours(trial) if one.steps[n] != step and one.state == "failed"]
-        return f"{failed[0].setting.keys[axis.settings[0][0]]} is refused" if failed else ""
+        return f"{failed[0].setting.keys[axis.settings[0][0]]} is rejected" if failed else ""
 
 
 def _longer(axis: Axis, values: tuple[float, ...]) -> Axis:
-    """Return an axis of one key with other values."""
+    """Return a copy of an axis of one key, with other values."""
     return replace(axis, labels=values, settings=((axis.settings[0][0], values),))

@@ -1,8 +1,8 @@
-"""Comparison of the best settings with the best ones for kinds of traffic that the search did not use.
+"""Compares the best settings with those that are best for traffic which the search did not use.
 
-For each such kind a separate search uses the same space, seeds and rules. Its best settings and those of the
-tuning are then compared on the same fresh seeds. The best of a few finalists on these seeds is used, so that
-the ratio is more likely too low than too high.
+For each such kind of traffic, a separate search uses the same space, seeds and rules. Its best settings and
+those of the tuning are then compared on the same fresh seeds. The separate search may select the best of its
+finalists on these seeds, so the ratio is more likely too low than too high.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from silvan.tuning.problem import Kind, Tuning
 from silvan.tuning.runs import Instance, Runs
 from silvan.tuning.search import Search
 
-#: Opens the runs of a search.
+#: Function that opens the runs of a search.
 Open = Callable[[Tuning], Runs]
 TUNED = "the best settings"
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The best settings in one unseen kind of traffic: ratios to the best of a search for that kind alone."""
+    """A comparison in one unseen kind of traffic: ratios to the settings that are best for it alone."""
 
     #: Name of the kind of traffic.
     kind: str
     #: Ratio of the scores.
     score: Interval
-    #: Ratio by objective that counts in this kind.
+    #: Ratio for each objective that counts in this kind.
     objectives: dict[str, Interval]
-    #: The best settings for this kind alone, by key.
+    #: The settings that are best for this kind alone, by key.
     best: dict[str, Any]
-    #: Number of settings that this search tried, and of its runs.
+    #: Number of settings that the separate search tried, and number of its runs.
     settings: int
     runs: int
 
 
 def check(tuning: Tuning, open_runs: Open) -> None:
-    """Raise :class:`SweepError` if an objective has no meaning in an unseen kind of traffic."""
+    """Raise :class:`SweepError` if an objective is undefined in an unseen kind of traffic."""
     for kind in searched(tuning):
         own = tuning.of_unseen(kind)
         open_runs(own).roles(Instance(kind, 1))
 
 
 def searched(tuning: Tuning) -> tuple[Kind, ...]:
-    """Return the unseen kinds that are searched; none with `unseen_runs` = 0."""
+    """Return the unseen kinds that get a separate search; none if `unseen_runs` is 0."""
     return () if tuning.unseen_runs == 0 else tuning.unseen
 
 
 def keep(tuned: Tuned, open_runs: Open) -> Tuned:
-    """Return the tuning with its comparisons in every unseen kind of traffic."""
+    """Return the tuning with its comparisons in all unseen kinds of traffic."""
     kept, simulated, reused = [], tuned.simulated, tuned.reused
     for kind in searched(tuned.tuning):
         own = tuned.tuning.of_unseen(kind)

@@ -1,4 +1,4 @@
-"""Checks of real fabrics, and the links that a job shares."""
+"""Types for checks of real fabrics, and for the links that a job shares."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from silvan.types.scenarios import LinkLoad
 
 
 class FabricLoad(LinkLoad):
-    """Flows per directed link between switches if every host sent to every other."""
+    """Load of the links between switches if every host sends to every other host."""
 
-    #: Number of links by number of flows (as text, since keys of JSON are text).
+    #: Maps the number of flows (as text, because JSON requires it) to the number of links with this load.
     histogram: dict[str, int]
 
 
@@ -19,35 +19,35 @@ class Lane(TypedDict):
 
     #: Number of the lane.
     lane: int
-    #: Channels on which a pair of hosts uses it.
+    #: Number of channels on which a pair of hosts uses the lane.
     channels: int
-    #: Channels of them that are in cycles; 0 if the lane cannot deadlock.
+    #: Number of these channels that are in cycles; 0 if the lane cannot deadlock.
     in_circles: int
 
 
 class Lanes(TypedDict):
-    """The check for deadlock lane by lane."""
+    """The deadlock check of each virtual lane."""
 
     lanes: list[Lane]
     #: A cycle with its lanes; None if there is none.
     cycle: str | None
-    #: Pairs of hosts whose packets a switch discards (lane 15 for their service level).
+    #: Number of host pairs whose packets a switch discards, because their service level maps to lane 15.
     discarded: int
 
 
 class FabricFile(TypedDict):
-    """A file that was given or found."""
+    """A file that the user named, or that was found in a folder."""
 
-    #: Path.
+    #: Path of the file.
     file: str
-    #: What it is; None if unknown.
+    #: Kind of file; None if unknown.
     kind: str | None
-    #: What was read from it, or why it was ignored.
+    #: Description of the data read from the file, or reason why the file was ignored.
     note: str
 
 
 class FabricCheck(TypedDict):
-    """What is known of a real fabric and its forwarding tables."""
+    """Facts about a real fabric and its forwarding tables."""
 
     #: Name of the network.
     topology: str
@@ -58,33 +58,33 @@ class FabricCheck(TypedDict):
     pairs_routed: int
     #: Ordered pairs of hosts without a route.
     pairs_unroutable: int
-    #: Why the first of them have no route.
+    #: Reasons why pairs have no route, for the first few pairs.
     problems: list[str]
-    #: Number of pairs by number of switches crossed (as text).
+    #: Maps the number of switches on a route (as text) to the number of pairs.
     hops: dict[str, int]
     all_to_all: FabricLoad
     #: A cycle of channels in which packets can wait for each other; None if there is none.
     deadlock: str | None
-    #: The same lane by lane; None if service levels and SL-to-VL tables are unknown.
+    #: The deadlock check of each lane; None if service levels and SL-to-VL tables are unknown.
     lanes: Lanes | None
-    #: The SL-to-VL table, if all links have the same: the scenario key `lanes.sl_to_vl`.
+    #: The SL-to-VL table if all links have the same one. The scenario key is `lanes.sl_to_vl`.
     sl_to_vl: list[int] | None
-    #: Groups of ports for adaptive routing; they are not simulated.
+    #: Number of port groups for adaptive routing, which are not simulated.
     adaptive_groups: int
-    #: Files that were used, with what was read from them.
+    #: Files that were used.
     used: list[FabricFile]
-    #: Files that were ignored, with the reason.
+    #: Files that were ignored.
     ignored: list[FabricFile]
 
 
 class LinkDemand(TypedDict):
-    """A link between switches that flows of a job share."""
+    """A link between switches that several flows of a job share."""
 
     #: Name of the directed link.
     link: str
-    #: Number of flows on it.
+    #: Number of flows on the link.
     flows: int
-    #: Demand, as a multiple of its capacity.
+    #: Demand, as a multiple of the link's capacity.
     demand: float
 
 
@@ -96,15 +96,15 @@ class PairDemand(_PairEnds):
 
 
 class Placement(TypedDict):
-    """The links that a job shares on some hosts."""
+    """The links that a job shares if it runs on certain hosts."""
 
     #: The largest demand on a link between switches, as a multiple of its capacity.
     worst_demand: float
-    #: Links with a demand above 1.
+    #: Number of links with a demand above 1.
     links_above_one: int
-    #: Flows that cross such a link.
+    #: Number of flows that cross such a link.
     flows_above_one: int
-    #: Number of links between switches by number of flows (as text).
+    #: Maps the number of flows (as text) to the number of links between switches.
     flows_per_link: dict[str, int]
     #: The links with the largest demand.
     links: list[LinkDemand]
@@ -113,9 +113,9 @@ class Placement(TypedDict):
 
 
 class SuggestedPlacement(Placement):
-    """A placement with less demand."""
+    """A placement that causes less demand."""
 
-    #: How it was found.
+    #: How the search found the placement.
     how: str
     #: Hosts in the order of the ranks.
     hosts: list[str]
@@ -124,13 +124,13 @@ class SuggestedPlacement(Placement):
 class CountedJob(TypedDict):
     """The job whose flows were counted."""
 
-    #: Pattern, or path of the trace.
+    #: Name of the pattern, or path of the trace.
     what: str | None
     #: Number of ranks.
     ranks: int
     #: Number of hosts.
     hosts: int
-    #: Pairs of hosts with messages.
+    #: Number of host pairs that exchange messages.
     flows: int
     #: ``linear`` or ``round-robin``.
     placement: str
@@ -140,7 +140,7 @@ class Collisions(TypedDict):
     """The links that a job's messages share, and a better placement."""
 
     job: CountedJob
-    #: With the given placement.
+    #: Collisions with the given placement.
     now: Placement
     #: A better placement; None if none was found or needed.
     suggestion: SuggestedPlacement | None

@@ -1,10 +1,10 @@
-"""The result of a run: summary and provenance."""
+"""Types of the result of a run: summary and provenance."""
 
 from __future__ import annotations
 
 from typing import TypedDict
 
-# Keys that are keywords of Python cannot be written in a class.
+# A class cannot define keys that are Python keywords.
 _Ends = TypedDict("_Ends", {"from": str, "to": str})
 _OfClass = TypedDict("_OfClass", {"class": str})
 _RootShare = TypedDict("_RootShare", {"root": str, "share": float, "with": list[str]})
@@ -22,7 +22,7 @@ class HostSummary(TypedDict):
 
 
 class FlowSummary(_Ends):
-    """One named flow; `from` and `to` are its sending and receiving host."""
+    """One named flow. `from` and `to` are its source and destination hosts."""
 
     #: Name of the flow.
     flow: str
@@ -30,12 +30,12 @@ class FlowSummary(_Ends):
     received_gbit_s: float
     #: Payload received in the whole run, bytes.
     received_bytes: int
-    #: Time at which the last byte of a flow with a total arrived, ns; None otherwise.
+    #: Time in ns at which the last byte of a flow with a total arrived; None for other flows.
     completed_ns: int | None
 
 
 class ClassSummary(_OfClass):
-    """One class of traffic: a named flow, a traffic pattern, or a job, named by `class`."""
+    """One class of traffic: a named flow, a traffic pattern, or a job. `class` is its name."""
 
     #: Payload received on average, Gbit/s.
     received_gbit_s: float
@@ -45,16 +45,16 @@ class ClassSummary(_OfClass):
     marked_packets: int
     #: Marked packets with the validation bit set.
     validated_packets: int
-    #: Time of the last delivery, ns; None if no packet was delivered.
+    #: Time of the last delivery in ns; None if no packet was delivered.
     last_delivery_ns: int | None
 
 
 class LatencySummary(_OfClass):
     """Packet latency of one class of traffic."""
 
-    #: ``generation`` of the message, or ``injection`` of the packet.
+    #: Start of the measurement: ``generation`` of the message, or ``injection`` of the packet.
     since: str
-    #: Number of packets; with 0 the latencies below are 0.
+    #: Number of packets. If it is 0, the latencies below are 0.
     count: int
     #: Mean, ns.
     mean_ns: float
@@ -92,7 +92,7 @@ class CollectiveSummary(TypedDict):
     finished: int
     #: Mean time from the first rank's start to the last rank's end, ns.
     mean_ns: float
-    #: The same on an ideal crossbar, ns.
+    #: Mean time of the same operations on an ideal crossbar, ns.
     crossbar_ns: float
 
 
@@ -105,25 +105,25 @@ class JobSummary(TypedDict):
     ranks: int
     #: Number of hosts.
     hosts: int
-    #: Time at which the ranks start, ns.
+    #: Time at which the ranks started, ns.
     started_ns: float
-    #: Time at which the last rank finished, ns; None if one did not.
+    #: Time at which the last rank finished, ns; None if a rank did not finish.
     finished_ns: float | None
-    #: From the start to the finish, or to the end of the run, ns.
+    #: Time from the start until the job finished, or until the end of the run, ns.
     span_ns: float
-    #: Span on an ideal crossbar: the same host links and latencies, no congestion inside, ns.
+    #: Span on an ideal crossbar with the same host links and latencies but no internal congestion, ns.
     crossbar_ns: float
     #: `span_ns` / `crossbar_ns`; None if the job did not finish.
     slowdown: float | None
-    #: Operations that had not finished at the end.
+    #: Number of operations that had not finished at the end.
     unfinished_operations: int
-    #: Messages delivered over the network, without requests and permissions of the rendezvous protocol.
+    #: Number of messages delivered over the network, excluding control messages of the rendezvous protocol.
     messages: int
-    #: Their payload, bytes.
+    #: Total payload of these messages, bytes.
     bytes: int
-    #: Mean of message latency / latency on an empty network; None without messages.
+    #: Mean ratio of message latency to the latency on an empty network; None without messages.
     message_slowdown_mean: float | None
-    #: 99th percentile of the same.
+    #: 99th percentile of this ratio; None without messages.
     message_slowdown_p99: float | None
     #: Share of the time in which ranks computed, 0 to 1.
     computing_share: float
@@ -142,111 +142,111 @@ class JobSummary(TypedDict):
 class AnnouncedSummary(TypedDict):
     """Flows that are announced before they start (adaptive routing per flow, explicit rates)."""
 
-    #: Flows that were permitted to start.
+    #: Number of flows that were permitted to start.
     flows: int
-    #: Probes that returned.
+    #: Number of probes that returned.
     probes: int
-    #: The largest time that a link needs for all flows announced to it at once, ns: a lower bound.
+    #: Largest time in ns that any link needs for all flows announced to it together: a lower bound.
     busiest_link_ns: int
 
 
 class ReorderingSummary(TypedDict):
-    """Packets that overtook each other (adaptive routing per packet); receivers deliver in order."""
+    """Reordered packets (adaptive routing per packet). Receivers deliver packets in order."""
 
-    #: Packets that arrived after a later packet of their flow.
+    #: Number of packets that arrived after a later packet of their flow.
     late_packets: int
-    #: Packets that waited at the receiver for an earlier one.
+    #: Number of packets that waited at the receiver for an earlier one.
     held_packets: int
-    #: Mean of this waiting time, ns; 0 if no packet waited.
+    #: Mean waiting time of these packets, ns; 0 if no packet waited.
     mean_held_ns: float
-    #: The most payload that one host held at a time, bytes.
+    #: Largest payload that one host held at any time, bytes.
     most_held_bytes: int
 
 
 class TriggerSummary(_OfClass):
-    """Traffic that starts when a number of packets has been delivered in the whole network."""
+    """Traffic that starts after a given number of packets has been delivered in the whole network."""
 
-    #: Number of packets.
+    #: Number of delivered packets after which the traffic starts.
     after_packets: int
-    #: Time at which it started, ns; None if it did not.
+    #: Time at which the traffic started, ns; None if it did not start.
     started_ns: int | None
 
 
 class IsolationSummary(TypedDict):
-    """Special queues for congested flows, over the whole run, and their cost."""
+    """Special queues for congested flows: statistics of the whole run, and hardware cost."""
 
-    #: Special queues allocated.
+    #: Number of times that a special queue was allocated.
     allocations: int
-    #: Times a packet was to be isolated and no special queue was free.
+    #: Number of times that a packet required a special queue but none was free.
     exhausted: int
-    #: Special queues in use at the end.
+    #: Number of special queues in use at the end.
     in_use: int
-    #: CAM lines in use at the end, of inputs and outputs.
+    #: Number of CAM lines of inputs and outputs in use at the end.
     lines_in_use: int
     #: Mean lifetime of the special queues that were released, ns.
     mean_life_ns: float
-    #: Notifications sent: allocate (new or changed CAM lines), stop, go, release.
+    #: Number of notifications that create or change CAM lines; the next fields count stop, go and release.
     allocate: int
     stop: int
     go: int
     release: int
-    #: CAM lines of an input port of the largest switch.
+    #: Number of CAM lines per input port of the largest switch.
     cam_lines_per_port: int
-    #: Their content-addressable memory, cells (bits); Paper VI, supplement 8.
+    #: Content-addressable memory of these lines, in cells (bits); Paper VI, supplement 8.
     cam_cells_per_port: int
-    #: Their plain memory, cells (bits).
+    #: Ordinary memory of these lines, in cells (bits).
     sram_cells_per_port: int
 
 
 class RootShare(_RootShare):
     """A root of congestion trees that slows a job down.
 
-    `root` is the link, `share` (0 to 1) its share of the samples at which the job's hosts are in a tree and
-    are not when the job runs alone, `with` the other classes of traffic that feed the root.
+    `root` is the link. `share` (0 to 1) is its share of the samples at which the job's hosts are in a tree
+    but would not be if the job ran alone. `with` lists the other classes of traffic that feed the root.
     """
 
 
 class AloneSummary(TypedDict):
-    """A job compared with the same job alone on the network (``alone=True``)."""
+    """A comparison of a job with the same job alone on the network (``alone=True``)."""
 
     #: Name of the job.
     job: str
-    #: Span in the run, ns; None if one of both did not finish.
+    #: Span in the run, ns; None if the job did not finish in both runs.
     span_ns: float | None
-    #: Span alone, ns.
+    #: Span of the job alone, ns.
     alone_ns: float | None
-    #: `span_ns` / `alone_ns` - 1; None if one of both did not finish.
+    #: `span_ns` / `alone_ns` - 1; None if the job did not finish in both runs.
     slower: float | None
-    #: Mean over messages of latency / latency alone - 1; None without messages.
+    #: Mean over all messages of latency / latency alone - 1; None without messages.
     message_slower_mean: float | None
-    #: Roots of the trees that slow the job down, the largest share first.
+    #: Roots of the trees that slow the job down, largest share first.
     roots: list[RootShare]
 
 
 class _SummaryOfAll(TypedDict):
     #: Simulated time, ns.
     simulated_ns: int
-    #: Averages are over the time from here to the end, ns.
+    #: Start of the time span that averages cover, ns.
     averages_from_ns: int
-    #: Events processed.
+    #: Number of processed events.
     events: int
-    #: Packets that crossed a link, counted once per link.
+    #: Number of packet hops: each packet counts once per link that it crosses.
     packet_hops: int
-    #: Data packets injected.
+    #: Number of injected data packets.
     packets_injected: int
-    #: Data packets delivered.
+    #: Number of delivered data packets.
     packets_delivered: int
-    #: Data packets inside the network at the end.
+    #: Number of data packets inside the network at the end.
     packets_inside: int
-    #: Payload that all hosts received on average, Gbit/s.
+    #: Payload that all hosts together received on average, Gbit/s.
     throughput_gbit_s: float
-    #: Jain's index of the received throughput of hosts that are a destination; 1 without any.
+    #: Jain's index of the received throughput of hosts that are destinations; 1 without any.
     jain_hosts: float
-    #: Jain's index of the throughput of named flows that are active to the end; 1 without any.
+    #: Jain's index of the throughput of named flows that are active until the end; 1 without any.
     jain_flows: float
-    #: Packets marked by switches (FECN).
+    #: Number of packets that switches marked (FECN).
     fecn_marks: int
-    #: Notifications that reached their source (BECN).
+    #: Number of notifications that reached their source (BECN).
     becn_received: int
     hosts: list[HostSummary]
     flows: list[FlowSummary]
@@ -257,7 +257,7 @@ class _SummaryOfAll(TypedDict):
 class Summary(_SummaryOfAll, total=False):
     """Totals over a run, and averages from the end of the warm-up to its end.
 
-    The keys below are there only if the scenario has such jobs, flows or queues.
+    The keys below exist only if the scenario contains such jobs, flows or queues.
     """
 
     jobs: list[JobSummary]
@@ -270,7 +270,7 @@ class Summary(_SummaryOfAll, total=False):
 
 
 class Machine(TypedDict):
-    """The machine of a run, without its name."""
+    """The machine that executed a run, without its host name."""
 
     #: Operating system.
     system: str
@@ -281,27 +281,27 @@ class Machine(TypedDict):
 
 
 class Provenance(TypedDict):
-    """Where a result comes from: scenario, program, machine, time."""
+    """The origin of a result: scenario, program, machine, time."""
 
     #: Name of the scenario.
     scenario: str
-    #: Where the scenario was read from: a path, ``stdin`` or ``<text>``.
+    #: The scenario's path, ``stdin`` or ``<text>``.
     origin: str
-    #: Folder of the files that the scenario names.
+    #: Folder from which relative file names in the scenario start.
     base_dir: str
-    #: Overrides by dotted key, as text.
+    #: Overrides as text by dotted key.
     overrides: dict[str, str]
-    #: Seed of all randomness.
+    #: The seed of all random streams.
     seed: int
     #: Version of Silvan.
     version: str
-    #: Commit of the clone that it ran from; None for an installed package.
+    #: Commit of the source clone from which Silvan ran; None for an installed package.
     git_commit: str | None
     #: Start of the run, ISO 8601, UTC.
     started: str
-    #: Wall time, building the network included, s.
+    #: Wall-clock time including the time to build the network, s.
     wall_s: float
-    #: Events per second of wall time; None if the time was too short to measure.
+    #: Events per second of wall-clock time; None if the time was too short to measure.
     events_per_s: int | None
     machine: Machine
     #: Version of Python.

@@ -1,49 +1,49 @@
-"""The check of a scenario, and its fluid rates."""
+"""Types for the check of a scenario, and for its fluid rates."""
 
 from __future__ import annotations
 
 from typing import TypedDict
 
-# Keys that are keywords of Python cannot be written in a class.
+# A class cannot define keys that are Python keywords.
 _Ends = TypedDict("_Ends", {"from": str, "to": str})
 
 
 class LinkLoad(TypedDict):
-    """Flows per directed link between switches if every host sent to every other."""
+    """Load of the links between switches if every host sends to every other host."""
 
-    #: Number of such links.
+    #: Number of directed links between switches.
     links: int
-    #: Fewest flows on a link.
+    #: Smallest number of flows on a link.
     min: int
-    #: Most flows on a link.
+    #: Largest number of flows on a link.
     max: int
-    #: Mean number of flows.
+    #: Mean number of flows on a link.
     mean: float
 
 
 class CollectiveUse(TypedDict):
-    """A collective operation that is expanded into messages."""
+    """A collective operation that the job expands into messages."""
 
     #: Operation, such as ``all-reduce``.
     operation: str
     #: Algorithm, such as ``ring``.
     algorithm: str
-    #: Number of calls, each counted once per rank that takes part.
+    #: Number of calls; each call counts once per participating rank.
     calls: int
 
 
 class JobCheck(TypedDict):
-    """What a job's ranks will do."""
+    """The operations that a job's ranks will perform."""
 
     #: Name of the job.
     job: str
     #: Number of ranks.
     ranks: int
-    #: Their hosts, in the order of the ranks.
+    #: Hosts of the ranks, in the order of the ranks.
     hosts: list[str]
-    #: Messages that will be sent.
+    #: Number of messages that the job will send.
     messages: int
-    #: Their payload, bytes.
+    #: Total payload of these messages, bytes.
     bytes: int
     #: Collective operations that are expanded into messages.
     collectives: list[CollectiveUse]
@@ -56,62 +56,63 @@ class ForestCheck(TypedDict):
 
     #: Key or name of the traffic pattern.
     traffic: str
-    #: Hotspots (at the start, if they move), one for each subset of senders.
+    #: Hotspots, one for each subset of senders. If hotspots move, these are the first ones.
     hotspots: list[str]
-    #: How often the hotspots move before the end.
+    #: Number of times that the hotspots move before the end.
     moves: int
-    #: Hosts that send only to their hotspot.
+    #: Number of hosts that send only to their hotspot.
     contributors: int
-    #: Hosts that send only to random hosts.
+    #: Number of hosts that send only to random hosts.
     victims: int
-    #: Hosts that do both.
+    #: Number of hosts that send to both.
     mixed: int
-    #: Number of senders of each subset.
+    #: Number of senders in each subset.
     subset_sizes: list[int]
-    #: The most that a host which is no hotspot could receive without the hotspots, Gbit/s (Paper IV, t_max).
+    #: Largest throughput of a host that is not a hotspot, if there were no hotspots, Gbit/s (Paper IV,
+    #: t_max).
     tmax_gbit_s: float
 
 
 class RoundTrip(TypedDict):
     """The longest round trip through an empty network, and the window that it requires."""
 
-    #: Switches on the longest route.
+    #: Number of switches on the longest route.
     hops: int
-    #: Stages of the network.
+    #: Number of stages of the network.
     stages: int
-    #: The most hosts at one switch.
+    #: Largest number of hosts at one switch.
     radix: int
     #: Duration of the round trip, ns.
     shortest_ns: float
-    #: Packets that fill it.
+    #: Number of packets that can be sent during the round trip.
     window: float
-    #: The smallest window that does not slow a flow down: `window`, rounded up.
+    #: Smallest window that does not slow down a flow: `window`, rounded up.
     packets: int
 
 
 class Estimate(TypedDict):
     """Estimated cost of a run."""
 
-    #: Data packets sent.
+    #: Number of data packets sent.
     packets: float
-    #: Packets times links crossed.
+    #: Number of packet hops.
     packet_hops: float
-    #: Events to process.
+    #: Number of events to process.
     events: float
     #: Memory, MB (1e6 bytes).
     memory_mb: float
-    #: Wall time on one core, s.
+    #: Wall-clock time on one core, s.
     wall_s: float
 
 
 class _ScenarioCheckOfAll(TypedDict):
     #: Name of the scenario, if it has one.
     name: str | None
-    #: Family or origin of the network.
+    #: Kind or origin of the network.
     topology: str
     hosts: int
     switches: int
-    #: Number of links, full-duplex or one-way.
+    #: Number of links, either full-duplex or one-way.
     links: int
     #: Kind of routing.
     routing: str
@@ -132,10 +133,10 @@ class _ScenarioCheckOfAll(TypedDict):
 
 
 class ScenarioCheck(_ScenarioCheckOfAll, total=False):
-    """What is known of a scenario before a run.
+    """Facts about a scenario that do not need a run.
 
-    `jobs` and `forests` are there only if the scenario has any; `round_trip` only if sources require
-    acknowledgements or switches have buffers at inputs and outputs.
+    `jobs` and `forests` exist only if the scenario has jobs or forests. `round_trip` exists only if sources
+    require acknowledgements, or if switches have both input and output buffers.
     """
 
     jobs: list[JobCheck]
@@ -144,37 +145,37 @@ class ScenarioCheck(_ScenarioCheckOfAll, total=False):
 
 
 class FluidShare(TypedDict):
-    """What one flow gets under one rule."""
+    """Rate of one flow under one rule."""
 
     #: Payload rate while all flows are active, Gbit/s.
     gbit_s: float
-    #: What limits it: a link, a host that injects or drains no faster, or ``its own rate``.
+    #: Whatever limits the flow: a link, the injection or drain rate of a host, or ``its own rate``.
     bottleneck: str
-    #: Time from the start of the scenario at which its total has been sent, ns; None without a total.
+    #: Time from the start of the scenario until the flow's total has been sent, ns; None without a total.
     completed_ns: int | None
 
 
 class FluidTotal(TypedDict):
-    """What all flows get under one rule."""
+    """Total rate of all flows under one rule."""
 
     #: Sum of the rates, Gbit/s.
     gbit_s: float
-    #: Time at which the last flow with a total has sent it, ns; None without such flows.
+    #: Time at which the last flow with a total has sent everything, ns; None without such flows.
     completed_ns: int | None
 
 
 class FluidFlow(_Ends):
-    """One flow and its rates; `from` and `to` are hosts."""
+    """One flow and its rates. `from` and `to` are its hosts."""
 
-    #: Name of the flow; for a pattern the pattern's name and the hosts.
+    #: Name of the flow. The name of a flow from a pattern consists of the pattern's name and the hosts.
     flow: str
     #: Payload to send, bytes; None without a total.
     total_bytes: int | None
-    #: Without congestion control; None if this cannot be computed.
+    #: Rate without congestion control; None if it cannot be computed.
     uncontrolled: FluidShare | None
-    #: Max-min fair rates.
+    #: Max-min fair rate.
     max_min: FluidShare
-    #: Single application assignment.
+    #: Rate of the single application assignment.
     saa: FluidShare
 
 
@@ -182,13 +183,13 @@ class Fluid(TypedDict):
     """Fluid rates of a scenario's flows under three rules."""
 
     flows: list[FluidFlow]
-    #: Without congestion control; None if this cannot be computed, see `uncontrolled_missing`.
+    #: Total without congestion control; None if it cannot be computed, see `uncontrolled_missing`.
     uncontrolled: FluidTotal | None
-    #: Max-min fair rates.
+    #: Total of max-min fair rates.
     max_min: FluidTotal
-    #: Single application assignment, with which the last flow ends soonest.
+    #: Total of the single application assignment, which lets the last flow end as early as possible.
     saa: FluidTotal
-    #: Why there are no rates without congestion control; None if there are.
+    #: Reason why the rates without congestion control are missing; None if they are present.
     uncontrolled_missing: str | None
     #: Weights of SAA: ``total`` if every flow has a total, otherwise ``equal``.
     weights: str

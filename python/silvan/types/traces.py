@@ -1,4 +1,4 @@
-"""Checks and conversions of traces."""
+"""Types for checks and conversions of traces."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from silvan.types.scenarios import CollectiveUse
 
 
 class TraceContents(TypedDict):
-    """What a trace contains."""
+    """Statistics of a trace."""
 
     #: Number of ranks.
     ranks: int
-    #: Messages sent.
+    #: Number of messages sent.
     sends: int
-    #: Messages received.
+    #: Number of messages received.
     receives: int
-    #: Computations.
+    #: Number of computations.
     computations: int
-    #: Operations that only let time pass.
+    #: Number of operations that only let time pass.
     delays: int
-    #: Dependencies between operations.
+    #: Number of dependencies between operations.
     dependencies: int
-    #: Payload sent, bytes.
+    #: Total payload sent, bytes.
     bytes: int
     #: Payload of the largest message, bytes.
     largest: int
@@ -39,27 +39,27 @@ class TraceRun(TypedDict):
     span_ps: int
     #: Time at which each rank finished, ps.
     finished_ps: list[int]
-    #: Messages received.
+    #: Number of messages received.
     messages: int
-    #: Operations that never finished.
+    #: Number of operations that never finished.
     unfinished: int
-    #: The first of those that wait for another rank, with the reason.
+    #: The first operations that wait for another rank, with the reasons.
     stuck: list[str]
     #: Ranks that wait for each other in a cycle.
     circle: list[int]
-    #: Errors of the trace that do not stop the run.
+    #: Errors in the trace that do not prevent the run.
     warnings: list[str]
 
 
 class TraceCheck(TypedDict):
-    """What :func:`silvan.traces.check` finds."""
+    """The result of :func:`silvan.traces.check`."""
 
     #: Name of the format.
     format: str
-    #: Files that the trace consists of.
+    #: Paths of all files that belong to the trace.
     files: list[str]
     contents: TraceContents
-    #: Collective operations and their algorithms.
+    #: Collective operations with their algorithms.
     collectives: list[CollectiveUse]
     #: Notes of the reader.
     notes: list[str]
@@ -68,10 +68,10 @@ class TraceCheck(TypedDict):
 
 
 class WrittenTrace(TypedDict):
-    """What :func:`silvan.traces.convert` and :func:`silvan.traces.generate` wrote."""
+    """The result of :func:`silvan.traces.convert` and :func:`silvan.traces.generate`."""
 
     contents: TraceContents
-    #: Collective operations and their algorithms.
+    #: Collective operations with their algorithms.
     collectives: list[CollectiveUse]
     #: Notes of the reader.
     notes: list[str]

@@ -144,7 +144,9 @@ def _load(studied: Studied) -> list[str]:
     for group in studied.load.groups:
         goal = ", ".join(group.targets) if len(group.targets) <= 12 else f"{len(group.targets)} hosts"
         offered = (
-            f"{group.share * rate:.4g} Gbit/s" if group.share < 1 else f"all they can, {rate:.4g} Gbit/s"
+            f"{group.share * rate:.4g} Gbit/s"
+            if group.share < 1
+            else f"as much as possible, {rate:.4g} Gbit/s"
         )
         rows.append((group.name, len(group.hosts), goal or "any host", offered, group.message))
     heads = ("traffic", "hosts", "to", "each offers", "messages")
@@ -163,7 +165,12 @@ def _links(studied: Studied) -> list[str]:
     demand = studied.load.demand()
     inner, to_host = overloaded(studied)
     means = {title: utilisation(studied.runs[title]) for title in (OFF, studied.title)}
-    lines = ["## The worst links", "", "Offered: the load of the link if no link were limited.", ""]
+    lines = [
+        "## The worst links",
+        "",
+        "Offered: the load of the link if all links had unlimited capacity.",
+        "",
+    ]
     for what, order in (("Links to hosts", to_host), ("Links between switches", inner)):
         rows = []
         for n in order[:LINKS]:
@@ -216,7 +223,7 @@ def _trees(studied: Studied) -> list[str]:
     span_ns = result.summary["simulated_ns"]
     losers = [(host, class_, f"{bytes_ * 8 / span_ns:.3g}") for (class_, host), bytes_ in worst]
     if losers:
-        lines += ["Hosts that lose most to trees of others:", ""]
+        lines += ["Hosts that lose most because of other hosts' trees:", ""]
         lines += [*table(("host", "traffic", "lost, Gbit/s"), losers), ""]
     return lines
 

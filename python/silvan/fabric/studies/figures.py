@@ -48,7 +48,7 @@ def offered(studied: Studied) -> Figure:
     axes.xaxis.set_major_formatter("{x:g}")
     axes.set(
         xlabel="Links, the worst first", ylabel="Offered (times the capacity)",
-        title="Oversubscription: what links are offered",
+        title="Oversubscription: load offered to links",
     )  # fmt: skip
     plot.legend_beside(axes)
     return figure

@@ -162,7 +162,7 @@ class Verdict:
             return (
                 "Recommended: leave congestion control off, unless the gain is worth the harm. All settings "
                 f"that were tried and gain also harm; those with the best score are {score.in_words}. "
-                "The table of options and the figure `tradeoff` show what can be had for which loss."
+                "The table of options and the figure `tradeoff` show the gains and losses of all settings."
             )
         return (
             "Recommended: leave congestion control off. No settings that were tried are proven to be better; "
