@@ -93,8 +93,10 @@ impl Messages {
 #[repr(C, align(64))]
 pub(crate) struct Flow {
     pub destination: u32,
-    /// The next flow in the ring, or the next unused entry.
+    /// The next flow of its list, or the next unused entry.
     next: FlowId,
+    /// The previous flow of its list; meaningless for the first one.
+    previous: FlowId,
     /// If throttled, the time at which the flow may send.
     release_at: Time,
     /// The first message is being divided into packets.
@@ -150,7 +152,8 @@ impl Default for List {
 impl List {
     #[inline]
     fn push(&mut self, flows: &mut [Flow], id: FlowId) {
-        flows[id as usize].next = NONE;
+        let flow = &mut flows[id as usize];
+        (flow.next, flow.previous) = (NONE, self.last);
         if self.len == 0 {
             self.first = id;
         } else {
@@ -165,6 +168,8 @@ impl List {
         flows[id as usize].next = self.first;
         if self.len == 0 {
             self.last = id;
+        } else {
+            flows[self.first as usize].previous = id;
         }
         self.first = id;
         self.len += 1;
@@ -178,12 +183,36 @@ impl List {
         Some(id)
     }
 
+    /// Removes a flow of the list.
+    fn unlink(&mut self, flows: &mut [Flow], id: FlowId) {
+        debug_assert!(self.iter(flows).any(|other| other == id), "the flow is in the list");
+        let Flow { previous, next, .. } = flows[id as usize];
+        if id == self.first {
+            self.first = next;
+        } else {
+            flows[previous as usize].next = next;
+        }
+        if id == self.last {
+            self.last = previous;
+        } else {
+            flows[next as usize].previous = previous;
+        }
+        self.len -= 1;
+    }
+
+    /// The flows of the list, in order.
+    fn iter(&self, flows: &[Flow]) -> impl Iterator<Item = FlowId> {
+        let after = |&id: &FlowId| Some(flows[id as usize].next);
+        std::iter::successors(Some(self.first), after).take(self.len as usize)
+    }
+
     /// Appends another list, which is empty afterwards.
     fn append(&mut self, flows: &mut [Flow], other: &mut Self) {
         if self.len == 0 {
             *self = *other;
         } else if other.len > 0 {
             flows[self.last as usize].next = other.first;
+            flows[other.first as usize].previous = self.last;
             self.last = other.last;
             self.len += other.len;
         }
@@ -257,6 +286,7 @@ impl FlowTable {
                 release_at: Time::ZERO,
                 may_send: false,
                 next,
+                previous: NONE,
                 messages,
             });
             (self.flows.len() - 1) as FlowId
@@ -352,26 +382,13 @@ impl FlowTable {
 
     /// Moves the flow with the smallest `key` to the head of the ring.
     pub fn bring_first(&mut self, key: impl Fn(&Flow) -> u128) {
-        let (mut at, mut before) = (self.ring.first, NONE);
-        let mut best = (u128::MAX, NONE, NONE);
-        for _ in 0..self.ring.len {
-            let flow = &self.flows[at as usize];
-            let own = key(flow);
-            if own < best.0 {
-                best = (own, at, before);
-            }
-            (before, at) = (at, flow.next);
+        let best = self.ring.iter(&self.flows).min_by_key(|&id| key(self.get(id)));
+        if let Some(id) = best
+            && id != self.ring.first
+        {
+            self.ring.unlink(&mut self.flows, id);
+            self.ring.push_first(&mut self.flows, id);
         }
-        let (_, id, before) = best;
-        if id == NONE || before == NONE {
-            return;
-        }
-        self.flows[before as usize].next = self.flows[id as usize].next;
-        if self.ring.last == id {
-            self.ring.last = before;
-        }
-        self.flows[id as usize].next = self.ring.first;
-        self.ring.first = id;
     }
 
     /// Records that the host keeps a flow in its own list.
@@ -423,8 +440,31 @@ impl FlowTable {
     /// The flows of the ring, in the order of their turns.
     #[cfg(debug_assertions)]
     pub fn ring(&self) -> impl Iterator<Item = FlowId> {
-        let after = |&id: &FlowId| Some(self.flows[id as usize].next);
-        std::iter::successors(Some(self.ring.first), after).take(self.ring.len as usize)
+        self.ring.iter(&self.flows)
+    }
+
+    /// The held flows, in the order in which they began to be held.
+    pub fn held(&self) -> impl Iterator<Item = FlowId> {
+        self.held.iter(&self.flows)
+    }
+
+    /// Whether a flow is in the ring, held, or in a list of the host.
+    #[inline]
+    pub fn is_listed(&self, id: FlowId) -> bool {
+        self.flows[id as usize].place == Place::Listed
+    }
+
+    /// Removes a held flow.
+    pub fn unlink_held(&mut self, id: FlowId) {
+        self.held.unlink(&mut self.flows, id);
+        self.flows[id as usize].place = Place::Idle;
+        self.held_of[usize::from(self.flows[id as usize].source)] -= 1;
+    }
+
+    /// Removes a flow from the ring.
+    pub fn unlink_ready(&mut self, id: FlowId) {
+        self.ring.unlink(&mut self.flows, id);
+        self.flows[id as usize].place = Place::Idle;
     }
 
     /// Whether there are held flows.
@@ -545,7 +585,70 @@ impl FlowTable {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// Steps on two lists, with the flow that each step concerns.
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        Push(FlowId),
+        PushFirst(FlowId),
+        Pop,
+        Unlink(FlowId),
+        Append,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let flow = || 0..12 as FlowId;
+        let step = prop_oneof![
+            flow().prop_map(Step::Push),
+            flow().prop_map(Step::PushFirst),
+            Just(Step::Pop),
+            flow().prop_map(Step::Unlink),
+            Just(Step::Append),
+        ];
+        proptest::collection::vec(step, 0..80)
+    }
+
+    proptest! {
+        #[test]
+        fn linked_lists_equal_plain_lists(steps in steps()) {
+            let mut table = FlowTable::default();
+            (0..12).for_each(|at| assert_eq!(table.entry(0, at, |_| {}), at));
+            let flows = &mut table.flows;
+            let (mut ring, mut held) = (List::default(), List::default());
+            let (mut plain_ring, mut plain_held) = (VecDeque::new(), VecDeque::new());
+            for step in steps {
+                match step {
+                    Step::Push(id) | Step::PushFirst(id) if plain_ring.contains(&id) || plain_held.contains(&id) => {}
+                    Step::Push(id) => {
+                        ring.push(flows, id);
+                        plain_ring.push_back(id);
+                    }
+                    Step::PushFirst(id) => {
+                        ring.push_first(flows, id);
+                        plain_ring.push_front(id);
+                    }
+                    Step::Pop => prop_assert_eq!(ring.pop(flows), plain_ring.pop_front()),
+                    Step::Unlink(id) if plain_ring.contains(&id) => {
+                        ring.unlink(flows, id);
+                        plain_ring.retain(|&other| other != id);
+                    }
+                    Step::Unlink(_) => {}
+                    // Both orders of concatenation occur over time.
+                    Step::Append => {
+                        held.append(flows, &mut ring);
+                        plain_held.append(&mut plain_ring);
+                        std::mem::swap(&mut ring, &mut held);
+                        std::mem::swap(&mut plain_ring, &mut plain_held);
+                    }
+                }
+                prop_assert!(ring.iter(flows).eq(plain_ring.iter().copied()));
+                prop_assert!(held.iter(flows).eq(plain_held.iter().copied()));
+            }
+        }
+    }
 
     #[test]
     fn a_flow_is_one_cache_line() {

@@ -111,9 +111,9 @@ pub(crate) struct Host {
     validates: bool,
     /// Flows that were skipped because they lack credit; used while the host is being settled.
     kept: Vec<FlowId>,
-    /// Whether an answer, a grant or a timer has changed the state of a flow since all flows were last checked for
-    /// permission to send.
-    is_doubtful: bool,
+    /// All flows whose permission to send must be checked again because of an answer, a grant or a timer, and possibly
+    /// others. Only used if permissions last; see [`Self::permission_lasts`].
+    doubted: Vec<FlowId>,
     /// Packets in the input buffer.
     undrained: VecDeque<Undrained>,
     /// How the host spends its time; present if a job needs it.
@@ -201,7 +201,7 @@ impl Host {
             control: Outbox::new(spec.lanes),
             flows,
             kept: Vec::new(),
-            is_doubtful: false,
+            doubted: Vec::new(),
             undrained: VecDeque::new(),
             dirty: false,
             order: spec.order,
@@ -323,13 +323,7 @@ impl Host {
 
     /// Generates the messages that are due, and sends a packet if possible.
     fn draw_and_send(&mut self, ctx: &mut Context, blocked_lanes: u16) -> Attempt {
-        if self.may_have_to_wait() {
-            while let Some(id) = self.flows.take_held() {
-                self.enlist(id, ctx.now);
-            }
-        } else {
-            self.flows.release_held(&mut self.sources);
-        }
+        self.release_held(ctx.now);
         loop {
             self.generate(ctx);
             while let Some(id) = self.flows.take_released(ctx.now) {
@@ -339,6 +333,18 @@ impl Host {
             // Sources may generate other messages to replace those that are held or were just throttled.
             if attempt != Attempt::Idle || !self.drawing().any(|source| source.wants_to_draw(ctx.now)) {
                 return attempt;
+            }
+        }
+    }
+
+    /// Puts the held flows back into the ring, or makes them wait for the reaction.
+    fn release_held(&mut self, now: Time) {
+        if self.permission_lasts() {
+            self.check_held(now);
+            self.flows.release_held(&mut self.sources);
+        } else {
+            while let Some(id) = self.flows.take_held() {
+                self.enlist(id, now);
             }
         }
     }
@@ -387,10 +393,9 @@ impl Host {
         if self.must_wait(id, now) {
             return;
         }
-        // If state belongs to flows, permission to send remains valid until an answer arrives.
-        let is_own = self.reactor.as_ref().is_none_or(|reactor| reactor.level() == ControlLevel::Qp);
+        let lasts = self.permission_lasts();
         let flow = self.flows.get_mut(id);
-        flow.may_send = is_own && self.announcer.is_none();
+        flow.may_send = lasts;
         self.sources[usize::from(flow.source)].ready += 1;
         self.flows.make_ready(id);
     }

@@ -111,10 +111,73 @@ impl Host {
         self.wake(ctx);
     }
 
+    /// Whether a flow that may send keeps that permission until an answer, a grant or a timer concerns the flow. This is
+    /// not so if flows share state or are announced.
+    pub(super) fn permission_lasts(&self) -> bool {
+        let is_own = self.reactor.as_ref().is_none_or(|reactor| reactor.level() == ControlLevel::Qp);
+        is_own && self.announcer.is_none()
+    }
+
     /// Invalidates the result of the last check whether a flow may send.
     pub(super) fn doubt(&mut self, id: FlowId) {
-        self.flows.get_mut(id).may_send = false;
-        self.is_doubtful = true;
+        if !std::mem::take(&mut self.flows.get_mut(id).may_send) {
+            return;
+        }
+        self.doubted.push(id);
+        // Removes flows that have been checked in their turn, in amortized constant time.
+        if self.doubted.len() > 2 * self.flows.len() + 8 {
+            self.doubted.sort_unstable();
+            self.doubted.dedup();
+            let flows = &self.flows;
+            self.doubted.retain(|&id| flows.is_listed(id) && !flows.get(id).may_send);
+        }
+    }
+
+    /// Checks the permission of the held flows about which there is doubt. Those without permission are no longer held.
+    pub(super) fn check_held(&mut self, now: Time) {
+        if self.doubted.is_empty() || !self.flows.has_held() {
+            return;
+        }
+        // Flows do not know their list. Visiting all held flows is only necessary if both lists have flows.
+        let all_held = self.flows.ready() == 0;
+        let concerned =
+            if all_held { std::mem::take(&mut self.doubted) } else { self.flows.held().collect() };
+        for &id in &concerned {
+            if self.lacks_permission(id, now) {
+                self.flows.unlink_held(id);
+                self.must_wait(id, now);
+            }
+        }
+        if all_held {
+            self.doubted = concerned;
+            self.doubted.clear();
+        }
+    }
+
+    /// Checks the permission of the flows of the ring about which there is doubt. There must be no doubt about held
+    /// flows. Those without
+    /// permission leave the ring.
+    pub(super) fn check_ready(&mut self, now: Time) {
+        let mut doubted = std::mem::take(&mut self.doubted);
+        for id in doubted.drain(..) {
+            if self.lacks_permission(id, now) {
+                self.flows.unlink_ready(id);
+                let source = self.flows.get(id).source;
+                self.sources[usize::from(source)].ready -= 1;
+                self.must_wait(id, now);
+            }
+        }
+        self.doubted = doubted;
+    }
+
+    /// Whether a listed flow about which there is doubt must wait; otherwise, ends the doubt.
+    fn lacks_permission(&mut self, id: FlowId, now: Time) -> bool {
+        if !self.flows.is_listed(id) || self.flows.get(id).may_send {
+            return false;
+        }
+        let may_send = self.may_send_at(id, now).is_some_and(|time| time <= now);
+        self.flows.get_mut(id).may_send = may_send;
+        !may_send
     }
 
     /// Checks again whether a flow may send, if it waits for the reaction.

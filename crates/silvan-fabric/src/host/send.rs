@@ -16,18 +16,23 @@ impl Host {
     pub(super) fn send_data(&mut self, ctx: &mut Context, mut blocked_lanes: u16) -> Attempt {
         let mut attempt = Attempt::Idle;
         if self.refuses_all() {
+            self.check_ready(ctx.now);
             #[cfg(debug_assertions)]
             self.check_refusals(ctx.now);
             self.flows.hold_ring(&mut self.sources);
             return attempt;
         }
+        let lasts = self.permission_lasts();
         self.select();
         for _ in 0..self.flows.ready() {
             let Some(id) = self.flows.take_turn() else { break };
             let &Flow { source, destination, may_send, .. } = self.flows.get(id);
             self.sources[usize::from(source)].ready -= 1;
-            if !may_send && self.must_wait(id, ctx.now) {
-                continue;
+            if !may_send {
+                if self.must_wait(id, ctx.now) {
+                    continue;
+                }
+                self.flows.get_mut(id).may_send = lasts;
             }
             let vl = self.lane(usize::from(source), destination);
             let payload = self.flows.get(id).next_payload(self.sizes.mtu);
@@ -60,17 +65,13 @@ impl Host {
             self.sources[usize::from(self.flows.get(id).source)].ready += 1;
             self.flows.keep_turn(id);
         }
-        if attempt == Attempt::Idle {
-            // All flows have been checked.
-            self.is_doubtful = false;
-        }
         attempt
     }
 
-    /// Whether the output buffer has no room for a packet of any flow, and all flows of the ring may send.
+    /// Whether the output buffer has no room for a packet of any flow, so only the reaction distinguishes the flows.
     fn refuses_all(&self) -> bool {
         let Some(adapter) = &self.adapter else { return false };
-        !self.may_have_to_wait() && adapter.is_full(&self.sizes)
+        self.permission_lasts() && adapter.is_full(&self.sizes)
     }
 
     /// Checks that each flow of the ring may send, but not into the output buffer.
@@ -87,13 +88,6 @@ impl Host {
                 space
             )));
         }
-    }
-
-    /// Whether flows of the ring and held flows may have to wait for the reaction: an answer has arrived, or flows share
-    /// state.
-    pub(super) fn may_have_to_wait(&self) -> bool {
-        let is_shared = self.reactor.as_ref().is_some_and(|reactor| reactor.level() != ControlLevel::Qp);
-        self.is_doubtful || is_shared || self.announcer.is_some()
     }
 
     /// The virtual lane of a source's packets for a destination.
