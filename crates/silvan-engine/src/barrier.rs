@@ -14,17 +14,17 @@ use loom::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering, fence},
 };
 
-/// How long a thread keeps reading the step before it sleeps, if each thread has its own core. Steps usually
-/// take less.
+/// If each thread has its own core: how long a waiting thread keeps reading the step counter before it sleeps. Most
+/// steps take less time.
 const AWAKE: Duration = Duration::from_micros(100);
-/// Number of reads of the step between two reads of the clock.
+/// Number of times that a thread reads the step counter between two reads of the clock.
 const READS: u32 = 64;
 
-/// A barrier.
+/// A barrier for a fixed number of threads.
 ///
-/// Steps take microseconds, so a thread first reads the step again and again, and sleeps only if that takes long. It
-/// never yields: where other processes use the cores, a thread that yields is scheduled in turn with them, while a
-/// thread that is woken is scheduled soon.
+/// Steps take microseconds, so a waiting thread first reads the step counter repeatedly, and sleeps only if the step
+/// takes long. It never yields, because on a machine with other busy processes, a thread that yields must wait for its
+/// turn among them, whereas a sleeping thread is scheduled soon after it is woken.
 #[derive(Debug)]
 pub struct Barrier {
     threads: usize,
@@ -33,7 +33,7 @@ pub struct Barrier {
     is_broken: AtomicBool,
     /// How long a thread waits without sleeping.
     awake: Duration,
-    /// Threads that sleep or are about to.
+    /// Number of threads that sleep or are about to sleep.
     sleepers: AtomicUsize,
     lock: Mutex<()>,
     wakes: Condvar,
@@ -53,7 +53,7 @@ impl Barrier {
             arrived: AtomicUsize::new(0),
             step: AtomicUsize::new(0),
             is_broken: AtomicBool::new(false),
-            // Without a core for each thread, a thread that stays awake keeps the others from working.
+            // If there are fewer cores than threads, a thread that stays awake prevents others from working.
             awake: if threads <= cores { AWAKE } else { Duration::ZERO },
             sleepers: AtomicUsize::new(0),
             lock: Mutex::new(()),
@@ -65,7 +65,7 @@ impl Barrier {
     /// after it.
     ///
     /// # Errors
-    /// [`Broken`] if a thread has panicked.
+    /// [`Broken`] if another thread has panicked.
     pub fn wait(&self) -> Result<(), Broken> {
         let step = self.step.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
@@ -101,9 +101,9 @@ impl Barrier {
         self.step.load(Ordering::Acquire) != step || self.is_broken.load(Ordering::Acquire)
     }
 
-    /// Waits without sleeping. True once the step is over, false if that takes too long.
+    /// Waits without sleeping. Returns true when the step has ended, and false if that takes too long.
     fn stay_awake(&self, step: usize) -> bool {
-        // A model checker cannot explore a loop that ends when time has passed.
+        // The model checker loom cannot explore a loop that depends on the clock.
         if self.awake.is_zero() || cfg!(all(test, feature = "loom")) {
             return self.is_over(step);
         }
@@ -124,7 +124,8 @@ impl Barrier {
     fn sleep(&self, step: usize) {
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.sleepers.fetch_add(1, Ordering::Relaxed);
-        // With the fence of `wake_all`: either this thread reads the new step, or the other reads the new sleeper.
+        // Together with the fence in `wake_all`: either this thread reads the new step, or the other thread sees the
+        // new sleeper.
         fence(Ordering::SeqCst);
         while !self.is_over(step) {
             lock = self.wakes.wait(lock).unwrap_or_else(PoisonError::into_inner);
@@ -136,7 +137,7 @@ impl Barrier {
     fn wake_all(&self) {
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::Relaxed) > 0 {
-            // A thread that has read the old step and does not wait yet holds the lock.
+            // A thread that has read the old step but is not yet waiting holds the lock, so this waits for it.
             drop(self.lock.lock());
             self.wakes.notify_all();
         }
@@ -212,7 +213,7 @@ mod tests {
     }
 }
 
-/// All interleavings of a few threads, with `make loom`.
+/// Explores all interleavings of a few threads (`make loom`).
 #[cfg(all(test, feature = "loom"))]
 mod models {
     use super::*;
@@ -221,16 +222,16 @@ mod models {
 
     fn model(check: impl Fn() + Sync + Send + 'static) {
         let mut builder = loom::model::Builder::new();
-        // Errors of synchronization need few preemptions. Without a bound three threads take hours.
+        // Synchronization errors show up with few preemptions, and without a bound, three threads take hours.
         builder.preemption_bound = Some(3);
         builder.check(check);
     }
 
-    /// Has threads write, wait, read what all others wrote, and wait, a number of times.
+    /// Starts threads that repeatedly write, wait, read the values of all other threads, and wait again.
     fn in_steps(threads: usize, steps: usize) {
         model(move || {
             let barrier = Arc::new(Barrier::new(threads));
-            // Without an order of their own: only the barrier makes one thread see what another wrote.
+            // Relaxed accesses: only the barrier makes the writes of one thread visible to another.
             let values: Arc<Vec<_>> = Arc::new((0..threads).map(|_| AtomicUsize::new(0)).collect());
             let work = move |me: usize, barrier: Arc<Barrier>, values: Arc<Vec<AtomicUsize>>| {
                 for step in 1..=steps {

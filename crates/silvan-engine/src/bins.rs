@@ -1,19 +1,19 @@
 //! A ring of time bins. Each bin holds the items of one span of time, in no particular order.
 //!
-//! If units affect each other only after a minimum delay, the lookahead, then the order of events within
-//! less than the lookahead does not matter: when a bin is processed, everything that affects its units is
-//! already in it. Bins are therefore not wider than the lookahead, and only the items of one unit in one
-//! bin are sorted.
+//! If units affect each other only after a minimum delay, the lookahead, then the order of events within a
+//! shorter span does not matter: when a bin is processed, it already contains everything that affects its
+//! units. Bins are therefore not wider than the lookahead, and a sort is needed only among the items of
+//! one unit in one bin.
 
 use crate::units::Time;
 
-/// Items by the bin of their time. Bins are numbered from time zero; the ring contains the current bin and
-/// the following ones.
+/// A ring of bins, which are numbered from time zero. The ring contains the current bin and those that
+/// follow.
 #[derive(Debug)]
 pub struct Bins<T> {
     shift: u32,
     ring: Box<[Vec<T>]>,
-    /// One bit per bin: is it non-empty?
+    /// One bit per bin, set if the bin is not empty.
     occupied: Box<[u64]>,
     /// Number of the current bin.
     current: u64,
@@ -45,14 +45,15 @@ impl<T> Bins<T> {
         bin as usize & (self.ring.len() - 1)
     }
 
-    /// The bin of a time: the current bin for earlier times, the last bin for times beyond the ring.
+    /// The bin that contains a time: the current bin for earlier times, the last bin for times beyond the
+    /// ring.
     #[inline]
     #[must_use]
     pub fn bin(&self, time: Time) -> u64 {
         (time.0 >> self.shift).clamp(self.current, self.current + (self.ring.len() as u64 - 1))
     }
 
-    /// Adds an item to a bin of the ring.
+    /// Adds an item to a bin, which must be in the ring.
     #[inline]
     pub fn push(&mut self, bin: u64, item: T) {
         debug_assert!(bin >= self.current && bin - self.current < self.ring.len() as u64);
@@ -67,13 +68,13 @@ impl<T> Bins<T> {
         self.occupied.iter().all(|&word| word == 0)
     }
 
-    /// Makes a bin the current one; all earlier bins must be empty.
+    /// Makes a bin the current one. All earlier bins must be empty.
     #[inline]
     pub fn turn_to(&mut self, bin: u64) {
         self.current = bin;
     }
 
-    /// The first non-empty bin, from the current one on.
+    /// The first non-empty bin, starting with the current one.
     #[must_use]
     pub fn next(&self) -> Option<u64> {
         let start = self.slot(self.current);
@@ -82,7 +83,7 @@ impl<T> Bins<T> {
         let (word, bits) = if first != 0 {
             (start / 64, first)
         } else {
-            // Continue around the ring, ending with the lower bits of the first word.
+            // The search wraps around the ring and ends with the lower bits of the first word.
             let next = (1..=words).map(|step| (start / 64 + step) % words);
             next.map(|word| (word, self.occupied[word])).find(|(_, bits)| *bits != 0)?
         };
@@ -117,7 +118,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with a plain list: items come out in the bin of their time, bin after bin.
+        /// Compares with a plain list: items come out in the bin of their time, in the order of the bins.
         #[test]
         fn items_come_out_in_their_bins(
             steps in prop::collection::vec((0u64..3, prop::collection::vec(0u64..900, 0..4)), 1..200),

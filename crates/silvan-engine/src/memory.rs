@@ -1,25 +1,25 @@
 //! A global allocator that requests huge pages for large blocks.
 //!
-//! The state of a large network lies in a few blocks of many megabytes that are accessed at random. With pages of
-//! 4 KiB, most accesses miss the translation lookaside buffer. Many Linux systems provide pages of 2 MiB only to
-//! programs that request them.
+//! The state of a large network consists of a few blocks of many megabytes with random access. With pages of 4 KiB,
+//! most accesses miss the translation lookaside buffer. Many Linux systems provide 2 MiB pages only to programs that
+//! request them.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// Blocks of at least this size, in bytes, lie on pages of their own, which may be huge.
+/// Minimum size in bytes of a block that gets separate pages, which may be huge.
 const LARGE: usize = 2 << 20;
 
-/// See the module. Where huge pages are not available, it behaves like [`System`].
+/// The allocator that this module describes. On systems without huge pages, it is identical to [`System`].
 #[derive(Debug)]
 pub struct HugePages;
 
-/// Whether a block lies on pages of its own.
+/// Whether a block has separate pages.
 fn is_large(layout: Layout) -> bool {
     cfg!(target_os = "linux") && layout.size() >= LARGE && layout.align() <= LARGE
 }
 
-// SAFETY: a large block lies in a mapping of its own, all other blocks belong to `System`. The layout alone determines
-// which of the two applies, so each block is freed by the one that allocated it.
+// SAFETY: a large block has a separate mapping, and all other blocks belong to `System`. The layout alone selects
+// between the two, so each block is freed by the allocator that created it.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for HugePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -58,7 +58,7 @@ unsafe impl GlobalAlloc for HugePages {
         if is_large(layout) && is_large(new_layout) && mapped(layout.size()) == mapped(new_size) {
             return block;
         }
-        // SAFETY: the new block is another one, and both have the smaller of the two sizes.
+        // SAFETY: the new block does not overlap the old one, and both have at least the copied size.
         unsafe {
             let new = self.alloc(new_layout);
             if !new.is_null() {
@@ -111,7 +111,7 @@ fn unmap(block: *mut u8, size: usize) {
     unsafe { libc::munmap(block.cast(), mapped(size)) };
 }
 
-/// Not called: no block [`is_large`].
+/// Never called, because no block [`is_large`] on this system.
 #[cfg(not(target_os = "linux"))]
 fn map(_size: usize) -> *mut u8 {
     std::ptr::null_mut()

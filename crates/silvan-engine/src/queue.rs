@@ -9,22 +9,22 @@ use std::collections::BinaryHeap;
 use crate::cache::prefetch_lines;
 use crate::units::Time;
 
-/// A future event. The model defines the meaning of `key`: events of equal time are ordered by it, so
+/// A future event. The model defines the meaning of `key`. Events of equal time are ordered by key, so
 /// events that do not commute must have different keys.
 // The order of the fields in memory makes an event one 128-bit number with the time in its upper half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Event {
-    /// Additional data for the handler; breaks the remaining ties.
+    /// Additional data for the handler, which orders events of equal time and key.
     pub data: u32,
-    /// What happens and where; breaks ties in time.
+    /// Identifies the action and its location, and orders events of equal time.
     pub key: u32,
     /// The time of the event.
     pub time: Time,
 }
 
 impl Event {
-    /// Time, key and data as one number, which is compared without branches.
+    /// Time, key and data as one number, which can be compared without branches.
     #[inline]
     fn order(&self) -> u128 {
         u128::from(self.time.0) << 64 | u128::from(self.key) << 32 | u128::from(self.data)
@@ -47,83 +47,83 @@ impl PartialOrd for Event {
 
 const NONE: u32 = u32::MAX;
 
-/// Buckets of the wheel.
+/// Number of buckets of the wheel.
 const BUCKETS: usize = 1 << 14;
 
-/// Number of events after which no further bucket is staged. It is large enough that prefetching the state
-/// for the staged events overlaps with the handling of the current events.
+/// No further bucket is staged once this number of events is staged. The number is large enough that
+/// prefetching the state for the staged events overlaps with the handling of the current events.
 const BATCH: usize = 8;
 
-/// Number of past events from which on they are removed when an event is added.
+/// Number of processed events in `current` from which they are removed when an event is added.
 const PAST: usize = 256;
 
 /// Maximum number of events that are sorted by insertion.
 const FEW: usize = 16;
 
-/// Bits for the index of an event in a bucket that is being sorted.
+/// Number of bits for the index of an event in a bucket that is being sorted.
 const PLACE_BITS: u32 = 16;
 
-/// Maximum distance of staged buckets from the current ones. Events may still be added before more distant
-/// ones, and adding to the staged events is more expensive than adding to the wheel.
+/// Maximum distance of staged buckets from the current ones. Between distant buckets, new events are
+/// likely, and adding an event to the staged events is more expensive than adding it to the wheel.
 const AHEAD: u64 = 64;
 
 /// Number of events in a [`Chunk`].
 const HELD: usize = 7;
 
-/// Some events of a bucket, in the order in which they were added. A chunk has two cache lines, so draining
-/// a bucket waits for memory only once per seven events. This matters because many events have the same
-/// time if hosts run in lockstep.
+/// Some events of a bucket, in the order of insertion. A chunk has two cache lines, so draining a bucket
+/// waits for memory only once per seven events. This matters if hosts run in lockstep, because many events
+/// then have the same time.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 struct Chunk {
     events: [Event; HELD],
     len: u32,
-    /// The previous chunk.
+    /// Index of the previous chunk.
     next: u32,
 }
 
 /// Pending events, ordered by (time, key, data).
 ///
-/// The wheel has a power of two of buckets, each `2^shift` picoseconds wide and with one or two events. A
-/// bucket is an unordered list of chunks, which is sorted when it is taken out of the wheel. A few buckets
-/// are taken out at a time: the *current* events, which are processed now, and the *staged* events, which
-/// follow. While the current events are processed, the state that the staged events will need can be
-/// prefetched ([`EventQueue::staged`]). Events beyond the range of the wheel wait in a binary heap and are
-/// merged when their bucket is staged.
+/// The number of buckets is a power of two. Each bucket is `2^shift` picoseconds wide and contains one or
+/// two events on average, as an unordered list of chunks, which is sorted when the bucket is removed from
+/// the wheel. A few buckets are removed at a time. They form the *current* events, which are being
+/// processed, and the *staged* events, which follow. While the current events are processed, the model can
+/// prefetch the state that the staged events will need ([`EventQueue::staged`]). Events beyond the range of
+/// the wheel wait in a binary heap, and are merged when their bucket is staged.
 #[derive(Debug)]
 pub struct EventQueue {
     shift: u32,
     heads: Box<[u32; BUCKETS]>,
-    /// One bit per bucket: is it non-empty?
+    /// One bit per bucket, set if the bucket is not empty.
     occupied: Box<[u64; BUCKETS / 64]>,
-    /// One bit per word of `occupied`: is it non-zero?
+    /// One bit per word of `occupied`, set if the word is not zero.
     summary: [u64; BUCKETS / 64 / 64],
     chunks: Vec<Chunk>,
     free: u32,
-    /// The events of the current buckets, in order.
+    /// The events of the current buckets, sorted.
     current: Vec<Event>,
     /// Index of the next event in `current`.
     at: usize,
     /// Number of the last current bucket, counted from time zero.
     turn: u64,
-    /// The events of the next few non-empty buckets, in order.
+    /// The events of the next few non-empty buckets, sorted.
     staged: Vec<Event>,
     /// Number of the last staged bucket; equal to `turn` if no bucket is staged.
     staged_turn: u64,
-    /// Buffers for sorting.
+    /// Buffers for sorting, kept to avoid allocations.
     order: Vec<u64>,
     room: Vec<Event>,
-    /// Number of events in the wheel, without `current` and `staged`; all are less than a revolution after
-    /// `turn`.
+    /// Number of events in the wheel, excluding `current` and `staged`. All of them are less than one
+    /// revolution after `turn`.
     in_wheel: usize,
     far: BinaryHeap<Reverse<Event>>,
 }
 
 impl EventQueue {
-    /// Creates a queue for events that are about `spacing` apart. The spacing affects only the speed.
+    /// Creates a queue for events that are about `spacing` apart. The spacing affects speed, not results.
     #[must_use]
     pub fn new(spacing: Time) -> Self {
-        // At least 2 ps, so that no bucket has the number `u64::MAX`.
+        // A width of at least 2 ps ensures that no bucket has the number `u64::MAX`.
         let width = spacing.0.saturating_mul(8).clamp(2, 1 << 40).next_power_of_two();
         Self {
             shift: width.trailing_zeros(),
@@ -176,7 +176,7 @@ impl EventQueue {
             let place = self.staged.partition_point(|other| *other < event);
             self.staged.insert(place, event);
         } else {
-            // With few pending events, the current events may never be exhausted.
+            // Remove processed events: if few events are pending, `current` may never become empty.
             if self.at >= PAST && self.at >= self.current().len() {
                 self.current.drain(..self.at);
                 self.at = 0;
@@ -193,8 +193,7 @@ impl EventQueue {
         if let Some(chunk) = self.chunks.get_mut(self.heads[index] as usize)
             && let Some(place) = chunk.events.get_mut(chunk.len as usize)
         {
-            // Written field by field: copying a complete event that was just built would stall the
-            // processor.
+            // Write the fields one by one: copying an event that was just built would stall the processor.
             place.time = event.time;
             place.key = event.key;
             place.data = event.data;
@@ -204,7 +203,7 @@ impl EventQueue {
         }
     }
 
-    /// Starts another chunk of a bucket.
+    /// Starts another chunk for a bucket.
     #[inline(never)]
     fn link_chunk(&mut self, index: usize, event: Event) {
         let at = self.free;
@@ -240,14 +239,14 @@ impl EventQueue {
         })
     }
 
-    /// Removes the next event if its time is exactly `time` and its key is equal to `key`.
+    /// Removes the next event if both its time and its key match.
     #[inline]
     pub fn pop_alike(&mut self, time: Time, key: u32) -> Option<Event> {
         self.current.get(self.at).filter(|event| event.key == key)?;
         self.pop_at(time)
     }
 
-    /// Removes the next event if its time is exactly `time` and its key is lower than `key`.
+    /// Removes the next event if its time matches and its key is lower than `key`.
     #[inline]
     pub fn pop_before(&mut self, time: Time, key: u32) -> Option<Event> {
         self.current.get(self.at).filter(|event| event.key < key)?;
@@ -260,7 +259,7 @@ impl EventQueue {
         self.pop_at(time)
     }
 
-    /// Whether all current events have been processed, so that the next call of [`Self::next_time`] turns
+    /// Whether all current events have been processed, so that the next call to [`Self::next_time`] turns
     /// the wheel.
     #[inline]
     #[must_use]
@@ -275,7 +274,7 @@ impl EventQueue {
         self.current.get(self.at..).unwrap_or_default()
     }
 
-    /// The events after the current ones, as far as they are staged.
+    /// The staged events, which follow the current ones.
     #[inline]
     #[must_use]
     pub fn staged(&self) -> &[Event] {
@@ -300,8 +299,8 @@ impl EventQueue {
         true
     }
 
-    /// Prefetches the first events of each bucket that will be staged next, as far as the buckets are in
-    /// the same word of `occupied`.
+    /// Prefetches the first events of the buckets that will be staged next, limited to buckets in the same
+    /// word of `occupied`.
     #[inline]
     fn prefetch_next_buckets(&self) {
         let start = (self.staged_turn + 1) as usize % BUCKETS;
@@ -316,13 +315,14 @@ impl EventQueue {
         }
     }
 
-    /// Takes the next non-empty buckets up to `last` out of the wheel, until there are [`BATCH`] events.
+    /// Removes the next non-empty buckets up to `last` from the wheel, until there are [`BATCH`] staged
+    /// events.
     fn stage(&mut self, last: u64) {
         let mut far = self.far.peek().map_or(u64::MAX, |event| event.0.time.0 >> self.shift);
         while self.staged.len() < BATCH {
             let near = if self.in_wheel > 0 { self.next_bucket() } else { u64::MAX };
             let next = near.min(far);
-            // No event is so late that its bucket has this number.
+            // `u64::MAX` means that no event is pending; no bucket has this number.
             if next > last || next == u64::MAX {
                 return;
             }
@@ -358,8 +358,8 @@ impl EventQueue {
         }
     }
 
-    /// Sorts the staged events from `from` on, which belong to one bucket. The event that was added last
-    /// comes first.
+    /// Sorts the staged events starting with index `from`, which belong to one bucket. The most recently
+    /// added event comes first.
     #[inline]
     fn sort_staged(&mut self, from: usize) {
         match &mut self.staged[from..] {
@@ -377,7 +377,8 @@ impl EventQueue {
     fn sort_many(&mut self, from: usize) {
         let events = &mut self.staged[from..];
         if events.len() <= FEW {
-            // Events caused at one instant are added nearly in order.
+            // Events that one instant causes are added nearly in order, so the reversed list is nearly
+            // sorted.
             events.reverse();
             insert(events);
         } else if events.len() >= 1 << PLACE_BITS || self.shift > 32 - PLACE_BITS {
@@ -401,7 +402,7 @@ impl EventQueue {
             }
             self.order.clear();
             self.room.clear();
-            // Events with the same time and key are rare, and not yet in order.
+            // The sort has ignored `data`, so order events with the same time and key. They are rare.
             if are_alike {
                 insert(events);
             }
@@ -441,7 +442,7 @@ impl EventQueue {
     }
 }
 
-/// Insertion sort, for few events or nearly sorted ones.
+/// Sorts by insertion, which suits lists that are short or nearly sorted.
 #[inline]
 fn insert(events: &mut [Event]) {
     for from in 1..events.len() {
@@ -499,7 +500,8 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with a sorted set: random delays, short and long, with pushes between pops.
+        /// Compares the queue with a sorted set, with short and long random delays, and pushes between
+        /// pops.
         #[test]
         fn agrees_with_a_sorted_set(
             spacing in 1u64..10_000,
@@ -510,7 +512,8 @@ mod tests {
             let (mut now, mut data) = (0, 0);
             for (delays, pops) in script {
                 for delay in delays {
-                    // Most delays are within the wheel and many in few buckets; some are beyond it.
+                    // Most delays are within the wheel, many of them in few buckets; some are beyond the
+                    // wheel.
                     let delay = match delay % 4 {
                         0 => delay,
                         1 => delay % (spacing * 4000),

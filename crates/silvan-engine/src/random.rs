@@ -1,4 +1,4 @@
-//! Random streams: one per owner and purpose, derived from the seed and their names.
+//! Random streams, one per owner and purpose. The seed and the names of both determine a stream.
 //!
 //! Streams share no state, so the random numbers of one host depend neither on those of another host nor on
 //! the number of threads. The generator is PCG32 (O'Neill 2014); SplitMix64 derives its state and stream
@@ -7,7 +7,7 @@
 use rand_core::Rng;
 use rand_pcg::Pcg32;
 
-/// A deterministic stream of random numbers.
+/// A reproducible stream of random numbers.
 #[derive(Debug, Clone)]
 pub struct Stream(Pcg32);
 
@@ -20,7 +20,7 @@ fn split_mix(state: &mut u64) -> u64 {
 }
 
 impl Stream {
-    /// The stream of `owner` (a host or port number) for `purpose` ("destinations", "marking").
+    /// The stream of `owner` (a host or port number) for `purpose` (such as "destinations" or "marking").
     #[must_use]
     pub fn new(seed: u64, purpose: &str, owner: u64) -> Self {
         // FNV-1a over the name: unlike the hasher of the standard library, it never changes.
@@ -40,7 +40,7 @@ impl Stream {
         self.0.next_u32()
     }
 
-    /// Uniform in `0..bound`, without bias (Lemire 2019). A bound of zero gives zero.
+    /// A uniform number in `0..bound`, without bias (Lemire 2019). A bound of zero gives zero.
     #[inline]
     pub fn below(&mut self, bound: u32) -> u32 {
         let mut product = u64::from(self.next_u32()) * u64::from(bound);
@@ -61,8 +61,8 @@ impl Stream {
 
     /// An exponentially distributed duration with the given mean, both in picoseconds.
     ///
-    /// This is the only use of a logarithm in the simulation. It is computed with integers (see
-    /// [`ln_q32`]), because the last bits of a platform's logarithm may differ.
+    /// This is the only logarithm in the simulation. It is computed with integers (see [`ln_q32`]), because
+    /// the last bits of a floating-point logarithm may differ between platforms.
     #[inline]
     pub fn exponential(&mut self, mean_ps: u64) -> u64 {
         let uniform = (u64::from(self.next_u32()) << 1) | 1; // odd 33-bit number, never 0
@@ -84,8 +84,8 @@ const LN_2_33: u64 = ln_q32(1 << 33);
 
 /// Natural logarithm of an integer of 1 or more, as a fixed-point number with 32 fraction bits.
 ///
-/// It is computed bit by bit from the binary logarithm (square the mantissa, read the carry), so it uses
-/// only integers. The error is below 2^-28.
+/// The digits of the binary logarithm are computed one by one with integers (square the mantissa, read the
+/// carry). The error is below 2^-28.
 #[must_use]
 pub const fn ln_q32(value: u64) -> u64 {
     ln_of_log2(log2_q32(value))
@@ -100,8 +100,8 @@ fn quick_ln_q32(value: u64) -> u64 {
     let log2 = (value.max(1) as f64).log2() * TWO_32;
     let bits = log2 as u64;
     let beyond = log2 - bits as f64;
-    // The error of the floating-point logarithm is below 2^-46, that of the squares below 2^-57; the limit
-    // is 2^-14 in these units.
+    // The error of the floating-point logarithm is below 2^-46, and that of the squares below 2^-57. In
+    // units of the last bit, this is below 2^-14, far less than `NEAR`.
     let is_sure = beyond > NEAR && beyond < 1.0 - NEAR;
     ln_of_log2(if is_sure { bits } else { log2_q32(value) })
 }
@@ -109,7 +109,7 @@ fn quick_ln_q32(value: u64) -> u64 {
 /// 2^32.
 const TWO_32: f64 = 4_294_967_296.0;
 
-/// Minimum distance from the next number, in units of the last of 32 fraction bits: far more than any
+/// Minimum distance from the next number in units of the last of 32 fraction bits, which far exceeds any
 /// error.
 const NEAR: f64 = 1.0 / 256.0;
 
@@ -167,7 +167,7 @@ mod tests {
     fn the_quick_logarithm_has_the_same_bits() {
         let mut stream = Stream::new(3, "logarithms", 0);
         let random = (0..300_000).map(|_| u64::from(stream.next_u32()) << 1 | 1);
-        // Also where the bits of the logarithm are all zero or nearly so.
+        // Includes values whose logarithm has fraction bits that are all zero, or nearly so.
         let powers = (0..34).flat_map(|at| [(1u64 << at).saturating_sub(1), 1 << at, (1 << at) + 1]);
         for value in random.chain(powers).chain(0..10_000) {
             assert_eq!(quick_ln_q32(value), ln_q32(value), "ln {value}");

@@ -1,8 +1,8 @@
 //! Quantities with units: [`Time`] in picoseconds, [`Bytes`], [`Rate`] in bits per second.
 //!
-//! All are integers, so that results do not depend on the machine. Each parses from and formats to text
-//! with a unit ("150 us", "64 KiB", "13.5 Gbit/s"), the notation of scenario files. Prefixes are decimal
-//! (k, M, G) or binary (Ki, Mi, Gi); `KB` is 1000 bytes.
+//! All quantities are integers, so results do not depend on the machine. Each type parses and formats text with a unit
+//! ("150 us", "64 KiB", "13.5 Gbit/s"), as in scenario files. Prefixes are decimal (k, M, G) or binary (Ki, Mi, Gi);
+//! `KB` is 1000 bytes.
 //!
 //! If the length of a cycle is given, times and rates can also be given in cycles ("3 cycles", "0.25
 //! bytes/cycle"); see [`InCycles`].
@@ -26,11 +26,11 @@ pub struct UnitError {
     example: &'static str,
 }
 
-/// A type of quantity: its units, with their sizes in the smallest unit.
+/// A type of quantity, with its units and their sizes in the smallest unit.
 struct Kind {
     name: &'static str,
     example: &'static str,
-    /// Ascending by size. Of units with equal size, the first one is used for printing.
+    /// Sorted by increasing size. Among units of equal size, the first one is used for output.
     units: &'static [(&'static str, u128)],
     /// Units based on cycles.
     in_cycles: &'static [&'static str],
@@ -166,7 +166,7 @@ impl Kind {
     fn format(&self, value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = u128::from(value);
         for &(name, size) in self.units.iter().rev() {
-            // Rates are written in bits, as usual in networking.
+            // Skip units of bytes: rates are written in bits, as usual in networking.
             if value < size || name == "kB" || name.ends_with("B/s") {
                 continue;
             }
@@ -301,7 +301,7 @@ quantity!(
 impl Time {
     /// The start of a run.
     pub const ZERO: Self = Self(0);
-    /// Later than any event.
+    /// A time later than any event.
     pub const NEVER: Self = Self(u64::MAX);
 
     /// A whole number of nanoseconds.
@@ -382,8 +382,8 @@ impl Rate {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// The time per byte at this rate. A rate of zero gives a pace that never ends
-    /// (scenarios reject it; here it must only not divide by zero).
+    /// The time per byte at this rate. A rate of zero gives an infinite pace. Scenarios reject such rates, so this only
+    /// avoids a division by zero.
     #[must_use]
     pub fn pace(self) -> BytePace {
         let (num, den) = (8_000_000_000_000, self.0.max(1));
@@ -392,7 +392,7 @@ impl Rate {
     }
 }
 
-/// The time for some bytes: whole picoseconds, and a fraction of one.
+/// The time for a number of bytes, as whole picoseconds and a fraction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpanParts {
     whole: u64,
@@ -400,7 +400,7 @@ pub struct SpanParts {
 }
 
 impl BytePace {
-    /// A pace of zero: any number of bytes takes no time (for example, an unlimited drain).
+    /// A pace of zero: any number of bytes takes no time, as with an unlimited drain.
     pub const INSTANT: Self = Self { num: 0, den: 1 };
 
     /// Whether each byte takes a whole number of picoseconds.
@@ -414,7 +414,7 @@ impl BytePace {
     #[inline]
     #[must_use]
     pub fn time(self, bytes: u32) -> Time {
-        // Common link rates divide evenly; a predictable branch is cheaper than a division.
+        // Common link rates divide evenly, and a predictable branch is cheaper than a division.
         match u64::from(bytes).checked_mul(self.num) {
             Some(product) if self.den == 1 => Time(product),
             Some(product) => Time(product.div_ceil(self.den)),
@@ -425,7 +425,7 @@ impl BytePace {
         }
     }
 
-    /// The time for `bytes`, to be summed by [`Self::add_parts`].
+    /// The time for `bytes`, as an argument of [`Self::add_parts`].
     #[must_use]
     pub fn parts(self, bytes: u32) -> SpanParts {
         match u64::from(bytes).checked_mul(self.num) {
@@ -438,7 +438,7 @@ impl BytePace {
         }
     }
 
-    /// Same as [`Self::time_carrying`], but without a division, for bytes whose [`Self::parts`] are known.
+    /// Same as [`Self::time_carrying`], but without a division, because the [`Self::parts`] are already known.
     #[inline]
     #[must_use]
     pub fn add_parts(self, parts: SpanParts, carry: &mut u64) -> Time {
@@ -448,8 +448,8 @@ impl BytePace {
         Time(parts.whole + u64::from(over))
     }
 
-    /// The time for `bytes`. The fraction of a picosecond that remains from earlier calls is
-    /// kept in `carry`, so that a long sequence does not drift.
+    /// The time for `bytes`. `carry` keeps the fraction of a picosecond that earlier calls left, so that a long
+    /// sequence of packets does not drift.
     #[inline]
     #[must_use]
     pub fn time_carrying(self, bytes: u32, carry: &mut u64) -> Time {
@@ -554,7 +554,7 @@ mod tests {
         let total: u64 = (0..27_000).map(|_| pace.time_carrying(2048, &mut carry).0).sum();
         assert_eq!(total, 27_000 * 2048 * 16_000 / 27, "nothing is lost over many packets");
         assert_eq!(BytePace::INSTANT.time(4096), Time::ZERO);
-        // A rate without common factors and a message of a gigabyte exceed 64 bits in intermediate results.
+        // The rate shares no factors with the unit, so a message of a gigabyte exceeds 64 bits in intermediate results.
         let odd = Rate(13_333_333_333).pace();
         assert_eq!(odd.time(1 << 30), Time(644_245_094_417));
         assert_eq!(odd.time_carrying(1 << 30, &mut 0), Time(644_245_094_416));

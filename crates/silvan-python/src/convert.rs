@@ -56,7 +56,8 @@ pub fn overrides(given: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, Str
         .collect()
 }
 
-/// Maximum nesting of lists and tables. A list may contain itself, which would overflow the stack.
+/// Maximum nesting of lists and tables. A Python list may contain itself, which would overflow the
+/// stack.
 const DEEPEST: usize = 64;
 
 /// Formats a Python value as TOML on one line; `depth` is its nesting level.

@@ -24,13 +24,13 @@ struct Report {
     links: usize,
     pairs_routed: u64,
     pairs_unroutable: u64,
-    /// Reasons why the first of them are not routed.
+    /// Reasons why pairs are not routed, for the first few of them.
     problems: Vec<String>,
-    /// Number of pairs by number of switches crossed.
+    /// Maps the number of switches on a route to the number of pairs.
     hops: BTreeMap<usize, u64>,
     all_to_all: Load,
-    /// A dependency cycle of channels in which packets can wait for each other; if `lanes` is given, of
-    /// lanes of channels.
+    /// A dependency cycle of channels in which packets can wait for each other. If `lanes` is given, the
+    /// cycle consists of lanes of channels.
     deadlock: Option<String>,
     /// Analysis per lane, if service levels or SL-to-VL tables are known.
     lanes: Option<LaneAnalysis>,
@@ -45,13 +45,13 @@ struct Report {
     ignored: Vec<File>,
 }
 
-/// A file that was given or found.
+/// A file that the user named, or that was found in a folder.
 #[derive(Serialize)]
 struct File {
     file: String,
     /// Its format; `None` if unknown.
     kind: Option<String>,
-    /// What was read from it, or why it was not used.
+    /// What was read from the file, or why it was not used.
     note: String,
 }
 
@@ -82,7 +82,7 @@ struct Load {
     min: u64,
     max: u64,
     mean: f64,
-    /// Number of links by number of flows.
+    /// Maps the number of flows to the number of links.
     histogram: BTreeMap<u64, u64>,
 }
 
@@ -129,8 +129,8 @@ fn report(site: Site) -> Report {
     }
 }
 
-/// The files that `ibdmchk` reads, by name: links, tables and, if lanes are known, service levels of paths
-/// and SL-to-VL tables.
+/// The files that `ibdmchk` reads, by name: links, tables and, if lanes are known, SL-to-VL tables and the
+/// service levels of paths.
 fn for_ibdmchk(site: &Site) -> Result<BTreeMap<&'static str, String>, TopologyError> {
     let mut files = BTreeMap::from([
         ("opensm-subnet.lst", lst::write(&site.topology)?),
@@ -158,7 +158,7 @@ pub fn fabric_check<'py>(
     convert::to_python(py, &report)
 }
 
-/// Returns the same fabric as files that `ibdmchk` reads: text by file name.
+/// Returns the fabric as files that `ibdmchk` reads: text by file name.
 #[pyfunction]
 #[pyo3(signature = (paths, tables=None, default_rate=None))]
 pub fn fabric_ibdmchk<'py>(
@@ -182,8 +182,8 @@ fn load(paths: Paths, tables: Option<PathBuf>, default_rate: Option<&str>) -> Py
 
 /// Returns forwarding tables in the format of OpenSM's dump, and the network in the format of
 /// `ibnetdiscover`, with the same LIDs and GUIDs. `topology` is a real fabric (`ibnetdiscover` output,
-/// ibsim netlist) or a scenario file (`.toml`). Without `routing`, the routing of the scenario or the
-/// default of the fabric is used.
+/// ibsim netlist) or a scenario file (`.toml`). The default for `routing` is the routing of the scenario,
+/// or one that suits the fabric.
 #[pyfunction]
 #[pyo3(signature = (topology, routing=None, default_rate=None))]
 pub fn fabric_route(
@@ -204,7 +204,7 @@ pub fn fabric_route(
     })
 }
 
-/// The network of a file, with its tables if the file is a scenario.
+/// The network in a file. If the file is a scenario, also the tables.
 fn network(path: &Path, default_rate: Option<&str>) -> PyResult<(Topology, Option<Tables>)> {
     if path.extension().is_none_or(|ending| ending != "toml") {
         return Ok((site::topology(path, options(default_rate)?).map_err(failed)?, None));

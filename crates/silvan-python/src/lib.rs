@@ -29,7 +29,7 @@ mod trace;
 #[global_allocator]
 static ALLOCATOR: HugePages = HugePages;
 
-/// The compiled part of the package `silvan`.
+/// The extension module of the package `silvan`.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();

@@ -1,4 +1,4 @@
-//! A run. It advances in slices without the GIL, so that Python can interrupt it and receive its progress.
+//! A run. It advances in slices without the GIL, so that Python can interrupt it and observe its progress.
 
 use std::time::{Duration, Instant};
 
@@ -12,9 +12,9 @@ use crate::convert::{self, ModelError, ScenarioError};
 use crate::scenario::Scenario;
 use crate::tables;
 
-/// Wall time of a slice: the maximum delay of Ctrl-C.
+/// Wall-clock time of a slice, which is the maximum delay of Ctrl-C.
 const SLICE: Duration = Duration::from_millis(50);
-/// Wall time between two calls of the progress function.
+/// Wall-clock time between two calls of the progress function.
 pub(crate) const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
 /// The results of a finished run.
@@ -50,7 +50,7 @@ impl Run {
         }
     }
 
-    /// The most important results, in sentences.
+    /// The main results, as sentences.
     #[getter]
     fn account(&self) -> Vec<String> {
         self.outcome.account.clone()
@@ -62,7 +62,7 @@ impl Run {
         self.outcome.warnings.clone()
     }
 
-    /// Wall time of the run in seconds, including the construction of the network.
+    /// Wall-clock time of the run in seconds, including the construction of the network.
     #[getter]
     const fn wall_s(&self) -> f64 {
         self.wall_s
@@ -119,8 +119,8 @@ fn advance(py: Python<'_>, simulation: &mut Simulation, progress: Option<&Bound<
     }
 }
 
-/// Number of events for a slice of about [`SLICE`], estimated from the last slice. It at most doubles,
-/// because a run may become slower as congestion sets in.
+/// Number of events for a slice of about [`SLICE`], estimated from the last slice. The number at most
+/// doubles, because a run may become slower as congestion sets in.
 fn next_slice(events: u64, took: Duration) -> u64 {
     let factor = SLICE.as_secs_f64() / took.as_secs_f64().max(1e-6);
     ((events as f64 * factor.clamp(0.25, 2.0)) as u64).clamp(1_000, 50_000_000)

@@ -10,12 +10,12 @@ use crate::convert::{self, ScenarioError};
 
 /// A validated scenario: a complete, immutable description of a simulation.
 ///
-/// Load one from a file with `Scenario.load("testbed.toml")`, from text with `Scenario.from_toml(text)`,
-/// or one that comes with Silvan with `silvan.scenarios.load("testbed")`. There is no constructor.
+/// There is no constructor. `Scenario.load("testbed.toml")` reads a file, `Scenario.from_toml(text)` reads
+/// text, and `silvan.scenarios.load("testbed")` loads a scenario that comes with Silvan.
 ///
-/// Overrides are dotted keys and values: `{"congestion.mechanism": "ib-cc", "seed": 7}`. A text is read as
-/// after `--set` on the command line, so `"1 ms"` is a quantity. The scenario keeps the text it was read
-/// from, so that further overrides act on what the user wrote and not on default values.
+/// Overrides map dotted keys to values: `{"congestion.mechanism": "ib-cc", "seed": 7}`. Strings are parsed
+/// like values after `--set` on the command line, so `"1 ms"` is a quantity. The scenario keeps the text
+/// from which it was read, so that further overrides act on what the user wrote and not on default values.
 #[pyclass(module = "silvan", frozen)]
 pub struct Scenario {
     inner: silvan_scenario::Scenario,
@@ -52,7 +52,8 @@ impl Scenario {
     #[pyo3(signature = (path, overrides=None))]
     fn load(py: Python<'_>, path: PathBuf, overrides: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let overrides = convert::overrides(overrides)?;
-        // The scenario crate reports all errors of a file. Its text is read again only to be stored.
+        // Reading first lets the scenario crate report all errors of the file. The text is then read again
+        // only to be stored.
         let inner = py
             .detach(|| silvan_scenario::Scenario::load(&path, &overrides))
             .map_err(|e| ScenarioError::new_err(e.to_string()))?;
@@ -62,8 +63,8 @@ impl Scenario {
         Ok(Self { inner, text, origin: path.display().to_string(), base_dir, overrides })
     }
 
-    /// Reads a scenario from a string. Files that it names are relative to `base_dir`; `origin` is its name
-    /// in error messages.
+    /// Reads a scenario from a string. Relative file names in it start from `base_dir`; error messages call
+    /// the text `origin`.
     #[staticmethod]
     #[pyo3(signature = (text, origin="<text>", base_dir=None, overrides=None))]
     fn from_toml(
@@ -84,8 +85,8 @@ impl Scenario {
         Self::new(py, self.text.clone(), self.origin.clone(), self.base_dir.clone(), all)
     }
 
-    /// Returns the resolved scenario as TOML, with every default written out. With `standalone`, file names
-    /// are absolute paths, so that it can be read from any folder.
+    /// Returns the resolved scenario as TOML, with all defaults written out. With `standalone`, file names
+    /// are absolute, so that the scenario can be read from any folder.
     #[pyo3(signature = (*, standalone=false))]
     fn to_toml(&self, standalone: bool) -> PyResult<String> {
         let text = if standalone {
@@ -96,13 +97,13 @@ impl Scenario {
         text.map_err(|e| ScenarioError::new_err(e.to_string()))
     }
 
-    /// Returns a summary without running: sizes, routing, deadlock check, estimated cost.
+    /// Returns facts that do not need a run: sizes, routing, deadlock check, estimated cost.
     fn check<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let report = py.detach(|| self.inner.check()).map_err(|e| ScenarioError::new_err(e.to_string()))?;
         convert::to_python(py, &report)
     }
 
-    /// Returns the scenario's congestion control as options of OpenSM's configuration file.
+    /// Returns the scenario's congestion control settings as options of OpenSM's configuration file.
     fn opensm_options(&self) -> PyResult<String> {
         silvan_scenario::opensm::options(&self.inner).map_err(|e| ScenarioError::new_err(e.to_string()))
     }
@@ -118,25 +119,25 @@ impl Scenario {
         }
     }
 
-    /// The text from which it was read, without the overrides.
+    /// The text from which the scenario was read, without the overrides.
     #[getter]
     fn text(&self) -> &str {
         &self.text
     }
 
-    /// Its name in error messages, usually the file name.
+    /// The name of the scenario's source in error messages, usually the file name.
     #[getter]
     fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// Folder to which file names in the scenario are relative.
+    /// Folder from which relative file names in the scenario start.
     #[getter]
     fn base_dir(&self) -> PathBuf {
         self.base_dir.clone()
     }
 
-    /// The overrides as strings, in order.
+    /// The overrides as strings, in the order in which they were given.
     #[getter]
     fn overrides(&self) -> Vec<(String, String)> {
         self.overrides.clone()

@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use silvan_fabric::outcome::{Table, Values};
 
-/// A numeric column that numpy reads in place: `numpy.asarray(view)` makes no copy and keeps the memory
-/// alive. Read-only.
+/// A read-only numeric column that numpy reads in place: `numpy.asarray(view)` makes no copy, and keeps the
+/// memory alive.
 #[pyclass(module = "silvan._core", frozen)]
 pub struct ArrayView {
     numbers: Numbers,

@@ -19,7 +19,7 @@ use silvan_trace::{Trace, write};
 
 use crate::convert::{self, TraceError};
 
-/// Options from Python: how a trace is read, and the costs of communication. Quantities are strings.
+/// Options from Python: how to read a trace, and the costs of communication. Quantities are strings.
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Request {
@@ -112,7 +112,7 @@ impl Request {
     }
 }
 
-/// Reads a trace and runs it without a network, or only reads it (`stream`).
+/// Reads a trace and, unless `stream` is set, runs it without a network.
 #[pyfunction]
 pub fn trace_check<'py>(
     py: Python<'py>,
@@ -167,8 +167,8 @@ fn sized<S: serde::de::DeserializeOwned>(sizes: &str) -> PyResult<S> {
     serde_json::from_str(sizes).map_err(failed)
 }
 
-/// Generates a trace from sizes and writes it as GOAL: of a `kernel` of HPC Challenge, a `collective`
-/// operation, or a training step of a `transformer`.
+/// Generates a trace from sizes and writes it as GOAL. The kinds are a `kernel` of HPC Challenge, a
+/// `collective` operation, and a training step of a `transformer`.
 #[pyfunction]
 pub fn trace_generate<'py>(
     py: Python<'py>,

@@ -1,11 +1,11 @@
-//! Errors of a scenario: position, key, value, what is wrong, and what would be valid.
+//! Errors in a scenario: position, key, value, description, and what would be valid.
 
 use std::fmt;
 
 use silvan_fabric::SetupError;
 
-/// A scenario that cannot be used. It is displayed as `testbed.toml:12: congestion.marking.threshold = 99:
-/// must be 0 to 15`.
+/// An error in a scenario. It is displayed as `testbed.toml:12: congestion.marking.threshold = 99: must be
+/// 0 to 15`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScenarioError {
     /// File and line, or the override (`--set seed`) that set the value.
@@ -19,7 +19,7 @@ pub struct ScenarioError {
 }
 
 impl ScenarioError {
-    /// An error without a key: it concerns the whole file or the model built from it.
+    /// An error without a key, which concerns the whole file or the model built from it.
     pub(crate) fn of_file(origin: &str, what: impl Into<String>) -> Self {
         Self { place: origin.to_owned(), key: None, value: None, what: what.into() }
     }
@@ -29,7 +29,7 @@ impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.place)?;
         if let Some(key) = &self.key {
-            // An override already names its key; do not repeat it.
+            // The place of an override already contains the key, so do not repeat the key.
             if self.place.strip_prefix("--set ") != Some(key) {
                 write!(f, ": {key}")?;
             }
@@ -43,7 +43,7 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// An error at a key, before the key's position and value are known.
+/// An error about a key, before the key's position and value are known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub path: String,
@@ -56,14 +56,14 @@ impl Fault {
     }
 }
 
-/// Keeps the key; the value is displayed as it was written.
+/// Keeps the key. The value is added later, as it was written.
 impl From<SetupError> for Fault {
     fn from(error: SetupError) -> Self {
         Self::new(error.key, error.reason.to_string())
     }
 }
 
-/// The known name most similar to a wrong one, if any is similar enough.
+/// The known name that is most similar to an unknown one, if any is similar enough.
 pub(crate) fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wrong = wrong.to_lowercase();
     let mut best = None;

@@ -1,5 +1,5 @@
-//! Estimates the cost of a run to an order of magnitude, from the offered traffic. How much of it the
-//! network can carry is not considered.
+//! Estimates the cost of a run to an order of magnitude, from the offered traffic, without regard to the
+//! capacity of the network.
 
 use serde::Serialize;
 use silvan_engine::{Bytes, Rate, Time};
@@ -11,24 +11,24 @@ use silvan_trace::Kind;
 use crate::rows;
 use crate::spec::Spec;
 
-/// The estimated cost of a run.
+/// The estimated cost of a run. Serialized to JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Estimate {
     /// Data packets sent.
     pub packets: f64,
-    /// Packets multiplied by the links they cross.
+    /// Number of packet hops: each packet counts once per link that it crosses.
     pub packet_hops: f64,
     /// Events to process.
     pub events: f64,
     /// Memory in MB (1e6 bytes).
     pub memory_mb: f64,
-    /// Wall time in seconds, at 10 million packet-hops per second.
+    /// Wall-clock time in seconds, at 10 million packet hops per second.
     pub wall_s: f64,
 }
 
-/// Packet-hops per second of wall time, on one core.
+/// Packet hops per second of wall-clock time on one core.
 const PACKET_HOPS_PER_S: f64 = 1e7;
-/// Events per packet hop: the arrival, and occasionally the wake-up of a blocked output.
+/// Events per packet hop: one arrival, and occasionally the wake-up of a blocked output.
 const EVENTS_PER_HOP: f64 = 1.6;
 /// Bytes of memory per buffered packet.
 const PACKET_BYTES: f64 = 64.0;
@@ -44,7 +44,7 @@ pub(crate) fn estimate((spec, jobs): (&Spec, &[Job]), topology: &Topology, hops:
         packets += offered.packets;
         wire += offered.wire;
     }
-    // Many flows may start at one host: together they send no more than the host can.
+    // Many flows may start at one host, but together they cannot send more than the host.
     let bound = bytes(host, spec.duration) * hosts as f64;
     if wire > bound {
         packets *= bound / wire;
@@ -72,17 +72,17 @@ pub(crate) fn rates(spec: &Spec, topology: &Topology) -> (Rate, Rate) {
     (spec.host.injection_rate.unwrap_or(link).min(link), spec.host.drain_rate.unwrap_or(link).min(link))
 }
 
-/// Traffic that a source sends: packets, and bytes on the wire.
+/// Traffic that a source sends: number of packets, and number of bytes on the wire.
 struct Offered {
     packets: f64,
     wire: f64,
 }
 
-/// Average message of a source.
+/// The average message of a source.
 struct Messages {
     payload: f64,
     packets: f64,
-    /// Bytes on the wire.
+    /// Size in bytes on the wire.
     wire: f64,
 }
 

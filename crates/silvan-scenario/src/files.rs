@@ -1,4 +1,4 @@
-//! Topologies and tables that a scenario reads from files.
+//! Reads topologies and tables from the files that a scenario names.
 
 use std::path::Path;
 

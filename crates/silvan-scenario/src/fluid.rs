@@ -21,13 +21,13 @@ use crate::spec::Spec;
 pub struct FluidReport {
     /// Explicit flows in the order of the scenario, then the flows of the traffic patterns.
     pub flows: Vec<FluidFlow>,
-    /// Without congestion control; `None` where these rates cannot be computed, see `uncontrolled_missing`.
+    /// Rates without congestion control; `None` if they cannot be computed, see `uncontrolled_missing`.
     pub uncontrolled: Option<FluidTotal>,
     /// Max-min fair rates.
     pub max_min: FluidTotal,
     /// Single application assignment.
     pub saa: FluidTotal,
-    /// Why there are no rates without congestion control.
+    /// The reason why `uncontrolled` is missing.
     pub uncontrolled_missing: Option<String>,
     /// Weights of the single application assignment: "total" if every flow has a total, otherwise "equal".
     pub weights: &'static str,
@@ -44,11 +44,11 @@ pub struct FluidFlow {
     pub to: String,
     /// Total payload in bytes, if limited.
     pub total_bytes: Option<u64>,
-    /// Without congestion control.
+    /// Rate without congestion control.
     pub uncontrolled: Option<FluidShare>,
-    /// Max-min fair.
+    /// Max-min fair rate.
     pub max_min: FluidShare,
-    /// Single application assignment.
+    /// Rate of the single application assignment.
     pub saa: FluidShare,
 }
 
@@ -57,11 +57,12 @@ pub struct FluidFlow {
 pub struct FluidShare {
     /// Payload rate while all flows are active, in Gbit/s.
     pub gbit_s: f64,
-    /// What limits the rate: a link, the injection or drain rate of a host, or "its own rate". Without
-    /// congestion control, the root of the congestion tree, even if it is not on the flow's route.
+    /// The limit of the rate: a link, the injection or drain rate of a host, or "its own rate". Without
+    /// congestion control, it is the root of the congestion tree, even if the root is not on the flow's
+    /// route.
     pub bottleneck: String,
-    /// Time at which the flow has sent its total, from the start of the scenario; `None` for flows without
-    /// a total.
+    /// Time from the start of the scenario until the flow has sent its total; `None` for flows without a
+    /// total.
     pub completed_ns: Option<u64>,
 }
 
@@ -70,16 +71,16 @@ pub struct FluidShare {
 pub struct FluidTotal {
     /// Sum of the rates, in Gbit/s.
     pub gbit_s: f64,
-    /// Time at which the last flow with a total has sent it.
+    /// Time at which the last flow with a total has sent everything.
     pub completed_ns: Option<u64>,
 }
 
 impl Scenario {
-    /// Computes the rates of the scenario's flows as fluids while all are active, and the completion times
-    /// of flows with a total. Latency, buffers and the scenario's mechanism are not modeled.
+    /// Computes fluid rates while all flows are active, and the completion times of flows with a total.
+    /// Latency, buffers and the scenario's mechanism are not modeled.
     ///
     /// # Errors
-    /// Same as [`Scenario::build`], and for patterns that choose a destination for each message.
+    /// Same as [`Scenario::build`]. Patterns that choose a destination for each message are also rejected.
     pub fn fluid(&self) -> Result<FluidReport, ScenarioError> {
         let (topology, tables, config) = self.build()?;
         if config.path_lanes.is_some_and(|lanes| lanes.detours.is_some()) {
@@ -186,13 +187,14 @@ fn pairs(
     Ok(senders.into_iter().zip(targets).filter(|(from, to)| from != to).collect())
 }
 
-/// Bytes on the wire for a payload that is sent in messages of a given size.
+/// Bytes on the wire for a payload in messages of a given size.
 fn on_the_wire(packet: &Packet, payload: f64, message: Bytes) -> f64 {
     let packets = message.0.max(1).div_ceil(packet.mtu.0.max(1));
     payload * (1.0 + packets as f64 * packet.header.0 as f64 / message.0.max(1) as f64)
 }
 
-/// Why the rates without congestion control do not apply to the scenario's switches, if so.
+/// The reason why the rates without congestion control do not apply to the scenario's switches; `None` if
+/// they apply.
 fn not_modeled(spec: &Spec) -> Option<String> {
     let mechanism = spec.congestion.mechanism;
     let switch = &spec.switch;
@@ -215,7 +217,7 @@ struct Case<'a> {
     problem: Problem,
     flows: Vec<Wanted>,
     demands: Vec<Demand>,
-    /// Whether all flows have a total. The totals are then the weights.
+    /// Whether all flows have a total. If so, the totals are the weights.
     sized: bool,
 }
 
@@ -325,7 +327,7 @@ mod tests {
              [[flow]]\nfrom = \"H3\"\nto = \"H2\"\ntotal = \"3 MB\"\nmessage = \"500 B\"\n",
         )
         .unwrap();
-        // 1.2 MB and 4.2 MB at 1 GB/s on the wire.
+        // 1.2 MB and 4.2 MB at 1 GB/s on the wire take 5.4 ms together.
         assert_eq!(report.saa.completed_ns, Some(5_400_000));
         let rates: Vec<f64> = report.flows.iter().map(|flow| flow.saa.gbit_s).collect();
         assert!((rates[0] - 8.0 / 5.4).abs() < 1e-9 && (rates[1] - 24.0 / 5.4).abs() < 1e-9, "{rates:?}");

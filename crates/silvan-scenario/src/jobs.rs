@@ -291,7 +291,7 @@ impl JobSpec {
     }
 }
 
-/// Checks everything that depends on neither network nor files.
+/// Checks everything that depends on neither the network nor files.
 pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
     let mut names = HashSet::new();
     for (index, job) in spec.job.iter().enumerate() {
@@ -388,8 +388,8 @@ fn places(
     Ok((0..ranks).map(|rank| hosts[place(rank) as usize]).collect())
 }
 
-/// The first host of each leaf switch, then the second of each, and so on. Leaf switches are in the order
-/// of their first hosts.
+/// Orders hosts by leaf switch: the first host of each switch, then the second of each, and so on. Leaf
+/// switches are in the order of their first hosts.
 fn one_per_leaf_in_turn(hosts: &[u32], topology: &Topology) -> Vec<u32> {
     let mut leaf_of = vec![u32::MAX; topology.hosts.len()];
     for link in &topology.links {

@@ -1,8 +1,8 @@
-//! The scenario file: a complete description of one simulation.
+//! Reads the scenario file, which completely describes one simulation.
 //!
-//! A scenario is a TOML file whose values carry units. [`Scenario::load`] reads and checks it,
-//! [`Scenario::build`] creates the network, its forwarding tables and the configuration of a run, and
-//! [`schema`] returns the JSON Schema of the file.
+//! A scenario is a TOML file in which values have units. [`Scenario::load`] reads and checks the
+//! file, [`Scenario::build`] creates the network, its forwarding tables and the configuration of a
+//! run, and [`schema`] returns the JSON Schema of the file.
 //!
 //! | module | contents |
 //! | --- | --- |

@@ -20,11 +20,11 @@ use crate::rows;
 use crate::spec::{RoutingSource, Spec};
 use crate::validate::ensure;
 
-/// Limits of link rate and delay, so that times fit the clock.
+/// Limits on link rates and delays, which ensure that times fit the clock.
 const SLOWEST_LINK: Rate = Rate(1_000);
 const LONGEST_LINK: Time = Time(1_000_000_000_000);
 
-/// The hosts of a network, by name.
+/// Maps the names of hosts in a network to their numbers.
 struct Names<'t> {
     topology: &'t Topology,
     names: HostNames<'t>,
@@ -35,7 +35,7 @@ impl<'t> Names<'t> {
         Self { topology, names: HostNames::new(topology) }
     }
 
-    /// Fails for a name that no host has, and lists the names that exist.
+    /// Fails if no host has this name, and lists existing names.
     fn require(&self, name: &str, path: &str) -> Result<(), Fault> {
         let Err(SetupError { key, .. }) = self.names.find(name, path) else { return Ok(()) };
         let hosts = &self.topology.hosts;
@@ -117,7 +117,8 @@ fn distinct(list: &[String], names: &Names<'_>, path: &str) -> Result<(), Fault>
     Ok(())
 }
 
-/// A dependency cycle of channels in which packets can wait for each other, if the routes have one.
+/// A dependency cycle of channels in which packets can wait for each other; `None` if the routes have no
+/// such cycle.
 pub(crate) fn deadlock(topology: &Topology, tables: &Tables, config: &Config) -> Option<String> {
     if let Some(lanes) = &config.path_lanes {
         return check_lanes(topology, tables, lanes).cycle;
@@ -129,7 +130,7 @@ pub(crate) fn deadlock(topology: &Topology, tables: &Tables, config: &Config) ->
     cycle.map(|cycle| cycle_text(&cycle))
 }
 
-/// The lanes that the routing itself requires, for a run that has enough lanes.
+/// The lanes that the routing algorithm requires, if the run has enough lanes.
 fn routing_lanes(spec: &Spec, topology: &Topology) -> Result<Lanes, Fault> {
     let lanes = match &spec.routing.source {
         RoutingSource::Computed(routing) => {
@@ -150,7 +151,7 @@ fn routing_lanes(spec: &Spec, topology: &Topology) -> Result<Lanes, Fault> {
     Ok(lanes)
 }
 
-/// Reads or computes the lanes of paths, if the scenario uses them, and checks that the run has these
+/// Reads or computes the lanes of paths if the scenario uses them, and checks that the run has these
 /// lanes.
 pub(crate) fn path_lanes(
     spec: &Spec,

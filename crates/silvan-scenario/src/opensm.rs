@@ -13,10 +13,12 @@ use silvan_fabric::topology::{NodeRef, Topology};
 
 use crate::{Scenario, ScenarioError};
 
-/// Returns the options, one per line. Comments state where OpenSM cannot represent the scenario exactly.
+/// Returns the options, one per line. Comments point out where OpenSM cannot represent the scenario
+/// exactly.
 ///
 /// # Errors
-/// Same as those of the scenario, and if its congestion control does not exist in InfiniBand.
+/// Same as the errors of the scenario. It is also an error if its congestion control does not exist in
+/// InfiniBand.
 pub fn options(scenario: &Scenario) -> Result<String, ScenarioError> {
     let (topology, _, config) = scenario.build()?;
     let parts = config.components();
@@ -64,7 +66,7 @@ fn switches(text: &mut String, fecn: &Fecn, topology: &Topology, config: &Config
     line(text, format_args!("cc_sw_cong_setting_marking_rate {}", fecn.marking_rate));
 }
 
-/// The threshold weight, 0 to 15, closest to the upper threshold.
+/// The threshold weight (0 to 15) closest to the upper threshold.
 fn weight(fecn: &Fecn, lane: Bytes) -> u64 {
     match fecn.upper {
         None => u64::from(fecn.threshold),
@@ -72,7 +74,7 @@ fn weight(fecn: &Fecn, lane: Bytes) -> u64 {
     }
 }
 
-/// The 256-bit mask in hexadecimal, and whether a masked port leads to a switch on any switch.
+/// The 256-bit mask in hexadecimal, and whether any masked port leads to another switch.
 fn victim_mask(mask: VictimMask, topology: &Topology) -> (String, bool) {
     let mut facing_hosts = [0u8; 32];
     let mut facing_switches = [0u8; 32];
@@ -126,8 +128,8 @@ fn adapters(text: &mut String, cct: &Cct, config: &Config) {
     }
 }
 
-/// The table up to CCTI_Limit as "shift:multiplier" pairs: the delay is the packet's time on the link times
-/// multiplier / 2^shift. The largest shift that fits is used.
+/// The table up to CCTI_Limit as "shift:multiplier" pairs, which mean that the delay is the packet's time
+/// on the link times multiplier / 2^shift. The largest possible shift is used.
 fn table(cct: &Cct, rate: Rate, config: &Config) -> String {
     let size = u32::try_from(config.packet.mtu.0 + config.packet.header.0).unwrap_or(u32::MAX);
     let span = rate.pace().time(size);

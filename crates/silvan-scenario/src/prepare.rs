@@ -1,4 +1,4 @@
-//! Fills in omitted values before the checks: the kind of a congestion component that only adjusts a
+//! Fills in omitted values before the checks: the `kind` of a congestion component that only adjusts a
 //! preset, and the default routing of the topology.
 
 use silvan_fabric::config::Packet;
@@ -49,7 +49,7 @@ fn fill_routing(table: &mut Table) {
 
 fn fill_components(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> {
     let mut notes = Vec::new();
-    // Errors in it are reported by later checks.
+    // Ignore errors in this table, because later checks report them.
     let packet = table.get("packet").and_then(|packet| packet.clone().try_into().ok());
     let packet = packet.filter(|packet| validate::packet(packet).is_ok()).unwrap_or_default();
     let Some(Value::Table(congestion)) = table.get_mut("congestion") else { return Ok(notes) };
@@ -71,7 +71,7 @@ fn fill_components(table: &mut Table, source: &Source) -> Result<Vec<String>, Fa
             continue;
         }
         match mechanism.as_deref() {
-            // An unknown mechanism is reported by the schema check.
+            // Skip an unknown mechanism, because the schema check reports it.
             Some(_) => {
                 let own = presets.get(part).and_then(|own| own.get("kind")).and_then(Value::as_str);
                 let kind = own.filter(|&kind| kind != "none").unwrap_or(usual);
@@ -87,8 +87,8 @@ fn fill_components(table: &mut Table, source: &Source) -> Result<Vec<String>, Fa
     Ok(notes)
 }
 
-/// Removes the components given together with `mechanism = "none"`. An override may switch off what a file
-/// contains; a file that contains both contradicts itself.
+/// Removes components that are given together with `mechanism = "none"`. An override may turn off the
+/// components in a file, but a file that contains both is contradictory.
 fn switch_off(congestion: &mut Table, source: &Source) -> Result<Vec<String>, Fault> {
     let mut notes = Vec::new();
     for (part, nothing) in [
@@ -122,7 +122,7 @@ fn switch_off(congestion: &mut Table, source: &Source) -> Result<Vec<String>, Fa
     Ok(notes)
 }
 
-/// The components of the selected mechanism, in the form of the file.
+/// The components of the selected mechanism, as they would be written in a file.
 fn presets(congestion: &Table, packet: &Packet) -> Table {
     let mechanism = congestion.get("mechanism").cloned().map(Value::try_into::<Mechanism>);
     let Some(Ok(mechanism)) = mechanism else { return Table::new() };
@@ -135,8 +135,8 @@ fn presets(congestion: &Table, packet: &Packet) -> Table {
     written.into_iter().filter_map(|(part, value)| Some((part.to_owned(), value.ok()?))).collect()
 }
 
-/// Fills in omitted parameters of a component from the mechanism's component of the same kind. If a
-/// threshold is given in one form, the preset's thresholds in other forms are dropped.
+/// Adds omitted parameters of a component from the mechanism's component of the same kind. If a threshold
+/// is given in one form, the preset's thresholds in other forms are removed.
 fn adjust(given: &mut Table, preset: Option<&Value>) {
     let Some(Value::Table(preset)) = preset else { return };
     if given.get("kind") != preset.get("kind") {

@@ -1,28 +1,30 @@
-//! Ranges in lists of hosts: `node-[00-03,7]` means five hosts. A list may also be one text.
+//! Expands ranges in lists of hosts: `node-[00-03,7]` means five hosts. A single string may replace a list.
 //!
-//! Lists are expanded when a scenario is read, before the network is known. [`Expanded`] remembers what was
-//! written, for messages.
+//! Lists are expanded when a scenario is read, before the network is known. [`Expanded`] remembers the
+//! original text for messages.
 
 use toml::{Table, Value};
 
 use crate::error::Fault;
 
-/// The most hosts that the ranges of a scenario may name in total.
+/// Maximum number of hosts that all ranges of a scenario may name in total.
 const MOST_HOSTS: u64 = 1 << 20;
-/// The most digits of a number in a range.
+/// Maximum number of digits of a number in a range.
 const MOST_DIGITS: usize = 9;
 
-/// A list of hosts that was written with ranges.
+/// A list of hosts that was expanded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Expanded {
-    /// Its key, such as `traffic.0.hosts`.
+    /// Key of the list, such as `traffic.0.hosts`.
     path: String,
-    /// By host: its name, and the index of the element that names it; no index if the list is one text.
+    /// For each host, its name and the index of the list element that names it. There is no index if a
+    /// string replaces the list.
     hosts: Vec<(String, Option<usize>)>,
 }
 
 impl Expanded {
-    /// The path as written of a path in the expanded list, and the host that it names.
+    /// Converts a path in the expanded list to the path in the file, and returns it with the name of the
+    /// host.
     pub fn written(&self, path: &str) -> Option<(String, &str)> {
         let index = path.strip_prefix(&self.path)?.strip_prefix('.')?;
         let (host, at) = self.hosts.get(index.parse::<usize>().ok()?)?;
@@ -30,7 +32,7 @@ impl Expanded {
     }
 }
 
-/// Replaces ranges in all lists of hosts by the names that they stand for.
+/// Replaces ranges in all lists of hosts by the hosts' names.
 pub(crate) fn expand(table: &mut Table) -> Result<Vec<Expanded>, Fault> {
     let mut expander = Expander { found: Vec::new(), left: MOST_HOSTS };
     for (kind, keys) in [("traffic", &["hosts", "pattern.to"][..]), ("job", &["hosts"])] {
@@ -49,7 +51,7 @@ pub(crate) fn expand(table: &mut Table) -> Result<Vec<Expanded>, Fault> {
 
 struct Expander {
     found: Vec<Expanded>,
-    /// How many more hosts ranges may name.
+    /// Number of hosts that further ranges may name.
     left: u64,
 }
 
@@ -75,7 +77,7 @@ impl Expander {
         Ok(())
     }
 
-    /// Adds the hosts that one text names.
+    /// Adds the hosts that one string names.
     fn names(
         &mut self,
         text: &str,
@@ -106,7 +108,7 @@ impl Expander {
     }
 }
 
-/// The first and the last number of a range, and how many digits a number has at least.
+/// The first and the last number of a range, and the minimum number of digits.
 fn ends(part: &str) -> Option<(u64, u64, usize)> {
     let number = |text: &str| {
         let is_number = (1..=MOST_DIGITS).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
@@ -151,7 +153,7 @@ mod tests {
         for wrong in ["H[", "H]1[", "H[1-]", "H[3-1]", "H[1][2]", "H[]", "H[a-b]", "H[1]]", "H[+1]", "H[1_0]"]
         {
             let said = expanded(&format!("[\"H1\", \"{wrong}\"]"));
-            // Without an opening bracket there is no range: the network has no such host.
+            // Without an opening bracket, the text is a name, which no host of the network has.
             assert!(
                 said.clone().is_err_and(|text| text.starts_with("traffic.0.hosts.1: ")),
                 "{wrong}: {said:?}"

@@ -1,4 +1,4 @@
-//! The reference of all keys. It is generated from the schema, so it is always complete.
+//! Writes the reference of all keys. It is generated from the schema, so it is always complete.
 
 use std::fmt::Write;
 
@@ -39,7 +39,7 @@ fn choices<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s Map<String, Value>
     }
 }
 
-/// Whether a value fits into a table cell: neither a table nor a list of tables.
+/// Whether a value fits into a table cell, because it is neither a table nor a list of tables.
 fn is_plain(root: &Value, schema: &Value) -> bool {
     choices(root, schema).iter().all(|choice| {
         let list = choice.get("items").is_some_and(|items| !is_plain(root, items));

@@ -1,4 +1,4 @@
-//! Summary of a scenario: its network, the link loads of its routing, and the cost of a run
+//! Summarizes a scenario: its network, the link loads of its routing, and the cost of a run
 //! ([`crate::estimate`]).
 
 use serde::Serialize;
@@ -39,7 +39,7 @@ pub struct Report {
     pub pairs_routed: u64,
     /// Ordered pairs of hosts without a route.
     pub pairs_unroutable: u64,
-    /// Number of flows on the directed links between switches if every host sent to every other host.
+    /// Number of flows on the directed links between switches if every host sends to every other host.
     pub all_to_all: LinkLoad,
     /// Number of explicit flows.
     pub flows: usize,
@@ -51,8 +51,8 @@ pub struct Report {
     /// Roles of the hosts in each forest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub forests: Vec<ForestReport>,
-    /// The shortest round trip. Present if sources need acknowledgements or switches have buffers at inputs
-    /// and outputs.
+    /// The round trip on the longest route. Present if sources need acknowledgements, or if switches have
+    /// both input and output buffers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub round_trip: Option<RoundTripReport>,
     /// Estimated cost of a run.
@@ -61,18 +61,18 @@ pub struct Report {
     pub warnings: Vec<String>,
 }
 
-/// The work of a job's ranks.
+/// The work of a job's ranks. Serialized to JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JobReport {
-    /// Its name.
+    /// Name of the job.
     pub job: String,
     /// Number of ranks.
     pub ranks: usize,
     /// Hosts of the ranks, in the order of the ranks.
     pub hosts: Vec<String>,
-    /// Messages sent.
+    /// Number of messages that the ranks send.
     pub messages: u64,
-    /// Bytes of all messages.
+    /// Total payload of these messages in bytes.
     pub bytes: u64,
     /// Collective operations that are expanded into messages, with their algorithms.
     pub collectives: Vec<CollectiveUse>,
@@ -85,8 +85,8 @@ pub struct JobReport {
 pub struct ForestReport {
     /// Key of the traffic pattern, or its name.
     pub traffic: String,
-    /// The hotspots, one for each subset of contributors and mixed hosts. If they move, the hotspots at the
-    /// start.
+    /// The hotspots, one for each subset of contributors and mixed hosts. If hotspots move, these are the
+    /// first ones.
     pub hotspots: Vec<String>,
     /// Number of times the hotspots move before the end.
     pub moves: u32,
@@ -94,13 +94,13 @@ pub struct ForestReport {
     pub contributors: usize,
     /// Number of hosts that send only to random hosts.
     pub victims: usize,
-    /// Number of hosts that do both.
+    /// Number of hosts that send to both.
     pub mixed: usize,
     /// Number of hosts in each subset.
     pub subset_sizes: Vec<usize>,
     /// Upper bound of the average received rate of a host that is not a hotspot, in Gbit/s, if there were
-    /// no hotspots: the random traffic that victims and mixed hosts offer, divided by the number of hosts,
-    /// but at most the drain rate of a host. t_max of Paper IV.
+    /// no hotspots (t_max of Paper IV): the random traffic that victims and mixed hosts offer, divided by
+    /// the number of hosts, but at most the drain rate of a host.
     pub tmax_gbit_s: f64,
 }
 
@@ -116,7 +116,7 @@ pub struct RoundTripReport {
     pub radix: u32,
     /// Round-trip time in ns.
     pub shortest_ns: f64,
-    /// Number of packets in flight that fill the round trip.
+    /// Number of packets that can be sent during the round trip.
     pub window: f64,
     /// The smallest window that does not slow down a flow: `window`, rounded up.
     pub packets: u16,
@@ -135,7 +135,7 @@ pub struct LinkLoad {
     pub mean: f64,
 }
 
-/// Warning if the run uses fewer threads than requested.
+/// Returns a warning if the run uses fewer threads than requested.
 fn threads(topology: &Topology, tables: &Tables, config: &Config) -> Option<String> {
     let asked = config.threads;
     if asked <= 1 {
@@ -254,7 +254,7 @@ fn forest_report(
     }
 }
 
-/// Warnings about sources that start only after the end.
+/// Returns warnings about sources that start only after the end of the run.
 fn late(spec: &Spec) -> Vec<String> {
     let flows = spec.flow.iter().enumerate().map(|(i, flow)| (format!("flow.{i}"), flow.start));
     let traffic = spec.traffic.iter().enumerate().map(|(i, traffic)| (format!("traffic.{i}"), traffic.start));

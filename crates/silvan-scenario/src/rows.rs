@@ -10,27 +10,27 @@ use crate::error::Fault;
 use crate::spec::Spec;
 use crate::validate::ensure;
 
-/// Maximum number of rows in all time series together: 1 GB of memory, and the same again while they are
-/// written.
+/// Maximum number of rows in all time series together. They take 1 GB of memory, and the same again
+/// while they are written.
 pub const MOST_ROWS: u64 = 20_000_000;
-/// Maximum number of sampling intervals: at the end of each, every output and flow is sampled.
+/// Maximum number of sampling intervals. Every output and flow is sampled at the end of each interval.
 pub const MOST_INTERVALS: u64 = 1_000_000;
 /// Bytes per row of a time series.
 pub(crate) const ROW_BYTES: f64 = 48.0;
 
-/// Number of rows of all time series, with the maximum number of rows for congestion trees.
+/// Number of rows of all time series, including the maximum number of rows for congestion trees.
 pub(crate) fn count(spec: &Spec, topology: &Topology) -> u64 {
     let series = intervals(spec).saturating_mul(per_interval(spec, topology));
     series.saturating_add(of_trees(spec, topology).min(MOST_TREE_ROWS))
 }
 
-/// Maximum number of rows of the table `tree_links`: one for each link and sampling interval.
+/// Maximum number of rows of the table `tree_links`: one per link and sampling interval.
 fn of_trees(spec: &Spec, topology: &Topology) -> u64 {
     let links = if spec.measure.forest { topology.channel_count() as u64 } else { 0 };
     intervals(spec).saturating_mul(links)
 }
 
-/// Returns a warning if the table `tree_links` may be full before the end of the run.
+/// Returns a warning if the table `tree_links` may become full before the end of the run.
 pub(crate) fn warning(spec: &Spec, topology: &Topology) -> Option<String> {
     let rows = of_trees(spec, topology);
     let links = topology.channel_count() as u64;
@@ -49,7 +49,8 @@ fn intervals(spec: &Spec) -> u64 {
     spec.duration.0.div_ceil(spec.measure.interval.0.max(1))
 }
 
-/// Rows per interval: the network, switch outputs and hosts, hosts, flows, classes, special queues.
+/// Rows per interval: one for the network, one for the special queues if there are any, and one for
+/// each channel, host, flow and class that is measured.
 fn per_interval(spec: &Spec, topology: &Topology) -> u64 {
     let hosts = topology.hosts.len();
     let outputs = if spec.measure.links { topology.channel_count() } else { 0 };
@@ -82,8 +83,8 @@ pub(crate) fn check(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
     })
 }
 
-/// The smallest interval that divides a run into at most `most` intervals, rounded up to three digits so
-/// that the suggestion is short and still valid.
+/// The smallest interval that divides a run into at most `most` intervals. It is rounded up to three
+/// digits, so that the suggestion in the message is short and valid.
 fn least(duration: Time, most: u64) -> Time {
     let exact = duration.0.div_ceil(most);
     let digit = 10u64.pow(exact.max(1).ilog10().saturating_sub(2));

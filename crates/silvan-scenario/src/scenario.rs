@@ -27,12 +27,12 @@ use crate::validate;
 
 /// A scenario, with all defaults filled in.
 ///
-/// Two scenarios are equal if their contents are equal, regardless of the files they came from.
+/// Two scenarios are equal if their contents are equal, regardless of the files from which they were read.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     /// The contents.
     pub spec: Spec,
-    /// Folder to which the file names in the scenario are relative.
+    /// Folder from which relative file names in the scenario start.
     pub base_dir: PathBuf,
     /// Warnings about keys that have no effect.
     pub notes: Vec<String>,
@@ -58,8 +58,8 @@ impl Scenario {
         Self::from_toml(&text, &origin, path.parent().unwrap_or(Path::new("")), overrides)
     }
 
-    /// Reads a scenario from a text. `origin` is its name in error messages; file names in the scenario are
-    /// relative to `base_dir`. The value of an override is a TOML value, or a string without quotes.
+    /// Reads a scenario from a string. Error messages call it `origin`; relative file names in the scenario
+    /// start from `base_dir`. The value of an override is a TOML value, or a string without quotes.
     ///
     /// # Errors
     /// If the text is not TOML, a key is unknown, a value is invalid, or two values contradict each other.
@@ -78,17 +78,17 @@ impl Scenario {
         }
     }
 
-    /// The resolved scenario as TOML text, with every default written out and file names as they were given
+    /// The resolved scenario as TOML, with all defaults written out. File names remain as they were given
     /// (relative to [`Scenario::base_dir`]). Reading the text gives an equal scenario.
     ///
     /// # Errors
-    /// If the specification was changed in code to something that TOML cannot represent.
+    /// If code has changed the specification to something that TOML cannot represent.
     pub fn to_toml(&self) -> Result<String, ScenarioError> {
         let text = toml::to_string_pretty(&self.spec);
         text.map_err(|e| ScenarioError::of_file(self.origin(), format!("cannot be written as TOML: {e}")))
     }
 
-    /// The same scenario with absolute file names, so that it can be read from any folder.
+    /// A copy of the scenario with absolute file names, which can be read from any folder.
     ///
     /// # Errors
     /// If the current folder cannot be determined, or its name is not valid UTF-8.
@@ -143,8 +143,8 @@ impl Scenario {
     /// Creates the network, its forwarding tables, and the configuration of a run.
     ///
     /// # Errors
-    /// If a file cannot be read, the network is connected incorrectly or cannot be routed, a host does not
-    /// exist, or the run would record more rows than the maximum number of rows (see `rows`).
+    /// If a file cannot be read, the network has wiring errors or cannot be routed, a host does not exist,
+    /// or the run would record too many rows (see `rows`).
     pub fn build(&self) -> Result<(Topology, Tables, Config), ScenarioError> {
         self.try_build().map_err(|fault| self.locate(fault))
     }
@@ -167,12 +167,13 @@ impl Scenario {
     /// Creates a run that is ready to advance.
     ///
     /// # Errors
-    /// Same as [`Scenario::build`], and if the tables can deadlock, unless `routing.allow_deadlock` is set.
+    /// Same as [`Scenario::build`]. Tables that can deadlock are also an error, unless
+    /// `routing.allow_deadlock` is set.
     pub fn simulation(&self) -> Result<Simulation, ScenarioError> {
         self.simulation_with(Engine::default())
     }
 
-    /// Same as [`Scenario::simulation`], with a choice of scheduler and threads.
+    /// Same as [`Scenario::simulation`], with explicit scheduler and threads.
     ///
     /// # Errors
     /// Same as [`Scenario::simulation`].
@@ -237,7 +238,7 @@ impl Scenario {
         }
     }
 
-    /// A topology generator names the invalid parameter in backquotes; from it, the line is found.
+    /// Topology generators name the invalid parameter in backquotes, which leads to its line.
     fn topology_fault(&self, what: &str) -> Fault {
         let parameter = what.split('`').nth(1).map(|key| format!("topology.{key}"));
         let path = parameter.filter(|path| lookup(&self.table, path).is_some());
@@ -262,7 +263,7 @@ impl Scenario {
     }
 }
 
-/// The configuration without the sources of traffic.
+/// The configuration of a run without its traffic sources.
 pub(crate) fn settings(spec: &Spec) -> Config {
     Config {
         seed: spec.seed,
@@ -285,11 +286,12 @@ pub(crate) fn settings(spec: &Spec) -> Config {
     }
 }
 
-/// Converts a table of TOML values to types. Checks run in the order in which a user would fix the errors.
+/// Converts a table of TOML values to types. The order of the checks is the order in which a user would fix
+/// the errors.
 fn resolve(table: &mut Table, source: &mut Source) -> Result<(Spec, Vec<String>), Fault> {
     let notes = prepare(table, source)?;
     let converted = shape::check(table, schema::cached())?;
-    // The table keeps the values as written, for messages.
+    // The original table keeps the values as written, for messages.
     let mut plain = table.clone();
     for (path, quantity) in converted {
         let set = set(&mut plain, &path, toml::Value::String(quantity));

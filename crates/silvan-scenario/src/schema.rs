@@ -1,7 +1,7 @@
 //! The JSON Schema of a scenario file. The same schema drives the checks on load (see `shape`), so the
-//! published schema always matches what is accepted. Ranges are declared only at the fields of the types;
-//! `validate` checks conditions that depend on other keys, and limits whose error message gives advice (for
-//! example, to leave a key out instead of setting it to zero).
+//! published schema always matches what Silvan accepts. Ranges of values are declared only at the fields of
+//! the types. `validate` checks conditions that depend on other keys, and limits whose error message gives
+//! advice (for example, to omit a key instead of setting it to zero).
 
 use std::sync::OnceLock;
 
@@ -25,7 +25,7 @@ pub(crate) fn cached() -> &'static Value {
             make_kind_optional(&mut root, part);
         }
         allow_ranges(&mut root);
-        // Filled in on load if missing.
+        // These keys are optional in files, because loading fills them in.
         if let Some(Value::Array(required)) = root.get_mut("required") {
             required.retain(|key| key != "routing");
         }
@@ -36,7 +36,7 @@ pub(crate) fn cached() -> &'static Value {
     })
 }
 
-/// Lets lists of hosts be one text with a range; see `ranges`.
+/// Allows a single string with a range instead of a list of hosts; see `ranges`.
 fn allow_ranges(root: &mut Value) {
     for (definition, key) in [("Traffic", "hosts"), ("JobSpec", "hosts"), ("Pattern", "to")] {
         let Some(found) = root.pointer_mut(&format!("/$defs/{definition}")) else { continue };
@@ -56,14 +56,15 @@ fn allow_ranges(root: &mut Value) {
     }
 }
 
-/// The definition that `#/$defs/...` points to.
+/// The definition to which `#/$defs/...` refers.
 pub(crate) fn resolve<'s>(root: &'s Value, reference: &str) -> Option<(&'s str, &'s Map<String, Value>)> {
     let name = reference.strip_prefix("#/$defs/")?;
     let (name, schema) = root.get("$defs")?.as_object()?.get_key_value(name)?;
     Some((name, schema.as_object()?))
 }
 
-/// Adapts the generated schema to TOML: no null, closed tables, descriptions without Rust syntax.
+/// Adapts the generated schema to TOML: no null, no unknown keys in tables, descriptions without Rust
+/// syntax.
 fn polish(value: &mut Value) {
     match value {
         Value::Array(list) => list.iter_mut().for_each(polish),
@@ -147,8 +148,8 @@ fn merge_routing(root: &mut Value) {
     }
 }
 
-/// Makes `kind` optional: a component without it takes the kind of the mechanism, and a routing without it
-/// the default of the topology.
+/// Makes `kind` optional: a component without `kind` gets the kind of the mechanism, and a routing without
+/// it gets the default of the topology.
 fn make_kind_optional(root: &mut Value, part: &str) {
     let Some(Value::Object(schema)) = root.pointer_mut(&format!("/$defs/{part}")) else { return };
     let Some(Value::Array(mut variants)) = schema.remove("oneOf") else { return };

@@ -1,6 +1,6 @@
-//! Checks a scenario against its schema before it is converted to types: unknown keys, values of the wrong
-//! type or without a unit, and names that are not among the allowed ones. Unlike deserialization errors, an
-//! error found here has its exact key, even inside tables whose keys depend on their `kind`.
+//! Checks a scenario against its schema before it is converted to types. The check finds unknown keys,
+//! values of the wrong type or without a unit, and names that are not allowed. Unlike deserialization, it
+//! reports the exact key of an error, even inside tables whose keys depend on their `kind`.
 
 use std::cell::RefCell;
 
@@ -12,10 +12,10 @@ use toml::{Table, Value};
 use crate::error::{Fault, did_you_mean, name_list};
 use crate::schema::resolve;
 
-/// One allowed form of a value: a schema without references and alternatives.
+/// One allowed form of a value: a schema without references or alternatives.
 #[derive(Clone, Copy)]
 struct Leaf<'s> {
-    /// Name of the definition it comes from.
+    /// Name of the definition that contains this form.
     name: Option<&'s str>,
     schema: &'s Map<String, Json>,
 }
@@ -32,10 +32,10 @@ impl<'s> Leaf<'s> {
     }
 }
 
-/// A quantity given in cycles: its key, and the same quantity in other units.
+/// A quantity given in cycles: its key, and its value in another unit.
 pub(crate) type Converted = (String, String);
 
-/// Checks a whole scenario. Returns all quantities given in cycles, converted to other units.
+/// Checks a whole scenario. Returns all quantities given in cycles, with their values in other units.
 pub(crate) fn check(table: &Table, root: &Json) -> Result<Vec<Converted>, Fault> {
     let Some(schema) = root.as_object() else { return Ok(Vec::new()) };
     let checker = Checker { root, cycle: cycle(table)?, converted: RefCell::default() };
@@ -233,7 +233,7 @@ fn one_of(value: &Value, known: &[&str], path: &str) -> Result<(), Fault> {
     }
 }
 
-/// Names that other tools and papers use, and what they are here.
+/// Maps names in other tools and papers to the names that Silvan uses.
 const ALSO_CALLED: &[(&str, &str)] = &[
     ("pfc", "on-off"),
     ("xon-xoff", "on-off"),
@@ -255,7 +255,7 @@ const ALSO_CALLED: &[(&str, &str)] = &[
     ("minhop", "shortest-path"),
 ];
 
-/// A hint for a word that is another name of an allowed one.
+/// A hint for a word that is a synonym of an allowed one.
 fn also_called(word: &str, known: &[&str]) -> Option<String> {
     let word = word.to_ascii_lowercase().replace('_', "-");
     let (_, here) = ALSO_CALLED.iter().find(|(other, here)| *other == word && known.contains(here))?;
@@ -274,7 +274,7 @@ fn quantity<Q: InCycles>(value: &Value, path: &str, right: &str, cycle: Option<T
 
 fn integer(value: &Value, leaf: Leaf<'_>, path: &str) -> Result<(), Fault> {
     let low = leaf.schema.get("minimum").and_then(Json::as_i64);
-    // The limit of the type is mentioned only if the value exceeds it.
+    // Mention the limit of the type only if the value exceeds it.
     let format = leaf.schema.get("format").and_then(Json::as_str);
     let beyond = format == Some("uint32") && value.as_integer().is_some_and(|n| n > i64::from(u32::MAX));
     let type_bound = beyond.then_some(i64::from(u32::MAX));

@@ -1,4 +1,4 @@
-//! The text of a scenario with its overrides, and the position at which each key was written.
+//! The text of a scenario with its overrides, and the positions of its keys.
 
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
@@ -6,7 +6,7 @@ use toml::{Table, Value};
 use crate::error::{Fault, ScenarioError, shorten};
 use crate::ranges::Expanded;
 
-/// Maximum size of a scenario text. It is enough for the lists of hosts and links of a large fabric.
+/// Maximum size of a scenario text, which is enough for the host and link lists of a large fabric.
 pub const MAX_TEXT_BYTES: usize = 16 << 20;
 
 /// The source of a scenario's keys.
@@ -58,8 +58,7 @@ impl Source {
         ScenarioError::of_file(&format!("{}:{line}", self.origin), format!("not valid TOML: {what}"))
     }
 
-    /// Creates the error for a fault: adds the position at which its key was written and its value in
-    /// `table`.
+    /// Converts a fault to an error: adds the position of its key, and its value in `table`.
     pub fn locate(&self, fault: Fault, table: &Table) -> ScenarioError {
         let fault = self.as_written(fault);
         let key = (!fault.path.is_empty()).then_some(fault.path);
@@ -68,7 +67,7 @@ impl Source {
         ScenarioError { place, key, value: value.map(|v| shorten(&v)), what: fault.what }
     }
 
-    /// A fault in a list of hosts with ranges, at the range as it was written.
+    /// Moves a fault in an expanded list of hosts to the range in the original text.
     fn as_written(&self, fault: Fault) -> Fault {
         match self.expanded.iter().find_map(|list| list.written(&fault.path)) {
             Some((path, host)) => Fault::new(path, format!("{host}: {}", fault.what)),
@@ -76,8 +75,8 @@ impl Source {
         }
     }
 
-    /// The override that set a key or a part of it, or else its line, or else the line of the innermost
-    /// table that contains it.
+    /// The override that set the key or a part of it. If there is none, the line of the key, or else
+    /// the line of the innermost table that contains the key.
     fn place(&self, path: &str) -> Option<String> {
         let covers = |key: &&String| {
             path == *key || path.strip_prefix(key.as_str()).is_some_and(|r| r.starts_with('.'))
@@ -123,13 +122,14 @@ fn line_at(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&b| b == b'\n').count()
 }
 
-/// The value of an override: a TOML value, or else a string without quotes.
+/// Parses the value of an override: a TOML value, or else a string without quotes.
 fn parse_value(text: &str) -> Value {
     let parsed = format!("value = {text}").parse::<Table>().ok().filter(|table| table.len() == 1);
     parsed.and_then(|mut table| table.remove("value")).unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
-/// Sets the value of a dotted key. Missing tables on the path are created; list elements must exist.
+/// Sets the value of a dotted key. Missing tables on the path are created, but list elements must
+/// exist.
 pub(crate) fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
     const DEEPEST: usize = 16;
     let segments: Vec<&str> = key.split('.').collect();
@@ -151,7 +151,7 @@ pub(crate) fn set(table: &mut Table, key: &str, value: Value) -> Result<(), Stri
     Ok(())
 }
 
-/// The element `segment` of `here`; `walked` is the path of `here`.
+/// The member `segment` of `here`; `walked` is the path to `here`.
 fn step<'v>(here: &'v mut Value, segment: &str, walked: &str) -> Result<&'v mut Value, String> {
     match here {
         Value::Table(table) => Ok(table.entry(segment).or_insert_with(|| Value::Table(Table::new()))),
@@ -181,7 +181,7 @@ pub(crate) fn lookup<'t>(table: &'t Table, path: &str) -> Option<&'t Value> {
     Some(value)
 }
 
-/// A value in TOML notation, for messages.
+/// Formats a value as TOML, for messages.
 fn show(value: &Value) -> Option<String> {
     match value {
         Value::Table(_) => None,

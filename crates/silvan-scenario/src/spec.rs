@@ -1,5 +1,5 @@
-//! The scenario file as types. The documentation of each field appears in the JSON Schema and in the
-//! reference of all keys, so it is written for users.
+//! Defines the scenario file as types. The JSON Schema and the reference of all keys contain the
+//! documentation of each field, so it is written for users.
 
 use std::borrow::Cow;
 
@@ -167,7 +167,8 @@ pub enum TableRouting {
     },
 }
 
-/// Selects the variant before deserialization: an untagged enum would hide the error inside the variant.
+/// Selects the variant before deserialization, because an untagged enum would hide errors inside the
+/// variant.
 fn is_kind(table: &toml::Table, kind: &str) -> bool {
     table.get("kind").and_then(toml::Value::as_str) == Some(kind)
 }
@@ -215,7 +216,7 @@ impl JsonSchema for Routing {
         "Routing".into()
     }
 
-    /// The schema of the source only; [`crate::schema()`] adds `allow_deadlock` to each kind.
+    /// The schema of the source only. [`crate::schema()`] adds `allow_deadlock` to each kind.
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         RoutingSource::json_schema(generator)
     }

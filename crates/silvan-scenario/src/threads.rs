@@ -23,10 +23,10 @@ impl Default for Threads {
 }
 
 impl Threads {
-    /// Largest number accepted. A larger one is probably a mistake.
+    /// Maximum number of threads. A larger number is probably a mistake.
     pub const MOST: u16 = 256;
 
-    /// The number of threads on this machine.
+    /// The number of threads to use on this machine.
     #[must_use]
     pub fn count(self) -> u16 {
         match self {

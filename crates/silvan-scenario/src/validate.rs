@@ -1,5 +1,5 @@
-//! Checks of values against each other and against the limits of the model that do not depend on the
-//! network; see [`crate::network`] for the rest.
+//! Checks values against each other and against the limits of the model, as far as these do not
+//! depend on the network; [`crate::network`] checks the rest.
 
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Arbitration, Architecture, Assignment, FlowControl, Lanes, Packet, RoutePer};
@@ -16,7 +16,7 @@ use crate::spec::{RoutingSource, Spec};
 mod adaptive;
 mod congestion;
 
-/// The longest run: an hour of simulated time.
+/// The longest run, one hour of simulated time.
 pub const LONGEST: Time = Time(3_600 * 1_000_000_000_000);
 /// The longest single delay (switch latency, message overhead, injection rate delay).
 const LONGEST_DELAY: Time = Time(1_000_000_000_000);
@@ -28,7 +28,7 @@ const LARGEST_MESSAGE: Bytes = Bytes(1 << 30);
 const SLOWEST: Rate = Rate(1_000);
 type Check = Result<(), Fault>;
 
-/// Fails with the message `what` unless `fine`.
+/// Fails with the message `what` unless `fine` is true.
 pub(crate) fn ensure(fine: bool, path: &str, what: impl FnOnce() -> String) -> Check {
     if fine { Ok(()) } else { Err(Fault::new(path, what())) }
 }
@@ -69,7 +69,7 @@ fn rate(path: &str, rate: Option<Rate>) -> Check {
     ensure(rate.is_none_or(|rate| rate >= SLOWEST), path, || format!("must be at least {SLOWEST}"))
 }
 
-/// Checks sizes, so that they can be summed and multiplied without overflow.
+/// Checks sizes, so that later sums and products cannot overflow.
 pub(crate) fn packet(packet: &Packet) -> Check {
     ensure((1..=65_536).contains(&packet.mtu.0), "packet.mtu", || "must be 1 B to 64 KiB".to_owned())?;
     ensure(packet.header.0 <= 4_096, "packet.header", || "must be 0 B to 4 KiB".to_owned())?;
@@ -100,7 +100,7 @@ fn lanes(spec: &Spec) -> Check {
     Ok(())
 }
 
-/// Lanes that depend on paths need switches that queue packets by the lane on which they leave.
+/// If lanes depend on paths, switches must queue packets by their next lane.
 fn path_lanes(spec: &Spec) -> Check {
     let Lanes { assignment, path_levels, tables, control, .. } = &spec.lanes;
     let is_by_path = *assignment == Assignment::Paths;
@@ -311,7 +311,7 @@ fn check_forest(forest: &Forest, duration: Time, at: &str) -> Check {
     })
 }
 
-/// Checks that a service level in use has a virtual lane, if lanes follow from service levels.
+/// Checks that a service level in use has a virtual lane, if service levels determine lanes.
 fn has_lane(at: &str, sl: u8, lanes: &Lanes) -> Check {
     let Some(map) = &lanes.sl_to_vl else { return Ok(()) };
     let entries = map.len();
@@ -328,7 +328,7 @@ fn has_lane(at: &str, sl: u8, lanes: &Lanes) -> Check {
     )
 }
 
-/// Checks that a source that starts after a number of packets has no other start.
+/// Checks that a source that starts after a number of packets has no other start time.
 fn trigger(at: &str, after: Option<u64>, start: Time) -> Check {
     ensure(after != Some(0), &format!("{at}.start_after_packets"), || {
         "must be at least 1; leave it out to start immediately".to_owned()

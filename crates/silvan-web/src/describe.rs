@@ -1,4 +1,5 @@
-//! Networks, samples and results as JSON. Nodes are numbered: hosts first, then switches.
+//! Converts networks, samples and results to JSON. Nodes are numbered: first the hosts, then the
+//! switches.
 
 use serde_json::{Map, Value, json};
 use silvan_fabric::outcome::{Outcome, Table, Values};
@@ -6,13 +7,13 @@ use silvan_fabric::simulation::{Latest, Simulation};
 use silvan_fabric::topology::{NodeRef, Topology};
 use silvan_scenario::Scenario;
 
-/// Levels of utilization that a display distinguishes.
+/// Number of levels of utilization that a display distinguishes.
 const SHADES: f64 = 15.0;
 
-/// The network of a scenario, and what its run records.
+/// The network of a scenario, and the quantities that its run records.
 ///
 /// # Errors
-/// If the text cannot be written.
+/// If the JSON cannot be written.
 pub fn network(scenario: &Scenario, topology: &Topology, simulation: &Simulation) -> Result<String, String> {
     let hosts = topology.hosts.len() as u32;
     let node = |node: NodeRef| match node {
@@ -45,7 +46,7 @@ pub fn network(scenario: &Scenario, topology: &Topology, simulation: &Simulation
         "target": target,
         "rate_gbit_s": rate,
         "classes": simulation.class_names().collect::<Vec<_>>(),
-        // The first classes are the named flows.
+        // The named flows are the first classes.
         "flows": spec.flow.len(),
         "interval_ns": spec.measure.interval.0 as f64 / 1e3,
         "duration_ns": spec.duration.0 as f64 / 1e3,
@@ -53,10 +54,10 @@ pub fn network(scenario: &Scenario, topology: &Topology, simulation: &Simulation
     }))
 }
 
-/// A sample. Trees are rows of numbers, since there may be many: see the keys.
+/// A sample. There may be many links in trees, so each is an array of numbers instead of an object.
 ///
 /// # Errors
-/// If the text cannot be written.
+/// If the JSON cannot be written.
 pub fn sample(latest: &Latest, packet_hops: u64) -> Result<String, String> {
     let shade = |share: &f64| (share * SHADES).round() as u8;
     let trees: Vec<Value> = (latest.trees.iter())
@@ -101,7 +102,7 @@ pub fn sample(latest: &Latest, packet_hops: u64) -> Result<String, String> {
 /// The results of a run.
 ///
 /// # Errors
-/// If the text cannot be written.
+/// If the JSON cannot be written.
 pub fn results(outcome: &Outcome) -> Result<String, String> {
     let tables: Map<String, Value> =
         outcome.tables.iter().map(|one| (one.name.to_owned(), columns(one))).collect();

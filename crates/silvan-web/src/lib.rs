@@ -1,7 +1,7 @@
-//! The simulator as a WebAssembly module: a run that advances from sample to sample, controlled by JavaScript.
+//! The simulator as a WebAssembly module: JavaScript advances a run from sample to sample.
 //!
-//! One instance of the module has one run. Texts cross the boundary through two buffers in the memory of the module:
-//! JavaScript writes a scenario into the input, and reads JSON from the output.
+//! One instance of the module has one run. Text crosses the boundary through two buffers in the memory of the module:
+//! JavaScript writes a scenario to the input, and reads JSON from the output.
 //!
 //! | function | purpose |
 //! | --- | --- |
@@ -11,11 +11,11 @@
 //! | `finish()` | ends the run; the output has its results |
 //! | `output()`, `output_length()` | address and length of the output in bytes |
 //!
-//! `open_run`, `advance` and `finish` return a [`Status`]. If it is [`Status::FAILED`], the output is the error message.
-//! After a panic, JavaScript catches a trap; the output is then the message of the panic.
+//! `open_run`, `advance` and `finish` return a [`Status`]. If it is [`Status::FAILED`], the output contains the error
+//! message. A panic appears in JavaScript as a trap; the output then contains the message of the panic.
 //!
-//! [`session`] contains what these functions do. It runs on every platform, and its tests run natively. [`describe`]
-//! writes the JSON.
+//! [`session`] implements these functions. It works on every platform, so its tests run natively. [`describe`] writes
+//! the JSON.
 
 pub mod describe;
 pub mod session;
@@ -57,13 +57,13 @@ pub extern "C" fn input(length: usize) -> *mut u8 {
     })
 }
 
-/// Creates the run of the scenario in the input, instead of an earlier run.
+/// Creates a run of the scenario in the input; this replaces an earlier run.
 #[allow(unsafe_code)] // See `input`.
 #[unsafe(no_mangle)]
 pub extern "C" fn open_run() -> u32 {
     std::panic::set_hook(Box::new(keep_message));
     put(STATE.with_borrow_mut(|state| {
-        // The earlier run may have used much memory.
+        // Free the earlier run first, because it may use much memory.
         state.session = None;
         let text = std::str::from_utf8(&state.input).map_err(|error| error.to_string())?;
         let (session, network) = Session::open(text)?;
@@ -72,7 +72,7 @@ pub extern "C" fn open_run() -> u32 {
     }))
 }
 
-/// Advances the run by about `events` events, or to the next sample if that comes first.
+/// Advances the run by about `events` events, or to the next sample if it comes first.
 #[allow(unsafe_code)] // See `input`.
 #[unsafe(no_mangle)]
 pub extern "C" fn advance(events: u32) -> u32 {

@@ -7,21 +7,21 @@ use silvan_scenario::{Scenario, Threads};
 
 use crate::describe;
 
-/// What a call reached, as bits.
+/// The outcome of a call, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status(pub u32);
 
 impl Status {
-    /// Neither a sample nor the end.
+    /// The call reached neither a sample nor the end of the run.
     pub const NOTHING: Self = Self(0);
-    /// A sample.
+    /// The call reached a sample.
     pub const SAMPLE: Self = Self(1);
-    /// The end of the run.
+    /// The call reached the end of the run.
     pub const DONE: Self = Self(2);
-    /// An error.
+    /// The call failed.
     pub const FAILED: Self = Self(4);
 
-    /// Whether it contains all bits of another status.
+    /// Whether this status contains all bits of another status.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -37,14 +37,14 @@ pub struct Session {
 }
 
 impl Session {
-    /// Creates the run of a scenario. Returns it and the description of its network as JSON.
+    /// Creates the run of a scenario. Returns the run and a JSON description of its network.
     ///
     /// # Errors
-    /// If the scenario is invalid, or names a file: there are none in a browser.
+    /// If the scenario is invalid, or names a file, because a browser has no files.
     pub fn open(text: &str) -> Result<(Self, String), String> {
         let mut scenario =
             Scenario::from_toml(text, ORIGIN, Path::new(""), &[]).map_err(|error| error.to_string())?;
-        // A module has one thread. Results do not depend on the number of threads.
+        // A WebAssembly module has one thread. The results do not depend on the number of threads.
         scenario.spec.threads = Threads::Count(1);
         let (topology, ..) = scenario.build().map_err(|error| error.to_string())?;
         let simulation = scenario.simulation().map_err(|error| error.to_string())?;
@@ -52,8 +52,8 @@ impl Session {
         Ok((Self { simulation }, network))
     }
 
-    /// Advances by about `events` events, or to the next sample if that comes first. Returns the sample as JSON if it
-    /// was reached, else an empty text.
+    /// Advances by about `events` events, or to the next sample if it comes first. Returns the sample as JSON if the
+    /// run reached it, or else an empty string.
     ///
     /// # Errors
     /// If the model reports an error, such as a deadlock.
@@ -68,10 +68,11 @@ impl Session {
         Ok((status, describe::sample(&self.simulation.latest(), self.simulation.packet_hops())?))
     }
 
-    /// Ends the run, and returns its results as JSON: summary, tables by name with their columns, account, warnings.
+    /// Ends the run, and returns its results as JSON: the summary, the columns of the tables by name, the account and
+    /// the warnings.
     ///
     /// # Errors
-    /// If the final accounting fails.
+    /// If the final check of packets and credits fails.
     pub fn finish(self) -> Result<String, String> {
         describe::results(&self.simulation.finish().map_err(|error| error.to_string())?)
     }

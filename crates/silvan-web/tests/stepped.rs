@@ -1,4 +1,4 @@
-//! A run that is advanced in slices and read at every sample gives the results of a run without interruption, and its
+//! A run that advances in slices and is read at every sample gives the same results as an uninterrupted run, and its
 //! samples agree with the tables of the results.
 
 #![allow(clippy::unwrap_used, missing_docs)]
@@ -56,7 +56,7 @@ to = "H16"
 start = "100 us"
 "#;
 
-/// Runs a scenario with slices of a size. Returns the samples and the results as text.
+/// Runs a scenario in slices of the given number of events. Returns the samples and the results as text.
 fn stepped(scenario: &str, events: u64) -> (Vec<Value>, String) {
     let (mut session, network) = Session::open(scenario).unwrap();
     let network: Value = serde_json::from_str(&network).unwrap();
@@ -87,7 +87,7 @@ fn slices_and_samples_change_no_result() {
     assert_eq!((samples, results), stepped(SCENARIO, 1_000_000));
 }
 
-/// The rows of a table at a time, of one column.
+/// The values of one column of a table in the rows of one time.
 fn at(results: &Value, table: &str, column: &str, time: &Value) -> Vec<Value> {
     let table = &results["tables"][table];
     let times = table["time_ns"].as_array().unwrap();
@@ -128,7 +128,7 @@ fn samples_agree_with_the_tables() {
     assert!(most > 5, "there are trees: {most}");
 }
 
-/// The hosts in a list of a tree.
+/// The hosts in one of the lists of a tree.
 fn hosts(tree: &Value, key: &str) -> Vec<String> {
     tree[key].as_array().unwrap().iter().map(|host| format!("H{}", host.as_u64().unwrap() + 1)).collect()
 }
@@ -138,11 +138,11 @@ fn live_trees_have_their_contributors_and_victims() {
     let uncontrolled = SCENARIO.replace("ib-cc", "none");
     let (samples, _) = stepped(&uncontrolled, 500);
     let network: Value = serde_json::from_str(&Session::open(&uncontrolled).unwrap().1).unwrap();
-    // Before the first hotspot ends.
+    // This sample precedes the end of the first hotspot.
     let trees = samples[13]["trees"].as_array().unwrap();
     let name = |tree: &Value| network["links"][tree["root"].as_u64().unwrap() as usize].clone();
     let tree = trees.iter().find(|tree| name(tree).as_str().unwrap().ends_with("->H9")).unwrap();
-    // Its contributors also send to other hosts.
+    // The contributors also send to other hosts, so the tree is windy.
     assert_eq!(tree["kind"], "windy");
     assert_eq!(hosts(tree, "contributors"), ["H1", "H2", "H5", "H6", "H13"]);
     assert!(hosts(tree, "victims").contains(&"H14".to_owned()), "{tree}");

@@ -14,8 +14,8 @@
 //! 8       1           Static
 //! ```
 //!
-//! Only the static ports have an effect: they are the forwarding tables. The groups are stored but not
-//! used. Lines outside of these tables are skipped.
+//! Only the static ports affect a run: they are the forwarding tables. The groups are stored but not used.
+//! Lines outside of these tables are skipped.
 
 use std::fmt::Write as _;
 
@@ -37,7 +37,7 @@ pub struct Group {
     pub group: u32,
     /// Number of the subgroup.
     pub subgroup: u32,
-    /// Its ports.
+    /// The ports of the group.
     pub ports: Vec<u16>,
 }
 
@@ -48,9 +48,9 @@ pub struct Adaptive {
     pub forwarding: Forwarding,
     /// All groups, by switch in the order of the file.
     pub groups: Vec<Group>,
-    /// Entries that choose among the ports of a group (Free or HBF).
+    /// Number of entries that choose among the ports of a group (Free or HBF).
     pub adaptive: u64,
-    /// Entries that use the static port.
+    /// Number of entries that use the static port.
     pub fixed: u64,
 }
 
@@ -61,16 +61,16 @@ enum Table {
     Routes,
 }
 
-/// Reads a file; `origin` is its name in errors.
+/// Parses a file; error messages call it `origin`.
 ///
 /// # Errors
-/// If a row has another form, a number is out of range, or the static ports are not valid forwarding tables
-/// of the topology (see [`lft::parse_all`]).
+/// If a row is malformed, a number is out of range, or the static ports are not valid forwarding tables of
+/// the topology (see [`lft::parse_all`]).
 pub fn parse(text: &str, origin: &str, topology: &Topology) -> Result<Adaptive, ImportError> {
     let (mut groups, mut adaptive, mut fixed) = (Vec::new(), 0, 0);
     let (mut switch, mut table) = (None, Table::None);
-    // Converted to the format of OpenSM, so that one reader checks both. Each line keeps its line number
-    // for errors.
+    // Convert the static ports to OpenSM's format, so that one reader checks both formats. Each line keeps
+    // its line number for error messages.
     let mut tables = String::with_capacity(text.len());
     for line in Lines::new(text, origin) {
         let mut line = line?;
@@ -136,7 +136,7 @@ fn group(line: &Cursor, switch: u64) -> Result<Group, ImportError> {
     Ok(Group { switch, group, subgroup, ports })
 }
 
-/// LID, static port, and whether the static port is the only one.
+/// The LID, the static port, and whether only the static port may be used.
 fn route(line: &Cursor) -> Result<(u16, u16, bool), ImportError> {
     let mut words = line.rest.split_whitespace();
     let lid = words.next().and_then(scan::lid).filter(|lid| (1..=MAX_UNICAST_LID).contains(lid));

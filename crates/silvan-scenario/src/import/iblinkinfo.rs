@@ -1,4 +1,4 @@
-//! The topology in the format of `iblinkinfo`, with one line per port (`-l`) or with headings.
+//! Reads the output of `iblinkinfo`, with one line per port (`-l`) or with headings.
 //!
 //! ```text
 //! 0x0002c90300000031 "  node-3"  8  1[  ] ==( 4X  10.0 Gbps Active/  LinkUp)==>  0x0002c90200000030  7  1[  ] "sw-3" ( )
@@ -9,8 +9,8 @@
 //!        7  1[  ] ==( 4X  10.0 Gbps Active/  LinkUp)==>  8  1[  ] "node-3" ( )
 //! ```
 //!
-//! Ports are identified by LID and number. Lines without headings do not state the type of a node: a node
-//! with several ports under one LID is a switch, because adapters have one LID per port.
+//! Ports are identified by LID and number. In the format without headings, lines do not state the type of a node. A
+//! node with several ports under one LID is a switch, because adapters have one LID per port.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ struct Row<'a> {
     port: u16,
     guid: Option<u64>,
     name: &'a str,
-    /// The port at the other end, by LID and number, and the rate.
+    /// The LID and number of the port at the other end, and the rate.
     far: Option<(u16, u16, Rate)>,
 }
 
@@ -39,7 +39,7 @@ struct Row<'a> {
 struct Known {
     rows: u32,
     ports: u16,
-    /// Row that describes it first.
+    /// Number of the first row that describes the port.
     first: usize,
     headed: Option<bool>,
 }
@@ -47,8 +47,8 @@ struct Known {
 /// Reads the links; `origin` is the name of the file in error messages.
 ///
 /// # Errors
-/// If a line has another form, a number is out of range, a link leads to a port that no line describes, or
-/// the two ends of a link disagree.
+/// If a line is malformed, a number is out of range, a link leads to a port that no line describes, or the two ends of
+/// a link disagree.
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Topology, ImportError> {
     let mut rows: Vec<Row> = Vec::new();
     let mut nodes: HashMap<u16, Known> = HashMap::new();
@@ -159,7 +159,7 @@ fn row<'a>(line: Cursor<'a>, heading: Option<(bool, Option<u64>, &'a str)>) -> R
     Ok(Row { line, lid, port, guid, name, far })
 }
 
-/// Reads "8  1[  ]".
+/// Parses "8  1[  ]".
 fn lid_and_port(line: &Cursor, text: &str) -> Result<Option<(u16, u16)>, ImportError> {
     let Some((numbers, _)) = text.split_once('[') else { return Ok(None) };
     let mut words = numbers.split_whitespace();

@@ -1,4 +1,4 @@
-//! LIDs and GUIDs of all nodes: kept where known, otherwise assigned.
+//! LIDs and GUIDs of all nodes. Known ones are kept, missing ones are assigned.
 
 use std::collections::HashSet;
 
@@ -6,11 +6,11 @@ use silvan_fabric::topology::{Topology, TopologyError};
 
 use super::{MAX_PORTS, MAX_UNICAST_LID};
 
-/// First assigned GUIDs. The prefix is locally administered, so that they cannot be mistaken for GUIDs of a
-/// vendor.
+/// First assigned GUIDs. Their prefix is locally administered, so they cannot be mistaken for a vendor's
+/// GUIDs.
 const HOST_GUIDS: u64 = 0x0200_0003_0000_0000;
 const SWITCH_GUIDS: u64 = 0x0200_0002_0000_0000;
-/// Distance of assigned node GUIDs, which leaves space for the GUIDs of their ports.
+/// Distance between assigned node GUIDs, which leaves space for the GUIDs of the nodes' ports.
 const STEP: u64 = 0x10;
 
 /// A LID and a GUID for each host and switch, by index.

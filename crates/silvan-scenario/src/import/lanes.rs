@@ -1,4 +1,5 @@
-//! Service levels of paths and SL-to-VL tables, in the formats of the subnet manager's tools.
+//! Reads and writes service levels of paths and SL-to-VL tables, in the formats of the subnet manager's
+//! tools.
 //!
 //! ```text
 //! # slid dlid sl
@@ -12,9 +13,10 @@
 //! 0x0002c90200000000 1 2 0x01 0x23 0x45 0x67 0x01 0x23 0x45 0x67
 //! ```
 //!
-//! The first format is a table of path records, one pair per line; the source is given by LID or, as in
-//! `ibdmchk -c`, by GUID. The second is `opensm-sl2vl.dump`; its tables of adapters are skipped, because
-//! they cannot cause packets to wait for each other. The third is the input of `ibdmchk -d`.
+//! The first format is a table of path records with one pair per line. The source is given by LID or, as
+//! in `ibdmchk -c`, by GUID. The second format is `opensm-sl2vl.dump`. Its tables of adapters are skipped,
+//! because they cannot cause packets to wait for each other. The third format is the input of `ibdmchk
+//! -d`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -26,10 +28,10 @@ use super::identity::Identities;
 use super::scan::{self, Cursor, Lines};
 use super::{ImportError, MAX_UNICAST_LID, clip};
 
-/// Service levels that a file contains, and how many of its lines were used.
+/// The service levels in a file, and the number of lines that were used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
-    /// By pair of hosts; 0 for pairs that the file does not list.
+    /// Service level of each pair of hosts; 0 for pairs that the file does not list.
     pub levels: PathLevels,
     /// Number of pairs of hosts in the file.
     pub pairs: u64,
@@ -38,10 +40,10 @@ pub struct Paths {
     pub others: u64,
 }
 
-/// SL-to-VL tables that a file contains.
+/// The SL-to-VL tables in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Maps {
-    /// By switch and ports; the identity for ports that the file does not list.
+    /// Tables by switch and pair of ports; the identity for pairs that the file does not list.
     pub maps: LaneMaps,
     /// Number of tables that belong to switches of the topology.
     pub tables: u64,
@@ -52,8 +54,8 @@ pub struct Maps {
 /// Reads a table of path records; `origin` is the name of the file in error messages.
 ///
 /// # Errors
-/// If a line has another form, a number is out of range, a pair has two levels, hosts have no LIDs, or no
-/// pair consists of hosts of the topology.
+/// If a line is malformed, a number is out of range, a pair has two levels, hosts have no LIDs, or no pair
+/// consists of hosts of the topology.
 pub fn paths(text: &str, origin: &str, topology: &Topology) -> Result<Paths, ImportError> {
     let hosts = topology.hosts.len();
     let levels = PathLevels::new(topology, 0).ok_or_else(|| {
@@ -68,7 +70,7 @@ pub fn paths(text: &str, origin: &str, topology: &Topology) -> Result<Paths, Imp
     }
     let mut by_guid: HashMap<u64, usize> = HashMap::new();
     for (i, host) in topology.hosts.iter().enumerate() {
-        // `ibdmchk` uses the GUID of the adapter; the GUIDs of its ports follow it.
+        // `ibdmchk` uses the GUID of the adapter, which is one less than the GUID of its first port.
         for guid in host.guid.into_iter().flat_map(|guid| [guid.saturating_sub(1), guid]) {
             by_guid.insert(guid, i);
         }
@@ -151,7 +153,7 @@ fn unicast(text: &str) -> Option<u16> {
 /// Reads SL-to-VL tables in either format; `origin` is the name of the file in error messages.
 ///
 /// # Errors
-/// If a line has another form, a port or lane does not exist, a pair of ports has two tables, or no table
+/// If a line is malformed, a port or lane does not exist, a pair of ports has two tables, or no table
 /// belongs to a switch of the topology.
 pub fn maps(text: &str, origin: &str, topology: &Topology) -> Result<Maps, ImportError> {
     let maps = LaneMaps::new(topology, IDENTITY).ok_or_else(|| {
@@ -201,12 +203,12 @@ struct Reader<'a> {
     topology: &'a Topology,
     by_guid: HashMap<u64, usize>,
     found: Maps,
-    /// For each switch with tables, the pairs of ports that have one.
+    /// For each switch with tables, which pairs of ports have one.
     seen: Vec<Vec<bool>>,
 }
 
 impl Reader<'_> {
-    /// Reads "1 2" and the lanes after it.
+    /// Parses the ports "1 2", and the lanes that follow them.
     fn table(
         &mut self,
         whole: Cursor,
@@ -238,7 +240,7 @@ impl Reader<'_> {
             )));
         };
         if output == 0 {
-            // A table to the switch itself: no packet waits there.
+            // No packet waits at a port that leads to the switch itself, so ignore its table.
             self.found.others += 1;
             return Ok(());
         }
@@ -258,7 +260,7 @@ impl Reader<'_> {
     }
 }
 
-/// Sixteen numbers after a colon.
+/// Parses sixteen numbers after a colon.
 fn singles(text: &str) -> Option<Map> {
     let mut words = text.trim_start().strip_prefix(':')?.split_whitespace();
     let mut map = IDENTITY;
@@ -268,7 +270,7 @@ fn singles(text: &str) -> Option<Map> {
     words.next().is_none().then_some(map)
 }
 
-/// Eight pairs of hexadecimal digits, "0x01 0x23".
+/// Parses eight pairs of hexadecimal digits, such as "0x01 0x23".
 fn pairs(text: &str) -> Option<Map> {
     let mut words = text.split_whitespace();
     let mut map = IDENTITY;

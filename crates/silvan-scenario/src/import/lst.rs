@@ -1,5 +1,5 @@
-//! The list of links that OpenSM (`opensm-subnet.lst`) and ibdiagnet (`ibdiagnet2.lst`) write and `ibdmchk`
-//! reads: one link per line, ports and LIDs in hexadecimal.
+//! Reads and writes the list of links that OpenSM (`opensm-subnet.lst`) and ibdiagnet (`ibdiagnet2.lst`) write
+//! and `ibdmchk` reads. Each line contains a link, with ports and LIDs in hexadecimal.
 //!
 //! ```text
 //! { SW Ports:24 SystemGUID:0200000200000000 NodeGUID:0200000200000000 PortGUID:0200000200000000
@@ -22,8 +22,8 @@ const FORM: &str = "the form is `{ SW Ports:24 SystemGUID:.. NodeGUID:.. PortGUI
 /// Reads a list of links; `origin` is the name of the file in error messages.
 ///
 /// # Errors
-/// If a line has another form, a number is out of range, a port has two links, or a link of unknown speed
-/// has no default rate.
+/// If a line is malformed, a number is out of range, a port has two links, or a link of unknown speed has no
+/// default rate.
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Topology, ImportError> {
     let mut records = Records::default();
     for line in Lines::rows(text, origin) {
@@ -85,13 +85,13 @@ fn end<'a>(line: &mut Cursor<'a>, records: &mut Records<'a>) -> Result<Place, Im
     Ok(Place { node, port: number, guid: Some(port_guid), lid })
 }
 
-/// The GUID as written, for nodes without a description.
+/// The GUID as written, which names nodes without a description.
 fn node_guid_text(head: &str) -> &str {
     head.split_whitespace().find_map(|word| word.strip_prefix("NodeGUID:")).unwrap_or("")
 }
 
-/// Writes a network in the format of `ibdmchk -s`: every link from both ends. Missing GUIDs and LIDs are
-/// assigned as in [`Identities::of`].
+/// Writes a network in the format of `ibdmchk -s`, with a line for each end of a link. Missing GUIDs and LIDs
+/// are assigned as in [`Identities::of`].
 ///
 /// # Errors
 /// Same as [`Identities::of`], and if a link has a rate that no InfiniBand link has, or a node's name contains a

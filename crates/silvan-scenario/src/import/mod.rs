@@ -13,8 +13,8 @@
 //! | [`site`] | all of these formats, detected from the content |
 //! | [`identity`] | LIDs and GUIDs for topologies that have none |
 //!
-//! These files come from any source, so every reader checks limits before it allocates memory, and reports
-//! file, line, what was found and what would be valid.
+//! These files come from unknown sources, so every reader checks limits before it allocates memory. Errors
+//! state the file, the line, what was found and what would be valid.
 
 pub mod far;
 pub mod iblinkinfo;
@@ -39,7 +39,7 @@ pub use text::{MAX_LINE_BYTES, MAX_TEXT_BYTES, decode, read_text};
 pub const MAX_NODES: usize = 200_000;
 /// Maximum number of ports of a node: port numbers are one byte, and 255 means "no route".
 pub const MAX_PORTS: u16 = 254;
-/// The largest unicast LID; larger ones are multicast groups.
+/// The largest unicast LID. Larger LIDs belong to multicast groups.
 pub const MAX_UNICAST_LID: u16 = 0xbfff;
 
 /// An error in an imported file, and its position.

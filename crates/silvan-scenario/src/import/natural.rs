@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-/// Compares names piece by piece; runs of digits are compared by value.
+/// Compares names piece by piece. Sequences of digits are compared as numbers.
 pub(super) fn compare(a: &str, b: &str) -> Ordering {
     let (mut rest_a, mut rest_b) = (a, b);
     while !rest_a.is_empty() && !rest_b.is_empty() {
@@ -20,7 +20,7 @@ pub(super) fn compare(a: &str, b: &str) -> Ordering {
         }
         (rest_a, rest_b) = (after_a, after_b);
     }
-    // Names that are equal by value ("a1" and "a01") still need a total order.
+    // Names whose pieces are equal as numbers ("a1" and "a01") still need a total order.
     rest_a.len().cmp(&rest_b.len()).then_with(|| a.cmp(b))
 }
 

@@ -1,4 +1,4 @@
-//! Nodes and links collected by the readers of link lists, in the form from which [`super::ibnetdiscover`]
+//! Collects nodes and links for the readers of link lists, as records from which [`super::ibnetdiscover`]
 //! builds a topology.
 
 use std::collections::HashMap;
@@ -13,14 +13,14 @@ use super::{ImportError, MAX_NODES, MAX_PORTS, MAX_UNICAST_LID, clip};
 /// One end of a link.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// The node, numbered as by [`Records::node`].
+    /// Number of the node, from [`Records::node`].
     pub(super) node: usize,
     pub(super) port: u16,
     pub(super) guid: Option<u64>,
     pub(super) lid: Option<u16>,
 }
 
-/// What is known of a node.
+/// The known attributes of a node.
 pub(super) struct Facts<'a> {
     /// The identifier of the node in the file: a GUID, or a LID if there is none.
     pub(super) key: u64,
@@ -36,12 +36,12 @@ pub(super) struct Facts<'a> {
 pub(super) struct Records<'a> {
     nodes: Vec<read::Node<'a>>,
     by_key: HashMap<u64, usize>,
-    /// For node and port number, the index of the port record at the node.
+    /// Maps a node and a port number to the index of the port's record.
     ports: HashMap<(usize, u16), usize>,
 }
 
 impl<'a> Records<'a> {
-    /// Returns the node of a key. A new node is created; a known one must have the same description.
+    /// Returns the node with a key. A new key creates a node; a known node must have the same description.
     pub(super) fn node(&mut self, line: &Cursor, facts: Facts<'a>) -> Result<usize, ImportError> {
         if let Some(&known) = self.by_key.get(&facts.key) {
             let node = &mut self.nodes[known];

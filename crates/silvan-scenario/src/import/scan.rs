@@ -1,4 +1,4 @@
-//! Lines and tokens of a file, with positions for error messages.
+//! Splits a file into lines and tokens, and keeps positions for error messages.
 
 use super::{ImportError, clip};
 
@@ -13,7 +13,7 @@ impl<'a> Lines<'a> {
         Self { origin, rest: text.lines().enumerate() }
     }
 
-    /// The lines with content: without leading blanks, empty lines and comments (`#`).
+    /// The lines that have content. Leading blanks, empty lines and comments (`#`) are removed.
     pub(super) fn rows(
         text: &'a str,
         origin: &'a str,
@@ -58,7 +58,7 @@ impl<'a> Cursor<'a> {
         ImportError::at(self.origin, self.line, message)
     }
 
-    /// Parses `text` from this line as a GUID.
+    /// Parses `text`, a part of this line, as a GUID.
     pub(super) fn guid(&self, text: &str) -> Result<u64, ImportError> {
         let wrong = || format!("the GUID is {}; a valid one is 0x0002c90200000000", clip(text));
         guid(text).ok_or_else(|| self.error(wrong()))
@@ -95,7 +95,7 @@ impl<'a> Cursor<'a> {
         word
     }
 
-    /// Takes `[number]`, a port from 1 to `most`; `what` names it in error messages.
+    /// Takes `[number]`, a port number from 1 to `most`. Error messages call it `what`.
     pub(super) fn port(&mut self, most: u16, what: &str) -> Result<u16, ImportError> {
         let Some(inside) = self.take("[").then(|| self.until("]")).flatten() else {
             return Err(self.error(format!("{what} is not complete: {}; write `[NUMBER]`", clip(self.rest))));
@@ -107,14 +107,14 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Parses a GUID: hexadecimal, with or without `0x` and leading zeros.
+/// Parses a GUID in hexadecimal, with or without `0x` and leading zeros.
 pub(super) fn guid(text: &str) -> Option<u64> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
     plain.then(|| u64::from_str_radix(digits, 16).ok()).flatten()
 }
 
-/// Parses a LID, decimal or with `0x`; 0 means that the port has none.
+/// Parses a LID, either decimal or hexadecimal with `0x`. 0 means that the port has no LID.
 pub(super) fn lid(text: &str) -> Option<u16> {
     match text.strip_prefix("0x") {
         Some(digits) if digits.bytes().all(|b| b.is_ascii_hexdigit()) => u16::from_str_radix(digits, 16).ok(),

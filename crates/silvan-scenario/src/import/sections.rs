@@ -1,4 +1,5 @@
-//! Files with sections of comma-separated rows: `ibdiagnet2.db_csv` and `opensm-smdb.dump`.
+//! Reads files that consist of sections with comma-separated rows: `ibdiagnet2.db_csv` and
+//! `opensm-smdb.dump`.
 //!
 //! ```text
 //! START_NODES
@@ -7,8 +8,8 @@
 //! END_NODES
 //! ```
 //!
-//! The topology is built from NODES, PORTS and LINKS. Columns are found by title, because versions of the
-//! tools differ; values may be padded with blanks.
+//! The topology is built from the sections NODES, PORTS and LINKS. Columns are found by title, because
+//! their order differs between versions of the tools. Values may be padded with blanks.
 
 use std::collections::HashMap;
 
@@ -20,15 +21,15 @@ use super::records::{self, Facts, Place, Records};
 use super::scan::{self, Cursor, Lines};
 use super::{ImportError, MAX_PORTS, MAX_UNICAST_LID, clip, speed};
 
-/// The most columns a section may have.
+/// Maximum number of columns of a section.
 const MAX_COLUMNS: usize = 1024;
-/// Node types of NodeInfo: adapter, switch, router.
+/// Node types in NodeInfo: adapter, switch, router.
 const SWITCH: u64 = 2;
 
-/// A topology, and other contents of the file.
+/// A topology, and information about the other contents of the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sections {
-    /// Nodes and links.
+    /// The nodes and links.
     pub topology: Topology,
     /// Sections that were used.
     pub used: Vec<String>,
@@ -38,11 +39,11 @@ pub struct Sections {
     pub adaptive: Option<u64>,
 }
 
-/// A row of PORTS.
+/// A row of the section PORTS.
 struct Port {
     lid: Option<u16>,
     guid: Option<u64>,
-    /// Outer `None`: the section has no width and speed for this port. Inner value: the rate.
+    /// Data rate. The outer `None` means that the section has no width and speed for this port.
     rate: Option<Rate>,
 }
 
@@ -92,8 +93,8 @@ fn number(text: &str) -> Option<u64> {
 /// Reads a whole file; `origin` is its name in error messages.
 ///
 /// # Errors
-/// If a section does not end, a row or value is invalid, NODES or LINKS is missing, or a link connects
-/// nodes that are not described.
+/// If a section has no end, a row or value is invalid, NODES or LINKS is missing, or a link connects nodes
+/// that are not described.
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Sections, ImportError> {
     let mut reader = Reader::default();
     let mut open: Option<(usize, Titles)> = None;
@@ -119,7 +120,7 @@ pub fn parse(text: &str, origin: &str, options: Options) -> Result<Sections, Imp
                 reader.row(&line, titles, &row)?;
             }
         }
-        // Between sections there are headers and an index of the sections.
+        // Lines between sections are headers, or an index of the sections.
     }
     if let Some((start, titles)) = open {
         let message = format!("section {} has no END_{0}; the file is truncated", titles.section);
@@ -218,7 +219,7 @@ impl<'a> Reader<'a> {
             ports,
             description: titles.need(line, row, &["NodeDesc"])?,
         };
-        // Some tools write a row for each port of a node.
+        // Some tools write one row per port instead of one per node.
         if let Some((first, known)) = self.nodes.get(&guid) {
             if known.is_switch != node.is_switch || known.description != node.description {
                 return Err(line.error(format!(
@@ -286,7 +287,7 @@ impl<'a> Reader<'a> {
                     )));
                 };
                 let own = self.ports.get(&(guid, port));
-                // The LID of a switch is at port 0.
+                // A switch has one LID, which belongs to port 0.
                 let lid = if node.is_switch { self.ports.get(&(guid, 0)).or(own) } else { own };
                 let lid = lid.and_then(|port| port.lid);
                 let facts = Facts {

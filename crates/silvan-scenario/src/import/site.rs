@@ -1,5 +1,5 @@
-//! Loads a fabric from any set of files. The format of each file is detected from its content, the best
-//! file of each type is used, and for each other file the reason is reported why it is not used.
+//! Loads a fabric from any set of files. The format of each file is detected from its content, and the best file of
+//! each type is used. For every other file, a note states why it is not used.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::{ImportError, far, iblinkinfo, ibnetdiscover, lanes, lft, lst, read_t
 
 /// Maximum number of files in a folder.
 pub const MAX_FILES: usize = 1000;
-/// Number of lines of a file that are examined to detect its format.
+/// Number of lines at the start of a file from which its format is detected.
 const LINES_LOOKED_AT: usize = 200;
 
 /// Format of a file.
@@ -79,7 +79,7 @@ pub struct Note {
     pub file: PathBuf,
     /// Its format, or `None` if unknown.
     pub kind: Option<Kind>,
-    /// What was read from it, or why it was not used.
+    /// What was read from the file, or why it was not used.
     pub text: String,
 }
 
@@ -92,13 +92,13 @@ pub struct Site {
     pub tables: Tables,
     /// Routes to the switches themselves.
     pub switch_routes: SwitchRoutes,
-    /// Service levels and lanes; `None` if no file contains them.
+    /// Service levels and SL-to-VL tables; `None` if no file contains them.
     pub lanes: Option<Lanes>,
     /// Groups of ports for adaptive routing.
     pub groups: Vec<far::Group>,
-    /// Files that were used, and what for.
+    /// Files that were used, with what was read from them.
     pub used: Vec<Note>,
-    /// Files that were not used, and why.
+    /// Files that were not used, with the reasons.
     pub ignored: Vec<Note>,
 }
 
@@ -170,7 +170,7 @@ fn unknown(file: &Path) -> &'static str {
     }
 }
 
-/// Files of one call, in the order in which they are considered.
+/// Files of one call to [`load`], in the order in which they are considered.
 struct Candidates {
     files: Vec<(PathBuf, Kind, String)>,
     ignored: Vec<Note>,
@@ -193,7 +193,7 @@ impl Candidates {
             })?;
             found.files.push((path.clone(), kind, text));
         }
-        // A stable sort: among files of one type, the one named first comes first.
+        // The sort is stable, so among files of one type, the one that the user named first comes first.
         found.files.sort_by_key(|(_, kind, _)| *kind);
         Ok(found)
     }
@@ -248,8 +248,8 @@ impl Candidates {
 /// Loads a fabric from files and folders; `tables` names the file with the forwarding tables, if given.
 ///
 /// # Errors
-/// Same as those of the readers, and if a named file has an unknown format, or the wiring or the forwarding tables are
-/// missing.
+/// Same as the errors of the readers. It is also an error if a named file has an unknown format, or if the wiring or
+/// the forwarding tables are missing.
 pub fn load(paths: &[PathBuf], tables: Option<&Path>, options: Options) -> Result<Site, ImportError> {
     let mut all = Candidates::gather(paths)?;
     let mut used = Vec::new();
@@ -312,7 +312,7 @@ fn has_lids(topology: &Topology) -> bool {
     topology.hosts.iter().all(|host| host.lid.is_some())
 }
 
-/// Reads the wiring from a file of known format; returns what else the file contains.
+/// Reads the wiring from a file of known format. Returns any other contents of the file.
 fn read_wiring(
     file: &Path,
     kind: Kind,
@@ -342,17 +342,17 @@ fn read_wiring(
 /// Reads wiring in any known format.
 ///
 /// # Errors
-/// Same as those of the reader. A text of unknown format is read as output of `ibnetdiscover`.
+/// Same as the errors of the reader. A file of unknown format is read as output of `ibnetdiscover`.
 pub fn topology(file: &Path, options: Options) -> Result<Topology, ImportError> {
     let text = read_text(file)?;
     let kind = kind_of(&text).filter(|kind| kind.is_wiring()).unwrap_or(Kind::Discovered);
     read_wiring(file, kind, &text, options).map(|(topology, _)| topology)
 }
 
-/// Reads forwarding tables in any known format; of adaptive tables, the static ports.
+/// Reads forwarding tables in any known format. Of adaptive tables, only the static ports are used.
 ///
 /// # Errors
-/// Same as those of the reader. A text of unknown format is read as a dump.
+/// Same as the errors of the reader. A file of unknown format is read as a dump.
 pub fn tables(file: &Path, topology: &Topology) -> Result<Tables, ImportError> {
     let text = read_text(file)?;
     let origin = file.display().to_string();

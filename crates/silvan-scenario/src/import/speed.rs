@@ -2,12 +2,12 @@
 
 use silvan_engine::Rate;
 
-/// Valid widths of a link, in lanes. The usual width comes first, because a rate is written with the first
-/// width that matches.
+/// Valid link widths in lanes. The usual width comes first, because the first width that matches a rate is
+/// used for output.
 const WIDTHS: [u64; 5] = [4, 1, 2, 12, 8];
 
-/// Name, signaling rate per lane in bit/s, data bits per coded bits (IBA vol. 2; from HDR on, the data
-/// sheets of products, whose quoted rate is the data rate).
+/// Name, signaling rate per lane in bit/s, and the ratio of data bits to coded bits. The source is IBA
+/// vol. 2; from HDR on, it is the data sheets of products, which quote the data rate.
 const SPEEDS: [(&str, u64, u64, u64); 9] = [
     ("SDR", 2_500_000_000, 8, 10),
     ("DDR", 5_000_000_000, 8, 10),
@@ -36,7 +36,8 @@ pub(super) fn parse(text: &str) -> Option<Rate> {
     Some(data_rate(lanes, signaling, data, coded))
 }
 
-/// The names of [`SPEEDS`] per lane in lists of links: signaling rates in Gbit/s, rounded by some tools.
+/// The lane speeds in lists of links for each of [`SPEEDS`]: signaling rates in Gbit/s, which some tools
+/// round.
 const LANES: [(&str, &[&str]); 9] = [
     ("SDR", &["2.5"]),
     ("DDR", &["5", "5.0"]),
@@ -49,14 +50,14 @@ const LANES: [(&str, &[&str]); 9] = [
     ("XDR", &["200", "212.5"]),
 ];
 
-/// Parses "4x" or "4X" and the speed of a lane, "25" or "25.78125".
+/// Parses the width "4x" or "4X", and the lane speed "25" or "25.78125".
 pub(super) fn of_lane(width: &str, lane: &str) -> Option<Rate> {
     let width = width.strip_suffix(['x', 'X'])?;
     let (name, _) = LANES.iter().find(|(_, texts)| texts.contains(&lane))?;
     parse(&format!("{width}x{name}"))
 }
 
-/// Returns the width of a rate and the name of its lane speed in lists of links.
+/// Returns the width of a link rate, and its lane speed as written in lists of links.
 pub(super) fn lane(rate: Rate) -> Option<(u64, &'static str)> {
     let name = name(rate)?;
     let (width, speed) = name.split_once('x')?;
@@ -65,8 +66,9 @@ pub(super) fn lane(rate: Rate) -> Option<(u64, &'static str)> {
 }
 
 /// The rate for the codes in PortInfo: LinkWidthActive, LinkSpeedActive and, from FDR on,
-/// LinkSpeedExtActive (InfiniBand Architecture Specification, vol. 1, 14.2.5.6). Some tools print the last
-/// one, shifted by eight bits, in the field of the second. `None` if there is no such link.
+/// LinkSpeedExtActive (InfiniBand Architecture Specification, vol. 1, 14.2.5.6). Some tools print
+/// LinkSpeedExtActive, shifted by eight bits, in the field of LinkSpeedActive. `None` if there is no such
+/// link.
 pub(super) fn of_codes(width: u64, speed: u64, extended: u64) -> Option<Rate> {
     let lanes = match width {
         1 => 1,

@@ -61,7 +61,7 @@ fn decode_within(source: impl Read, origin: &str, limit: usize) -> Result<String
     })
 }
 
-/// Reads to the end, but never holds much more than `limit` bytes in memory.
+/// Reads to the end, but never keeps much more than `limit` bytes in memory.
 fn bounded(
     source: impl Read,
     origin: &str,

@@ -9,7 +9,7 @@ use silvan_fabric::queueing::{Isolation, Memory, Queues};
 use super::{Check, LARGEST_BUFFER, ensure};
 use crate::spec::Spec;
 
-/// Checks the table, whether it is enabled or not.
+/// Checks the table, even if adaptive routing is not enabled.
 pub(super) fn check(spec: &Spec) -> Check {
     let Some(adaptive) = &spec.adaptive_routing else { return Ok(()) };
     match adaptive.per {

@@ -1,5 +1,5 @@
-//! Checks of congestion management: whether the components go together, and isolation. The other components check
-//! their own parameters.
+//! Checks that the components of congestion management are compatible, and checks isolation. The other components
+//! check their own parameters.
 
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Arbitration, Architecture};
@@ -15,8 +15,7 @@ use crate::spec::{RoutingSource, Spec};
 pub(super) fn check(spec: &Spec) -> Check {
     let components = spec.congestion.components(&spec.packet);
     pairs(spec, &components)?;
-    // What components need of switches and of each other to run at all, the room in buffers, and their own
-    // parameters.
+    // The model checks the requirements of components, the buffer space, and the components' own parameters.
     silvan_fabric::check(&settings(spec))?;
     if let Isolation::SpecialQueues(special) = &components.isolation {
         check_special(special, spec)?;
@@ -24,7 +23,7 @@ pub(super) fn check(spec: &Spec) -> Check {
     Ok(())
 }
 
-/// Components that do not go together.
+/// Rejects components that are not compatible.
 fn pairs(spec: &Spec, components: &Components) -> Check {
     let architecture = spec.switch.architecture(spec.congestion.mechanism);
     let cioq = architecture == Architecture::Cioq;

@@ -116,7 +116,7 @@ fn links(
     Ok(links)
 }
 
-/// The far end of a port line, and what that end states about the link.
+/// The far end of a port line, and the attributes of the link according to that end.
 fn far_end<'a>(
     nodes: &[Node],
     by_id: &HashMap<Id, usize>,
@@ -166,7 +166,7 @@ fn far_end<'a>(
     Ok(((peer, port.peer_port), back))
 }
 
-/// Hosts and switches with unique names, each in natural order of the names.
+/// Hosts and switches with unique names, each list in natural order of the names.
 fn named<'a>(
     nodes: &'a [Node<'a>],
     by_id: &HashMap<Id, usize>,

@@ -1,4 +1,4 @@
-//! The topology of a fabric in the format of `ibnetdiscover`, which `ibsim` also reads.
+//! Reads and writes the topology of a fabric in the format of `ibnetdiscover`, which `ibsim` also reads.
 //!
 //! ```text
 //! switchguid=0x2c90200000000(2c90200000000)
@@ -32,12 +32,12 @@ use super::ImportError;
 
 pub use write::write;
 
-/// Properties that the files do not contain.
+/// Properties of links that the files do not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Propagation delay of every link.
     pub link_delay: Time,
-    /// Data rate of links without width and speed; `None`: such links are an error.
+    /// Data rate of links without width and speed. If it is `None`, such links are errors.
     pub default_rate: Option<Rate>,
 }
 
@@ -52,8 +52,8 @@ impl Default for Options {
 /// messages.
 ///
 /// # Errors
-/// If the text has another form, a node or port appears twice, the two ends of a link disagree, a number is
-/// out of range, or an address mask (LMC) is not 0.
+/// If the text is malformed, a node or port appears twice, the two ends of a link disagree, a number is out
+/// of range, or an address mask (LMC) is not 0.
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Topology, ImportError> {
     let nodes = read::nodes(text, origin)?;
     build::topology(&nodes, origin, options)

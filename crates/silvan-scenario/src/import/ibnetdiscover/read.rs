@@ -25,7 +25,7 @@ impl<'a> Id<'a> {
     }
 }
 
-/// A `Switch`, `Ca` or `Rt` line, with the lines that belong to it.
+/// A `Switch`, `Ca` or `Rt` line, with the port lines that follow it.
 #[derive(Debug)]
 pub(in crate::import) struct Node<'a> {
     pub(in crate::import) line: usize,
@@ -35,7 +35,7 @@ pub(in crate::import) struct Node<'a> {
     pub(in crate::import) id_text: &'a str,
     pub(in crate::import) description: &'a str,
     pub(in crate::import) guid: Option<u64>,
-    /// LID of a switch; hosts have one LID per port.
+    /// LID of a switch. Hosts have one LID per port instead.
     pub(in crate::import) lid: Option<u16>,
     pub(in crate::import) links: Vec<Port<'a>>,
 }
@@ -107,7 +107,7 @@ pub(in crate::import) fn nodes<'a>(text: &'a str, origin: &'a str) -> Result<Vec
     Ok(nodes)
 }
 
-/// Splits "vendid=0x2c9". A description that contains an equals sign is not a key.
+/// Splits "vendid=0x2c9" at the equals sign. A description that contains an equals sign is not a key.
 fn key_value(text: &str) -> Option<(&str, &str)> {
     let (key, value) = text.split_once('=')?;
     let plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
@@ -246,7 +246,7 @@ fn port<'a>(mut line: Cursor<'a>, node: &Node) -> Result<Option<Port<'a>>, Impor
     external(&mut line);
     let peer_guid = port_guid(&mut line)?;
     let comment = comment(&line)?.unwrap_or("");
-    // The far end's description is between quotes; words in it must not be parsed.
+    // The description of the far end is between quotes, and words inside the quotes must not be parsed.
     let (before, after) = match (comment.find('"'), comment.rfind('"')) {
         (Some(first), Some(last)) if first < last => (&comment[..first], &comment[last + 1..]),
         (Some(_), _) => {
@@ -300,7 +300,7 @@ fn rate(line: &Cursor, text: &str) -> Result<Option<Rate>, ImportError> {
         if word == "lid" || word == "lmc" {
             words.next();
         } else if word.contains("??") {
-            // A down or unreadable port: the tool does not know the rate.
+            // The port is down or unreadable, so the tool does not know the rate.
             return Ok(None);
         } else if word.starts_with(|c: char| c.is_ascii_digit()) {
             return speed::parse(word).map(Some).ok_or_else(|| {

@@ -122,8 +122,8 @@ Ca	1 "H-0000000000000d00"		# "alone"
     assert_eq!(rates, [32, 100, 1200]);
 }
 
-/// A hand-written netlist in ibsim's format: names instead of GUIDs, unquoted descriptions, no far port
-/// where it is 1, no speeds.
+/// A hand-written netlist for ibsim: names instead of GUIDs, unquoted descriptions, far ports omitted
+/// if they are 1, no speeds.
 #[test]
 fn hand_written_netlists_are_read() {
     let text = "Switch 8 \"core\" # big switch base port 0 lid 0 lmc 0\n[1] \"a\"\n[2] \"b\"[1]\n\n\
@@ -142,7 +142,7 @@ fn hand_written_netlists_are_read() {
     );
 }
 
-/// Blanks at the ends of a name would be lost when it is written between quotes.
+/// Blanks at the ends of a name would be lost in a file that writes the name between quotes.
 #[test]
 fn names_end_without_blanks() {
     let name = |text: &str| read(text).map(|topology| topology.switches[0].name.clone());
@@ -427,7 +427,7 @@ fn topologies_without_addresses_get_some() {
 }
 
 proptest! {
-    /// Any lines in any order, with any damage, give an error or a topology, never a crash.
+    /// Any lines in any order, with any damage, give an error or a topology, but never a panic.
     #[test]
     fn damaged_files_never_cause_a_panic(
         cuts in prop::collection::vec((0..SMALL.len(), 0..12usize, "[\\[\\]\"#()0-9a-fx \\n\\t=é]{0,6}"), 0..4)

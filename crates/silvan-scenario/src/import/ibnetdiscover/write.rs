@@ -13,7 +13,7 @@ use crate::import::speed;
 ///
 /// Missing LIDs and GUIDs are assigned as in [`Identities::of`]. Each host becomes an adapter with one
 /// port. The node GUID is one less than the port GUID, as `ibsim` expects. A rate that no InfiniBand link
-/// has is omitted; to read the file back, a default rate is needed.
+/// has is omitted, so reading the file back requires a default rate.
 ///
 /// # Errors
 /// If a switch has more ports, or the fabric more nodes, than InfiniBand can number.

@@ -19,13 +19,15 @@
 //! ```
 //!
 //! - Switches are identified by GUID, or by name if the topology has no GUIDs.
-//! - The LIDs of hosts come from the topology, or else from the port GUIDs and names that OpenSM adds to
-//!   each entry. (`dump_fts` does not add them.)
-//! - LIDs that no node of the topology has are skipped: tables keep the LIDs of removed nodes.
-//! - The table of a switch ends with a count. OpenSM prints the top LID there, the other tools the number
-//!   of entries; a table whose last line is neither is considered truncated.
-//! - `dump_fts` omits the last LID if it is a multiple of 64. If a host has that LID, the dump cannot be
-//!   used, and the error says so.
+//! - The LIDs of hosts come from the topology. If the topology has none, they come from the port GUIDs and
+//!   names that OpenSM adds to each entry (but `dump_fts` does not).
+//! - LIDs that do not belong to a node of the topology are skipped, because tables keep the LIDs of removed
+//!   nodes.
+//! - The table of a switch ends with a count. OpenSM prints the top LID there, and the other tools print
+//!   the number of entries. If the last line of a table contains neither, the table is considered
+//!   truncated.
+//! - `dump_fts` omits the last LID if it is a multiple of 64. If a host has this LID, the dump cannot be
+//!   used, and the error message says so.
 
 mod read;
 mod write;
@@ -40,7 +42,7 @@ pub use write::{write, write_fdbs};
 /// The full contents of a dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forwarding {
-    /// The routes to hosts, which a run needs.
+    /// The routes to hosts, which a run requires.
     pub tables: Tables,
     /// The routes to the switches themselves (to their management ports).
     pub switch_routes: SwitchRoutes,
@@ -51,7 +53,7 @@ pub struct Forwarding {
 }
 
 /// The routes between switches: `out[switch][target]` is an output port (from 1), or [`Tables::NO_ROUTE`],
-/// also at the target itself.
+/// which is also the entry of a switch for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwitchRoutes {
     /// Output port by switch and target switch.
@@ -73,8 +75,8 @@ impl Forwarding {
 /// Reads forwarding tables for a topology; `origin` is the name of the file in error messages.
 ///
 /// # Errors
-/// If the text has another form or is truncated, a switch has no table, a table belongs to no switch, a LID
-/// or port is out of range or given twice, the dump and the topology disagree about a LID, or no switch has
+/// If the text is malformed or truncated, a switch has no table, a table belongs to no switch, a LID or
+/// port is out of range or appears twice, the dump and the topology disagree about a LID, or no switch has
 /// a route to some host.
 pub fn parse(text: &str, origin: &str, topology: &Topology) -> Result<Tables, ImportError> {
     parse_all(text, origin, topology).map(|forwarding| forwarding.tables)

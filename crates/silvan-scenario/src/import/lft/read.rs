@@ -11,19 +11,20 @@ use crate::import::{ImportError, MAX_UNICAST_LID, clip};
 
 /// First words of a table in `opensm.fdbs` or `ibdiagnet2.fdbs`.
 const FDBS_HEADER: &str = "dump_ucast_routes: Switch ";
-/// Additional line of ibdiagnet, where a switch may have several tables.
+/// Additional line in the output of ibdiagnet, where a switch may have several tables.
 const FDBS_TABLE: &str = "PLFT_NUM:";
 /// Port number that OpenSM writes for "no path".
 const NO_PATH: u16 = 255;
-/// Maximum number of table entries: 512 MiB of memory.
+/// Maximum number of table entries, which take 512 MiB of memory.
 const MAX_ENTRIES: usize = 256 << 20;
 
-/// One table of the file: a port per LID.
+/// One table of the file, with a port per LID.
 struct Section {
     switch: usize,
     line: usize,
     top: u16,
-    /// By LID; `NO_PATH` for LIDs without an entry. Only as long as the largest LID requires.
+    /// Port of each LID; `NO_PATH` for LIDs without an entry. The list is only as long as the largest LID
+    /// requires.
     ports: Vec<u16>,
     seen: Vec<bool>,
     entries: usize,
@@ -62,8 +63,8 @@ fn check_size(origin: &str, topology: &Topology) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// Reads the tables of `.fdbs` files: by LID, the port, the number of hops, and whether that is the
-/// minimum. A table ends where the next one begins.
+/// Reads the tables of `.fdbs` files. Each row contains a LID, a port, the number of hops, and whether
+/// that number is minimal. A table ends where the next one begins.
 fn fdbs(text: &str, origin: &str, topology: &Topology) -> Result<Forwarding, ImportError> {
     let owners = Owners::new(topology, origin)?;
     let mut tables: Vec<Option<Section>> = topology.switches.iter().map(|_| None).collect();
@@ -190,7 +191,7 @@ fn header(line: Cursor, owners: &Owners) -> Result<Section, ImportError> {
 }
 
 impl Section {
-    /// An empty table of the switch with the given GUID, or with the given name if it has no GUID.
+    /// An empty table for the switch with the given GUID. A switch without a GUID is found by name.
     fn of(line: &Cursor, guid: u64, name: &str, top: u16, owners: &Owners) -> Result<Self, ImportError> {
         let Some(NodeRef::Switch(switch)) = owners.find(guid, name) else {
             let called = if name.is_empty() { String::new() } else { format!(" ({})", clip(name)) };
@@ -356,8 +357,8 @@ impl<'a> Owners<'a> {
         self.by_guid.get(&guid).or_else(|| self.by_name.get(name)).copied()
     }
 
-    /// Learns the owner of a LID from the end of an entry and checks it against known owners: `# Channel
-    /// Adapter portguid 0x0002c90300000001: 'node-0'`.
+    /// Reads the owner of a LID from the end of an entry, such as `# Channel Adapter portguid
+    /// 0x0002c90300000001: 'node-0'`, and checks it against known owners.
     fn learn(&mut self, line: &Cursor, lid: u16) -> Result<(), ImportError> {
         let mut at = *line;
         if at.until("portguid ").is_none() {
@@ -396,7 +397,7 @@ impl<'a> Owners<'a> {
         Ok(())
     }
 
-    /// Resolves LIDs to hosts and switches, after all are known.
+    /// Resolves LIDs to hosts and switches. The owners of all LIDs must be known.
     fn resolve(self, tables: &[Option<Section>], origin: &str) -> Result<Forwarding, ImportError> {
         if let Some(host) = self.host_lids.iter().position(|&lid| lid == 0) {
             let name = &self.topology.hosts[host].name;
@@ -448,7 +449,7 @@ impl<'a> Owners<'a> {
         })
     }
 
-    /// A host without an entry in any table is an error of the dump, not of the routing.
+    /// If no table has an entry for a host, the dump is wrong, not the routing.
     fn check_reached(
         &self,
         sections: &[Option<Section>],

@@ -117,7 +117,8 @@ fn topologies_without_addresses_are_matched_by_name() {
 
 #[test]
 fn gaps_in_the_lids_are_fine() {
-    // OpenSM counts to the top LID even if some are missing; LIDs of removed nodes remain.
+    // OpenSM's count is the top LID even if some LIDs are missing. The LIDs of removed nodes remain
+    // in the dump.
     let text = file(NAMED)
         .replace("[0-9]", "[0-70]")
         .replace("9 lids dumped", "0x0046 008 # unknown node and type\n70 lids dumped");
@@ -233,7 +234,8 @@ fn tables_of_ibdiagnet_are_read_where_a_switch_has_one() {
     let plain = lft_fdbs();
     let expected = parse_all(&plain, "f", &small());
     assert!(expected.is_ok(), "{expected:?}");
-    // The number of the table, before or after the line of the switch, and a comment at the start.
+    // The number of the table may precede or follow the line of the switch, and a comment may come
+    // first.
     for (from, to) in [("LID    :", "PLFT_NUM: 0\nLID    :"), ("dump_ucast", "PLFT_NUM: 0\ndump_ucast")] {
         let text = format!("# ibdiagnet\n{}", plain.replace(from, to));
         assert_ne!(text, plain);

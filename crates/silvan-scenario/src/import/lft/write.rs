@@ -10,15 +10,15 @@ use silvan_fabric::topology::{NodeRef, Topology, TopologyError, Wiring};
 use super::SwitchRoutes;
 use crate::import::identity::Identities;
 
-/// Hop count that OpenSM writes if it knows no path.
+/// Hop count that OpenSM writes if there is no path.
 const NO_HOPS: usize = 255;
 
 /// Writes tables in the format of `opensm-lfts.dump`, for `opensm -R file -U FILE` and [`super::parse`].
-/// Tables and LIDs that were read from a dump give the same dump again.
+/// If the tables and LIDs were read from a dump, the result is the same dump.
 ///
-/// Tables contain routes to hosts only; a dump also contains routes to switches. They are taken from
-/// `switch_routes` if given. Otherwise, a switch is reached on the route to its first host, which adds no
-/// dependency between links that the tables do not have; a switch without hosts is reached on a shortest
+/// A dump contains routes to hosts and to switches, but tables contain only routes to hosts. Routes to
+/// switches are taken from `switch_routes` if given. Otherwise, a switch is reached on the route to its
+/// first host, which adds no dependency between links; a switch without hosts is reached on a shortest
 /// path. Missing LIDs and GUIDs are assigned as in [`Identities::of`].
 ///
 /// # Errors
@@ -62,7 +62,7 @@ pub fn write_fdbs(
         let guid = all.ids.switch_guids[switch];
         let _ = writeln!(out, "dump_ucast_routes: Switch 0x{guid:016x}\nLID    : Port : Hops : Optimal");
         for to in &all.destinations {
-            // Entries along which packets do not arrive are written too, so that `ibdmchk` finds them.
+            // Also write entries along which packets do not arrive, so that `ibdmchk` finds these errors.
             let hops = || all.hops(&wiring, switch, to).unwrap_or(NO_HOPS);
             let _ = match all.port(switch, to).map(|port| (port, hops())) {
                 Some((port, hops)) => writeln!(out, "0x{:04x} : {port:03}  : {hops:02}   : yes", to.lid),
@@ -74,7 +74,7 @@ pub fn write_fdbs(
     Ok(out)
 }
 
-/// The entries of all tables, to hosts and switches.
+/// The entries of all tables, both to hosts and to switches.
 struct Entries<'a> {
     tables: &'a Tables,
     switch_routes: Cow<'a, SwitchRoutes>,
@@ -98,14 +98,14 @@ impl<'a> Entries<'a> {
     }
 
     /// OpenSM sorts its switches by GUID in network byte order, so on little-endian machines the last byte
-    /// is the most significant one. The same order makes dumps comparable line by line.
+    /// is the most significant one. Using the same order makes dumps comparable line by line.
     fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.ids.switch_guids.len()).collect();
         order.sort_by_key(|&switch| self.ids.switch_guids[switch].swap_bytes());
         order
     }
 
-    /// The port of a switch towards a destination, 0 for the switch itself.
+    /// The port of a switch towards a destination; 0 if the switch is the destination.
     fn port(&self, switch: usize, to: &Destination) -> Option<u16> {
         let port = match to.node {
             NodeRef::Host(host) => self.tables.port(switch, host as usize),
@@ -180,7 +180,7 @@ fn routes_to_switches(topology: &Topology, tables: &Tables) -> SwitchRoutes {
     SwitchRoutes { out }
 }
 
-/// For each switch the lowest port on a shortest path to `target`.
+/// For each switch, the lowest port that starts a shortest path to `target`.
 fn ports_towards(wiring: &Wiring, target: usize) -> Vec<u16> {
     let mut hops = vec![usize::MAX; wiring.switches.len()];
     let neighbors = |switch: usize| {
