@@ -1,4 +1,4 @@
-//! The contents of a trace, and whether it runs to completion.
+//! Checks a trace: counts its contents, and finds out whether it runs to completion.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::read::source::{self, Source};
 use crate::read::{Format, Options, detect, goal_binary, read, vef};
 use crate::trace::{CollectiveUse, Kind, Operation, Trace};
 
-/// The contents of a trace.
+/// The contents of a trace. Serialized to JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Contents {
     /// Number of ranks.
@@ -25,11 +25,11 @@ pub struct Contents {
     pub delays: u64,
     /// Number of dependencies between operations.
     pub dependencies: u64,
-    /// Bytes of all messages.
+    /// Total bytes of all messages.
     pub bytes: u64,
     /// Bytes of the largest message.
     pub largest: u64,
-    /// Computation time of all ranks, in ns.
+    /// Total computation time of all ranks, in ns.
     pub computing_ns: u64,
 }
 
@@ -74,7 +74,7 @@ impl Contents {
     }
 }
 
-/// Result of a run; texts explain why it did not complete.
+/// The result of a run. The texts explain why it did not complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Run {
     /// Whether all operations finished.
@@ -87,11 +87,11 @@ pub struct Run {
     pub messages: u64,
     /// Number of operations that never finished.
     pub unfinished: u64,
-    /// The first operations that wait for another rank, with the reason.
+    /// The first operations that wait for another rank, with the reasons.
     pub stuck: Vec<String>,
     /// Ranks that wait for each other in a cycle.
     pub circle: Vec<u32>,
-    /// Problems that do not stop the run.
+    /// Problems that do not prevent the run.
     pub warnings: Vec<String>,
 }
 
@@ -122,10 +122,10 @@ impl Run {
     }
 }
 
-/// A checked trace.
+/// A trace with the results of its check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// Its format.
+    /// Format of the trace.
     pub format: Format,
     /// The files of the trace.
     pub files: Vec<String>,
@@ -160,8 +160,9 @@ pub fn check(path: &Path, options: &Options, parameters: &Parameters) -> Result<
 /// Reads a trace record by record without keeping it in memory: binary GOAL and VEF files of any size.
 ///
 /// # Errors
-/// If the file cannot be read, has another format, or a record is invalid. Conditions on several records
-/// are not checked: whether dependencies form a cycle, or a message is received.
+/// If the file cannot be read, has another format, or contains an invalid record. Conditions that
+/// involve several records are not checked: cycles of dependencies, and messages that are never
+/// received.
 pub fn read_through(path: &Path, options: &Options) -> Result<Check, TraceError> {
     let name = path.display().to_string();
     let format = match options.format {
@@ -203,7 +204,8 @@ fn vef_through(mut records: vef::Records<'_>) -> Result<Contents, TraceError> {
                 contents.add(&Operation::recv(source, bytes, 0));
                 after
             }
-            // The number of messages depends on the algorithm, and the members on other records.
+            // The number of messages is unknown: it depends on the algorithm, and the members are in
+            // other records.
             vef::Record::Part { after, .. } => after,
         };
         contents.delays += u64::from(after.1 > 0);

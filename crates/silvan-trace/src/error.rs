@@ -5,19 +5,18 @@ use std::fmt;
 /// Position in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// The file as a whole.
+    /// The whole file.
     File,
-    /// A line, from 1.
+    /// A line, counted from 1.
     Line(u64),
-    /// A byte, from 0.
+    /// A byte, counted from 0.
     Offset(u64),
 }
 
-/// A trace that cannot be used. It is displayed as `job.goal:12: label `l3` is not defined before this
-/// line`.
+/// An error in a trace. It is displayed as `job.goal:12: label `l3` is not defined before this line`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceError {
-    /// The file name.
+    /// Name of the file.
     pub file: String,
     /// Position in the file.
     pub place: Place,

@@ -1,4 +1,5 @@
-//! Traces of parallel applications: what each rank sends, receives and computes, and the dependencies.
+//! Traces of parallel applications, which list what each rank sends, receives and computes, and the
+//! dependencies.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -11,8 +12,8 @@
 //! | [`check`] | the contents of a trace, and whether it runs to completion |
 //! | [`generate`] | kernels of HPC Challenge, training steps of transformers |
 //!
-//! Files come from any source: a reader checks a number before it allocates memory for it, and reports the
-//! file, the line or offset, what was found and what would be valid.
+//! Files come from unknown sources, so a reader checks a number before it allocates memory for it. Errors
+//! state the file, the line or offset, what was found and what would be valid.
 
 pub mod check;
 pub mod collective;

@@ -3,11 +3,12 @@
 use crate::collective::{Call, Round};
 use crate::trace::{BuildError, COLLECTIVE_TAGS, Kind, Operation, TraceBuilder, When};
 
-/// If two rounds have more dependencies than this between them, an additional operation joins them.
+/// If there would be more dependencies than this between two rounds, an additional operation joins
+/// them.
 const JOINED_ABOVE: u64 = 16;
 
-/// A rank that makes one call after the other. Open requests are identified by the number of their
-/// operation.
+/// An MPI rank that makes one call after the other. The number of an operation identifies an open
+/// request.
 #[derive(Debug, Clone)]
 pub struct Sequence {
     rank: u32,
@@ -17,19 +18,20 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// Starts an empty sequence of a rank on cpu 0.
+    /// Starts an empty sequence for a rank on cpu 0.
     #[must_use]
     pub const fn new(rank: u32) -> Self {
         Self::on_cpu(rank, 0)
     }
 
-    /// Starts an empty sequence of a rank on another cpu.
+    /// Starts an empty sequence for a rank on another cpu.
     #[must_use]
     pub const fn on_cpu(rank: u32, cpu: u8) -> Self {
         Self { rank, front: Vec::new(), cpu }
     }
 
-    /// Starts a second sequence of the same rank on another cpu, at the current position of `other`.
+    /// Starts a second sequence of the same rank on another cpu. It begins at the current position of
+    /// `other`.
     #[must_use]
     pub fn fork(other: &Self, cpu: u8) -> Self {
         Self { rank: other.rank, front: other.front.clone(), cpu }
@@ -55,7 +57,7 @@ impl Sequence {
         Ok(made)
     }
 
-    /// Adds a call that returns when the operation has finished; returns the number of the operation.
+    /// Adds a call that returns when its operation has finished. Returns the number of the operation.
     ///
     /// # Errors
     /// Same as [`TraceBuilder::push`].
@@ -76,13 +78,15 @@ impl Sequence {
         Ok(())
     }
 
-    /// Adds a call that returns immediately; returns the number to [`wait`](Self::wait) for.
+    /// Adds a call that returns immediately. Returns the number of its operation, for
+    /// [`wait`](Self::wait).
     ///
     /// # Errors
     /// Same as [`TraceBuilder::push`].
     pub fn start(&mut self, build: &mut TraceBuilder, operation: Operation) -> Result<u32, BuildError> {
         let made = self.push(build, operation)?;
-        // It starts only after all earlier operations have finished.
+        // The next operation waits only until this one has started, which implies that all earlier
+        // operations have finished.
         self.front = vec![(made, When::Start)];
         Ok(made)
     }
@@ -93,10 +97,10 @@ impl Sequence {
         self.front.push((operation, When::Finish));
     }
 
-    /// Adds the operations of this rank in a collective operation; `members` are the ranks, `me` is the
-    /// index of this rank.
+    /// Adds the operations of this rank in a collective operation. `members` lists the ranks, and `me`
+    /// is the index of this rank.
     ///
-    /// The messages have a tag that depends on the communicator `comm` and differs from all tags of the
+    /// The tag of the messages depends on the communicator `comm`, and differs from all tags of the
     /// application.
     ///
     /// # Errors
@@ -114,7 +118,8 @@ impl Sequence {
         call.rounds(me, &mut |round: &Round| {
             let items = (round.sends.len() + round.recvs.len()) as u64;
             build.allow(items)?;
-            // If many operations wait for many others, an operation in between joins them.
+            // If many operations wait for many others, an operation between them reduces the number of
+            // dependencies.
             if items * self.front.len() as u64 > JOINED_ABOVE {
                 self.blocking(build, Operation::delay(0))?;
             }

@@ -1,18 +1,18 @@
-//! The internal representation of a trace: per rank a graph of operations, as a structure of arrays.
+//! The internal representation of a trace: a graph of operations for each rank, stored as a structure of
+//! arrays.
 //!
-//! An operation may wait until other operations of its rank finish or start. Operations on one cpu of a
-//! rank are serialized; different cpus work concurrently. Messages are matched as in MPI: first in, first
-//! out per source, destination and tag, with wildcards for source and tag.
+//! An operation may wait until other operations of its rank finish or start. Operations on the same cpu of a
+//! rank are executed one by one; different cpus work concurrently. Messages are matched as in MPI: first in,
+//! first out for each source, destination and tag, with wildcards for source and tag.
 
 use std::collections::HashMap;
 use std::fmt;
 
-/// As a peer: any source. As a tag: any tag below [`COLLECTIVE_TAGS`].
+/// Wildcard. As a peer, it means any source; as a tag, it means any tag below [`COLLECTIVE_TAGS`].
 pub const ANY: u32 = u32::MAX;
-/// As the size of a receive: the size of the message.
+/// As the size of a receive, it accepts messages of any size.
 pub const ANY_SIZE: u64 = u64::MAX;
-/// Tags from this value on are used by collective operations; wildcards do not match them. Tags of MPI are
-/// smaller.
+/// First tag for collective operations. Wildcards do not match these tags, and MPI tags are smaller.
 pub const COLLECTIVE_TAGS: u32 = 1 << 31;
 /// Maximum number of ranks of a trace.
 pub const MAX_RANKS: u32 = 1 << 20;
@@ -20,7 +20,7 @@ pub const MAX_RANKS: u32 = 1 << 20;
 /// at most 40 bytes while a trace is built.
 pub const MAX_ITEMS: u64 = 1 << 27;
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
@@ -28,26 +28,26 @@ pub enum Kind {
     Send,
     /// Receives a message.
     Recv,
-    /// Computes: keeps a cpu busy.
+    /// Computes, which keeps a cpu busy.
     Calc,
-    /// Waits without using a cpu.
+    /// Lets time pass without using a cpu.
     Delay,
 }
 
 /// One operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Operation {
-    /// What it does.
+    /// Kind of the operation.
     pub kind: Kind,
-    /// Destination or source of a message ([`ANY`]: any source); 0 for other kinds.
+    /// Destination or source of a message ([`ANY`] means any source); 0 for other kinds.
     pub peer: u32,
-    /// Size of a message in bytes ([`ANY_SIZE`] in a receive: any size), or duration in ns.
+    /// Size of a message in bytes ([`ANY_SIZE`] in a receive means any size), or duration in ns.
     pub size: u64,
-    /// Tag of the message ([`ANY`] in a receive: any tag); 0 for other kinds.
+    /// Tag of a message ([`ANY`] in a receive means any tag); 0 for other kinds.
     pub tag: u32,
-    /// The cpu of the rank.
+    /// Number of the cpu within the rank.
     pub cpu: u8,
-    /// The network interface of the rank.
+    /// Number of the network interface within the rank.
     pub nic: u8,
 }
 
@@ -76,7 +76,7 @@ impl Operation {
         Self { kind: Kind::Delay, peer: 0, size: ns, tag: 0, cpu: 0, nic: 0 }
     }
 
-    /// The same operation on another cpu.
+    /// Returns the same operation on another cpu.
     #[must_use]
     pub const fn on(mut self, cpu: u8) -> Self {
         self.cpu = cpu;
@@ -112,7 +112,7 @@ pub enum When {
     Start,
 }
 
-/// Why a trace cannot be built.
+/// The reason why a trace cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// The number of ranks is zero or too large.
@@ -124,7 +124,7 @@ pub enum BuildError {
     /// An operation names a rank that does not exist.
     #[error("rank {rank}: {operation}: there is no rank {}; there are {ranks}", operation.peer)]
     Peer {
-        /// The rank whose operation it is.
+        /// Rank of the operation.
         rank: u32,
         /// The operation.
         operation: Operation,
@@ -136,7 +136,7 @@ pub enum BuildError {
     Cycle {
         /// The rank.
         rank: u32,
-        /// The operations of the cycle; each waits for the next, and the last for the first.
+        /// The operations of the cycle. Each waits for the next, and the last waits for the first.
         operations: Vec<(u32, Operation)>,
     },
 }
@@ -151,18 +151,18 @@ fn cycle(operations: &[(u32, Operation)]) -> String {
     parts.join(" after ")
 }
 
-/// How often a collective operation was expanded, and by which algorithm.
+/// Number of times that a collective operation was expanded with a certain algorithm.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct CollectiveUse {
-    /// The operation: "all-reduce".
+    /// Name of the operation, such as "all-reduce".
     pub operation: &'static str,
-    /// The algorithm: "ring".
+    /// Name of the algorithm, such as "ring".
     pub algorithm: &'static str,
-    /// Number of calls; a call counts once for each participating rank.
+    /// Number of calls. A call counts once for each participating rank.
     pub calls: u64,
 }
 
-/// The operations of one rank in an expanded collective operation. They are consecutive.
+/// The consecutive operations of one rank in an expanded collective operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     /// First operation, as a number over all ranks.
@@ -177,7 +177,7 @@ pub struct Mark {
     pub number: u32,
 }
 
-/// Edges by operation: those of operation `i` are `targets[offsets[i]..offsets[i + 1]]`.
+/// The edges of all operations. Those of operation `i` are `targets[offsets[i]..offsets[i + 1]]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Edges {
     offsets: Vec<u32>,
@@ -190,10 +190,10 @@ impl Edges {
     }
 }
 
-/// A trace: the operations of all ranks, rank by rank. Peers are in range, and the graphs have no cycles.
+/// A trace: the operations of all ranks, rank by rank. All peers are in range, and the graphs have no cycles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// Index of the first operation of each rank, and the end.
+    /// Index of the first operation of each rank, followed by the total number of operations.
     first: Vec<usize>,
     kind: Vec<Kind>,
     peer: Vec<u32>,
@@ -205,11 +205,11 @@ pub struct Trace {
     waits: Vec<u32>,
     after_finish: Edges,
     after_start: Edges,
-    /// In the order of the operations.
+    /// Marks of collective operations, in the order of the operations.
     marks: Vec<Mark>,
     /// Collective operations that were expanded into messages.
     pub collectives: Vec<CollectiveUse>,
-    /// Notes of the reader: assumptions, and contents without effect.
+    /// Notes of the reader about assumptions, and about contents that have no effect.
     pub notes: Vec<String>,
 }
 
@@ -217,7 +217,7 @@ impl Trace {
     /// Number of ranks.
     #[must_use]
     pub fn ranks(&self) -> u32 {
-        // At most `MAX_RANKS`, so it fits.
+        // The number of ranks is at most `MAX_RANKS`, so it fits.
         (self.first.len() - 1) as u32
     }
 
@@ -270,7 +270,7 @@ impl Trace {
         &self.waits
     }
 
-    /// Operations of the same rank (numbered within it) that wait for this one.
+    /// Operations that wait for this one. They belong to the same rank and are numbered within it.
     #[must_use]
     pub fn successors(&self, operation: usize, when: When) -> &[u32] {
         match when {
@@ -279,13 +279,13 @@ impl Trace {
         }
     }
 
-    /// The operations of ranks in collective operations, in the order of the operations.
+    /// The marks of collective operations, in the order of the operations.
     #[must_use]
     pub fn marks(&self) -> &[Mark] {
         &self.marks
     }
 
-    /// The index of the mark to which an operation belongs.
+    /// The index of the mark that contains an operation.
     #[must_use]
     pub fn mark_of(&self, operation: usize) -> Option<usize> {
         let after = self.marks.partition_point(|mark| mark.first <= operation);
@@ -293,8 +293,8 @@ impl Trace {
         (operation < self.marks[mark].end).then_some(mark)
     }
 
-    /// Multiplies all durations by a factor and rounds them to nanoseconds. The result saturates at 0 and
-    /// at the largest value.
+    /// Multiplies all durations by a factor and rounds them to nanoseconds. The results saturate at 0 and at
+    /// the largest value.
     pub fn scale_time(&mut self, factor: f64) {
         for (kind, size) in self.kind.iter().zip(&mut self.size) {
             if matches!(kind, Kind::Calc | Kind::Delay) {
@@ -312,9 +312,9 @@ pub(crate) fn scaled(ns: u64, factor: f64) -> u64 {
 #[derive(Debug, Default)]
 struct Rank {
     operations: Vec<Operation>,
-    /// (from, when, to): `to` waits for `from`.
+    /// Dependencies (from, when, to), which mean that `to` waits for `from`.
     edges: Vec<(u32, When, u32)>,
-    /// First operation, end, kind and communicator of collective operations.
+    /// First operation, end, kind and communicator of each collective operation.
     marks: Vec<(u32, u32, u16, u32)>,
 }
 
@@ -330,10 +330,10 @@ pub struct TraceBuilder {
 }
 
 impl TraceBuilder {
-    /// Starts an empty trace; `limit` bounds the number of operations and dependencies together.
+    /// Starts an empty trace. `limit` is the maximum number of operations and dependencies together.
     ///
     /// # Errors
-    /// [`BuildError::Ranks`].
+    /// [`BuildError::Ranks`] if the number of ranks is out of range.
     pub fn new(ranks: u64, limit: u64) -> Result<Self, BuildError> {
         let count = u32::try_from(ranks).ok().filter(|count| (1..=MAX_RANKS).contains(count));
         let count = count.ok_or(BuildError::Ranks(ranks))? as usize;
@@ -354,10 +354,11 @@ impl TraceBuilder {
         self.ranks[rank as usize].as_ref().map_or(0, |rank| rank.operations.len() as u32)
     }
 
-    /// Checks that this number of additional operations and dependencies is allowed, before they are created.
+    /// Checks, before they are created, whether a number of additional operations and dependencies is
+    /// allowed.
     ///
     /// # Errors
-    /// [`BuildError::TooLarge`].
+    /// [`BuildError::TooLarge`] if the limit would be exceeded.
     pub fn allow(&self, items: u64) -> Result<(), BuildError> {
         let most = self.limit.saturating_sub(self.items);
         if items > most { Err(BuildError::TooLarge(self.limit)) } else { Ok(()) }
@@ -372,7 +373,7 @@ impl TraceBuilder {
     /// Adds an operation to a rank and returns its number within the rank.
     ///
     /// # Errors
-    /// [`BuildError::TooLarge`], and [`BuildError::Peer`] for a peer out of range.
+    /// [`BuildError::TooLarge`], or [`BuildError::Peer`] if the peer is out of range.
     pub fn push(&mut self, rank: u32, operation: Operation) -> Result<u32, BuildError> {
         let ranks = self.ranks();
         let wildcard = operation.kind == Kind::Recv && operation.peer == ANY;
@@ -388,7 +389,7 @@ impl TraceBuilder {
     /// Makes `later` wait for `earlier`. Both are operations of this rank.
     ///
     /// # Errors
-    /// [`BuildError::TooLarge`].
+    /// [`BuildError::TooLarge`] if the limit would be exceeded.
     pub fn wait(&mut self, rank: u32, later: u32, earlier: u32, when: When) -> Result<(), BuildError> {
         let own = self.rank(rank)?;
         debug_assert!((later.max(earlier) as usize) < own.operations.len());
@@ -396,7 +397,7 @@ impl TraceBuilder {
         Ok(())
     }
 
-    /// Marks the operations of a rank from `first` on as part of a collective operation.
+    /// Marks the operations of a rank, starting with `first`, as part of a collective operation.
     pub(crate) fn mark_collective(
         &mut self,
         (rank, first, comm): (u32, u32, u32),
@@ -420,7 +421,7 @@ impl TraceBuilder {
     /// Builds the trace.
     ///
     /// # Errors
-    /// [`BuildError::Cycle`].
+    /// [`BuildError::Cycle`] if operations wait for each other in a cycle.
     pub fn finish(self) -> Result<Trace, BuildError> {
         let mut trace = Trace {
             first: Vec::with_capacity(self.ranks.len() + 1),
@@ -438,7 +439,7 @@ impl TraceBuilder {
             notes: self.notes,
         };
         trace.first.push(0);
-        // The memory of each rank is released as soon as its operations are in the arrays.
+        // Each rank is consumed here, which releases its memory as soon as its operations are in the arrays.
         for (number, rank) in self.ranks.into_iter().enumerate() {
             if let Some(rank) = rank {
                 append(&mut trace, number as u32, *rank)?;
@@ -467,7 +468,7 @@ fn append(trace: &mut Trace, number: u32, mut rank: Rank) -> Result<(), BuildErr
         trace.marks.push(Mark { first: from, end, kind, comm, number });
         *next += 1;
     }
-    // The order is independent of the file, so that the same trace in two formats runs identically.
+    // Sort the edges, so that the same trace in two formats runs identically.
     rank.edges.sort_unstable();
     let mut edges = rank.edges.iter().peekable();
     for index in 0..rank.operations.len() as u32 {
@@ -490,7 +491,7 @@ fn append(trace: &mut Trace, number: u32, mut rank: Rank) -> Result<(), BuildErr
     }
 }
 
-/// Returns operations from `first` on that wait for each other in a cycle, if any.
+/// Returns operations with numbers from `first` that wait for each other in a cycle, if there are any.
 fn find_cycle(trace: &Trace, first: usize) -> Option<Vec<(u32, Operation)>> {
     let count = trace.kind.len() - first;
     let mut left: Vec<u32> = trace.waits[first..].to_vec();
@@ -510,7 +511,7 @@ fn find_cycle(trace: &Trace, first: usize) -> Option<Vec<(u32, Operation)>> {
     if done == count {
         return None;
     }
-    // Each remaining operation waits for another remaining one: following these dependencies must find a
+    // Each remaining operation waits for another remaining one, so following the dependencies must lead to a
     // cycle.
     let mut waits_for = vec![u32::MAX; count];
     for op in (0..count as u32).filter(|&op| left[op as usize] > 0) {

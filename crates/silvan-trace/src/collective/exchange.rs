@@ -1,8 +1,8 @@
-//! Operations without a root.
+//! Collective operations without a root.
 
 use super::{Algorithm, Call, Round, Sizes, Take, rooted};
 
-/// Distances 1, 2, 4, ... below `end`.
+/// The distances 1, 2, 4, ... below `end`.
 fn doubling(end: u32) -> impl Iterator<Item = u32> {
     std::iter::successors(Some(1u32), |distance| distance.checked_mul(2)).take_while(move |&d| d < end)
 }
@@ -13,7 +13,8 @@ pub(super) fn all_reduce<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
         Algorithm::Ring => {
             let ranks = u64::from(call.ranks);
             let chunk = |index: u32| bytes / ranks + u64::from(u64::from(index) < bytes % ranks);
-            // The last complete chunk is the next rank's, so the second half starts there.
+            // After the first ring, the complete chunk of this rank is that of the next rank, so the second
+            // ring starts there.
             ring(call, call.ahead(me, 0), &chunk, me, take)?;
             ring(call, call.ahead(me, 1), &chunk, me, take)
         }
@@ -34,7 +35,8 @@ pub(super) fn all_reduce<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
     }
 }
 
-/// n - 1 rounds: sends chunk `first` to the right, then the chunk received from the left.
+/// Runs n - 1 rounds. A rank first sends chunk `first` to the right, and then in each round the chunk that
+/// it received from the left.
 fn ring<E>(
     call: &Call<'_>,
     first: u32,
@@ -52,8 +54,9 @@ fn ring<E>(
 
 type Inner<'i, E> = &'i mut dyn FnMut(u32, u32, &dyn Fn(u32) -> u32, Take<'_, E>) -> Result<(), E>;
 
-/// Runs an algorithm that needs a power of two of ranks. For each excess rank, a pair of the first ranks
-/// combines its data before (then the even one is idle) and shares the result afterwards.
+/// Runs an algorithm that needs a power of two of ranks. For each excess rank, one pair of ranks at the
+/// start combines its data before the algorithm, during which the even rank is idle, and shares the result
+/// afterwards.
 fn folded<E>(call: &Call<'_>, me: u32, bytes: u64, take: Take<'_, E>, inner: Inner<'_, E>) -> Result<(), E> {
     let pairs = 1 << call.ranks.ilog2();
     let extra = call.ranks - pairs;
@@ -71,8 +74,8 @@ fn folded<E>(call: &Call<'_>, me: u32, bytes: u64, take: Take<'_, E>, inner: Inn
     if of_pair { take(&Round::send(me - 1, bytes)) } else { Ok(()) }
 }
 
-/// Rabenseifner's algorithm: each half of the remaining data goes to the partner at half the distance; then
-/// the results return in reverse order.
+/// Rabenseifner's algorithm: half of the remaining data goes to the partner at half the distance. The
+/// results then return in reverse order.
 fn halving_and_doubling<E>(
     own: u32,
     pairs: u32,
@@ -82,7 +85,8 @@ fn halving_and_doubling<E>(
 ) -> Result<(), E> {
     let end = |chunk: u32| (u128::from(bytes) * u128::from(chunk) / u128::from(pairs)) as u64;
     let span = |from: u32, count: u32| end(from + count) - end(from);
-    // For each distance, the block of `distance` chunks that the rank keeps, and the block of its partner.
+    // For a given distance, the block of `distance` chunks that the rank keeps, and the block of its
+    // partner.
     let halves = |distance: u32| {
         let kept = own / distance * distance;
         (span(kept, distance), span(kept ^ distance, distance), partner(own ^ distance))
@@ -162,7 +166,7 @@ pub(super) fn all_to_all<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
         }
         Algorithm::Bruck => {
             for distance in doubling(call.ranks) {
-                // A block moves in the rounds whose bit is set in its distance.
+                // A block moves in the rounds whose bit is set in the distance that the block must travel.
                 let count = (1..call.ranks).filter(|step| step & distance != 0).count() as u32;
                 let bytes = call.block(me).saturating_mul(u64::from(count));
                 let (to, from) = (call.ahead(me, distance), call.back(me, distance));

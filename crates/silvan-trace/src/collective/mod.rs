@@ -1,9 +1,9 @@
-//! Expands collective operations to rounds of messages, by named algorithm.
+//! Expands collective operations to rounds of messages, with a selectable algorithm.
 //!
-//! In each round, a rank posts all receives, then all sends, and continues when all have finished. The
-//! algorithms are those of Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication
+//! In each round, a rank posts all receives, then all sends, and continues when all of them have finished.
+//! The algorithms are those of Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication
 //! Operations in MPICH" (2005), and of Bruck et al. (1997). If an algorithm does not support an operation,
-//! the error names algorithms that do; another algorithm is never substituted silently.
+//! the error lists the algorithms that do. Another algorithm is never substituted silently.
 
 mod exchange;
 mod rooted;
@@ -59,7 +59,7 @@ pub enum Algorithm {
     Linear,
 }
 
-/// All operations.
+/// All collective operations.
 pub const COLLECTIVES: [Collective; 10] = [
     Collective::AllReduce,
     Collective::AllGather,
@@ -74,7 +74,7 @@ pub const COLLECTIVES: [Collective; 10] = [
 ];
 
 impl Collective {
-    /// The name in files and messages.
+    /// The operation's name in files and messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl Collective {
         }
     }
 
-    /// The supported algorithms; the first one is the default.
+    /// The algorithms that support the operation; the first one is the default.
     #[must_use]
     pub const fn algorithms(self) -> &'static [Algorithm] {
         use Algorithm::{
@@ -111,7 +111,7 @@ impl Collective {
 }
 
 impl Algorithm {
-    /// The name in files and messages.
+    /// The algorithm's name in files and messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -127,7 +127,7 @@ impl Algorithm {
     }
 }
 
-/// The algorithm for each operation.
+/// The selected algorithm for each operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice([Algorithm; COLLECTIVES.len()]);
 
@@ -138,16 +138,16 @@ impl Default for Choice {
 }
 
 impl Choice {
-    /// The algorithm for an operation.
+    /// The selected algorithm for an operation.
     #[must_use]
     pub const fn of(&self, operation: Collective) -> Algorithm {
         self.0[operation as usize]
     }
 
-    /// Chooses by name, as "all-reduce" and "ring".
+    /// Selects an algorithm by names, such as "all-reduce" and "ring".
     ///
     /// # Errors
-    /// If a name is unknown or the operation does not support the algorithm; the message lists the valid
+    /// If a name is unknown or the operation does not support the algorithm. The message lists the valid
     /// names.
     pub fn set(&mut self, operation: &str, algorithm: &str) -> Result<(), String> {
         let Some(known) = COLLECTIVES.into_iter().find(|one| one.name() == operation) else {
@@ -166,15 +166,16 @@ impl Choice {
 /// Sizes of a collective operation, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub enum Sizes<'s> {
-    /// The vector (all-reduce, broadcast, reduce, scan), or each block.
+    /// Size of the vector (all-reduce, broadcast, reduce, scan), or of each block.
     Uniform(u64),
     /// The block of each rank (all-gather, reduce-scatter, gather, scatter).
     PerRank(&'s [u64]),
-    /// All-to-all: the bytes that this rank sends to each rank, and receives from each rank.
+    /// For all-to-all: the bytes that this rank sends to each rank, and the bytes that it receives from
+    /// each rank.
     Matrix {
-        /// To each rank.
+        /// Bytes sent to each rank.
         sends: &'s [u64],
-        /// From each rank.
+        /// Bytes received from each rank.
         recvs: &'s [u64],
     },
 }
@@ -190,16 +191,16 @@ pub struct Call<'s> {
     pub ranks: u32,
     /// The root, if the operation has one.
     pub root: u32,
-    /// The sizes.
+    /// The sizes of vectors or blocks.
     pub sizes: Sizes<'s>,
 }
 
-/// Messages that a rank sends and receives concurrently.
+/// Messages that a rank sends and receives at the same time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Round {
-    /// Destinations and bytes.
+    /// Destination and bytes of each message.
     pub sends: Vec<(u32, u64)>,
-    /// Sources and bytes.
+    /// Source and bytes of each message.
     pub recvs: Vec<(u32, u64)>,
 }
 
@@ -217,16 +218,17 @@ impl Round {
     }
 }
 
-/// Receives the rounds of a rank one by one, so that a large operation need not be in memory.
+/// A callback that receives the rounds of a rank one by one, so that a large operation need not be in
+/// memory.
 pub(crate) type Take<'t, E> = &'t mut dyn FnMut(&Round) -> Result<(), E>;
 
 impl<'s> Call<'s> {
-    /// Creates a call, if the algorithm supports it.
+    /// Creates a call if the algorithm supports it.
     ///
     /// # Errors
     /// If the operation does not support the algorithm, the algorithm needs a power of two of ranks or
-    /// blocks of equal size, the root is not one of the ranks, or the number of sizes differs from the
-    /// number of ranks.
+    /// blocks of equal size, the root is out of range, or the number of sizes differs from the number of
+    /// ranks.
     pub fn new(
         operation: Collective,
         algorithm: Algorithm,
@@ -270,7 +272,7 @@ impl<'s> Call<'s> {
     /// Passes the rounds of rank `me` to `take`, one by one.
     ///
     /// # Errors
-    /// Those of `take`.
+    /// The errors of `take`.
     pub fn rounds<E>(&self, me: u32, take: Take<'_, E>) -> Result<(), E> {
         if self.ranks <= 1 {
             return Ok(());
@@ -297,7 +299,7 @@ impl<'s> Call<'s> {
         }
     }
 
-    /// The block of a rank, modulo the number of ranks.
+    /// The block size of a rank; `rank` is taken modulo the number of ranks.
     fn block(&self, rank: u32) -> u64 {
         match self.sizes {
             Sizes::Uniform(bytes) => bytes,
@@ -305,7 +307,7 @@ impl<'s> Call<'s> {
         }
     }
 
-    /// The blocks of `count` ranks from `from` on, modulo the number of ranks.
+    /// The total block size of `count` ranks, starting with `from`, modulo the number of ranks.
     fn blocks(&self, from: u32, count: u32) -> u64 {
         match self.sizes {
             Sizes::Uniform(bytes) => bytes.saturating_mul(u64::from(count)),
@@ -324,7 +326,7 @@ impl<'s> Call<'s> {
     }
 }
 
-/// Sizes come from files: the sum saturates, and too large a size is rejected where it is used.
+/// The sizes come from files, so the sum saturates. A sum that is too large is rejected where it is used.
 fn sum(sizes: impl Iterator<Item = u64>) -> u64 {
     sizes.fold(0, u64::saturating_add)
 }

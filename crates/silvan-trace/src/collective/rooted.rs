@@ -1,13 +1,15 @@
-//! Operations with a root. Ranks are numbered relative to the root, modulo the number of ranks.
+//! Collective operations with a root. Ranks are numbered relative to the root, modulo the number of
+//! ranks.
 
 use super::{Algorithm, Call, Round, Take};
 
-/// Distance to the parent in the binomial tree: the lowest bit that is set. For the root, past the end.
+/// Distance to the parent in the binomial tree, which is the lowest bit that is set. The root gets a
+/// distance that is out of range.
 const fn to_parent(relative: u32, ranks: u32) -> u32 {
     if relative == 0 { ranks.next_power_of_two() } else { 1 << relative.trailing_zeros() }
 }
 
-/// Distances to the children, in ascending order.
+/// Distances to the children in the binomial tree, in ascending order.
 fn to_children(relative: u32, ranks: u32) -> impl DoubleEndedIterator<Item = u32> {
     let powers = (0..to_parent(relative, ranks).ilog2()).map(|digit| 1 << digit);
     powers.filter(move |distance| relative + distance < ranks)
@@ -65,12 +67,13 @@ pub(super) fn scatter<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Result<
     Ok(())
 }
 
-/// Number of ranks in the subtree of a rank at distance `distance` from its parent.
+/// Number of ranks in the subtree of a rank that is `distance` away from its parent.
 fn subtree(relative: u32, distance: u32, call: &Call<'_>) -> u32 {
     distance.min(call.ranks - relative)
 }
 
-/// Sends up the binomial tree; `bytes` depends on a rank and the number of ranks in its subtree.
+/// Sends data up the binomial tree. `bytes` maps a rank and the size of its subtree to a number of
+/// bytes.
 fn to_parents<E>(
     call: &Call<'_>,
     me: u32,

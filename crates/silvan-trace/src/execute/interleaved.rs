@@ -1,41 +1,41 @@
-//! An ideal crossbar whose interfaces send several messages at a time.
+//! An ideal crossbar whose interfaces send several messages at the same time.
 //!
-//! A host that has messages for several ranks sends a packet of each in turn, so that they share the rate of its link.
-//! Here, they share it evenly at any time: a message of which `n` are being sent progresses at one `n`th of the rate.
-//! Messages from one rank to another are sent one after the other, as they have one queue pair.
+//! A host with messages for several ranks sends one packet of each message in turn, so the messages share the rate of
+//! the link. This model divides the rate evenly at any time: if `n` messages are being sent, each progresses at one
+//! `n`th of the rate. Messages from one rank to another are sent one after the other, because they use one queue pair.
 //!
-//! A receiving interface accepts messages in the order in which their first bytes arrive, one after the other. A
-//! message has arrived when both its sender and this interface are done with it.
+//! A receiving interface accepts messages one after the other, in the order in which their first bytes arrive. A
+//! message has arrived when both its sender and this interface have finished with it.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::loggp::{Copies, Cost};
 use super::ranks::{Agenda, Carrier, Parcel, Part, later};
 
-/// A message that is being sent, or waits behind one to the same rank.
+/// A message that is being sent, or that waits for an earlier message to the same rank.
 #[derive(Debug)]
 struct Sending {
     parcel: Parcel,
     cost: Cost,
-    /// The time that it still needs at the full rate, in ps.
+    /// Time in ps that the rest of the message takes at the full rate.
     left: u128,
 }
 
 /// An interface of a host.
 #[derive(Debug, Default)]
 struct Interface {
-    /// Per pair of ranks with messages: its messages.
+    /// The messages of each pair of ranks, if there are any.
     flows: Vec<VecDeque<Sending>>,
-    /// The time up to which `left` is known.
+    /// The time for which the values of `left` are valid.
     since: u64,
-    /// When the next message has been sent, as long as no other one is posted.
+    /// The time at which the next message will be complete, unless another one is posted first.
     next: Option<u64>,
-    /// When the interface has received the messages that have arrived so far.
+    /// The time at which the interface will have received all messages that have arrived so far.
     incoming: u64,
 }
 
 impl Interface {
-    /// Lets the first messages of all flows progress until `now`.
+    /// Advances the first message of each flow to the time `now`.
     fn progress(&mut self, now: u64) {
         let share = u128::from(now - self.since) / self.flows.len().max(1) as u128;
         for flow in &mut self.flows {
@@ -44,7 +44,7 @@ impl Interface {
         self.since = now;
     }
 
-    /// Schedules the end of the message that is sent completely next.
+    /// Schedules the end of the message that will be complete next.
     fn plan(&mut self, agenda: &mut Agenda) {
         let first = self.flows.iter().map(|flow| &flow[0]).min_by_key(|sending| sending.left);
         self.next = first.map(|sending| {
@@ -55,16 +55,16 @@ impl Interface {
     }
 }
 
-/// See the module.
+/// The crossbar that this module describes.
 #[derive(Debug)]
 pub struct Interleaved<C> {
     /// The host of each rank.
     hosts: Vec<u32>,
     cost: C,
     copies: Copies,
-    /// By host and number.
+    /// Interfaces by host and number.
     interfaces: HashMap<(u32, u8), Interface>,
-    /// For messages that are sent but not received, or received but not sent: when that was so.
+    /// For messages that only the sender or only the receiver has finished: the time at which it did.
     halves: HashMap<Parcel, u64>,
 }
 
@@ -78,7 +78,7 @@ impl<C: Fn(&Parcel) -> Cost> Interleaved<C> {
         self.interfaces.entry((self.hosts[rank as usize], number)).or_default()
     }
 
-    /// The sender or the receiver is done with a message at `time`; the other one may be so already.
+    /// Records that the sender or the receiver finishes a message at `time`. The other side may have finished already.
     fn is_done(&mut self, time: u64, parcel: &Parcel, agenda: &mut Agenda) {
         match self.halves.remove(parcel) {
             Some(other) => agenda.arrives(time.max(other), parcel),
@@ -114,7 +114,7 @@ impl<C: Fn(&Parcel) -> Cost> Carrier for Interleaved<C> {
 
     fn sent(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
         let interface = self.interface(parcel.from, parcel.nic);
-        // Another message has been posted since this end was planned.
+        // Ignore an outdated end: another message has been posted since it was scheduled.
         if interface.next != Some(now) {
             return;
         }

@@ -3,7 +3,7 @@
 use super::Parameters;
 use super::ranks::{Agenda, Carrier, Parcel, Part, later};
 
-/// Time at which an interface is free again, per direction, in ps.
+/// Times in ps at which an interface becomes free, for each direction.
 #[derive(Debug, Clone, Copy, Default)]
 struct Interface {
     outgoing: u64,
@@ -13,15 +13,15 @@ struct Interface {
 /// Cost of a parcel on a crossbar, in ps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
-    /// Time from sending to receiving the first byte.
+    /// Time from sending the first byte to receiving it.
     pub latency: u64,
-    /// Time of the bytes on a link.
+    /// Transmission time of the bytes on a link.
     pub span: u128,
-    /// Time for which an interface is busy: the span or more.
+    /// Time for which an interface is busy, at least `span`.
     pub busy: u128,
 }
 
-/// Messages between ranks of one host, which do not use the network.
+/// Copies messages between ranks of one host, which do not use the network.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Copies {
     /// The time per byte, in femtoseconds.
@@ -29,7 +29,7 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Carries such a message.
+    /// Delivers a message within a host.
     pub fn carry(&self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
         let end = later(now, per_byte(parcel.bytes, self.gap_per_byte_fs));
         agenda.arrives(end, parcel);
@@ -37,15 +37,15 @@ impl Copies {
     }
 }
 
-/// An ideal crossbar: each interface sends and receives one message after the other, and there is no other
-/// limit.
+/// An ideal crossbar: each interface sends and receives one message at a time, and there are no other
+/// limits.
 #[derive(Debug)]
 pub struct Crossbar<C> {
     /// The host of each rank.
     hosts: Vec<u32>,
     cost: C,
     copies: Copies,
-    /// By host and number.
+    /// Interfaces by host and number.
     interfaces: Vec<Vec<Interface>>,
 }
 
@@ -67,7 +67,7 @@ impl<C: Fn(&Parcel) -> Cost> Crossbar<C> {
 }
 
 impl Parameters {
-    /// The cost of a parcel if all routes are equal.
+    /// The cost of a parcel on a network whose routes are all equal.
     #[must_use]
     pub fn cost(&self, parcel: &Parcel) -> Cost {
         let span = per_byte(parcel.bytes, self.gap_per_byte_fs);
@@ -103,7 +103,7 @@ impl<C: Fn(&Parcel) -> Cost> Carrier for Crossbar<C> {
     }
 }
 
-/// The time of some bytes at `pace_fs` femtoseconds per byte, in ps, rounded up.
+/// The time in ps, rounded up, for a number of bytes at `pace_fs` femtoseconds per byte.
 pub(super) fn per_byte(bytes: u64, pace_fs: u64) -> u128 {
     (u128::from(bytes) * u128::from(pace_fs)).div_ceil(1000)
 }

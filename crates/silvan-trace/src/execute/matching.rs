@@ -4,23 +4,24 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::trace::{ANY, COLLECTIVE_TAGS, Trace};
 
-/// Source and tag. In a receive, each may be [`ANY`].
+/// Source and tag. In receives, either of them may be [`ANY`].
 type Key = (u32, u32);
 
 #[derive(Debug, Default)]
 pub(super) struct Rank {
-    /// Posted receives with the time of posting, in that order.
+    /// Posted receives with the time of posting, in the order of posting.
     posted: HashMap<Key, VecDeque<(u64, u32)>>,
-    /// Messages that arrived before their receive was posted, by source and tag, in order of arrival.
+    /// Messages that arrived before their receive was posted, by source and tag, in the order of arrival.
     early: HashMap<Key, VecDeque<(u64, u32)>>,
-    /// The same messages in order of arrival, for receives with wildcards.
+    /// The keys of these messages in the order of arrival, for receives with wildcards.
     early_in_order: BTreeMap<u64, Key>,
-    /// Counts postings and arrivals.
+    /// Counts postings and arrivals, to order them.
     clock: u64,
 }
 
-/// Posted receives and arrived messages, per rank. First in, first out per source, destination and tag: a
-/// message matches the earliest posted receive that fits, and a receive matches the earliest message.
+/// Posted receives and arrived messages of each rank. Matching is first in, first out for each source,
+/// destination and tag: a message matches the earliest posted receive that fits, and a receive matches
+/// the earliest message that fits.
 #[derive(Debug)]
 pub(super) struct Matching(pub(super) Vec<Rank>);
 
@@ -64,7 +65,7 @@ impl Matching {
         None
     }
 
-    /// Sends that were never received, in the order of ranks and of arrival, as numbers over all ranks.
+    /// Sends that were never received, as numbers over all ranks. They are ordered by rank and arrival.
     pub(super) fn unreceived(&self, trace: &Trace) -> Vec<usize> {
         let mut sends = Vec::new();
         for rank in &self.0 {
@@ -82,7 +83,8 @@ impl Matching {
     }
 }
 
-/// Removes the first element of a queue. Empty queues are removed, because there may be many tags.
+/// Removes the first element of a queue, and the queue if it becomes empty, because there may be many
+/// tags.
 fn pop(queues: &mut HashMap<Key, VecDeque<(u64, u32)>>, key: Key) -> Option<(u64, u32)> {
     let queue = queues.get_mut(&key)?;
     let first = queue.pop_front();

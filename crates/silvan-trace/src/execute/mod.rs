@@ -9,22 +9,22 @@
 //! | `overhead_per_byte` (O) | of both cpus, per byte |
 //! | `rendezvous_above` (S) | larger messages wait for their receive |
 //!
-//! A message of `n` bytes occupies the sender's cpu for o + n O. It then enters the interface, which is
-//! busy for max(g, n G). Its first byte reaches the receiver's interface after L. That interface accepts
-//! messages one after the other in this order, as an output of a crossbar without internal congestion. When
-//! the last byte has arrived and the receive is posted, the receiver's cpu is busy for o + n O; then the
+//! A message of `n` bytes occupies the sender's cpu for o + n O. It then enters the interface, which is busy
+//! for max(g, n G). Its first byte reaches the receiver's interface after L. That interface accepts messages
+//! one after the other in this order, as an output of a crossbar without internal congestion. When the last
+//! byte has arrived and the receive is posted, the receiver's cpu is busy for o + n O, after which the
 //! receive has finished. An eager send has finished when the sender's cpu is free again.
 //!
-//! For a message larger than S, a request without data goes first, at a cost of o. When it has arrived and
-//! the receive is posted, a permission returns after L; the sender's cpu is busy for n O, and the data
-//! follows. The send has finished when the data has left.
+//! A message larger than S starts with a request, which contains no data and costs o. When the request has
+//! arrived and the receive is posted, a permission returns after L. The sender's cpu is then busy for n O,
+//! and the data follows. The send has finished when the data has left.
 //!
 //! A receive is posted when its dependencies have finished and its cpu is free. Messages between two ranks
 //! are matched in the order in which they were sent. Messages from a rank to itself do not use the network.
 //!
-//! Based on Alexandrov et al., "LogGP" (1995), and Hoefler, Schneider and Lumsdaine, "LogGOPSim" (2010).
-//! Differences: there, `n - 1` bytes are charged, the cpu time per byte overlaps with the network, and a
-//! rendezvous ends at the sender when the receive is matched.
+//! The model is based on Alexandrov et al., "LogGP" (1995), and Hoefler, Schneider and Lumsdaine, "LogGOPSim"
+//! (2010). LogGOPSim differs in three points: it charges `n - 1` bytes, the cpu time per byte overlaps with
+//! the network, and a rendezvous ends at the sender when the receive is matched.
 
 //!
 //! | type | purpose |
@@ -46,20 +46,20 @@ pub use loggp::{Copies, Cost, Crossbar};
 pub use ranks::{Agenda, Carrier, Parcel, Part, Ranks};
 pub use stuck::{Stuck, Why};
 
-/// Costs of communication. By default all are zero, and only computing takes time.
+/// Costs of communication. All of them are zero by default, so only computation takes time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameters {
-    /// L.
+    /// Latency of a message (L).
     pub latency: Time,
-    /// o.
+    /// CPU time per message (o).
     pub overhead: Time,
-    /// g.
+    /// Minimum time between messages of an interface (g).
     pub gap: Time,
-    /// G, in femtoseconds.
+    /// Time per byte of an interface (G), in femtoseconds.
     pub gap_per_byte_fs: u64,
-    /// O, in femtoseconds.
+    /// CPU time per byte (O), in femtoseconds.
     pub overhead_per_byte_fs: u64,
-    /// S: larger messages wait for their receive.
+    /// Messages larger than this wait until their receive is posted (S).
     pub rendezvous_above: u64,
 }
 
@@ -77,7 +77,7 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// G of a link with a given data rate, to the nearest femtosecond.
+    /// The value of G for a link with a given data rate, rounded to the nearest femtosecond.
     #[must_use]
     pub fn gap_of(rate: Rate) -> u64 {
         const FS_BITS: u128 = 8_000_000_000_000_000;
@@ -85,17 +85,17 @@ impl Parameters {
     }
 }
 
-/// A trace whose times exceed the range.
+/// Error: the times of a trace exceed the range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("rank {rank}: {operation}: ends after more than 100 days; check the unit of time")]
 pub struct TooLong {
-    /// The rank.
+    /// Rank of the operation.
     pub rank: u32,
     /// The operation that exceeds the range.
     pub operation: Operation,
 }
 
-/// Result of a run.
+/// The result of running a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execution {
     /// Time at which each rank finished its last operation.
@@ -108,17 +108,19 @@ pub struct Execution {
     pub busy: Vec<Time>,
     /// Collective operations, in the order in which they started.
     pub calls: Vec<Call>,
-    /// Number of matched messages.
+    /// Number of messages that matched a receive.
     pub messages: u64,
     /// Number of operations that never finished.
     pub unfinished: u64,
     /// The first operations that wait for another rank.
     pub stuck: Vec<Stuck>,
-    /// Ranks that wait for each other in a cycle; each waits for the next, and the last for the first.
+    /// Ranks that wait for each other in a cycle. Each rank waits for the next, and the last waits for the
+    /// first.
     pub circle: Vec<u32>,
-    /// Messages that were never received: their number, and the first sends (numbers over all ranks).
+    /// Messages that were never received: their number, and the first of their sends, as numbers over all
+    /// ranks.
     pub unreceived: (u64, Vec<usize>),
-    /// Messages longer than the matching receive: how many, and the first pairs of send and receive.
+    /// Messages longer than the matching receive: their number, and the first pairs of send and receive.
     pub truncated: (u64, Vec<(usize, usize)>),
 }
 
@@ -127,15 +129,15 @@ pub struct Execution {
 pub struct Call {
     /// Index into [`Trace::collectives`].
     pub kind: u16,
-    /// Its communicator.
+    /// Communicator of the operation.
     pub comm: u32,
     /// Number of earlier operations on this communicator.
     pub number: u32,
     /// Number of participating ranks.
     pub ranks: u32,
-    /// Time at which the first rank started it; `None` if no rank did.
+    /// Time at which the first rank started the operation; `None` if no rank did.
     pub start: Option<Time>,
-    /// Time at which its last operation finished; `None` if not all did.
+    /// Time at which the last rank finished the operation; `None` if a rank did not.
     pub end: Option<Time>,
 }
 
@@ -150,7 +152,7 @@ impl Execution {
 /// Runs a trace.
 ///
 /// # Errors
-/// [`TooLong`].
+/// [`TooLong`] if a time exceeds the range.
 pub fn execute(trace: &Trace, parameters: &Parameters) -> Result<Execution, TooLong> {
     let mut crossbar =
         Crossbar::new((0..trace.ranks()).collect(), Copies::default(), |parcel| parameters.cost(parcel));

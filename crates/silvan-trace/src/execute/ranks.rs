@@ -12,22 +12,22 @@ use super::matching::Matching;
 use super::{Call, Execution, Parameters, TooLong, stuck};
 use crate::trace::{ANY_SIZE, Kind, Operation, Trace, When};
 
-/// Maximum number of reported faults of each kind.
+/// Maximum number of faults of each kind that are reported.
 const KEPT: usize = 10;
 
-/// Replaces the number of dependencies of a finished operation.
+/// Marks a finished operation in the list of dependency counts.
 pub(super) const DONE: u32 = u32::MAX;
 
-/// The latest time, in ps: 106 days.
+/// The latest representable time, 106 days in ps.
 const END: u64 = u64::MAX / 2;
 
-/// Adds a span to a time. A result out of range is rejected by [`Agenda`].
+/// Adds a span to a time. [`Agenda`] rejects results that are out of range.
 pub(super) fn later(now: u64, span: u128) -> u64 {
     (u128::from(now) + span).min(u128::from(END) + 1) as u64
 }
 
-/// Events in the order in which they are processed at one instant: arrivals before new operations, so that
-/// a message sent first arrives first even if nothing takes time.
+/// Kinds of events, in the order in which events of one instant are processed. Arrivals precede new operations, so
+/// that a message sent first arrives first even if nothing takes time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     /// A message or its request has arrived.
@@ -40,9 +40,9 @@ enum What {
     DataHead,
     /// An interface may have sent a message completely.
     Sent,
-    /// The cpu has handed a message or a request to the carrier.
+    /// The cpu has passed a message or a request to the carrier.
     Inject,
-    /// The cpu has handed the data of a rendezvous to the carrier.
+    /// The cpu has passed the data of a rendezvous to the carrier.
     DataInject,
     /// The permission for a rendezvous has arrived.
     Permit,
@@ -52,7 +52,7 @@ enum What {
     Ready,
 }
 
-/// Time in ps, event, rank, operation within the rank. Events of messages name the operation of the sender.
+/// Time in ps, kind of event, rank, operation within the rank. Events of messages contain the operation of the sender.
 type Event = Reverse<(u64, What, u32, u32)>;
 
 /// The stage of a message that a parcel carries.
@@ -62,13 +62,13 @@ pub enum Part {
     Whole,
     /// The request of a rendezvous, without data.
     Request,
-    /// The permission that answers it, without data.
+    /// The permission that answers a request, without data.
     Permission,
     /// The data of a rendezvous.
     Data,
 }
 
-/// Data that a rank hands to the carrier.
+/// Data that a rank passes to the carrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Parcel {
     /// The rank of the send operation.
@@ -104,7 +104,7 @@ impl Agenda {
         self.events.push(Reverse((time, what, rank, index)));
     }
 
-    /// Announces that a parcel arrives completely at a time (ps).
+    /// Schedules the complete arrival of a parcel at a time (ps).
     pub fn arrives(&mut self, time: u64, parcel: &Parcel) {
         let what = match parcel.part {
             Part::Whole | Part::Request => What::Arrived,
@@ -114,43 +114,44 @@ impl Agenda {
         self.push(time, what, parcel.rank, parcel.index);
     }
 
-    /// Announces that the last byte of a parcel leaves its sender at a time (ps).
+    /// Schedules the departure of a parcel's last byte from its sender at a time (ps).
     pub fn left(&mut self, time: u64, parcel: &Parcel) {
-        // An eager send has finished earlier, when the cpu was free again.
+        // An eager send finished earlier, when the cpu became free.
         if parcel.part == Part::Data {
             self.push(time, What::Finished, parcel.rank, parcel.index);
         }
     }
 
-    /// Announces that the first byte of a parcel arrives at a time (ps); [`Carrier::head`] is called then.
+    /// Schedules the arrival of a parcel's first byte at a time (ps), at which [`Carrier::head`] will be called.
     pub fn head(&mut self, time: u64, parcel: &Parcel) {
         let what = if parcel.part == Part::Data { What::DataHead } else { What::Head };
         self.push(time, what, parcel.rank, parcel.index);
     }
 
-    /// Announces that the last byte of a parcel may have been sent at a time (ps); [`Carrier::sent`] is called then.
+    /// Schedules a check at a time (ps) whether a parcel has been sent completely; it calls [`Carrier::sent`].
     pub fn sent(&mut self, time: u64, parcel: &Parcel) {
         self.push(time, What::Sent, parcel.rank, parcel.index);
     }
 }
 
-/// Transports parcels between ranks. Times are in ps.
+/// Transports parcels between ranks. All times are in ps.
 pub trait Carrier {
-    /// Accepts a parcel and informs the agenda, now or later, when it has left and when it has arrived.
+    /// Accepts a parcel. Now or later, the carrier must report to the agenda when the parcel has left and when it has
+    /// arrived.
     fn carry(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda);
 
-    /// The first byte of a parcel has arrived, at the time that this carrier announced.
+    /// Called when the first byte of a parcel arrives, at the time that this carrier scheduled.
     fn head(&mut self, _now: u64, _parcel: &Parcel, _agenda: &mut Agenda) {}
 
-    /// The interface of a parcel's sender may have sent a message completely, at the time that this carrier announced.
-    /// The parcel identifies the interface; its stage is not known.
+    /// Called when the interface of a parcel's sender may have sent a message completely, at the time that this
+    /// carrier scheduled. The parcel only identifies the interface; its stage is not known.
     fn sent(&mut self, _now: u64, _parcel: &Parcel, _agenda: &mut Agenda) {}
 }
 
 /// State of a rank.
 #[derive(Debug, Default)]
 struct Rank {
-    /// Time at which each cpu is free again, in ps.
+    /// Time in ps at which each cpu becomes free.
     cpus: Vec<u64>,
     /// Time until which at least one cpu is busy.
     busy_until: u64,
@@ -176,24 +177,24 @@ pub struct Ranks<T> {
     waits: Vec<u32>,
     ranks: Vec<Rank>,
     matching: Matching,
-    /// The matched receive of each rendezvous in progress, by its send.
+    /// The matched receive of each rendezvous in progress, by the number of its send.
     receives: HashMap<usize, u32>,
-    /// For each mark of the trace, the index of its call in the outcome, and the number of unfinished
-    /// operations.
+    /// For each mark of the trace, the index of its call in the outcome; the next field contains the number of
+    /// unfinished operations of each call.
     calls: Vec<u32>,
     open: Vec<u64>,
     outcome: Execution,
 }
 
 impl<T: Deref<Target = Trace>> Ranks<T> {
-    /// All ranks before their first operation, which starts at `start`. The carrier accounts for latency
-    /// and gaps of the parameters.
+    /// Creates all ranks before their first operation, which starts at `start`. The carrier, not the ranks, accounts
+    /// for latency and gaps.
     pub fn new(trace: T, parameters: &Parameters, start: Time) -> Self {
         Self::some(trace, parameters, start, |_| true)
     }
 
-    /// Same as [`Ranks::new`], for some of the ranks. The other ranks do nothing, and agendas must receive
-    /// parcels for these ranks only.
+    /// Same as [`Ranks::new`], but for some of the ranks. The other ranks do nothing, and agendas must receive parcels
+    /// only for the selected ranks.
     pub fn some(trace: T, parameters: &Parameters, start: Time, has: impl Fn(u32) -> bool) -> Self {
         let count = trace.ranks() as usize;
         let mut agenda = Agenda::default();
@@ -238,7 +239,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         &self.trace
     }
 
-    /// The trace, shared.
+    /// The trace, shared with these ranks.
     pub fn shared(&self) -> T
     where
         T: Clone,
@@ -246,7 +247,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         self.trace.clone()
     }
 
-    /// Time of the next event, as far as the ranks know.
+    /// Time of the next event that the ranks know.
     #[must_use]
     pub fn next(&self) -> Option<Time> {
         self.agenda.events.peek().map(|Reverse((time, ..))| Time(*time))
@@ -258,12 +259,12 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         self.outcome.unfinished == 0
     }
 
-    /// See [`Agenda`]. For a carrier that learns later when a parcel leaves and arrives.
+    /// The agenda, for a carrier that learns only later when a parcel leaves and arrives.
     pub const fn agenda(&mut self) -> &mut Agenda {
         &mut self.agenda
     }
 
-    /// Adds the results of ranks that were executed elsewhere; `has` selects these ranks.
+    /// Adds the results of ranks that were executed separately; `has` selects these ranks.
     pub fn join(&mut self, other: Self, has: impl Fn(u32) -> bool) {
         let Self { trace, waits, agenda, ranks, matching, receives, open, outcome, .. } = self;
         let theirs = other.outcome;
@@ -294,11 +295,11 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         outcome.truncated.1.truncate(KEPT);
     }
 
-    /// Processes all events up to and including a time.
+    /// Processes all events up to and including the time `until`.
     ///
     /// # Errors
-    /// [`TooLong`], once for each operation that exceeds the range; it never finishes. A repeated call
-    /// continues with the other operations.
+    /// [`TooLong`], once for each operation whose time exceeds the range. This operation never finishes. A repeated
+    /// call continues with the other operations.
     pub fn advance(&mut self, until: Time, carrier: &mut impl Carrier) -> Result<(), TooLong> {
         while let Some(&Reverse((now, what, rank, index))) = self.agenda.events.peek()
             && now <= until.0
@@ -350,7 +351,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         self.outcome
     }
 
-    /// Occupies a cpu from when it is free; returns start and end.
+    /// Occupies a cpu as soon as it is free; returns start and end.
     fn occupy(&mut self, now: u64, rank: u32, at: usize, span: u128) -> (u64, u64) {
         let number = self.trace.operation(at).cpu;
         let own = &mut self.ranks[rank as usize];
@@ -358,7 +359,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         let start = now.max(*cpu);
         let end = later(start, span);
         *cpu = end;
-        // A cpu starts a later operation directly after the previous one: there is no gap between them.
+        // `busy` counts overlapping operations once, because `busy_until` excludes the time already counted.
         self.outcome.busy[rank as usize].0 += end.saturating_sub(start.max(own.busy_until));
         own.busy_until = own.busy_until.max(end);
         (start, end)
@@ -405,7 +406,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         }
     }
 
-    /// The parcel of a send: its data after a permission, the whole message, or a request.
+    /// The parcel of a send. It carries the data after a permission, or else the whole message or a request.
     fn parcel(&self, is_data: bool, rank: u32, index: u32, at: usize) -> Parcel {
         let Operation { peer, size, nic, .. } = self.trace.operation(at);
         let (part, bytes) = match (is_data, self.is_rendezvous(size)) {
@@ -439,7 +440,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
     }
 
     fn post(&mut self, now: u64, (rank, index, at): (u32, u32, usize), carrier: &mut impl Carrier) {
-        // Other operations may wait for the start of a receive, which is now.
+        // The receive starts now, so release operations that wait for its start.
         self.release(now, rank, at, When::Start);
         let Operation { peer, tag, .. } = self.trace.operation(at);
         if let Some((from, send)) = self.matching.post(rank, peer, tag, index) {
@@ -448,7 +449,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         }
     }
 
-    /// A send and a receive match.
+    /// Handles a send and a receive that match.
     fn matched(
         &mut self,
         now: u64,
@@ -485,7 +486,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         self.agenda.push(end, What::DataInject, rank, index);
     }
 
-    /// The data of the send `at` has arrived and its receive is posted.
+    /// Handles the data of the send `at`, which has arrived and whose receive is posted.
     fn receive(&mut self, now: u64, at: usize, to: u32, receive: u32) {
         let bytes = per_byte(self.trace.operation(at).size, self.parameters.overhead_per_byte_fs);
         let span = u128::from(self.parameters.overhead.0) + bytes;
@@ -526,8 +527,8 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
     }
 }
 
-/// Returns for each mark of a trace its call, for each call the number of operations of the selected ranks,
-/// and the calls.
+/// Returns the call of each mark of a trace, the number of operations of the selected ranks in each call, and the
+/// calls.
 fn calls(trace: &Trace, has: impl Fn(u32) -> bool) -> (Vec<u32>, Vec<u64>, Vec<Call>) {
     let mut known: HashMap<(u32, u32), u32> = HashMap::new();
     let (mut of_mark, mut open, mut list) = (Vec::new(), Vec::new(), Vec::new());

@@ -4,7 +4,7 @@ use super::Parameters;
 use super::ranks::DONE;
 use crate::trace::{ANY, COLLECTIVE_TAGS, Kind, Operation, Trace};
 
-/// Why an operation never finishes.
+/// The reason why an operation never finishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// The other rank has no matching operation, or its matching operations are used up.
@@ -16,9 +16,9 @@ pub enum Why {
 /// An operation that has started but never finishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stuck {
-    /// Its rank.
+    /// Rank of the operation.
     pub rank: u32,
-    /// Its number within the rank.
+    /// Number of the operation within its rank.
     pub index: u32,
     /// The operation.
     pub operation: Operation,
@@ -50,7 +50,7 @@ pub(super) fn explain(
     most: usize,
 ) -> (Vec<Stuck>, Vec<u32>) {
     let mut stuck = Vec::new();
-    // For each rank, another rank that it waits for and that never reaches the matching operation.
+    // For each rank, another rank for which it waits and that never reaches the matching operation.
     let mut waits_for = vec![None; trace.ranks() as usize];
     for rank in 0..trace.ranks() {
         let blocked = trace.of_rank(rank).enumerate().filter(|&(_, at)| {
@@ -62,8 +62,8 @@ pub(super) fn explain(
             };
             waiting && waits[at] == 0
         });
-        // Searching a partner is expensive: beyond the reported operations, the first of each rank is
-        // sufficient.
+        // The search for a partner is expensive. Beyond the operations to report, examine only the first
+        // operation of each rank.
         for (index, at) in blocked.take(most.saturating_sub(stuck.len()).max(1)) {
             let operation = trace.operation(at);
             let partner = partner(trace, waits, rank, operation);
@@ -76,7 +76,7 @@ pub(super) fn explain(
     (stuck, cycle(&waits_for))
 }
 
-/// The rank that has a matching operation which it has not reached.
+/// The rank that has a matching operation but has not reached it.
 fn partner(trace: &Trace, waits: &[u32], rank: u32, operation: Operation) -> Option<u32> {
     let others = if operation.peer == ANY { 0..trace.ranks() } else { operation.peer..operation.peer + 1 };
     let fits = |at: &usize| {
@@ -96,7 +96,7 @@ fn partner(trace: &Trace, waits: &[u32], rank: u32, operation: Operation) -> Opt
     others.into_iter().find(|&other| trace.of_rank(other).any(|at| fits(&at)))
 }
 
-/// Follows the waiting ranks until a rank repeats.
+/// Follows the ranks that wait for each other until a rank repeats.
 fn cycle(waits_for: &[Option<u32>]) -> Vec<u32> {
     let mut seen = vec![0u32; waits_for.len()];
     for start in 0..waits_for.len() {

@@ -79,7 +79,7 @@ impl Default for Kernels {
     }
 }
 
-/// State of the generation of a trace.
+/// The state while a trace is generated.
 pub(super) struct Work<'w> {
     pub(super) sizes: &'w Kernels,
     pub(super) algorithms: &'w Choice,
@@ -118,7 +118,8 @@ impl Kernels {
     }
 }
 
-/// The grid of ranks: rows and columns, as square as possible, with at most as many rows as columns.
+/// The numbers of rows and columns of the grid of ranks, which is as square as possible and has at most as many
+/// rows as columns.
 pub(super) fn grid(ranks: u32) -> (u32, u32) {
     let rows = (1..=ranks.isqrt()).rev().find(|rows| ranks.is_multiple_of(*rows)).unwrap_or(1);
     (rows, ranks / rows)
@@ -130,7 +131,7 @@ impl Work<'_> {
         self.ranks[rank as usize].compute(&mut self.build, ns).map_err(text)
     }
 
-    /// Adds concurrent sends and receives of all ranks, and waits for them.
+    /// Adds concurrent sends and receives of all ranks, and waits for all of them.
     fn exchange(&mut self, messages: impl Iterator<Item = (u32, u32, u64)>, tag: u32) -> Result<(), String> {
         let mut open: Vec<(u32, u32)> = Vec::new();
         for (from, to, bytes) in messages {
@@ -185,7 +186,8 @@ impl Work<'_> {
     fn ring(&mut self, order: &[u32]) -> Result<(), String> {
         let (ranks, bytes) = (order.len(), self.sizes.bytes);
         for _ in 0..self.sizes.iterations {
-            // One tag to the right, another to the left: with two ranks, both neighbors are the same rank.
+            // Use different tags to the right and to the left, because with two ranks both neighbors are the same
+            // rank.
             for (tag, step) in [(200, 1), (201, ranks - 1)] {
                 let to = |place: usize| order[(place + step) % ranks];
                 self.exchange((0..ranks).map(|place| (order[place], to(place), bytes)), tag)?;
@@ -194,7 +196,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Block (i, j) is on rank (i mod rows, j mod columns) and moves to the rank of block (j, i).
+    /// Exchanges blocks: block (i, j) is on rank (i mod rows, j mod columns) and moves to the rank of block (j,
+    /// i).
     fn transpose(&mut self) -> Result<(), String> {
         let Kernels { n, nb, ranks, blocking, .. } = *self.sizes;
         within("nb", nb, 1, 1 << 20)?;
@@ -202,7 +205,7 @@ impl Work<'_> {
         let (rows, columns) = grid(ranks);
         let period = u64::from(rows) * u64::from(columns) / gcd(u64::from(rows), u64::from(columns));
         let blocks = n / nb;
-        // Elements of the blocks with a given remainder of their number: the last block may be smaller.
+        // The number of elements in all blocks whose number has a given remainder. The last block may be smaller.
         let elements = |rest: u64| {
             let whole = (blocks + period - 1 - rest) / period * nb;
             whole + if blocks % period == rest { n % nb } else { 0 }
@@ -226,7 +229,7 @@ impl Work<'_> {
             } else {
                 self.exchange(messages, 0)?;
             }
-            // Addition of the other matrix: one operation per element.
+            // Adding the other matrix takes one operation per element.
             for rank in 0..ranks {
                 self.compute(rank, (n * n) as f64 / f64::from(ranks))?;
             }
@@ -234,7 +237,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Six steps: three all-to-all exchanges with local transforms between them.
+    /// Adds the six steps of the transform: three all-to-all exchanges, with local transforms between them.
     fn transform(&mut self) -> Result<(), String> {
         let Kernels { points, ranks, .. } = *self.sizes;
         within("points", points, u64::from(ranks) * u64::from(ranks), 1 << 44)?;
@@ -252,7 +255,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// A rank has 1024 updates in progress; those for the same rank form one message.
+    /// Adds the updates of the table. A rank has 1024 updates in progress, and those for the same rank form one
+    /// message.
     fn update(&mut self) -> Result<(), String> {
         let Kernels { ranks, messages, seed, blocking, .. } = *self.sizes;
         within("messages", u64::from(messages), 1, 1 << 24)?;

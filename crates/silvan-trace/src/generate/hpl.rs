@@ -1,11 +1,12 @@
-//! LU factorization as in HPL: panel by panel, on a grid of ranks.
+//! Generates the LU factorization of HPL, panel by panel, on a grid of ranks.
 
 use super::hpcc::{Work, grid};
 use super::{Group, text, within};
 use crate::collective::Collective;
 use crate::trace::Operation;
 
-/// Number of rows or columns, in blocks of `nb` from block `from` on, at position `place` of `count`.
+/// Number of rows or columns at position `place` of `count` positions, in blocks of `nb`, starting
+/// with block `from`.
 fn local(n: u64, nb: u64, from: u64, place: u64, count: u64) -> u64 {
     let blocks = n.div_ceil(nb);
     let own = |block: u64| block % count == place;
@@ -48,7 +49,7 @@ impl Work<'_> {
         let (n, nb) = (self.sizes.n, self.sizes.nb);
         let width = nb.min(n - block * nb);
         for step in 0..width {
-            // Two rows of the panel and their positions.
+            // Two rows of the panel, and their positions.
             self.collective(column, Collective::AllReduce, 8 * (4 + 2 * nb))?;
             for (place, &rank) in column.members.iter().enumerate() {
                 let height = local(n, nb, block, place as u64, column.members.len() as u64);
@@ -58,7 +59,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Sends the panel along a row of the grid, from rank to rank.
+    /// Sends the panel along a row of the grid, from one rank to the next.
     fn along(&mut self, ranks: &[u32], bytes: u64) -> Result<(), String> {
         for pair in ranks.windows(2) {
             let send = Operation::send(pair[1], bytes, 2001);
@@ -69,7 +70,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Swaps rows within a column of the grid and updates the rest of the matrix there.
+    /// Swaps rows within a column of the grid, and updates the remaining matrix there.
     fn trailing(&mut self, column: &Group, block: u64, width: u64) -> Result<(), String> {
         let (n, nb) = (self.sizes.n, self.sizes.nb);
         if width == 0 {
@@ -91,7 +92,8 @@ mod tests {
 
     #[test]
     fn rows_are_spread_in_blocks() {
-        // 10 rows in blocks of 4: 0-3, 4-7, 8-9.
+        // 10 rows form the blocks 0-3, 4-7 and 8-9, of which the first and the third belong to
+        // position 0.
         assert_eq!(local(10, 4, 0, 0, 2), 6);
         assert_eq!(local(10, 4, 0, 1, 2), 4);
         assert_eq!(local(10, 4, 1, 0, 2), 2);

@@ -13,7 +13,7 @@ use crate::collective::{Call, Choice, Collective, Sizes};
 use crate::sequence::Sequence;
 use crate::trace::{BuildError, TraceBuilder};
 
-/// A group of ranks that communicate, with its number.
+/// A group of ranks that communicate, with the number of its communicator.
 struct Group {
     number: u32,
     members: Vec<u32>,
@@ -42,12 +42,12 @@ fn text(error: BuildError) -> String {
     error.to_string()
 }
 
-/// Duration of this number of operations, in ns.
+/// Duration of a number of floating-point operations, in ns.
 fn computing(flops: f64, per_second: f64) -> u64 {
     (flops / per_second * 1e9).round() as u64
 }
 
-/// Rejects a number out of its range.
+/// Rejects a number that is out of range.
 fn within(name: &str, number: u64, least: u64, most: u64) -> Result<(), String> {
     if (least..=most).contains(&number) {
         Ok(())

@@ -2,9 +2,9 @@
 //!
 //! Ranks are numbered as in Megatron-LM (Narayanan et al. 2021): first within a tensor group, then within a
 //! data group, then by pipeline stage. In each layer, the tensor group executes two all-reduces of the
-//! activations in the forward pass and two in the backward pass. Stages exchange activations and their
-//! gradients. At the end, gradients are reduced in the data groups. The pipeline schedule is one forward,
-//! one backward (1F1B).
+//! activations in the forward pass and two in the backward pass. Stages exchange activations and gradients
+//! of activations. At the end, the data groups reduce the gradients of the parameters. The pipeline
+//! schedule is one forward, one backward (1F1B).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -77,7 +77,8 @@ enum Pass {
     Backward(u32),
 }
 
-/// The order of passes of a stage: as many forward passes as there are stages after it, then alternating.
+/// The order of passes of a stage. The stage first executes as many forward passes as there are later
+/// stages, and then alternates.
 fn schedule(stage: u32, stages: u32, micro_batches: u32) -> Vec<Pass> {
     let ahead = (stages - 1 - stage).min(micro_batches);
     let mut passes: Vec<Pass> = (0..ahead).map(Pass::Forward).collect();
@@ -90,7 +91,7 @@ fn schedule(stage: u32, stages: u32, micro_batches: u32) -> Vec<Pass> {
     passes
 }
 
-/// State of a rank during the generation.
+/// The state of a rank while a trace is generated.
 struct Worker<'w> {
     model: &'w Transformer,
     algorithms: &'w Choice,
@@ -98,7 +99,7 @@ struct Worker<'w> {
     stage: u32,
     tensor: Group,
     data: Group,
-    /// Sends in progress.
+    /// Sends that have started but have not been waited for.
     open: Vec<u32>,
 }
 
@@ -173,20 +174,19 @@ impl Transformer {
         4 * self.hidden * self.hidden + 2 * self.hidden * self.inner()
     }
 
-    /// Bytes of the activations of a micro-batch between two layers.
+    /// Size in bytes of the activations of a micro-batch between two layers.
     const fn activations(&self) -> u64 {
         self.micro_batch * self.sequence * self.hidden * self.bytes
     }
 
-    /// Operations of a layer in the forward pass: two per parameter and token, and attention between all
-    /// tokens.
+    /// Floating-point operations of a layer in the forward pass: two per parameter and token, plus the
+    /// attention between all tokens.
     fn forward(&self) -> f64 {
         let words = (self.micro_batch * self.sequence) as f64;
         2.0 * words * self.of_layer() as f64 + 4.0 * words * self.sequence as f64 * self.hidden as f64
     }
 
-    /// Number of parameters of a rank of a stage; the first stage has the embeddings, and the last one has
-    /// them again.
+    /// Number of parameters of a rank. The first and the last stage both contain the embeddings.
     fn parameters(&self, stage: u32) -> u64 {
         let layers = u64::from(self.layers / self.pipeline) * self.of_layer();
         let words = if stage == 0 || stage == self.pipeline - 1 { self.vocabulary * self.hidden } else { 0 };
@@ -231,7 +231,7 @@ impl Worker<'_> {
             self.layer(build, forward)?;
         }
         if self.stage == last {
-            // The next token: a product with the embeddings of the whole vocabulary.
+            // Predicting the next token multiplies by the embeddings of the whole vocabulary.
             let words = (self.model.micro_batch * self.model.sequence) as f64;
             let flops = 2.0 * words * self.model.hidden as f64 * self.model.vocabulary as f64;
             self.compute(build, flops, forward)?;
@@ -243,7 +243,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Attention and feed-forward network, each with an all-reduce.
+    /// Adds attention and feed-forward network, each with an all-reduce.
     fn layer(&mut self, build: &mut TraceBuilder, forward: bool) -> Result<(), String> {
         for _ in 0..2 {
             self.compute(build, self.model.forward() / 2.0, forward)?;
@@ -259,7 +259,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// The backward pass has twice as many operations.
+    /// The backward pass needs twice as many operations as the forward pass.
     fn compute(&mut self, build: &mut TraceBuilder, flops: f64, forward: bool) -> Result<(), String> {
         let share = if forward { 1.0 } else { 2.0 } * flops / f64::from(self.model.tensor);
         self.sequence.compute(build, computing(share, self.model.flops)).map_err(text)

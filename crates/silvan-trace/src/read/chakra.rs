@@ -1,14 +1,14 @@
-//! Chakra execution traces: one file per rank, with length-prefixed protobuf messages.
+//! Reads Chakra execution traces: one file per rank, with length-prefixed protobuf messages.
 //!
-//! Nodes wait for their data dependencies, as in Chakra's own feeder; control dependencies describe the
-//! call hierarchy and are ignored. Cpu 0 executes computations of the host processor, cpu 1 those of the
-//! accelerator, cpu 2 communication, and cpu 3 memory and storage. A collective node without `comm_type` is
-//! the call on the host and takes its duration there.
+//! Nodes wait for their data dependencies, as in Chakra's own feeder. Control dependencies are ignored,
+//! because they describe the call hierarchy. Cpu 0 executes computations of the host processor, cpu 1
+//! executes those of the accelerator, cpu 2 handles communication, and cpu 3 handles memory and storage. A
+//! collective node without `comm_type` is the call on the host, and takes its duration there.
 //!
-//! The members of a process group are the ranks whose files name it; a collective operation without
-//! `pg_name` includes all ranks. Sizes are as in ASTRA-sim: for an all-gather, the contribution of a rank;
-//! for an all-reduce and a reduce-scatter, the whole vector; for an all-to-all, all bytes that a rank
-//! sends.
+//! The members of a process group are the ranks whose files contain its name. A collective operation
+//! without `pg_name` includes all ranks. Sizes are as in ASTRA-sim: for an all-gather, the contribution of
+//! a rank; for an all-reduce and a reduce-scatter, the whole vector; for an all-to-all, all bytes that a
+//! rank sends.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::BufRead;
@@ -22,7 +22,7 @@ use crate::read::Options;
 use crate::sequence::Sequence;
 use crate::trace::{BuildError, COLLECTIVE_TAGS, Operation, Trace, TraceBuilder, When, scaled};
 
-/// The used fields of a node.
+/// The fields of a node that the reader uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Node {
     id: u64,
@@ -37,11 +37,11 @@ struct Node {
     tag: Option<u64>,
     root: Option<u64>,
     group: Option<String>,
-    /// Whether the operation includes only some dimensions of a network.
+    /// Whether the operation includes only some dimensions of the network, which is not supported.
     partly: bool,
 }
 
-/// Kinds of nodes.
+/// Codes of the kinds of nodes.
 mod kind {
     pub(super) const METADATA: u64 = 1;
     pub(super) const COMPUTE: u64 = 4;
@@ -51,11 +51,12 @@ mod kind {
     pub(super) const LAST: u64 = 10;
 }
 
-/// Limits on the number of process groups and on the length of their names, which are kept in memory.
+/// Limits on the number of process groups and on the length of their names, because all names are kept in
+/// memory.
 const MAX_GROUPS: usize = 1 << 16;
 const MAX_GROUP_NAME: usize = 255;
 
-/// Operations in the order of their codes; a reduce-scatter of blocks is a reduce-scatter.
+/// Operations in the order of their codes. A reduce-scatter of blocks is treated as a reduce-scatter.
 const OPERATIONS: [Collective; 10] = [
     Collective::AllReduce,
     Collective::Reduce,
@@ -75,7 +76,7 @@ pub fn looks_like(start: &[u8]) -> bool {
     let mut rest = start;
     let Ok(length) = varint(&mut rest) else { return false };
     if length == 0 {
-        // There is no metadata: the first node starts with its number.
+        // If there is no metadata, the file starts with the number of the first node.
         return varint(&mut rest).is_ok_and(|node| node >= 2) && rest.first() == Some(&8);
     }
     let whole = usize::try_from(length).ok().and_then(|length| rest.get(..length));
@@ -83,7 +84,7 @@ pub fn looks_like(start: &[u8]) -> bool {
         |field: &Result<(u64, Value<'_>), String>| matches!(field, Ok((1 | 2, Value::Bytes(_))));
     match whole {
         Some(message) => Fields(message).all(|field| of_metadata(&field)),
-        // The message is longer than the known bytes: check only its first field.
+        // The message is longer than the known bytes, so check only its first field.
         None => start.len() > 1000 && Fields(rest).next().is_some_and(|field| of_metadata(&field)),
     }
 }
@@ -93,7 +94,7 @@ fn attribute(bytes: &[u8], node: &mut Node) -> Result<(), String> {
     for field in Fields(bytes) {
         match field? {
             (1, Value::Bytes(bytes)) => name = std::str::from_utf8(bytes).unwrap_or_default(),
-            // Signed numbers use zigzag encoding.
+            // Signed numbers have zigzag encoding.
             (15 | 17, Value::Varint(value)) => number = Some((value >> 1) ^ (value & 1).wrapping_neg()),
             (3 | 5, _) => return Ok(()),
             (29, Value::Bytes(bytes)) => text = Some(bytes),
@@ -147,7 +148,7 @@ fn node(bytes: &[u8]) -> Result<Node, String> {
 /// Reads the files of a trace, one per rank.
 ///
 /// # Errors
-/// If a file is invalid; the position is the byte (after decompression) at which the message starts.
+/// If a file is invalid. The position is the byte (after decompression) at which the message starts.
 pub fn read_files(files: &[PathBuf], options: &Options) -> Result<Trace, TraceError> {
     let open = |rank: usize| -> Result<(Box<dyn BufRead>, String), TraceError> {
         let name = files[rank].display().to_string();
@@ -160,8 +161,8 @@ pub fn read_files(files: &[PathBuf], options: &Options) -> Result<Trace, TraceEr
 /// Opens the file of a rank and returns its name. It is called twice for each file.
 pub type Open<'o, 'r> = &'o dyn Fn(usize) -> Result<(Box<dyn BufRead + 'r>, String), TraceError>;
 
-/// Reads a trace from `ranks` sources. Each source is opened twice: to find the groups, and to read the
-/// nodes.
+/// Reads a trace from `ranks` sources. Each source is opened twice: first to find the groups, then to read
+/// the nodes.
 ///
 /// # Errors
 /// Same as [`read_files`].
@@ -207,7 +208,7 @@ pub fn read(ranks: usize, open: Open<'_, '_>, options: &Options) -> Result<Trace
     reader.build.finish().map_err(whole)
 }
 
-/// Creates an error at the message that was read last.
+/// Creates an error at the start of the last message.
 type At<'a> = &'a dyn Fn(String) -> TraceError;
 
 type Each<'e> = &'e mut dyn FnMut(u32, Node, At<'_>) -> Result<(), TraceError>;
@@ -225,7 +226,7 @@ fn each_node(ranks: usize, open: Open<'_, '_>, each: Each<'_>) -> Result<(), Tra
             let at = |message: String| TraceError::offset(&name, offset, message);
             let Some(read) = read.map_err(&at)? else { break };
             match read.map_err(&at)? {
-                // The first message contains the version and other metadata.
+                // The first message contains the version and other metadata, and no node.
                 None => first = false,
                 Some(node) => each(rank as u32, node, &at)?,
             }
@@ -240,21 +241,21 @@ fn each_node(ranks: usize, open: Open<'_, '_>, each: Each<'_>) -> Result<(), Tra
 struct Reader<'o> {
     build: TraceBuilder,
     options: &'o Options,
-    /// Process groups with their names and members; the first group contains all ranks.
+    /// Process groups with their names and members. The first group contains all ranks.
     groups: Vec<(String, Vec<u32>)>,
-    /// Number of earlier collective operations of a rank in a group.
+    /// Number of earlier collective operations of a rank in each group.
     calls: HashMap<(u32, usize), u32>,
     /// For the current rank, the last operation of each node.
     ends: HashMap<u64, u32>,
     alone: u64,
-    /// For the current rank, operations and the nodes for which they wait, with an error for a missing
-    /// node.
+    /// For the current rank, operations with the nodes for which they wait, and the error to report if the
+    /// node is missing.
     waiting: Vec<(u32, u64, TraceError)>,
     rank: u32,
 }
 
 impl Reader<'_> {
-    /// Finishes a rank, because nodes may wait for nodes that follow later.
+    /// Finishes a rank. Dependencies are resolved here, because nodes may wait for later nodes.
     fn close(&mut self) -> Result<(), TraceError> {
         for (later, id, error) in std::mem::take(&mut self.waiting) {
             let Some(&earlier) = self.ends.get(&id) else { return Err(error) };
@@ -282,7 +283,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Creates the operations of a node; returns the first and the last.
+    /// Creates the operations of a node; returns the first and the last of them.
     fn operations(&mut self, node: &Node) -> Result<(u32, u32), String> {
         let on_host = node.on_host == Some(true);
         let communicates = match node.kind {
@@ -340,7 +341,7 @@ impl Reader<'_> {
         };
         let root = u32::try_from(node.root.unwrap_or(0)).unwrap_or(u32::MAX);
         let call = Call::new(operation, self.options.algorithms.of(operation), ranks as u32, root, sizes)?;
-        // The same call has the same number in all ranks of the group.
+        // A collective call has the same number in all ranks of its group.
         let count = self.calls.entry((self.rank, group)).or_default();
         let comm = (group as u64 * (1 << 20) + u64::from(*count)) % u64::from(COLLECTIVE_TAGS - 1);
         *count += 1;

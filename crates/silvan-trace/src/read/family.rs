@@ -1,4 +1,4 @@
-//! Files that belong together: one per rank, or listed in an index.
+//! Finds files that belong together: one per rank, or listed in an index.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use super::source::Source;
 use crate::error::{TraceError, clip};
 use crate::trace::MAX_RANKS;
 
-/// The parts of a file name before and after the rank's number, and the number.
+/// The rank number in a file name, and the parts of the name before and after it.
 struct Numbered {
     before: String,
     number: u64,
@@ -29,8 +29,8 @@ fn numbered(path: &Path) -> Option<Numbered> {
     })
 }
 
-/// The file and those in the same folder that differ only in the rank number, from 0 on; or only the file
-/// itself.
+/// The file and those in its folder that differ only in the rank number, starting with rank 0. If there
+/// are none, only the file itself.
 pub(super) fn of_numbered(path: &Path) -> Vec<PathBuf> {
     let alone = || vec![path.to_owned()];
     let Some(Numbered { before, number, width, behind }) = numbered(path) else { return alone() };
@@ -39,19 +39,19 @@ pub(super) fn of_numbered(path: &Path) -> Vec<PathBuf> {
     if number < files.len() as u64 { files } else { alone() }
 }
 
-/// A file named in an index: in the folder of the index, or at the path as given.
+/// The path of a file that an index names: in the folder of the index, or else as given.
 fn sibling(index: &Path, name: &str) -> PathBuf {
     let here = index.parent().map_or_else(|| PathBuf::from(name), |folder| folder.join(name));
     if here.is_file() { here } else { PathBuf::from(name) }
 }
 
-/// Whether a line names a file.
+/// Whether a line of an index names a file.
 pub(super) fn names_files(line: &str, path: &Path) -> bool {
     let name = line.split_whitespace().next().unwrap_or_default();
     !name.is_empty() && sibling(path, name).is_file()
 }
 
-/// The files of a time-independent trace: those in an index, those of the other ranks, or only the file
+/// The files of a time-independent trace: those in the index, those of the other ranks, or only the file
 /// itself.
 pub(super) fn of_ti(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
     let mut source = Source::open(path)?;

@@ -1,4 +1,4 @@
-//! Text GOAL, as read by LogGOPSim's `txt2bin`.
+//! Reads text GOAL as LogGOPSim's `txt2bin` does.
 //!
 //! ```text
 //! num_ranks 2
@@ -12,8 +12,9 @@
 //! }
 //! ```
 //!
-//! Times are in nanoseconds. `a requires b`: `a` may start when `b` has finished; `a irequires b`: when `b`
-//! has started. Labels are local to their rank and must be defined before the line that uses them.
+//! Times are in nanoseconds. `a requires b` means that `a` may start when `b` has finished, and `a
+//! irequires b` means that it may start when `b` has started. Labels are local to their rank, and must be
+//! defined before the line that uses them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -42,13 +43,13 @@ const PORTALS: [&str; 14] = [
 const KEYWORDS: [&str; 12] =
     ["send", "recv", "calc", "rank", "requires", "irequires", "num_ranks", "to", "from", "tag", "cpu", "nic"];
 
-/// Maximum length of a label: all labels of a rank are kept while it is read.
+/// Maximum length of a label, because all labels of a rank are kept while it is read.
 const MAX_LABEL: usize = 255;
 
 /// Reads a schedule.
 ///
 /// # Errors
-/// If the schedule is invalid; the error has a line number.
+/// If the schedule is invalid. The error contains a line number.
 pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceError> {
     let mut reader = Reader {
         build: None,
@@ -170,7 +171,7 @@ fn lex(line: &str) -> Result<Vec<Token<'_>>, String> {
 }
 
 struct Reader {
-    /// Created when the number of ranks is known.
+    /// `None` until the number of ranks is known.
     build: Option<TraceBuilder>,
     /// The rank whose schedule is being read.
     rank: Option<u32>,
@@ -309,7 +310,7 @@ impl Reader {
         if at.skip("tag") {
             tag = match at.take("a tag")? {
                 Token::Any if word == "recv" => ANY,
-                // The binary form uses 4294967295 for "any".
+                // The binary form uses 4294967295 for "any", so reject this number.
                 Token::Number(number) => {
                     let tag = u32::try_from(number).ok().filter(|&tag| tag != ANY);
                     tag.ok_or("a tag is at most 4294967294".to_owned())?
@@ -344,11 +345,11 @@ impl Reader {
     }
 }
 
-/// Noted if it may change the meaning of a file.
+/// Note for large tags, because they may change the meaning of a file.
 pub(super) const HIGH_TAGS: &str =
     "a receive with any tag matches only tags below 2^31: larger tags are used by collective operations";
 
-/// The error message for a word that is not an operation.
+/// Creates the error message for a word that is not an operation.
 fn unknown(word: &str, has_more: bool) -> String {
     if PORTALS.contains(&word) {
         return format!(

@@ -1,4 +1,4 @@
-//! Binary GOAL, as written by LogGOPSim's `txt2bin`: the whole file, or operation by operation.
+//! Reads binary GOAL, as written by LogGOPSim's `txt2bin`, either completely or operation by operation.
 //!
 //! All numbers are little-endian without padding; offsets are relative to byte 8.
 //!
@@ -11,9 +11,10 @@
 //! | then | 39 bytes per operation |
 //! | then | the appendix: u32 operation numbers, to which the operations refer |
 //!
-//! An operation: u32 number of dependencies; u8 kind (1 send, 2 receive, 3 calc); u32 peer; u64 size or
-//! time; u32 tag; u8 cpu; u8 nic; u32 number and u32 position in the appendix of the operations that wait
-//! for its end; the same for the operations that wait for its start. A peer or tag of 2^32 - 1 means any.
+//! The layout of an operation is: u32 number of dependencies; u8 kind (1 send, 2 receive, 3 calc); u32
+//! peer; u64 size or time; u32 tag; u8 cpu; u8 nic; u32 number and u32 position in the appendix of the
+//! operations that wait for its end; the same for the operations that wait for its start. A peer or tag
+//! of 2^32 - 1 means any.
 
 use std::io::{BufRead, Seek, SeekFrom};
 
@@ -22,7 +23,7 @@ use crate::error::TraceError;
 use crate::read::Options;
 use crate::trace::{ANY, COLLECTIVE_TAGS, Kind, MAX_RANKS, Operation, Trace, TraceBuilder, When, scaled};
 
-/// The first eight bytes.
+/// The first eight bytes of a file, as a number.
 pub const COOKIE: u64 = 4223;
 /// The first eight bytes of a file that LogGOPSim has modified.
 pub const SPOILT: u64 = 2342;
@@ -31,16 +32,16 @@ const BASE: u64 = 8;
 /// Size of an operation in bytes.
 pub(crate) const RECORD: u64 = 39;
 
-/// An operation as the file has it.
+/// An operation as stored in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// The operation; times are not scaled.
+    /// The operation, with unscaled times.
     pub operation: Operation,
     /// Number of dependencies.
     pub waits: u32,
-    /// Operations that wait for its end: their number, and the position in the appendix.
+    /// Operations that wait for its end: their number, and their position in the appendix.
     pub finish: (u32, u32),
-    /// Operations that wait for its start.
+    /// Operations that wait for its start: their number, and their position in the appendix.
     pub start: (u32, u32),
 }
 
@@ -70,7 +71,7 @@ pub struct File<R> {
 }
 
 impl<R: BufRead + Seek> File<R> {
-    /// Reads the table of ranks, 16 bytes each.
+    /// Opens a file and reads the table of ranks, which has 16 bytes per rank.
     ///
     /// # Errors
     /// If the file has another format, or the table does not fit in the file.
@@ -146,10 +147,10 @@ impl<R: BufRead + Seek> File<R> {
         gone.map(|_| ()).map_err(|error| TraceError::new(&self.name, format!("cannot be read: {error}")))
     }
 
-    /// The positions of the sections of a rank, checked against the size of the file.
+    /// The positions of a rank's sections, checked against the size of the file.
     ///
     /// # Errors
-    /// If the sections are larger than the rank's part of the file.
+    /// If the sections exceed the rank's part of the file.
     pub fn section(&mut self, rank: u32) -> Result<Section, TraceError> {
         let (start, end) = self.sections[rank as usize];
         let start = BASE + start;
@@ -178,7 +179,7 @@ impl<R: BufRead + Seek> File<R> {
         })
     }
 
-    /// Moves to the operations of a rank, which [`record`](Self::record) reads one by one.
+    /// Moves to the operations of a rank, so that [`record`](Self::record) can read them one by one.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -189,7 +190,7 @@ impl<R: BufRead + Seek> File<R> {
     /// Reads the next operation of a rank.
     ///
     /// # Errors
-    /// If its kind, peer or positions in the appendix are invalid.
+    /// If the kind, the peer or a position in the appendix is invalid.
     pub fn record(&mut self, section: &Section, index: u32) -> Result<Record, TraceError> {
         let at = section.operations_at + RECORD * u64::from(index);
         let waits = u32::from_le_bytes(self.bytes()?);
@@ -232,7 +233,7 @@ impl<R: BufRead + Seek> File<R> {
         Ok(Record { operation, waits, finish, start })
     }
 
-    /// Reads `count` numbers from a byte position on. The caller has checked `count`.
+    /// Reads `count` numbers that start at a byte position. The caller has checked `count`.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -245,7 +246,8 @@ impl<R: BufRead + Seek> File<R> {
 /// Reads a whole file.
 ///
 /// # Errors
-/// If the file is invalid (with the byte position), or there are more operations than allowed.
+/// If the file is invalid (the error contains the byte position), or contains more operations than
+/// allowed.
 pub fn read<R: BufRead + Seek>(from: R, name: &str, options: &Options) -> Result<Trace, TraceError> {
     let mut file = File::open(from, name)?;
     let whole = |error: crate::trace::BuildError| TraceError::new(name, error.to_string());
@@ -277,7 +279,7 @@ pub fn read<R: BufRead + Seek>(from: R, name: &str, options: &Options) -> Result
     build.finish().map_err(whole)
 }
 
-/// Adds the dependencies; returns the number of dependencies of each operation.
+/// Adds the dependencies. Returns the number of dependencies of each operation.
 fn edges<R: BufRead + Seek>(
     file: &mut File<R>,
     section: &Section,
@@ -297,7 +299,7 @@ fn edges<R: BufRead + Seek>(
     let mut counted = vec![0u32; records.len()];
     for (index, record) in records.iter().enumerate() {
         for (when, (count, first)) in [(When::Finish, record.finish), (When::Start, record.start)] {
-            // Without operations, the position has no meaning.
+            // If the number is 0, the position has no meaning.
             let range = if count == 0 { 0..0 } else { first as usize..first as usize + count as usize };
             for place in range {
                 let later = appendix[place];
@@ -315,7 +317,7 @@ fn edges<R: BufRead + Seek>(
     Ok(counted)
 }
 
-/// Compares the stored numbers of dependencies and roots with those that follow from the appendix.
+/// Compares the stored numbers of dependencies and roots with those that result from the appendix.
 fn check_counts<R: BufRead + Seek>(
     file: &mut File<R>,
     section: &Section,

@@ -1,9 +1,9 @@
-//! Recordings of MPI calls: `RANK BEGIN END CALL ARGUMENT...`, times in ns. This is the format of HPC
-//! Challenge recordings, and OTF2 traces are converted to it.
+//! Reads recordings of MPI calls: `RANK BEGIN END CALL ARGUMENT...`, with times in ns. Recordings of HPC
+//! Challenge have this format, and OTF2 traces are converted to it.
 //!
-//! The time of a rank between two calls is computation. Ranks of messages are ranks of the world; a root is
-//! a rank of its communicator. A recording is a section of a longer run: calls at its ends whose other side
-//! is not recorded are left out, and a note gives their number.
+//! The time of a rank between two calls is computation. Ranks in messages are ranks of the world; a root is
+//! a rank of its communicator. A recording is a section of a longer run. Calls at its start and end whose
+//! other side was not recorded are omitted, and a note states their number.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,10 +17,10 @@ use crate::trace::{COLLECTIVE_TAGS, MAX_RANKS, Operation, Trace, TraceBuilder, s
 /// A communicator: its number and its members in order.
 type Communicator = (u64, Vec<u32>);
 
-/// Messages between two ranks, in a communicator (by index) and with a tag.
+/// Source, destination, communicator (by index) and tag of messages.
 type Channel = (u32, u32, usize, u32);
 
-/// A call.
+/// The kind of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum What {
     Send { channel: Channel, bytes: u64, request: Option<String> },
@@ -36,7 +36,7 @@ struct Event {
     begin: i64,
     end: i64,
     what: What,
-    /// Whether the send, and the receive, of the call are kept.
+    /// Whether the send of the call is kept; the next field is for its receive.
     sends: bool,
     receives: bool,
 }
@@ -44,7 +44,7 @@ struct Event {
 /// Reads a recording.
 ///
 /// # Errors
-/// If the recording is invalid; the error has a line number.
+/// If the recording is invalid. The error contains a line number.
 pub fn read(mut source: Source<'_>, options: &Options) -> Result<Trace, TraceError> {
     let name = source.name.clone();
     let mut recording = Recording::default();
@@ -70,13 +70,13 @@ struct Recording {
     ranks: Vec<Vec<Event>>,
     communicators: Vec<Communicator>,
     known: HashMap<Communicator, usize>,
-    /// The current communicator for each rank and number.
+    /// The communicator to which a number currently refers, for each rank.
     named: HashMap<(u32, u64), usize>,
-    /// Number of calls and of members of communicators.
+    /// Total number of calls and of members of communicators.
     count: u64,
 }
 
-/// The words of a call: pairs of name and value.
+/// The words of a call, which form pairs of name and value.
 struct Words<'w>(Vec<&'w str>);
 
 impl Words<'_> {
@@ -112,7 +112,7 @@ impl Recording {
         let next = self.communicators.len();
         let place = *self.known.entry(communicator.clone()).or_insert(next);
         if place == next {
-            // The members are kept in memory too.
+            // Count the members too, because they are kept in memory.
             self.count += communicator.1.len() as u64;
             self.communicators.push(communicator);
         }
@@ -238,7 +238,8 @@ impl Recording {
         words.0.iter().skip(first).map(member).collect()
     }
 
-    /// Adds a new communicator. To create it, all ranks of its parent exchange color and key.
+    /// Adds a communicator that is split from another. All ranks of the parent exchange color and key for
+    /// this.
     fn split(&mut self, rank: u32, words: &Words<'_>) -> Result<What, String> {
         let parent = self.of(rank, words, "parent")?;
         let number: u64 = words.number("new")?;
@@ -253,9 +254,9 @@ impl Recording {
 }
 
 impl Recording {
-    /// Removes collective calls at the ends that not all members have; returns their number.
+    /// Removes collective calls at the start and the end that some members lack; returns their number.
     fn align_collectives(&mut self) -> u64 {
-        // By communicator and rank, the indices of the calls.
+        // The indices of the calls, by communicator and rank.
         let mut calls: BTreeMap<usize, BTreeMap<u32, Vec<usize>>> = BTreeMap::new();
         for (rank, events) in self.ranks.iter().enumerate() {
             for (place, event) in events.iter().enumerate() {
@@ -288,7 +289,7 @@ impl Recording {
         left_out
     }
 
-    /// Removes messages of which only one side is recorded; returns their number.
+    /// Removes messages for which only one side was recorded; returns their number.
     fn match_messages(&mut self) -> u64 {
         let mut channels: BTreeMap<Channel, [Vec<End>; 2]> = BTreeMap::new();
         for (rank, events) in self.ranks.iter().enumerate() {
@@ -303,7 +304,7 @@ impl Recording {
         let mut left_out = 0;
         for [sends, receives] in channels.into_values() {
             let shorter = sends.len().min(receives.len());
-            // The first messages that a late rank receives were sent before the recording.
+            // If the rank starts late, the first messages that it receives were sent before the recording.
             let late = receives.first().is_some_and(|end| self.ranks[end.rank][0].begin < 0);
             let first = best_fit(&sends, &receives, late);
             left_out += (sends.len() + receives.len() - 2 * shorter) as u64;
@@ -342,12 +343,13 @@ impl Recording {
     }
 }
 
-/// The range of calls that all members have in common.
+/// The range of each member's calls that all members have in common.
 ///
-/// The recording of each rank starts with its first call after some instant: a late rank has calls that the
-/// others made before. At the end, late ranks lack calls.
+/// Each recording starts with the rank's first call after the same instant. After that instant, a late
+/// rank makes calls that the other ranks made before it, so its recording has additional calls at the
+/// start, and lacks calls at the end.
 fn aligned<'e>(lists: &[&[usize]], event: &dyn Fn(usize, usize) -> &'e Event) -> Vec<std::ops::Range<usize>> {
-    /// Maximum number of early calls that are searched.
+    /// Maximum number of early calls that the search tries.
     const MOST_EARLY: usize = 64;
     let of = |member: usize, at: usize| event(member, lists[member][at]);
     let shortest = (0..lists.len()).min_by_key(|&member| lists[member].len()).unwrap_or(0);
@@ -365,14 +367,14 @@ fn aligned<'e>(lists: &[&[usize]], event: &dyn Fn(usize, usize) -> &'e Event) ->
     starts.into_iter().map(|start| start..start + common).collect()
 }
 
-/// A sent or received message: rank, index among its calls, bytes.
+/// One side of a message: rank, index among the rank's calls, and bytes.
 struct End {
     rank: usize,
     place: usize,
     bytes: u64,
 }
 
-/// The channel and the bytes that a call sends, and that it receives.
+/// The channel and the bytes that a call sends, and those that it receives.
 const fn ends(what: &What) -> [Option<(Channel, u64)>; 2] {
     match what {
         What::Send { channel, bytes, .. } => [Some((*channel, *bytes)), None],
@@ -382,14 +384,15 @@ const fn ends(what: &What) -> [Option<(Channel, u64)>; 2] {
     }
 }
 
-/// All elements except `count` from `first` on.
+/// All elements except `count` elements from `first`.
 fn outside(ends: &[End], first: usize, count: usize) -> impl Iterator<Item = &End> {
     ends[..first].iter().chain(&ends[first + count..])
 }
 
-/// Finds the first send and the first receive on a channel that belong together: the sizes must match.
+/// Finds the first send and the first receive on a channel that belong to the same message: from there on,
+/// no message may be larger than its receive.
 fn best_fit(sends: &[End], receives: &[End], late: bool) -> [usize; 2] {
-    /// Maximum number of messages that are searched.
+    /// Maximum number of messages that the search tries.
     const MOST: usize = 64;
     let shorter = sends.len().min(receives.len());
     let fits = |&[send, receive]: &[usize; 2]| {
@@ -404,12 +407,12 @@ fn best_fit(sends: &[End], receives: &[End], late: bool) -> [usize; 2] {
     starts.into_iter().find(fits).unwrap_or([0, early])
 }
 
-/// A unique tag for each pair of communicator and tag, so that messages of different communicators never
-/// match.
+/// Assigns a unique tag to each pair of communicator and tag, so that messages of different communicators
+/// never match.
 #[derive(Default)]
 struct Tags(HashMap<(usize, u32), u32>);
 
-/// Tags of the world are smaller; tags of other communicators are assigned from here on.
+/// First tag for communicators other than the world. Tags of the world must be smaller.
 const OTHER_TAGS: u32 = 1 << 30;
 
 impl Tags {
@@ -459,7 +462,8 @@ impl Process {
             }
             What::Wait(requests) => {
                 for request in requests {
-                    // Requests whose other side is not recorded were left out.
+                    // A request may be missing, because calls whose other side was not recorded are
+                    // omitted.
                     if let Some(list) = self.open.get_mut(request).filter(|list| !list.is_empty()) {
                         self.sequence.wait(list.remove(0));
                     }

@@ -1,4 +1,4 @@
-//! Readers of traces. The format is detected from the content.
+//! Reads traces. The format is detected from the content.
 //!
 //! | format | how it is detected |
 //! | --- | --- |
@@ -9,8 +9,8 @@
 //! | Chakra execution traces | length-prefixed messages, the first with a version or attributes |
 //! | HPCC recordings | the first line is a comment that starts with `HPCC` |
 //!
-//! Text and Chakra files may be compressed with gzip. If a file contains one of several ranks and has the
-//! rank number in its name (`job.3.et`, `actions3.txt`), the files of the other ranks are read too.
+//! Text and Chakra files may be compressed with gzip. If a file contains one of several ranks and the rank
+//! number is in its name (`job.3.et`, `actions3.txt`), the files of the other ranks are also read.
 
 pub mod chakra;
 mod family;
@@ -51,12 +51,12 @@ pub enum Format {
     Hpcc,
 }
 
-/// All formats.
+/// All supported formats.
 pub const FORMATS: [Format; 6] =
     [Format::Goal, Format::GoalBinary, Format::Ti, Format::Vef, Format::Chakra, Format::Hpcc];
 
 impl Format {
-    /// The name in options and messages.
+    /// The format's name in options and messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -72,17 +72,17 @@ impl Format {
     /// The format with a given name.
     ///
     /// # Errors
-    /// If there is no such format; the message lists all formats.
+    /// If there is no such format. The message lists all formats.
     pub fn by_name(name: &str) -> Result<Self, String> {
         let found = FORMATS.into_iter().find(|format| format.name() == name);
         found.ok_or_else(|| format!("format `{name}` is not one of {}", FORMATS.map(Self::name).join(", ")))
     }
 }
 
-/// Options for reading.
+/// Options of the readers.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The format; detected from the content if omitted.
+    /// The format. If it is omitted, the content determines the format.
     pub format: Option<Format>,
     /// Nanoseconds per time unit of the file, 1 by default.
     pub time_scale: f64,
@@ -114,7 +114,7 @@ impl Default for Options {
 pub struct Read {
     /// The trace.
     pub trace: Trace,
-    /// Its format.
+    /// Format of the trace.
     pub format: Format,
     /// The files of the trace.
     pub files: Vec<PathBuf>,
@@ -123,8 +123,8 @@ pub struct Read {
 /// Reads a trace.
 ///
 /// # Errors
-/// If the file cannot be read, its format is unknown, or it is invalid. The error states the position and
-/// what would be valid.
+/// If the file cannot be read, its format is unknown, or its content is invalid. The error states the
+/// position and what would be valid.
 pub fn read(path: &Path, options: &Options) -> Result<Read, TraceError> {
     let format = match options.format {
         Some(format) => format,
@@ -181,9 +181,10 @@ pub fn detect(path: &Path) -> Result<Format, TraceError> {
     detect_text(&String::from_utf8_lossy(&start), path).map_err(|message| TraceError::new(&name, message))
 }
 
-/// The kind of archive that a file is, by its first bytes.
+/// The kind of archive that a file is, according to its first bytes.
 fn archive(start: &[u8]) -> Option<&'static str> {
-    // POSIX.1-1988 puts the mark of a tar archive behind the name and the facts of its first file.
+    // In the format of POSIX.1-1988, the mark of a tar archive follows the name and the attributes of the
+    // first file.
     const TAR_MARK: std::ops::Range<usize> = 257..262;
     if start.get(TAR_MARK) == Some(b"ustar") {
         return Some("tar");
@@ -247,7 +248,7 @@ impl From<String> for Fault {
     }
 }
 
-/// Converts the error of a trace that cannot be built to an error in a line.
+/// Converts an error of the builder to an error in a line.
 fn at_line(file: &str, line: u64) -> impl Fn(BuildError) -> TraceError + use<> {
     let file = file.to_owned();
     move |error| TraceError::line(&file, line, error.to_string())

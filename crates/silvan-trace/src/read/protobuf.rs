@@ -1,11 +1,12 @@
-//! The subset of the protobuf encoding that Chakra needs.
+//! Decodes the subset of the protobuf encoding that Chakra needs.
 //!
-//! Written by hand: a library would decode whole nodes, including the shapes of all their tensors, before
-//! any limit could be checked, and would need a schema compiler. Only eight fields of a node are used.
+//! No library is used, because a library would decode whole nodes, including the shapes of all tensors,
+//! before any limit could be checked. It would also need a schema compiler, although only eight fields of
+//! a node are used.
 
 use std::io::{BufRead, Read};
 
-/// The most bytes a message may have.
+/// Maximum number of bytes of a message.
 pub(super) const MAX_MESSAGE: u64 = 16 << 20;
 
 /// The value of a field.
@@ -18,7 +19,7 @@ pub(super) enum Value<'b> {
 }
 
 impl Value<'_> {
-    /// The number, in any of the unsigned encodings.
+    /// The number in a field with any of the unsigned encodings.
     pub(super) const fn number(self) -> Option<u64> {
         match self {
             Self::Varint(number) | Self::Fixed64(number) => Some(number),
@@ -28,7 +29,7 @@ impl Value<'_> {
     }
 }
 
-/// Reads a number with seven bits per byte.
+/// Decodes a number with seven bits per byte.
 pub(super) fn varint(bytes: &mut &[u8]) -> Result<u64, String> {
     let mut number = 0u64;
     for shift in (0..64).step_by(7) {
@@ -91,7 +92,7 @@ impl<'b> Iterator for Fields<'b> {
     }
 }
 
-/// A repeated number: packed, or one field each.
+/// Decodes a repeated number, which is either packed or has one field per element.
 pub(super) fn numbers(value: Value<'_>, mut each: impl FnMut(u64)) -> Result<(), String> {
     match value {
         Value::Bytes(mut packed) => {
@@ -105,10 +106,10 @@ pub(super) fn numbers(value: Value<'_>, mut each: impl FnMut(u64)) -> Result<(),
     Ok(())
 }
 
-/// Length-prefixed messages.
+/// Reads length-prefixed messages.
 pub(super) struct Messages<R> {
     from: R,
-    /// Position at which the message that was read last starts.
+    /// Position at which the last message starts.
     pub(super) offset: u64,
     next: u64,
     bytes: Vec<u8>,
@@ -119,7 +120,7 @@ impl<R: BufRead> Messages<R> {
         Self { from, offset: 0, next: 0, bytes: Vec::new() }
     }
 
-    /// The next message; `None` after the last one.
+    /// The next message; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<&[u8]>, String> {
         self.offset = self.next;
         let unreadable = |error: std::io::Error| format!("cannot be read: {error}");

@@ -1,4 +1,4 @@
-//! Reads files line by line: plain or gzip, of any size, with limits.
+//! Reads plain or gzip files of any size line by line, with limits.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read};
@@ -8,7 +8,7 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::error::TraceError;
 
-/// Maximum length of a line: 1 MiB, enough for a vector collective of 100,000 ranks.
+/// Maximum length of a line: 1 MiB, which is enough for a vector collective of 100,000 ranks.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// Number of bytes from which the format is detected.
@@ -17,8 +17,8 @@ const HEAD: u64 = 4096;
 /// Opens a regular file.
 ///
 /// # Errors
-/// If it does not exist, cannot be read, or is a folder, FIFO or device: opening a FIFO blocks until
-/// another process writes to it, and a device may never end.
+/// If the file does not exist, cannot be read, or is a folder, FIFO or device. Opening a FIFO would
+/// block until another process writes to it, and a device may never end.
 pub fn open(path: &Path) -> Result<File, TraceError> {
     let failed = |error: std::io::Error| {
         TraceError::new(&path.display().to_string(), format!("cannot be read: {error}"))
@@ -61,7 +61,7 @@ pub fn head(path: &Path, into: &mut Vec<u8>) -> Result<(), TraceError> {
 pub struct Source<'r> {
     /// The name of the file for error messages.
     pub name: String,
-    /// Number of the line that was read last, from 1.
+    /// Number of the last line, counted from 1.
     pub line: u64,
     from: Box<dyn BufRead + 'r>,
     bytes: Vec<u8>,
@@ -86,10 +86,10 @@ impl<'r> Source<'r> {
         Ok(Self { name: name.to_owned(), line: 0, from, bytes: Vec::new() })
     }
 
-    /// The next line, without its end; `None` after the last one.
+    /// The next line, without its line break; `None` at the end.
     ///
     /// # Errors
-    /// If it cannot be read, is longer than [`MAX_LINE_BYTES`], or is not UTF-8.
+    /// If the line cannot be read, is longer than [`MAX_LINE_BYTES`], or is not UTF-8.
     pub fn next_line(&mut self) -> Result<Option<&str>, TraceError> {
         self.bytes.clear();
         self.line += 1;
@@ -113,7 +113,7 @@ impl<'r> Source<'r> {
         }
     }
 
-    /// An error in the line that was read last.
+    /// Creates an error in the last line.
     #[must_use]
     pub fn error(&self, message: impl Into<String>) -> TraceError {
         TraceError::line(&self.name, self.line, message)

@@ -1,4 +1,4 @@
-//! SimGrid's time-independent traces: `RANK ACTION ARGUMENT...`, one action per line.
+//! Reads SimGrid's time-independent traces: `RANK ACTION ARGUMENT...`, one action per line.
 //!
 //! Either one file contains all ranks, or an index lists one file per rank. Collective operations include
 //! all ranks and are expanded by the selected algorithms. The duration of a computation is its number of
@@ -17,15 +17,16 @@ use crate::trace::{BuildError, MAX_RANKS, Trace, TraceBuilder};
 /// Reads the files of a trace.
 ///
 /// # Errors
-/// If a file is invalid; the error has a line number.
+/// If a file is invalid. The error contains a line number.
 pub fn read_files(files: &[PathBuf], options: &Options) -> Result<Trace, TraceError> {
     read(files.len(), &|file| Source::open(&files[file]), options)
 }
 
-/// Reads a trace from `count` sources. Each is opened twice: to count the ranks, and to read.
+/// Reads a trace from `count` sources. Each is opened twice: first to count the ranks, then to read the
+/// actions.
 ///
 /// # Errors
-/// If a source is invalid; the error has a line number.
+/// If a source is invalid. The error contains a line number.
 pub fn read<'r>(
     count: usize,
     open: &dyn Fn(usize) -> Result<Source<'r>, TraceError>,
@@ -92,7 +93,7 @@ pub fn read<'r>(
     build.finish().map_err(|error| TraceError::new(&name, error.to_string()))
 }
 
-/// The rank of a line and the other words; `None` for an empty line.
+/// Splits a line into the rank and the other words; `None` for an empty line.
 fn split(line: &str) -> Result<Option<(u32, Vec<&str>)>, String> {
     let mut words = line.split_whitespace();
     let Some(first) = words.next() else { return Ok(None) };

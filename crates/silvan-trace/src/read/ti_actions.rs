@@ -1,4 +1,4 @@
-//! The actions of a rank in a time-independent trace.
+//! Converts the actions of a rank in a time-independent trace.
 
 use crate::collective::{Call, Collective, Sizes};
 use crate::error::clip;
@@ -6,7 +6,7 @@ use crate::read::{Fault, Options, seconds};
 use crate::sequence::Sequence;
 use crate::trace::{ANY, ANY_SIZE, COLLECTIVE_TAGS, Operation, TraceBuilder};
 
-/// Actions in lower case, in the order of SimGrid's documentation.
+/// Actions in lower case, in the order in which SimGrid documents them.
 const ACTIONS: [&str; 32] = [
     "init",
     "finalize",
@@ -48,7 +48,8 @@ pub fn is_action(word: &str) -> bool {
     ACTIONS.contains(&word.to_ascii_lowercase().as_str())
 }
 
-/// Sizes of the data types in bytes, by number: see `smpi_datatype.cpp` of SimGrid.
+/// Sizes of the data types in bytes. The numbers of the types are those in SimGrid's
+/// `smpi_datatype.cpp`.
 const fn type_size(number: u64) -> Option<u64> {
     Some(match number {
         0 | 4 | 7 | 12 | 13 | 20 | 24 => 8,
@@ -63,7 +64,7 @@ const fn type_size(number: u64) -> Option<u64> {
 /// State of a rank.
 pub(super) struct Process {
     sequence: Sequence,
-    /// Source, destination and tag of open requests with their operations, oldest first.
+    /// Open requests, oldest first: source, destination and tag, and the operation of the request.
     open: Vec<((u32, u32, u32), u32)>,
     default_size: u64,
     /// Whether the last action was a wait for a request that is not open.
@@ -83,7 +84,7 @@ impl Words<'_> {
         found.ok_or_else(|| format!("`{}` lacks {what}", self.action))
     }
 
-    /// A number of 0 or more; notations such as 5e8 are allowed.
+    /// Parses a non-negative number. Notations such as 5e8 are allowed.
     fn number(&self, at: usize, what: &str) -> Result<f64, String> {
         let word = self.word(at, what)?;
         let number = word.parse::<f64>().ok().filter(|number| (0.0..=1e18).contains(number));
@@ -111,14 +112,14 @@ impl Words<'_> {
         })
     }
 
-    /// Size of an element in bytes: of the data type given there, or the default.
+    /// Size of an element in bytes: that of the data type at position `at`, or the default.
     fn element(&self, at: usize) -> Result<u64, String> {
         let Some(word) = self.words.get(at) else { return Ok(self.default_size) };
         let size = word.parse().ok().and_then(type_size);
         size.ok_or_else(|| format!("`{}`: {} is not a known data type", self.action, clip(word)))
     }
 
-    /// Total bytes of a count and a type.
+    /// Total bytes for a count and a data type.
     fn bytes(&self, count: usize, kind: usize) -> Result<u64, String> {
         let bytes = self.number(count, "a count")? * self.element(kind)? as f64;
         Ok(bytes.round() as u64)
@@ -138,7 +139,8 @@ impl Words<'_> {
     }
 }
 
-/// Parameters of a collective operation: root, sizes, and number of operations computed at its end.
+/// Parameters of a collective operation: root, sizes, and the number of operations that a rank
+/// computes at its end.
 struct Parts {
     operation: Collective,
     root: u32,
@@ -292,7 +294,8 @@ fn collective(action: &str, words: &Words<'_>, ranks: u32) -> Result<Parts, Stri
             parts(Collective::Scatter, words.root(1 + n)?, Owned::Each(blocks))
         }
         "allgatherv" => {
-            // Displacements may precede the types: with two ranks, two words are types.
+            // Displacements may precede the types. With two ranks, two words are types and not
+            // displacements.
             let displaced = rest(1 + n) >= n && rest(1 + n) != 2;
             let kind = 1 + n + if displaced { n } else { 0 };
             parts(Collective::AllGather, 0, Owned::Each(words.list(1, ranks, kind + 1)?))

@@ -1,4 +1,4 @@
-//! VEF traces: messages with their dependencies. They are read record by record, or as a whole.
+//! Reads VEF traces, which consist of messages with dependencies, either record by record or completely.
 //!
 //! ```text
 //! VEF tasks messages communicators global_collectives local_collectives onlySend(TRUE|FALSE)
@@ -7,8 +7,9 @@
 //! G0 0 2 0 8 8 1 50 0                              id comm operation task sent received dependency time of
 //! ```
 //!
-//! Dependency 0: at `time`; 1: `time` after message `of` was sent; 2: after it was received; 3: after the
-//! task has completed its part of the collective operation `of`. The grammar is that of VEF-TraceLIB.
+//! The kinds of dependencies are: 0, at `time`; 1, `time` after message `of` was sent; 2, `time` after it
+//! was received; 3, `time` after the task completed its part of the collective operation `of`. The grammar
+//! is that of VEF-TraceLIB.
 
 use super::vef_graph::Graph;
 use crate::collective::Collective;
@@ -17,7 +18,7 @@ use crate::read::Options;
 use crate::read::source::Source;
 use crate::trace::{MAX_RANKS, Trace};
 
-/// The first line.
+/// The first line of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Number of tasks.
@@ -28,14 +29,14 @@ pub struct Header {
     pub communicators: u64,
     /// Number of collective operations.
     pub collectives: u64,
-    /// Total number of task records of collective operations.
+    /// Total number of records of tasks in collective operations.
     pub parts: u64,
 }
 
 /// The dependency of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum After {
-    /// None: it starts at a given time.
+    /// No dependency: the record starts at a given time.
     Time,
     /// A message was sent.
     Sent(u64),
@@ -52,18 +53,18 @@ pub enum Record {
     Communicator(u64, Vec<u32>),
     /// A message.
     Message {
-        /// Its number.
+        /// Number of the message.
         id: u64,
-        /// The sending task.
+        /// Task that sends the message.
         source: u32,
-        /// The receiving task.
+        /// Task that receives the message.
         destination: u32,
-        /// Its size in bytes.
+        /// Size of the message in bytes.
         bytes: u64,
-        /// Its dependency, and the number of time units after it.
+        /// The dependency, and the number of time units to wait after it.
         after: (After, u64),
     },
-    /// One task of a collective operation.
+    /// The part of one task in a collective operation.
     Part {
         /// Number of the operation.
         id: u64,
@@ -77,12 +78,12 @@ pub enum Record {
         sent: u64,
         /// Bytes received, or a code that defines the meaning of `sent` in an all-to-all.
         received: u64,
-        /// Its dependency, and the number of time units after it.
+        /// The dependency, and the number of time units to wait after it.
         after: (After, u64),
     },
 }
 
-/// Operations in the order of their codes.
+/// Collective operations in the order of their codes.
 const OPERATIONS: [Collective; 8] = [
     Collective::Broadcast,
     Collective::Reduce,
@@ -94,10 +95,10 @@ const OPERATIONS: [Collective; 8] = [
     Collective::AllToAll,
 ];
 
-/// The records of a file, one by one, because the file may be larger than memory.
+/// Reads the records of a file one by one, because the file may be larger than memory.
 pub struct Records<'r> {
     source: Source<'r>,
-    /// The first line.
+    /// The first line of the trace.
     pub header: Header,
     messages: u64,
     communicators: u64,
@@ -108,14 +109,14 @@ impl<'r> Records<'r> {
     /// Reads the first line.
     ///
     /// # Errors
-    /// If it is not the first line of a VEF trace.
+    /// If the line is not the first line of a VEF trace.
     pub fn new(mut source: Source<'r>) -> Result<Self, TraceError> {
         let line = source.next_line()?.unwrap_or_default().to_owned();
         let header = header(&line).map_err(|message| source.error(message))?;
         Ok(Self { source, header, messages: 0, communicators: 0, parts: 0 })
     }
 
-    /// The next record with its line; `None` after the last one, if the number of records matches the first
+    /// The next record with its line number. `None` at the end, if the number of records matches the first
     /// line.
     ///
     /// # Errors
@@ -251,7 +252,7 @@ fn record(line: &str, tasks: u32) -> Result<Record, String> {
 /// Reads a whole trace.
 ///
 /// # Errors
-/// If the trace is invalid; the error has a line number.
+/// If the trace is invalid. The error contains a line number.
 pub fn read(source: Source<'_>, options: &Options) -> Result<Trace, TraceError> {
     let name = source.name.clone();
     let mut records = Records::new(source)?;

@@ -9,7 +9,7 @@ use crate::read::{Options, at_line};
 use crate::sequence::Sequence;
 use crate::trace::{COLLECTIVE_TAGS, Operation, Trace, TraceBuilder, When, scaled};
 
-/// One task of a collective operation, kept until all tasks are known.
+/// One task of a collective operation, which is kept until all tasks are known.
 struct Part {
     line: u64,
     task: u32,
@@ -25,7 +25,7 @@ struct Group {
     parts: Vec<Part>,
 }
 
-/// An operation whose dependency may follow later in the file.
+/// An operation whose dependency may appear later in the file.
 struct Waiting {
     line: u64,
     task: u32,
@@ -33,7 +33,7 @@ struct Waiting {
     after: After,
 }
 
-/// The records read so far.
+/// The records that have been read so far.
 pub(super) struct Graph<'o> {
     name: String,
     build: TraceBuilder,
@@ -44,9 +44,10 @@ pub(super) struct Graph<'o> {
     /// The send and receive operations of each message, with their ranks.
     messages: HashMap<u64, [(u32, u32); 2]>,
     groups: BTreeMap<u64, Group>,
-    /// Number of members of communicators and of tasks in collectives, which are kept until the end.
+    /// Number of members of communicators and of tasks in collective operations, all of which are
+    /// kept until the end.
     kept: u64,
-    /// The operation after a task's part of a collective operation.
+    /// The operation that follows a task's part of a collective operation.
     ends: HashMap<(u64, u32), u32>,
     waiting: Vec<Waiting>,
 }
@@ -93,7 +94,7 @@ impl<'o> Graph<'o> {
                 Ok(())
             }
             Record::Message { id, source, destination, bytes, after } => {
-                // Each message has a unique tag, so that its receive matches.
+                // Each message gets a unique tag, so that exactly its receive matches.
                 let tag = (id % u64::from(COLLECTIVE_TAGS)) as u32;
                 let send = self.push(line, source, Operation::send(destination, bytes, tag))?;
                 self.start(line, source, send, after)?;
@@ -128,7 +129,7 @@ impl<'o> Graph<'o> {
         self.build.wait(task, later, earlier, When::Finish).map_err(at_line(&self.name, line))
     }
 
-    /// Adds the dependency and the delay of an operation.
+    /// Adds the dependency of an operation, and the delay after it.
     fn start(&mut self, line: u64, task: u32, operation: u32, after: (After, u64)) -> Result<(), TraceError> {
         let (after, time) = after;
         let mut first = operation;
@@ -231,7 +232,7 @@ impl<'o> Graph<'o> {
 enum Blocks {
     One(u64),
     Each(Vec<u64>),
-    /// All-to-all: the bytes from each task to each task.
+    /// Bytes from each task to each task, for an all-to-all.
     Rows(Vec<u64>),
 }
 
@@ -239,7 +240,7 @@ enum Blocks {
 fn sizes(operation: Collective, parts: &[&Part]) -> Result<(u32, Blocks), String> {
     let sent: Vec<u64> = parts.iter().map(|part| part.sent).collect();
     let received: Vec<u64> = parts.iter().map(|part| part.received).collect();
-    // The root is the task that has bytes where the others have none.
+    // The root is the task that has bytes if the others have none.
     let root = |list: &[u64]| list.iter().position(|&bytes| bytes > 0).unwrap_or(0) as u32;
     Ok(match operation {
         Collective::Broadcast => (root(&sent), Blocks::One(sent[root(&sent) as usize])),
@@ -248,7 +249,7 @@ fn sizes(operation: Collective, parts: &[&Part]) -> Result<(u32, Blocks), String
         Collective::Scatter => (root(&sent), Blocks::Each(received)),
         Collective::AllGather => (0, Blocks::Each(sent)),
         Collective::AllToAll => {
-            // If 1 byte is received, the sent bytes are the total for all tasks.
+            // A received size of 1 byte is a code: the sent bytes are then the total for all tasks.
             let share = |(&sent, &received): (&u64, &u64)| match received {
                 1 => sent.div_ceil(parts.len() as u64),
                 _ => sent,

@@ -1,7 +1,7 @@
-//! Writers of GOAL, text and binary.
+//! Writes traces as text or binary GOAL.
 //!
-//! GOAL has no delays that need no cpu: each delay becomes a `calc` on one of the unused cpus of the rank,
-//! in turn. Delays wait for each other only if more of them run concurrently than there are unused cpus.
+//! All GOAL operations need a cpu, so each delay becomes a `calc` on one of the rank's unused cpus, in
+//! turn. Delays wait for each other only if more of them run concurrently than there are unused cpus.
 
 mod binary;
 mod text;
@@ -13,7 +13,7 @@ use crate::trace::{Kind, Operation, Trace};
 
 /// Distributes the delays of a rank over unused cpus.
 struct Lanes {
-    /// The cpu for delays of zero length, which block no other operation.
+    /// The cpu for delays of zero length. Such delays do not block other operations.
     first: u8,
     /// Number of cpus for the other delays.
     count: u8,
@@ -21,7 +21,7 @@ struct Lanes {
 }
 
 impl Lanes {
-    /// The unused cpus of a rank.
+    /// Finds the unused cpus of a rank.
     ///
     /// # Errors
     /// If the rank has delays but fewer than two unused cpus.
@@ -38,7 +38,7 @@ impl Lanes {
         Ok(Self { first: highest.saturating_add(1), count: 254u8.saturating_sub(highest), next: 0 })
     }
 
-    /// The operation in a form that GOAL supports.
+    /// Converts an operation to a form that GOAL supports.
     fn written(&mut self, operation: Operation) -> Operation {
         if operation.kind != Kind::Delay {
             return operation;

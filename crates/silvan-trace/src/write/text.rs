@@ -5,10 +5,10 @@ use std::io::{Result, Write};
 use super::Lanes;
 use crate::trace::{ANY, Kind, Operation, Trace, When};
 
-/// Writes a trace as text.
+/// Writes a trace as text GOAL.
 ///
 /// # Errors
-/// As `out`; and if no cpu is available for the delays of a rank.
+/// The errors of `out`. It is also an error if no cpu is available for the delays of a rank.
 pub fn text(trace: &Trace, out: &mut impl Write) -> Result<()> {
     writeln!(out, "num_ranks {}", trace.ranks())?;
     for rank in 0..trace.ranks() {
@@ -19,8 +19,8 @@ pub fn text(trace: &Trace, out: &mut impl Write) -> Result<()> {
             write!(out, "l{}: ", at - first)?;
             operation(out, lanes.written(trace.operation(at)))?;
         }
-        // After all operations: a dependency may refer to a later operation, but both labels must be
-        // defined before.
+        // Write dependencies after all operations: both labels must be defined first, and a
+        // dependency may refer to a later operation.
         for at in trace.of_rank(rank) {
             for (when, word) in [(When::Finish, "requires"), (When::Start, "irequires")] {
                 for later in trace.successors(at, when) {
