@@ -1,4 +1,4 @@
-//! The amounts and times of generated traffic: counts and times of small cases, computed by hand.
+//! Numbers and times of generated messages, compared with small cases computed by hand.
 //!
 //! Links carry 2 bytes per nanosecond (16 Gbit/s), so a packet of 2048 bytes takes 1024 ns. A packet's head takes 10 +
 //! 100 + 10 ns from one host through the switch to another.
@@ -47,7 +47,7 @@ fn a_periodic_flow_sends_a_message_per_period_from_its_start_on() {
     let slow = Flow { rate: Some(Rate::from_gbit(8)), start: ns(5_000), ..flow("H1", "H2") };
     let outcome = one_flow(us(100), slow);
     assert_eq!(outcome.summary.packets_injected, 47);
-    // The last packet is still on the wire at the end, because 99 208 + 120 + 1024 is later.
+    // The last packet is still on the wire at the end, because it would arrive at 99 208 + 120 + 1024 ns.
     assert_eq!(outcome.summary.packets_delivered, 46);
     assert_eq!(class(&outcome, "H1->H2").last_delivery_ns, Some(5_000 + 45 * 2_048 + WAY + PACKET));
     for since in ["generation", "injection"] {
@@ -68,7 +68,7 @@ fn periods_that_are_no_whole_picoseconds_do_not_drift() {
 #[test]
 fn a_flow_stops_generating_at_its_stop() {
     let flow = |stop| Flow { rate: Some(Rate::from_gbit(8)), stop: Some(stop), ..flow("H1", "H2") };
-    // At 0, 2048, 4096, 6144 and 8192 ns.
+    // Messages start at 0, 2048, 4096, 6144 and 8192 ns.
     assert_eq!(one_flow(us(100), flow(ns(10_000))).summary.packets_delivered, 5);
     assert_eq!(one_flow(us(100), flow(ns(8_193))).summary.packets_delivered, 5);
     assert_eq!(one_flow(us(100), flow(ns(8_191))).summary.packets_delivered, 4);
@@ -76,7 +76,8 @@ fn a_flow_stops_generating_at_its_stop() {
 
 #[test]
 fn a_total_is_cut_into_messages_and_these_into_packets() {
-    // Messages of 5000, 5000 and 2000 bytes: two times packets of 2048, 2048 and 904 bytes, and one packet of 2000.
+    // Messages of 5000, 5000 and 2000 bytes: the first two become packets of 2048, 2048 and 904 bytes each, the last
+    // one a packet of 2000 bytes.
     let outcome = one_flow(
         us(100),
         Flow { message: Some(Bytes(5_000)), total: Some(Bytes(12_000)), ..flow("H1", "H2") },
@@ -89,12 +90,13 @@ fn a_total_is_cut_into_messages_and_these_into_packets() {
 
 #[test]
 fn a_message_larger_than_the_link_carries_in_its_period_queues_at_the_host() {
-    // Two messages of 4096 bytes, generated at 0 and 1024 ns. The second one waits for the 2048 ns of the first one.
+    // Two messages of 4096 bytes, generated at 0 and 1024 ns. The second one waits 2048 ns, until the first one has
+    // been sent.
     let rate = Some(Rate::from_gbit(32));
     let message = Some(Bytes(4_096));
     let outcome = one_flow(us(100), Flow { rate, message, total: Some(Bytes(8_192)), ..flow("H1", "H2") });
     assert_eq!(outcome.summary.flows[0].completed_ns, Some(4 * PACKET + WAY));
-    // Packets end after 1, 2, 3 and 4 packet times, and were generated at 0, 0, 1024 and 1024.
+    // Packets end after 1, 2, 3 and 4 packet times. They were generated at 0, 0, 1024 and 1024 ns.
     let since_generation = latency(&outcome, "H1->H2", "generation");
     assert_eq!(since_generation.mean_ns, (WAY * 4 + PACKET * (1 + 2 + 2 + 3)) as f64 / 4.0);
     assert_eq!(since_generation.max_ns, WAY + 3 * PACKET);
@@ -113,7 +115,7 @@ fn poisson_arrivals_keep_the_rate_and_are_spread_as_they_must() {
     let mean = counts.iter().sum::<f64>() / 8.0;
     assert!((mean - 4_883.0).abs() < 4.0 * 70.0 / 8.0_f64.sqrt(), "{counts:?}");
     let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / 7.0;
-    // Chi-squared with 7 degrees of freedom is between 0.6 and 24.3 in 998 of 1000 cases.
+    // Chi-squared with 7 degrees of freedom is between 0.6 and 24.3 with a probability of 99.8 %.
     assert!((0.6 / 7.0..24.3 / 7.0).contains(&(variance / 4_883.0)), "{counts:?}");
 }
 
@@ -124,7 +126,8 @@ fn periodic_sources_of_a_pattern_have_phases_of_their_own() {
     for host in 1..=8 {
         let traffic = Traffic { hosts: Some(vec![format!("H{host}")]), ..slow.clone() };
         let outcome = run(&star(8), &Config { traffic: vec![traffic], ..config(us(164)) });
-        // A message every 16 384 ns: ten in ten whole periods, wherever these begin.
+        // There is a message every 16 384 ns, so ten complete periods contain ten messages, wherever the periods
+        // begin.
         assert!((10..=11).contains(&outcome.summary.packets_injected));
         let last = class(&outcome, "traffic 1").last_delivery_ns.unwrap();
         firsts.push((last - WAY - PACKET) % 16_384);
@@ -135,7 +138,7 @@ fn periodic_sources_of_a_pattern_have_phases_of_their_own() {
     assert!(firsts[7] - firsts[0] > 16_384 / 3, "phases are spread over the period: {firsts:?}");
 }
 
-/// Packets that each host receives from a pattern with three packets per host.
+/// Number of packets that each host receives from a pattern with three packets per host.
 fn received(hosts: u32, traffic: Traffic) -> Vec<u64> {
     let traffic = vec![Traffic { packets_per_host: Some(3), ..traffic }];
     let mut config = Config { traffic, ..config(us(200)) };
@@ -160,7 +163,7 @@ fn patterns_reach_the_hosts_that_they_name() {
     };
     // H4 sends to H1, H5 to H2.
     assert_eq!(received(5, only(&["H4", "H5"], Pattern::Shift { by: 2 })), [3, 3, 0, 0, 0]);
-    // Senders take the hotspots in turn. The hotspot of H2 is H2 itself, so it sends nothing.
+    // Senders use the hotspots in turn. The hotspot of H2 is H2 itself, so H2 sends nothing.
     let to = vec!["H2".to_owned(), "H5".to_owned()];
     assert_eq!(received(6, pattern(Pattern::Hotspots { to: to.clone() })), [0, 3 * 3, 0, 0, 3 * 3, 0]);
     assert_eq!(received(6, only(&["H2", "H3", "H4"], Pattern::Hotspots { to })), [0, 3, 0, 0, 3, 0]);
@@ -184,7 +187,7 @@ fn uniform_traffic_reaches_all_hosts_alike_and_the_sender_only_if_asked_to() {
         let counts = from_one(include_self);
         assert_eq!(counts.iter().sum::<f64>(), 6_000.0);
         for (count, expected) in counts.iter().zip(expected) {
-            // Five standard deviations of a binomial distribution.
+            // The tolerance is five standard deviations of a binomial distribution.
             assert!(
                 (count - expected).abs() <= 5.0 * 36.6 && (*count == 0.0) == (expected == 0.0),
                 "{counts:?}"
@@ -195,7 +198,8 @@ fn uniform_traffic_reaches_all_hosts_alike_and_the_sender_only_if_asked_to() {
 
 #[test]
 fn sources_of_one_host_take_turns() {
-    // Three flows of a host, each with 10 packets. Their last packets leave as the 28th, 29th and 30th.
+    // Three flows of one host, each with 10 packets. Their last packets are the 28th, 29th and 30th that the host
+    // sends.
     let total = Some(Bytes(10 * 2_048));
     let flows = ["H2", "H3", "H4"].map(|to| Flow { total, ..flow("H1", to) });
     let outcome = run(&star(4), &Config { flows: flows.into(), ..config(us(100)) });
@@ -205,7 +209,7 @@ fn sources_of_one_host_take_turns() {
 
 #[test]
 fn an_injection_rate_spaces_the_packets_of_a_host() {
-    // 8 Gbit/s on a link of 16: a packet every 2048 ns, each sent at the link's rate.
+    // 8 Gbit/s on a link of 16 Gbit/s is a packet every 2048 ns, and each packet is sent at the link's rate.
     let mut config = config(us(100));
     config.host.injection_rate = Some(Rate::from_gbit(8));
     config.flows = vec![Flow { total: Some(Bytes(5 * 2_048)), ..flow("H1", "H2") }];

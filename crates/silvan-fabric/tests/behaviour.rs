@@ -28,7 +28,7 @@ fn congestion_control_frees_the_victim_and_is_fair() {
     assert!(outcome.warnings.is_empty(), "{:?}", outcome.warnings);
 }
 
-/// All components of a family, including one that is being added, with their usual parameters.
+/// All components of a family, with their usual parameters. The schema lists them, so new components are included.
 fn all<T: schemars::JsonSchema + serde::de::DeserializeOwned>() -> Vec<T> {
     let schema = schemars::schema_for!(T).to_value();
     let kinds = schema["oneOf"].as_array().unwrap().iter().map(|one| match one.get("const") {
@@ -38,7 +38,7 @@ fn all<T: schemars::JsonSchema + serde::de::DeserializeOwned>() -> Vec<T> {
     kinds.map(|kind| serde_json::from_value(kind).unwrap()).collect()
 }
 
-/// Four flows to one host. Control has settled when the measurement begins.
+/// Four flows to one host. Measurement begins after control has settled.
 fn incast() -> (Topology, Config) {
     let mut config = config(us(6_000));
     config.warmup = us(3_000);
@@ -64,8 +64,8 @@ fn every_marking_rule_marks_in_every_switch_that_it_goes_with() {
 }
 
 /// With the marking rule and the receiver that it needs, each reaction reduces the latency, and the link to the hot
-/// host keeps part of its throughput. The bound is low because QCN recovers in cycles of 15 ms, which are longer than
-/// the run.
+/// host keeps part of its throughput. The required part is small, because QCN recovers in cycles of 15 ms, which are
+/// longer than the run.
 #[test]
 fn every_reaction_shortens_queues_in_every_switch() {
     let (topology, mut config) = incast();
@@ -86,8 +86,8 @@ fn every_reaction_shortens_queues_in_every_switch() {
             assert!(latency < 0.9 * usual, "{reaction:?} in {switch}: {latency} us, {usual} us without it");
             let rates = rates(outcome);
             let (sum, least) = (rates.iter().sum::<f64>(), rates.iter().copied().fold(f64::MAX, f64::min));
-            // The round trip of this network holds two packets. There, HPCC keeps a slow flow at the lowest rate for long,
-            // 1 % of the link.
+            // The round trip of this network holds only two packets. HPCC then keeps a slow flow at its lowest rate, 1
+            // % of the link, for a long time.
             assert!(sum > 3.0 && least > 0.01 * sum, "{reaction:?} in {switch}: {rates:?}");
         }
     }
@@ -129,7 +129,7 @@ fn receivers_that_coalesce_return_few_notifications() {
     };
     let (all, per_flow, per_port) =
         (notified(None), notified(Some(CoalescePer::Flow)), notified(Some(CoalescePer::Port)));
-    // 40 intervals, two hosts that receive marks, five flows.
+    // There are 40 intervals, two hosts that receive marks, and five flows.
     assert!(all > 5 * 41, "{all}");
     assert!((41..=5 * 41).contains(&per_flow), "{per_flow}");
     assert!((41..=2 * 41).contains(&per_port), "{per_port}");
@@ -217,7 +217,7 @@ fn a_ring_with_shortest_paths_deadlocks_and_the_cycle_is_reported() {
     for name in ["S1:2->S2:3", "S2:2->S3:3", "S3:2->S4:3", "S4:2->S5:3", "S7:2->S1:3"] {
         assert!(text.contains(name), "{text} names {name}");
     }
-    // With up*/down*, the same traffic is delivered.
+    // Up*/down* routing delivers the same traffic.
     run(&topology, &config);
 }
 

@@ -1,5 +1,5 @@
-//! What the components of congestion management need from the rest of a configuration, which components a mechanism
-//! has, and the warnings about components that do not go together.
+//! The requirements of congestion management components, the components of each mechanism, and the warnings about
+//! incompatible components.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -21,7 +21,7 @@ fn of_kind<T: serde::de::DeserializeOwned>(kind: &str) -> T {
 #[test]
 fn reactions_state_what_they_need() {
     for (kind, expected) in [
-        // Acknowledgements, an effect without marks, marks, the round trip.
+        // The columns are: needs acknowledgements, works without marks, needs marks, needs the round trip.
         ("cct", [false, false, true, false]),
         ("static-window", [true, true, false, false]),
         ("aimd", [true, true, true, false]),
@@ -51,7 +51,7 @@ fn marking_rules_state_what_they_need() {
         [marking.needs_output_buffers(), marking.needs_input_queues(), marking.validates()]
     };
     for (kind, expected) in [
-        // Buffers at outputs, queues of single inputs, a second bit.
+        // The columns are: needs output buffers, needs queues of single inputs, sets a second bit.
         ("fecn", [false; 3]),
         ("ipm", [true, false, false]),
         ("opm", [true, false, false]),
@@ -136,8 +136,8 @@ fn mechanisms_are_compositions() {
     }
 }
 
-/// A mechanism is written as its name and its given components; without a name, `none` is not written, because it
-/// switches all components off when it is read.
+/// A mechanism is written as its name and its given components. A missing name is not written as `none`, because
+/// `none` turns all components off when it is read.
 #[test]
 fn components_are_written_as_they_were_given() {
     let written = |congestion: &Congestion| serde_json::to_value(congestion).unwrap();
@@ -189,7 +189,7 @@ fn components_without_effect_are_warned_about() {
 
 #[test]
 fn traffic_that_does_not_arrive_is_warned_about() {
-    // A packet needs 2 us on the way; the last flow starts 1 us before the end.
+    // A packet travels for 2 us, but the last flow starts 1 us before the end.
     let late = warnings(|config| config.flows.push(Flow { start: us(99), ..flow("H3", "H1") }));
     assert_eq!(late, ["Nothing of `H3->H1` arrived before the end of the run."]);
     let random = warnings(|config| {

@@ -1,4 +1,4 @@
-//! Marks, notifications and injection delays: counts of small cases, computed by hand.
+//! Marks, notifications and injection delays, compared with small cases computed by hand.
 //!
 //! Links carry 2 bytes per nanosecond (16 Gbit/s), so a packet of 2048 bytes takes 1024 ns.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
@@ -48,14 +48,15 @@ fn an_index_delays_packets_by_its_entry_of_the_table() {
     assert_eq!(sent(list(5, 1_024), 5, plain()), each(2_048.0));
     assert_eq!(sent(list(5, 8_976), 5, plain()), each(10_000.0));
     assert_eq!(sent(list(5, 1_024), 4, plain()), each(1_024.0));
-    // Twice three packet times.
+    // The delay is twice three packet times.
     assert_eq!(sent(CctTable::Linear { packets: 2, entries: 128 }, 3, plain()), each(7.0 * 1_024.0));
-    // 7 us at the divisor, a quarter of that at half of it, and the product of this and the scale.
+    // The delay is 7 us at the divisor, and a quarter of this at half the divisor; the scale multiplies
+    // both.
     let quadratic = |divisor, scale| CctTable::Quadratic { divisor, scale, entries: 128 };
     assert_eq!(sent(quadratic(95, 1), 95, plain()), each(1_024.0 + 7_000.0));
     assert_eq!(sent(quadratic(100, 1), 50, plain()), each(1_024.0 + 1_750.0));
     assert_eq!(sent(quadratic(100, 3), 50, plain()), each(1_024.0 + 5_250.0));
-    // A multiplier of 13, halved twice: 3.25 packet times.
+    // A multiplier of 13, halved twice, gives 3.25 packet times.
     let iba = |entry| {
         let mut entries = vec![0; 128];
         entries[1] = entry;
@@ -69,7 +70,7 @@ fn an_index_delays_packets_by_its_entry_of_the_table() {
 fn the_delay_of_a_small_packet_is_smaller_in_proportion() {
     let mut delays_ns = vec![0; 128];
     delays_ns[1] = 3 * 1_024;
-    // A quarter of a packet takes 256 ns and is delayed by three times as much.
+    // A quarter of a packet takes 256 ns, and is delayed by three times this time.
     let small = Flow { message: Some(Bytes(512)), ..flow("H1", "H2") };
     assert_eq!(sent(CctTable::List { delays_ns }, 1, small), each(1_024.0));
 }
@@ -85,7 +86,7 @@ fn service_levels_may_have_an_index_of_their_own() {
     config.flows = vec![flow("H1", "H2"), Flow { sl: 3, ..flow("H3", "H4") }];
     let outcome = run(&star(4), &config);
     let received: Vec<u64> = outcome.summary.classes.iter().map(|class| class.delivered_packets).collect();
-    // Periods of two and ten packet times; the last packet may still be on its way.
+    // The periods are two and ten packet times. The last packet may still be on its way.
     assert!((each(2_048.0) - 1..=each(2_048.0)).contains(&received[0]), "{received:?}");
     assert!((each(10_240.0) - 1..=each(10_240.0)).contains(&received[1]), "{received:?}");
 }
@@ -165,7 +166,7 @@ fn every_mark_returns_to_its_source_once() {
     }
 }
 
-/// H1 sends to a slow host and to a fast one. The buffer before its link has one or several queues.
+/// H1 sends to a slow host and to a fast one, from a buffer with one or several queues.
 fn to_slow_and_fast(queues: HostQueues, queue_count: u16, fast: &str) -> f64 {
     let mut config: Config = config(us(4_000));
     config.warmup = us(2_000);

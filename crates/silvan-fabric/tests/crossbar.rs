@@ -9,7 +9,8 @@ use silvan_fabric::config::{Architecture, Config};
 use silvan_fabric::queueing::Queues;
 use silvan_fabric::traffic::{Flow, Pattern, Traffic};
 
-/// Only the switch is a limit: no latency, and large buffers at both ends. Packets of 64 to 4096 bytes.
+/// A network in which only the switch limits traffic: no latency, and large buffers at both ends. Packets
+/// have 64 to 4096 bytes.
 fn mixed(hosts: u32, queues: Queues, buffer: u64) -> (silvan_fabric::topology::Topology, Config) {
     let kind =
         format!(r#"{{"kind": "star", "hosts": {hosts}, "link_rate": "16 Gbit/s", "link_delay": "1 ns"}}"#);
@@ -35,8 +36,8 @@ fn throughput(hosts: u32, queues: Queues, buffer: u64) -> f64 {
     run(&topology, &config).summary.throughput_gbit_s / (16.0 * f64::from(hosts))
 }
 
-/// Saturation throughput of FIFO inputs with packets of 64 to 4096 bytes, from an independent
-/// work-conserving model (`verify/crossbar.py`); the limit for many ports is 3 - sqrt 6 = 0.5505. If
+/// The saturation throughput of FIFO inputs with packets of 64 to 4096 bytes comes from an independent
+/// work-conserving model (`verify/crossbar.py`). Its limit for many ports is 3 - sqrt 6 = 0.5505. If
 /// outputs waited for inputs that are busy with other outputs, the result would be .667, .583, .543.
 #[test]
 fn fifo_inputs_saturate_at_the_known_throughput() {
@@ -46,7 +47,8 @@ fn fifo_inputs_saturate_at_the_known_throughput() {
     }
 }
 
-/// With virtual output queues, throughput is close to 1 (.842 if outputs waited for busy inputs).
+/// With virtual output queues, throughput is close to 1. It would be .842 if outputs waited for busy
+/// inputs.
 #[test]
 fn virtual_output_queues_leave_little_idle() {
     assert_near(throughput(8, Queues::PerOutput, 1 << 20), 0.995, 0.012, "8 ports");
@@ -60,12 +62,13 @@ fn latency_at_a_load_of_four_fifths_is_some_packets() {
     let outcome = run(&topology, &config);
     let since_injection =
         outcome.summary.latency.iter().find(|latency| latency.since == "injection").unwrap();
-    // A packet takes 1 us on average; if outputs waited for busy inputs, the mean would exceed 35 us.
+    // A packet takes 1 us on average. If outputs waited for busy inputs, the mean would exceed 35 us.
     assert!(since_injection.mean_ns < 8_000.0, "{}", since_injection.mean_ns);
 }
 
-/// H1 sends continuously to H4 and also to H5; H2 and H3 saturate H5. Packet sizes differ, so the senders
-/// are not synchronized, but H1 must be served by H5: at least once in some sixteen rounds of the three.
+/// H1 sends continuously to H4 and also to H5, while H2 and H3 saturate H5. Packet sizes differ, so the
+/// senders are not synchronized. Nevertheless, the output to H5 must serve H1 at least once in about
+/// sixteen rounds of the three senders.
 #[test]
 fn an_input_that_is_always_busy_is_served() {
     let topology = topology(r#"{"kind": "star", "hosts": 5, "link_rate": "16 Gbit/s"}"#);

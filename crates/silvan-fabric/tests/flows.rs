@@ -62,8 +62,8 @@ fn explicit_rates_save_a_fifth_of_the_phase() {
     }
 }
 
-/// Two flows of one source whose rates differ by a factor of three: PS spaces all packets equally, and each
-/// flow gets its rate.
+/// The rates of two flows of one source differ by a factor of three. PS spaces all packets equally, and
+/// each flow gets its rate.
 #[test]
 fn selection_gives_each_flow_its_rate() {
     let topology = topology(r#"{"kind": "star", "hosts": 5, "link_rate": "8 Gbit/s"}"#);
@@ -78,8 +78,8 @@ fn selection_gives_each_flow_its_rate() {
     config.congestion.mechanism = Mechanism::Saa;
     let outcome = run(&topology, &config);
     let ends: Vec<f64> = outcome.summary.flows.iter().map(|f| f.completed_ns.unwrap() as f64 / 1e6).collect();
-    // The most loaded link needs 4 ms. H1's own link needs 2 ms, and its flow to H4 does not cross a more
-    // loaded one.
+    // The most loaded link needs 4 ms. H1's own link needs 2 ms, and the flow from H1 to H4 crosses no link
+    // with a higher load.
     for (end, expected) in ends.iter().zip([4.0, 4.0, 2.0]) {
         assert_near(*end, expected, 0.02, "end of a flow");
     }
@@ -87,7 +87,7 @@ fn selection_gives_each_flow_its_rate() {
 
 #[test]
 fn adaptive_routes_spread_flows_that_the_tables_put_on_one_link() {
-    // H1 to H4, on one leaf, send to hosts whose default up link is the same.
+    // H1 to H4 are on one leaf, and send to hosts with the same default up link.
     let topology = topology(
         r#"{"kind": "modified-k-ary-n-tree", "k": 4, "n": 2, "horizontal_width": 1, "link_rate": "8 Gbit/s"}"#,
     );

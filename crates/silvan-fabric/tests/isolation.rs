@@ -13,7 +13,7 @@ use silvan_fabric::congestion::{Congestion, Mechanism};
 use silvan_fabric::queueing::{HostQueues, Isolation, Memory, Queues, SpecialArbitration, SpecialQueues};
 use silvan_fabric::traffic::{Flow, Pattern};
 
-/// Flows with an end, some of them to the same host, and some random traffic.
+/// Adds flows with a total, some of them to the same host, and some random traffic.
 fn load(config: &mut Config, hosts: usize, flows: &[(usize, usize, u8)], message: u64) {
     for &(from, to, sl) in flows {
         let (from, to) = (from % hosts, if sl % 2 == 0 { 0 } else { to % hosts });
@@ -115,7 +115,7 @@ proptest! {
         prop_assert_eq!(outcome.summary.packets_inside, 0, "all traffic has stopped");
     }
 
-    /// With a queue per output, the general queued switch behaves like the fast VOQ switch.
+    /// With one queue per output, the general queued switch behaves like the fast VOQ switch.
     #[test]
     fn the_fast_switch_agrees_with_the_general_one(
         seed in prop::collection::vec(any::<u8>(), 40),

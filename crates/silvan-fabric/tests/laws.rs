@@ -28,7 +28,7 @@ fn zero_load_latency_is_hops_plus_serialization() {
     }
 }
 
-/// Every hop, including host links, takes the delay of the link, and every switch takes its latency.
+/// Every hop, including host links, takes the delay of the link, and every switch adds its latency.
 #[test]
 fn zero_load_latency_on_multistage_networks() {
     for (links, paths) in [
@@ -67,8 +67,8 @@ fn multistage_networks_carry_the_identity_at_full_rate() {
     }
 }
 
-/// The hot flows 000 -> 111 and 011 -> 111 share an output of the second stage equally; other hosts'
-/// traffic to 101 passes the same switch without being blocked.
+/// The hot flows 000 -> 111 and 011 -> 111 share an output of the second stage equally. Traffic of other
+/// hosts to 101 crosses the same switch and is not blocked.
 #[test]
 fn the_root_of_two_hot_flows_is_at_the_second_stage() {
     for links in ["unidirectional", "bidirectional"] {
@@ -89,8 +89,8 @@ fn a_faster_link_starts_late_enough_to_send_without_gaps() {
     let topology = topology(r#"{"kind": "dumbbell", "link_delay": "7 ns"}"#);
     let mut config = config(us(100));
     config.flows = vec![Flow { total: Some(Bytes(2048)), ..flow("H1", "H5") }];
-    // On the trunk, the packet takes 512 ns, so its head waits until the tail is close enough; after the
-    // trunk, the packet takes 1024 ns again.
+    // On the trunk, the packet takes 512 ns, so the switch must wait until enough of the packet has
+    // arrived. After the trunk, the packet takes 1024 ns again.
     assert_eq!(since_injection(&run(&topology, &config)), 200.0 + 21.0 + 512.0 + 1024.0);
 }
 
@@ -189,7 +189,7 @@ fn a_flow_with_a_total_reports_its_completion_time() {
     config.flows = vec![Flow { total: Some(total), start: us(10), ..flow("H1", "H2") }];
     let flow = &run(&topology, &config).summary.flows[0];
     assert_eq!(flow.received_bytes, total.0);
-    // 10 us, 100 full packets and 100 bytes at 2 bytes per ns, two links and one switch.
+    // The sum of 10 us, 100 full packets and 100 bytes at 2 bytes per ns, two links and one switch.
     assert_eq!(flow.completed_ns, Some(10_000 + 100 * 1024 + 50 + 120));
 }
 

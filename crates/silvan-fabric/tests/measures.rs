@@ -38,7 +38,7 @@ fn received_counts_drained_packets() {
     assert!(summary.packets_inside > 400, "the packets of a full buffer: {}", summary.packets_inside);
 }
 
-/// Traffic that waits for deliveries starts when the packets have been drained.
+/// Traffic that waits for a number of deliveries starts when these packets have been drained.
 #[test]
 fn triggers_wait_for_the_drain() {
     let topology = topology(r#"{"kind": "star", "hosts": 4}"#);
@@ -49,7 +49,8 @@ fn triggers_wait_for_the_drain() {
     let second = Flow { start_after_packets: Some(10), ..flow("H3", "H4") };
     config.flows = vec![flow("H1", "H2"), second];
     let outcome = run(&topology, &config);
-    // Ten packets of 2000 bytes at 1 Gbit/s take 160 us from the arrival of the first one.
+    // Ten packets of 2000 bytes at 1 Gbit/s take 160 us, starting with the arrival of the first
+    // one.
     let started = outcome.summary.triggers[0].started_ns.unwrap();
     assert!((160_000..161_000).contains(&started), "{started}");
 }
@@ -84,7 +85,7 @@ fn utilisation_is_at_most_one() {
     }
 }
 
-/// A packet that is marked by several outputs counts as one marked packet.
+/// A packet that several outputs mark counts as one marked packet.
 #[test]
 fn each_marked_packet_counts_once() {
     let (topology, mut config) = testbed(us(3_000));

@@ -26,7 +26,8 @@ fn the_parking_lot_is_the_same_as_with_credits() {
     }
 }
 
-/// The sender stops one link delay after the buffer exceeds the threshold, and completes a started packet.
+/// The sender stops one link delay after the buffer exceeds the threshold, but completes the current
+/// packet.
 #[test]
 fn senders_stop_and_go_at_the_thresholds() {
     let topology =
@@ -47,8 +48,9 @@ fn senders_stop_and_go_at_the_thresholds() {
     };
     let into = codes.iter().zip(down).filter(|(code, _)| names[**code as usize].starts_with("H1->"));
     let most = into.map(|(_, bytes)| *bytes).max().unwrap();
-    // Above the threshold: the packet that exceeds it, the bytes on a link of 16 Gbit/s in twice 500 ns and
-    // the switch latency (1.1 us are 2200 B), a packet just started, and control packets that return.
+    // The buffer may exceed the threshold by the packet that crosses it, the bytes that a link of 16 Gbit/s
+    // carries in twice 500 ns plus the switch latency (2200 bytes in 1.1 us), a packet that has just
+    // started, and control packets.
     assert!((20_480..=20_480 + 3 * 2_048 + 2_200 + 2_048).contains(&most), "{most}");
 }
 

@@ -67,7 +67,7 @@ fn three_flows_of_one_leaf_share_its_up_links_evenly() {
         carried(&outcome).iter().filter(|(name, _)| name.starts_with("L0:")).map(|x| x.1).collect();
     assert_eq!(up.len(), 3);
     up.iter().for_each(|&busy| assert_near(busy / up.iter().sum::<f64>(), 1.0 / 3.0, 0.02, "of the load"));
-    // Packets have the same speed on routes of the same length.
+    // Routes of equal length have equal latency, so packets arrive in order.
     let found = outcome.summary.reordering.unwrap();
     assert_eq!((found.late_packets, found.most_held_bytes, outcome.summary.packets_inside), (0, 0, 0));
 }
@@ -89,15 +89,14 @@ fn a_slow_link_gets_load_in_proportion_to_its_rate() {
     assert_near(summary.throughput_gbit_s, 18.0, 0.03, "of 2 + 8 + 8 Gbit/s");
     let found = summary.reordering.unwrap();
     assert!(found.late_packets > 100 && found.held_packets > 1_000, "{found:?}");
-    // The slow link needs half a millisecond for the data in its buffers; meanwhile three hosts receive 2
-    // MB.
+    // The slow link needs half a millisecond to send its buffered data; meanwhile, three hosts receive 2 MB.
     assert!((100_000.0..600_000.0).contains(&found.mean_held_ns), "{found:?}");
     assert!((200_000..2_000_000).contains(&found.most_held_bytes), "{found:?}");
 }
 
 #[test]
 fn loads_within_a_grade_are_considered_equal() {
-    // If no load reaches the grade, ports are selected randomly, which causes collisions.
+    // If the load stays below the grade, ports are selected at random, and random selections collide.
     let topology = topology(r#"{"kind": "k-ary-n-tree", "k": 4, "n": 3, "link_rate": "8 Gbit/s"}"#);
     let share = |grade| {
         let mut config = config(us(1_000));
@@ -137,7 +136,7 @@ fn hotspot(config: &mut Config) -> Topology {
     topology(r#"{"kind": "k-ary-n-tree", "k": 4, "n": 2, "link_rate": "8 Gbit/s"}"#)
 }
 
-/// Ports of leaves towards spines that carried more than one percent of their capacity.
+/// Number of leaf ports towards spines that carried more than one percent of their capacity.
 fn used_up_ports(outcome: &Outcome) -> usize {
     let span = 1.0;
     carried(outcome).iter().filter(|(name, busy)| name.starts_with("L1.") && *busy > 0.01 * span).count()
@@ -196,7 +195,8 @@ fn every_architecture_supports_adaptive_packets() {
         let by_tables = run(&topology, &config).summary.throughput_gbit_s;
         config.adaptive_routing = Some(per_packet());
         let chosen = run(&topology, &config).summary;
-        // Packets for several outputs in one queue block each other, regardless of their routes.
+        // If a queue contains packets for several outputs, they block each other regardless of their
+        // routes.
         let least = if queues == Queues::PerOutput { 1.0 } else { 0.9 };
         let who = format!("{architecture:?} {queues:?}");
         assert!(

@@ -59,7 +59,7 @@ fn triggers_follow_each_other_and_count_all_classes() {
     assert_eq!(classes[2].delivered_packets, 30, "the traffic started by 50 packets brings the total to 80");
     let started: Vec<_> = outcome.summary.triggers.iter().map(|t| t.started_ns.unwrap()).collect();
     assert!(started[0] < started[1]);
-    // From then on, it sends at 1 Gbit/s from each of three hosts.
+    // From this time, each of three hosts sends at 1 Gbit/s.
     let expected = 3.0 * (2_000_000 - started[1]) as f64 / (8 * 2048) as f64;
     assert!((classes[1].delivered_packets as f64 - expected).abs() <= 6.0, "{classes:?}, not {expected}");
     assert_eq!(outcome, run(&topology, &config));
@@ -76,7 +76,7 @@ fn traffic_that_is_never_triggered_is_warned_about() {
     assert!(outcome.warnings.iter().any(|line| line == warning), "{:?}", outcome.warnings);
     assert_eq!(outcome.summary.triggers[0].started_ns, None);
     assert_eq!(outcome.summary.classes[1].delivered_packets, 0);
-    // A stop time is still valid: there is nothing to send after it.
+    // A stop time remains valid, although there is nothing to send after it.
     config.traffic =
         vec![Traffic { start_after_packets: Some(5), stop: Some(Time::from_ns(1)), ..hot("H7") }];
     assert_eq!(run(&topology, &config).summary.classes[1].delivered_packets, 0);
@@ -86,7 +86,7 @@ fn traffic_that_is_never_triggered_is_warned_about() {
 fn packets_per_host_are_counted_exactly() {
     let topology = topology(STAR);
     let mut config = config(us(1_000));
-    // Two full packets and one of 904 bytes per message; 37 packets are 12 messages and one packet.
+    // A message has two full packets and one of 904 bytes, so 37 packets are 12 messages and one packet.
     config.traffic = vec![Traffic { message: Some(Bytes(5_000)), packets_per_host: Some(37), ..hot("H8") }];
     let summary = run(&topology, &config).summary;
     assert_eq!(summary.classes[0].delivered_packets, 3 * 37);

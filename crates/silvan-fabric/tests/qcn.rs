@@ -1,5 +1,5 @@
 //! Quantized congestion notification at one bottleneck (IEEE 802.1Qau): the queue converges to its set
-//! point, the link stays busy, and the sources share it fairly in the long run.
+//! point, the link stays busy, and the sources share the link fairly in the long run.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -12,8 +12,8 @@ use silvan_fabric::congestion::marking::{Marking, Sampled};
 use silvan_fabric::congestion::{Congestion, Feedback, Mechanism, Notification};
 use silvan_fabric::outcome::{Outcome, Values};
 
-/// `sources` hosts send to one host at full rate, at 10 Gbit/s and with packets of Ethernet size. The first
-/// 200 ms are warm-up.
+/// A network in which `sources` hosts send to one host at full rate, with 10 Gbit/s links and Ethernet
+/// packets. The first 200 ms are warm-up.
 fn bottleneck(sources: usize, duration: Time) -> (silvan_fabric::topology::Topology, Config) {
     let hosts = sources + 1;
     let topology = topology(&format!(r#"{{"kind": "star", "hosts": {hosts}, "link_rate": "10 Gbit/s"}}"#));
@@ -66,8 +66,8 @@ fn the_queue_converges_to_its_set_point_and_the_link_stays_busy() {
     }
 }
 
-/// Rates diverge and converge again within seconds; with more sources, fairness needs a longer average
-/// (docs/questions.md uses ten seconds).
+/// Rates diverge and converge again over several seconds. With more sources, fairness needs a longer
+/// average (docs/questions.md uses ten seconds).
 #[test]
 fn sources_share_the_link_in_the_long_run() {
     let (topology, config) = bottleneck(2, us(4_000_000));
@@ -90,7 +90,7 @@ fn both_notifications_and_both_kinds_of_marks_limit_the_queue() {
         let outcome = common::run(&topology, &config);
         let bytes = queue(&outcome);
         let mean = bytes.iter().sum::<f64>() / bytes.len() as f64;
-        // Without control, all buffers of the sources are full: 4 x 256 KiB.
+        // Without control, all buffers of the sources fill up: 4 x 256 KiB.
         assert!(mean < 100_000.0, "{notification:?}, {feedback:?}: {mean} bytes wait");
         assert!(
             rates(&outcome).iter().sum::<f64>() > 7.0,

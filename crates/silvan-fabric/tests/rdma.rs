@@ -1,5 +1,5 @@
-//! Congestion management of RDMA over Ethernet at one bottleneck, compared with what the authors derive: DCQCN's fixed
-//! point, DCTCP's queue, and the utilization that HPCC aims at.
+//! Congestion management of RDMA over Ethernet at one bottleneck, compared with the results of the authors: DCQCN's
+//! fixed point, DCTCP's queue, and HPCC's target utilization.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -17,7 +17,8 @@ use silvan_fabric::traffic::Flow;
 
 const LINK: f64 = 100e9;
 
-/// `sources` hosts send to H1 over links of 100 Gbit/s, one after the other from microsecond to microsecond.
+/// A network in which `sources` hosts send to H1 over 100 Gbit/s links. The hosts start one after the other, one per
+/// microsecond.
 fn bottleneck(sources: usize, duration: Time, warmup: Time) -> (Topology, Config) {
     let hosts = sources + 1;
     let topology = topology(&format!(
@@ -44,7 +45,7 @@ fn congestion(marking: Marking, notification: Notification, reaction: Reaction) 
     }
 }
 
-/// Mean, least and most bytes that wait for the link to H1 at the ends of the intervals after the warm-up.
+/// Mean, minimum and maximum of the bytes that wait for the link to H1 at the ends of the intervals after the warm-up.
 fn queue(outcome: &Outcome, warmup: Time) -> [f64; 3] {
     let links = outcome.tables.iter().find(|table| table.name == "links").unwrap();
     let column = |name: &str| &links.columns.iter().find(|column| column.name == name).unwrap().values;
@@ -66,9 +67,9 @@ fn rates(outcome: &Outcome) -> Vec<f64> {
     outcome.summary.flows.iter().map(|flow| flow.received_gbit_s).collect()
 }
 
-/// Zhu et al. (ECN or Delay, CoNEXT 2016): the share p of marked packets at which DCQCN's rates are steady, from the
-/// equations of their fluid model with the exact probabilities of a mark in an interval. At a rate r in packets per
-/// second, with intervals t of alpha, d of decreases and i of increases:
+/// The share p of marked packets at which DCQCN's rates are steady (Zhu et al., ECN or Delay, CoNEXT 2016). The
+/// equations are those of their fluid model, with the exact probabilities of a mark in an interval. At a rate r in
+/// packets per second, with the intervals t for alpha, d for decreases and i for increases:
 ///
 /// ```text
 ///  alpha = 1 - (1 - p)^(r t)
@@ -82,7 +83,7 @@ fn dcqcn_share(rate: f64, increase: f64, [t, d, i]: [f64; 3]) -> f64 {
         let alpha = 1.0 - none(t);
         let decreases = (1.0 - none(d)) / d;
         let raises = rate * p / (none(-i) - 1.0);
-        // Fast recovery lasts for one increase; the others raise the target.
+        // Fast recovery lasts for one increase; the other increases raise the target.
         let distance = increase * raises * none(i) / decreases;
         rate * alpha / 2.0 * decreases - distance / 2.0 * raises
     };
@@ -94,8 +95,8 @@ fn dcqcn_share(rate: f64, increase: f64, [t, d, i]: [f64; 3]) -> f64 {
     low
 }
 
-/// The fluid model is the limit of few marks per interval and of small steps. With 60 flows and an increase of 1 Mbit/s,
-/// 0.07 marks come per flow and interval.
+/// The fluid model assumes few marks per interval and small steps. With 60 flows and an increase of 1 Mbit/s, there are
+/// 0.07 marks per flow and interval.
 #[test]
 fn dcqcn_settles_at_the_fixed_point_of_its_fluid_model() {
     let (sources, warmup) = (60, us(25_000));
@@ -107,7 +108,7 @@ fn dcqcn_settles_at_the_fixed_point_of_its_fluid_model() {
         decrease_interval: Some(us(50)),
         increase_interval: Some(us(55)),
         additive_increase: Some(increase),
-        // One kind of increase, as in the fluid model.
+        // The fluid model has only one kind of increase.
         hyper_increase: Some(increase),
         min_rate: Some(Rate(10_000_000)),
         ..Dcqcn::default()
@@ -124,8 +125,8 @@ fn dcqcn_settles_at_the_fixed_point_of_its_fluid_model() {
     assert!((0.85..1.2).contains(&(mean / expected)), "{mean} bytes, not {expected}");
 }
 
-/// DCTCP (SIGCOMM 2010, section 3.3): with N flows of equal windows, the queue moves between K + N and that less
-/// sqrt(2 N (C RTT + K)) / 2 packets.
+/// DCTCP (SIGCOMM 2010, section 3.3): with N flows of equal windows, the queue oscillates between K + N packets and
+/// sqrt(2 N (C RTT + K)) / 2 packets less.
 #[test]
 fn dctcp_keeps_the_queue_near_its_threshold() {
     for sources in [2, 4, 8] {
@@ -137,7 +138,7 @@ fn dctcp_keeps_the_queue_near_its_threshold() {
         config.congestion =
             congestion(Marking::Red(red), Notification::AckEach, Reaction::Dctcp(Dctcp::default()));
         let outcome = common::run(&topology, &config);
-        // 4.2 us of flight, a packet, an acknowledgement: in packets of 80 ns.
+        // The round trip is 4.2 us of flight, a packet and an acknowledgement, in packets of 80 ns.
         let trip = 2.0 * (2_000.0 + 100.0) + 80.0 + 6.0;
         let n = sources as f64;
         let amplitude = (2.0 * n * (trip / 80.0 + threshold)).sqrt() / 2.0;
@@ -153,7 +154,7 @@ fn dctcp_keeps_the_queue_near_its_threshold() {
     }
 }
 
-/// HPCC's rate is steady where eta R / U + A = R: the link carries eta of its rate and the additive increases of all
+/// HPCC's rate is steady if eta R / U + A = R: the link then carries eta of its rate plus the additive increases of all
 /// flows, and no packet waits.
 #[test]
 fn hpcc_uses_eta_of_the_link_and_leaves_no_queue() {
@@ -182,8 +183,8 @@ fn hpcc_uses_eta_of_the_link_and_leaves_no_queue() {
     }
 }
 
-/// Swift's delay stays near its target, and TIMELY's between its thresholds: the queue is the delay less the round trip
-/// without load.
+/// Swift's delay stays near its target, and TIMELY's stays between its thresholds. The queue corresponds to the delay
+/// minus the round trip without load.
 #[test]
 fn delays_stay_where_swift_and_timely_aim() {
     let trip_ns = 4_286.0;
@@ -222,7 +223,7 @@ fn delays_stay_where_swift_and_timely_aim() {
     }
 }
 
-/// NSCC keeps the queueing delay near its target, and one flow alone has the whole link without a queue beyond its
+/// NSCC keeps the queueing delay near its target. A single flow uses the whole link, and its queue does not exceed its
 /// window.
 #[test]
 fn nscc_keeps_the_delay_near_its_target() {
@@ -230,7 +231,8 @@ fn nscc_keeps_the_delay_near_its_target() {
     let warmup = us(10_000);
     for sources in [1, 4, 16] {
         let (topology, mut config) = bottleneck(sources, us(20_000), warmup);
-        // Marks begin at 0.2 and end at 0.8 of the bandwidth-delay product, as in the consortium's validation.
+        // Marking begins at 0.2 of the bandwidth-delay product and becomes certain at 0.8, as in the consortium's
+        // validation.
         let product = trip_ns * 12.5;
         let [min, max] = [0.2, 0.8].map(|share| Bytes((share * product) as u64));
         let red = Red { min, max, percent: 100, pattern: MarkingPattern::Random };
@@ -248,7 +250,7 @@ fn nscc_keeps_the_delay_near_its_target() {
     }
 }
 
-/// A receiver that takes time for its notifications lets the queue grow by what arrives meanwhile.
+/// If a receiver delays its notifications, the queue grows by the data that arrive during the delay.
 #[test]
 fn late_notifications_lengthen_the_first_queue() {
     let most = |delay| {
@@ -269,6 +271,6 @@ fn late_notifications_lengthen_the_first_queue() {
     };
     let (at_once, late) = (most(Time::ZERO), most(us(55)));
     println!("{at_once} bytes at once, {late} bytes late");
-    // Two links at their full rate for 55 us more: the excess of one is 687,500 bytes.
+    // Two links send at full rate for another 55 us, so the excess of one link is 687,500 bytes.
     assert!((late - at_once - 687_500.0).abs() < 70_000.0, "{at_once} {late}");
 }

@@ -1,5 +1,5 @@
-//! Values that follow from a configuration and its network: shares of buffers, lanes of service levels, space above the
-//! thresholds of on/off flow control. Numbers are computed by hand.
+//! Values that result from a configuration and its network: shares of buffers, lanes of service levels, space above the
+//! thresholds of on/off flow control. The expected numbers are computed by hand.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -20,7 +20,7 @@ fn star(hosts: u32, delay_ns: u64) -> Topology {
     ))
 }
 
-/// The maximum number of bytes sampled in the input buffers at the far ends of the links of a host or switch.
+/// The maximum of the bytes sampled in the input buffers at the far ends of the links of a host or switch.
 fn most_behind(outcome: &Outcome, from: &str) -> u32 {
     let links = outcome.tables.iter().find(|table| table.name == "links").unwrap();
     let column = |name| &links.columns.iter().find(|column| column.name == name).unwrap().values;
@@ -33,7 +33,7 @@ fn most_behind(outcome: &Outcome, from: &str) -> u32 {
     of_links.map(|(_, bytes)| *bytes).max().unwrap()
 }
 
-/// A run in which H1 sends to H2, which drains almost nothing, so the buffers on the route are soon full.
+/// A run in which H1 sends to H2, which drains almost nothing, so that the buffers on the route fill up.
 fn filled(change: impl FnOnce(&mut Config)) -> Outcome {
     filled_in(&star(4, 10), change)
 }
@@ -70,8 +70,8 @@ fn lanes_share_a_buffer_in_equal_parts_of_whole_credit_blocks() {
 
 #[test]
 fn packets_take_whole_credit_blocks() {
-    // Packets of 300 bytes with a header of 30 occupy 6 blocks of 64, so 26 of them fit into 10 240 bytes. Without
-    // blocks, 31 would fit.
+    // Packets of 300 bytes with a header of 30 bytes occupy 6 blocks of 64 bytes, so 26 of them fit into 10 240 bytes.
+    // Without blocks, 31 would fit.
     let small = |block| {
         let outcome = filled(|config| {
             config.packet.header = Bytes(30);
@@ -88,7 +88,8 @@ fn packets_take_whole_credit_blocks() {
 
 #[test]
 fn a_divided_memory_gives_each_queue_its_part() {
-    // One of four queues per output, in memory for five ports.
+    // H1 fills the queue of one output. The buffer is divided among the four outputs, unless `queue_buffer`
+    // sets the size of a queue.
     let divided = |buffer, queue_buffer| {
         let outcome = filled(|config| {
             config.switch.memory = Some(Memory::Divided);
@@ -100,7 +101,7 @@ fn a_divided_memory_gives_each_queue_its_part() {
     };
     assert_eq!(divided(1 << 17, Some(Bytes(6_144))), 3 * 2_048);
     assert_eq!(divided(1 << 17, Some(Bytes(6_143))), 2 * 2_048);
-    // Four hosts, four ports.
+    // Four hosts need four ports.
     assert_eq!(divided(4 * 8_192, None), 4 * 2_048);
 }
 
@@ -179,7 +180,7 @@ fn the_smallest_buffers_that_are_accepted_hold_one_packet() {
     }
 }
 
-/// The space above the threshold that a link of 16 Gbit/s with this delay needs, according to the error message.
+/// The space above the threshold that a 16 Gbit/s link with this delay needs, according to the error message.
 fn room(delay_ns: u64, change: impl FnOnce(&mut Config)) -> u64 {
     let mut config = config(us(10));
     config.packet.credit_block = Bytes(1);
@@ -198,8 +199,8 @@ fn room(delay_ns: u64, change: impl FnOnce(&mut Config)) -> u64 {
 
 #[test]
 fn room_above_the_threshold_is_what_comes_before_the_sender_stops() {
-    // A packet that exceeds the threshold, a packet that has begun when the sender is stopped, and 2 bytes per
-    // nanosecond for twice the delay and the switch's latency.
+    // The space is for a packet that exceeds the threshold, a packet that has begun when the sender is stopped, and 2
+    // bytes per nanosecond for twice the delay plus the switch latency.
     let at_switch = |delay| room(delay, |config| config.switch.buffer = Bytes(4_096));
     assert_eq!(at_switch(500), 2 * 2_048 + 2 * (2 * 500 + 100));
     assert_eq!(at_switch(10), 2 * 2_048 + 2 * (2 * 10 + 100));
@@ -208,14 +209,14 @@ fn room_above_the_threshold_is_what_comes_before_the_sender_stops() {
         config.switch.latency = Time::from_us(1);
     });
     assert_eq!(later, 2 * 2_048 + 2 * (2 * 10 + 1_000));
-    // At a host, a packet counts when its tail has arrived.
+    // In a host, a packet counts when its tail has arrived.
     let at_host = room(500, |config| config.host.buffer = Bytes(4_096));
     assert_eq!(at_host, 2 * 2_048 + 2 * (2 * 500 + 1_024));
 }
 
 #[test]
 fn room_counts_blocks_of_the_smallest_packets() {
-    // 2200 bytes in packets of 64 bytes, each of which occupies a block of 100.
+    // 2200 bytes in packets of 64 bytes, each of which occupies a block of 100 bytes.
     let blocks = room(500, |config| {
         config.packet.credit_block = Bytes(100);
         config.packet.control = Bytes(64);

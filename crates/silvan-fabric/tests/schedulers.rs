@@ -21,7 +21,7 @@ use silvan_trace::execute::Parameters;
 use silvan_trace::{Operation, TraceBuilder};
 
 /// Runs with one scheduler and a number of threads. Returns the outcome without the number of events, which differs
-/// between schedulers, and whether the scheduler is the binned one.
+/// between schedulers, and whether the binned scheduler was used.
 fn run_as(topology: &Topology, config: &Config, engine: Engine, threads: u16) -> (Outcome, bool) {
     let (tables, config) = (tables(topology), Config { threads, ..config.clone() });
     let mut simulation = Simulation::with_engine(topology, &tables, &config, engine).unwrap();
@@ -34,7 +34,8 @@ fn run_as(topology: &Topology, config: &Config, engine: Engine, threads: u16) ->
     (outcome, is_binned)
 }
 
-/// The outcome of a run, after all ways to run it have been compared; `is_binned` says which scheduler it may have.
+/// The outcome of a run, which is the same for all schedulers and thread counts. `is_binned` states whether the binned
+/// scheduler supports this run.
 fn same(topology: &Topology, config: &Config, is_binned: bool) -> Outcome {
     let (expected, general) = run_as(topology, config, Engine::General, 1);
     assert!(!general);
@@ -80,7 +81,7 @@ fn without_marks_on_one_lane_two_and_three() {
     }
 }
 
-/// Deliveries that traffic waits for are counted in the order of all events, which the binned scheduler does not keep.
+/// Traffic that waits for deliveries requires the order of all events, which the binned scheduler does not keep.
 #[test]
 fn with_traffic_that_waits_for_deliveries() {
     let mut config = load();
@@ -89,7 +90,7 @@ fn with_traffic_that_waits_for_deliveries() {
     assert!(triggers[0].started_ns.is_some(), "{triggers:?}");
 }
 
-/// The lookahead follows from the links between partitions, and each packet and credit takes the delay of its own link.
+/// The links between partitions determine the lookahead, and each packet and credit takes the delay of its own link.
 #[test]
 fn on_links_with_different_delays() {
     let mut links = Vec::new();
@@ -193,7 +194,7 @@ fn with_routes_that_packets_choose() {
 #[test]
 fn with_messages_of_jobs() {
     let mut build = TraceBuilder::new(6, 1 << 12).unwrap();
-    // Each rank sends to all others and receives from them, computes, and does so again.
+    // Each rank sends to all others, receives from them and computes, and repeats this once.
     for rank in 0..6 {
         let mut sequence = silvan_trace::sequence::Sequence::new(rank);
         for bytes in [3_000, 9_000] {
@@ -222,7 +223,7 @@ fn with_messages_of_jobs() {
     }];
     let outcome = same(&tree(), &config, true);
     let job = &outcome.summary.jobs[0];
-    // 28 ordered pairs of ranks on different hosts, two messages each.
+    // 28 ordered pairs of ranks are on different hosts, with two messages each.
     assert_eq!((job.messages, job.unfinished_operations), (56, 0), "{job:?}");
     assert!(job.finished_ns.is_some());
 }

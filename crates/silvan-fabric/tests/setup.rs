@@ -1,4 +1,4 @@
-//! Invalid configurations are rejected at their key, each with its own reason.
+//! Each invalid configuration is rejected at the invalid key, with a specific reason.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;
@@ -28,7 +28,7 @@ fn refused(topology: &Topology, tables: &Tables, config: &Config) -> SetupError 
     }
 }
 
-/// The error for the testbed with one flow and the given change.
+/// The error for the testbed with one flow after the given change.
 fn changed(change: impl FnOnce(&mut Topology, &mut Tables, &mut Config)) -> SetupError {
     let mut network = topology(r#"{"kind": "dumbbell"}"#);
     let (mut routes, mut settings) = (tables(&network), config(us(10)));
@@ -37,7 +37,7 @@ fn changed(change: impl FnOnce(&mut Topology, &mut Tables, &mut Config)) -> Setu
     refused(&network, &routes, &settings)
 }
 
-/// Same as [`changed`], for a change of the configuration only.
+/// Same as [`changed`], but changes only the configuration.
 fn with(change: impl FnOnce(&mut Config)) -> SetupError {
     changed(|_, _, config| change(config))
 }
@@ -265,7 +265,7 @@ fn parts_of_congestion_management_go_together() {
     assert_refused!(error, "congestion.isolation", Reason::OneWayLinks { .. });
 }
 
-/// The ranges of all counters are valid: no scenario leads to this error.
+/// All counters have valid ranges, so no scenario can cause this error.
 #[test]
 fn counters_that_cannot_be_created_are_reported() {
     let reason = Reason::NoCounters("latencies cannot be counted");

@@ -15,7 +15,7 @@ fn star(hosts: u32) -> silvan_fabric::topology::Topology {
     topology(&format!(r#"{{"kind": "star", "hosts": {hosts}}}"#))
 }
 
-/// Checks that all `packets` per host and pattern arrive.
+/// Checks that all packets arrive, given the number per host and pattern.
 fn assert_complete(outcome: &Outcome, packets: u64, what: &str) {
     let summary = &outcome.summary;
     assert_eq!((summary.packets_delivered, summary.packets_inside), (packets, 0), "{what}");
@@ -26,8 +26,8 @@ fn uniform(packets: u64, sl: u8) -> Traffic {
     Traffic { packets_per_host: Some(packets), sl, ..pattern }
 }
 
-/// A flow that was skipped because it lacks credit is not idle. Regression: when a flow on another lane was
-/// sent, the host removed it with its messages.
+/// A flow that the host skipped for lack of credit is not idle. Regression: when the host sent a flow on
+/// another lane, it removed the skipped flow with its messages.
 #[test]
 fn flows_that_lack_credit_are_not_removed() {
     let mechanisms = [Mechanism::IbCc, Mechanism::Pfister, Mechanism::Renato, Mechanism::Mvcm];
@@ -71,7 +71,7 @@ fn flows_that_share_memory_both_complete() {
     }
 }
 
-/// A flow waits for space in the output buffer of its host, while the host must not inject yet.
+/// A flow waits for space in its host's output buffer while the host may not inject.
 #[test]
 fn flows_that_wait_for_the_output_buffer_complete() {
     for queues in [HostQueues::Single, HostQueues::PerDestination] {
@@ -86,8 +86,8 @@ fn flows_that_wait_for_the_output_buffer_complete() {
     }
 }
 
-/// A ready flow has to wait because a notification arrived. Regression: the host slept, although it knew
-/// when the flow may continue and its source could generate other messages.
+/// A ready flow must wait because a notification arrived. Regression: the host slept, although it knew when
+/// the flow may continue, and its source could generate further messages.
 #[test]
 fn throttled_flows_are_released() {
     let mut config = config(us(20_000));
@@ -123,7 +123,7 @@ fn packets_of_all_sizes_get_their_credit() {
     assert!(outcome.summary.flows.iter().all(|flow| flow.received_bytes == 30_000));
 }
 
-/// A host answers on two lanes; answers on the lane with credit do not wait for the other lane.
+/// A host answers on two lanes. Answers on a lane with credit do not wait for the other lane.
 #[test]
 fn control_packets_of_a_lane_do_not_wait_for_those_of_another() {
     let mut config = config(us(400));

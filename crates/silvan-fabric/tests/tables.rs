@@ -1,7 +1,7 @@
-//! The rows of the tables that a run writes: small networks, with values computed by hand.
+//! The rows of the tables of small runs, compared with values computed by hand.
 //!
-//! Links carry 2 bytes per nanosecond (16 Gbit/s) over 10 ns, and switches take 100 ns, so a packet of 2048 bytes
-//! occupies a link for 1024 ns, and its head is ready for the next link 110 ns after it began.
+//! Links carry 2 bytes per nanosecond (16 Gbit/s) with a delay of 10 ns, and switches take 100 ns. A packet of 2048
+//! bytes therefore occupies a link for 1024 ns, and its head is ready for the next link 110 ns after it began.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -15,7 +15,7 @@ use silvan_fabric::simulation::{Engine, Simulation};
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::Flow;
 
-/// The rows of some columns of a table, each as one text.
+/// The rows of some columns of a table, each formatted as one string.
 fn rows(outcome: &Outcome, table: &str, columns: &[&str]) -> Vec<String> {
     let table = outcome.tables.iter().find(|known| known.name == table).unwrap();
     let shown = |name: &&str| -> Vec<String> {
@@ -43,8 +43,8 @@ fn with_both(topology: &Topology, config: &Config) -> [Outcome; 2] {
     })
 }
 
-/// Two hosts send two packets each to a third one. Their heads are ready at 110 and 1134 ns; the output sends a1 from
-/// 110 on, b1 from 1134 on, a2 from 2158 on, b2 from 3182 to 4206 ns. Tails arrive 10 ns after they were sent.
+/// Two hosts send two packets each to a third host. Their heads are ready at 110 and 1134 ns. The output sends a1 from
+/// 110 ns, b1 from 1134 ns, a2 from 2158 ns, and b2 from 3182 to 4206 ns. Tails arrive 10 ns after they were sent.
 fn two_to_one() -> (Topology, Config) {
     let topology =
         topology(r#"{"kind": "star", "hosts": 3, "link_rate": "16 Gbit/s", "link_delay": "10 ns"}"#);
@@ -66,11 +66,11 @@ fn rows_of_hosts_flows_and_classes_are_what_happened_in_each_interval() {
     for outcome in with_both(&topology, &config) {
         let hosts = rows(&outcome, "hosts", &["time_ns", "host", "received_bytes", "sent_bytes"]);
         let expected = [
-            // A packet counts as sent when it begins: at 0 and 1024 ns.
+            // A packet counts as sent when it begins, which is at 0 and 1024 ns.
             "1000 H1 0 2048",
             "1000 H2 0 2048",
             "1000 H3 0 0",
-            // One arrives per interval: at 1144, 2168, 3192 and 4216 ns.
+            // One packet arrives per interval: at 1144, 2168, 3192 and 4216 ns.
             "2000 H1 0 2048",
             "2000 H2 0 2048",
             "2000 H3 2048 0",
@@ -136,7 +136,7 @@ fn rows_of_links_and_the_network_show_the_state_at_the_end_of_each_interval() {
         let of = |name: &str| -> Vec<String> {
             links.iter().filter(|row| row.contains(name)).map(|row| row.replace(name, "")).collect()
         };
-        // 4096 bytes in 2048 ns. Credit for a1 is back at 1144 ns, for a2 at 3192 ns.
+        // 4096 bytes take 2048 ns. The credit for a1 returns at 1144 ns, that for a2 at 3192 ns.
         let expected = [
             "1000  2000 1.000 0 2048",
             "2000  2000 1.000 0 2048",
@@ -144,7 +144,7 @@ fn rows_of_links_and_the_network_show_the_state_at_the_end_of_each_interval() {
             "4000  0 0.000 0 0",
         ];
         assert_eq!(of("H1->S1:1")[..4], expected);
-        // Credit for b1 is back at 2168 ns, for b2 at 4216 ns.
+        // The credit for b1 returns at 2168 ns, that for b2 at 4216 ns.
         let expected = [
             "1000  2000 1.000 0 2048",
             "2000  2000 1.000 0 4096",
@@ -153,7 +153,8 @@ fn rows_of_links_and_the_network_show_the_state_at_the_end_of_each_interval() {
             "5000  0 0.000 0 0",
         ];
         assert_eq!(of("H2->S1:2"), expected);
-        // Busy from 110 to 4206 ns. Packets wait until they begin to leave: at 1 us b1, at 2 us a2 and b2, at 3 us b2.
+        // The output is busy from 110 to 4206 ns. Packets wait until they begin to leave: b1 waits at 1 us, a2 and b2
+        // wait at 2 us, and b2 waits at 3 us.
         let expected = [
             "1000  1780 0.890 2048 2048",
             "2000  2000 1.000 4096 2048",
@@ -198,7 +199,7 @@ fn a_summary_counts_from_the_end_of_the_warm_up() {
         // Each of four packets crosses two links.
         assert_eq!((summary.packet_hops, summary.packets_injected, summary.packets_delivered), (8, 4, 4));
         assert_eq!(summary.packets_inside, 0);
-        // a2 and b2 arrive after the warm-up: 2048 bytes each in 2.5 us.
+        // a2 and b2 arrive after the warm-up, with 2048 bytes each in 2.5 us.
         let rate = 2_048.0 * 8.0 / 2_500.0;
         let received: Vec<f64> = summary.hosts.iter().map(|host| host.received_gbit_s).collect();
         assert_eq!(received, [0.0, 0.0, 2.0 * rate]);
@@ -214,7 +215,7 @@ fn a_summary_counts_from_the_end_of_the_warm_up() {
             .map(|class| (class.received_gbit_s, class.delivered_packets, class.last_delivery_ns))
             .collect();
         assert_eq!(classes, [(rate, 2, Some(3_192)), (rate, 2, Some(4_216))]);
-        // Only H3 is a destination. Flows with an end are not compared.
+        // H3 is the only destination, and flows with a total are not compared.
         assert_eq!((summary.jain_hosts, summary.jain_flows), (1.0, 1.0));
         // Latency counts a2 (generated at 0, injected at 1024 ns) and b2.
         let latency: Vec<_> = summary
@@ -239,8 +240,9 @@ fn a_summary_counts_from_the_end_of_the_warm_up() {
     }
 }
 
-/// A and B overload X, each with half of what its link carries. The packets of A fill the buffer of S2 and wait on the
-/// link between the switches, which V's flow to Y shares: it gets a packet for each packet of A, so half of its rate.
+/// A and B overload X, each with half of the link's capacity. The packets of A fill the buffer of S2 and wait on the
+/// link between the switches. V's flow to Y shares this link and sends one packet for each packet of A, so it loses
+/// half of its rate.
 fn tree() -> (Topology, Config) {
     let topology = topology(
         r#"{"kind": "custom", "link_rate": "16 Gbit/s", "link_delay": "10 ns",
@@ -267,7 +269,7 @@ fn a_tree_has_the_links_that_wait_for_its_root() {
         }
         let columns = ["tree", "root", "root_kind", "kind", "origin", "from_tree", "end", "into_tree"];
         assert_eq!(rows(&outcome, "trees", &columns), ["1 S2:2->X endpoint silent new 0 lasts 0"]);
-        // A's and V's links wait for the link between the switches, and this link and B's for the root.
+        // The links of A and V wait for the link between the switches. This link and B's link wait for the root.
         let columns = ["peak_branches", "peak_depth", "contributors", "victims", "root_share"];
         assert_eq!(rows(&outcome, "trees", &columns), ["4 2 2 1 1.000"]);
         let links = rows(&outcome, "tree_links", &["time_ns", "tree", "link", "waits_for", "depth", "trees"]);
@@ -294,7 +296,7 @@ fn contributors_send_through_the_root_and_victims_wait_for_it() {
             assert_near(share.parse().unwrap(), 0.5, 0.02, "share");
         }
         assert_eq!(rows(&outcome, "victims", &["tree", "class", "host", "last_ns"]), ["1 v V 400000"]);
-        // Less in the first interval, in which buffers fill.
+        // The share is lower in the first interval, in which the buffers fill.
         let lost: f64 = rows(&outcome, "victims", &["lost_share"])[0].parse().unwrap();
         assert!((0.45..=0.5).contains(&lost), "{lost}");
         let wiring = rows(
@@ -317,7 +319,7 @@ fn contributors_send_through_the_root_and_victims_wait_for_it() {
     }
 }
 
-/// The queue between the switches is long as well, but only because it lacks credit: it marks nothing.
+/// The queue between the switches is also long, but its output lacks credit, so it marks nothing.
 #[test]
 fn only_the_root_of_a_tree_marks() {
     let (topology, mut config) = tree();
@@ -335,7 +337,7 @@ fn only_the_root_of_a_tree_marks() {
     }
 }
 
-/// A host that a slow drain limits is busy at the rate at which it drains.
+/// A host with a slow drain is busy at its drain rate, so it is a root.
 #[test]
 fn a_host_that_drains_slowly_is_a_root() {
     let (topology, mut config) = two_to_one();

@@ -1,4 +1,4 @@
-//! Selection of the next packet for an output: counts and times of small cases, computed by hand.
+//! The order in which an output selects packets, compared with counts and times of small cases computed by hand.
 //!
 //! Links carry 2 bytes per nanosecond (16 Gbit/s), so a packet of 2048 bytes takes 1024 ns. A packet's head takes 10 +
 //! 100 + 10 ns from one host through the switch to another.
@@ -58,7 +58,7 @@ fn packets(count: u64) -> Option<Bytes> {
     Some(Bytes(count * 2_048))
 }
 
-/// An output with several waiting inputs is never idle, and serves them in turn.
+/// An output with several waiting inputs is never idle, and serves the inputs in turn.
 #[test]
 fn an_output_is_shared_evenly_and_is_always_busy() {
     for (what, mut config) in switches() {
@@ -66,7 +66,7 @@ fn an_output_is_shared_evenly_and_is_always_busy() {
         let outcome = run(&star(5), &config);
         let mut times = completed(&outcome);
         times.sort_unstable();
-        // Sixty packets without a gap. With a crossbar that is faster than its links, the first packet leaves slightly
+        // Sixty packets leave without a gap. If the crossbar is faster than the links, the first packet leaves slightly
         // later.
         let slack = if what.starts_with("Cioq") { 2 * PACKET } else { 0 };
         assert!((60 * PACKET + WAY..=60 * PACKET + WAY + slack).contains(&times[2]), "{what}: {times:?}");
@@ -84,14 +84,14 @@ fn a_short_flow_waits_for_one_packet_of_each_other() {
         let outcome = run(&star(5), &config);
         let latency = outcome.summary.flows[2].completed_ns.unwrap() - 20_000;
         if what.contains("Fcfs") {
-            // The packet follows all earlier packets: 20 each from H1 and H2, because their buffers are large enough,
-            // of which 20 have left.
+            // The packet follows all earlier packets: H1 and H2 have sent 20 packets each, because their buffers are
+            // large enough, and 20 packets have left.
             let behind = 2 * (20_000 / PACKET + 1) - 20_000 / PACKET;
             let expected = behind * PACKET + PACKET + WAY;
             assert!(latency.abs_diff(expected) <= 2 * PACKET, "{what}: {latency} ns instead of {expected}");
         } else {
-            // At most the packet in transmission, one packet of each other flow, and its own; with an output buffer,
-            // also the packets in it.
+            // The packet waits at most for the packet in transmission, one packet of each other flow, and its own
+            // transmission. With an output buffer, it also waits for the packets in that buffer.
             let most = if what.starts_with("Cioq") { 40 } else { 4 };
             assert!(latency <= most * PACKET + WAY, "{what}: {latency} ns");
         }
@@ -129,8 +129,8 @@ fn only_first_in_first_out_queues_block_packets_to_idle_outputs() {
         ];
         let outcome = run(&star(4), &config);
         let to_idle = completed(&outcome)[1];
-        // It is the 40th packet of its host if nothing blocks it. If each packet waits behind a packet to H3, which
-        // gets every other turn there, one leaves every fourth packet time of H3's output.
+        // If nothing blocks the packet, it is the 40th packet of its host. If each packet waits behind a packet to H3,
+        // which gets every other turn there, one packet leaves in every four packet times.
         let alone = 40 * PACKET + WAY;
         if what.contains("Single") {
             assert!(to_idle > alone - PACKET, "{what}: {to_idle}");
@@ -146,9 +146,9 @@ fn only_first_in_first_out_queues_block_packets_to_idle_outputs() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// In any switch, no host receives or sends faster than its link, and all packets arrive. The last one arrives at
-    /// the latest when the busiest link could have carried all packets one after the other, with another packet between
-    /// any two.
+    /// In any switch, no host receives or sends faster than its link, and all packets arrive. The last packet arrives
+    /// no later than if the busiest link carried all packets one after the other, with another packet between any two
+    /// of them.
     #[test]
     fn all_arrives_no_sooner_and_not_much_later_than_links_allow(
         pairs in prop::collection::vec((0_u32..5, 0_u32..5, 1_u64..8), 1..8),

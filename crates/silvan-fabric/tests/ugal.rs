@@ -1,5 +1,5 @@
-//! UGAL-L: minimal routes without congestion, routes over other groups if all hosts of a group send to the
-//! same group.
+//! UGAL-L selects minimal routes without congestion, and routes through other groups if all hosts of a
+//! group send to the same group.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -44,8 +44,8 @@ const MINIMAL: &str = r#"{"kind": "minimal"}"#;
 const VALIANT: &str = r#"{"kind": "valiant"}"#;
 const UGAL: &str = r#"{"kind": "ugal"}"#;
 
-/// Eight hosts of a group send to the next group, to which one link leads: with minimal routes they share
-/// 16 Gbit/s.
+/// Eight hosts of a group send to the next group over a single link. With minimal routes, they share 16
+/// Gbit/s.
 #[test]
 fn it_avoids_a_congested_global_link() {
     let topology = dragonfly();

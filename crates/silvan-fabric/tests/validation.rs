@@ -14,7 +14,7 @@ use silvan_fabric::congestion::{Congestion, Mechanism, Notification};
 use silvan_fabric::queueing::Queues;
 use silvan_fabric::traffic::{Flow, Pattern};
 
-/// One byte per nanosecond, and the packets of MVCM.
+/// A configuration with links of one byte per nanosecond and the packets of MVCM.
 fn cycles(duration: Time) -> Config {
     let mut config = config(duration);
     config.packet.mtu = Bytes(256);
@@ -43,8 +43,8 @@ fn an_idle_switch_adds_only_its_latency() {
     }
 }
 
-/// FIFO inputs lose throughput to head-of-line blocking as found by Karol et al.; a crossbar with twice the
-/// link rate compensates for it.
+/// FIFO inputs lose throughput to head-of-line blocking, as found by Karol et al. A crossbar at twice the
+/// link rate compensates for the loss.
 #[test]
 fn a_speedup_of_two_compensates_for_fifo_queues() {
     let topology = topology(r#"{"kind": "star", "hosts": 8}"#);
@@ -71,7 +71,8 @@ fn a_window_limits_the_packets_per_round_trip() {
     config.warmup = us(40);
     config.flows = vec![flow("H1", "H5")];
     let trip = RoundTrip::of(&topology, &tables(&topology), &config);
-    // Two switches and three links in each direction, a packet and its acknowledgement.
+    // The round trip crosses two switches and three links in each direction, with a packet and its
+    // acknowledgement.
     assert_eq!(trip.shortest(), Time::from_ns(2 * (2 * 2 + 3) + 278 + 22));
     assert_eq!((trip.hops, trip.stages, trip.radix, trip.packets()), (2, 1, 4, 2));
     config.congestion.notification = Some(Notification::AckEach);

@@ -33,8 +33,8 @@ fn times_and_rates_are_given_in_cycles() {
     assert_eq!(spec.host.drain_rate, Some(Rate::from_gbit(4)));
     let resolved = scenario.to_toml().unwrap();
     assert_eq!(read(&resolved, &[]), scenario);
-    // Values of a resolved scenario can be overridden in cycles; changing the cycle changes all values in
-    // cycles.
+    // Cycles can also be used in overrides of a resolved scenario. Overriding the cycle changes all values
+    // in cycles.
     assert_eq!(read(&resolved, &[("duration", "1000 cycles")]).spec.duration, Time(2_000_000));
     assert_eq!(read(&text, &[("cycle", "4 ns")]).spec.flow[0].start, Time(2_000));
 }
@@ -145,7 +145,7 @@ mechanism = "mvcm"
 pattern = { kind = "uniform" }
 "#;
 
-/// The round-trip report of the check, compared with the published windows: 1.28, 4.45 and 4.18.
+/// The check's report on the round trip, compared with the published windows: 1.28, 4.45 and 4.18.
 #[test]
 fn the_check_reports_the_published_windows() {
     let trip = |overrides: &[(&str, &str)]| read(FLY, overrides).check().unwrap().round_trip;

@@ -1,5 +1,5 @@
-//! Runs on tori, meshes, HyperX, dragonflies and dragonfly+: latency against closed forms, and deadlock
-//! only where lanes are missing.
+//! Runs on tori, meshes, HyperX, dragonflies and dragonfly+. Latency is compared with closed forms, and
+//! deadlock occurs only if lanes are missing.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::Path;
@@ -34,14 +34,14 @@ fn lanes(count: u8) -> String {
 fn latency_in_an_empty_network_follows_the_number_of_switches() {
     let valiant = "routing = { kind = \"valiant\" }\n";
     for (network, lanes, to, switches) in [
-        // One hop back in a ring of four and in a ring of five; two hops in each.
+        // The route needs one hop back in a ring of four, one in a ring of five, or two hops in each.
         (TORUS, lanes(2), "H20", 1 + 1 + 1),
         (TORUS, lanes(2), "H11", 1 + 2 + 2),
         (MESH, String::new(), "H24", 1 + 2 + 3),
         (HYPERX, String::new(), "H24", 1 + 1 + 1),
         (HYPERX, String::new(), "H2", 1),
-        // The first switch has the link to group 1, the last one the link to group 8; both arrive at the
-        // first switch.
+        // The link to group 1 starts at the first switch, and the link to group 8 at the last one. Both
+        // end at the first switch of their group.
         (DRAGONFLY, lanes(2), "H9", 2),
         (DRAGONFLY, lanes(2), "H65", 3),
         (DRAGONFLY, lanes(2), "H72", 4),
@@ -53,12 +53,13 @@ fn latency_in_an_empty_network_follows_the_number_of_switches() {
              [[flow]]\nname = \"F\"\nfrom = \"H1\"\nto = \"{to}\"\ntotal = \"2 KiB\"\n"
         );
         let outcome = run(&text).unwrap();
-        // 2 KiB at 16 Gbit/s, 20 ns for each link, 100 ns for each switch.
+        // The sum of 2 KiB at 16 Gbit/s, 20 ns for each link, and 100 ns for each switch.
         let expected = 1024.0 + 20.0 * f64::from(switches + 1) + 100.0 * f64::from(switches);
         let found = outcome.summary.flows[0].completed_ns.unwrap();
         assert!((found as f64 - expected).abs() < 1.0, "{network}{to}: {found} ns, not {expected}");
     }
-    // Through a third group: two global links, and local ones before, between and after them.
+    // A route through a third group has two global links, with local links before, between and after
+    // them.
     let text = format!(
         "duration = \"20 us\"\n{DRAGONFLY}{}{valiant}measure = {{ interval = \"20 us\" }}\n\
          [[flow]]\nname = \"F\"\nfrom = \"H1\"\nto = \"H72\"\ntotal = \"2 KiB\"\n",

@@ -1,4 +1,4 @@
-//! Fabrics that OpenSM routed: the files must give their known properties.
+//! Reads fabrics that OpenSM routed, and compares them with their known properties.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/fabrics").join(name)
 }
 
-/// A fabric and its tables, from the first dump that exists.
+/// Reads a fabric, and its tables from the first dump that exists.
 fn load(fabric: &str, dumps: &[&str]) -> (Topology, Tables) {
     let pick = |names: &[&str]| {
         let name =

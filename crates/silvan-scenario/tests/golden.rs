@@ -1,5 +1,5 @@
-//! A pinned run: debug and release builds must always give the same results. The Python tests compare the
-//! release build with the same file.
+//! A pinned run, for which debug and release builds must always give the same results. The Python tests
+//! compare the release build with the same file.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::{Path, PathBuf};
@@ -22,8 +22,7 @@ fn busy(threads: u16, engine: Engine, slice: u64) -> Outcome {
     simulation.finish().unwrap()
 }
 
-/// With one thread or several, in time slices of any length, with the binned or the event-ordered
-/// scheduler.
+/// The results are the same with any number of threads, time slices of any length, and both schedulers.
 #[test]
 fn the_busy_run_is_the_same_on_any_number_of_threads() {
     let one = busy(1, Engine::Fastest, 1 << 16);

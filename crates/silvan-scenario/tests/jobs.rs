@@ -31,7 +31,7 @@ fn finish(text: &str, engine: Engine) -> Outcome {
     simulation.finish().unwrap()
 }
 
-/// The outcome with both schedulers, which must be the same.
+/// The outcome, which must be the same with both schedulers.
 fn outcome(text: &str) -> Outcome {
     let fastest = finish(text, Engine::Fastest);
     let mut general = finish(text, Engine::General);
@@ -45,7 +45,7 @@ fn job(rest: &str) -> JobSummary {
     outcome.summary.jobs[0].clone()
 }
 
-/// Checks that a job takes the expected number of nanoseconds, to a thousandth.
+/// Checks that a job takes the expected number of nanoseconds, within a thousandth.
 #[track_caller]
 fn takes(job: &JobSummary, expected: f64) {
     let finished = job.finished_ns.unwrap();
@@ -56,8 +56,8 @@ fn bytes(bytes: u64) -> f64 {
     bytes as f64 * NS_PER_BYTE
 }
 
-/// Ten messages of 100,000 bytes in alternating directions, as a GOAL file; returns the lines after
-/// `[[job]]`.
+/// Writes a GOAL file with ten messages of 100,000 bytes in alternating directions; returns the lines
+/// after `[[job]]`.
 fn ping_pong() -> String {
     use std::fmt::Write;
     let mut text = "num_ranks 2\n".to_owned();
@@ -73,7 +73,7 @@ fn ping_pong() -> String {
         text += "}\n";
     }
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ping-pong.goal");
-    // Concurrent tests write the same content; the file is renamed only after it is complete.
+    // Concurrent tests write the same file, so write it completely before renaming it.
     let own = file.with_extension(format!("{:?}", std::thread::current().id()));
     std::fs::write(&own, text).unwrap();
     std::fs::rename(&own, &file).unwrap();
@@ -97,7 +97,7 @@ fn a_rendezvous_sends_a_request_and_waits_for_the_answer() {
     let above =
         |size: u32| job(&format!("{}\noverhead = \"1 us\"\nrendezvous_above = \"{size} B\"", ping_pong()));
     takes(&above(99_999), 10.0 * (1_000.0 + EMPTY + EMPTY + LATENCY + bytes(100_000) + 1_000.0));
-    // A message of exactly the threshold is still sent at once.
+    // A message whose size equals the threshold is sent immediately.
     takes(&above(100_000), 10.0 * (2_000.0 + LATENCY + bytes(100_000)));
 }
 
@@ -406,7 +406,6 @@ fn ranks_that_share_a_host_do_not_block_each_other() {
     let delivered = numbers(&outcome, "messages", "delivered_ns");
     let bytes = numbers(&outcome, "messages", "bytes");
     let small = bytes.iter().position(|&bytes| bytes == 1000.0).unwrap();
-    // The message waits for the packet in transmission and takes its turn; it does not wait for the
-    // megabyte.
+    // The message waits for the packet in transmission and for its turn, but not for the megabyte.
     assert!(delivered[small] < 1_000.0 + 3.0 * 2048.0 * NS_PER_BYTE, "{}", delivered[small]);
 }

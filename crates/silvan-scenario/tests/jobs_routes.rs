@@ -1,4 +1,5 @@
-//! Messages of jobs with adaptive routes: their uncontended time follows the best permitted route.
+//! Job messages with adaptive routes: their time without contention is that of the best permitted
+//! route.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::Path;
@@ -27,7 +28,7 @@ fn times(outcome: &Outcome, column: &str) -> Vec<f64> {
     }
 }
 
-/// The uncontended time of each message; no message takes less.
+/// The time without contention of each message, which must be the minimum of its actual times.
 fn alone(outcome: &Outcome) -> Vec<f64> {
     let (handed, there) = (times(outcome, "handed_ns"), times(outcome, "delivered_ns"));
     let alone = times(outcome, "alone_ns");
@@ -66,7 +67,7 @@ const PER_PACKET: &str = "adaptive_routing = { per = \"packet\" }";
 fn adaptive_packets_may_take_the_faster_of_two_links() {
     let (near, far) = ("delay = \"20 ns\"", "delay = \"2 us\"");
     let least = 2.0 * 100.0 + 3.0 * 20.0 + PACKET * NS_PER_BYTE;
-    // Regardless of which link the tables use.
+    // The result does not depend on the link that the tables use.
     for links in [(near, far), (far, near)] {
         for found in two_links(links.0, links.1, "2 KiB", PER_PACKET) {
             assert!((found - least).abs() < 1.0, "{found} ns; {least} are right");
@@ -110,7 +111,7 @@ fn a_detour_may_have_fewer_links_than_the_minimal_route() {
         )
     };
     let (minimal, chosen) = (exchange(&network("minimal"), 16), exchange(&network("ugal"), 16));
-    // Two global links, whereas the minimal route is local, global, local.
+    // A route with two global links can be faster than the minimal route (local, global, local).
     assert!(chosen.iter().zip(&minimal).all(|(chosen, minimal)| chosen <= minimal));
     let sooner = chosen.iter().zip(&minimal).filter(|(chosen, minimal)| *chosen + 1.0 < **minimal);
     assert!(sooner.count() > 0);

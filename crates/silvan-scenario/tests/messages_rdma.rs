@@ -5,7 +5,7 @@ mod common;
 
 use common::check;
 
-/// A scenario with components alone, whose lines from the sixth on are given.
+/// The base scenario with some components, whose lines start at line 6.
 fn case(given: &'static str, expected: &'static str) -> (&'static str, &'static str, &'static str) {
     (r#"mechanism = "ib-cc""#, given, expected)
 }

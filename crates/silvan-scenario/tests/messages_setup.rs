@@ -1,5 +1,5 @@
-//! Pins the exact messages of errors that are found only when a network is set up. They name a line, as
-//! other errors do; see `messages.rs`.
+//! Pins the exact messages of errors that are found only when a network is set up. Like other errors,
+//! they contain a line number; see `messages.rs`.
 
 #![allow(clippy::unwrap_used)]
 

@@ -8,7 +8,7 @@ use silvan_scenario::Scenario;
 
 const MARKINGS: [(&str, bool); 5] =
     [("none", false), ("fecn", false), ("ipm", true), ("opm", true), ("mvpm", true)];
-/// Whether it needs an acknowledgement for every packet.
+/// Name of the reaction, and whether it needs an acknowledgement for every packet.
 const REACTIONS: [(&str, bool); 7] = [
     ("none", false),
     ("cct", false),

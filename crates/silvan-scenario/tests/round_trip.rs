@@ -1,5 +1,5 @@
 //! A resolved scenario is equivalent to the original: it reads back equal, is written identically, and its
-//! run gives the same bytes. Checked on random scenarios with any combination of keys.
+//! run gives identical results. The test uses random scenarios with any combination of keys.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -67,7 +67,7 @@ fn repeats(text: &str, overrides: &[(String, String)]) -> Result<bool, TestCaseE
 
 #[test]
 fn a_resolved_scenario_repeats_its_run() {
-    // Each shrinking step needs two runs. Four times PROPTEST_CASES (256).
+    // Use four times PROPTEST_CASES (256), because each shrinking step needs two runs.
     let cases = 4 * Config::default().cases;
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
     let mut runner = TestRunner::new(config);

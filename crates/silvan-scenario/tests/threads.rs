@@ -153,7 +153,7 @@ const CASES: [(&str, &str, &[Setting]); 27] = [
             ("adaptive_routing.heuristic", "flow-count"),
         ],
     ),
-    // No packet is marked: announcements are smaller than all other packets.
+    // No packet is marked, because announcements are smaller than all other packets.
     ("adaptive flows, divided memory", ANNOUNCED, &[]),
     ("adaptive packets", NETWORK, &[("adaptive_routing.per", "packet")]),
     ("lanes of the routing", TORUS, &[]),
@@ -201,7 +201,7 @@ fn every_network_gives_the_same_results_on_any_number_of_threads() {
     }
 }
 
-/// All times are whole nanoseconds.
+/// Settings for which all times are whole nanoseconds.
 const EXACT: &str = r#"
 duration = "40 us"
 topology = { kind = "k-ary-n-tree", k = 4, n = 2, link_rate = "8 Gbit/s", link_delay = "5 ns" }

@@ -1,4 +1,4 @@
-//! Ranks that are executed in several places give the same results as in one place.
+//! Ranks that are executed in several places give the same results as ranks executed in one place.
 #![allow(clippy::unwrap_used)]
 
 use silvan_engine::Time;
@@ -21,7 +21,7 @@ impl Carrier for Outbox {
     }
 }
 
-/// Executes a trace; rank r is in place r modulo `places`. Each parcel arrives after a fixed time.
+/// Executes a trace with rank r in place r modulo `places`. Each parcel arrives after a fixed time.
 fn executed(trace: &Trace, places: u32) -> Execution {
     let parameters = Parameters { overhead: Time(300_000), rendezvous_above: 4_000, ..Parameters::default() };
     let ranks = |place: u32| Ranks::some(trace, &parameters, Time(5), move |rank| rank % places == place);

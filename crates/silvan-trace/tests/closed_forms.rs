@@ -10,9 +10,9 @@ use silvan_trace::{Operation, Trace, TraceBuilder};
 const LATENCY: f64 = 1000.0;
 const OVERHEAD: f64 = 500.0;
 const GAP: f64 = 100.0;
-/// ns per byte at 100 Gbit/s.
+/// Nanoseconds per byte on a link of 100 Gbit/s.
 const PER_BYTE: f64 = 0.08;
-/// ns per byte of a cpu.
+/// Nanoseconds per byte on a cpu.
 const COPY: f64 = 0.02;
 const RENDEZVOUS_ABOVE: u64 = 65_536;
 
@@ -38,7 +38,7 @@ fn near(found: f64, wanted: f64) {
     assert!((found / wanted - 1.0).abs() < 1e-3, "{found} ns instead of {wanted} ns");
 }
 
-/// Time from the start of a send to the end of its receive, which is posted earlier.
+/// Time from the start of a send to the end of its receive, which was posted before.
 fn one_way(bytes: u64) -> f64 {
     let n = bytes as f64;
     let message = LATENCY + PER_BYTE * n + 2.0 * (OVERHEAD + COPY * n);
@@ -89,8 +89,8 @@ fn recursive_doubling_takes_the_logarithm_of_rounds() {
         let trace = collective(Collective::AllReduce, Algorithm::RecursiveDoubling, ranks, bytes);
         near(span_ns(&trace), f64::from(ranks.ilog2()) * one_way(bytes));
     }
-    // With three ranks more than a power of two, data goes to a partner before and returns after; some of
-    // the other messages overlap.
+    // Three ranks exceed the power of two. Their data goes to a partner first and returns afterwards,
+    // which overlaps with some other messages.
     let found = span_ns(&collective(Collective::AllReduce, Algorithm::RecursiveDoubling, 11, 4096));
     assert!(found > 4.0 * one_way(4096) && found <= 5.0 * one_way(4096), "{found}");
 }
@@ -123,7 +123,8 @@ fn all_to_all_by_pairs_by_bruck_and_at_once() {
 
 #[test]
 fn trees_and_barriers_take_the_logarithm_of_rounds() {
-    // The root of 8 sends to 4, 2, 1; the last one is rank 7, after 4 and 6.
+    // The root sends to ranks 4, 2 and 1. Rank 7 finishes last, because its data passes through ranks 4
+    // and 6.
     let trace = collective(Collective::Broadcast, Algorithm::Binomial, 8, 1 << 20);
     near(span_ns(&trace), 3.0 * one_way(1 << 20));
     for (ranks, rounds) in [(8, 3.0), (9, 4.0)] {

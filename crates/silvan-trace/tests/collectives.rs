@@ -20,8 +20,8 @@ fn rounds(call: &Call<'_>, me: u32) -> Vec<Round> {
     all
 }
 
-/// Returns, for each rank, the set of ranks whose data it has in the end (as bits), if every message
-/// carries all data of its sender; and the number of bytes that each rank received.
+/// Returns two lists: for each rank, the set of ranks (as bits) whose data it finally has, if every
+/// message carries all data of its sender; and the number of bytes that each rank received.
 fn known(call: &Call<'_>) -> (Vec<u64>, Vec<u64>) {
     let ranks = call.ranks as usize;
     let all: Vec<Vec<Round>> = (0..call.ranks).map(|me| rounds(call, me)).collect();
@@ -167,8 +167,7 @@ fn random_trace() -> impl Strategy<Value = Trace> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Any sequence of operations, with any threshold: no operation waits forever, and no message is
-    /// mismatched.
+    /// Any sequence of operations with any threshold completes, and all messages match.
     #[test]
     fn collectives_follow_each_other(trace in random_trace(), rendezvous_above in 0u64..200_000) {
         let parameters = Parameters {

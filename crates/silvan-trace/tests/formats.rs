@@ -1,4 +1,4 @@
-//! Traces in every format, small enough to be verified by hand.
+//! Small traces in all formats, with results verified by hand.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ fn through_goal(trace: &Trace) -> [Trace; 2] {
     [text, binary]
 }
 
-/// Costs of all kinds, none of them a round number.
+/// Costs of all kinds. None of them is a round number.
 fn parameters() -> Parameters {
     Parameters {
         latency: Time(1_234_567),
@@ -52,7 +52,7 @@ fn run(trace: &Trace) -> Execution {
     done
 }
 
-/// Without costs: the time in ns at which each rank finishes.
+/// The time in ns at which each rank finishes if communication costs nothing.
 fn ends(trace: &Trace) -> Vec<u64> {
     let done = execute(trace, &Parameters::default()).unwrap();
     assert!(done.complete(), "{:?}", done.stuck);
@@ -119,7 +119,7 @@ fn types_of_data_have_their_sizes() {
 
 #[test]
 fn goal_dependencies_wildcards_and_cpus() {
-    // b starts with a, c after both have finished; the calc on cpu 1 runs concurrently.
+    // b starts when a starts, and c after both have finished. The calc on cpu 1 runs concurrently.
     let trace = goal_of(
         "/* two\n lines */ num_ranks 2 // two\r\n\
          rank 0 {\r\n a: calc 100\n b: calc 50 cpu 1\nb irequires a\nc: calc 7\nc requires a\n c requires b\n\
@@ -152,8 +152,8 @@ fn ranks_in_any_order_and_without_schedule_are_noted() {
 
 #[test]
 fn messages_are_matched_first_in_first_out_per_source_and_tag() {
-    // Two messages with tag 1, one with tag 2 between them: receives of tag 1 match the first and the
-    // third.
+    // Two messages with tag 1 have one with tag 2 between them. Receives with tag 1 match the first and
+    // the third message.
     let trace = goal_of(
         "num_ranks 2\nrank 0 {\na: send 10b to 1 tag 1\nb: send 20b to 1 tag 2\nb requires a\n\
          c: send 30b to 1 tag 1\nc requires b\n}\n\
@@ -162,13 +162,14 @@ fn messages_are_matched_first_in_first_out_per_source_and_tag() {
     );
     let done = execute(&trace, &Parameters::default()).unwrap();
     assert!(done.complete());
-    // The first receive, of 30 bytes, matched the message of 10; the last one, of 10, the message of 30.
+    // The first receive, of 30 bytes, matched the message of 10 bytes, and the last receive, of 10 bytes,
+    // the message of 30 bytes.
     assert_eq!(done.truncated, (1, vec![(2, 6)]));
 }
 
 #[test]
 fn a_rendezvous_does_not_overtake_an_eager_message() {
-    // The request of the second message is smaller than the first message, but is matched after it.
+    // The request of the second message is smaller than the first message, but still matches after it.
     let trace = goal_of(
         "num_ranks 2\nrank 0 {\nsend 8000b to 1\nsend 9000b to 1\nsend 10b to 1\n}\n\
          rank 1 {\nrecv 8000b from 0\nrecv 9000b from 0\nrecv 10b from 0\n}\n",
@@ -221,7 +222,7 @@ fn a_deadlock_is_reported_with_the_waiting_ranks() {
     );
 }
 
-/// Two tasks, every dependency, every operation.
+/// A trace of two tasks with every kind of dependency and every operation.
 fn vef_text() -> String {
     let mut text = "VEF 2 4 1 8 16 FALSE\nC0 0 1\n\
         0 0 1 100 0 1000 -1\n\
@@ -377,7 +378,7 @@ fn stream(messages: &[Vec<u8>]) -> Vec<u8> {
 #[test]
 fn chakra_nodes_wait_for_their_data() {
     let group = |name: &str| (10, message(&[], &[(1, b"pg_name".to_vec()), (29, name.into())]));
-    // Both ranks compute; rank 0 sends to rank 1, both reduce, and only rank 1 is in group "b".
+    // Both ranks compute. Rank 0 sends to rank 1, both reduce, and only rank 1 belongs to group "b".
     let zero = stream(&[
         node(1, 4, 3, &[], &[]),
         node(
@@ -446,7 +447,8 @@ fn a_recording_may_name_communicators_before_and_all_operations() {
     }
     let trace = hpcc::read(Source::new(text.as_bytes(), "x.txt").unwrap(), &Options::default()).unwrap();
     assert_eq!(ends(&trace), [60, 0, 60]);
-    // A gather to member 1, which is rank 0, and so on: one message each, two if both ranks send.
+    // Each call sends one message, such as the gather to member 1, which is rank 0, or two if both ranks
+    // send.
     assert_eq!(Contents::of(&trace).bytes, 10 * (1 + 1 + 1 + 2 + 2 + 1));
     assert_eq!((trace.operation(0).peer, trace.operation(0).kind), (2, silvan_trace::Kind::Recv));
 }

@@ -1,4 +1,4 @@
-//! Generated traces: compares their sizes with formulas, and checks that they run to completion.
+//! Compares the sizes of generated traces with formulas, and checks that the traces run to completion.
 #![allow(clippy::unwrap_used)]
 
 use silvan_engine::Time;
@@ -42,7 +42,8 @@ fn kernels_send_what_the_benchmark_sends() {
 
 #[test]
 fn a_transpose_moves_all_blocks_that_are_not_in_place() {
-    // On a square grid, the diagonal stays. 4 ranks with a quarter each, 2 of which exchange.
+    // On a square grid, the diagonal does not move. Each of 4 ranks has a quarter, and 2 ranks exchange
+    // theirs.
     let of = |ranks, n, nb| kernel(&Kernels { kernel: Kernel::Ptrans, ranks, n, nb, ..Kernels::default() });
     assert_eq!(of(4, 1024, 64).bytes, 8 * 1024 * 1024 / 2);
     assert_eq!(of(16, 1024, 64).bytes, 8 * 1024 * 1024 * 12 / 16);
@@ -125,8 +126,8 @@ fn a_training_step_sends_bytes_according_to_its_dimensions() {
 
 #[test]
 fn a_pipeline_has_the_known_fill_and_drain_times() {
-    // Without communication costs: (micro-batches + stages - 1) times the forward and backward pass of a
-    // stage; the last stage additionally computes the vocabulary.
+    // Without communication costs, the time is (micro-batches + stages - 1) times the forward and
+    // backward pass of a stage. The last stage additionally computes the vocabulary.
     let model = Transformer {
         tensor: 1,
         pipeline: 4,

@@ -1,4 +1,4 @@
-//! Error messages for invalid files. They are stored in `wrong.txt`; `SILVAN_UPDATE=1` updates that file.
+//! Error messages for invalid files. `wrong.txt` contains them; `SILVAN_UPDATE=1` updates that file.
 //! Review the difference.
 #![allow(clippy::unwrap_used)]
 
@@ -31,7 +31,8 @@ fn binary_of(bytes: &[u8]) -> Parsed {
     goal_binary::read(Cursor::new(bytes), "t", &Options::default())
 }
 
-/// Three operations of rank 0, of which the second waits for the first, and one of rank 1.
+/// A file with three operations of rank 0, of which the second waits for the first, and one operation of
+/// rank 1.
 fn valid() -> Vec<u8> {
     let text = "num_ranks 2\nrank 0 {\na: calc 1\nb: calc 2\nb requires a\nsend 1b to 1\n}\nrank 1 {\nrecv 1b from 0\n}";
     let mut bytes = Vec::new();
@@ -40,7 +41,7 @@ fn valid() -> Vec<u8> {
     bytes
 }
 
-/// Parses the valid file with the bytes at `place` overwritten by `other`.
+/// Parses the valid file after `other` has replaced the bytes at `place`.
 fn with(place: usize, other: &[u8]) -> Parsed {
     let mut bytes = valid();
     bytes[place..place + other.len()].copy_from_slice(other);

@@ -97,8 +97,8 @@ pub fn run(topology: &Topology, config: &Config) -> Outcome {
     try_run(topology, config).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs a configuration in all kinds of switches that its marking supports. Both schedulers must agree. Returns the
-/// name and the outcome for each kind.
+/// Runs a configuration in all kinds of switches that its marking rule supports, and checks that both schedulers
+/// agree. Returns the name and the outcome for each kind.
 pub fn run_in_all_switches(topology: &Topology, config: &Config) -> Vec<(&'static str, Outcome)> {
     let marking = config.components().marking;
     let kinds = [
@@ -122,7 +122,7 @@ pub fn run_in_all_switches(topology: &Topology, config: &Config) -> Vec<(&'stati
             let mut simulation = Simulation::with_engine(topology, &tables, &config, engine).unwrap();
             while !simulation.advance(100_000).unwrap().done {}
             let mut outcome = simulation.finish().unwrap();
-            // The schedulers count different events.
+            // Ignore the number of events, which depends on the scheduler.
             outcome.summary.events = 0;
             outcome
         };

@@ -1,7 +1,7 @@
-//! Random scenarios, generated from a tape of numbers. Each number makes one choice. A zero chooses the
-//! simplest option, so that a tape shrinks to a short scenario.
+//! Generates random scenarios from a tape of numbers. Each number makes one choice. A zero selects the
+//! simplest option, so that shrinking the tape leads to a short scenario.
 
-/// The numbers that have not been used yet.
+/// The numbers that have not been used.
 struct Tape<'t> {
     left: &'t [u16],
     /// Whether the scenario defines the length of a cycle.
@@ -242,8 +242,8 @@ fn measure(tape: &mut Tape<'_>) -> String {
     text
 }
 
-/// Keys that flows and patterns have in common. Messages are not tiny, because the invariant checks of
-/// debug builds take time in proportion to the waiting packets.
+/// Keys that flows and patterns have in common. Messages are not tiny, because debug builds check
+/// invariants, which takes time in proportion to the waiting packets.
 fn sending(tape: &mut Tape<'_>) -> String {
     tape.keys(
         5,

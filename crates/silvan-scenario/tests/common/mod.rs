@@ -1,4 +1,4 @@
-//! A valid scenario, and the message that results when a part of its text is replaced.
+//! A valid scenario, and the message that results if a part of its text is replaced.
 #![allow(dead_code)]
 
 pub mod draw;
@@ -28,7 +28,7 @@ pub fn message(text: &str, overrides: &[(&str, &str)]) -> String {
     }
 }
 
-/// Checks the messages that result from replacing one piece of the base text.
+/// Checks the messages that result if one piece of the base text is replaced.
 pub fn check(cases: &[(&str, &str, &str)]) {
     assert_eq!(message(BASE, &[]), "fine");
     for (old, new, expected) in cases {
