@@ -46,7 +46,8 @@ pub struct Config {
     pub jobs: Vec<Job>,
     /// Whether the run ends at the first sample at which all jobs have finished, if before `duration`.
     pub ends_with_jobs: bool,
-    /// Service levels of paths and lanes of switches, for [`Assignment::Paths`] and [`Assignment::Routing`].
+    /// Service levels of paths, and lanes of switches, as required by [`Assignment::Paths`] and
+    /// [`Assignment::Routing`].
     pub path_lanes: Option<Arc<routing::Lanes>>,
     /// See [`Measure`].
     pub measure: Measure,
@@ -61,7 +62,7 @@ impl Config {
         self.congestion.components(&self.packet)
     }
 
-    /// Adaptive routing per flow or per packet, if it is enabled.
+    /// The adaptive routing of the given type, if it is enabled.
     #[must_use]
     pub fn chosen_routes(&self, per: RoutePer) -> Option<&AdaptiveRouting> {
         self.adaptive_routing.as_ref().filter(|adaptive| adaptive.is_per(per))

@@ -1,8 +1,8 @@
-//! Links, through which all communication between nodes takes place.
+//! Links. All communication between nodes takes place through links.
 //!
-//! A full-duplex link is two [`Channel`]s. A channel carries packets in one direction and their credits in the other,
-//! each with the link's delay. Returning credit is stored in the channel until the sender reads it, and needs an event
-//! only if the sender waits for it.
+//! A full-duplex link consists of two [`Channel`]s. A channel carries packets in one direction and their credits in the
+//! other, both with the link's delay. The channel stores returning credit until the sender reads it, so a credit needs
+//! an event only if the sender waits for it.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) use returns::{Returns, Spills};
 /// Index into [`Links::channels`].
 pub(crate) type ChannelId = u32;
 
-/// The channel, virtual lane and destination of a packet, which determine the credit that it needs.
+/// The channel, virtual lane and destination of a packet, which determine the required credit.
 pub(crate) type Way = (ChannelId, Vl, u32);
 
 /// The switch and the input at the receiving end of a channel; `None` for a host.
@@ -42,9 +42,9 @@ pub(crate) type Receiver = Option<(u32, Port)>;
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 pub(crate) struct Channel {
-    /// The time at which the last bit of the previous packet is on the wire.
+    /// The time at which the last bit of the previous packet has left the sender.
     pub free_at: Time,
-    /// The earliest time at which its sender has requested a wake-up, or `Time::NEVER`.
+    /// The earliest time for which the sender has requested a wake-up, or `Time::NEVER`.
     wake_at: Time,
     /// Data and control bytes on the wire sent so far.
     pub sent_bytes: u64,
@@ -57,7 +57,7 @@ pub(crate) struct Channel {
 #[repr(align(64))]
 struct Lane {
     available: u32,
-    /// The credit that the sender waits for; zero if it does not wait.
+    /// The amount of credit for which the sender waits; zero if it does not wait.
     wanted: u32,
     returns: Returns,
 }
@@ -75,12 +75,12 @@ pub(crate) struct LinkParameters {
     pub pace: BytePace,
     /// Propagation delay.
     pub delay: Time,
-    /// Time from the start of sending to the arrival event at a switch: propagation delay and the switch's latency. The
-    /// arrival event at a host is that of the tail.
+    /// Time from the start of sending to the arrival event at a switch, which is the propagation delay plus the
+    /// switch's latency. The arrival event at a host is the arrival of the tail.
     pub head_delay: Time,
     to_host: bool,
-    /// The last packet size and its span. If the rate does not divide evenly, computing a span requires a division, and
-    /// most packets have the same size.
+    /// The size of the last packet and its transmission time, because most packets have the same size, and computing
+    /// the time may require a division.
     memo: (u32, Time),
 }
 
@@ -98,8 +98,8 @@ impl LinkParameters {
     }
 }
 
-/// The division of a virtual lane's share of a receive buffer into regions with separate credits. The sender knows the
-/// region of a packet because it knows the receiver's forwarding table.
+/// Divides a virtual lane's share of a receive buffer into regions with separate credits. The sender knows the region
+/// of a packet because it knows the receiver's forwarding table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Division {
     /// A single region.
@@ -134,9 +134,9 @@ pub(crate) struct Links {
     parameters_of: Vec<u16>,
     parameters: Vec<LinkParameters>,
     lanes: Vec<Lane>,
-    /// For each lane whose sender waits for credit: the time at which the credit arrives, if it is known.
+    /// For each lane whose sender waits for credit: the time at which the credit arrives, if known.
     ready: Vec<Time>,
-    /// Returning credits for which there is no space in their lane.
+    /// Returning credits that do not fit into the storage of their lane.
     spills: Spills,
     /// Receive buffer per lane, in bytes.
     capacities: Vec<u32>,
@@ -147,14 +147,14 @@ pub(crate) struct Links {
     pauses: Option<Box<Pauses>>,
     /// Number of packets that crossed a link, once per link.
     pub packet_hops: u64,
-    /// Space of the packets on the wire per lane, for the credit accounting of debug builds.
+    /// Space of the packets on the wire for each lane. Debug builds use it to check the credits.
     #[cfg(debug_assertions)]
     in_flight: Vec<u32>,
 }
 
 impl Links {
     /// # Errors
-    /// The message, if the links have too many different parameters.
+    /// Returns an error message if the links have too many different parameters.
     pub fn new(specs: &[ChannelSpec], lane_count: u8) -> Result<Self, String> {
         let lane_count = usize::from(lane_count);
         let mut parameters: Vec<LinkParameters> = Vec::new();
@@ -233,7 +233,7 @@ impl Links {
         self.divided.is_none() && self.pauses.is_none()
     }
 
-    /// Changes the numbers with which events identify the nodes at the ends of a channel.
+    /// Changes the numbers by which events identify the nodes at the two ends of a channel.
     pub fn renumber(&mut self, id: ChannelId, sender: u32, receiver: u32) {
         let channel = &mut self.channels[id as usize];
         for (known, node) in [(&mut channel.wake_key, sender), (&mut channel.arrival_key, receiver)] {
@@ -311,7 +311,7 @@ impl Links {
         Ledger { available, wanted, returns, spills: &mut self.spills }
     }
 
-    /// Whether there are now `space` bytes of credit for a packet for some destination.
+    /// Whether a packet for some destination has `space` bytes of credit now.
     pub fn has_some_credit(&mut self, id: ChannelId, vl: Vl, space: u32, now: Time) -> bool {
         if self.divided.is_none() {
             return self.has_credit((id, vl, 0), space, now);
@@ -324,7 +324,7 @@ impl Links {
         ledgers.into_iter().any(|index| self.ledger_has_credit(index, space, now))
     }
 
-    /// Whether there are now `space` bytes of credit for a packet.
+    /// Whether a packet has `space` bytes of credit now.
     #[inline(always)]
     pub fn has_credit(&mut self, (id, vl, dst): Way, space: u32, now: Time) -> bool {
         let index = self.lane_index(id, vl, dst);
@@ -339,8 +339,8 @@ impl Links {
         self.ledger(index).has_credit(space, now)
     }
 
-    /// Puts a packet on the wire. The caller has checked that the channel is free and that there is credit. Returns the
-    /// time at which the packet's tail has left, and the event of its arrival.
+    /// Puts a packet on the wire. The channel must be free, and there must be credit. Returns the time at which the
+    /// packet's tail has left, and the event of its arrival.
     #[inline(always)]
     pub fn send(
         &mut self,
@@ -351,7 +351,7 @@ impl Links {
     ) -> (Time, Event) {
         let index = self.lane_index(id, packet.vl, packet.dst);
         if self.pauses.is_some() {
-            // With on/off flow control, credit is never queried, so returned space is booked here.
+            // With on/off flow control, no query collects returned space, so collect it here.
             self.ledger(index).collect(now);
         }
         self.ledger(index).spend(packet.space);
@@ -374,9 +374,9 @@ impl Links {
         (channel.free_at, Event { time: arrival, key: channel.arrival_key, data: packet_id })
     }
 
-    /// Puts a notification on the wire, before all packets that wait for it; link-level messages need no credit.
-    /// Returns the time and the key of its arrival event. The time is that at which its tail has arrived and, if it is
-    /// forwarded, has passed the switch's pipeline.
+    /// Puts a notification on the wire, ahead of all waiting packets. Link-level messages need no credit. Returns the
+    /// time and the key of its arrival event. At that time, the tail of the notification has arrived and, if the
+    /// notification is forwarded, has passed the switch's pipeline.
     pub fn notify(&mut self, id: ChannelId, notice: NoticeOnWire, now: Time) -> (Time, u32) {
         let NoticeOnWire { class, bytes, is_forwarded } = notice;
         let link = &self.parameters[usize::from(self.parameters_of[id as usize])];
@@ -395,7 +395,7 @@ impl Links {
     }
 
     /// Frees `space` at the receiver at `time` (now or soon), and returns the credit, which arrives one link delay
-    /// later. The sender may be further ahead in time than the receiver; it is not woken for a time before `passed`.
+    /// later. The sender's clock may be ahead of the receiver's, so the sender is not woken for a time before `passed`.
     #[inline(always)]
     pub fn release(
         &mut self,
@@ -414,7 +414,7 @@ impl Links {
             pauses.drains(index, back, space);
         }
         self.ledger(index).give_back(back, space, now);
-        // This credit may arrive before credit that was returned earlier.
+        // Credit of this call may arrive before credit that was returned earlier.
         if is_wanted {
             self.wake_with_credit(id, index, passed, queue);
         }
@@ -428,7 +428,7 @@ pub(crate) struct NoticeOnWire {
     pub class: Class,
     /// Bytes on the wire.
     pub bytes: u32,
-    /// Whether the receiving switch forwards it after the latency of its pipeline.
+    /// Whether the receiving switch forwards the notification after the latency of its pipeline.
     pub is_forwarded: bool,
 }
 
@@ -452,7 +452,7 @@ mod tests {
         Links::new(&[spec], 1).unwrap()
     }
 
-    /// The sender was resumed at 20 and used the link for another lane. Space that is freed at 25 must not wake it at
+    /// The sender was resumed at 20 and used the link for another lane. Space freed at 25 must not wake the sender at
     /// 20.
     #[test]
     fn a_sender_is_not_woken_in_the_past() {
@@ -472,7 +472,7 @@ mod tests {
         assert!(queue.pop().is_none_or(|event| event.time >= Time(25)));
     }
 
-    /// Space that is freed at the instant at which the sender is resumed, before its wake-up, does not cancel the
+    /// Space that is freed at the instant at which the sender resumes, but before its wake-up, does not cancel the
     /// wake-up.
     #[test]
     fn a_sender_is_woken_when_it_is_resumed() {
@@ -493,7 +493,7 @@ mod tests {
     }
 
     proptest! {
-        /// For any number and order of returning credits, the accounting equals that of a plain list.
+        /// For returning credits in any number and order, the accounting equals that of a plain list.
         #[test]
         fn returning_credits_are_booked_in_time(
             steps in prop::collection::vec((0u64..50, 0u64..60, 1u32..5), 1..200),

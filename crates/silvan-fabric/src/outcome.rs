@@ -1,4 +1,4 @@
-//! The results of a run: a summary, tables over time, and an account in words.
+//! The results of a run: a summary, tables over time, and an account in sentences.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ pub struct Outcome {
     pub warnings: Vec<String>,
 }
 
-/// The results of a job. Shares are of its span, averaged over its ranks or their hosts.
+/// The results of a job. Shares relate to the job's span, and are averages over its ranks or their hosts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JobSummary {
     /// Its name.
@@ -85,11 +85,11 @@ pub struct JobSummary {
     pub started_ns: f64,
     /// The time at which the last rank finished, if all did.
     pub finished_ns: Option<f64>,
-    /// The time from its start until it finished, or until the end of the run.
+    /// The time from the job's start until it finished, or until the end of the run.
     pub span_ns: f64,
-    /// The duration on an ideal crossbar, with the same host links and latencies but no congestion inside.
+    /// The duration on an ideal crossbar with the same host links and latencies but no internal congestion.
     pub crossbar_ns: f64,
-    /// Its span divided by that on the crossbar, if it finished.
+    /// The job's span divided by that on the crossbar, if the job finished.
     pub slowdown: Option<f64>,
     /// Number of operations that had not finished at the end.
     pub unfinished_operations: u64,
@@ -97,14 +97,14 @@ pub struct JobSummary {
     pub messages: u64,
     /// Bytes of these messages, counted when they were posted.
     pub bytes: u64,
-    /// The mean ratio of the duration of a message to that on an empty network; with adaptive routing, to that on the
-    /// best route.
+    /// The mean ratio of the duration of a message to its duration on an empty network. With adaptive routing, the
+    /// reference is the best route.
     pub message_slowdown_mean: Option<f64>,
     /// The 99th percentile of that ratio.
     pub message_slowdown_p99: Option<f64>,
     /// Share of time in which ranks computed.
     pub computing_share: f64,
-    /// Share of time in which ranks computed or handled messages. They waited for the rest of the time.
+    /// Share of time in which ranks computed or handled messages. In the rest of the time, they waited.
     pub busy_share: f64,
     /// Share of time in which hosts sent.
     pub sending_share: f64,
@@ -136,7 +136,7 @@ pub struct CollectiveSummary {
 pub struct Summary {
     /// Simulated time in nanoseconds.
     pub simulated_ns: u64,
-    /// Start of the averages, which extend to the end of the run.
+    /// Start of the time that averages cover. The time ends with the run.
     pub averages_from_ns: u64,
     /// Events processed.
     pub events: u64,
@@ -148,11 +148,11 @@ pub struct Summary {
     pub packets_delivered: u64,
     /// Packets still inside the network when the run ended.
     pub packets_inside: u64,
-    /// Payload received by all hosts per time, after the warm-up.
+    /// Payload received by all hosts per time after the warm-up.
     pub throughput_gbit_s: f64,
-    /// Jain's index of the throughput received by hosts, over hosts that are the destination of any traffic.
+    /// Jain's index of the received throughput of hosts that are the destination of any traffic.
     pub jain_hosts: f64,
-    /// Jain's index of the throughput of flows, over named flows that were active until the end.
+    /// Jain's index of the throughput of named flows that were active until the end.
     pub jain_flows: f64,
     /// Packets marked by switches.
     pub fecn_marks: u64,
@@ -169,16 +169,16 @@ pub struct Summary {
     /// Results of each job.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobSummary>,
-    /// Results of flows that are announced before they start, if there are any.
+    /// Results of flows that are announced before they start. Present if there are such flows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub announced: Option<AnnouncedSummary>,
-    /// Reordering of packets, with adaptive routing per packet.
+    /// Packet reordering. Present with adaptive routing per packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reordering: Option<ReorderingSummary>,
     /// Traffic that starts after a given number of deliveries.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub triggers: Vec<TriggerSummary>,
-    /// Averages over groups of hosts: the hotspots of a forest, its victims.
+    /// Averages over groups of hosts, such as the hotspots or the victims of a forest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupSummary>,
     /// Use of special queues, if there are any.
@@ -254,7 +254,7 @@ pub struct FlowSummary {
     pub received_gbit_s: f64,
     /// Total payload received, in bytes, over the whole run.
     pub received_bytes: u64,
-    /// The time at which its last byte arrived, for completed flows with a given total.
+    /// The time at which the last byte arrived, if the flow has a total and completed it.
     pub completed_ns: Option<u64>,
 }
 
@@ -271,7 +271,7 @@ pub struct ClassSummary {
     pub marked_packets: u64,
     /// Delivered packets with the validation bit set, too.
     pub validated_packets: u64,
-    /// The time at which the last delivered packet was drained; `None` if none was.
+    /// The time at which the last delivered packet was drained; `None` if no packet was delivered.
     pub last_delivery_ns: Option<u64>,
 }
 
@@ -282,19 +282,19 @@ pub struct AnnouncedSummary {
     pub flows: u64,
     /// Number of probes that returned.
     pub probes: u64,
-    /// The maximum, over links and time, of the time that a link needs for all flows announced to it. No assignment of
-    /// rates can finish all flows sooner, and explicit rates finish them in this time.
+    /// The maximum, over all links and times, of the time that a link needs for all flows announced to it. No
+    /// assignment of rates can finish all flows sooner, and explicit rates achieve this time.
     pub busiest_link_ns: u64,
 }
 
-/// Packets that overtook each other (`adaptive_routing.per = "packet"`); receivers deliver in order.
+/// Reordered packets (`adaptive_routing.per = "packet"`). Receivers deliver packets in order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReorderingSummary {
     /// Packets that arrived after a later packet of their flow.
     pub late_packets: u64,
     /// Packets that had to wait for an earlier one.
     pub held_packets: u64,
-    /// Mean time that they waited after they had been drained until they were delivered; 0 if none waited.
+    /// Mean time that these packets waited for delivery after they had been drained; 0 if none waited.
     pub mean_held_ns: f64,
     /// The largest payload that one host held at a time.
     pub most_held_bytes: u64,

@@ -1,8 +1,8 @@
-//! The state that the nodes of one partition use while they handle an event: the clock, the event queue, and the
-//! packets, links and counters of that partition.
+//! The state of one partition that its nodes use while they handle an event: the clock, the event queue, packets, links
+//! and counters.
 //!
-//! Nodes affect each other only through links. A message that crosses a link to a node of another partition is put into
-//! that partition's [`Mailbox`].
+//! Nodes affect each other only through links. If a message crosses a link to a node of another partition, it is put
+//! into the [`Mailbox`] for that partition.
 
 mod ahead;
 
@@ -20,7 +20,7 @@ use crate::packet::{Kind, Packet, PacketId, Pool};
 use crate::port::{Port, Vl};
 pub(crate) use ahead::Ahead;
 
-/// Where the receivers of packets are, for nodes that handle events.
+/// The location of the receivers of packets, for nodes that handle events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// In this partition, which is the only one.
@@ -31,24 +31,24 @@ pub(crate) enum Scope {
     Binned,
 }
 
-/// The partitions at the two ends of each channel, from the point of view of one of them.
+/// The partitions at the two ends of each channel, as seen from one of them.
 #[derive(Debug)]
 pub(crate) struct Borders {
     /// This partition.
     pub me: u16,
-    /// Per channel: the partitions of its sender and of its receiver.
+    /// For each channel, the partitions of its sender and of its receiver.
     pub ends: Arc<[(u16, u16)]>,
 }
 
 impl Borders {
-    /// The partition of a channel's receiver, if it is another one.
+    /// The partition of a channel's receiver, if it differs from this one.
     #[inline]
     fn receiver(&self, channel: ChannelId) -> Option<usize> {
         let there = self.ends[channel as usize].1;
         (there != self.me).then_some(usize::from(there))
     }
 
-    /// The partition of a channel's sender, if it is another one.
+    /// The partition of a channel's sender, if it differs from this one.
     #[inline]
     fn sender(&self, channel: ChannelId) -> Option<usize> {
         let there = self.ends[channel as usize].0;
@@ -61,26 +61,28 @@ pub(crate) struct Context {
     pub now: Time,
     pub queue: EventQueue,
     pub packets: Pool,
-    /// Channels and their credits. A partition uses the sending side of a channel only if its own node sends on it.
+    /// The channels and their credits. A partition uses the sending side of a channel only if one of its nodes sends on
+    /// it.
     pub links: Links,
     pub meters: Meters,
     /// Notifications on the wire.
     pub notices: Notices,
     /// Announcements of flows that are on their way.
     pub announcements: Announcements,
-    /// Outputs that may have packets to send at this instant, each with its switch.
+    /// Outputs that may have packets to send at this instant, with their switches.
     pub dirty_outputs: Vec<(u32, Port)>,
     /// Reports that switches send to sources at the end of this instant.
     pub reports: Vec<(Cause, Report)>,
-    /// Hosts that may have packets to send at this instant, by their places in the partition.
+    /// Hosts that may have packets to send at this instant, by their position in the partition.
     pub dirty_hosts: Vec<u32>,
-    /// Packets for the outputs of the binned scheduler, in the order in which hosts began to send them.
+    /// Packets for the outputs of the binned scheduler, in the order in which hosts started to send them.
     pub entering: Vec<Entering>,
-    /// The time before which all messages of other partitions have been received; `Time::NEVER` with one partition.
+    /// The time before which all messages of other partitions have been received; `Time::NEVER` if there is one
+    /// partition.
     pub exchanged: Time,
     /// Present if there are several partitions and traffic waits for deliveries.
     pub ahead: Option<Box<Ahead>>,
-    /// Messages for other partitions, indexed by partition; empty with one partition.
+    /// Messages for other partitions, indexed by partition; empty if there is one partition.
     pub outbox: Box<[Mailbox]>,
     /// The first invariant that was violated, and the time.
     pub broken: Option<(Time, String)>,
@@ -90,7 +92,8 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// `borders` is present with several partitions and the event-ordered scheduler; `partitions` is their number.
+    /// `partitions` is the number of partitions. `borders` is present if there are several and the scheduler is the
+    /// event-ordered one.
     pub fn new(
         links: Links,
         meters: Meters,
@@ -137,7 +140,7 @@ impl Context {
         self.scope == Scope::Binned
     }
 
-    /// Whether no node of this partition has pending work, and no packet is on its way.
+    /// Whether the nodes of this partition have no pending work, and no packet is on its way.
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty()
             && self.dirty_hosts.is_empty()
@@ -148,8 +151,8 @@ impl Context {
             && self.ahead.as_ref().is_none_or(|ahead| ahead.next().is_none())
     }
 
-    /// The packets inside the network that this partition knows: its own, those that other partitions have not received
-    /// yet, and those that are already counted as delivered at a later time.
+    /// The packets inside the network that this partition knows: its own, those that other partitions have not
+    /// received yet, and those that are already counted as delivered at a later time.
     pub fn packets_inside(&self) -> impl Iterator<Item = &Packet> {
         let sent = self.outbox.iter().flat_map(Mailbox::iter_packets);
         self.packets.iter().chain(sent).chain(self.meters.later(self.now, false))
@@ -173,7 +176,8 @@ impl Context {
         self.links.has_some_credit(channel, vl, space, self.now)
     }
 
-    /// Counts a decision of a marking rule about a packet, and queues the report to the source if there is one.
+    /// Counts a decision of a marking rule about a packet. If the decision includes a report to the source, queues the
+    /// report.
     pub fn note_applied(&mut self, cause: Cause, applied: Applied) {
         self.meters.fecn_marks += u64::from(applied.is_mark);
         self.meters.validations += u64::from(applied.is_validation);
@@ -186,8 +190,8 @@ impl Context {
         self.links.has_credit_or_wait(way, space, self.now, &mut self.queue)
     }
 
-    /// Whether any of a sender's wake-ups that are due now is valid; `event` is the first of them. All of them cause
-    /// one attempt to send.
+    /// Whether any of a sender's wake-ups that are due now is still valid. `event` is the first of them. All valid ones
+    /// together cause one attempt to send.
     #[inline]
     pub fn take_wakes(&mut self, event: Event) -> bool {
         let mut counts = self.links.take_wake(event.data, self.now);
@@ -215,7 +219,7 @@ impl Context {
         end
     }
 
-    /// Handles a packet that has begun to cross a link to an output of the binned scheduler or to another partition.
+    /// Handles a packet that has started to cross a link to an output of the binned scheduler, or to another partition.
     #[inline(never)]
     fn send_outside(&mut self, channel: ChannelId, arrival: Event) {
         let id = arrival.data;
@@ -237,8 +241,8 @@ impl Context {
         self.outbox[there].send_packet(PacketMessage { packet, marks, announcement, telemetry, time, key });
     }
 
-    /// If traffic waits for deliveries and the packet's next node is a host, records when the packet will have been
-    /// delivered.
+    /// Records when a packet will have been delivered, if traffic waits for deliveries and the packet's next node is a
+    /// host.
     #[inline]
     fn expect(&mut self, arrival: Event) {
         let Some(ahead) = &mut self.ahead else { return };
@@ -252,8 +256,8 @@ impl Context {
     /// Returns credit from the receiver of a channel to its sender. The credit leaves now or at a later, known time,
     /// and arrives after the delay of the channel.
     ///
-    /// It is entered in the channel's ledger with its arrival time. The ledger belongs to the link, so the state of the
-    /// sender does not change before that time, and no event is needed unless the sender waits for credit.
+    /// The credit is entered in the channel's ledger with its arrival time. Because the ledger belongs to the link, the
+    /// state of the sender does not change before that time, and no event is needed unless the sender waits for credit.
     #[inline(always)]
     pub fn release(&mut self, credit: CreditReturn) {
         debug_assert!(credit.leaves_at >= self.now, "a message cannot leave before now");
@@ -263,7 +267,7 @@ impl Context {
         }
     }
 
-    /// Same as [`Self::release`], if the channel's sender is in another partition. Returns whether it is.
+    /// Same as [`Self::release`], if the channel's sender is in another partition. Returns whether this is the case.
     #[inline(never)]
     fn release_outside(&mut self, credit: CreditReturn) -> bool {
         let channel = credit.way.0;
@@ -289,8 +293,8 @@ impl Context {
         }
     }
 
-    /// Receives the messages that nodes of another partition sent to nodes of this one. This partition has handled all
-    /// events before the time at which they take effect.
+    /// Receives the messages from nodes of another partition to nodes of this one. This partition has handled all
+    /// events before the times at which the messages take effect.
     pub fn collect(&mut self, mailbox: &mut Mailbox) {
         for PacketMessage { mut packet, marks, announcement, telemetry, time, key } in
             mailbox.packets.drain(..)
@@ -318,8 +322,8 @@ impl Context {
         self.links.channel(channel).free_at
     }
 
-    /// Records that a packet left the wire for the receiver's buffer (for the credit accounting of debug builds, which
-    /// excludes links between partitions).
+    /// Records that a packet left the wire for the receiver's buffer. Debug builds use this to check credits, except on
+    /// links between partitions.
     #[inline]
     pub fn landed(&mut self, _way: Way, _space: u32) {
         #[cfg(debug_assertions)]

@@ -1,24 +1,24 @@
-//! Arbitration among the normal and special queues that wait for an output.
+//! Arbitration among the normal and special queues that wait for the same output.
 //!
-//! Normal queues must take precedence, because otherwise uncongested packets wait behind congested ones; but special
-//! queues must not starve (Gran's thesis, 3.7, which proposes an arbitration that considers the situation at the root).
-//! With every rule except round robin, a special queue has a *due time*. Before that time it yields to other queues:
-//! those of its input that wait for the same output, other inputs that wait for this output, and, with one read port
-//! per input, other outputs that want this input. Without such queues it may always send.
+//! Normal queues must take precedence, because otherwise uncongested packets wait behind congested ones. But special
+//! queues must not starve (Gran's thesis, 3.7, proposes an arbitration that considers the situation at the root). With
+//! every rule except round robin, a special queue has a *due time*. Before that time, it yields to other queues: to
+//! queues of its input that wait for the same output, to other inputs that wait for this output, and, with one read
+//! port per input, to other outputs that request this input. If there are no such queues, it may always send.
 //!
 //! - `strict`: a special queue is due when its first packet has waited for `longest_wait`, and then takes precedence.
-//!   Time for which Stop holds it does not count, because it could not send anyway.
-//!   If all inputs of an output have to yield, the input whose queue is due first goes first, that is, the one that has
-//!   waited longest. A round robin would start after the input that a normal queue used, and always prefer the next one.
-//! - `weighted`: a special queue is due as often as the root can accept its packets. It then has its turn as with round
-//!   robin, so it never passes more normal queues than with round robin. The rate at which the root's output can send,
-//!   divided evenly among the inputs that contribute to the root, is reported upstream with Allocate, Stop and Go.
-//!   Every switch divides the reported rate evenly among its special queues for that line. If a queue sent more than
-//!   its share, the surplus would wait in front of the root and be stopped, at the cost of normal queues; if it sent
-//!   less, the root might be idle. A queue that sends a packet is due again after the time that the packet takes at its
-//!   share of the rate. A queue that sends early is not charged for it. A queue that was late catches up by one packet
-//!   only, so it does not delay normal queues for long after a Stop. A queue whose tree no longer exists (an orphan) is
-//!   due immediately, because its packets are no longer congested.
+//!   Time during which Stop applies does not count, because the queue could not send anyway. If all inputs of an output
+//!   have to yield, the input whose queue is due first is served, because it has waited longest. A round robin would
+//!   start after the input that a normal queue used, and would always prefer the next input.
+//! - `weighted`: a special queue is due as often as the root can accept its packets. It then takes its turn as with
+//!   round robin, so it never passes more normal queues than with round robin. The rate of the root's output is divided
+//!   evenly among the inputs that contribute to the root, and is reported upstream with Allocate, Stop and Go. Every
+//!   switch divides the reported rate evenly among its special queues for that line. If a queue sent more than its
+//!   share, the surplus would wait in front of the root and be stopped, at the cost of normal queues. If it sent less,
+//!   the root might be idle. After sending a packet, a queue is due again after the time that the packet takes at the
+//!   queue's share of the rate. A queue that sends early is not charged for it. A late queue catches up by only one
+//!   packet, so it does not delay normal queues for long after a Stop. A queue whose tree no longer exists (an orphan)
+//!   is due immediately, because its packets are no longer congested.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -86,7 +86,7 @@ impl DueTimes {
         queue.input.index() * self.queues + queue.number
     }
 
-    /// Records that a special queue may send from now on: it has a new first packet, or is no longer stopped.
+    /// Records that a special queue may send from now on, because it has a new first packet or is no longer stopped.
     pub fn may_go(&mut self, queue: SpecialQueue, now: Time) {
         let index = self.index(queue);
         let due = &mut self.due[index];
@@ -96,8 +96,8 @@ impl DueTimes {
         };
     }
 
-    /// Records that a special queue sends a packet of `bytes`. `share` returns its share of the root's rate while its
-    /// tree exists; it visits all lines, and is called only with `weighted`.
+    /// Records that a special queue sends a packet of `bytes`. `share` returns the queue's share of the root's rate
+    /// while the tree exists. Because `share` visits all lines, it is called only with `weighted`.
     pub fn served(
         &mut self,
         queue: SpecialQueue,
@@ -127,7 +127,7 @@ impl DueTimes {
         }
     }
 
-    /// Whether, with `strict`, a yielding queue that is due earlier goes before others.
+    /// Whether the order of due times decides between queues that yield, as it does with `strict`.
     pub fn is_strict(&self) -> bool {
         self.longest_wait.is_some()
     }
@@ -140,7 +140,7 @@ impl DueTimes {
         }
     }
 
-    /// Selects the queue whose turn it is; `ring` gives the queues in the order of their turns.
+    /// Selects the queue whose turn it is. `ring` contains the queues in the order of their turns.
     pub fn choose<Q: Copy>(&self, ring: impl Iterator<Item = (Q, Standing)>, now: Time) -> Option<Q> {
         let (mut first, mut in_turn, mut late) = (None, None, None);
         for (queue, standing) in ring {
@@ -163,7 +163,8 @@ impl DueTimes {
     }
 }
 
-/// The transmission time of some bytes at a rate, in whole picoseconds; at most the duration of the longest run.
+/// The transmission time of a number of bytes at a rate, in whole picoseconds, limited to the duration of the longest
+/// run.
 fn span(bytes: u32, rate: Rate) -> Time {
     let ps = u128::from(bytes) * 8_000_000_000_000 / u128::from(rate.0.max(1));
     Time(ps.min(u128::from(u32::MAX) << 24) as u64)
@@ -188,8 +189,8 @@ mod tests {
         DueTimes::new(&special.rule(1_000), 1)
     }
 
-    /// The queue that sends at each time. `normal` returns whether a normal queue waits. A special queue has the rate
-    /// `share`.
+    /// The queue that sends at each time. `normal` returns whether a normal queue waits. The special queue may use the
+    /// rate `share`.
     fn sequence(
         of: &mut DueTimes,
         times: &[u64],

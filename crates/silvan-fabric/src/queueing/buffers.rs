@@ -1,9 +1,10 @@
-//! The queues of a node, with any organization, and the selection of those that may send next.
+//! The queues of a node with any organization, and the selection of queues that may send next.
 //!
-//! Each queue whose head may be sent waits in a ring, which belongs to its input and to the output that the head
-//! requests. The queues of a ring take turns. An output knows which inputs have queues that wait for it.
+//! Each queue whose head may be sent waits in a ring. A ring belongs to an input and to the output that the heads
+//! request, and its queues take turns. An output knows which inputs have waiting queues.
 //!
-//! Unless they are called ports, inputs and outputs are each a [`PortVl`], a port with one of its virtual lanes.
+//! Inputs and outputs are each a [`PortVl`], which is a port with one of its virtual lanes, unless they are called
+//! ports.
 
 mod isolating;
 mod turns;
@@ -28,7 +29,7 @@ pub(crate) type QueueId = u32;
 /// The purpose of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// Notifications and acknowledgements, which precede all data of the input.
+    /// Notifications and acknowledgements, which precede all data of their input.
     Control,
     /// One of the queues that exist from the start.
     Normal,
@@ -52,7 +53,7 @@ enum Seat {
     None,
     /// The ring of its input port at this output.
     Ring(PortVl),
-    /// The parked queues of this output, until there may be credit for it or the next node lets it send.
+    /// The queues of this output that are parked until there may be credit, or until the next node lets them send.
     Parked(PortVl),
 }
 
@@ -91,14 +92,14 @@ impl Member for Queue {
     }
 }
 
-/// The queues that wait for an output. Occupies half a cache line if there are few ports.
+/// The queues that wait for an output. With few ports, this occupies half a cache line.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(32))]
 struct Demand<S> {
     /// Input ports with waiting queues.
     requests: S,
-    /// The input ports in `requests` for which only [`Buffers::home`] waits. This is the usual case: their rings, which
-    /// are many, stay empty and are not read.
+    /// The input ports in `requests` for which only [`Buffers::home`] waits. This is the usual case, in which the rings
+    /// stay empty and need not be read.
     alone: S,
     /// Bytes in all queues.
     sum: u32,
@@ -113,7 +114,8 @@ struct Wanted<S> {
     filled: S,
 }
 
-/// A packet that moved from a normal to a special queue: its input and output port, virtual lane, and destination.
+/// A packet that moved from a normal to a special queue, with its input port, output port, virtual lane and
+/// destination.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moved {
     pub input: Port,
@@ -127,16 +129,16 @@ pub(crate) struct Moved {
 pub(crate) enum Stored {
     /// Behind other packets of its queue.
     Behind,
-    /// As the first packet of its queue, which now waits for the packet's output.
+    /// The packet became the first packet of its queue, which now waits for the packet's output.
     First,
     /// See [`Changes`].
     Otherwise,
 }
 
-/// Changes in a node's buffers that affect its neighbors, arbitration or marking.
+/// Changes in a node's buffers that concern its neighbors, arbitration or marking.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// Outputs for which a queue has started to wait, with the queue's input port.
+    /// Outputs for which a queue has started to wait, with the input port of the queue.
     pub asked: Vec<(PortVl, Port)>,
     /// Packets that moved to another queue.
     pub moved: Vec<Moved>,
@@ -190,13 +192,14 @@ impl Routes {
     }
 }
 
-// Fields are ordered by use: first those that every packet uses, last those that only some networks need.
+// The order of the fields follows their use: those that every packet needs come first, those that only some networks
+// need come last.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Buffers<S> {
     shape: Shape,
     routes: Routes,
-    /// For each input, its control queue, its fixed normal queues and its special queues; then the queues of
+    /// For each input, its control queue, its fixed normal queues and its special queues, followed by the queues for
     /// destinations.
     queues: Vec<Queue>,
     /// Number of queues per input that exist from the start.
@@ -254,7 +257,7 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
-    /// Enables the sets of outputs for which queues wait: [`Self::asked_for`] and [`Self::filled`]. Must be called
+    /// Enables the sets of outputs for which queues wait, [`Self::asked_for`] and [`Self::filled`]. Must be called
     /// before any packet is stored.
     pub fn note_wanted(&mut self) {
         self.wanted = vec![Wanted::default(); self.shape.lanes].into();
@@ -288,11 +291,11 @@ impl<S: PortSet> Buffers<S> {
         self.wanted.iter().fold(S::default(), |all, of_lane| all.or(of_lane.filled))
     }
 
-    /// Prefetches the data that a packet will use that arrives at an input port for an output port and a destination.
+    /// Prefetches the data for a packet that arrives at an input port and requests an output port.
     #[inline]
     pub fn prefetch(&self, port: Port, vl: Vl, to: Port, dst: u32) {
         let (input, output) = (self.with_lane(port, vl), self.with_lane(to, vl));
-        // Queues per output usually wait alone, without using their rings.
+        // With one queue per output, a queue usually waits alone, and its ring is not used.
         if self.shape.organisation != Organisation::PerOutput {
             prefetch(&self.rings, self.ring_index(output, port));
         }
@@ -425,9 +428,9 @@ impl<S: PortSet> Buffers<S> {
         })
     }
 
-    /// Removes the packet at the head of a queue, which leaves now through an output port. If the next packet of the
-    /// queue replaces it without further effects, this is not recorded in [`Changes`], because that output tries to
-    /// send again anyway. Returns the bytes that still wait for the output on that virtual lane.
+    /// Removes the packet at the head of a queue, which now leaves through an output port. If the next packet simply
+    /// replaces it, the change is not recorded in [`Changes`], because the output tries to send again anyway. Returns
+    /// the bytes that still wait for the output on that virtual lane.
     #[inline(always)]
     pub fn take(&mut self, packets: &mut Pool, now: Time, queue: QueueId, to: Port) -> u32 {
         let state = &mut self.queues[queue as usize];
@@ -464,7 +467,7 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
-    /// Updates the queue whose head has left while the queue was in its ring.
+    /// Updates the position of a queue in its ring after its head has left.
     #[inline(always)]
     fn head_left(&mut self, packets: &mut Pool, now: Time, queue: QueueId, dst: u32) {
         let state = &mut self.queues[queue as usize];
@@ -483,7 +486,7 @@ impl<S: PortSet> Buffers<S> {
             return;
         };
         // If the next packet waits for the same output and no other queue of the input does, the ring does not change.
-        // This also holds for special queues, because packets are never moved out of them.
+        // This is also true for special queues, because packets never move out of them.
         let (vl, role) = (state.vl, state.role);
         if self.waits_alone(output, port) {
             let next = &packets[id];
@@ -514,7 +517,7 @@ impl<S: PortSet> Buffers<S> {
         self.unused.push(queue);
     }
 
-    /// Puts a queue into the ring of the output that its head requests, unless the queue is empty or stopped.
+    /// Puts a queue into the ring of the output that its head requests, unless it is empty or stopped.
     fn seat(&mut self, packets: &Pool, now: Time, queue: QueueId) {
         let state = &self.queues[queue as usize];
         let Some(id) = state.fifo.head() else { return };
@@ -577,7 +580,7 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
-    /// Parks a queue that may not send until [`Self::unpark`].
+    /// Parks a queue, which may then not send until [`Self::unpark`].
     pub fn park(&mut self, queue: QueueId) {
         let state = &mut self.queues[queue as usize];
         let Seat::Ring(output) = state.seat else { return };
@@ -601,8 +604,8 @@ impl<S: PortSet> Buffers<S> {
         self.unparked = unparked;
     }
 
-    /// Bytes in the queue of an input port whose fill indicates the congestion of an output: the special queue of the
-    /// root if roots have one, otherwise the normal queue.
+    /// Bytes in the queue of an input port whose fill indicates the congestion of an output. This is the special queue
+    /// of the root if roots have one, and otherwise the normal queue.
     pub fn telling_bytes(&self, port: Port, to: Port, vl: Vl, dst: u32) -> u32 {
         let input = self.with_lane(port, vl);
         match &self.cams {

@@ -10,33 +10,35 @@
 //!
 //! - *Detection*: when a normal queue exceeds the detection threshold, the output that its first packet requests is a
 //!   root. With one normal queue per input, a special queue is allocated for the root immediately (`at_root`). With one
-//!   per output, the normal queue already belongs to the root and only gets a CAM line.
+//!   normal queue per output, the normal queue already contains only packets for the root, so it only gets a CAM line.
 //! - *Post-processing*: if the destination of a packet at the head of a normal queue is on a CAM line of its input or
 //!   of the output that it requests, the packet moves to that line's special queue. This takes no time, because only
 //!   pointers move.
 //! - *Propagation*: when the queue of a line exceeds its threshold (for a normal queue, at detection), the line is sent
-//!   upstream and stored at the output port there. An input allocates a special queue for it when its first matching
-//!   packet requests that output.
-//! - *Stop and Go*: after the line was sent, a packet stored above the stop threshold stops the queue upstream. When
-//!   the fill falls to the go threshold, that queue may send again.
+//!   upstream, and the output port there stores it. An input allocates a special queue for the line when its first
+//!   matching packet requests that output.
+//! - *Stop and Go*: once the line has been sent, storing a packet above the stop threshold stops the queue upstream.
+//!   When the fill falls to the go threshold, that queue may send again.
 //! - *Exhaustion*: a packet that finds no free special queue stays in its normal queue and blocks the packets behind it
 //!   while its flow is stopped.
-//! - *Release*: an empty special queue that is not stopped is released, with its line here and at the output upstream.
+//! - *Release*: an empty special queue that is not stopped is released. Its line is deleted here and at the output
+//!   upstream.
 //!
-//! The papers leave some points open. This implementation chooses:
-//! - "The second time the threshold is reached" (Paper VI, 3.1.2) is when the next packet is stored above it.
-//!   Otherwise, a queue that never falls below the threshold would grow without bound.
+//! The papers leave some points open, which this implementation decides as follows:
+//! - "The second time the threshold is reached" (Paper VI, 3.1.2) is taken to be the next packet that is stored above
+//!   the threshold. Otherwise, a queue that never falls below the threshold would grow without bound.
 //! - Stop applies to all packets for the destinations of a line, in any queue, as in the host's arbiter (Paper VI,
-//!   3.2). If it applied to special queues only, packets in other queues would keep filling the next switch, and inputs
-//!   that stop would starve.
-//! - The normal queue of a root is stopped and released in the same way as special queues (its CAM line has the same
-//!   bits). Its line is released when the queue is empty.
-//! - While a special queue holds packets for a destination, further packets for it go there; otherwise, they go to the
-//!   oldest matching line. So packets stay in order when lines are allocated and released.
-//! - A special queue whose line was released by the next switch keeps its packets and accepts only packets that must
-//!   follow them. It becomes free when it is empty, or is assigned to the next line that lists a destination of its
-//!   packets.
-//! - A host's own queue never detects a root, because the host does not share its link with other hosts.
+//!   3.2). If Stop applied only to special queues, packets in other queues would keep filling the next switch, and
+//!   inputs that obey Stop would starve.
+//! - The normal queue of a root is stopped and released in the same way as special queues, because its CAM line has the
+//!   same bits. The line is released when the queue is empty.
+//! - While a special queue holds packets for a destination, further packets for this destination join the same queue.
+//!   Otherwise, they join the queue of the oldest matching line. This keeps packets in order when lines are allocated
+//!   and released.
+//! - If the next switch releases the line of a special queue, the queue keeps its packets, and accepts only packets
+//!   that must stay in order behind these. It becomes free when it is empty, or is assigned to the next line that lists
+//!   a destination of its packets.
+//! - A host's normal queue never detects a root, because the host does not share its link with other hosts.
 
 mod marks;
 mod received;
@@ -111,7 +113,7 @@ impl Default for SpecialQueues {
 }
 
 impl SpecialQueues {
-    /// The thresholds for detection, Stop and Go, for full packets of `full` bytes.
+    /// The thresholds for detection, Stop and Go in bytes; `full` is the size of a full packet.
     #[must_use]
     pub fn thresholds(&self, full: u64) -> (Bytes, Bytes, Bytes) {
         let or = |given: Option<Bytes>, packets| given.unwrap_or(Bytes(packets * full));
@@ -135,7 +137,7 @@ impl SpecialQueues {
     }
 }
 
-/// The parameters, with thresholds in bytes; the same for all nodes of a network.
+/// The parameters with thresholds in bytes, which are the same for all nodes of a network.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SpecialQueueRule {
     pub queues: usize,
@@ -152,7 +154,7 @@ pub(crate) struct SpecialQueueRule {
 /// The content of a notification about a CAM line of the sending input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// The given destinations are congested; replaces an earlier list.
+    /// The given destinations are congested; the list replaces an earlier one.
     Allocate(Box<[u32]>),
     Stop,
     Go,
@@ -166,7 +168,7 @@ pub(crate) struct Notice {
     pub vl: Vl,
     /// Number of the line at the sending input.
     pub line: u16,
-    /// The rate that the root accepts from its flows, if arbitration needs it and the tree exists.
+    /// The rate that the root accepts from its flows. Present if arbitration needs it and the tree exists.
     pub rate: Option<Rate>,
     pub message: Message,
 }
@@ -176,9 +178,9 @@ pub(crate) struct Notice {
 pub(crate) struct Tally {
     /// Number of special queues allocated.
     pub allocations: u64,
-    /// How often no special queue was free for a packet that should be isolated.
+    /// Number of times that no special queue was free for a packet that should be isolated.
     pub exhausted: u64,
-    /// Number of special queues released, and the total time for which they had been allocated.
+    /// Number of released special queues, and the total time for which they had been allocated.
     pub releases: u64,
     pub life_ps: u128,
     /// Number of notifications sent: allocate, stop, go, release.
@@ -195,14 +197,14 @@ impl Tally {
     }
 }
 
-/// Where the destinations of the line of a special queue are stored.
+/// The place where the destinations of a special queue's line are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Cause {
     /// The root is an output of this switch; these are the destinations.
     Root(Vec<u32>),
     /// The root is further downstream; the destinations are on this line of the output's CAM.
     Branch(u16),
-    /// The next switch has released its line, so no more packets match.
+    /// The next switch has released the line, so no more packets match it.
     Orphan,
 }
 
@@ -217,7 +219,7 @@ struct Line {
     born: Time,
     propagated: bool,
     sent_stop: bool,
-    /// Destinations of the packets in the queue, with the number of packets for each.
+    /// Destinations of the packets in the queue, with the number of packets for each destination.
     held: Vec<(u32, u32)>,
 }
 
@@ -238,7 +240,7 @@ struct OutputLine {
     line: u16,
     destinations: Box<[u32]>,
     stopped: bool,
-    /// The rate that the root accepts from its flows, as last reported.
+    /// The last reported rate that the root accepts from its flows.
     rate: Option<Rate>,
 }
 
@@ -246,7 +248,8 @@ struct OutputLine {
 #[derive(Debug, Clone, Default)]
 #[repr(align(32))]
 struct InputCam {
-    /// Destinations that its special queues hold or list for a root. May include some that they no longer do.
+    /// Destinations that the input's special queues hold or that are listed for a root. The set may include outdated
+    /// destinations.
     marks: Marks,
     /// Lines of its special queues.
     special: Box<[Option<Line>]>,
@@ -254,11 +257,11 @@ struct InputCam {
     used: u16,
     /// Number of lines of its normal queues.
     own: u16,
-    /// Whether a packet could not be isolated since a queue was last released.
+    /// Whether a packet could not be isolated since the last release of a queue.
     wanting: bool,
 }
 
-/// Adds the destinations that a line does not list yet, up to its limit.
+/// Adds destinations that a line does not list yet, up to the line's limit.
 fn extend(list: &mut Vec<u32>, waiting: impl Iterator<Item = u32>, room: usize) {
     for dst in waiting {
         if list.len() >= room {
@@ -270,7 +273,7 @@ fn extend(list: &mut Vec<u32>, waiting: impl Iterator<Item = u32>, room: usize) 
     }
 }
 
-/// An input port and one of its virtual lanes. The lane is passed separately because all callers know it.
+/// An input port and one of its virtual lanes. The lane is stored separately because all callers know it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InputLane {
     pub input: PortVl,
@@ -288,21 +291,21 @@ pub(crate) struct Growth {
     pub bytes: u32,
 }
 
-/// The CAMs of a node. Unless they are called ports, inputs and outputs are each a [`PortVl`].
-// Fields are ordered by use: first those that every packet uses.
+/// The CAMs of a node. Inputs and outputs are each a [`PortVl`], unless they are called ports.
+// The order of the fields follows their use: those that every packet needs come first.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Cams {
     rule: Arc<SpecialQueueRule>,
     lanes: usize,
     inputs: Box<[InputCam]>,
-    /// Lines of normal queues, indexed by `input * ports + output port`, if each queue has one output; else empty.
+    /// Lines of normal queues, indexed by `input * ports + output port`. Empty unless each queue has one output.
     own: Box<[OwnLine]>,
-    /// Number of normal queues of an input that may have their own line.
+    /// Number of normal queues per input that may have a line.
     own_ports: usize,
     /// The destinations on the lines of each output.
     listed: Box<[Marks]>,
-    /// Whether normal queues detect roots (those of a host do not).
+    /// Whether normal queues detect roots, which is false for hosts.
     detects: bool,
     outputs: Box<[Vec<OutputLine>]>,
     /// Number of lines of all outputs.
@@ -314,7 +317,7 @@ pub(crate) struct Cams {
 }
 
 impl Cams {
-    /// Creates the CAMs of a node with one output for each of the links' rates.
+    /// Creates the CAMs of a node. The node has one output for each element of the links' rates.
     pub fn new(
         rule: Arc<SpecialQueueRule>,
         inputs: usize,
@@ -355,51 +358,51 @@ impl Cams {
         (0..self.inputs.len()).map(PortVl::new)
     }
 
-    /// Whether a normal queue that has grown to `bytes` may show a root; see [`Self::normal_grew`].
+    /// Whether a normal queue that has grown to `bytes` may indicate a root; see [`Self::normal_grew`].
     #[inline]
     pub fn may_detect(&self, bytes: u32) -> bool {
         self.detects && bytes > self.rule.detection.min(self.rule.stop)
     }
 
-    /// Whether a packet at an input could match any line, of that input or of any output.
+    /// Whether a packet at an input could match any line of that input or of any output.
     #[inline]
     pub fn has_lines(&self, input: PortVl) -> bool {
         self.output_lines > 0 || self.inputs[input.index()].used > 0
     }
 
-    /// Whether a packet at an input for an output matches no line and is not stopped by one.
+    /// Whether a packet at an input matches no line and is not stopped by a line of its output.
     #[inline]
     pub fn is_quiet(&self, input: PortVl, output: PortVl, dst: u32) -> bool {
         !self.inputs[input.index()].marks.or(self.listed[output.index()]).may_contain(dst)
     }
 
-    /// Whether the normal queue of an input has its own line for the output `port`.
+    /// Whether the normal queue of an input for the output `port` has a line.
     #[inline]
     pub fn has_own_line(&self, input: PortVl, port: Port) -> bool {
         self.inputs[input.index()].own > 0
             && self.own.get(self.own_index(input, port)).is_some_and(|line| *line != OwnLine::Free)
     }
 
-    /// Prefetches the data that a packet will use that arrives at an input for an output.
+    /// Prefetches the data for a packet that arrives at an input and requests an output.
     #[inline]
     pub fn prefetch(&self, input: PortVl, output: PortVl) {
         prefetch(&self.inputs, input.index());
         prefetch(&self.listed, output.index());
     }
 
-    /// The index of the own line of an input's normal queue for the output `port`.
+    /// The index of the line of an input's normal queue for the output `port`.
     #[inline(always)]
     fn own_index(&self, input: PortVl, port: Port) -> usize {
         input.index() * self.own_ports + port.index()
     }
 
-    /// The number by which the node upstream knows the own line of a normal queue for the output `port`. The lines of
-    /// special queues have the lower numbers.
+    /// The number by which the upstream node knows the line of a normal queue for the output `port`. Lower numbers
+    /// belong to the lines of special queues.
     fn own_number(&self, port: Port) -> u16 {
         (self.rule.queues + port.index()) as u16
     }
 
-    /// The special queue to which the packet at the head of a normal queue moves, if any.
+    /// The special queue to which the packet at the head of a normal queue must move, if any.
     pub fn special_for(&mut self, input: PortVl, output: PortVl, dst: u32, now: Time) -> Option<usize> {
         if self.is_quiet(input, output, dst) {
             return None;
@@ -426,12 +429,12 @@ impl Cams {
         self.take(input, output, || Cause::Branch(line), now)
     }
 
-    /// The line of an output to which the next node gave this number.
+    /// The line of an output that has this number at the next node.
     fn known(&self, output: PortVl, number: u16) -> Option<&OutputLine> {
         self.outputs[output.index()].iter().find(|line| line.line == number)
     }
 
-    /// Allocates a free special queue. Calls `cause` only if there is one.
+    /// Allocates a free special queue. `cause` is called only if there is one.
     fn take(
         &mut self,
         input: PortVl,
@@ -491,8 +494,8 @@ impl Cams {
         self.say(vl, line, rate, message)
     }
 
-    /// Handles the detection of a root whose own switch allocates special queues. Adds the destination to the line of
-    /// the root at this input, or to a new line if that line has no room.
+    /// Handles the detection of a root if its own switch allocates special queues. Adds the destination to the root's
+    /// line at this input. If that line is full, adds it to a new line.
     fn root(&mut self, growth: Growth, waiting: impl Iterator<Item = u32>, now: Time) -> Option<Notice> {
         let Growth { at: of, output, .. } = growth;
         let input = of.input;
@@ -536,7 +539,7 @@ impl Cams {
         Some(Notice { vl, line, rate, message })
     }
 
-    /// Handles a normal queue that has shrunk to `bytes` by a packet for the output `port`.
+    /// Handles a normal queue that a departing packet for the output `port` has reduced to `bytes`.
     #[inline]
     pub fn normal_shrank(&mut self, of: InputLane, port: Port, bytes: u32) -> Option<Notice> {
         let InputLane { input, vl } = of;
@@ -557,7 +560,7 @@ impl Cams {
         }
     }
 
-    /// Handles a packet for `dst` that was stored in a special queue, which now has `bytes`.
+    /// Handles a packet for `dst` that was stored in a special queue, whose size is now `bytes`.
     pub fn special_grew(&mut self, of: InputLane, at: usize, dst: u32, bytes: u32) -> Option<Notice> {
         let stop = self.rule.stop;
         let InputCam { special, marks, .. } = &mut self.inputs[of.input.index()];
@@ -591,8 +594,8 @@ impl Cams {
         self.say_special(of, at, Message::Allocate(list))
     }
 
-    /// Handles a packet for `dst` that left a special queue, which now has `bytes`. The caller must call
-    /// [`Self::release`] if the queue is empty.
+    /// Handles a packet for `dst` that left a special queue, whose size is now `bytes`. If the queue is empty, the
+    /// caller must call [`Self::release`].
     pub fn special_shrank(&mut self, of: InputLane, at: usize, dst: u32, bytes: u32) -> Option<Notice> {
         let go = self.rule.go;
         let line = self.inputs[of.input.index()].special[at].as_mut()?;
@@ -609,8 +612,8 @@ impl Cams {
         None
     }
 
-    /// Releases an empty special queue, unless it is stopped. Returns whether it was released, and the notification for
-    /// the node upstream.
+    /// Releases an empty special queue unless it is stopped. Returns whether it was released, and the notification for
+    /// the upstream node.
     pub fn release(&mut self, of: InputLane, at: usize, now: Time) -> (bool, Option<Notice>) {
         if self.is_stopped(of.input, at) {
             return (false, None);

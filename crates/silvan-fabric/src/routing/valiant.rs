@@ -1,6 +1,6 @@
-//! Valiant routes of dragonflies and dragonfly+: minimal to a random intermediate group, which depends on the pair of
-//! source and destination, and minimal from there (Valiant 1982; Kim and others 2008). [`Ugal`] selects for each packet
-//! between such a route and the minimal one.
+//! Valiant routes of dragonflies and dragonfly+ (Valiant 1982; Kim and others 2008). A route is minimal to a random
+//! intermediate group, which depends on the pair of source and destination, and minimal from there. [`Ugal`] selects
+//! for each packet between such a route and the minimal one.
 //!
 //! The intermediate group differs from the groups of source and destination; within a group, and if there are only two
 //! groups, routes are minimal. The intermediate group depends only on the pair and the parameter `draw`, so packets of
@@ -15,9 +15,9 @@
 //!                       global 0         global 1
 //! ```
 //!
-//! Dependencies lead only in this order, so three lanes are sufficient for a dragonfly and two for a dragonfly+. The
-//! stage of a packet follows from its switch, its source and its destination. Forwarding tables, which depend only on
-//! the destination, cannot represent this, and neither can SL-to-VL tables, which depend on ports and level.
+//! Dependencies lead only in this order, so three lanes are sufficient for a dragonfly, and two for a dragonfly+. A
+//! packet's switch, source and destination determine its stage. Forwarding tables cannot represent this, because they
+//! depend only on the destination, and SL-to-VL tables cannot either, because they depend on ports and service level.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,15 +40,15 @@ pub struct Valiant {
 }
 
 impl Valiant {
-    /// The tables of minimal routes, which packets follow from the intermediate group.
+    /// Computes the tables of minimal routes, which packets follow from the intermediate group.
     ///
     /// # Errors
-    /// [`RoutingError::Unsuitable`] if it is not a generated dragonfly or dragonfly+.
+    /// [`RoutingError::Unsuitable`] if the topology is not a generated dragonfly or dragonfly+.
     pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
         Ok(tables(topology, groups_of(topology, "valiant")?))
     }
 
-    /// The detours, and the lanes that make them deadlock-free.
+    /// Computes the detours, and the lanes that make them deadlock-free.
     ///
     /// # Errors
     /// Same as [`Valiant::compute`], and if the network is too large for tables of lanes.
@@ -76,12 +76,12 @@ impl Ugal {
     /// The tables of minimal routes.
     ///
     /// # Errors
-    /// [`RoutingError::Unsuitable`] if it is not a generated dragonfly or dragonfly+.
+    /// [`RoutingError::Unsuitable`] if the topology is not a generated dragonfly or dragonfly+.
     pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
         Ok(tables(topology, groups_of(topology, "ugal")?))
     }
 
-    /// The detours, and the lanes that make them deadlock-free.
+    /// Computes the detours, and the lanes that make them deadlock-free.
     ///
     /// # Errors
     /// Same as [`Ugal::compute`], and if the network is too large for tables of lanes.
@@ -105,7 +105,7 @@ enum Drawn {
     PerPacket { bias: Bytes },
 }
 
-/// The intermediate groups, and the lanes before and after them.
+/// The intermediate groups of detours, and the lanes before and after these groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Detours {
     shape: Groups,
@@ -146,8 +146,8 @@ impl Detours {
         }
     }
 
-    /// The group that a random number selects among those that are neither the source's nor the
-    /// destination's; `None` if both are in one group or there is no other group.
+    /// The group that a random number selects among those that contain neither the source nor the destination; `None`
+    /// if both are in one group or there is no other group.
     #[must_use]
     pub fn third(&self, number: u64, src: usize, dst: usize) -> Option<usize> {
         let (from, to) = (self.shape.group(self.shape.home(src)), self.shape.group(self.shape.home(dst)));
@@ -167,15 +167,15 @@ impl Detours {
         self.shape.home(host) == switch
     }
 
-    /// The output port and lane for a packet of a pair, if the table names `port` for the destination; if
-    /// each packet selects its route, for a packet on the minimal route.
+    /// The output port and lane for a packet of a pair. `port` is the port of the table for the destination. If each
+    /// packet selects its route, this packet is on the minimal route.
     #[must_use]
     pub fn step(&self, switch: usize, port: u16, src: usize, dst: usize) -> (u16, u8) {
         self.step_over(switch, port, (src, dst), self.of_pair(src, dst))
     }
 
-    /// The output port and lane for a packet with or without an intermediate group, if the table names
-    /// `port` for the destination.
+    /// The output port and lane for a packet with or without an intermediate group. `port` is the port of the table for
+    /// the destination.
     #[must_use]
     pub fn step_over(
         &self,
@@ -192,7 +192,8 @@ impl Detours {
         }
         let lane = match shape.inside {
             Inside::Mesh => 1 + u8::from(at == to),
-            // In the intermediate group, a packet at a spine without a link to the next group goes down and up again.
+            // If a packet reaches a spine of the intermediate group that has no link to the next group, it goes down to
+            // a leaf and up to another spine.
             Inside::LeavesAndSpines { leaves } => {
                 let is_spine = shape.place(switch) >= usize::from(leaves);
                 u8::from(at == to || !is_spine || port > leaves)
@@ -250,7 +251,7 @@ mod tests {
         (spec.compute(topology).unwrap(), spec.lanes(topology).unwrap().unwrap())
     }
 
-    /// The groups that packets pass on the route between two hosts, without repetition.
+    /// The groups on the route of a packet between two hosts, without repetition.
     fn groups_on_way(topology: &Topology, tables: &Tables, lanes: &Lanes, from: u32, to: u32) -> Vec<usize> {
         let (wiring, shape) = (topology.wiring(), groups_of(topology, "valiant").unwrap());
         let path = trace_lanes(topology, &wiring, (tables, Some(lanes)), from, to).unwrap();
@@ -310,7 +311,7 @@ mod tests {
             assert_eq!((lanes.bias(), routed(&topology, 0).1.bias()), (Some(Bytes(5)), None));
             let found = check_lanes(&topology, &tables, &lanes);
             assert_eq!((&found.cycle, found.discarded), (&None, 0), "{}", topology.name);
-            // All channels that any Valiant assignment uses, and minimal routes on the same lanes.
+            // All channels that any assignment of groups uses, together with minimal routes on the same lanes.
             let of_one = check_lanes(&topology, &tables, &routed(&topology, 0).1);
             for verdict in &found.lanes {
                 let fewer = of_one.lanes.iter().find(|other| other.lane == verdict.lane);

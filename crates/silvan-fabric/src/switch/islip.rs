@@ -1,20 +1,20 @@
-//! Arbitration with one read port per input: iSLIP (McKeown 1999).
+//! Arbitration of switches with one read port per input: iSLIP (McKeown 1999).
 //!
-//! In each iteration, every free output grants to the first free requesting input at or after its pointer, and every
-//! input accepts the first grant at or after its own pointer. A pointer moves to the position after its partner only if
-//! the grant was accepted in the first iteration.
+//! In each iteration, every free output grants to the first free requesting input at or after the output's pointer, and
+//! every input accepts the first grant at or after its own pointer. A pointer moves to the position after its partner
+//! only if the grant was accepted in the first iteration.
 //!
 //! iSLIP is designed for time slots. Here, packets start at any time, so an input could be busy every time a certain
-//! output becomes free, and that output would never serve it. Therefore outputs keep rounds ([`super::rounds`]): inputs
-//! that were busy at their turn come first when they are free, and other inputs are served meanwhile.
+//! output becomes free, and that output would never serve it. Therefore, outputs keep rounds ([`super::rounds`]): an
+//! output serves other inputs while an input is busy at its turn, but serves that input first once it is free.
 //!
-//! With `strict` arbitration of special queues, outputs whose special queues yield grant last, and only to inputs that
-//! have no other grant: an input would prefer the other one, and the output would stay idle although other inputs
+//! With `strict` arbitration of special queues, outputs whose special queues yield grant last, and only to inputs
+//! without another grant. An input would prefer the other grant, and the output would stay idle although other inputs
 //! request it.
 //!
-//! Without slots there is no next slot either, so a matching is repeated: an output whose grant was not accepted in the
-//! last iteration, and which another free input requests, computes the next matching after the time of a cell. Without
-//! that, the pair would stay idle until something else changes at the switch.
+//! iSLIP resolves unmatched pairs in the next time slot. Without slots, the matching is repeated instead: if an
+//! output's grant was not accepted in the last iteration and another free input requests the output, the next matching
+//! follows after the time of a cell. Otherwise, this pair would stay idle until something else changes at the switch.
 
 use silvan_engine::Time;
 
@@ -30,19 +30,19 @@ use crate::port_set::PortSet;
 #[derive(Debug)]
 pub(crate) struct Islip<S> {
     iterations: u8,
-    /// Per output: the time after which it repeats a matching in which its grant was not accepted.
+    /// For each output, the time after which it repeats a matching in which its grant was not accepted.
     cells: Option<Box<[Time]>>,
-    /// When each input's read port becomes free, and the channel whose wake-up covers that time.
+    /// For each input, the time at which its read port becomes free, and the channel whose wake-up covers that time.
     read_free: Box<[(Time, ChannelId)]>,
     /// The inputs whose read port was busy at the last check.
     busy: S,
     /// The outputs whose link was busy at the last check.
     sending: S,
-    /// The outputs in `sending` with a wake-up scheduled for the time at which their link becomes free.
+    /// The outputs in `sending` for which a wake-up is scheduled at the time at which the link becomes free.
     planned: S,
-    /// The inputs in `busy` with a wake-up scheduled for the time at which their read port becomes free.
+    /// The inputs in `busy` for which a wake-up is scheduled at the time at which the read port becomes free.
     planned_reads: S,
-    /// Per output: all inputs whose `read_free` names the output's channel, and possibly others.
+    /// For each output, all inputs whose `read_free` contains the output's channel, and possibly others.
     readers: Box<[S]>,
     grant: Box<[Port]>,
     rounds: Rounds<S>,
@@ -59,12 +59,13 @@ struct Match {
     input: Port,
     output: Port,
     head: Head,
-    /// Whether the packet can wait because its queue lets others pass.
+    /// Whether the packet can wait because its queue lets other packets pass.
     waits: bool,
 }
 
 impl<S: PortSet> Islip<S> {
-    /// `cells`: the time of a cell per output, if matchings are repeated. `is_fifo`: see [`crate::queueing::buffers::Buffers::is_fifo`].
+    /// `cells` contains the time of a cell for each output, if matchings are repeated. See
+    /// [`crate::queueing::buffers::Buffers::is_fifo`] for `is_fifo`.
     pub fn new(ports: &Ports, iterations: u8, cells: Option<Box<[Time]>>, is_fifo: bool) -> Self {
         let count = ports.count();
         Self {
@@ -85,7 +86,7 @@ impl<S: PortSet> Islip<S> {
         }
     }
 
-    /// Called when a packet for an output has become the head of a queue at an input.
+    /// Called when a packet for an output becomes the head of a queue at an input.
     pub fn ask(&mut self, ctx: &mut Context, ports: &Ports, (input, output): (Port, Port)) {
         let (read_free, feeding) = self.read_free[input.index()];
         let channel = ports.out(output);
@@ -98,7 +99,7 @@ impl<S: PortSet> Islip<S> {
         }
     }
 
-    /// Schedules the switch to be settled at the end of this instant.
+    /// Schedules the matching of this switch at the end of this instant.
     pub fn mark(&mut self, ctx: &mut Context, ports: &Ports) {
         if !self.dirty {
             self.dirty = true;
@@ -106,8 +107,8 @@ impl<S: PortSet> Islip<S> {
         }
     }
 
-    /// Whether an input prefers the first of two grants, because the queue of the other one lets others pass, or
-    /// because its output is nearer to the input's pointer.
+    /// Whether an input prefers the first of two grants, because the queue of the other grant lets packets pass, or
+    /// because the first output is nearer to the input's pointer.
     fn is_nearer(&self, grant: &Match, other: &Match) -> bool {
         let (count, pointer) = (self.accept.len(), self.accept[grant.input.index()].index());
         let ahead =
@@ -116,8 +117,8 @@ impl<S: PortSet> Islip<S> {
         distance(grant) < distance(other)
     }
 
-    /// Updates which read ports are free now, and which links, for the outputs in `filled`, for which packets wait.
-    /// Ports and links with a pending wake-up are still busy and are skipped.
+    /// Updates which read ports are free, and which links are free for the outputs in `filled`, for which packets wait.
+    /// Ports and links with a pending wake-up are still busy, so they are skipped.
     #[inline]
     fn refresh(&mut self, ctx: &Context, ports: &Ports, filled: S) {
         for input in self.busy.without(self.planned_reads).iter() {
@@ -138,7 +139,7 @@ impl<S: PortSet> Islip<S> {
         debug_assert!(filled.and(self.sending).iter().all(sends), "a wake-up is missing");
     }
 
-    /// Called when a packet or a notification has been put on an output's link.
+    /// Called when an output's link starts to carry a packet or a notification.
     #[inline]
     pub fn sends(&mut self, output: Port) {
         self.sending.insert(output);
@@ -156,7 +157,7 @@ impl<S: PortSet> Islip<S> {
         }
     }
 
-    /// Called when the switch is woken on an output's channel, which cancels all other wake-ups requested on that
+    /// Called when the switch is woken on an output's channel. This wake-up replaces all others requested on that
     /// channel.
     #[inline]
     pub fn woken(&mut self, output: Port) {
@@ -191,8 +192,8 @@ impl<S: PortSet> QueuedSwitch<S> {
                 for pair in matches.drain(..) {
                     self.send(ctx, vl, pair);
                 }
-                // These inputs are busy now, so their new requests are handled when they become free. All matched
-                // packets have started, so notifications cannot take their links.
+                // These inputs are busy, so their new requests are handled when they become free. All matched packets
+                // have started, so notifications cannot use their links first.
                 self.buffers.changes.asked.clear();
                 self.mark_moved(ctx);
                 self.send_notices(ctx);
@@ -216,8 +217,8 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// Performs one iteration of request, grant and accept among the free inputs and outputs. The matches are in the
-    /// order of the inputs. Returns the outputs whose grant was not accepted.
+    /// Performs one iteration of request, grant and accept among the free inputs and outputs. The matches are ordered
+    /// by input. Returns the outputs whose grants were not accepted.
     fn match_once(&mut self, ctx: &mut Context, vl: Vl, first: bool, accepted: &mut Vec<Match>) -> S {
         let mut refused = S::default();
         let Arbiter::Islip(state) = &self.arbiter else { return refused };
@@ -248,7 +249,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         refused
     }
 
-    /// Adds a grant to the accepted ones, unless its input prefers another one.
+    /// Adds a grant to the accepted ones unless its input prefers another grant.
     #[inline(always)]
     fn offer(&self, offer: Match, accepted: &mut Vec<Match>, refused: &mut S) {
         let Arbiter::Islip(state) = &self.arbiter else { return };
@@ -263,8 +264,8 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// Selects the input that a free output grants to: the first one with a free read port at or after the output's
-    /// pointer, if there is credit for its packet. Inputs that are `taken` are treated as busy.
+    /// Selects the input to which a free output grants: the first one at or after the output's pointer that has a free
+    /// read port, if there is credit for its packet. Inputs in `taken` are treated as busy.
     fn grant(&mut self, ctx: &mut Context, (output, vl): (Port, Vl), taken: S) -> Option<Match> {
         let lane = self.ports.lane(output, vl);
         loop {
@@ -287,7 +288,7 @@ impl<S: PortSet> QueuedSwitch<S> {
                         let waits = self.buffers.lets_pass(head.queue, ctx.now);
                         return Some(Match { input, output, head, waits });
                     }
-                    // The packet lacks credit and stands aside, so the output does not wait for it.
+                    // The packet lacks credit and its queue is parked, so the output does not wait for it.
                     Err(0) => any_left = true,
                     Err(_) => return None,
                 }
@@ -310,7 +311,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// While packets wait, schedules a wake-up for each input or output that becomes free.
+    /// Schedules a wake-up for each input or output that becomes free while packets wait.
     fn plan(&mut self, ctx: &mut Context) {
         let Arbiter::Islip(state) = &mut self.arbiter else { return };
         let filled = self.buffers.filled();

@@ -1,19 +1,19 @@
-//! Rounds: an output serves no input twice before it has served all other waiting inputs, unless they are busy.
+//! Rounds: an output serves no input twice before it has served all other waiting inputs, except inputs that are busy.
 //!
-//! With a plain round robin, every input gets its turn only if it can be served when its turn comes. The pointer passes
-//! an input that is busy at that time, or that lacks credit only for its destination. This can repeat indefinitely: if
-//! packets end at regular times, the same input may be busy whenever the output becomes free. If the output always
-//! waited for the input instead, it would be idle for about half a packet per turn.
+//! With a plain round robin, an input is served only if it is ready when its turn comes. The pointer passes an input
+//! that is busy at that time, or that lacks credit only for its destination. This can repeat indefinitely: if packets
+//! end at regular times, the same input may be busy whenever the output becomes free. If the output always waited for
+//! the input instead, it would be idle for about half a packet per turn.
 //!
-//! Therefore an output keeps a round. Inputs that were not yet served in the round come first. While all of these are
-//! busy, the other inputs take turns: their packets are charged to them in the next round, and the time that they used
-//! is added up as given away. An output stays idle for a busy input only if that input becomes free within a sixteenth
-//! of the time given away, divided by the number of other requesting inputs. As a result, an output loses at most about
-//! a sixteenth of its time, and the packet at the head of a queue waits for at most about sixteen rounds.
+//! Therefore, an output keeps a round. Inputs that were not yet served in the round come first. While all of these are
+//! busy, the other inputs take turns. Their packets are charged to the next round, and the time that they use is added
+//! up as given away. An output stays idle for a busy input only if that input becomes free soon: within a sixteenth of
+//! the time given away, divided by the number of other requesting inputs. As a result, an output loses at most about a
+//! sixteenth of its time, and the packet at the head of a queue waits for at most about sixteen rounds.
 //!
-//! An output that is idle at times (because it has no packets, lacks credit, or is stopped) loses little by waiting,
-//! because it can send the delayed packet later. So it also waits for half as long as it has been idle since the round
-//! began.
+//! If an output is idle at times (because it has no packets, lacks credit, or is stopped), waiting costs little,
+//! because it can send the delayed packet later. The output therefore also waits for half of the time for which it has
+//! been idle since the round began.
 //!
 //! An output never waits for first-in first-out inputs: once such an input is free, it stays free until the packet at
 //! its head is served. Only an input with several queues may start another packet in the meantime.
@@ -23,8 +23,8 @@ use silvan_engine::Time;
 use crate::port::{Port, PortVl};
 use crate::port_set::PortSet;
 
-/// The maximum time for which an output waits for a busy input is the time given away, divided by this and by the
-/// number of other requesting inputs.
+/// An output waits for a busy input for at most the time given away, divided by this constant and by the number of
+/// other requesting inputs.
 const PATIENCE: u64 = 16;
 
 /// The round of one output and virtual lane.
@@ -32,28 +32,28 @@ const PATIENCE: u64 = 16;
 struct Round<S> {
     /// Inputs served in this round.
     served: S,
-    /// Inputs served out of turn, which is charged to the next round.
+    /// Inputs that were served out of turn. Their packets are charged to the next round.
     ahead: S,
-    /// The input to consider first when one is served out of turn, which has a rotation of its own.
+    /// The input to consider first for service out of turn, which has a separate rotation.
     next_out: Port,
     /// Time during which inputs were served out of turn.
     given_away: Time,
-    /// Time during which the output was idle between the packets of the round, excluding the waits for a busy input.
+    /// Time for which the output was idle between the packets of the round, excluding waits for a busy input.
     idle: Time,
-    /// The time at which the last served packet has left; `None` before the first packet.
+    /// The time at which the last packet left; `None` before the first packet.
     free_at: Option<Time>,
     /// The time since which the output has been waiting for a busy input, if it is waiting.
     waits_since: Option<Time>,
 }
 
 impl<S> Round<S> {
-    /// How long the output waits for a busy input if `others` other inputs have requests.
+    /// The time for which the output waits for a busy input if `others` other inputs have requests.
     fn patience(&self, now: Time, others: u32) -> Time {
         let idle = self.idle + self.gap(now);
         Time(idle.0 / 2 + self.given_away.0 / (PATIENCE * u64::from(others.max(1))))
     }
 
-    /// How long the output has been idle since the last packet, excluding the wait for a busy input.
+    /// The time for which the output has been idle since the last packet, excluding the wait for a busy input.
     fn gap(&self, now: Time) -> Time {
         let until = self.waits_since.unwrap_or(now);
         self.free_at.map_or(Time::ZERO, |free_at| until.saturating_sub(free_at))
@@ -64,7 +64,7 @@ impl<S> Round<S> {
 #[derive(Debug)]
 pub(crate) struct Rounds<S> {
     lanes: Box<[Round<S>]>,
-    /// Whether outputs may have to wait for a busy input, because inputs have several queues.
+    /// Whether outputs may have to wait for a busy input, which is the case if inputs have several queues.
     is_patient: bool,
 }
 
@@ -73,17 +73,17 @@ impl<S: PortSet> Rounds<S> {
         Self { lanes: vec![Round::default(); lanes].into(), is_patient }
     }
 
-    /// Returns the requesting inputs that may be served, if inputs are never busy: those not yet served in this round,
-    /// or all if the packets of these `stand_aside`.
+    /// For switches whose inputs are never busy: returns the requesting inputs that may be served. These are the inputs
+    /// not yet served in this round, or all if the packets of these `stand_aside`.
     pub fn choice(&mut self, lane: PortVl, asking: S, stand_aside: S) -> S {
         self.choice_of_free(lane, (asking, stand_aside), S::default(), Time::ZERO, |_| Time::ZERO)
     }
 
-    /// Returns the requesting inputs that may be served: those that are not `busy` and were not yet served in this
-    /// round; if there are none, other inputs that are not busy; and none if the output must wait. `free_at` gives the
-    /// time at which a busy input becomes free.
+    /// Returns the requesting inputs that may be served. These are the inputs that are not `busy` and were not yet
+    /// served in this round, or else other inputs that are not busy. If the output must wait, there are none. `free_at`
+    /// returns the time at which a busy input becomes free.
     ///
-    /// When all waiting inputs have been served, a new round begins.
+    /// A new round begins when all waiting inputs have been served.
     #[inline]
     pub fn choice_of_free(
         &mut self,
@@ -95,7 +95,7 @@ impl<S: PortSet> Rounds<S> {
     ) -> S {
         let round = &mut self.lanes[lane.index()];
         let all = asking.or(stand_aside);
-        // All requesting inputs may have been charged to the new round already; then another round begins.
+        // If all requesting inputs have been charged to the new round already, another round begins.
         for _ in 0..2 {
             if all.without(round.served).is_empty() {
                 *round = Round { served: round.ahead, next_out: round.next_out, ..Round::default() };
@@ -109,7 +109,7 @@ impl<S: PortSet> Rounds<S> {
         self.out_of_turn(lane, (asking, in_turn), busy, now, free_at)
     }
 
-    /// Selects inputs if all inputs whose turn it is are busy.
+    /// Selects inputs when all inputs whose turn it is are busy.
     fn out_of_turn(
         &mut self,
         lane: PortVl,
@@ -161,7 +161,7 @@ mod tests {
         Port::all(64).filter(|port| bits >> port.0 & 1 == 1).collect()
     }
 
-    /// The choice among the requesting inputs, given the times at which they become free.
+    /// The selection among the requesting inputs, given the times at which they become free.
     fn choose(
         rounds: &mut Rounds<Ports64>,
         asking: u64,
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(rounds.choice(OUT, mask(0b111), mask(0)), mask(0b111));
         rounds.served(OUT, Port(0), SPAN);
         rounds.served(OUT, Port(1), SPAN);
-        // Input 2 lacks credit, so the others continue. When it has credit, it is first.
+        // Input 2 lacks credit, so the others are served. Once it has credit, it is served first.
         assert_eq!(rounds.choice(OUT, mask(0b011), mask(0b100)), mask(0b011));
         assert_eq!(rounds.choice(OUT, mask(0b111), mask(0)), mask(0b100));
         rounds.served(OUT, Port(2), SPAN);
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(rounds.choice(OUT, mask(0b11), mask(0)), mask(0b10));
     }
 
-    /// Two inputs have requests. One of them is busy whenever the output is free, as when packets end at regular times.
+    /// Of two requesting inputs, one is busy whenever the output is free, as happens if packets end at regular times.
     #[test]
     fn no_input_starves() {
         for remaining in [1, 100, 800, 1_599].map(Time) {
@@ -210,7 +210,8 @@ mod tests {
                 passed_over += 1;
                 assert!(passed_over <= 1 + PATIENCE, "busy for {remaining:?}");
             }
-            // Once in turn, then out of turn until the wait is short compared with the time given away.
+            // The free input is served once in turn, then out of turn until the wait is short compared with the time
+            // given away.
             assert_eq!(
                 passed_over,
                 1 + (PATIENCE * remaining.0).div_ceil(SPAN.1.0),

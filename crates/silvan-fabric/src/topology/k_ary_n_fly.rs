@@ -12,16 +12,16 @@
 //!   H4 ->-+      +-->--+      +-->- H4    H4 --+      +-----+
 //! ```
 //!
-//! Both are 2-ary 2-flies. With unidirectional links, a host sends to the first stage and receives from the
-//! last one; every path has n switches, and there is one path for each pair of hosts. With bidirectional
-//! links, all hosts are at the first stage; a packet goes forward as far as necessary and then back
+//! Both networks in the figure are 2-ary 2-flies. With unidirectional links, a host sends to the first stage and
+//! receives from the last one. Every path has n switches, and there is one path for each pair of hosts. With
+//! bidirectional links, all hosts are at the first stage. A packet goes forward as far as necessary and then back
 //! (turnaround), through 1, 3, .. 2 n - 1 switches.
 //!
 //! # Numbering
-//! Here hosts are counted from 0, and a number has n digits to the base k, `x_(n-1) .. x_0`. Consider k^n
-//! lines that pass through all stages. [`Topology::switches`] contains stage after stage; switch `i` of
-//! stage `s` is named `S<s>.<i>`, where both count from 1. On a switch with unidirectional links, port `p` receives
-//! from the previous stage (or a host) and sends to the next one (or a host).
+//! In this description, hosts are counted from 0, and a number has n digits to the base k, `x_(n-1) .. x_0`. Consider
+//! k^n lines that pass through all stages. [`Topology::switches`] contains stage after stage; switch `i` of stage `s`
+//! is named `S<s>.<i>`, where both count from 1. With unidirectional links, port `p` of a switch receives from the
+//! previous stage (or a host) and sends to the next one (or a host).
 //!
 //! | wiring | a switch of stage `s` (from 0) connects | its number | port - 1 | routed by |
 //! | --- | --- | --- | --- | --- |
@@ -29,8 +29,8 @@
 //! | perfect shuffle | lines that differ in digit 0, after a shuffle | the line without digit 0 | digit 0 | digit `n - 1 - s` |
 //!
 //! In a butterfly (as in the fast Fourier transform, with the shortest strides first), the hosts on either side are
-//! connected to the lines with their numbers. A perfect shuffle moves the highest digit to the lowest position before
-//! every stage (an omega network). The two are isomorphic: they differ in which hosts share a switch.
+//! connected to the lines with the same numbers. A perfect shuffle moves the highest digit to the lowest position
+//! before every stage (an omega network). The two networks are isomorphic, but different hosts share a switch.
 //!
 //! The bidirectional network is the unidirectional one with a reverse channel added to every link and
 //! without the hosts of the far side. It is the tree PGFT(n; k,..,k; 1,k,..,k; 1,..,1), routed by D-mod-K,
@@ -40,10 +40,10 @@
 //!
 //! # Other numbers of hosts
 //! Bidirectional networks may have k^(n-1) r hosts, where r divides k. The highest digit of the butterfly then has only
-//! r values, and a switch of the last stage is connected to each of r switches of the previous stage by k / r parallel
-//! links, so that every port is used. A perfect shuffle of that many lines gives the same network, except for which
-//! switches of a subtree share a switch of the last stage. The published 4-ary 5-fly has 512 = 4^4 * 2 hosts: 128
-//! switches per stage, 640 in total, and up to 9 on a path.
+//! r values. So that every port is used, a switch of the last stage is connected to each of r switches of the previous
+//! stage by k / r parallel links. A perfect shuffle of the same number of lines gives the same network, except that
+//! other switches of a subtree share a switch of the last stage. The published 4-ary 5-fly has 512 = 4^4 * 2 hosts,
+//! with 128 switches per stage, 640 in total, and up to 9 on a path.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -117,7 +117,7 @@ impl Wires {
     }
 }
 
-/// The shape of a fly with unidirectional links; the [module](self) describes the numbering.
+/// The shape of a fly with unidirectional links. The [module](self) describes the numbering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fly {
     /// Ports of a switch, at least 1.
@@ -163,7 +163,7 @@ impl Fly {
         (host / self.power(digit) % u64::from(self.k)) as u16 + 1
     }
 
-    /// Switch (within its stage) and port (from 0) of a line at the inputs or outputs of a stage.
+    /// The switch (within its stage) and the port (from 0) of a line at the inputs or outputs of a stage.
     fn place(self, stage: u32, line: u64) -> (u64, u64) {
         let k = u64::from(self.k);
         match self.wiring {
@@ -192,7 +192,7 @@ impl Fly {
         switch_end((u64::from(stage) * self.switches_per_stage() + switch) as u32, port as u16 + 1)
     }
 
-    /// The links stage by stage, starting at the hosts, and within each stage by the line at which they end.
+    /// The links stage by stage, starting at the hosts. The links of a stage are ordered by the line at which they end.
     fn links(self, rate: Rate, delay: Time) -> Vec<Link> {
         let mut links = Vec::new();
         let mut push = |a, b| links.push(Link { a, b, rate, delay, one_way: true });
@@ -333,7 +333,7 @@ fn shuffle(topology: &mut Topology) {
     topology.shape = Shape::ShuffledFatTree(tree);
 }
 
-/// For each host and each switch of a shuffled tree, its number in the tree.
+/// The number in the tree of each host and each switch of a shuffled tree.
 ///
 /// The number of a host in the shuffle has the digits of its number in the tree, reversed. A switch of
 /// level `l` has the digits `b_2 .. b_l` and `a_(l+1) .. a_h` in the tree, lowest digit first
@@ -341,7 +341,8 @@ fn shuffle(topology: &mut Topology) {
 /// one highest, and inserted the `b` digits below them.
 pub(crate) fn unshuffled(tree: &Pgft) -> (Vec<u32>, Vec<u32>) {
     let reversed = |radices: &[u16], number: u64| {
-        // Digits are read lowest first, so the first of `radices` is the highest digit of the result.
+        // Digits are processed from the lowest to the highest, so the first of `radices` belongs to the highest digit
+        // of the result.
         let mut place: u64 = radices.iter().map(|&r| u64::from(r)).product();
         let mut rest = number;
         radices.iter().rev().fold(0, |sum, &radix| {
@@ -371,7 +372,7 @@ fn unshuffled_switch(radices: &[u16], forward: usize, number: u64) -> u64 {
     for at in 1..radices.len() {
         places[at] = places[at - 1] * u64::from(radices[at - 1]);
     }
-    // From the lowest digit of the shuffle's number: b_l .. b_2, then a_h .. a_(l+1).
+    // The digits in ascending order of significance in the shuffle's number: b_l .. b_2, then a_h .. a_(l+1).
     let order = (0..forward).rev().chain((forward..radices.len()).rev());
     let mut rest = number;
     order.fold(0, |sum, at| {
@@ -474,7 +475,7 @@ mod tests {
         );
     }
 
-    /// Switch numbers within their stage, from 0, of the links between two stages.
+    /// Links between two stages as pairs of switch numbers within their stages, from 0.
     fn between(built: &Topology, stage: usize, per_stage: u32) -> Vec<(u32, u32)> {
         let number = |end: End| match end.node {
             NodeRef::Switch(i) => Some((i / per_stage, i % per_stage)),
@@ -498,7 +499,7 @@ mod tests {
                 assert_eq!(end.node, NodeRef::Switch(at % per_stage), "{}, host {at}", built.name);
                 assert_eq!(u32::from(end.port) - 1, at / per_stage);
             }
-            // With other numbers of hosts, switches of the last stages are connected by parallel links.
+            // With other numbers of hosts, parallel links connect the switches of the last two stages.
             let radix = hosts.map_or(k, |hosts| hosts / k.pow(n - 1));
             for stage in 0..n as usize - 1 {
                 let last = stage + 2 == n as usize;

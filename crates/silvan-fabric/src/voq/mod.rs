@@ -1,5 +1,5 @@
-//! The outputs of InfiniBand VOQ switches (Paper I, section 3.1): input buffers, one virtual output queue per output, a
-//! read port per queue. Both schedulers run this code.
+//! The outputs of InfiniBand VOQ switches (Paper I, section 3.1), with input buffers, one virtual output queue per
+//! output, and a read port per queue. Both schedulers run this code.
 //!
 //! ```text
 //!  in 0  =[ to 0 | to 1 | to 2 ]=--\      each output serves the inputs that have
@@ -7,13 +7,13 @@
 //!  in 2  =[ to 0 | to 1 | to 2 ]=--/      its virtual lanes likewise
 //! ```
 //!
-//! An input can feed several outputs at once. After an input was served, the same output serves all other requesting
-//! inputs before it. An input that lacks credit keeps its turn, because otherwise small packets could overtake large
-//! ones indefinitely.
+//! An input can feed several outputs at once. After an output has served an input, it serves all other requesting
+//! inputs before it serves that input again. An input that lacks credit keeps its turn, because otherwise small packets
+//! could overtake large ones indefinitely.
 //!
-//! No output reads or changes the state of another one: its decisions depend only on the packets that arrive for it and
-//! on the credit of its own link. The scheduler decides when an output is settled, and supplies credit and transmission
-//! through [`Wires`].
+//! No output reads or changes the state of another output. Its decisions depend only on the packets that arrive for it
+//! and on the credit of its own link. The scheduler decides when to settle an output, and supplies credit and
+//! transmission through [`Wires`].
 
 mod observe;
 mod record;
@@ -29,10 +29,10 @@ use crate::port_set::{PortSet, Ports256, next_of};
 
 pub(crate) use record::{Head, Output, OutputLane};
 
-/// Number of virtual lanes of the variant that supports all networks. It does not store the heads of queues.
+/// Number of virtual lanes of the variant that supports all networks. This variant does not store the heads of queues.
 pub(crate) const MOST_LANES: usize = 16;
 
-/// An output, one of its virtual lanes, and an input of its switch. Small enough to be passed in a register.
+/// An output, one of its virtual lanes, and an input of its switch. The type is small enough for a register.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
     output: u32,
@@ -64,7 +64,7 @@ impl Slot {
 
 /// There is no marking rule.
 pub(crate) const UNMARKED: u8 = 0;
-/// The marking rule needs changes of the queues, and departures.
+/// The marking rule needs changes of the queues and departures.
 pub(crate) const DEPARTURES: u8 = 1;
 /// In addition, the marking rule may need arrivals.
 pub(crate) const ALL_EVENTS: u8 = 2;
@@ -87,35 +87,36 @@ pub(crate) struct Sending {
     pub head: Head,
 }
 
-/// The interface between this kernel and its scheduler: the packets, and the link of each output. `A` is the state that
-/// the scheduler shares with the nodes.
+/// The interface between this kernel and its scheduler, which stores the packets and the link of each output. `A` is
+/// the state that the scheduler shares with the nodes.
 pub(crate) trait Wires<const L: usize, X, A> {
     fn packets(around: &mut A) -> &mut Pool;
     /// The time at which the link of an output is free.
     fn free_at(&self, around: &A, output: &Output<L, X>) -> Time;
     /// Whether there is enough credit for a packet.
     fn has_credit(&mut self, around: &mut A, output: &mut Output<L, X>, need: Need) -> bool;
-    /// Records that a packet waits for credit. Returns the time at which there will be enough, or [`Time::NEVER`] if it
-    /// is not known. The scheduler settles the output at that time, or earlier if credit arrives earlier.
+    /// Records that a packet waits for credit. Returns the time at which there will be enough credit, or
+    /// [`Time::NEVER`] if the time is not known. The scheduler settles the output at that time, or earlier if credit
+    /// arrives earlier.
     fn wait_for_credit(&mut self, around: &mut A, output: &mut Output<L, X>, need: Need) -> Time;
     /// The number of bytes that an output has sent so far, and the rate of its link.
     fn sent(&self, around: &A, output: &Output<L, X>) -> (u64, Rate);
-    /// Handles a decision of the marking rule about a packet at an output.
+    /// Carries out a decision of the marking rule about a packet at an output.
     fn applied(&mut self, around: &mut A, output: &Output<L, X>, applied: Applied);
 }
 
-/// The outputs of one switch, or of all switches of a partition, with up to `LANES` virtual lanes. `MARKS` says which
+/// The outputs of one switch, or of all switches of a partition, with up to `LANES` virtual lanes. `MARKS` states which
 /// calls the marking rule needs. `X` is the data that the scheduler stores with each output.
 #[derive(Debug)]
 pub(crate) struct VoqOutputs<const LANES: usize, const MARKS: u8, X> {
     pub records: Box<[Output<LANES, X>]>,
-    /// Packets behind the stored heads: `[(output * lanes + vl) * width + input]`.
+    /// The packets behind the stored heads, indexed by `[(output * lanes + vl) * width + input]`.
     queues: Box<[Fifo]>,
     /// Number of inputs of the largest switch.
     width: usize,
     /// Virtual lanes in use, at most `LANES`.
     lanes: usize,
-    /// Requests of inputs 64 and above, per output and lane; empty if all switches have up to 64 ports.
+    /// Requests of inputs with numbers from 64, per output and lane; empty if no switch has more than 64 ports.
     beyond: Box<[[u64; 3]]>,
     /// Bytes per queue; empty unless the marking rule reads single queues.
     queue_bytes: Box<[u32]>,
@@ -126,7 +127,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
     /// single queues.
     const IS_GENERAL: bool = LANES == MOST_LANES;
 
-    /// `width` is the number of inputs of the largest switch, `lanes` the number of virtual lanes in use.
+    /// `width` is the number of inputs of the largest switch; `lanes` is the number of virtual lanes in use.
     pub fn new(
         mut records: Vec<Output<LANES, X>>,
         width: usize,
@@ -170,8 +171,8 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         self.lane_index(slot.output(), slot.vl()) * self.width + slot.input()
     }
 
-    /// Queues a packet that may leave from now on. Returns whether the output should be settled when its link is free;
-    /// this is false if an earlier packet of the lane that needs no more space lacks credit.
+    /// Queues a packet that may leave from now on. Returns whether the output should be settled when its link is free.
+    /// This is false if an earlier packet of the lane that needs no more space lacks credit.
     #[inline(always)]
     pub fn enqueue<A, W: Wires<LANES, X, A>>(
         &mut self,
@@ -282,7 +283,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         }
     }
 
-    /// Reports a change of a queue's size to the marking rule.
+    /// Reports a change in the size of a queue to the marking rule.
     #[inline(never)]
     fn queue_changed<A, W: Wires<LANES, X, A>>(
         &mut self,
@@ -333,8 +334,8 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         wires.applied(around, record, applied);
     }
 
-    /// Selects the packet that an output whose link is free sends now, and removes it from its queue. If no packet can
-    /// be sent, returns the time at which one of them will have credit, as far as it is known.
+    /// Selects the packet that an output with a free link sends now, and removes it from its queue. If no packet can be
+    /// sent, returns the time at which a packet will have credit, as far as it is known.
     #[inline(always)]
     pub fn settle<A, W: Wires<LANES, X, A>>(
         &mut self,
@@ -348,7 +349,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         }
         let mut wake = Time::NEVER;
         let record = &self.records[output];
-        // First the lanes from `turn` on, then the lanes before it.
+        // Try the lanes starting with `turn` first, then the lanes before it.
         let ahead = record.waiting & (u16::MAX << record.turn);
         for mut lanes in [ahead, record.waiting & !ahead] {
             while lanes != 0 {
@@ -451,15 +452,16 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         }
     }
 
-    /// Whether a packet that has just arrived at an idle output may leave at once: no other packet waits, and the
-    /// marking rule does not need to know its fill.
+    /// Whether a packet that has just arrived at an idle output may leave at once. This requires that no other packet
+    /// waits and that the marking rule does not need the fill.
     #[inline(always)]
     pub fn may_pass(&self, output: usize, vl: usize, size: u32, marking: &SwitchMarking) -> bool {
         let record = &self.records[output];
         record.waiting == 0 && !(MARKS != UNMARKED && (size > marking.quiet_fill() || record.lanes[vl].above))
     }
 
-    /// Accounts for a packet that passes an idle output without waiting, as if it had been enqueued and settled.
+    /// Accounts for a packet that passes an idle output without waiting, as if the packet had been enqueued and
+    /// settled.
     #[inline(always)]
     pub fn passes<A, W: Wires<LANES, X, A>>(
         &mut self,
@@ -494,7 +496,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         prefetch(&self.queues, self.queue_index(slot));
     }
 
-    /// The input that an output serves next on the first lane with packets.
+    /// The input that an output serves next, on the first lane that has packets.
     #[inline(always)]
     pub fn next_slot(&self, output: usize) -> Option<Slot> {
         let waiting = self.records[output].waiting;
@@ -503,7 +505,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         Some(Slot::new(output, vl, input))
     }
 
-    /// The queue of an input for an output and lane: its stored head, and the packets behind it.
+    /// The queue of an input for an output and lane, as its stored head and the packets behind it.
     fn queue(&self, slot: Slot) -> (Option<Head>, Fifo) {
         let record = &self.records[slot.output()];
         let held = if Self::IS_GENERAL { None } else { record.find(slot.vl(), slot.input()) };

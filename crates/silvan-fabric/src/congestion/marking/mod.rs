@@ -9,8 +9,8 @@
 //! | `telemetry` | no marks: switches write the state of their outputs into packets |
 //!
 //! To add a rule, write a file with its parameters, the rule and tests, and add a line to the list `markings!` below.
-//! The list generates the enum of the configuration, [`Marking`], and that of the running switches, [`Marker`]. No
-//! other code depends on which rule is in use.
+//! The list generates the enum of the configuration, [`Marking`], and that of the switches in a run, [`Marker`]. The
+//! other modules do not depend on the rule in use.
 
 mod at_switch;
 mod buffers;
@@ -44,7 +44,7 @@ use crate::facts::{
 };
 use crate::port::PortVl;
 
-/// The parameters of a marking rule, and the requirements that follow from them for the rest of a configuration.
+/// The parameters of a marking rule, and the requirements for the rest of the configuration that follow from them.
 pub trait MarkingParameters {
     /// Whether the rule needs switches with buffers at inputs and outputs.
     fn needs_output_buffers(&self) -> bool {
@@ -56,7 +56,7 @@ pub trait MarkingParameters {
         false
     }
 
-    /// Whether marks can say how severe congestion is, see [`super::Feedback`].
+    /// Whether marks can carry the severity of congestion, see [`super::Feedback`].
     fn has_severities(&self) -> bool {
         true
     }
@@ -80,15 +80,15 @@ pub trait MarkingParameters {
     }
 }
 
-/// The properties of the switches for which a rule is created, which are the same in the whole network.
+/// The properties of the switches for which a rule is created. They are the same in the whole network.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Switches {
-    /// Bytes of the input buffer and of the output buffer per virtual lane.
+    /// Bytes of the input buffer and of the output buffer for each virtual lane.
     pub lane: u32,
     pub output_lane: u32,
     /// Bytes that a full packet occupies in a buffer.
     pub full_space: u32,
-    /// Whether each queue holds packets for one output only, so its fill cannot exceed that of all queues of the
+    /// Whether each queue holds packets for only one output. If so, its fill cannot exceed that of all queues of the
     /// output.
     pub queues_have_one_output: bool,
 }
@@ -135,11 +135,12 @@ impl Outputs<'_> {
     }
 }
 
-/// The greatest severity: the field has six bits (IEEE 802.1Qau).
+/// The greatest severity, which is limited by a field of six bits (IEEE 802.1Qau).
 const MOST_SEVERE: i64 = 63;
 
-/// Quantized feedback (Fb of IEEE 802.1Qau) of a queue that holds `bytes` and held `before` at the last sample: the
-/// distance above the set point, plus `weight` times the growth. Zero if the result does not indicate congestion.
+/// Quantized feedback (Fb of IEEE 802.1Qau) for a queue of `bytes` that had `before` bytes at the last sample. The
+/// result is the distance above the set point plus `weight` times the growth, or zero if this does not indicate
+/// congestion.
 fn severity(bytes: u32, before: u32, set_point: u32, weight: u32) -> Severity {
     let [bytes, before, set_point, weight] = [bytes, before, set_point, weight].map(i64::from);
     let feedback = bytes - set_point + weight * (bytes - before);
@@ -147,10 +148,10 @@ fn severity(bytes: u32, before: u32, set_point: u32, weight: u32) -> Severity {
     (feedback.clamp(0, most) * MOST_SEVERE / most) as Severity
 }
 
-/// A rule that decides which packets switches mark. Default methods do nothing.
+/// A rule that decides which packets the switches mark. The default methods do nothing.
 ///
-/// A rule has one [`Self::State`] per output port and virtual lane of a switch. The methods `watches_*` say which calls
-/// the rule needs. By default it gets all of them; fewer calls are faster. For a departing packet, `queue_changed` is
+/// A rule has one [`Self::State`] per output port and virtual lane of a switch. The methods `watches_*` state which
+/// calls the rule needs. The default is all calls; fewer calls are faster. For a departing packet, `queue_changed` is
 /// called before `departs`.
 pub(crate) trait MarkingRule {
     /// The state per output port and virtual lane.
@@ -159,22 +160,22 @@ pub(crate) trait MarkingRule {
     /// The initial state of a lane.
     fn port(&self, lane: &OutputLane) -> Self::State;
 
-    /// Whether [`QueueChange::queue`] must give the fill of the single queue that changed.
+    /// Whether [`QueueChange::queue`] must contain the fill of the single queue that changed.
     fn needs_queues(&self) -> bool {
         false
     }
 
-    /// Whether the rule needs [`Self::queue_changed`] for a change after which all queues of the lane hold
-    /// `queue_bytes`. This test is fast and avoids most of those calls.
+    /// Whether the rule needs [`Self::queue_changed`] for a change that leaves `queue_bytes` in all queues of the lane
+    /// together. This test is fast and avoids most of those calls.
     fn watches_queue(&self, _port: &Self::State, _queue_bytes: u32) -> bool {
         true
     }
 
-    /// Reports that a queue that feeds the lane grew or shrank.
+    /// Handles a change in the size of a queue that feeds the lane.
     ///
-    /// `has_credit` returns whether the output has credit for a full packet in addition to the one that it sends now or
-    /// next. An output without that credit is not the root of a congestion tree. Call it only if the result matters,
-    /// because it is slow.
+    /// `has_credit` returns whether the output has credit for a full packet in addition to the current or next one. An
+    /// output without that credit is not the root of a congestion tree. Rules should call `has_credit` only if they
+    /// need the result, because it is slow.
     fn queue_changed(
         &self,
         _port: &mut Self::State,
@@ -184,8 +185,8 @@ pub(crate) trait MarkingRule {
     }
 
     /// The fill of all queues of a lane up to which the rule needs neither [`Self::queue_changed`] nor
-    /// [`Self::departs`], as long as [`Self::watches_queue`] (of an empty queue) and [`Self::watches_departures`] are
-    /// false. `None` if there is no such fill.
+    /// [`Self::departs`], provided that [`Self::watches_queue`] (for an empty queue) and [`Self::watches_departures`]
+    /// are false. `None` if there is no such fill.
     fn quiet_fill(&self) -> Option<u32> {
         None
     }
@@ -201,28 +202,29 @@ pub(crate) trait MarkingRule {
         false
     }
 
-    /// Whether [`Self::arrives`] may mark a packet among the next `bytes` bytes of arriving data.
+    /// Whether [`Self::arrives`] may mark a packet within the next `bytes` bytes of arriving data.
     fn may_mark_arrivals(&self, _port: &Self::State, _bytes: u32) -> bool {
         true
     }
 
     /// Whether the rule does not need [`Self::arrives`] for a packet of this size that has entered a queue. A rule that
-    /// needs few arrivals counts the others here, which is fast.
+    /// needs only some arrivals counts the others in this method, which is fast.
     fn skips_arrival(&self, _port: &mut Self::State, _size: u32, _is_data: bool) -> bool {
         false
     }
 
-    /// Decides about a packet that has entered a queue of the lane.
+    /// Decides whether to mark a packet that has entered a queue of the lane.
     fn arrives(&self, _port: &mut Self::State, _arrival: &Arrival) -> Verdict {
         Verdict::Forward
     }
 
-    /// Whether the rule needs [`Self::departs`] for a packet that leaves now.
+    /// Whether the rule needs [`Self::departs`] for a packet that starts to leave.
     fn watches_departures(&self, _port: &Self::State) -> bool {
         true
     }
 
-    /// Decides about a packet that starts to leave through the lane. For `has_credit`, see [`Self::queue_changed`].
+    /// Decides whether to mark a packet that starts to leave through the lane. See [`Self::queue_changed`] for
+    /// `has_credit`.
     fn departs(
         &self,
         _port: &mut Self::State,
@@ -232,12 +234,12 @@ pub(crate) trait MarkingRule {
         Verdict::Forward
     }
 
-    /// Whether the rule needs [`Self::enters_buffer`], called only in switches with buffers at inputs and outputs.
+    /// Whether the rule needs [`Self::enters_buffer`], which is called only in switches with input and output buffers.
     fn watches_input_buffers(&self) -> bool {
         false
     }
 
-    /// Decides what to mark when a packet has entered an input buffer.
+    /// Decides which packets to mark after a packet has entered an input buffer.
     fn enters_buffer(&self, _buffer: &InputBuffer) -> InputVerdict {
         InputVerdict::Forward
     }
@@ -248,7 +250,7 @@ pub(crate) trait MarkingRule {
     }
 }
 
-/// A rule with its states at one switch, per output port and virtual lane.
+/// A rule with its states for one switch, one per output port and virtual lane.
 #[derive(Debug)]
 pub(crate) struct Ruled<R: MarkingRule> {
     pub rule: Arc<R>,
@@ -272,15 +274,15 @@ impl<R: MarkingRule> Ruled<R> {
         self.rule.watches_queue(port, 0) || self.rule.watches_departures(port)
     }
 
-    /// Joins the states of several switches that have the same rule; `None` if there are no switches.
+    /// Joins the states of several switches that have the same rule. Returns `None` if there are no switches.
     fn join(all: Vec<Self>) -> Option<Self> {
         let rule = Arc::clone(&all.first()?.rule);
         Some(Self { rule, ports: all.into_iter().flat_map(|ruled| ruled.ports).collect() })
     }
 }
 
-/// Defines the marking rules. Each line has the documentation, the name, the type of the parameters in a configuration,
-/// and the function that creates the rule from them.
+/// Defines the marking rules. Each line contains the documentation, the name, the type of the parameters in a
+/// configuration, and the function that creates the rule from them.
 macro_rules! markings {
     ($( $(#[$meta:meta])* $name:ident($parameters:ty) => $make:path as $rule:ty; )*) => {
         /// A marking rule with its parameters.
@@ -302,7 +304,7 @@ macro_rules! markings {
                 }
             }
 
-            /// Creates the rule for the switches of a network, without states.
+            /// Creates the rule for the switches of a network, without any states.
             pub(crate) fn marker(&self, switches: &Switches) -> Marker {
                 match self {
                     Self::None => Marker::None,
@@ -318,7 +320,7 @@ macro_rules! markings {
             $( $name(Ruled<$rule>), )*
         }
 
-        /// The methods of [`MarkingRule`]; `lane` is a virtual lane of an output port.
+        /// The methods of [`MarkingRule`]. `lane` is a virtual lane of an output port.
         impl Marker {
             /// Creates the same rule for the outputs of a switch.
             pub fn at(&self, outputs: &Outputs) -> Self {
@@ -328,7 +330,7 @@ macro_rules! markings {
                 }
             }
 
-            /// See [`MarkingRule::quiet_fill`]. Without a rule, all fills are quiet.
+            /// See [`MarkingRule::quiet_fill`]. If there is no rule, every fill is quiet.
             pub fn quiet_fill(&self) -> Option<u32> {
                 match self {
                     Self::None => Some(u32::MAX),
@@ -360,7 +362,7 @@ macro_rules! markings {
                 }
             }
 
-            /// Joins the markers of several switches in their order. All must have the same rule.
+            /// Joins the markers of several switches in the given order. All of them must have the same rule.
             pub fn join(markers: Vec<Self>) -> Self {
                 match markers.first() {
                     None | Some(Self::None) => Self::None,
@@ -392,7 +394,8 @@ macro_rules! markings {
             pub fn watches_queue(&self, lane: usize, queue_bytes: u32) -> bool {
                 match self {
                     Self::None => false,
-                    // This check cannot panic, so rules that return false for every lane cost nothing.
+                    // The compiler can remove this check for rules that return false for every lane, because it cannot
+                    // panic.
                     $( Self::$name(Ruled { rule, ports }) => {
                         ports.get(lane).is_some_and(|port| rule.watches_queue(port, queue_bytes))
                     } )*
@@ -415,7 +418,7 @@ macro_rules! markings {
                 }
             }
 
-            /// Whether the rule needs every queue change and every departure of a lane in its present state.
+            /// Whether the rule needs all queue changes and departures of a lane in its present state.
             pub fn needs_all(&self, lane: usize) -> bool {
                 match self {
                     Self::None => false,
@@ -522,7 +525,7 @@ impl Marking {
         self.parameters().is_some_and(|parameters| parameters.needs_input_queues())
     }
 
-    /// See [`MarkingParameters::has_severities`]; without a rule there is nothing to say.
+    /// See [`MarkingParameters::has_severities`]. Without a rule, there are no marks.
     #[must_use]
     pub fn has_severities(&self) -> bool {
         self.parameters().is_none_or(|parameters| parameters.has_severities())

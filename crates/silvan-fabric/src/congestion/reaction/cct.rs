@@ -148,7 +148,7 @@ struct Level {
     limit: u16,
     min: u16,
     period_ps: u64,
-    /// Phase of the free-running timer in picoseconds; hosts are not synchronized.
+    /// Phase of the free-running timer in picoseconds, because hosts are not synchronized.
     phase_ps: u64,
     start: TimerStart,
 }
@@ -167,7 +167,7 @@ impl Level {
         (now.0 + self.phase_ps) / self.period_ps
     }
 
-    /// How often the timer of an index has expired since its mark.
+    /// Number of times that the timer of an index has expired since its mark.
     fn since(&self, mark: u64, now: Time) -> u64 {
         match self.start {
             TimerStart::Cyclic => self.expiries(now) - mark,
@@ -188,7 +188,7 @@ impl Level {
 #[derive(Debug, Clone)]
 pub(crate) struct CctRule {
     levels: Box<[Level]>,
-    /// Injection rate delay per index, for a packet of `full_size` bytes.
+    /// Injection rate delay for each index, for a packet of `full_size` bytes.
     delays_ps: Arc<[u64]>,
     largest_delay_ps: u64,
     full_size: u64,
@@ -196,12 +196,12 @@ pub(crate) struct CctRule {
     level: ControlLevel,
 }
 
-/// The index of one flow (or service level), and the time from which the delay counts.
+/// The index of a flow or service level, and the time from which the delay counts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CctState {
     index: u16,
-    /// The time up to which `index` has been decremented: the number of expiries of a free-running timer, or the start
-    /// of the index's own timer in picoseconds.
+    /// The time up to which `index` has been decremented: for a free-running timer, its number of expiries; otherwise,
+    /// the start of the index's own timer in picoseconds.
     mark: u64,
     /// The time at which the tail of the last packet left the host.
     last_end: Time,
@@ -209,8 +209,8 @@ pub(crate) struct CctState {
 }
 
 impl CctTable {
-    /// The delay of a full packet per index, in picoseconds. `full_span` is the transmission time of a full packet on
-    /// the host's link.
+    /// The delay of a full packet for each index, in picoseconds. `full_span` is the transmission time of a full
+    /// packet on the host's link.
     #[must_use]
     pub fn delays_ps(&self, full_span: Time) -> Vec<u64> {
         match self {
@@ -313,7 +313,7 @@ fn check_bounds(at: &str, limit: u16, min: u16, entries: usize) -> Check {
 }
 
 impl Cct {
-    /// Creates the rule of a host. Hosts whose links have the same rate share the table of delays.
+    /// Creates the rule of a host. Hosts with equal link rates share the table of delays.
     pub(super) fn rule(&self, source: &Source) -> Option<CctRule> {
         let span = source.rate.pace().time(source.full_size);
         let delays = source.tables.get(source.rate, || self.table.delays_ps(span));
@@ -321,7 +321,7 @@ impl Cct {
         Some(self.rule_with(delays, source.full_size, &mut random))
     }
 
-    /// Creates the rule of a host. The phases of its timers are drawn from `random`.
+    /// Creates the rule of a host. `random` determines the phases of its timers.
     fn rule_with(&self, delays_ps: Arc<[u64]>, full_size: u32, random: &mut Stream) -> CctRule {
         let levels = (0..16)
             .map(|sl| {
@@ -390,8 +390,8 @@ impl ReactionRule for CctRule {
         CctState { index: self.levels[usize::from(sl)].min, ..CctState::default() }
     }
 
-    /// The earliest time, from `now` on, at which the next packet may start: the end of the previous packet plus the
-    /// delay of the index *at that time*, so that earlier timer expiries count.
+    /// The earliest time, starting with `now`, at which the next packet may start. This is the end of the previous
+    /// packet plus the delay of the index *at that time*, so that timer expiries up to then count.
     #[inline]
     fn may_send_at(&self, state: &CctState, sl: u8, next: &Next) -> Option<Time> {
         let now = next.now;
@@ -413,14 +413,14 @@ impl ReactionRule for CctRule {
         }
     }
 
-    /// Records a packet of the flow that was sent; its tail leaves at `end`.
+    /// Records a sent packet of the flow, whose tail leaves at `end`.
     #[inline]
     fn sent(&self, state: &mut CctState, sent: &Sent) {
         state.last_end = sent.end;
         state.last_size = sent.size;
     }
 
-    /// Handles a BECN. A severity of 0 means that the BECN carries no severity.
+    /// Handles a BECN. A severity of 0 means that the BECN contains no severity.
     fn answered(&self, state: &mut CctState, sl: u8, answer: &Answer) {
         let Answer { now, mark, severity, .. } = *answer;
         if mark != Mark::Hot {
@@ -434,10 +434,10 @@ impl ReactionRule for CctRule {
         state.mark = level.mark(now);
     }
 
-    /// Whether the index is at its minimum, and a notification that arrives now could not delay the flow, even by the
-    /// largest delay.
+    /// Whether the index is at its minimum and the last packet ended so long ago that even the largest delay, caused
+    /// by a notification now, could not delay the flow.
     fn is_fresh(&self, state: &CctState, sl: u8, now: Time) -> bool {
-        // For most flows, the time alone shows that the state is not fresh; full packets need no division.
+        // The time alone decides for most flows that the state is not fresh. For full packets, no division is needed.
         let size = u64::from(state.last_size);
         let largest = if size == self.full_size {
             self.largest_delay_ps
@@ -519,7 +519,7 @@ mod tests {
         let mut state = rule.fresh(0);
         rule.sent(&mut state, &sent(0, 2048));
         (0..10).for_each(|_| rule.answered(&mut state, 0, &answer(Mark::Hot, 0, 0)));
-        // 1000 us at index 10; each tick of 153.6 us reduces the delay by 100 us.
+        // The delay is 1000 us at index 10, and each tick of 153.6 us reduces it by 100 us.
         let due = rule.may_send_at(&state, 0, &next(0));
         assert_eq!(due, Some(Time(4 * TICK)), "at the 4th tick index 6 asks for 600 us, which have passed");
         for now in [0, TICK, 2 * TICK + 5] {
@@ -537,7 +537,7 @@ mod tests {
         let rule = rule(&Cct { timer: TimerStart::Notification, table, ..Cct::default() });
         let mut state = rule.fresh(0);
         rule.answered(&mut state, 0, &answer(Mark::Hot, 0, 5));
-        // Less than a whole period has passed, although a free-running timer has expired.
+        // Less than a whole period has passed, so this timer has not expired, unlike a free-running one.
         rule.answered(&mut state, 0, &answer(Mark::Hot, 0, TICK + 4));
         assert_eq!(rule.index(&state, 0, Time(2 * TICK + 3)), 2, "nothing is taken off");
         assert_eq!(rule.index(&state, 0, Time(2 * TICK + 4)), 1, "a period after the last");

@@ -1,6 +1,6 @@
-//! DCQCN's reaction point (Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015, section 3.3), in
-//! the form in which network adapters have it, with a clock for each of its three steps (model of HPCC's authors, 2019:
-//! `rdma-hw.cc`, cases `dcqcn` and `dcqcn_paper`).
+//! DCQCN's reaction point (Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015, section 3.3).
+//! The implementation follows network adapters, which have a separate clock for each of the three steps (model of
+//! HPCC's authors, 2019: `rdma-hw.cc`, cases `dcqcn` and `dcqcn_paper`).
 //!
 //! ```text
 //!  first notification            alpha = 1; rate = target = first_rate_percent of the link; the first two clocks start
@@ -12,12 +12,13 @@
 //!  each increase_bytes           target += additive_increase, or hyper_increase, once past fast recovery
 //! ```
 //!
-//! Fast recovery lasts while neither clock of increases has raised the rate `fast_recovery` times; hyper increase begins
-//! when each of them (the clock of time alone, without `increase_bytes`) has done so more often.
+//! Fast recovery lasts until one of the clocks for increases has raised the rate `fast_recovery` times. Hyper increase
+//! begins when both clocks have done so more often; without `increase_bytes`, there is only the clock of time.
 //!
-//! Rates count in parts of 2^30 of the link's rate, and so does alpha. The factor 1 - g rounds alpha down, so that it
-//! reaches 0; a flow whose rate is that of the link and whose alpha is 0 is released, and its next notification is a
-//! first one again. Of clocks that expire at one instant, increases come last: a decrease restarts their clock.
+//! Rates and alpha are fractions of 2^30, where 2^30 is the link's rate or 1. The factor 1 - g rounds alpha down, so
+//! that it reaches 0. A flow whose rate equals that of the link and whose alpha is 0 is released, and its next
+//! notification counts as the first one. If several clocks expire at one instant, increases are handled last, because a
+//! decrease restarts their clock.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -179,7 +180,7 @@ impl Dcqcn {
     }
 }
 
-/// The rule of one host; rates in parts of its link's rate.
+/// The rule of one host. Rates are fractions of the rate of its link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DcqcnRule {
     alpha_interval: Time,
@@ -207,21 +208,21 @@ pub(crate) struct DcqcnState {
     is_noted_by_alpha: bool,
     /// Whether a notification has come since the last decrease.
     is_noted_by_rate: bool,
-    /// When the clocks of alpha and of decreases expire; past times where that changes nothing, never before the first
-    /// notification.
+    /// The times at which the clocks of alpha and of decreases expire. Times in the past mean that an expiry changes
+    /// nothing, `NEVER` that there was no notification.
     alpha_at: Time,
     decrease_at: Time,
-    /// When the clock of increases expires; never at the rate of the link.
+    /// The time at which the clock of increases expires; `NEVER` if the rate equals that of the link.
     increase_at: Time,
     /// Bytes until the next increase by bytes.
     bytes_left: u32,
-    /// Increases since the last decrease, by time and by bytes.
+    /// Number of increases since the last decrease, by time and by bytes.
     by_time: u8,
     by_bytes: u8,
     last: Last,
 }
 
-/// The first expiry after `now` of a clock that expires at `at`.
+/// The first expiry after `now` of a clock that expired at `at`.
 fn after(now: Time, at: Time, interval: Time) -> Time {
     if at > now { at } else { at + Time(((now - at).0 / interval.0 + 1) * interval.0) }
 }
@@ -280,7 +281,7 @@ impl DcqcnRule {
         self.rest(state);
     }
 
-    /// One of the clocks of increases has expired; `count` is its count.
+    /// Handles the expiry of one of the clocks for increases; `count` selects its counter.
     fn raise(&self, state: &mut DcqcnState, count: impl Fn(&mut DcqcnState) -> &mut u8) {
         let (by_time, by_bytes) = (state.by_time, state.by_bytes);
         let (least, most) = match self.increase_bytes {
@@ -367,7 +368,7 @@ impl ReactionRule for DcqcnRule {
         state.is_noted_by_rate = true;
     }
 
-    /// The first time from `next.now` on at which the pause of the rate at that time has passed.
+    /// The first time, starting with `next.now`, at which the pause that the rate requires at that time has passed.
     #[inline]
     fn may_send_at(&self, state: &DcqcnState, _sl: u8, next: &Next) -> Option<Time> {
         if state.alpha_at == Time::NEVER {
@@ -385,7 +386,7 @@ impl ReactionRule for DcqcnRule {
         }
     }
 
-    /// A decrease can throttle a flow that had been found to be allowed to send, so the host asks again.
+    /// A decrease can throttle a flow that was already allowed to send, so the host must call `may_send_at` again.
     fn next_timer(&self, state: &DcqcnState) -> Option<Time> {
         state.is_noted_by_rate.then_some(state.decrease_at)
     }
@@ -415,7 +416,7 @@ mod tests {
 
     const US: u64 = 1_000_000;
 
-    /// A link of 100 Gbit/s; intervals of 10, 20 and 100 us, and a gain of a quarter.
+    /// A link of 100 Gbit/s, intervals of 10, 20 and 100 us, and a gain of a quarter.
     fn given() -> Dcqcn {
         Dcqcn {
             alpha_interval: Some(Time::from_us(10)),
@@ -432,7 +433,7 @@ mod tests {
         given.rule_of_link(Rate::from_gbit(100))
     }
 
-    /// Rate, target (in Gbit/s) and alpha at a time in microseconds.
+    /// The rate and the target in Gbit/s, and alpha, at a time in microseconds.
     fn at(rule: &DcqcnRule, state: &DcqcnState, us: u64) -> [f64; 3] {
         let mut state = *state;
         rule.pass(&mut state, Time(us * US));
@@ -452,7 +453,7 @@ mod tests {
         let mut state = rule.fresh(0);
         noted(&rule, &mut state, 1_000);
         assert_eq!(at(&rule, &state, 1_019), [1.0, 1.0, 0.75], "alpha has been updated once");
-        // Alpha first: 1, 0.75, 0.5625; the rate is divided with the third value.
+        // Alpha is updated first: 1, 0.75, 0.5625. The decrease uses the third value.
         assert_eq!(at(&rule, &state, 1_020), [1.0 - 0.5625 / 2.0, 1.0, 0.5625]);
         assert_eq!(rule.next_timer(&state), Some(Time(1_020 * US)));
     }
@@ -470,7 +471,7 @@ mod tests {
         let rule = rule(&given());
         let mut state = rule.fresh(0);
         noted(&rule, &mut state, 0);
-        // One in the first interval, two in the second, none in the third.
+        // One notification in the first interval, two in the second, none in the third.
         noted(&rule, &mut state, 5);
         noted(&rule, &mut state, 12);
         noted(&rule, &mut state, 13);
@@ -490,8 +491,8 @@ mod tests {
         assert_eq!(at(&rule, &state, 120)[..2], [fast, 1.0]);
         assert_eq!(at(&rule, &state, 220)[..2], [0.929_688, 1.0], "the target is at the link's rate");
         noted(&rule, &mut state, 125);
-        // At 140 us the target becomes the rate of then. Alpha is 0.5625 x 0.75^10 + the notification's 0.25 at 130 us,
-        // updated once more at 140 us.
+        // At 140 us, the target becomes the current rate. Alpha is 0.5625 x 0.75^10 plus 0.25 for the notification at
+        // 130 us, and is updated once more at 140 us.
         let mut alpha = 0.75_f64.powi(12);
         alpha = alpha * 0.75 + 0.25;
         alpha *= 0.75;
@@ -517,7 +518,7 @@ mod tests {
             noted(&rule, &mut state, 0);
             noted(&rule, &mut state, 25);
             let [rate, target, _] = at(&rule, &state, 40);
-            // Alpha at 40 us: 0.5625 at 20, then 0.75 x 0.5625 + 0.25 at 30, x 0.75 at 40.
+            // Alpha at 40 us: 0.5625 at 20 us, 0.75 x 0.5625 + 0.25 at 30 us, and 0.75 times this at 40 us.
             let alpha = (0.5625 * 0.75 + 0.25) * 0.75;
             assert!((rate - 0.71875 * (1.0 - alpha / 2.0)).abs() < 2e-6);
             assert_eq!(target, if clamp_target { 0.71875 } else { 1.0 });
@@ -548,7 +549,7 @@ mod tests {
         let near = |value: f64, other: f64| (value - other).abs() < 1e-6;
         assert_eq!(steps.iter().map(|step| step.0).collect::<Vec<_>>(), [0, 0, 1, 1, 1, 2, 2, 2, 3]);
         assert!(near(steps[2].1, 0.5) && near(steps[5].1, 0.55) && near(steps[8].1, 0.6), "{steps:?}");
-        // Time alone has not passed fast recovery twice: additive steps at 160 and 260 us, hyper at 360 us.
+        // Because only time counts, additive steps follow at 160 and 260 us, and hyper increase at 360 us.
         let target = |us| at(&rule, &state, us)[1];
         assert!(
             near(target(160), 0.65) && near(target(260), 0.7) && near(target(360), 0.8),
@@ -563,7 +564,7 @@ mod tests {
         let mut state = rule.fresh(0);
         noted(&rule, &mut state, 0);
         assert!(!rule.is_fresh(&state, 0, Time(1_000 * US)));
-        // The target is that of the link: 30 increases close the distance. Alpha ends after 73 updates.
+        // The target is the rate of the link, and 30 increases close the distance. Alpha reaches 0 after 73 updates.
         assert!(rule.is_fresh(&state, 0, Time(3_200 * US)));
         noted(&rule, &mut state, 4_000);
         assert_eq!(state.alpha, LINE, "a first notification again");
@@ -575,7 +576,7 @@ mod tests {
         let mut state = rule.fresh(0);
         noted(&rule, &mut state, 0);
         rule.pass(&mut state, Time(20 * US));
-        // 1 MB takes 80 us of the link, and 80 us / 0.71875 at the rate.
+        // 1 MB takes 80 us at the rate of the link, and 80 us / 0.71875 at the flow's rate.
         rule.sent(&mut state, &sent(101 * US, 1_000_000));
         let pause = (80e6 * (1.0 / 0.71875 - 1.0)) as u64;
         let due = rule.may_send_at(&state, 0, &next(102 * US)).unwrap();
@@ -583,7 +584,7 @@ mod tests {
         let faster = (80e6 * (1.0 / 0.859_375 - 1.0)) as u64;
         assert!(101 * US + pause > 120 * US);
         assert_eq!(due, Time(120 * US), "{} {}", pause, 101 * US + faster);
-        // A notification slows down from the next decrease on: that at 120 us, at which no increase follows.
+        // A notification slows the flow down at the next decrease, at 120 us. No increase follows at that time.
         noted(&rule, &mut state, 105);
         let due = rule.may_send_at(&state, 0, &next(110 * US)).unwrap();
         assert!(due > Time(101 * US + pause), "{due}");

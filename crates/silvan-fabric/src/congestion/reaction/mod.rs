@@ -1,4 +1,4 @@
-//! How sources react to the answers to their packets. Each reaction has its own file; this file lists them.
+//! Reactions of sources to the answers to their packets. Each reaction has its own file; this file lists them.
 //!
 //! | file | reaction |
 //! | --- | --- |
@@ -16,9 +16,9 @@
 //! | `explicit` | the parameters of rates that the links assign; `host/announce.rs` implements them |
 //!
 //! To add a reaction, write a file with its parameters, its rule and tests, and add a line to the list `reactions!`
-//! below. The list generates the enum of the configuration, [`Reaction`], and that of the running hosts, [`Reactor`].
-//! No other code depends on which reaction is in use. `paced` is what reactions with a rate share, `progress` what
-//! reactions with windows in bytes share.
+//! below. The list generates the enum of the configuration, [`Reaction`], and that of the hosts in a run, [`Reactor`].
+//! The other modules do not depend on the reaction in use. `paced` contains common code of reactions with a rate, and
+//! `progress` that of reactions with windows in bytes.
 
 mod cct;
 mod dcqcn;
@@ -74,7 +74,7 @@ use super::round_trip::RoundTrip;
 use super::unfit::{Check, Limits};
 use crate::facts::{Answer, Grant, Next, Queued, Sent};
 
-/// The parameters of a reaction, and the requirements that follow from them for the rest of a configuration.
+/// The parameters of a reaction, and the requirements for the rest of the configuration that follow from them.
 pub trait ReactionParameters {
     /// Whether the reaction needs an acknowledgement of every packet.
     fn needs_acknowledgements(&self) -> bool;
@@ -95,7 +95,7 @@ pub trait ReactionParameters {
         false
     }
 
-    /// Whether the reaction reads telemetry of the switches, if there is some.
+    /// Whether the reaction reads telemetry of the switches if packets carry it.
     fn reads_telemetry(&self) -> bool {
         self.needs_telemetry()
     }
@@ -130,10 +130,10 @@ pub(crate) struct Source<'a> {
     pub host: u32,
     /// Rate of its link.
     pub rate: Rate,
-    /// Bytes on the wire of a full packet, and bytes of its payload.
+    /// Bytes on the wire of a full packet; the next field contains the bytes of its payload.
     pub full_size: u32,
     pub mtu: u32,
-    /// The network's round trip, if [`ReactionParameters::needs_round_trip`].
+    /// The network's round trip. Present if [`ReactionParameters::needs_round_trip`] is true.
     pub round_trip: Option<&'a RoundTrip>,
     /// Seed of the run, from which random streams are derived.
     pub seed: u64,
@@ -153,7 +153,7 @@ impl Source<'_> {
     }
 }
 
-/// A table per link rate, shared by all hosts with links of that rate.
+/// Tables that hosts with the same link rate share.
 #[derive(Debug, Default)]
 pub(crate) struct SharedTables {
     by_rate: RefCell<FxHashMap<u64, Arc<[u64]>>>,
@@ -167,15 +167,15 @@ impl SharedTables {
     }
 }
 
-/// A rule by which a host decides when its flows may send. Default methods do nothing.
+/// A rule by which a host decides when its flows may send. The default methods do nothing.
 ///
-/// A rule has one [`Self::State`] per flow (the traffic from one source of the host to one destination) or per service
-/// level, depending on [`Self::level`].
+/// Depending on [`Self::level`], a rule has one [`Self::State`] per service level or per flow (the traffic from the
+/// host to one destination).
 pub(crate) trait ReactionRule {
     /// The state per flow or service level.
     type State;
 
-    /// Whether answers without a mark matter too, as they do for windows. If not, answers can only slow flows down.
+    /// Whether answers without a mark matter too, as they do for windows. If false, answers can only slow flows down.
     fn counts_answers(&self) -> bool;
 
     /// Whether states belong to flows or to service levels.
@@ -183,11 +183,11 @@ pub(crate) trait ReactionRule {
         ControlLevel::Qp
     }
 
-    /// The state of a flow of a service level that has received no answers.
+    /// The state of a flow of service level `sl` that has received no answers.
     fn fresh(&self, sl: u8) -> Self::State;
 
-    /// The earliest time, from `next.now` on, at which the next packet may start; `None` if it depends on an answer, a
-    /// grant or a timer.
+    /// The earliest time, starting with `next.now`, at which the next packet may start; `None` if an answer, a grant or
+    /// a timer determines the time.
     fn may_send_at(&self, state: &Self::State, sl: u8, next: &Next) -> Option<Time>;
 
     /// Records a packet that has been sent.
@@ -199,37 +199,37 @@ pub(crate) trait ReactionRule {
     /// Handles a grant from the receiver.
     fn granted(&self, _state: &mut Self::State, _grant: &Grant) {}
 
-    /// The amount to request from the receiver after a message has been added to the flow; zero for no request.
+    /// The amount to request from the receiver after a message has joined the flow; zero for no request.
     fn request(&self, _state: &mut Self::State, _queued: &Queued) -> u32 {
         0
     }
 
-    /// Handles the first message of a flow that had none. Where state belongs to service levels, no flow of the level
-    /// had one.
+    /// Handles the first message of a flow that had none. If states belong to service levels, no flow of the level had
+    /// a message.
     fn restarted(&self, _state: &mut Self::State) {}
 
-    /// The time at which the rule needs [`Self::timer`] next, if any. The host asks after each change of the state.
+    /// The time at which the rule needs [`Self::timer`] next, if any. The host reads it after each change of the state.
     fn next_timer(&self, _state: &Self::State) -> Option<Time> {
         None
     }
 
-    /// Handles the timer at the time that [`Self::next_timer`] gave. From then on, `next_timer` must return a later
-    /// time or `None`. This may release a waiting flow; if states belong to service levels, flows wait for their
-    /// scheduled times.
+    /// Handles the timer at the time that [`Self::next_timer`] returned. Afterwards, `next_timer` must return a later
+    /// time or `None`. The timer may release a waiting flow. If states belong to service levels, waiting flows keep
+    /// their scheduled times.
     fn timer(&self, _state: &mut Self::State, _now: Time) {}
 
-    /// Whether the flow's state has the same effect as a fresh one.
+    /// Whether the state is equivalent to a fresh one.
     fn is_fresh(&self, state: &Self::State, sl: u8, now: Time) -> bool;
 
-    /// How strongly a flow is slowed down: its index into the congestion control table, the number of its waiting slots
-    /// or inter-packet delays, or the divisor of its rate less one.
+    /// The strength with which a flow is slowed down: its index into the congestion control table, its number of
+    /// waiting slots or inter-packet delays, or the divisor of its rate less one.
     fn strength(&self, _state: &Self::State, _sl: u8, _now: Time) -> u16 {
         0
     }
 }
 
-/// Defines the reactions. Each line has the documentation, the name, the type of the parameters in a configuration, and
-/// the function that creates the rule of a host from them, if hosts need one.
+/// Defines the reactions. Each line contains the documentation, the name, the type of the parameters in a
+/// configuration, and the function that creates the rule of a host from them if hosts need one.
 macro_rules! reactions {
     ($( $(#[$meta:meta])* $name:ident($parameters:ty) => $make:path as $rule:ty; )*) => {
         /// A reaction with its parameters.
@@ -280,7 +280,7 @@ macro_rules! reactions {
                 match self { $( Self::$name(flows) => flows.counts_answers(), )* }
             }
 
-            /// Begins a flow, which may take the index of one that has been forgotten.
+            /// Starts a flow, whose index may have belonged to a flow that has been forgotten.
             #[inline]
             pub fn begin(&mut self, flow: FlowRef) {
                 match self { $( Self::$name(flows) => flows.begin(flow), )* }
@@ -447,12 +447,12 @@ mod trial {
 
     use crate::facts::{Answer, Mark, Next, Sent, Severity};
 
-    /// A packet of `size` bytes whose tail leaves at `end`, in picoseconds.
+    /// A packet of `size` bytes whose tail leaves at `end` (picoseconds).
     pub fn sent(end: u64, size: u32) -> Sent {
         Sent { now: Time::ZERO, end: Time(end), size, payload: size }
     }
 
-    /// A flow that wants to send at `now` or later, in picoseconds.
+    /// A flow whose next packet may start at `now` (picoseconds) at the earliest.
     pub fn next(now: u64) -> Next {
         Next { now: Time(now), size: 2_048, payload: 2_048 }
     }

@@ -1,5 +1,6 @@
-//! Contributors and victims of trees. The payload that hosts behind roots receive determines contributors (see
-//! [`crate::meters`]); the packets inside the network and their routes determine which traffic waits.
+//! Determines the contributors and victims of trees. The payload that hosts behind roots receive determines
+//! contributors (see [`crate::meters`]). The packets inside the network and their routes determine the traffic that
+//! waits.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
@@ -26,22 +27,22 @@ pub(crate) struct Who {
 /// The traffic that one host and class send through a root.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Feeding {
-    /// Number of intervals in which it fed the tree or at whose end its packets were on the way to the root, and the
-    /// number of those at whose end a flow of the host was throttled.
+    /// Number of intervals in which the traffic fed the tree, or at whose end its packets were on the way to the root;
+    /// and the number of these at whose end a flow of the host was throttled.
     pub samples: u32,
     pub throttled: u32,
     /// Number of intervals in which it fed the tree.
     pub fed: u32,
-    /// The start of the first such interval and the end of the last one.
+    /// The start of the first such interval; the next field is the end of the last one.
     pub first_ns: u64,
     pub last_ns: u64,
-    /// Payload sent through the root, and all payload of the host, in the intervals with the tree from then on.
+    /// Payload sent through the root, and all payload of the host, in the intervals with the tree since `first_ns`.
     pub bytes: f64,
     pub sent_bytes: u64,
-    /// Packets inside the network at samples from then on: those for the root, and all packets of the host.
+    /// Packets inside the network at samples since `first_ns`: those for the root, and all packets of the host.
     pub own_packets: u64,
     pub packets: u64,
-    /// Payload for the root that was inside the network at a sample before counting began.
+    /// Payload for the root that was inside the network when counting began.
     pub inside_bytes: u64,
 }
 
@@ -59,9 +60,9 @@ impl Feeding {
 /// The traffic of one host and class that waits because of a tree.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Waiting {
-    /// Number of samples at which a packet had to pass a branch but no root.
+    /// Number of samples at which a packet had to cross a branch but no root.
     pub samples: u32,
-    /// The start of the first of these intervals and the end of the last one.
+    /// The start of the first of these intervals; the next field is the end of the last one.
     pub first_ns: u64,
     pub last_ns: u64,
     /// The payload that was offered but not sent in these intervals.
@@ -77,7 +78,7 @@ struct AtHost {
     packets: u64,
 }
 
-/// The contributors of a tree. The counters that are updated at every sample are stored together.
+/// The contributors of a tree. Counters that are updated at every sample are stored together.
 #[derive(Debug, Default)]
 pub(super) struct Feeders {
     places: FxHashMap<Who, u32>,
@@ -86,7 +87,7 @@ pub(super) struct Feeders {
 }
 
 impl Feeders {
-    /// The entry of a host and class, which is created if there is none.
+    /// Returns the entry of a host and class. A missing entry is created.
     fn entry(&mut self, who: Who, first_ns: u64) -> &mut Feeding {
         let place = *self.places.entry(who).or_insert_with(|| {
             self.all.push((who, Feeding { first_ns, ..Feeding::default() }));
@@ -112,7 +113,8 @@ pub(super) struct Around {
     pub waiting: FxHashMap<Who, Waiting>,
 }
 
-/// What a packet inside the network meets, or a message that waits for injection. A message has no payload here.
+/// The branches and roots on the route of a packet inside the network, or of a message that waits for injection. A
+/// message has no payload here.
 #[derive(Debug, Clone, Copy)]
 struct Met {
     who: Who,
