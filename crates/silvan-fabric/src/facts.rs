@@ -1,8 +1,8 @@
-//! Facts that the components of congestion management receive, and their answers.
+//! Facts that the components of congestion management receive, and the answers that they return.
 //!
 //! Components have no access to the simulator. Each call passes the facts that they may use: the time, sizes, the fill
-//! of queues, and the contents of a packet. Times are in picoseconds since the start of the run, sizes and fills in
-//! bytes. Sizes of packets include headers unless they are called payload.
+//! of queues, and the contents of a packet. Times are in picoseconds since the start of the run; sizes and fills are
+//! in bytes. Sizes of packets include headers unless they are called payload.
 #![allow(dead_code, reason = "an interface: a fact need not have a reader among the present components")]
 
 use silvan_engine::{Rate, Time};
@@ -11,7 +11,7 @@ pub(crate) use crate::packet::Telemetry;
 use crate::port::{Port, Vl};
 use crate::port_set::Ports256;
 
-/// Severity of congestion: 1 to 63 (IEEE 802.1Qau has six bits); 0 if marks are single bits.
+/// Severity of congestion from 1 to 63 (IEEE 802.1Qau has six bits); 0 if marks are single bits.
 pub(crate) type Severity = u8;
 
 /// A change in the queues that feed a virtual lane of an output.
@@ -19,7 +19,7 @@ pub(crate) type Severity = u8;
 pub(crate) struct QueueChange {
     /// The time of the change.
     pub now: Time,
-    /// The queue that changed and its fill, if the rule needs single queues
+    /// The queue that changed, with its fill. Present if the rule needs single queues
     /// ([`super::marking::MarkingRule::needs_queues`]).
     pub queue: Option<QueueFill>,
     /// Bytes in all queues that feed the lane, after the change.
@@ -38,7 +38,7 @@ pub(crate) struct QueueFill {
 /// A packet that arrives at the queues of an output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
-    /// The time at which the packet may be served: after the latency of the switch.
+    /// The time at which the packet may be served, which is after the latency of the switch.
     pub now: Time,
     /// Bytes of the packet on the wire.
     pub size: u32,
@@ -89,7 +89,7 @@ pub(crate) enum Verdict {
     Forward,
     /// The packet is marked.
     Mark(Severity),
-    /// The packet gets the validation bit: it is marked and leaves through a congested output (MVCM, 4.1).
+    /// Set the packet's validation bit: the packet is marked, and leaves through a congested output (MVCM, 4.1).
     Validate,
     /// If the packet is a data packet, it collects telemetry.
     Stamp(Telemetry),
@@ -109,7 +109,7 @@ pub(crate) enum InputVerdict {
     Forward,
     /// The packet is marked.
     Mark,
-    /// All packets at inputs of the switch are marked that wait for the same outputs as the packets in this buffer.
+    /// Mark all packets at inputs of the switch that wait for the same outputs as the packets in this buffer.
     MarkContenders,
 }
 
@@ -127,7 +127,7 @@ pub(crate) struct PortState {
 pub(crate) enum Mark {
     /// Neither marked nor validated.
     Cold,
-    /// Marked but not validated: the packet waited because of other flows' congestion.
+    /// The packet is marked but not validated: it waited because of the congestion of other flows.
     Warm,
     /// Validated; or marked, if switches do not validate.
     Hot,

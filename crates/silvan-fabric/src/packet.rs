@@ -20,10 +20,11 @@ pub(crate) enum Kind {
     Cnp,
     /// Acknowledges a message or a packet.
     Ack,
-    /// From a source to the receiver of its flow: requests the amount in `payload`, whose meaning the components
-    /// define.
+    /// From a source to the receiver of its flow: requests the amount in `payload`. The components define the meaning
+    /// of the amount.
     Request,
-    /// From a receiver to the source of a flow: grants the amount in `payload`, whose meaning the components define.
+    /// From a receiver to the source of a flow: grants the amount in `payload`. The components define the meaning of
+    /// the amount.
     Grant,
     /// Set-up packet: precedes a flow, selects its route, and announces its size to the links.
     SetUp,
@@ -53,20 +54,19 @@ impl Kind {
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 pub(crate) struct Packet {
-    /// For a data packet, the time at which its message was generated; for an answer to a data packet, the time at
-    /// which the source began to send that packet.
+    /// For a data packet, the time at which its message was generated. For an answer to a data packet, the time at
+    /// which the source started to send that packet.
     pub created: Time,
     /// Time at which its source started to send it.
     pub injected: Time,
-    /// Time between the arrivals of its head and its tail on the last link that it crossed.
+    /// Time between the arrivals of the packet's head and tail on the last link.
     pub tail_lag: Time,
-    /// For a data packet, the bytes of the message that it carries; for an acknowledgement, the bytes that it
-    /// acknowledges; for a request or a grant, its amount; for a packet that announces a flow, the index of the
-    /// announcement.
+    /// For a data packet, the bytes of the message in the packet; for an acknowledgement, the acknowledged bytes; for
+    /// a request or a grant, the amount; for a packet that announces a flow, the index of the announcement.
     pub payload: u32,
     /// Bytes on the wire.
     pub size: u32,
-    /// Bytes that it occupies in a buffer (whole credit blocks).
+    /// Bytes that the packet occupies in a buffer (whole credit blocks).
     pub space: u32,
     /// Sending host.
     pub src: u32,
@@ -74,24 +74,24 @@ pub(crate) struct Packet {
     pub dst: u32,
     /// Next packet in the same queue.
     pub next: PacketId,
-    /// If flows have individual routes, its output port at the current switch.
+    /// The output port at the current switch, if flows have individual routes.
     pub out: Port,
     /// Class of traffic, for the meters.
     pub class: u16,
-    /// The source (traffic generator) of the sending host to which its flow belongs.
+    /// The source (traffic generator) in the sending host to which the flow belongs.
     pub source: u16,
     /// See [`Kind`].
     pub kind: Kind,
     /// Service level.
     pub sl: u8,
-    /// On a link, its virtual lane; in a switch, the virtual lane on which it will leave.
+    /// On a link, the packet's virtual lane; in a switch, the virtual lane on which it will leave.
     pub vl: Vl,
-    /// If switches change lanes, the virtual lane on which it arrived at the current switch.
+    /// If switches change lanes, the virtual lane on which the packet arrived at the current switch.
     pub came: Vl,
-    /// Forward explicit congestion notification, or marking bit: set by a switch, never cleared.
+    /// Forward explicit congestion notification, or marking bit. A switch sets it, and nothing clears it.
     pub fecn: bool,
-    /// Validation bit: it left through a congested output after it was marked. In acknowledgements, the bit of the
-    /// acknowledged packet.
+    /// Validation bit: the packet left through a congested output after it was marked. In an acknowledgement, the bit
+    /// of the acknowledged packet.
     pub validated: bool,
     /// Backward explicit congestion notification.
     pub becn: bool,
@@ -99,17 +99,17 @@ pub(crate) struct Packet {
     pub severity: u8,
     /// Whether it is the last packet of its message.
     pub last: bool,
-    /// Whether it takes the ports of the forwarding tables although packets select their ports.
+    /// Whether the packet uses the ports of the forwarding tables although other packets select their ports.
     pub pinned: bool,
 }
 
-/// Data about an output that a switch writes into a packet leaving through it, for the source to read.
+/// Data about an output that a switch writes into a departing packet for the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code, reason = "only some reactions read it")]
 pub(crate) struct Telemetry {
     /// The time at which the packet started to leave.
     pub time: Time,
-    /// Bytes that the output had sent from the start of the run until then.
+    /// Bytes that the output had sent since the start of the run.
     pub sent_bytes: u64,
     /// Bytes in the queues that feed the output's lane.
     pub queue_bytes: u32,
@@ -125,7 +125,7 @@ pub(crate) type Marks = (u64, Option<u16>);
 pub(crate) struct Pool {
     slots: Vec<Packet>,
     free: Vec<PacketId>,
-    /// Used for packets that can overtake each other or make detours.
+    /// Marks of each packet, for packets that can overtake each other or make detours.
     marks: Vec<Marks>,
     /// Telemetry of each packet, in the order of the switches that wrote it. Empty unless a rule stamps packets.
     telemetry: Vec<Vec<Telemetry>>,
@@ -137,7 +137,7 @@ impl Pool {
         if let Some(id) = self.free.pop()
             && let Some(slot) = self.slots.get_mut(id as usize)
         {
-            // Written field by field, because copying a complete packet that was just built would stall the processor.
+            // Write the fields one by one: copying a packet that was just built would stall the processor.
             let Packet { created, injected, tail_lag, payload, size, space, src, dst, next, .. } = packet;
             let Packet { out, class, source, kind, sl, vl, came, .. } = packet;
             let Packet { fecn, validated, becn, severity, last, pinned, .. } = packet;
@@ -264,8 +264,8 @@ impl std::ops::IndexMut<PacketId> for Pool {
 
 /// A first-in first-out queue of packets, linked through [`Packet::next`].
 ///
-/// Adding a packet writes to the last one, and removing one reads the first one. No other packets are
-/// accessed, because they are scattered in memory.
+/// Adding a packet writes to the last packet, and removing one reads the first packet. Other packets are not accessed,
+/// because they are scattered in memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fifo {
     head: PacketId,

@@ -1,6 +1,6 @@
 //! Congestion management as a composition of components: a marking rule at the switches, a receiver that answers, a
 //! reaction at the sources, and the isolation of congested flows (in [`crate::queueing`]). The mechanisms of the
-//! literature are presets. A component gets the facts of [`facts`] and its own parameters, but no access to the
+//! literature are presets. A component receives the facts in [`facts`] and its own parameters, but has no access to the
 //! simulator.
 
 pub mod marking;
@@ -122,7 +122,7 @@ pub struct Components {
 
 impl Serialize for Congestion {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // If `none` were written here, the components would be ignored when this is read again.
+        // Do not write `none`, because the components would then be ignored when this is read again.
         let nothing = Mechanism::None.components(&Packet::default());
         let alone = self.mechanism == Mechanism::None && self.components(&Packet::default()) != nothing;
         let mut table = serializer.serialize_struct("Congestion", 8 - usize::from(alone))?;
@@ -152,7 +152,7 @@ impl Serialize for Congestion {
 }
 
 impl Congestion {
-    /// The given components, completed by those of the preset, for packets of the given size.
+    /// The given components, completed with those of the preset, for the given packet size.
     #[must_use]
     pub fn components(&self, packet: &Packet) -> Components {
         let preset = self.mechanism.components(packet);
@@ -169,11 +169,11 @@ impl Congestion {
 }
 
 impl Mechanism {
-    /// The components of the preset. Thresholds that the papers give in packets are in full packets.
+    /// The components of the preset. If papers give thresholds in packets, these are taken as full packets.
     #[must_use]
     pub fn components(self, packet: &Packet) -> Components {
         let packets = |count: u64| Some(Bytes(count * (packet.mtu.0 + packet.header.0)));
-        // A port is congested if any of its queues is above the threshold, whose packets show this.
+        // A port is congested if any of its queues is above the threshold.
         let each = |upper, lower| Fecn {
             fill: FillMapping::Each,
             upper: packets(upper),
@@ -184,9 +184,9 @@ impl Mechanism {
         // published.
         let fbicm = SpecialQueues { detection: packets(4), stop: packets(10), ..SpecialQueues::default() };
         let fbicm = SpecialQueues { go: packets(4), at_root: true, ..fbicm };
-        // Paper VI, 4.1: HTh 6, LTh 4. HFDI alone is FBICM on VOQ switches (4.1): like FBICM, it allocates a special
-        // queue for a root in the root's own switch (supplement 6: one queue per root). EcoCC does not need this queue,
-        // which is its optimization (3.1.2).
+        // Paper VI, 4.1: HTh 6, LTh 4. HFDI alone is FBICM on VOQ switches (4.1). Like FBICM, it allocates a special
+        // queue for a root in the root's own switch (supplement 6: one queue per root). EcoCC optimizes this by
+        // omitting that queue (3.1.2).
         let hfdi = SpecialQueues { detection: packets(6), stop: packets(6), ..SpecialQueues::default() };
         let hfdi = SpecialQueues { go: packets(4), at_root: self == Self::Hfdi, ..hfdi };
         let marking = match self {
@@ -213,8 +213,8 @@ impl Mechanism {
             // CCTI_Timer 8000 ns (Paper V, IV.A), in units of 1.024 us.
             Self::Ccfit => Reaction::Cct(Cct { ccti_timer: 8, ..Cct::default() }),
             Self::Renato => Reaction::Lipd(Lipd { window: Some(1), ..Lipd::default() }),
-            // The table, increase and timer are not published. These delays are whole packets, and the timer is of the
-            // order of a round trip.
+            // The table, increase and timer are not published. The delays chosen here are whole packets, and the timer
+            // is similar to a round trip.
             Self::Pfister => {
                 let table = CctTable::Linear { packets: 1, entries: 128 };
                 Reaction::Cct(Cct { ccti_timer: 1, table, ..Cct::default() })

@@ -1,22 +1,22 @@
 //! Rates without congestion control: the steady state of lossless back pressure.
 //!
-//! The model: each switch input has one buffer that all outputs share, with a read port per output; each
-//! output serves its inputs in turn, and a host serves its flows in turn. No packet is dropped, so a link
-//! cannot be faster than its far buffer is emptied. In the steady state, a full buffer accepts data at the
-//! rate at which it is emptied, in the proportions in which data arrives:
+//! The model is as follows. Each switch input has one buffer that all outputs share, with a read port per output.
+//! Each output serves its inputs in turn, and a host serves its flows in turn. No packet is dropped, so a link
+//! cannot be faster than the rate at which its far buffer is emptied. In the steady state, a full buffer accepts
+//! data at the rate at which it is emptied, in the proportions in which data arrives:
 //!
 //! ```text
 //!   f1, f2, f3, f4 --> sw1 ==link==> sw2 --> d1    f1, f2
 //!                                    sw2 --> d2    f3, f4, and f5, f6 from ports of their own
 //! ```
 //!
-//! The link to d2 gives a third to each input, so f3 and f4 together get 1/3. They are half of the traffic
-//! on the link between the switches, which therefore runs at 2/3; f1 and f2 are its victims.
+//! The link to d2 gives a third to each input, so f3 and f4 together get 1/3. They are half of the traffic on the
+//! link between the switches, so this link runs at 2/3. Its victims are f1 and f2.
 //!
-//! The rates are a fixed point. In the forward direction, along the routes, each link divides its capacity
-//! among its inputs (max-min fair with respect to their demands). In the backward direction, each link is
-//! limited by the rate at which its far buffer is emptied. Routes whose links wait for each other in a
-//! cycle have no such order and are rejected, as is a problem that does not converge.
+//! The rates are a fixed point. In the forward direction, along the routes, each link divides its capacity among
+//! its inputs (max-min fair with respect to their demands). In the backward direction, the rate at which its far
+//! buffer is emptied limits each link. If the links of routes wait for each other in a cycle, there is no such
+//! order, and the problem is rejected. A problem that does not converge is also rejected.
 
 use std::collections::BTreeMap;
 
@@ -26,11 +26,11 @@ use super::{Allocation, FluidError, Problem};
 const MOST_ROUNDS: usize = 20_000;
 /// Number of rounds after which steps are halved, for the rare case of oscillation.
 const FREE_ROUNDS: usize = 200;
-/// Relative change per round at which rates count as converged.
+/// Relative change per round below which rates count as converged.
 const SETTLED: f64 = 1e-13;
 
-/// The steady rates of the active flows without control; weights have no effect. The bottleneck of a flow
-/// is the root of the congestion tree that limits it.
+/// The steady rates of the active flows without control. Weights have no effect. The bottleneck of a flow is the
+/// root of the congestion tree that limits the flow.
 ///
 /// # Errors
 /// If links wait for each other in a cycle, or the rates do not converge.
@@ -70,7 +70,7 @@ struct Pressure {
     stations: Vec<Station>,
     /// The used links, in the order of the routes.
     order: Vec<u32>,
-    /// For each link, the following links, with the index of its group there.
+    /// For each link, the next links on the routes, with the index of its group at each of them.
     onward: Vec<Vec<(u32, usize)>>,
     /// Rate of each flow after the last link that was computed.
     rates: Vec<f64>,
@@ -78,7 +78,7 @@ struct Pressure {
 
 impl Pressure {
     fn new(problem: &Problem, active: &[bool]) -> Result<Self, FluidError> {
-        // Indexed by link and input. Flows that start at a link are separate groups after the others.
+        // Groups by link and input. Flows that start at a link follow as separate groups.
         let mut grouped: Vec<BTreeMap<(u32, u32), Vec<u32>>> = Vec::new();
         grouped.resize_with(problem.links(), BTreeMap::new);
         for flow in problem.active(active) {
@@ -113,7 +113,7 @@ impl Pressure {
             let limit = station.accepted.min(problem.capacities[link as usize]);
             for group in &mut station.groups {
                 group.demand = match (group.input, group.flows.as_slice()) {
-                    // The demand of a source is the capacity of its link or its own cap.
+                    // The demand of a source is the capacity of its link or the cap of the flow.
                     (None, &[flow]) => {
                         let wanted = problem.flows[flow as usize].cap;
                         let wanted = wanted.min(problem.capacities[link as usize]);
@@ -135,8 +135,8 @@ impl Pressure {
         }
     }
 
-    /// Limits each link by the rate at which its far buffer is emptied, starting at the destinations.
-    /// Returns the largest relative change.
+    /// Limits each link to the rate at which its far buffer is emptied, starting at the destinations. Returns the
+    /// largest relative change.
     fn backward(&mut self, problem: &Problem, step: f64) -> f64 {
         let mut change = 0.0_f64;
         for &link in self.order.iter().rev() {
@@ -171,7 +171,7 @@ impl Pressure {
         allocation
     }
 
-    /// The full link for which a link ultimately waits: the root of its congestion tree.
+    /// The full link for which a link ultimately waits, which is the root of its congestion tree.
     fn root(&self, mut link: u32) -> u32 {
         while let Some(output) = self.stations[link as usize].blocked_by {
             link = output;
@@ -204,7 +204,7 @@ fn along_routes(stations: &[Station], onward: &[Vec<(u32, usize)>]) -> Result<Ve
     Ok(order)
 }
 
-/// The level up to which demands are served if a limit is shared max-min fairly; infinite if all demands are met.
+/// The level up to which demands are met if a limit is shared max-min fairly; infinite if all demands are met.
 fn fair_level(mut demands: Vec<f64>, limit: f64) -> f64 {
     demands.sort_unstable_by(f64::total_cmp);
     let mut left = limit;

@@ -1,9 +1,9 @@
-//! The flows of a host: which of them have data to send, and which may send.
+//! The flows of a host: those that have data to send, and those that may send.
 //!
-//! State exists only for flows that have messages or that the reaction still affects. Flows that may send form a ring
-//! and are served round robin, one packet each. Held flows lack a resource of their own: credit, room, or permission for
-//! their destination. Throttled flows wait in a heap, ordered by the time at which they may send; closed flows wait for
-//! an answer.
+//! State exists only for flows that have messages or that the reaction still affects. Flows that may send form a ring,
+//! which is served round robin, one packet each. Held flows lack a resource: credit, room, or permission for their
+//! destination. Throttled flows wait in a heap, ordered by the time at which they may send. Closed flows wait for an
+//! answer.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -36,13 +36,14 @@ enum Place {
     Listed,
     /// The heap.
     Throttled,
-    /// None: the flow waits for an answer, a grant or a timer.
+    /// The time is unknown, because the flow waits for an answer, a grant or a timer.
     Closed,
     /// The list of unused entries.
     Free,
 }
 
-/// Messages in the order in which they were generated. Most flows have a single message, which needs no extra memory.
+/// Messages in the order in which they were generated. Most flows have a single message, which is stored without extra
+/// memory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Messages {
     first: Option<Message>,
@@ -87,15 +88,15 @@ impl Messages {
     }
 }
 
-/// The traffic from one source of a host to one destination. Occupies one cache line. The reaction stores its own state
-/// under the flow's index.
+/// The traffic from one source of a host to one destination. Occupies one cache line. The index of the flow also
+/// identifies the state of the reaction.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub(crate) struct Flow {
     pub destination: u32,
     /// The next flow of its list, or the next unused entry.
     next: FlowId,
-    /// The previous flow of its list; meaningless for the first one.
+    /// The previous flow in its list; undefined for the first one.
     previous: FlowId,
     /// If throttled, the time at which the flow may send.
     release_at: Time,
@@ -104,11 +105,11 @@ pub(crate) struct Flow {
     /// Index of the flow's source at the host.
     pub source: u16,
     place: Place,
-    /// Whether the flow is known to be allowed to send when its turn comes; cleared when an answer arrives.
+    /// Whether the flow may send when its turn comes, as far as is known. An answer clears this flag.
     pub may_send: bool,
 }
 
-/// All lists are linked through the flows themselves, so hosts with few flows use little memory.
+/// The lists are linked through the flows, so hosts with few flows use little memory.
 #[derive(Debug)]
 pub(crate) struct FlowTable {
     flows: Vec<Flow>,
@@ -117,18 +118,20 @@ pub(crate) struct FlowTable {
     free: FlowId,
     /// The flows that may send, in the order of their turns.
     ring: List,
-    /// The flows that lack a resource of their own, in the order in which that was found.
+    /// The flows that lack a resource, in the order in which this was found.
     held: List,
     /// The number of held flows of each source.
     held_of: Vec<u32>,
-    /// Ordered by time; among equal times, the source that was served longest ago comes first.
+    /// Ordered by time. Among equal times, the flow whose source was served longest ago comes first.
     throttled: BinaryHeap<Reverse<(Time, u64, FlowId)>>,
-    /// The number of packets served so far, and for each source the number of its last packet; zero if it has none.
+    /// The number of packets served so far; the next field contains, for each source, the number of its last packet, or
+    /// zero.
     served: u64,
     last_served: Vec<u64>,
     /// Number of flows that are throttled or closed.
     waiting: u32,
-    /// Per flow, a number that grows each time a flow begins to wait; empty unless [`Self::keep_order`].
+    /// For each flow, a number that grows each time a flow begins to wait. Empty unless [`Self::keep_order`] was
+    /// called.
     began: Vec<u64>,
     keeps_order: bool,
     begun: u64,
@@ -137,7 +140,7 @@ pub(crate) struct FlowTable {
 /// A list of flows, linked through [`Flow::next`].
 #[derive(Debug, Clone, Copy)]
 struct List {
-    /// Meaningful while the list has flows, as is `last`; [`NONE`] before the first flow.
+    /// The first and last flow. Undefined while the list is empty, except that both are [`NONE`] before the first flow.
     first: FlowId,
     last: FlowId,
     len: u32,
@@ -259,8 +262,8 @@ impl FlowTable {
         })
     }
 
-    /// The flow from a source to a destination. If it has no state, creates it and calls `begin` with its index, which
-    /// is either that of a forgotten flow or the one after the last.
+    /// The flow from a source to a destination. If it has no state, creates it and calls `begin` with its index. The
+    /// index is that of a forgotten flow or the first unused one.
     #[inline]
     pub fn entry(&mut self, source: u16, destination: u32, begin: impl FnOnce(FlowId)) -> FlowId {
         if let Some(id) = self.find(source, destination) {
@@ -269,7 +272,7 @@ impl FlowTable {
         let id = self.free;
         let (place, next) = (Place::Idle, NONE);
         let id = if let Some(flow) = self.flows.get_mut(id as usize) {
-            // An unused entry keeps an empty message queue for the next flow.
+            // Keep the empty message queue of an unused entry for the next flow.
             self.free = flow.next;
             (flow.destination, flow.source, flow.place) = (destination, source, place);
             flow.may_send = false;
@@ -307,7 +310,7 @@ impl FlowTable {
         self.free = id;
     }
 
-    /// If there are many flows, removes the idle ones for which `is_fresh` holds.
+    /// If there are many flows, removes the idle ones for which `is_fresh` returns true.
     pub fn forget_fresh(&mut self, mut is_fresh: impl FnMut(FlowId, &Flow) -> bool) {
         for id in 0..self.flows.len() {
             let flow = &self.flows[id];
@@ -549,8 +552,8 @@ impl FlowTable {
         self.last_served[source] = self.served;
     }
 
-    /// Removes the throttled flow with the earliest time. Among equal times (as of all flows of a service level, if
-    /// state belongs to service levels), selects the flow whose source was served longest ago, then the one with the
+    /// Removes the throttled flow with the earliest time. If state belongs to service levels, all flows of a level have
+    /// equal times. Among equal times, selects the flow whose source was served longest ago, then the one with the
     /// lowest index.
     #[inline]
     pub fn take_released(&mut self, now: Time) -> Option<FlowId> {
@@ -572,7 +575,7 @@ impl FlowTable {
             if flow.place == Place::Throttled && flow.release_at == time {
                 return Some(time);
             }
-            // A flow that was released earlier left this entry; it may be waiting again until another time.
+            // This entry is outdated: its flow was released earlier, and may be waiting again until another time.
             self.throttled.pop();
         }
     }

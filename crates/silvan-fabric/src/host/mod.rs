@@ -6,8 +6,8 @@
 //!  link -> input buffer -> drain
 //! ```
 //!
-//! Flows do not block each other inside a host. The injection limit spaces the starts of data packets; the drain limit
-//! paces the release of input buffer space. Both model a host bus that is slower than the link (Paper IV, V.A).
+//! Flows do not block each other inside a host. The injection limit spaces the starts of data packets, and the drain
+//! limit paces the release of input buffer space. Both model a host bus that is slower than the link (Paper IV, V.A).
 
 mod adapter;
 mod announce;
@@ -62,8 +62,9 @@ enum Attempt {
     Idle,
 }
 
-// Fields are ordered by use: first those for the arrival of packets, then those for sending, then those that only some
-// networks need. In large networks the hosts do not fit into the cache, so the number of cache lines used matters.
+// The order of the fields follows their use: first those for the arrival of packets, then those for sending, then
+// those that only some networks need. The hosts of large networks do not fit into the cache, so the number of cache
+// lines used matters.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Host {
@@ -84,17 +85,17 @@ pub(crate) struct Host {
     dirty: bool,
     pub sizes: Sizes,
     pub injection: Limiter,
-    /// Sources that generate messages by themselves, followed by those of the ranks of jobs.
+    /// Sources that generate messages on their own, followed by those of the ranks of jobs.
     pub sources: Vec<Source>,
-    /// Number of sources that generate messages by themselves.
+    /// Number of sources that generate messages on their own.
     drawing: usize,
-    /// Whether the host never has more than one message to send, and that message; see [`solo`].
+    /// Whether the host never has more than one message to send; see [`solo`]. The next field is that message.
     is_solo: bool,
     on_hand: Option<Message>,
     flows: FlowTable,
-    /// Virtual lane per destination, if it does not follow from the service level.
+    /// Virtual lane for each destination; `None` if the service level determines the lane.
     pub lane_of: Option<Arc<[u8]>>,
-    /// Service level and lane per destination, if routes determine them.
+    /// Service level and lane for each destination, if routes determine them.
     pub paths: Option<Arc<Paths>>,
     /// The output buffer, if there is one.
     pub adapter: Option<Box<Adapter>>,
@@ -103,7 +104,7 @@ pub(crate) struct Host {
     control: Outbox,
     /// Additional time per message.
     pub message_overhead: Time,
-    /// The number of flows with state at which idle flows will next be removed.
+    /// The number of flows with state at which the host will next remove idle flows.
     tidy_at: usize,
     /// The reaction to answers, with the states of the flows.
     pub reactor: Option<Reactor>,
@@ -111,18 +112,18 @@ pub(crate) struct Host {
     validates: bool,
     /// Flows that were skipped because they lack credit; used while the host is being settled.
     kept: Vec<FlowId>,
-    /// All flows whose permission to send must be checked again because of an answer, a grant or a timer, and possibly
-    /// others. Only used if permissions last; see [`Self::permission_lasts`].
+    /// Flows whose permission to send must be checked again because of an answer, a grant or a timer. The list may
+    /// include other flows. Used only if permissions remain valid; see [`Self::permission_lasts`].
     doubted: Vec<FlowId>,
     /// Packets in the input buffer.
     undrained: VecDeque<Undrained>,
-    /// How the host spends its time; present if a job needs it.
+    /// Records how the host uses its time. Present if a job needs this.
     pub hours: Option<Box<Hours>>,
     /// Answers the data packets that arrive.
     responder: Responder,
     /// The replies of the receiver component; empty between calls.
     replies: Replies,
-    /// Timers of the reaction and of the receiver component, allocated when one of them first needs a timer.
+    /// Timers of the reaction and of the receiver component. Allocated when one of them first needs a timer.
     timers: Option<Box<Timers>>,
     /// The order of packets, if they may overtake each other.
     order: Option<Box<Order>>,
@@ -242,7 +243,7 @@ impl Host {
         }
     }
 
-    /// Settles the host when it is woken, unless it is settled at the end of the instant anyway.
+    /// Settles the host when it is woken, unless this will happen at the end of the instant anyway.
     #[inline]
     pub fn woken(&mut self, ctx: &mut Context) {
         if !self.dirty {
@@ -287,7 +288,7 @@ impl Host {
             ctx.wake(self.out, free_at);
             return;
         }
-        // A lane on which a control packet waits for credit must not carry data before that packet.
+        // If a control packet waits for credit on a lane, the lane must not carry data before that packet.
         let mut blocked_lanes = 0;
         if !self.control.is_empty() {
             if self.send_control(ctx, &mut blocked_lanes) {
@@ -295,7 +296,7 @@ impl Host {
                 return;
             }
             if blocked_lanes.count_ones() >= u32::from(self.lanes) {
-                // Nothing can be sent until credit returns, which wakes the host.
+                // Nothing can be sent. Returning credit wakes the host.
                 return;
             }
         }
@@ -307,7 +308,7 @@ impl Host {
             return self.settle_solo(ctx, blocked_lanes);
         }
         let attempt = self.draw_and_send(ctx, blocked_lanes);
-        // Flows that were just generated may have been announced.
+        // The flows just generated may have added announcements.
         if attempt != Attempt::Sent && self.send_control(ctx, &mut blocked_lanes) {
             ctx.wake(self.out, ctx.free_at(self.out));
             return;
@@ -330,7 +331,7 @@ impl Host {
                 self.enlist(id, ctx.now);
             }
             let attempt = self.send_data(ctx, blocked_lanes);
-            // Sources may generate other messages to replace those that are held or were just throttled.
+            // Sources may generate other messages instead of those that are held or were just throttled.
             if attempt != Attempt::Idle || !self.drawing().any(|source| source.wants_to_draw(ctx.now)) {
                 return attempt;
             }
@@ -400,7 +401,7 @@ impl Host {
         self.flows.make_ready(id);
     }
 
-    /// Whether a flow must wait for its announcement or its reaction; if so, arranges the next attempt.
+    /// Whether a flow must wait for its announcement or its reaction. If so, schedules the next attempt.
     #[inline]
     fn must_wait(&mut self, id: FlowId, now: Time) -> bool {
         if self.announcer.is_some() {
@@ -425,7 +426,7 @@ impl Host {
     }
 
     /// Schedules the next wake-up: immediately if a flow is ready, otherwise when a flow is released or a message is
-    /// due. A host that lacks only credit needs none, because returning credit wakes it.
+    /// due. No wake-up is needed if the host lacks only credit, because returning credit wakes it.
     fn plan_wake(&mut self, ctx: &mut Context, attempt: Attempt) {
         let Some(next) = self.next_attempt(ctx, attempt) else { return };
         let wanted = match attempt {
@@ -441,7 +442,7 @@ impl Host {
 
     /// The earliest time at which data may be ready to send.
     fn next_attempt(&mut self, ctx: &Context, attempt: Attempt) -> Option<Time> {
-        // The packet that was sent may have used the resource of a held flow.
+        // The packet just sent may have used the resource that a held flow needs.
         let waits = self.flows.ready() > 0 || self.flows.has_held() || !self.control.is_empty();
         if attempt == Attempt::Sent && waits {
             Some(ctx.now)

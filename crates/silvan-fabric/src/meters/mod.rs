@@ -1,4 +1,4 @@
-//! Counters that nodes write. Each partition has its own; the run adds them up at each sample.
+//! Counters that nodes update. Each partition has its own counters, and the run adds them up at each sample.
 
 mod deliveries;
 mod latency;
@@ -15,8 +15,8 @@ use latency::Latency;
 pub(crate) struct Reordering {
     /// Packets that arrived after a later packet of their flow.
     pub late: u64,
-    /// Number of packets that were held until an earlier one arrived, the number of these that were released, and the
-    /// total time for which they were held.
+    /// Number of packets that had to wait for an earlier one; the next fields are the number of these that were
+    /// released, and their total waiting time.
     pub held: u64,
     pub released: u64,
     pub waited_ps: u128,
@@ -42,7 +42,8 @@ pub(crate) struct ClassMeter {
     pub name: String,
     /// Payload of the messages generated since the start.
     pub generated_bytes: u64,
-    /// Payload injected (sending has begun) and delivered (drained) since the start.
+    /// Payload injected since the start, counted when sending begins; the next field is the payload delivered, counted
+    /// when it is drained.
     pub injected_bytes: u64,
     /// See `injected_bytes`.
     pub delivered_bytes: u64,
@@ -68,7 +69,7 @@ pub(crate) struct Tally {
     pub marked: u64,
     /// Marked packets with the validation bit set, too.
     pub validated: u64,
-    /// Sums of latencies since generation and since injection.
+    /// Sum of latencies since generation; the next field is the sum since injection.
     pub generation_ps: u128,
     pub injection_ps: u128,
     /// Longest latency since generation.
@@ -110,14 +111,14 @@ struct Later {
 #[derive(Debug)]
 pub(crate) struct Meters {
     pub classes: Vec<ClassMeter>,
-    /// Payload received and payload sent by each host since the start.
+    /// Payload received by each host since the start; the next field is the payload sent.
     pub received_bytes: Vec<u64>,
     pub sent_bytes: Vec<u64>,
     /// The same counters at the end of the warm-up.
     pub received_warmup: Vec<u64>,
     pub sent_warmup: Vec<u64>,
     pub warm: bool,
-    /// The end of the warm-up: later deliveries count in averages.
+    /// The end of the warm-up. Averages include only later deliveries.
     pub warmup: Time,
     pub packets_injected: u64,
     pub packets_delivered: u64,
@@ -127,24 +128,24 @@ pub(crate) struct Meters {
     next_sample: Time,
     /// Data packets that hosts will drain after that time.
     later: Vec<Later>,
-    /// Classes from this index on are jobs, whose ranks wait for messages.
+    /// Classes with this index or a higher one are jobs, whose ranks wait for messages.
     pub jobs_from: u16,
-    /// Messages of jobs that were delivered but not yet reported: class, and host, its source and destination.
+    /// Delivered messages of jobs that were not yet reported: class, and host, source and destination.
     pub messages_in: Vec<(u16, (u32, u16, u32))>,
-    /// Messages of jobs that have left their source but were not yet reported, with the time.
+    /// Messages of jobs that have left their source but were not yet reported, with the time of leaving.
     pub messages_out: Vec<(u16, (u32, u16, u32), Time)>,
     pub control_injected: u64,
     pub control_delivered: u64,
     pub fecn_marks: u64,
-    /// Numbers of flows whose announcement returned, and of probes that returned.
+    /// Number of flows whose announcement returned; the next field is the number of returned probes.
     pub announced: u64,
     pub probes: u64,
     /// The largest link weight that was returned.
     pub busiest_link_ps: u64,
-    /// Number of marked packets for which the second bit was set, too.
+    /// Number of marked packets for which the second bit was also set.
     pub validations: u64,
     pub becn_received: u64,
-    /// Those of `becn_received` that switches sent themselves.
+    /// Number of notifications in `becn_received` that switches sent themselves.
     pub reports: u64,
     /// Reordering counts, if packets may overtake each other.
     pub reordering: Reordering,
@@ -152,7 +153,7 @@ pub(crate) struct Meters {
     pub deliveries: Deliveries,
     #[cfg(debug_assertions)]
     order: rustc_hash::FxHashMap<(u32, u32, u16), Time>,
-    /// The message about a packet that overtook another one of its flow.
+    /// An error message about a packet that overtook another packet of its flow.
     #[cfg(debug_assertions)]
     pub out_of_order: Option<String>,
 }
@@ -223,8 +224,8 @@ impl Meters {
         Self { warmup: self.warmup, jobs_from: self.jobs_from, ..meters }
     }
 
-    /// Sets these counters to the sums of those of all partitions. Moves the counts of the current interval here, but
-    /// not latencies; see [`Self::gather_latencies`].
+    /// Sets these counters to the sums over all partitions. Moves the counts of the current interval here, but not the
+    /// latencies; see [`Self::gather_latencies`].
     pub fn gather<'a>(&mut self, partitions: impl Iterator<Item = &'a mut Self>) {
         self.reset();
         for other in partitions {
@@ -282,7 +283,8 @@ impl Meters {
                     (&mut sum.since_generation, &mut own.since_generation),
                     (&mut sum.since_injection, &mut own.since_injection),
                 ] {
-                    // The first partition can be swapped instead of added, which is faster with many classes.
+                    // Swap the counters of the first partition instead of adding them, which is faster with many
+                    // classes.
                     if at == 0 { std::mem::swap(sum, own) } else { sum.add(own) }
                 }
             }
@@ -333,14 +335,14 @@ impl Meters {
         self.later = later;
     }
 
-    /// Among the data packets that will be drained after the next sample, those whose tails are in their hosts' buffers
-    /// at `now`, or, if `are_in` is false, those that are still on their way.
+    /// Returns data packets that will be drained after the next sample: those whose tails are in their hosts' buffers
+    /// at `now` or, if `are_in` is false, those that are still on their way.
     pub fn later(&self, now: Time, are_in: bool) -> impl Iterator<Item = &Packet> {
         self.later.iter().filter(move |one| (one.tail_at <= now) == are_in).map(|one| &one.packet)
     }
 
     /// Counts a data packet whose tail arrives at a host at `tail_at` and that the host will drain at `done`. No
-    /// component waits for the packet, so it is counted immediately unless a sample is taken before `done`.
+    /// component waits for the packet, so it is counted immediately unless there is a sample before `done`.
     #[inline]
     pub fn will_deliver(&mut self, packet: &Packet, (tail_at, done): (Time, Time)) {
         if done <= self.next_sample {
@@ -350,7 +352,7 @@ impl Meters {
         }
     }
 
-    /// Counts a data packet that a host has drained at `done`, which is the time used for throughput and latency.
+    /// Counts a data packet that a host has drained at `done`. Throughput and latency refer to this time.
     #[inline]
     pub fn delivered(&mut self, packet: &Packet, done: Time) {
         self.packets_delivered += 1;
@@ -369,7 +371,7 @@ impl Meters {
         }
     }
 
-    /// Whether a packet is the last one of a message for which a rank of a job waits.
+    /// Whether a packet is the last packet of a message for which a rank of a job waits.
     #[inline]
     pub fn ends_message(&self, packet: &Packet) -> bool {
         self.is_of_job(packet) && packet.last
@@ -381,7 +383,8 @@ impl Meters {
         packet.class >= self.jobs_from
     }
 
-    /// Records that the tail of a data packet is in its host's input buffer (for the order check of debug builds).
+    /// Records that the tail of a data packet is in its host's input buffer. Debug builds use this to check the order
+    /// of packets.
     #[cfg(debug_assertions)]
     pub fn check_order(&mut self, packet: &Packet, now: Time) {
         let last = self.order.insert((packet.src, packet.dst, packet.source), packet.injected);

@@ -22,16 +22,16 @@ use crate::port::Vl;
 use crate::switch::{Ports, Switch};
 use crate::voq::{ALL_EVENTS, DEPARTURES, Output, UNMARKED, VoqOutputs};
 
-/// Maximum width of bins, in bits of picoseconds. In wider bins, several packets would arrive at one output and would
-/// have to be sorted.
+/// Maximum width of bins, in bits of picoseconds. In wider bins, several packets would arrive at the same output and
+/// would have to be sorted.
 const WIDEST: u32 = 16;
 /// The minimum number of bins in which decisions can be planned.
 const BINS: u64 = 256;
 
-/// The properties of a network that the binned scheduler depends on.
+/// The properties of a network on which the binned scheduler depends.
 pub(crate) struct Plan<'a> {
     pub links: &'a Links,
-    /// Per channel: the switch and input at its far end, `None` for a host.
+    /// For each channel, the switch and input at its far end; `None` for a host.
     pub receivers: &'a [Receiver],
     /// The host at each channel's far end, for channels to hosts.
     pub hosts_at: FxHashMap<ChannelId, u32>,
@@ -64,33 +64,35 @@ struct Reach {
 }
 
 impl Plan<'_> {
-    /// Checks whether the binned scheduler supports the network. All limits follow from the scheduler's design: it runs
-    /// outputs one by one within a bin, so the decisions of an output may depend only on its own arrivals and credit;
-    /// records store sizes in 16 bits and inputs in 6; and bins need a lookahead.
+    /// Checks whether the binned scheduler supports the network. All limits follow from the scheduler's design. It runs
+    /// outputs one by one within a bin, so the decisions of an output may depend only on its own arrivals and credit.
+    /// Records store sizes in 16 bits and inputs in 6 bits. Bins require a lookahead.
     ///
     /// # Errors
-    /// The reason why it does not, as a clause that follows "because".
+    /// The reason why the network is not supported, as a clause that follows "because".
     pub fn fits(&self, switches: &[Switch]) -> Result<(), &'static str> {
         let are = |is: fn(&Ports) -> bool| switches.iter().all(|switch| is(switch.ports()));
         let tables: u64 = switches.iter().map(|switch| switch.ports().table().len() as u64).sum();
         let is_voq = |switch: &Switch| matches!(switch, Switch::Voq(_) | Switch::LargeVoq(_));
         let needs = [
-            // With one read port per input, an arbiter or output buffers, the outputs of a switch depend on each other.
+            // If there is one read port per input, an arbiter or output buffers, the outputs of a switch depend on each
+            // other.
             (!switches.iter().all(is_voq), "its switches are not VOQ switches"),
             // The route depends on the loads of all outputs of a switch when the packet arrives.
             (!are(|ports| ports.director().is_none()), "its flows are announced to switches"),
             (!are(|ports| ports.chooser().is_none()), "each packet chooses its port by the load of all"),
-            // The output depends on the packet's lane and source, but the tables here have only destinations.
+            // The output would depend on the packet's lane and source, but the tables of this scheduler contain only
+            // destinations.
             (!are(|ports| !ports.changes_lanes()), "its switches choose the lanes of packets"),
-            // The record of an output has no space for a ledger per region of a buffer.
+            // The record of an output has no space for a ledger for each region of a buffer.
             (!self.links.is_plain(), "its buffers are divided, or it has on/off flow control"),
             // An adapter's output buffer sends at times that do not follow from the host's link.
             (self.have_adapters, "its hosts have output buffers"),
             (!are(|ports| ports.count() <= MAX_INPUTS), "a switch has more than 64 ports"),
-            // Such a packet waits for its tail, so the time at which it may leave does not follow from its head.
+            // Such a packet must wait for its tail, so the arrival of its head does not determine when it may leave.
             (!are(|ports| !ports.may_underrun), "a link is faster than another one that feeds it"),
             // A notification occupies another output of the same switch at the same instant, and a mark at a departure
-            // cannot be predicted before the bin begins; see the module `reports`.
+            // cannot be predicted before the bin begins. See the module `reports`.
             (!are(may_report), "its switches notify sources themselves of packets that leave"),
             (self.full_space > u32::from(u16::MAX), "its packets occupy more than 65,535 bytes"),
             (self.control_space > self.full_space, "its control packets are larger than others"),
@@ -101,7 +103,7 @@ impl Plan<'_> {
         needs.into_iter().find(|(is_needed, _)| *is_needed).map_or(Ok(()), |(_, why)| Err(why))
     }
 
-    /// The time that the smallest packet needs on the fastest link.
+    /// The transmission time of the smallest packet on the fastest link.
     pub fn least_span(&self) -> Time {
         self.links
             .all_parameters()
@@ -111,8 +113,8 @@ impl Plan<'_> {
             .unwrap_or(Time::NEVER)
     }
 
-    /// The minimum time in which a switch can affect the node at the far end of a link with these parameters: by a
-    /// packet, by the credit for a packet that came from there, or by a notification.
+    /// The minimum time in which a switch can affect the node at the far end of a link with these parameters, through a
+    /// packet, the credit for a received packet, or a notification.
     pub fn reach_of(&self, link: &LinkParameters) -> Time {
         let read = self.crossbar.map(|pace| pace.time(self.smallest));
         let freed = read.map_or(self.least_span(), |read| read.min(self.least_span())) + link.delay;
@@ -133,7 +135,7 @@ impl Plan<'_> {
     }
 }
 
-/// Whether a switch notifies no sources, or only when packets arrive.
+/// Whether a switch sends no notifications to sources, or sends them only when packets arrive.
 fn may_report(ports: &Ports) -> bool {
     ports.marking.report.is_none() || ports.marking.marker.marks_only_arrivals()
 }
@@ -206,7 +208,7 @@ impl<'a> Builder<'a> {
         Self { plan, partition, reach, markings, routes, rows }
     }
 
-    /// Takes over the marking rule and the forwarding table of a switch.
+    /// Takes the marking rule and the forwarding table from a switch.
     fn add(&mut self, ports: &mut Ports) {
         let none = SwitchMarking::new(Marker::None, ports.count(), self.plan.full_space);
         self.markings.push(Some(std::mem::replace(&mut ports.marking, none)));
@@ -238,11 +240,11 @@ impl<'a> Builder<'a> {
     fn links(&self) -> Vec<Link> {
         let Plan { smallest, credit_block, full_space, .. } = *self.plan;
         let link = |parameters: &LinkParameters| {
-            // A packet occupies whole credit blocks, so the link consumes buffer space faster than bytes; fastest with
-            // packets of the smallest size that just exceeds a whole number of blocks.
+            // A packet occupies whole credit blocks, so the link consumes buffer space faster than it transmits bytes.
+            // The fastest case is the smallest packet that just exceeds a whole number of blocks.
             let span = parameters.pace.time(smallest).0.saturating_sub(1);
             let least_ps = span / u64::from(smallest + credit_block - 1);
-            // Without a bound on the pace, no credit is booked early.
+            // If the pace has no bound, no credit is booked early.
             let full_ps = if least_ps == 0 { u64::MAX / 8 } else { u64::from(full_space) * least_ps };
             Link { parameters: *parameters, least_ps, full_ps }
         };
@@ -343,7 +345,7 @@ impl<'a> Builder<'a> {
                 output_of[wiring.out as usize] = output;
             }
         }
-        // Channels of outputs of other partitions have no entry here.
+        // Channels of outputs in other partitions have no entry in this partition.
         let entry = |&far: &Receiver| {
             let (there, entry) = self.entry(switches, far)?;
             (there == partition).then_some(entry)

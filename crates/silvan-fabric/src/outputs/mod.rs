@@ -1,7 +1,8 @@
-//! The binned scheduler: runs the outputs of VOQ switches one by one, which is fastest for the most common networks.
+//! The binned scheduler, which runs the outputs of VOQ switches one by one. It is the fastest scheduler for the most
+//! common networks.
 //!
-//! No output of a VOQ switch reads or changes the state of another one (see [`crate::voq`]). Therefore the scheduler
-//! handles outputs, not switches, and stores all outputs of a partition in one array.
+//! No output of a VOQ switch reads or changes the state of another one (see [`crate::voq`]). The scheduler therefore
+//! handles outputs instead of switches, and stores all outputs of a partition in one array.
 //!
 //! ```text
 //!            bin of time             one output
@@ -9,11 +10,11 @@
 //!  planned   [ output | ... ]  -->  decides                                     --> credit for its feeder
 //! ```
 //!
-//! An output cannot affect another one in less time than the *lookahead*: a packet takes the link's delay and the
-//! switch's latency, a credit takes the packet's transmission time and the delay. Time is therefore divided into
-//! [bins](silvan_engine::Bins) no wider than the lookahead. When a bin is processed, everything that arrives in it is
-//! known. The outputs run one after the other in any order. Each handles its arrivals in the order of time and input,
-//! and makes its decisions between them. The results equal those of the event-ordered scheduler, bit for bit.
+//! An output cannot affect another one within the *lookahead*: a packet takes the link's delay and the switch's
+//! latency, and a credit takes the packet's transmission time and the delay. Time is therefore divided into
+//! [bins](silvan_engine::Bins) that are no wider than the lookahead. When a bin is processed, all arrivals in it are
+//! known. The outputs run one after the other in any order. Each output handles its arrivals in the order of time and
+//! input, and makes its decisions between them. The results are bit-identical to those of the event-ordered scheduler.
 //!
 //! [`Plan::fits`] determines which networks this scheduler supports.
 
@@ -61,12 +62,13 @@ pub(crate) struct Around<'a> {
     pub hosts_at: Time,
 }
 
-/// How many packets arrive at an output in a bin. The bits of a smaller value are a subset of those of a larger one.
+/// The number of packets that arrive at an output in a bin. The bits of a smaller value are a subset of those of a
+/// larger one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Company {
     /// One packet.
     Alone = 0,
-    /// Several packets that all arrive at one time, in an order that does not matter.
+    /// Several packets that all arrive at the same time, in an order that does not matter.
     Together = 1,
     /// Several packets whose order matters.
     Several = 3,
@@ -76,23 +78,23 @@ enum Company {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 struct Binned {
-    /// The earliest time at which it can send next, as far as it is known; `Time::NEVER` if it has no packets or no
-    /// credit for any of them.
+    /// The earliest time at which the output can send next, as far as it is known; `Time::NEVER` if it has no packets,
+    /// or no credit for any of them.
     ready_at: Time,
     /// Bytes on the wire sent so far.
     sent_bytes: u64,
-    /// The far end: the first output of the switch, or the host's index in its partition.
+    /// The far end of the link: the first output of the switch, or the host's index in its partition.
     peer: u32,
-    /// The start of the far switch's forwarding table; [`TO_HOST`] if a host is at the far end, [`REMOTE`] if `peer` is
+    /// The start of the far switch's forwarding table. [`TO_HOST`] if a host is at the far end, [`REMOTE`] if `peer` is
     /// an index into [`Bank::remotes`].
     row: u32,
     /// The lower bits of the arrival time of the first packet in the latest bin with arrivals.
     stamp: u32,
-    /// The bin for which a decision is planned, as an index into the ring.
+    /// The bin in which the next decision is scheduled, as an index into the ring.
     planned: u16,
     /// Index into [`Wiring::links`].
     link: u8,
-    /// The input at the far end (6 bits), and below it the [`Company`] in the bin of `stamp` (2 bits).
+    /// The input at the far end (6 bits) above the [`Company`] in the bin of `stamp` (2 bits).
     far: u8,
 }
 
@@ -129,16 +131,16 @@ impl Binned {
     }
 }
 
-/// Marks that the far end is a host, which has no forwarding table.
+/// Means that the far end is a host, which has no forwarding table.
 const TO_HOST: u32 = u32::MAX;
 /// The far switch is in another partition.
 const REMOTE: u32 = u32::MAX - 1;
 /// Marks an output that is not planned.
 const UNPLANNED: u16 = u16::MAX;
-/// The maximum number of inputs of a switch; an input must fit in 6 bits.
+/// Maximum number of inputs of a switch, because an input must fit in 6 bits.
 const MAX_INPUTS: usize = 64;
 
-/// The parameters of a link, and the data that determine whether credit is booked early.
+/// The parameters of a link, and the data that determine whether credit may be booked early.
 #[derive(Debug, Clone, Copy)]
 struct Link {
     parameters: LinkParameters,
@@ -197,7 +199,7 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8> {
     are_many: bool,
     feeders: Box<[Feeder]>,
     routes: Arc<Routes>,
-    /// Per channel: the output that sends on it; [`NONE`] if a host sends on it.
+    /// For each channel, the output that sends on it; [`NONE`] if a host sends on it.
     output_of: Box<[u32]>,
     /// The switches of other partitions to which outputs send.
     remotes: Box<[Remote]>,
@@ -211,7 +213,8 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8> {
     entries: Box<[Option<Entry>]>,
     hops: u64,
     events: u64,
-    /// A channel whose packet arrived without an entry: an error in the model, reported at the next sample.
+    /// A channel on which a packet arrived without an entry. This is an error in the model, which the next sample
+    /// reports.
     broken: Option<ChannelId>,
     /// Scratch lists, empty between calls.
     at_hand: Vec<Arrival>,
@@ -283,7 +286,7 @@ impl Outputs {
         with_bank!(self, bank => bank.next_bin())
     }
 
-    /// Begins a bin; the actions of hosts from now on belong to it.
+    /// Starts a bin, to which subsequent actions of hosts belong.
     #[inline]
     pub fn begin(&mut self, bin: u64) {
         with_bank!(self, bank => bank.begin(bin));

@@ -1,9 +1,9 @@
-//! A partition: some hosts and switches, and the processing of their events.
+//! A partition, which consists of some hosts and switches, and processes their events.
 //!
-//! At each instant, arrivals are handled before decisions. An action of one node never makes another one act at the
-//! same instant, because nodes affect each other only through links, which take time. With the binned scheduler, time
-//! advances in bins: first the hosts handle their events in order, then the outputs run, which cannot affect each other
-//! within a bin.
+//! At each instant, arrivals are handled before decisions. An action of one node never causes another node to act at
+//! the same instant, because nodes affect each other only through links, which take time. With the binned scheduler,
+//! time advances in bins: the hosts handle their events in order, and then the outputs run, which cannot affect each
+//! other within a bin.
 
 mod state;
 mod view;
@@ -25,31 +25,31 @@ pub(crate) use view::{Places, View};
 /// The tick of an event that never happens.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// One partition. Time is counted in ticks, which are bins with the binned scheduler and picoseconds otherwise.
+/// One partition. Time is counted in ticks. A tick is a bin with the binned scheduler, and a picosecond otherwise.
 pub(crate) struct Partition {
     pub ctx: Context,
     /// Indexed by place.
     pub hosts: Vec<Host>,
     pub switches: Vec<Switch>,
-    /// With the binned scheduler: the outputs of the switches, and the switches themselves. `switches` is empty then.
+    /// With the binned scheduler: the outputs of the switches, and the switches themselves. `switches` is then empty.
     pub outputs: Option<Outputs>,
     pub binned: Vec<BinnedSwitch>,
     /// The ranks of jobs on these hosts.
     pub jobs: Option<Jobs>,
     /// Traffic of these hosts that starts after a number of deliveries.
     pub triggers: Triggers,
-    /// Whether the network is too large for the fast caches of a core.
+    /// Whether to prefetch, because the network does not fit into the fast caches of a core.
     prefetches: bool,
     next_sample: Time,
     /// The time of an unfinished sample: all arrivals of that time have been handled, but no decisions.
     unfinished_sample: Option<Time>,
-    /// A violated invariant, and the time since when it is violated.
+    /// A violated invariant, and the first time at which it was violated.
     #[cfg(debug_assertions)]
     broken: Option<(Time, String)>,
 }
 
 impl Partition {
-    /// `is_large`: the network is too large for the fast caches of a core.
+    /// `is_large` states that the network does not fit into the fast caches of a core.
     pub fn new(
         ctx: Context,
         (hosts, switches): (Vec<Host>, Vec<Switch>),
@@ -121,7 +121,7 @@ impl Partition {
         mailbox.emptied();
     }
 
-    /// Begins with a tick at which messages of other partitions may take effect. All earlier events have been handled.
+    /// Starts a tick in which messages of other partitions may take effect. All earlier events must have been handled.
     pub fn begin_exchange(&mut self, tick: u64) {
         if let Some(outputs) = &mut self.outputs {
             outputs.begin(tick);
@@ -156,7 +156,7 @@ impl Partition {
         let of_event =
             self.unfinished_sample.or_else(|| self.next_time()).map_or(NEVER, |time| self.tick_of(time));
         let of_outputs = self.outputs.as_ref().and_then(|outputs| outputs.next_bin()).unwrap_or(NEVER);
-        // A delivery without an event of its own, after which traffic may start.
+        // A delivery that has no event, but after which traffic may start.
         let delivery = self.ctx.ahead.as_ref().and_then(|ahead| ahead.next());
         of_event.min(of_outputs).min(delivery.map_or(NEVER, |time| time.0))
     }
@@ -185,8 +185,8 @@ impl Partition {
         }
     }
 
-    /// Handles the ticks before `end`, or fewer if the amount of work reaches `most`, and returns that amount. No
-    /// sample is taken before `end`.
+    /// Handles the ticks before `end`, but stops early if the amount of work reaches `most`. Returns the amount of
+    /// work. There must be no sample before `end`.
     pub fn run(&mut self, end: u64, most: u64) -> u64 {
         if self.outputs.is_none() {
             return self.instants(Time(end), most);
@@ -200,7 +200,7 @@ impl Partition {
         done
     }
 
-    /// Handles everything that precedes the sample at `cut`, in the tick of that time. Returns the amount of work.
+    /// Handles everything that precedes the sample at `cut` in the tick of that time. Returns the amount of work.
     pub fn run_to_sample(&mut self, cut: Time) -> u64 {
         if self.outputs.is_some() {
             return self.bin(self.tick_of(cut), cut);
@@ -223,8 +223,8 @@ impl Partition {
         done
     }
 
-    /// Handles a bin. If the sample at `cut` is in the bin, handles only what precedes it: arrivals up to that time,
-    /// and decisions before it. Returns the amount of work.
+    /// Handles a bin. If the sample at `cut` is in the bin, handles only what precedes the sample: arrivals up to that
+    /// time, and decisions before it. Returns the amount of work.
     fn bin(&mut self, bin: u64, cut: Time) -> u64 {
         let Some(outputs) = &mut self.outputs else { return 0 };
         outputs.begin(bin);
@@ -238,8 +238,8 @@ impl Partition {
         events + self.run_outputs(cut + Time(1), cut)
     }
 
-    /// Handles all events before a time, or fewer if the amount of work reaches `most`, and returns that amount. Begins
-    /// with the rest of an instant at which a sample was taken.
+    /// Handles all events before a time, but stops early if the amount of work reaches `most`. Returns the amount of
+    /// work. If a sample interrupted an instant, first handles the rest of that instant.
     fn instants(&mut self, end: Time, most: u64) -> u64 {
         let mut unfinished = self.unfinished_sample.take_if(|time| *time < end);
         let mut done = 0;
@@ -279,10 +279,11 @@ impl Partition {
         events
     }
 
-    /// Settles outputs in the order of the events that scheduled them. The resulting events are then nearly in order,
-    /// which makes the queue faster.
+    /// Settles outputs in the order of the events that scheduled them, so that the resulting events are nearly in
+    /// order, which makes the queue faster.
     fn settle_outputs(&mut self) {
-        // When a packet is sent, a packet for another output of the switch may become the head of its queue.
+        // Sending a packet may add outputs to the list, because a packet for another output may become the head of its
+        // queue.
         let mut at = 0;
         while let Some(&(switch, output)) = self.ctx.dirty_outputs.get(at) {
             self.switches[switch as usize].settle(&mut self.ctx, output);
@@ -308,9 +309,9 @@ impl Partition {
         }
     }
 
-    /// Handles an event and returns the amount of work. This excludes the end of the warm-up, which all partitions
-    /// have, and wake-ups, awaited deliveries and actions of ranks, because the number of such events depends on the
-    /// scheduler and the number of partitions.
+    /// Handles an event and returns the amount of work. Some events count as no work: the end of the warm-up, because
+    /// all partitions have it; and wake-ups, awaited deliveries and actions of ranks, because their number depends on
+    /// the scheduler and the number of partitions.
     #[inline(always)]
     fn handle(&mut self, event: Event) -> u64 {
         let (class, node, port) = unkey(event.key);
@@ -361,7 +362,7 @@ impl Partition {
         1
     }
 
-    /// Starts traffic that waits for deliveries, if this is the only partition.
+    /// If this is the only partition, starts traffic that waits for deliveries.
     #[inline]
     fn check_triggers(&mut self) {
         let meters = &self.ctx.meters;
@@ -370,7 +371,7 @@ impl Partition {
         }
     }
 
-    /// Starts, at this instant, the traffic that waited for the packet just delivered.
+    /// Starts the traffic that waited for the packet just delivered, at this instant.
     #[cold]
     fn pull_triggers(&mut self) {
         let Self { ctx, hosts, triggers, .. } = self;
@@ -393,13 +394,13 @@ impl Partition {
         }
     }
 
-    /// Prefetches for the next events without changing any state: first the packets and links that the staged events
-    /// name, then, when these are in the cache, the data that the current events will reach through them.
+    /// Prefetches for the next events without changing any state. First come the packets and links that the staged
+    /// events name. Once these are in the cache, the data that the current events will reach through them follow.
     #[inline]
     fn prefetch(&self) {
         let ctx = &self.ctx;
         for event in ctx.queue.staged() {
-            // Arrivals name a packet; wake-ups name a channel or a lane.
+            // Arrivals contain a packet, and wake-ups contain a channel or a lane.
             let (class, node, _) = unkey(event.key);
             if event.key < key(Class::SwitchNotice, 0, Port::FIRST) {
                 ctx.packets.prefetch(event.data);

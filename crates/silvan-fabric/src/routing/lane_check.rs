@@ -41,7 +41,7 @@ pub fn check_lanes(topology: &Topology, tables: &Tables, lanes: &Lanes) -> LaneA
     check_folded(topology, tables, lanes, |lane| lane)
 }
 
-/// Same as [`check_lanes`], with the lanes replaced according to a map.
+/// Same as [`check_lanes`], but a map replaces the lanes.
 pub(super) fn check_folded(
     topology: &Topology,
     tables: &Tables,
@@ -99,10 +99,10 @@ struct Walk<'a> {
     lanes: &'a Lanes,
     fold: fn(u8) -> u8,
     dependencies: Dependencies,
-    /// For each lane of a channel, by its number in the dependencies, whether any pair uses it.
+    /// Whether any pair uses a lane of a channel, indexed by the lane's number in the dependencies.
     is_used: Vec<bool>,
-    /// For each lane of a channel, the last destination and level, or pair, for which it was visited, and whether the
-    /// route ended in a discard.
+    /// For each lane of a channel, the last destination and level, or the last pair, for which it was visited; the next
+    /// field states whether the route ended in a discard.
     met: Vec<usize>,
     is_discarded: Vec<bool>,
     path: Vec<usize>,
@@ -116,8 +116,8 @@ impl Walk<'_> {
         if detours.bias().is_none() {
             return self.pair((from, to), level, Some((pair, detours.of_pair(from, to))));
         }
-        // All possible detours and the minimal route; the numbers up to the number of groups select each
-        // other group once.
+        // Check all possible detours and the minimal route. The numbers up to the number of groups select each other
+        // group once.
         let others =
             (0..detours.groups().saturating_sub(2)).map(|number| detours.third(number as u64, from, to));
         let mut ways: Vec<Option<usize>> = others.chain([None]).collect();
@@ -130,7 +130,7 @@ impl Walk<'_> {
         is_discarded
     }
 
-    /// Follows one pair until its route joins one that was followed before. With detours, `way` is the
+    /// Follows one pair until its route joins one that was followed before. If there are detours, `way` contains the
     /// number of the route and its intermediate group.
     fn pair(&mut self, (from, to): (usize, usize), level: u8, way: Option<(usize, Option<usize>)>) -> bool {
         let stamp = way.map_or(to * LEVELS + usize::from(level), |(number, _)| number);
@@ -143,7 +143,7 @@ impl Walk<'_> {
             let at = at as usize;
             let ports = (arrival.port, self.tables.port(at, to));
             let (port, lane) = self.lanes.step_over(at, ports, (from, to), level, between);
-            // A table may name ports that do not exist; such pairs have no route.
+            // A table may contain ports that do not exist. Such pairs have no route.
             let (Some(slot), target) = (self.network.slot(at, port), self.network.target(at, port)) else {
                 break false;
             };
@@ -176,7 +176,7 @@ impl Walk<'_> {
 struct Components<'a> {
     dependencies: &'a Dependencies,
     network: &'a Network,
-    /// The order in which the channels were reached, from 1; 0 means not yet.
+    /// The order in which the channels were reached, from 1; 0 means that a channel was not reached yet.
     order: Vec<u32>,
     /// The earliest channel to which each channel is known to lead back.
     low: Vec<u32>,
@@ -320,7 +320,7 @@ mod tests {
     fn changing_lanes_en_route_also_breaks_the_cycle() {
         let (topology, tables) = ring();
         let mut dateline = lanes(&topology);
-        // Packets that arrive at S0 from S4 or S1 continue on lane 1.
+        // S0 moves packets that arrive from S4 or S1 to lane 1.
         let s0 = topology.switch_named("S0").unwrap() as usize;
         let wiring = topology.wiring();
         let leads_to = |port: u16| wiring.switches[s0][usize::from(port) - 1].map(|(end, _)| end.node);

@@ -1,5 +1,5 @@
-//! The virtual lanes of packets: service levels of pairs of hosts, and the tables with which switches map a
-//! service level to a lane.
+//! The virtual lanes of packets, which depend on the service levels of pairs of hosts and on the tables with which
+//! switches map a service level to a lane.
 //!
 //! A packet keeps its service level (SL) from end to end; each switch selects the output lane (VL) by input
 //! port, output port and SL (InfiniBand Architecture Specification, vol. 1, 7.6.6 and 14.2.5.8). The subnet
@@ -16,17 +16,17 @@ use crate::topology::Topology;
 
 /// Number of service levels, and of entries of an SL-to-VL table.
 pub const LEVELS: usize = 16;
-/// Entry of an SL-to-VL table: packets with that service level are discarded.
+/// Entry of an SL-to-VL table that discards packets with the service level.
 pub const DISCARD: u8 = 15;
-/// Maximum number of stored service levels of pairs: 256 MiB of memory.
+/// Maximum number of stored service levels of pairs, which take 256 MiB of memory.
 pub const MAX_PAIRS: usize = 256 << 20;
-/// Maximum number of stored SL-to-VL tables: one for each input and output port of each switch.
+/// Maximum number of stored SL-to-VL tables. A switch has one for each pair of input and output ports.
 pub const MAX_MAPS: usize = 64 << 20;
 
 /// The virtual lane of each service level.
 pub type Map = [u8; LEVELS];
 
-/// The default table: the lane number is the service level.
+/// The default table, in which the lane number equals the service level.
 pub const IDENTITY: Map = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
 /// Service levels by pair of hosts.
@@ -38,7 +38,7 @@ pub struct PathLevels {
 }
 
 impl PathLevels {
-    /// Sets the same level for all pairs; `None` if there are more than [`MAX_PAIRS`].
+    /// Sets the same level for all pairs. Returns `None` if there are more than [`MAX_PAIRS`] pairs.
     #[must_use]
     pub fn new(topology: &Topology, level: u8) -> Option<Self> {
         let hosts = topology.hosts.len();
@@ -72,7 +72,7 @@ impl PathLevels {
 /// The SL-to-VL tables of all switches, by input and output port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneMaps {
-    /// The distinct tables; switches share them, so there are few.
+    /// The distinct tables. There are few, because most ports have equal tables.
     known: Vec<Map>,
     by_map: HashMap<Map, u32>,
     /// Index of a table by switch, then output port, then input port from 0 (the switch itself).
@@ -81,7 +81,7 @@ pub struct LaneMaps {
 }
 
 impl LaneMaps {
-    /// The same table everywhere; `None` if there would be more than [`MAX_MAPS`] entries.
+    /// Sets the same table everywhere. Returns `None` if there would be more than [`MAX_MAPS`] tables.
     #[must_use]
     pub fn new(topology: &Topology, map: Map) -> Option<Self> {
         let ports: Vec<usize> = topology.switches.iter().map(|s| usize::from(s.ports)).collect();
@@ -119,8 +119,8 @@ impl LaneMaps {
         true
     }
 
-    /// Finds a table entry that maps one of some levels (a bit set) to a lane that does not exist with
-    /// `count` lanes: the switch, its input and output ports, the level and the lane.
+    /// Finds a table entry that maps one of the given levels (a bit set) to a lane that does not exist if there are
+    /// `count` lanes. Returns the switch, its input and output ports, the level and the lane.
     #[must_use]
     pub fn beyond(&self, topology: &Topology, levels: u16, count: u8) -> Option<(usize, u16, u16, u8, u8)> {
         let wiring = topology.wiring();
@@ -161,7 +161,7 @@ impl LaneMaps {
 /// Returns level 0 for all pairs, and the same table everywhere.
 ///
 /// # Errors
-/// [`RoutingError::Unsuitable`] if the network is too large for them.
+/// [`RoutingError::Unsuitable`] if the network is too large for these tables.
 pub(super) fn same_everywhere(topology: &Topology, map: Map) -> Result<(PathLevels, LaneMaps), RoutingError> {
     let many = || RoutingError::Unsuitable(format!("{} is too large for tables of lanes", topology.name));
     let levels = PathLevels::new(topology, 0).ok_or_else(many)?;
@@ -175,13 +175,14 @@ pub struct Lanes {
     pub levels: PathLevels,
     /// The mapping of levels to lanes.
     pub maps: LaneMaps,
-    /// Routes that also depend on the source, with their lanes; `None` to use only the tables.
+    /// Routes that also depend on the source, with their lanes; `None` if packets follow only the tables.
     pub detours: Option<Detours>,
 }
 
 impl Lanes {
-    /// The output port and lane with which a switch forwards a packet from one host to another; without a lane, the
-    /// packet is discarded. `ports` are the input port of the packet, and the output port in the table.
+    /// The output port and lane with which a switch forwards a packet from one host to another. If there is no
+    /// lane, the packet is discarded. `ports` contains the input port of the packet and the output port in the
+    /// table.
     #[must_use]
     pub fn step(
         &self,
@@ -219,7 +220,7 @@ impl Lanes {
         self.detours.as_ref().and_then(Detours::bias)
     }
 
-    /// Number of lanes that packets of any pair use: one more than the highest.
+    /// Number of lanes that packets use: one more than the highest lane of any pair.
     #[must_use]
     pub fn count(&self) -> u8 {
         if let Some(detours) = &self.detours {

@@ -1,5 +1,6 @@
-//! The resolved configuration of a network: all presets and defaults are evaluated, sizes are in bytes, and buffers are
-//! in whole credit blocks. The code that builds switches, hosts and sources uses this instead of the options.
+//! The resolved configuration of a network, in which all presets and defaults are evaluated, sizes are in bytes, and
+//! buffers are in whole credit blocks. The code that builds switches, hosts and sources uses this configuration instead
+//! of the options.
 
 use std::sync::Arc;
 
@@ -39,8 +40,8 @@ pub(super) struct Model<'a> {
     pub full_space: u32,
     pub lanes: LaneModel,
     pub switch: SwitchModel,
-    /// The pace at which inputs of switches are read; always present with output buffers. `None` means the pace of the
-    /// link on which a packet leaves.
+    /// The pace at which packets are read from inputs of switches; `None` means the pace of the link on which a packet
+    /// leaves. Always present with output buffers.
     pub crossbar: Option<BytePace>,
     pub host: HostModel,
     /// Thresholds of on/off flow control; `None` with credits.
@@ -55,7 +56,7 @@ pub(super) struct Model<'a> {
     pub flow_routes: Option<FlowChoice>,
     /// How routes of packets are selected, if routing is adaptive per packet.
     pub packet_routes: Option<PacketChoice>,
-    /// Service levels of routes and lanes of switches, if these determine lanes.
+    /// Service levels of routes and lanes of switches. Present if they determine lanes.
     pub path_lanes: Option<Arc<routing::Lanes>>,
     /// Whether packets of a flow may overtake each other.
     pub may_reorder: bool,
@@ -67,9 +68,9 @@ pub(super) struct Model<'a> {
 /// The assignment of virtual lanes.
 pub(super) struct LaneModel {
     pub count: u8,
-    /// The lane of control packets; `None` for the lane of the packet that they answer.
+    /// The lane of control packets. With `None`, they use the lane of the packet that they answer.
     pub control: Option<u8>,
-    /// The lanes of data packets, if destinations determine them.
+    /// The lanes of data packets for each destination, if destinations determine lanes.
     pub data: Vec<u8>,
     pub assignment: Assignment,
     /// The lane of each service level.
@@ -84,15 +85,15 @@ pub(super) struct SwitchModel {
     pub organisation: Organisation,
     /// Whether the queues of an input share its memory.
     pub shared: bool,
-    /// Memory of each queue in bytes, if memory is divided and this size was given; otherwise all queues have equal
-    /// shares.
+    /// Memory of each queue in bytes, if memory is divided and this size is configured. Otherwise, all queues have
+    /// equal shares.
     pub queue_buffer: Option<Bytes>,
     /// Memory of an input and of an output, in bytes per virtual lane.
     pub lane: u32,
     pub output_lane: u32,
     pub latency: Time,
     pub islip_iterations: u8,
-    /// Bytes after whose time a matching is repeated; none if it is not.
+    /// Number of bytes in a cell of iSLIP. A matching is repeated after the time of a cell; zero if it is not repeated.
     pub islip_cell: u32,
     pub control_first: bool,
 }
@@ -108,7 +109,7 @@ pub(super) struct HostModel {
     pub output: Option<(Organisation, u32)>,
 }
 
-/// Thresholds in bytes; those not given are derived from the link.
+/// Thresholds in bytes. Missing ones are derived from the link.
 pub(super) struct OnOffModel {
     pub xoff: Option<u32>,
     pub xon: Option<u32>,
@@ -132,11 +133,11 @@ pub(super) struct PacketChoice {
     pub pins_isolated: bool,
 }
 
-/// Checks settings independently of the network: sizes of packets and buffers, and whether the components of congestion
-/// management have the buffers and packets that they require.
+/// Checks settings that do not depend on the network: sizes of packets and buffers, and whether the components of
+/// congestion management have the buffers and packets that they require.
 ///
 /// # Errors
-/// The first key of the configuration that cannot be set up.
+/// A [`SetupError`] with the first key of the configuration that cannot be set up.
 pub fn check(config: &Config) -> Result<(), SetupError> {
     let sizes = packet_sizes(config)?;
     let switch = SwitchModel::new(config, sizes)?;
@@ -155,8 +156,8 @@ fn packet_sizes(config: &Config) -> Result<Sizes, SetupError> {
     })
 }
 
-/// Checks that the switch and the other components provide what the marking rule and the reaction need, and that the
-/// parameters of both are valid.
+/// Checks that the switch and the other components meet the requirements of the marking rule and the reaction, and that
+/// the parameters of both are valid.
 fn check_components(components: &Components, sizes: Sizes, switch: &SwitchModel) -> Result<(), SetupError> {
     let Components { marking, notification, reaction, .. } = components;
     if marking.needs_output_buffers() && switch.architecture != Architecture::Cioq {
@@ -182,7 +183,7 @@ fn check_components(components: &Components, sizes: Sizes, switch: &SwitchModel)
     reaction.check(&limits).map_err(of("reaction"))
 }
 
-/// Checks that packets can identify their classes. The roles of a forest are three classes.
+/// Checks that the class number of a packet has enough bits for all classes. The roles of a forest are three classes.
 fn check_classes(config: &Config) -> Result<(), SetupError> {
     let of_pattern = |traffic: &Traffic| if matches!(traffic.pattern, Pattern::Forest(_)) { 3 } else { 1 };
     let patterns: usize = config.traffic.iter().map(of_pattern).sum();
@@ -375,9 +376,10 @@ impl HostModel {
         self.drain.min(way)
     }
 
-    /// The pace at which a host puts packets on a link of the given rate; instantaneous if only the link limits it.
+    /// The pace at which a host puts packets on a link of the given rate; instantaneous if only the link limits the
+    /// host.
     pub fn injection(&self, link: Rate) -> BytePace {
-        // The message overhead is added to the time for sending, so sending must take time. The same holds for moving
+        // The message overhead is added to the time for sending, so sending must take time. The same is true for moving
         // packets into an output buffer.
         let takes_time = self.message_overhead > Time::ZERO || self.output.is_some();
         if self.injection == UNLIMITED && !takes_time {

@@ -1,4 +1,4 @@
-//! Switches with buffers at inputs and outputs (CIOQ) and a crossbar faster than the links.
+//! Switches with combined input and output queues (CIOQ) and a crossbar that is faster than the links.
 //!
 //! ```text
 //!  in 0  =[ queues ]==\             /==[ FIFO ]= out 0
@@ -8,10 +8,10 @@
 //!
 //! The input buffer is one first-in first-out queue unless `switch.queues` selects another organization. A packet moves
 //! at the crossbar's rate (by default twice the rate of the links, the speedup of MVCM, 5.1), but no faster than it
-//! arrives. It starts when its input's read port and its output's write port are free and the output buffer has room
-//! for the whole packet. Switching is virtual cut-through: a packet may leave the output buffer as soon as it begins to
-//! move there, so an idle switch adds only its latency. Outputs serve their inputs in rounds ([`super::rounds`]). An
-//! input has one read port for all its lanes.
+//! arrives. It starts to move when its input's read port and its output's write port are free and the output buffer has
+//! room for the whole packet. Switching is virtual cut-through: a packet may leave the output buffer as soon as it
+//! begins to move there, so an idle switch adds only its latency. Outputs serve their inputs in rounds
+//! ([`super::rounds`]). An input has one read port for all its lanes.
 
 use silvan_engine::Time;
 use silvan_engine::units::BytePace;
@@ -26,7 +26,7 @@ use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, QueueId, Stored};
 
-/// The packet that is leaving the memory of a port: the time at which its tail leaves, its lane, and its space.
+/// A packet that is leaving the memory of a port: the time at which its tail leaves, its lane, and its space.
 #[derive(Debug)]
 struct Leaving {
     end: Time,
@@ -71,7 +71,7 @@ struct Output {
     leaving: Leaving,
     /// The time at which the write port becomes free.
     write_free: Time,
-    /// The virtual lane to consider first, both for the write port and for the link.
+    /// The virtual lane to consider first for the write port; the next field is the one for the link.
     write_turn: Vl,
     link_turn: Vl,
     /// Number of packets in its queues.
@@ -85,7 +85,7 @@ pub(crate) struct CioqSwitch<S> {
     pub ports: Ports,
     pub buffers: Buffers<S>,
     inputs: Box<[Input]>,
-    /// Memory in use per input and virtual lane, including packets that are leaving.
+    /// Memory in use for each input and virtual lane, including packets that are leaving.
     used: Box<[u32]>,
     outputs: Box<[Output]>,
     /// State per output and virtual lane.
@@ -129,7 +129,7 @@ impl<S: PortSet> CioqSwitch<S> {
         self.used[self.ports.lane(input, vl).index()]
     }
 
-    /// Frees the space of a packet that has left the memory of an output by now.
+    /// Frees the space of a packet that has already left the memory of an output.
     #[inline]
     fn expire(&mut self, output: Port, now: Time) {
         if let Some((lane, space)) = self.outputs[output.index()].leaving.left(now) {
@@ -137,7 +137,7 @@ impl<S: PortSet> CioqSwitch<S> {
         }
     }
 
-    /// Applies a marking rule that depends on the fill of an input buffer, after a packet has entered the buffer.
+    /// Applies a marking rule that depends on the fill of an input buffer after a packet has entered the buffer.
     fn arrived(&mut self, ctx: &mut Context, (input, vl): (Port, Vl), id: PacketId) {
         let used_bytes = self.used_of_input(input, vl, ctx.now);
         match self.ports.marking.marker.enters_buffer(&InputBuffer { used_bytes }) {
@@ -167,15 +167,15 @@ impl<S: PortSet> CioqSwitch<S> {
         }
     }
 
-    /// Bytes that wait for a lane of an output, on both sides of the crossbar.
+    /// Bytes that wait for an output lane on both sides of the crossbar.
     #[inline]
     fn waiting_bytes(&self, output: Port, vl: Vl) -> u32 {
         let lane = self.ports.lane(output, vl);
         self.buffers.sum(lane) + self.lanes[lane.index()].bytes
     }
 
-    /// Notifies the marking rule that the number of bytes waiting for an output has changed, either in a queue of an
-    /// input (for the given destination) or in the output buffer.
+    /// Notifies the marking rule that the number of bytes that wait for an output has changed, either in an input queue
+    /// (for the given destination) or in the output buffer.
     #[inline]
     fn fill_changed(&mut self, ctx: &mut Context, (output, vl): (Port, Vl), queue: Option<(Port, u32)>) {
         let sum = self.waiting_bytes(output, vl);
@@ -241,7 +241,7 @@ impl<S: PortSet> CioqSwitch<S> {
         }
     }
 
-    /// Puts the packet at the head of an output's lane on the link.
+    /// Puts the packet at the head of an output lane on the link.
     fn send_head(&mut self, ctx: &mut Context, (output, vl): (Port, Vl), id: PacketId) {
         let lanes = self.ports.lanes;
         let (at, packet) = (self.ports.lane(output, vl), &ctx.packets[id]);
@@ -261,7 +261,7 @@ impl<S: PortSet> CioqSwitch<S> {
 
     /// Marks a packet that leaves an output buffer.
     fn depart(&mut self, ctx: &mut Context, output: Port, vl: Vl, id: PacketId) {
-        // The rule gets the fill that the packet leaves behind (Paper I, 3.2.1).
+        // Report the fill that remains after the packet has left (Paper I, 3.2.1).
         self.fill_changed(ctx, (output, vl), None);
         self.expire(output, ctx.now);
         let buffer_bytes = self.lanes[self.ports.lane(output, vl).index()].used;
@@ -269,7 +269,7 @@ impl<S: PortSet> CioqSwitch<S> {
         self.ports.departs(ctx, id, Outgoing { output, queue_bytes, buffer_bytes });
     }
 
-    /// Starts to move a packet from an input to an output buffer, if possible. Returns whether it did.
+    /// Starts to move a packet from an input to an output buffer, if possible. Returns whether a packet has started.
     fn take_in(&mut self, ctx: &mut Context, output: Port) -> bool {
         if self.outputs[output.index()].write_free > ctx.now {
             return false;
@@ -338,9 +338,9 @@ impl<S: PortSet> CioqSwitch<S> {
         self.fill_changed(ctx, (output, vl), Some((input, dst)));
     }
 
-    /// Schedules the next wake-up of an output: when its link becomes free, if packets wait for the link or for buffer
-    /// space, and when its write port or the read port of a waiting input becomes free. No wake-up is scheduled for
-    /// returning credit, which wakes the output anyway.
+    /// Schedules the next wake-up of an output. If packets wait for the link or for buffer space, this is when its link
+    /// becomes free; it is also when its write port or the read port of a waiting input becomes free. Returning credit
+    /// wakes the output anyway.
     fn plan(&mut self, ctx: &mut Context, output: Port) {
         let (channel, now) = (self.ports.out(output), ctx.now);
         let state = &self.outputs[output.index()];
@@ -377,7 +377,7 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
         &mut self.ports
     }
 
-    /// Replaces the packet's tail lag by the time at which its tail has arrived, because the packet cannot have moved
+    /// Replaces the packet's tail lag by the time at which its tail has arrived, because the packet cannot move
     /// earlier.
     fn note_tail(&mut self, ctx: &mut Context, id: PacketId) {
         ctx.packets[id].tail_lag += ctx.now;
@@ -401,8 +401,8 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
         self.ask_all(ctx);
     }
 
-    /// Called when the link or the write port of the output is free, when the read port of an input with packets for it
-    /// is free, or when credit has returned.
+    /// Called when the output's link or write port becomes free, when the read port of an input with packets for the
+    /// output becomes free, or when credit returns.
     fn wake(&mut self, ctx: &mut Context, output: Port) {
         if !self.outputs[output.index()].dirty {
             self.settle(ctx, output);

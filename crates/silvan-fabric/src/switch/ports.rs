@@ -20,13 +20,13 @@ use crate::routing::lanes::Lanes;
 pub(crate) struct PortWiring {
     /// The channel on which this port sends.
     pub out: ChannelId,
-    /// The channel on which this port receives and returns credits.
+    /// The channel on which the port receives packets and returns credits.
     pub into: ChannelId,
     /// Rate of the link on which this port sends.
     pub rate: Rate,
     /// Whether a host is at the far end.
     pub faces_host: bool,
-    /// Whether a packet that leaves here may have arrived on a slower link.
+    /// Whether a packet that leaves through this port may have arrived on a slower link.
     pub may_underrun: bool,
 }
 
@@ -34,9 +34,10 @@ pub(crate) struct PortWiring {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outgoing {
     pub output: Port,
-    /// Bytes in all queues that feed the lane, without this packet.
+    /// Bytes in all queues that feed the lane, excluding this packet.
     pub queue_bytes: u32,
-    /// Bytes in use of the lane's share of the output buffer, including this packet; zero without output buffers.
+    /// Bytes in use of the lane's share of the output buffer, including this packet; zero if there are no output
+    /// buffers.
     pub buffer_bytes: u32,
 }
 
@@ -57,7 +58,7 @@ pub(crate) enum Steering {
     Packets(Chooser),
     /// Lanes follow from the service levels of routes and the SL-to-VL tables.
     Lanes(Arc<Lanes>),
-    /// Same as `Lanes`; in addition, packets may take detours.
+    /// Same as `Lanes`, but packets may also take detours.
     Detours(Arc<Lanes>, Detourer),
 }
 
@@ -68,16 +69,16 @@ pub(crate) enum Steering {
 pub(crate) struct Ports {
     /// Number of virtual lanes.
     pub lanes: usize,
-    /// Per port: the channels of `wiring`, or invalid ones if unwired.
+    /// The channels of `wiring` for each port, or invalid ones if the port is not wired.
     channels: Box<[(ChannelId, ChannelId)]>,
-    /// Output port per destination host, shared by switches with equal tables.
+    /// Output port for each destination host. Switches with equal tables share it.
     table: Arc<[Port]>,
     /// The component that selects outputs or lanes; `None` in most networks.
     pub steering: Option<Box<Steering>>,
     pub marking: SwitchMarking,
     /// Index of this switch among all switches.
     pub node: u32,
-    /// Index of this switch among the switches of its partition, which events use.
+    /// Index of this switch among the switches of its partition, which identifies it in events.
     pub place: u32,
     pub partition: u16,
     /// Whether any output may send a packet on a faster link than the one on which it arrived.
@@ -122,8 +123,7 @@ impl Ports {
         }
     }
 
-    /// The service levels of routes and the SL-to-VL tables, if packets may leave on another lane than the one on which
-    /// they arrived.
+    /// The service levels of routes and the SL-to-VL tables; `None` if packets leave on the lane on which they arrived.
     #[inline]
     fn maps(&self) -> Option<&Arc<Lanes>> {
         match self.steering.as_deref()? {
@@ -132,7 +132,7 @@ impl Ports {
         }
     }
 
-    /// Whether packets may leave on another lane than the one on which they arrived.
+    /// Whether packets may leave on a lane other than the one on which they arrived.
     #[inline]
     pub fn changes_lanes(&self) -> bool {
         self.maps().is_some()
@@ -153,7 +153,7 @@ impl Ports {
         let way = (packet.src as usize, packet.dst as usize);
         let (port, lane) = maps.step_over(self.node as usize, ports, way, packet.sl, between);
         (packet.out, packet.came) = (Port::of_number(port), packet.vl);
-        // Routes that discard packets are rejected before the run.
+        // Routes on which packets are discarded are rejected before the run, so there is always a lane.
         packet.vl = lane.map_or(packet.vl, Vl);
     }
 
@@ -163,7 +163,7 @@ impl Ports {
         if self.changes_lanes() { packet.came } else { packet.vl }
     }
 
-    /// Whether each packet takes the output of the forwarding table and may leave as soon as its head has arrived.
+    /// Whether each packet uses the output of the forwarding table and may leave as soon as its head has arrived.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.steering.is_none() && !self.may_underrun
@@ -181,7 +181,7 @@ impl Ports {
         self.table[host as usize]
     }
 
-    /// Whether the output of a packet follows from its destination alone.
+    /// Whether the destination of a packet alone determines its output.
     pub fn is_by_destination(&self) -> bool {
         match self.steering.as_deref() {
             None => true,
@@ -190,8 +190,8 @@ impl Ports {
         }
     }
 
-    /// The output port for packets from one host to another; one of the possible ports if a director or adaptive
-    /// routing selects it.
+    /// The output port for packets from one host to another. If a director or adaptive routing selects the port,
+    /// returns one of the possible ports.
     pub fn output_of(&self, src: u32, dst: u32) -> Port {
         let table = self.route(dst);
         let detours = self.maps().and_then(|maps| maps.detours.as_ref());
@@ -230,8 +230,8 @@ impl Ports {
         self.channels[input.index()].1
     }
 
-    /// If a packet's tail arrives too late for its output to start now (slow link to fast link), returns the time at
-    /// which the packet may start and the key of the event for that time.
+    /// If a packet's tail arrives too late for its transmission to start now (from a slow to a fast link), returns the
+    /// time at which it may start, and the key of the event for that time.
     #[inline]
     pub fn waits_for_tail(&self, ctx: &Context, input: Port, packet: PacketId) -> Option<(Time, u32)> {
         let packet = &ctx.packets[packet];
@@ -244,7 +244,7 @@ impl Ports {
         (lag > span).then(|| (ctx.now + lag - span, key(Class::SwitchReady, self.place, input)))
     }
 
-    /// Informs the link that a packet is in the buffer now (for the credit accounting of debug builds).
+    /// Informs the link that a packet has reached the buffer, which debug builds need to check credits.
     #[inline]
     pub fn landed(&self, _ctx: &mut Context, _input: Port, _packet: PacketId) {
         #[cfg(debug_assertions)]
@@ -261,7 +261,7 @@ impl Ports {
         PortVl::of(port, vl, self.lanes)
     }
 
-    /// Whether the marking rule must be informed that a lane of an output now holds `queue_bytes`; see
+    /// Whether the marking rule must be informed that the queues of an output lane now hold `queue_bytes`; see
     /// [`crate::congestion::marking::Marker::watches_queue`].
     #[inline]
     pub fn watches_queue(&self, lane: PortVl, queue_bytes: u32) -> bool {
@@ -285,8 +285,8 @@ impl Ports {
         (MarkedLane { output: output.index(), lane: self.lane(output, vl).index() }, facts)
     }
 
-    /// Lets the marking rule mark a packet that has entered the queues of its lane of an output, which now hold
-    /// `queue_bytes` including the packet.
+    /// Lets the marking rule decide about a packet that has entered the queues of an output lane. The queues now hold
+    /// `queue_bytes`, including the packet.
     #[inline(always)]
     pub fn arrives(&mut self, ctx: &mut Context, output: Port, id: PacketId, queue_bytes: u32) {
         if self.marking.marker.watches_arrivals() {
@@ -303,8 +303,8 @@ impl Ports {
         ctx.note_applied((self.place, true, output), applied);
     }
 
-    /// Lets the marking rule mark a packet that starts to leave through an output. The caller has already reported the
-    /// fill that remains.
+    /// Lets the marking rule decide about a packet that starts to leave through an output. The caller must have
+    /// reported the remaining fill.
     #[inline(always)]
     pub fn departs(&mut self, ctx: &mut Context, id: PacketId, from: Outgoing) {
         let lane = self.lane(from.output, ctx.packets[id].vl);
@@ -339,7 +339,7 @@ impl Ports {
     /// Sends a report to a source. Returns the output whose link it occupies.
     pub fn send_report(&self, ctx: &mut Context, report: Report) -> Option<Port> {
         let output = self.route(report.to);
-        // Networks that need routes for reports are checked before the run.
+        // The route exists, because networks that need routes for reports are checked before the run.
         let wiring = self.wiring[output.index()]?;
         let class = if wiring.faces_host { Class::HostNotice } else { Class::SwitchNotice };
         ctx.notify(wiring.out, class, Word::Report(report), self.marking.report?.get());
@@ -347,8 +347,8 @@ impl Ports {
     }
 
     /// Puts a packet from an input's queue on the wire. Its credit returns at `read`, when its tail has left the
-    /// input's memory, or, if `read` is `None`, when the whole packet has left. Returns the time at which the whole
-    /// packet has left.
+    /// input's memory; if `read` is `None`, the credit returns when the whole packet has left. Returns the time at
+    /// which the whole packet has left.
     #[inline(always)]
     pub fn transmit(
         &mut self,

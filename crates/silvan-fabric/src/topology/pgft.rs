@@ -11,12 +11,12 @@
 //! ```
 //!
 //! # Numbering
-//! A node of level `l` is identified by digits: `b_1 .. b_l` (which of the `w` parents it is, level by level) and
-//! `a_(l+1) .. a_h` (which of the `m` children its ancestors are). Its index within the level is the mixed-radix number
-//! with `b_1` as its lowest digit, then `b_2` to `b_l`, then `a_(l+1)` to `a_h`. Hosts are therefore numbered left to
-//! right, and the switches of a subtree are neighbors. [`Topology::switches`] contains all switches of level 1 first,
-//! then level 2 and so on; [`Pgft::first_switch`] returns the start of a level. Switch `i` (from 1) of level `l` is
-//! named `L<l>.<i>`.
+//! A node of level `l` is identified by digits: `b_1 .. b_l` select among the `w` parents at each level, and `a_(l+1)
+//! .. a_h` select among the `m` children at the levels above. Its index within the level is the mixed-radix number with
+//! `b_1` as its lowest digit, then `b_2` to `b_l`, then `a_(l+1)` to `a_h`. Hosts are therefore numbered left to right,
+//! and the switches of a subtree are neighbors. [`Topology::switches`] contains all switches of level 1 first, then
+//! level 2 and so on; [`Pgft::first_switch`] returns the start of a level. Switch `i` (from 1) of level `l` is named
+//! `L<l>.<i>`.
 //!
 //! Nodes of adjacent levels are connected if all their common digits are equal. On a switch of level `l`,
 //! the ports `1 + a + r * m_l` lead down to child `a` over parallel link `r` (`1 ..= m_l * p_l` in total),
@@ -59,7 +59,7 @@ fn product(factors: &[u16]) -> u64 {
 }
 
 impl Pgft {
-    /// Whether each list has one entry per level and no entry is 0; the other methods rely on it.
+    /// Whether each list has one entry per level and no entry is 0, which the other methods require.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let levels = self.m.len();
@@ -72,13 +72,13 @@ impl Pgft {
         self.m.len()
     }
 
-    /// Number of hosts below one switch of level `level` (1 = leaf); for the last level, all hosts.
+    /// Number of hosts below one switch of a level (1 = leaf). For the last level, this is the number of all hosts.
     #[must_use]
     pub fn hosts_below(&self, level: usize) -> u64 {
         product(&self.m[..level])
     }
 
-    /// The product of `w` up to `level`: the number of nodes of that level that reach the same hosts.
+    /// The product of `w` up to `level`, which is the number of nodes of that level that reach the same hosts.
     #[must_use]
     pub fn siblings(&self, level: usize) -> u64 {
         product(&self.w[..level])
@@ -129,8 +129,7 @@ impl Pgft {
         if level == self.levels() { 0 } else { u32::from(self.w[level]) * u32::from(self.p[level]) }
     }
 
-    /// Builds the tree. `kind` and `parameters` describe the user's input, for messages; `name` is the name
-    /// of the topology.
+    /// Builds the tree. `labels` describes the user's input for messages, and names the topology.
     pub(super) fn wire(self, labels: Labels<'_>, rate: Rate, delay: Time) -> Result<Topology, TopologyError> {
         let Labels { kind, parameters, name } = labels;
         check_rate(kind, "link_rate", rate)?;
@@ -156,7 +155,8 @@ impl Pgft {
         })
     }
 
-    /// The links level by level, from the hosts up, and within each level from the left and by up port.
+    /// The links level by level, starting at the hosts. Within a level, they are ordered from left to right and by up
+    /// port.
     fn all_links(&self, rate: Rate, delay: Time) -> Vec<Link> {
         let mut links = Vec::new();
         for level in 1..=self.levels() {

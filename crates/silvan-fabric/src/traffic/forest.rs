@@ -1,4 +1,5 @@
-//! The traffic of Paper IV: contributors, victims and mixed hosts, which create congestion trees rooted at hotspots.
+//! The traffic of Paper IV, in which contributors, victims and mixed hosts create congestion trees rooted at
+//! hotspots.
 //!
 //! ```text
 //!   contributor (C)   sends all its traffic to its hotspot
@@ -6,9 +7,9 @@
 //!   mixed (B)         sends p percent to its hotspot, the rest to random hosts
 //! ```
 //!
-//! Contributors and mixed hosts are divided evenly into as many subsets as there are hotspots, with one
-//! hotspot each. With a lifetime, all hotspots are drawn again whenever it has passed, while each host
-//! stays in its subset: the trees move (Paper IV, III and Frame I).
+//! Contributors and mixed hosts are divided evenly into subsets, with one hotspot per subset. If there is a lifetime,
+//! all hotspots are drawn again after each lifetime, but each host stays in its subset. The trees then move (Paper
+//! IV, III and Frame I).
 
 use std::sync::Arc;
 
@@ -82,7 +83,7 @@ pub struct Hotspots {
 /// Roles and hotspots of a forest, drawn from the seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// Host numbers with their roles, ordered by role and subset. Hosts without a role are not included.
+    /// Numbers and roles of hosts, ordered by role and subset. Hosts without a role are omitted.
     pub roles: Vec<(u32, Role)>,
     /// The hotspots over time.
     pub hotspots: Arc<Hotspots>,
@@ -96,7 +97,7 @@ impl Hotspots {
         let mut drawn: Vec<u32> = Vec::new();
         let mut taken = vec![false; hosts as usize];
         for period in 0..periods.clamp(1, (MOST_HOTSPOTS / u64::from(subsets.max(1))).max(1)) {
-            // Each period has its own stream, so its hotspots do not depend on the number of earlier moves.
+            // Each period has a separate random stream, so its hotspots do not depend on the number of earlier moves.
             let mut random = Stream::new(seed, "hotspots", number << 32 | period);
             let first = drawn.len();
             while drawn.len() < first + subsets as usize {
@@ -118,7 +119,7 @@ impl Hotspots {
         (now.saturating_sub(self.start).0 / lifetime.0.max(1)).min(last.into()) as u32
     }
 
-    /// Start of the period after that of `now`, if there is one.
+    /// Start of the next period after that of `now`, if there is one.
     #[inline]
     fn next_move(&self, now: Time) -> Option<Time> {
         let lifetime = self.lifetime?;
@@ -139,8 +140,8 @@ impl Hotspots {
         &self.hosts[period as usize * subsets..][..subsets]
     }
 
-    /// The destination of a member of a subset in a period: its hotspot or, if it is that hotspot itself,
-    /// the hotspot of the next subset. `None` if there is no other one.
+    /// The destination of a member of a subset in a period: the hotspot of the subset or, if the member is that
+    /// hotspot, the hotspot of the next subset. `None` if there is no other hotspot.
     #[inline]
     fn target(&self, period: u32, subset: u32, me: u32) -> Option<u32> {
         let hotspots = self.of(period);
@@ -154,11 +155,11 @@ impl Hotspots {
 }
 
 impl Placement {
-    /// Draws roles among the `senders` and hotspots among all `hosts`, for a run from `start` to `end`.
-    /// `number` is the number of the traffic pattern, so that each pattern has its own streams.
+    /// Draws roles among the `senders` and hotspots among all `hosts`, for a run from `start` to `end`. `number` is
+    /// the number of the traffic pattern, which gives each pattern separate random streams.
     ///
-    /// Victims come first in the order drawn, then mixed hosts, then contributors, so the set of victims
-    /// does not change if the others are omitted.
+    /// Victims are drawn first, then mixed hosts, then contributors, so the set of victims does not change if the
+    /// other roles are omitted.
     #[must_use]
     pub fn draw(
         forest: &Forest,
@@ -169,7 +170,7 @@ impl Placement {
         let hotspots = Hotspots::draw(forest, hosts, (seed, number), span);
         let mut order = senders.to_vec();
         Stream::new(seed, "roles", number).shuffle(&mut order);
-        // Sums are rounded, so the total never exceeds the number of senders.
+        // Rounding the sums instead of the parts ensures that the total never exceeds the number of senders.
         let upto = |percent: u32| {
             let twice = 2 * order.len() as u64 * u64::from(percent.min(100)) + 100;
             (twice / 200) as usize
@@ -208,9 +209,9 @@ impl Placement {
         sizes
     }
 
-    /// The average payload rate, as a share of the rate of one host, that a host would receive if there
-    /// were no hotspots: the traffic of victims and the random traffic of mixed hosts, divided by the
-    /// number of `hosts` (t_max of Paper IV).
+    /// The average payload rate that a host would receive if there were no hotspots, as a share of the rate of one
+    /// host. It is the traffic of victims and the random traffic of mixed hosts, divided by the number of `hosts`
+    /// (t_max of Paper IV).
     #[must_use]
     pub fn t_max(&self, p: u8, hosts: u32) -> f64 {
         let victims = self.hosts(|role| role == Role::Victim).count() as f64;
@@ -219,8 +220,8 @@ impl Placement {
     }
 }
 
-/// Limits the messages generated so far: the next message is due when the earlier ones have had their time
-/// at the rate of this share.
+/// Limits the messages generated so far: the next message is due after the time that all earlier messages take at the
+/// rate of this share.
 #[derive(Debug, Clone)]
 struct Share {
     pace: BytePace,
@@ -236,9 +237,9 @@ impl Share {
 
 /// The message generator of one host of a forest.
 ///
-/// The next message is generated when no earlier one can be sent. If both shares are due, it goes to the
-/// hotspot with probability p. If congestion control throttles a message for the hotspot, no further one is
-/// generated for the hotspot; messages for other hosts are generated meanwhile.
+/// The next message is generated when no earlier one can be sent. If both shares are due, the message goes to the
+/// hotspot with probability p. While congestion control throttles a message for the hotspot, no further message for
+/// the hotspot is generated, but messages for other hosts are.
 #[derive(Debug, Clone)]
 pub(crate) struct Generator {
     me: u32,
@@ -249,7 +250,7 @@ pub(crate) struct Generator {
     hotspots: Arc<Hotspots>,
     hot: Share,
     random: Share,
-    /// Period of the latest message for a hotspot, and the number of messages of that period that have not been sent.
+    /// Period of the latest message for a hotspot; the next field is the number of unsent messages of that period.
     period: u32,
     hot_on_hand: u32,
 }
@@ -295,13 +296,14 @@ impl Generator {
         (self.p < 100 && room).then_some(self.random.next_at)
     }
 
-    /// The earlier of both times; `room` tells whether more messages can be held.
+    /// The earlier of the two times. `room` states whether the host can hold more messages.
     #[inline]
     pub fn due(&self, now: Time, room: bool) -> Option<Time> {
         self.hot_due(now).into_iter().chain(self.random_due(room)).min()
     }
 
-    /// Generates a message of `bytes`; one must be due. Returns its destination and whether it is for the hotspot.
+    /// Generates a message of `bytes`. A message must be due. Returns its destination, and whether that is the
+    /// hotspot.
     pub fn choose(
         &mut self,
         now: Time,
@@ -366,8 +368,8 @@ mod tests {
         Generator::new(GeneratorSpec { me, hosts: HOSTS, subset: 0, p, hotspots, paces, start: Time(0) })
     }
 
-    /// Lets a host that is never blocked send until `end`; messages for the hotspot are sent unless `held`.
-    /// Returns time, destination and whether the message is for the hotspot.
+    /// Generates messages until `end` for a host that is never blocked. Messages for the hotspot are sent unless
+    /// `held`. Returns time, destination and whether that is the hotspot.
     fn generate(generator: &mut Generator, held: bool, end: Time) -> Vec<(Time, u32, bool)> {
         let mut streams = (Stream::new(1, "choices", 0), Stream::new(1, "destinations", 0));
         let mut sent = Vec::new();
@@ -458,7 +460,7 @@ mod tests {
 
     #[test]
     fn blocked_shares_resume_in_proportion() {
-        // No message was sent for a long time: both shares may send, and alternate according to p.
+        // No message was sent for a long time, so both shares are due, and p determines how they alternate.
         let mut generator = generator(90, &forest(), 3);
         let mut streams = (Stream::new(1, "choices", 0), Stream::new(1, "destinations", 0));
         let mut hot_messages = 0;

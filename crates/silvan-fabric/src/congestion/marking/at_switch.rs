@@ -14,13 +14,14 @@ use crate::packet::{Kind, Packet, PacketId, Pool};
 #[derive(Debug)]
 pub(crate) struct SwitchMarking {
     pub marker: Marker,
-    /// Number of data packets that each output was the first to mark since the start of the run.
+    /// Number of data packets that each output marked since the start of the run, excluding packets that were already
+    /// marked.
     pub marks: Box<[u64]>,
     /// Bytes of the notification for a mark, if switches notify sources themselves.
     pub report: Option<NonZeroU32>,
     /// Whether marks carry the severity of congestion.
     pub is_quantized: bool,
-    /// Space of a full packet, for which a root must have credit.
+    /// Space of a full packet, for which an output must have credit to be a root.
     full_space: u32,
     /// See [`Self::quiet_fill`].
     quiet: u32,
@@ -43,9 +44,10 @@ pub(crate) struct MarkedLane {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutputFacts {
     pub now: Time,
-    /// Bytes in all queues of the lane, including an arriving packet but not a departing one.
+    /// Bytes in all queues of the lane, including an arriving packet but excluding a departing one.
     pub queue_bytes: u32,
-    /// Bytes in use of the lane's share of the output buffer, including the packet; zero without output buffers.
+    /// Bytes in use of the lane's share of the output buffer, including the packet; zero if there are no output
+    /// buffers.
     pub buffer_bytes: u32,
     /// Bytes sent since the start of the run, on all lanes, excluding this packet.
     pub sent_bytes: u64,
@@ -64,7 +66,7 @@ pub(crate) struct Arriving {
 /// The effect of a verdict, for the counters and the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Applied {
-    /// Whether it counts as a mark: a data packet was marked for the first time, or its source is notified.
+    /// Whether the verdict counts as a mark: a data packet was marked for the first time, or its source is notified.
     pub is_mark: bool,
     pub is_validation: bool,
     /// The report to send to the source.
@@ -120,15 +122,15 @@ impl SwitchMarking {
         self.is_always_on || self.marker.needs_all(lane)
     }
 
-    /// Whether the order of packets that arrive at one instant matters, because the rule samples them, counts the
+    /// Whether the order of packets that arrive at one instant affects the rule, because it samples packets, counts
     /// inputs, or reads single queues.
     pub fn needs_order(&self) -> bool {
         self.quiet == 0 || self.watches_arrivals || self.marker.needs_queues()
     }
 
-    /// The space for which an output must have credit to be a root: that of a full packet beyond the one that it is
-    /// sending or is about to send. An output that consumes its credit as soon as it arrives is a victim, even at the
-    /// instant between the arrival of credit and its use.
+    /// The space for which an output must have credit to be a root: that of a full packet in addition to the current or
+    /// next one. An output that consumes its credit as soon as it arrives is a victim, even at the instant between the
+    /// arrival of credit and its use.
     #[inline]
     pub fn root_space(&self, is_idle: bool) -> u32 {
         if is_idle { 2 * self.full_space } else { self.full_space }
@@ -167,8 +169,8 @@ impl SwitchMarking {
     ///
     /// The decision depends on the fill that remains after the packet has left (Paper I, section 3.2.1), which the
     /// caller has already reported. With a single threshold, the packet whose departure brings the fill below the
-    /// threshold is not marked. This makes a single threshold unfair; therefore two thresholds must differ by more than
-    /// a packet (Paper II, section IV).
+    /// threshold is not marked. This makes a single threshold unfair, so two thresholds must differ by more than a
+    /// packet (Paper II, section IV).
     pub fn departs(
         &mut self,
         lane: usize,
@@ -208,7 +210,7 @@ impl SwitchMarking {
         Applied::default()
     }
 
-    /// Marks a packet at an output, or requests a notification of its source instead.
+    /// Marks a packet at an output, or instead requests a notification of its source.
     pub fn mark(&mut self, output: usize, packet: &mut Packet, severity: Severity) -> Applied {
         let severity = if self.is_quantized { severity } else { 0 };
         let is_data = packet.kind == Kind::Data;

@@ -1,5 +1,5 @@
-//! InfiniBand's marking: forward explicit congestion notification (IBA 1.2.1 annex A10; Paper I, 2.1; Paper II, II and
-//! IV).
+//! InfiniBand's marking rule: forward explicit congestion notification (IBA 1.2.1 annex A10; Paper I, 2.1; Paper II, II
+//! and IV).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -101,13 +101,13 @@ impl Default for Fecn {
 pub(crate) struct FecnRule {
     upper: u32,
     lower: u32,
-    /// A sum of all queues up to this value cannot bring a port above the thresholds.
+    /// Sum of all queues up to which a port cannot exceed its threshold.
     least: u32,
-    /// Whether `least` is valid, because no single queue holds more than all queues of its output.
+    /// Whether `least` is valid, which requires that no single queue holds more than all queues of its output.
     bounded: bool,
     mapping: FillMapping,
     pattern: MarkingPattern,
-    /// Share of eligible packets that are marked: numerator and denominator.
+    /// Numerator and denominator of the share of eligible packets that are marked.
     share: (u32, u32),
     smallest: u32,
     mask: VictimMask,
@@ -121,16 +121,16 @@ pub(crate) struct FecnState {
     /// Whether departing packets are eligible for marking.
     congested: bool,
     masked: bool,
-    /// Whether a fill has risen above the upper threshold and has not yet fallen to the lower one.
+    /// Whether the fill exceeded the upper threshold and has not yet fallen to the lower one.
     above: bool,
     /// Sum of the shares of eligible packets since the last mark, for the regular pattern.
     since_mark: u32,
     /// How often the port entered the congestion state.
     pub entered: u32,
-    /// Bytes in all queues that feed the port: as last reported, and at the last mark.
+    /// Bytes in all queues that feed the port, as last reported; the next field is the value at the last mark.
     queue_bytes: u32,
     marked_at: u32,
-    /// If single queues are compared with the threshold: the inputs above it, one bit each; else empty.
+    /// If single queues are compared with the threshold, the inputs above it, one bit each; otherwise empty.
     inputs_above: Box<[u64]>,
     random: Stream,
 }
@@ -150,8 +150,8 @@ impl MarkingParameters for Fecn {
 }
 
 impl Fecn {
-    /// The fill above which a port enters the congestion state and the fill at or below which it leaves, for a virtual
-    /// lane's share of the input buffer.
+    /// The fill above which a port enters the congestion state, and the fill at or below which it leaves that state.
+    /// Both are for a virtual lane's share of the input buffer.
     fn thresholds(&self, lane: Bytes) -> (Bytes, Bytes) {
         let steps = 16 - u64::from(self.threshold.min(15));
         let upper = self.upper.unwrap_or(Bytes(lane.0 * steps / 16));
@@ -204,15 +204,15 @@ impl FecnRule {
         }
     }
 
-    /// The severity of the congestion for which a packet is marked. As in QCN, with the upper threshold as the set
-    /// point and a weight of 2 for the growth since the last mark. At least 1.
+    /// The severity of the congestion for which a packet is marked. It is computed as in QCN, with the upper threshold
+    /// as the set point and a weight of 2 for the growth since the last mark, and is at least 1.
     fn severity(&self, port: &mut FecnState) -> Severity {
         let found = severity(port.queue_bytes, port.marked_at, self.upper, 2).max(1);
         port.marked_at = port.queue_bytes;
         found
     }
 
-    /// Whether a packet of this size that leaves now gets the FECN bit.
+    /// Whether a departing packet of this size gets the FECN bit.
     #[inline]
     fn marks(&self, port: &mut FecnState, size: u32) -> bool {
         if !port.congested || size < self.smallest {
@@ -233,7 +233,7 @@ impl FecnRule {
         }
     }
 
-    /// Whether a fill is above the thresholds divided by `divisor`, depending on whether it was before.
+    /// Whether a fill is above the thresholds divided by `divisor`. `before` selects the threshold.
     #[inline]
     fn above(&self, before: bool, bytes: u32, divisor: u32) -> bool {
         bytes > self.upper / divisor || (before && bytes > self.lower / divisor)

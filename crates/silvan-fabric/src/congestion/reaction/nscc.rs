@@ -1,5 +1,6 @@
-//! Ultra Ethernet's network-signaled congestion control, NSCC: a window that marks and the delay of queues control, in
-//! the form of the consortium's simulator (uet-htsim, `uec.cpp`, 2025) for a network that loses no packet.
+//! Ultra Ethernet's network-signaled congestion control, NSCC: a window that depends on marks and on the queueing
+//! delay. The implementation follows the consortium's simulator (uet-htsim, `uec.cpp`, 2025) for a network that loses
+//! no packets.
 //!
 //! ```text
 //!  per acknowledgement of n bytes, with queueing delay d = round trip - least round trip, and its mean a:
@@ -14,12 +15,12 @@
 //!                          window = what was acknowledged; marks of what is in flight then are ignored
 //! ```
 //!
-//! S is the payload of a full packet, Q the target of the queueing delay, A the bandwidth-delay product of the network in
-//! units of 150,000 bytes (12 us at 100 Gbit/s). The mean a has weight 1/80; an unmarked packet with d > Q counts as a
-//! quarter of the least round trip. Windows have one packet to 1.5 times the bandwidth-delay product, which they start
-//! with. A packet is sent if the window has room for all of it.
+//! S is the payload of a full packet, Q is the target of the queueing delay, and A is the bandwidth-delay product of
+//! the network in units of 150,000 bytes (12 us at 100 Gbit/s). The mean a has weight 1/80. An unmarked packet with d >
+//! Q counts as a quarter of the minimum round trip. Windows range from one packet to 1.5 times the bandwidth-delay
+//! product, and start at that maximum. A packet is sent if the window has room for the whole packet.
 //!
-//! Windows count in parts of 2^16 of a byte, the mean in parts of 2^16 of a picosecond. Loss (trimming), its NACKs and
+//! Windows are in units of 2^-16 bytes, and the mean is in units of 2^-16 picoseconds. Loss (trimming), its NACKs and
 //! the choice of paths are not part of this reaction.
 
 use schemars::JsonSchema;
@@ -99,7 +100,7 @@ impl Nscc {
     }
 }
 
-/// Bits of the fraction of a byte, and of a picosecond of the mean delay.
+/// Number of bits for the fraction of a byte, and for the fraction of a picosecond of the mean delay.
 const FRACTION: u32 = 16;
 /// The unit of bandwidth-delay products: 12 us at 100 Gbit/s.
 const REFERENCE: u128 = 150_000;
@@ -114,7 +115,7 @@ pub(crate) struct NsccRule {
     round_trip: u64,
     target: u64,
     gate: Option<u8>,
-    /// The network's bandwidth-delay product, and the payload of a full packet.
+    /// The network's bandwidth-delay product; the next field is the payload of a full packet.
     product: u128,
     payload: u128,
     full: u64,
@@ -128,18 +129,19 @@ pub(crate) struct NsccState {
     /// The least round trip so far.
     least: u64,
     progress: Progress,
-    /// The mean queueing delay, and whether the window has been reduced at a time.
+    /// The mean queueing delay; the next field is the time of the last window reduction.
     mean: u64,
     reduced_at: Option<Time>,
-    /// Increases that have not taken effect, in square bytes, the bytes acknowledged since, and when that happened last.
+    /// Increases that have not taken effect, in square bytes; the next fields are the bytes acknowledged since
+    /// increases last took effect, and the time of that.
     pending: u128,
     received: u64,
     adjusted_at: Time,
-    /// Bytes acknowledged with a short delay, and whether increases are fast.
+    /// Bytes acknowledged with a short delay; the next field states whether increases are fast.
     short: u64,
     is_fast: bool,
-    /// Quick adapt: the end of its interval and what has been acknowledged in it; bytes whose marks are ignored, and those
-    /// that have come of them.
+    /// For quick adapt: the end of its interval, the bytes acknowledged in the interval, the bytes whose marks are
+    /// ignored, and the bytes of these that have been acknowledged.
     interval_ends: Option<Time>,
     achieved: u64,
     to_ignore: u64,
@@ -176,7 +178,8 @@ impl NsccRule {
         is_done
     }
 
-    /// Increases that need no mark: fast where the queue is all but empty, else in proportion to the distance to the target.
+    /// Applies increases, which need no mark: they are fast if the queue is almost empty, and otherwise proportional to
+    /// the distance from the target.
     fn increase(&self, state: &mut NsccState, size: u64, delay: u64) {
         if delay < SHORT {
             state.short += size;
@@ -283,7 +286,7 @@ impl ReactionRule for NsccRule {
         state.progress.is_untouched()
     }
 
-    /// How many full packets the window is short of the largest one.
+    /// Number of full packets by which the window is smaller than the maximum.
     fn strength(&self, state: &NsccState, _sl: u8, _now: Time) -> u16 {
         let missing = self.most(state).saturating_sub(state.window) >> FRACTION;
         (missing / self.full.max(1)).min(u64::from(u16::MAX)) as u16
@@ -302,7 +305,7 @@ mod tests {
 
     const PACKET: u64 = 4_160;
 
-    /// A flow with a window in bytes and packets in flight, whose increases have just taken effect.
+    /// A flow with a window in bytes and a number of packets in flight, whose increases have just taken effect.
     fn flow(rule: &NsccRule, window: u64, packets: u32) -> NsccState {
         let mut state = NsccState { window: window << FRACTION, ..rule.fresh(0) };
         (0..packets).for_each(|_| rule.sent(&mut state, &sent(0, PACKET as u32)));
@@ -311,7 +314,7 @@ mod tests {
         state
     }
 
-    /// The acknowledgement of a packet that arrives at a time with a queueing delay, in microseconds.
+    /// Acknowledges a packet. The time of arrival and the queueing delay are in microseconds.
     fn acknowledge(rule: &NsccRule, state: &mut NsccState, mark: Mark, us: u64, delay: u64) {
         let now = us * 1_000_000;
         let sent_at = Time(now - (12 + delay) * 1_000_000);

@@ -1,7 +1,7 @@
-//! The trees of a moment: roots, and the outputs that lack credit because of them.
+//! Finds the trees at a sample: the roots, and the outputs that lack credit because of them.
 //!
-//! At each sample, a switch output with waiting packets is *blocked* if it lacks credit for a full packet, else
-//! *loaded* if more than two full packets wait. An output that faces a host counts as loaded if it lacks credit.
+//! At each sample, a switch output with waiting packets is *blocked* if it lacks credit for a full packet, and
+//! otherwise *loaded* if more than two full packets wait. An output that faces a host is loaded if it lacks credit.
 
 use silvan_engine::{Rate, Time};
 
@@ -19,7 +19,7 @@ use crate::switch::Switch;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Link {
     pub channel: ChannelId,
-    /// The switch and the output that send on it; `None` for a host's link.
+    /// The switch and the output that sends on the link; `None` for a host's link.
     pub switch: Option<(u32, Port)>,
     /// The host at its receiving end, or [`NONE`].
     pub host: u32,
@@ -37,7 +37,7 @@ pub(super) enum State {
     Loaded,
 }
 
-/// The structure of the network, which does not change between moments, and counters.
+/// The structure of the network, which does not change between samples, and counters.
 #[derive(Debug)]
 pub(super) struct Map {
     pub links: Vec<Link>,
@@ -47,7 +47,7 @@ pub(super) struct Map {
     pub of_host: Vec<u32>,
     /// The link of each channel, or [`NONE`].
     by_channel: Vec<u32>,
-    /// The forwarding tables, if they alone determine the routes of packets.
+    /// The forwarding tables; `None` unless they alone determine the routes of packets.
     pub tables: Option<Tables>,
     pub lanes: u8,
     /// Whether packets change lanes along their routes.
@@ -92,7 +92,7 @@ impl Map {
         }
     }
 
-    /// Finds the links on which hosts send and receive. Called once, because hosts are added after construction.
+    /// Finds the links on which hosts send and receive. Called only once, because hosts are added after construction.
     pub fn find_hosts(&mut self, view: View) {
         if !self.of_host.is_empty() {
             return;
@@ -108,8 +108,9 @@ impl Map {
         self.tables = Tables::new(view, &self.links);
     }
 
-    /// The links on which a switch sends packets for a host behind a root: the link of its forwarding table, or, if
-    /// routes do not depend on the destination alone, the link to the host and those on which its packets were stopped.
+    /// The links on which a switch sends packets for a host behind a root. If routes depend on the destination alone,
+    /// this is the link in its forwarding table; otherwise, these are the link to the host and the links on which
+    /// packets for it were stopped.
     fn wanted(&self, view: View, number: u32, (host, vl): (u32, u8)) -> impl Iterator<Item = u32> {
         let (ports, cams) = (view.ports(number), view.cams(number));
         let route = if ports.is_by_destination() { Some(ports.route(host)) } else { None };
@@ -129,7 +130,8 @@ impl Map {
         sent.saturating_sub(std::mem::replace(&mut link.sent_bytes, sent))
     }
 
-    /// The utilization of a link that carried `bytes`, relative to what the link can carry or its host can receive.
+    /// The utilization of a link that carried `bytes`, relative to the capacity of the link or the rate at which its
+    /// host can receive.
     fn utilisation(&self, view: View, at: usize, bytes: u64, span: Time) -> f64 {
         let link = &self.links[at];
         let rate = view.rate(link.channel);
@@ -141,13 +143,13 @@ impl Map {
 /// The position of a link in the nearest tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Member {
-    /// Index of the tree among the roots of the moment; [`NONE`] if the link is in no tree.
+    /// Index of the tree among the roots of this sample; [`NONE`] if the link is in no tree.
     pub root: u32,
-    /// The link for which it waits, one link nearer to the root; [`NONE`] for the root.
+    /// The link for which this link waits, which is one link nearer to the root; [`NONE`] for the root.
     pub waits_for: u32,
     /// Number of links to the root.
     pub depth: u32,
-    /// Virtual lanes on which it waits for a root, one bit each; for a root, all lanes.
+    /// Virtual lanes on which the link waits for a root, one bit each; all lanes for a root.
     pub lanes: u16,
     /// Bytes that wait for it.
     pub queued: u32,
@@ -165,7 +167,7 @@ impl Member {
     }
 }
 
-/// The minimum utilization of an output that is always busy. It is less than 1 because there are gaps between packets.
+/// Minimum utilization of an output that is always busy, which is below 1 because there are gaps between packets.
 const BUSY: f64 = 0.9;
 
 const NOT_IN: Member = Member { root: NONE, waits_for: NONE, depth: 0, lanes: 0, queued: 0 };
@@ -176,15 +178,15 @@ pub(super) struct Moment {
     pub members: Vec<Member>,
     /// Roots, in the order of links.
     pub roots: Vec<u32>,
-    /// Links in trees: first roots, then the links that wait directly for them, and so on.
+    /// Links in trees: first the roots, then the links that wait directly for them, and so on.
     pub order: Vec<u32>,
     /// One entry per link; `Free` for a host's link.
     states: Vec<State>,
-    /// The wait relation: `(a, b, vl, lane)` if link `b` waits on a virtual lane for a lane of link `a`.
+    /// The wait relation: `(a, b, vl, lane)` means that link `b` waits on virtual lane `vl` for `lane` of link `a`.
     waits: Vec<(u32, u32, u8, u8)>,
     /// Whether each link waits for another link.
     waiting: Vec<bool>,
-    /// For each link, a number of words with one bit for each root for which it waits, directly or indirectly.
+    /// For each link, a fixed number of words with one bit per root for which the link waits, directly or indirectly.
     sets: Vec<u64>,
     words: usize,
 }
@@ -214,8 +216,8 @@ impl Moment {
         })
     }
 
-    /// Finds the trees of this moment. A root is an output for which other outputs wait, or that has special queues. It
-    /// does not itself wait, but more traffic waits for it than it can send: it was busy all the time, or it faces a
+    /// Finds the trees of this sample. A root is an output for which other outputs wait, or that has special queues. It
+    /// does not wait itself, but is offered more traffic than it can send: it was busy all the time, or it faces a
     /// host. A root that already had a tree, according to `lives`, keeps the tree as long as it is busy.
     pub fn find(&mut self, view: View, map: &mut Map, span: Time, lives: impl Fn(u32) -> bool) {
         for &link in &self.order {
@@ -275,8 +277,8 @@ impl Moment {
             || is_busy && lives(at)
     }
 
-    /// Determines the state of each output. Returns whether any output is loaded; without loaded outputs there are no
-    /// roots.
+    /// Determines the state of each output. Returns whether any output is loaded, because there are no roots without
+    /// loaded outputs.
     fn read_states(&mut self, view: View, map: &Map) -> bool {
         let mut is_some_loaded = false;
         for (link, state) in map.links.iter().zip(&mut self.states) {
@@ -297,7 +299,7 @@ impl Moment {
         is_some_loaded
     }
 
-    /// Adds the links that wait for the roots to their trees, the nearest first.
+    /// Adds the links that wait for the roots to their trees, nearest links first.
     fn spread(&mut self) {
         let mut reached: Vec<(u32, u16)> = self.roots.iter().map(|&root| (root, u16::MAX)).collect();
         let mut next = 0;
@@ -320,8 +322,8 @@ impl Moment {
         }
     }
 
-    /// For each link, finds all roots for which it waits. A second round reaches links that wait for links at the same
-    /// distance from a root.
+    /// Finds all roots for which each link waits. A second round reaches links that wait for links at the same distance
+    /// from a root.
     fn gather(&mut self) {
         let Self { members, roots, order, waits, sets, words, .. } = self;
         *words = roots.len().div_ceil(64);
@@ -354,7 +356,8 @@ impl Moment {
                 continue;
             };
             for vl in 0..map.lanes {
-                // A sender that spends its credit as soon as it arrives sometimes has credit for one packet.
+                // If a sender spends its credit as soon as it arrives, it sometimes has credit for one packet, so
+                // require two.
                 if view.has_some_credit(link.channel, Vl(vl), 2 * map.full_space) {
                     continue;
                 }
@@ -367,7 +370,7 @@ impl Moment {
             }
         }
         self.find_stopped(view, map);
-        // The same order as that of tuples, with a single comparison.
+        // The order is that of tuples, but needs only a single comparison.
         self.waits.sort_unstable_by_key(|&(link, waiting, vl, lane)| {
             u128::from(link) << 48 | u128::from(waiting) << 16 | u128::from(vl) << 8 | u128::from(lane)
         });
@@ -375,8 +378,7 @@ impl Moment {
         self.waits.iter().for_each(|wait| self.waiting[wait.1 as usize] = true);
     }
 
-    /// Finds outputs that must not send to the host behind a root because the special queue for it at the next switch
-    /// is full.
+    /// Finds outputs that must not send to the host behind a root because its special queue at the next switch is full.
     fn find_stopped(&mut self, view: View, map: &Map) {
         let hosts: Vec<u32> = (map.links.iter().zip(&self.states))
             .filter(|(link, state)| link.host != NONE && **state != State::Free)
@@ -411,8 +413,8 @@ impl Moment {
 mod tests {
     use super::*;
 
-    /// The trees of these roots, given which links wait: the link waited for, the one that waits, its lane, and the
-    /// lane that it waits for.
+    /// The trees of the given roots. Each wait consists of the link waited for, the waiting link, its lane, and the
+    /// lane for which it waits.
     fn trees(links: usize, roots: &[u32], waits: &[(u32, u32, u8, u8)]) -> Moment {
         let mut moment = Moment::new(links);
         for (index, &root) in (0..).zip(roots) {
@@ -434,9 +436,9 @@ mod tests {
         };
         assert_eq!([0, 3].map(place), [(0, NONE, 0), (1, NONE, 0)]);
         assert_eq!(place(1), (0, 0, 1));
-        // It waits for link 1 of the first tree, and for the second root itself.
+        // The link waits for link 1 of the first tree, and for the second root itself.
         assert_eq!(place(2), (1, 3, 1));
-        // Link 2 waits on lane 0 only, so a link that waits for its lane 1 is not in the tree.
+        // Link 2 waits only on lane 0, so a link that waits for lane 1 of link 2 is not in the tree.
         assert!(!moment.members[4].is_in() && moment.members[5].is_in());
         assert_eq!(place(5), (1, 2, 2));
         assert_eq!([0, 1].map(|vl| moment.members[5].holds(vl)), [false, true]);

@@ -184,9 +184,9 @@ impl Roles {
         }
     }
 
-    /// Adds the deliveries of the interval that starts at `from_ns`, and the packets inside the network, if there are
-    /// trees; `numbers` are the numbers of the trees of the moment. Returns whether the hosts whose deliveries must be
-    /// counted have changed.
+    /// Counts the deliveries of the interval that starts at `from_ns` and, if there are trees, the packets inside the
+    /// network. `numbers` contains the numbers of the current trees. Returns whether the set of hosts whose deliveries
+    /// must be counted has changed.
     pub fn sample(
         &mut self,
         view: View,
@@ -232,7 +232,7 @@ impl Roles {
         let is_inner = |&(root, _): &(u32, u32)| endpoint(root) == NONE;
         let has_inner = watched.iter().any(is_inner);
         let of_link = given(watched.iter().copied().filter(is_inner), map.links.len());
-        // The factor is a power of two, so sums of bytes do not depend on the order of summation.
+        // The factor is a power of two, so sums of bytes are exact and do not depend on the order of summation.
         let scale = (self.watch.mask + 1) as f64;
         for &(sender, bytes) in delivered {
             let who = Who { class: sender.class, host: sender.host };
@@ -271,7 +271,7 @@ impl Roles {
         }
     }
 
-    /// Counts the packets of contributors inside the network. This is the only information about a new tree.
+    /// Counts the packets of contributors inside the network, which are the only information about a new tree.
     fn count_inside(
         &mut self,
         view: View,
@@ -312,7 +312,7 @@ impl Roles {
         &self.watch
     }
 
-    /// Watches the hosts behind the roots that are live. Returns whether this is a change.
+    /// Watches the hosts behind the current roots. Returns whether the set of watched hosts has changed.
     fn watch_roots(&mut self, view: View, map: &Map, growth: &Growth, flows: usize) -> bool {
         let is_new = growth.live() != self.watched;
         let mask = if self.watched.is_empty() {
@@ -332,7 +332,7 @@ impl Roles {
                     *is_watched = true;
                 } else if let Some((switch, output)) = link.switch {
                     let ports = view.ports(switch);
-                    // If the table alone does not determine routes, packets for any host may arrive.
+                    // If the table alone does not determine routes, packets for any host may arrive at the root.
                     let takes_any = !ports.is_by_destination();
                     for (&route, is_watched) in ports.table().iter().zip(&mut self.watch.hosts) {
                         *is_watched |= takes_any || route == output;
@@ -348,7 +348,7 @@ impl Roles {
         false
     }
 
-    /// The payload that was offered and sent: by a named flow itself, or else by the whole host.
+    /// The payload that was offered and sent by a named flow or, for other classes, by the whole host.
     fn load(&self, view: View, Who { class, host }: Who, span: Time) -> Load {
         let (at, meters) = (usize::from(class), view.totals);
         let sender = view.host(host as usize);
@@ -383,8 +383,8 @@ impl Roles {
         }
     }
 
-    /// Records the traffic of a host and class that waits for trees. `group` lists what its packets meet on their
-    /// routes, sorted.
+    /// Records the traffic of a host and class that waits for trees. `group` contains the sorted [`Met`] entries of
+    /// its packets.
     fn wait(
         &mut self,
         group: &[Met],
@@ -394,7 +394,8 @@ impl Roles {
     ) {
         for same in group.chunk_by(|one, other| one.meets == other.meets) {
             let Meets::Branch(link) = same[0].meets else { continue };
-            // The payload held back is divided among the waiting packets, then among the trees that cause it.
+            // The payload held back is divided first among the waiting packets, then among the trees that cause the
+            // wait.
             let trees = moment.trees_of(link).count().max(1);
             let share = same.len() as f64 / (group.len() * trees) as f64;
             for root in moment.trees_of(link) {
@@ -411,7 +412,7 @@ impl Roles {
     }
 }
 
-/// For each of `count` hosts or links, the number that is paired with it, or [`NONE`].
+/// For each of `count` hosts or links, the number with which `pairs` pairs it, or [`NONE`].
 fn given(pairs: impl Iterator<Item = (u32, u32)>, count: usize) -> Vec<u32> {
     let mut numbers = vec![NONE; count];
     for (at, number) in pairs.filter(|one| one.0 != NONE) {
@@ -420,10 +421,10 @@ fn given(pairs: impl Iterator<Item = (u32, u32)>, count: usize) -> Vec<u32> {
     numbers
 }
 
-/// Sorts by sending host, then by class, then by what packets meet.
+/// Sorts by sending host, then by class, then by the branch or root on the route.
 fn in_order(met: &[Met], hosts: usize) -> Vec<Met> {
     let all = || met.iter().filter(|one| one.meets != Meets::Nothing);
-    // There are many hosts with few packets each, so this uses a counting sort.
+    // A counting sort is fastest, because there are many hosts with few packets each.
     let mut places = vec![0; hosts];
     all().for_each(|one| places[one.who.host as usize] += 1);
     let mut sum = 0;
@@ -442,9 +443,9 @@ fn in_order(met: &[Met], hosts: usize) -> Vec<Met> {
     sorted
 }
 
-/// What packets inside the network and messages that wait for injection meet on their routes. If there are many
-/// packets, only a subset is examined; some bits of the packets select it, so it does not depend on the scheduler or
-/// the number of partitions.
+/// Finds the branches and roots on the routes of packets inside the network, and of messages that wait for injection.
+/// If there are many packets, only a subset is examined. Some bits of the packets select the subset, so it does not
+/// depend on the scheduler or the number of partitions.
 fn meet(view: View, map: &Map, moment: &Moment) -> Vec<Met> {
     let mask = (view.alive() / Roles::MOST).next_power_of_two() as u64 - 1;
     let is_looked_at = |packet: &&Packet| {
