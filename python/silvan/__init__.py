@@ -13,6 +13,7 @@ a copy, and numpy arrays (``on.numpy("flows")``).
 | --- | --- |
 | :class:`Scenario` | what is simulated, from a file or from text |
 | :func:`run`, :func:`load`, :class:`Result` | a run and its result; :class:`Forest`: its congestion trees |
+| :func:`watch` | a run in a notebook, shown while it progresses |
 | :func:`compare` | runs compared: settings, then results with intervals over seeds |
 | :func:`sweep`, :func:`tune` | many runs of one scenario; a search for the best settings |
 | :func:`fluid`, :func:`contention` | rates and contention without packets |
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from silvan.comparison import compare
     from silvan.flow_level import Contention, contention
     from silvan.forest import Forest
+    from silvan.live.widget import watch
     from silvan.results import Result, ResultError, load, run
     from silvan.sweeps import Measure, Study, SweepError, sweep
     from silvan.tuning import Tuning, tune
@@ -81,6 +83,7 @@ __all__ = [
     "traces",
     "tune",
     "types",
+    "watch",
 ]
 
 _MODULES = frozenset(("fabric", "plot", "report", "scenarios", "traces", "types"))
@@ -100,6 +103,7 @@ _MODULE_OF = {
     "run": "results",
     "sweep": "sweeps",
     "tune": "tuning",
+    "watch": "live.widget",
 }
 
 

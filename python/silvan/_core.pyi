@@ -128,7 +128,11 @@ class ArrayView:
     def __array_interface__(self) -> dict[str, Any]: ...
     def __len__(self) -> int: ...
 
-def run(scenario: Scenario, progress: Callable[[int, int, int], object] | None = None) -> Run:
+def run(
+    scenario: Scenario,
+    progress: Callable[[int, int, int], object] | None = None,
+    viewer: object | None = None,
+) -> Run:
     """Run a scenario to its end. The GIL is released during the run.
 
     `progress(simulated_ns, end_ns, events)` is called at most five times a second, and once more if the run

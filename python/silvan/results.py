@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import arro3.io
 import numpy as np
@@ -26,6 +26,16 @@ if TYPE_CHECKING:
 
 #: Function that is called with the simulated time (ns), the end of the run (ns), and the number of events.
 Progress = Callable[[int, int, int], object]
+
+
+class Viewer(Protocol):
+    """Receives a run while it progresses, as JSON; :class:`silvan.live.Recording` is one."""
+
+    def network(self, text: str, /) -> int:
+        """Take the network at the start; return n to get every n-th sample."""
+
+    def sample(self, text: str, /) -> object:
+        """Take a sample."""
 
 
 class ResultError(SilvanError):
@@ -205,6 +215,7 @@ def run(
     *,
     progress: Progress | None = None,
     alone: bool = False,
+    viewer: Viewer | None = None,
     **overrides: object,
 ) -> Result:
     """Run a scenario to its end.
@@ -214,6 +225,7 @@ def run(
         progress: Called at most five times a second with the simulated time and the end (ns), and events.
         alone: Also run each job of the scenario alone on the network: ``summary["alone"]`` and the account
             then state how much slower the job is in the scenario, at which links, and who shares them.
+        viewer: Receives the network and samples while the run progresses.
         overrides: Values of the scenario by dotted key, with double underscores for dots:
             ``congestion__mechanism="ib-cc"``, or ``**{"congestion.mechanism": "ib-cc"}``.
 
@@ -226,21 +238,24 @@ def run(
     if not isinstance(scenario, Scenario):
         scenario = scenarios.load(scenario)
     if overrides:
-        scenario = scenario.with_overrides(
-            {key.replace("__", "."): value for key, value in overrides.items()}
-        )
+        scenario = scenario.with_overrides(of_keywords(overrides))
     if alone:
         # Find errors now, so that a long simulation is not wasted.
         next(_alone.scenarios(scenario))
-    result = _run(scenario, progress)
+    result = _run(scenario, progress, viewer)
     if alone:
         _alone.add(result, lambda own: _run(own, progress))
     return result
 
 
-def _run(scenario: Scenario, progress: Progress | None) -> Result:
+def of_keywords(overrides: Mapping[str, object]) -> dict[str, object]:
+    """Return overrides by dotted key."""
+    return {key.replace("__", "."): value for key, value in overrides.items()}
+
+
+def _run(scenario: Scenario, progress: Progress | None, viewer: Viewer | None = None) -> Result:
     started = time.time()
-    done = _core.run(scenario, progress)
+    done = _core.run(scenario, progress, viewer)
     summary = done.summary
     columns = {name: _tables.of_run(done.table(name)) for name in done.table_names}
     return Result(

@@ -54,14 +54,21 @@ class Page:
         return message
 
     def open(
-        self, file: Path, width: int = 1200, height: int = 900, *, theme: str = "light", fragment: str = ""
+        self,
+        file: Path | str,
+        width: int = 1200,
+        height: int = 900,
+        *,
+        theme: str = "light",
+        fragment: str = "",
     ) -> None:
-        """Open a page, and wait until its scripts are done."""
+        """Open a page, a file or an address, and wait until its scripts are done."""
         self.size(width, height)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
         # What is there now must not be taken for what comes.
         self.run("document.documentElement?.removeAttribute('data-ready')")
-        self.call("Page.navigate", url=file.as_uri() + (f"#{fragment}" if fragment else ""))
+        address = file if isinstance(file, str) else file.as_uri()
+        self.call("Page.navigate", url=address + (f"#{fragment}" if fragment else ""))
         self.wait("document.documentElement?.dataset.ready === 'yes'")
         self.settle()
 
@@ -132,6 +139,8 @@ def browser(folder: Path) -> Iterator[Page]:
     options = [
         "--headless=new", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
         "--remote-debugging-port=0", "--no-first-run", "--disable-background-networking",
+        # Tests look into sandboxed frames.
+        "--disable-features=IsolateSandboxedIframes",
         "--disable-dev-shm-usage", f"--user-data-dir={folder}", "about:blank",
     ]  # fmt: skip
     with subprocess.Popen(

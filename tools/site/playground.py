@@ -16,21 +16,17 @@ import subprocess
 import sys
 import time
 import zlib
-from importlib import resources
 from pathlib import Path
 
 import silvan
+from silvan.live import page as live_page
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = Path(__file__).with_name("playground")
 TARGET = "wasm32-unknown-unknown"
 MODULE = ROOT / "target" / TARGET / "web" / "silvan_web.wasm"
-#: Scripts in the order in which they run; the first ones are those of reports.
-OF_REPORTS = ("data.js", "network.js", "difference.js", "chart.js", "main.js")
-SCRIPTS = (
-    "scenario.js", "layout.js", "live.js", "live-network.js", "series.js", "sentence.js", "stories.js",
-    "controls.js", "playground.js",
-)  # fmt: skip
+#: Scripts that follow those of the viewer, in the order in which they run.
+SCRIPTS = ("scenario.js", "live.js", "live-network.js", "stories.js", "controls.js", "playground.js")
 
 
 #: The line of docs/playground.md that the page takes the place of.
@@ -119,13 +115,9 @@ def _measured(topology: dict[str, object], duration_us: int) -> tuple[int, float
 
 def page(module: bytes, native: dict[str, float] | None = None) -> str:
     """Return the page; `native` has the speed of the native simulator by network (:func:`native_speeds`)."""
-    of_reports = resources.files("silvan.report")
-    script = "\n".join(
-        [of_reports.joinpath(name).read_text(encoding="utf-8") for name in OF_REPORTS]
-        + [(SOURCES / name).read_text(encoding="utf-8") for name in SCRIPTS]
-    )
-    style = of_reports.joinpath("report.css").read_text(encoding="utf-8")
-    style += (SOURCES / "playground.css").read_text(encoding="utf-8")
+    own = [(SOURCES / name).read_text(encoding="utf-8") for name in SCRIPTS]
+    script = "\n".join([live_page.script(), *own])
+    style = live_page.style() + (SOURCES / "playground.css").read_text(encoding="utf-8")
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
     fill = {
         # `wasm-unsafe-eval` allows WebAssembly, and nothing else that is not in the page.

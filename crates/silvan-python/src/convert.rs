@@ -27,6 +27,11 @@ create_exception!(
     "A trace is invalid. The message states the position, the error and what would be valid."
 );
 
+/// Converts an error of a run.
+pub fn model_error(error: silvan_fabric::simulation::ModelError) -> PyErr {
+    ModelError::new_err(error.to_string())
+}
+
 /// Converts a value that serializes to JSON to Python objects.
 pub fn to_python<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
     let text = serde_json::to_string(value).map_err(|e| PyValueError::new_err(e.to_string()))?;

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | [`scenario`] | scenario files |
 //! | [`run`] | a run, interruptible, with progress |
+//! | [`viewer`] | an object that receives samples while the run progresses |
 //! | [`tables`] | tables of a run for numpy, without copies |
 //! | [`fabric`] | topologies and forwarding tables of real fabrics |
 //! | [`fluid`] | fluid rates of a scenario's flows |
@@ -25,6 +26,7 @@ mod run;
 mod scenario;
 mod tables;
 mod trace;
+mod viewer;
 
 #[global_allocator]
 static ALLOCATOR: HugePages = HugePages;

@@ -8,9 +8,10 @@ use pyo3::types::PyDict;
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::simulation::{Progress, Simulation};
 
-use crate::convert::{self, ModelError, ScenarioError};
+use crate::convert::{self, ScenarioError, model_error};
 use crate::scenario::Scenario;
 use crate::tables;
+use crate::viewer::Viewer;
 
 /// Wall-clock time of a slice, which is the maximum delay of Ctrl-C.
 const SLICE: Duration = Duration::from_millis(50);
@@ -72,20 +73,23 @@ impl Run {
 /// Runs a scenario to its end.
 ///
 /// `progress(simulated_ns, end_ns, events)` is called at most five times a second, and once
-/// more when the run is interrupted.
+/// more when the run is interrupted. `viewer.network(json)` is called at the start and returns a number `n`;
+/// `viewer.sample(json)` is called after each `n`-th sample. Results do not depend on either.
 #[pyfunction]
-#[pyo3(signature = (scenario, progress=None))]
+#[pyo3(signature = (scenario, progress=None, viewer=None))]
 pub fn run(
     py: Python<'_>,
     scenario: &Bound<'_, Scenario>,
     progress: Option<Bound<'_, PyAny>>,
+    viewer: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Run> {
     let started = Instant::now();
     let inner = scenario.get().inner();
     let mut simulation =
         py.detach(|| inner.simulation()).map_err(|e| ScenarioError::new_err(e.to_string()))?;
-    advance(py, &mut simulation, progress.as_ref())?;
-    let mut outcome = py.detach(|| simulation.finish()).map_err(|e| ModelError::new_err(e.to_string()))?;
+    let mut viewer = viewer.map(|one| Viewer::open(one, inner, &simulation)).transpose()?;
+    advance(py, &mut simulation, progress.as_ref(), viewer.as_mut())?;
+    let mut outcome = py.detach(|| simulation.finish()).map_err(model_error)?;
     let wall_s = started.elapsed().as_secs_f64();
     let tables = std::mem::take(&mut outcome.tables)
         .into_iter()
@@ -95,13 +99,20 @@ pub fn run(
 }
 
 /// Advances to the end and checks for signals after every slice.
-fn advance(py: Python<'_>, simulation: &mut Simulation, progress: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+fn advance(
+    py: Python<'_>,
+    simulation: &mut Simulation,
+    progress: Option<&Bound<'_, PyAny>>,
+    mut viewer: Option<&mut Viewer<'_>>,
+) -> PyResult<()> {
     let mut slice: u64 = 10_000;
     let mut last_call = Instant::now();
     loop {
         let began = Instant::now();
-        let state =
-            py.detach(|| simulation.advance(slice)).map_err(|e| ModelError::new_err(e.to_string()))?;
+        let state = match &mut viewer {
+            Some(viewer) => viewer.advance(simulation, slice, SLICE)?,
+            None => py.detach(|| simulation.advance(slice)).map_err(model_error)?,
+        };
         if let Err(error) = py.check_signals() {
             if error.is_instance_of::<PyKeyboardInterrupt>(py) {
                 call(progress, state)?;

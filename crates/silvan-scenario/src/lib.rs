@@ -8,9 +8,11 @@
 //! | --- | --- |
 //! | [`spec`] | the types that represent the file |
 //! | [`jobs`] | parallel applications: programs and placement |
+//! | [`describe`] | networks, samples and results as JSON, for displays of a run |
 //! | [`import`] | readers and writers for topologies and tables of real fabrics |
 //! | `source`, `shape`, `validate`, `network` | the checks, from the text to the connected network |
 
+pub mod describe;
 mod error;
 mod estimate;
 mod files;

@@ -14,10 +14,9 @@
 //! `open_run`, `advance` and `finish` return a [`Status`]. If it is [`Status::FAILED`], the output contains the error
 //! message. A panic appears in JavaScript as a trap; the output then contains the message of the panic.
 //!
-//! [`session`] implements these functions. It works on every platform, so its tests run natively. [`describe`] writes
-//! the JSON.
+//! [`session`] implements these functions. It works on every platform, so its tests run natively.
+//! [`silvan_scenario::describe`] writes the JSON.
 
-pub mod describe;
 pub mod session;
 
 use std::cell::RefCell;

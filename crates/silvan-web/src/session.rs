@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use silvan_fabric::simulation::Simulation;
-use silvan_scenario::{Scenario, Threads};
-
-use crate::describe;
+use silvan_scenario::{Scenario, Threads, describe};
 
 /// The outcome of a call, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

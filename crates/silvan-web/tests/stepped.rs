@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use silvan_scenario::Scenario;
-use silvan_web::describe;
+use silvan_scenario::describe;
 use silvan_web::session::{Session, Status};
 
 /// A fat tree with background traffic, a hotspot that moves, and a victim.

@@ -20,6 +20,7 @@ from silvan.commands import completion
 
 if TYPE_CHECKING:
     import silvan
+    from silvan.results import Viewer
 
 #: Exit codes. typer itself reports wrong usage (2).
 EXIT_FAILED = 1
@@ -151,7 +152,12 @@ def source(scenario: str) -> Callable[[dict[str, str]], silvan.Scenario]:
 
 
 def simulate(
-    scenario: silvan.Scenario, *, title: str, progress: bool | None = None, alone: bool = False
+    scenario: silvan.Scenario,
+    *,
+    title: str,
+    progress: bool | None = None,
+    alone: bool = False,
+    viewer: Viewer | None = None,
 ) -> silvan.Result:
     """Run a scenario with a progress bar; Ctrl-C prints the simulated time reached and exits."""
     import silvan
@@ -160,7 +166,7 @@ def simulate(
     bar = RunProgress(console, title, show=shown)
     try:
         with bar:
-            return silvan.run(scenario, progress=bar, alone=alone)
+            return silvan.run(scenario, progress=bar, alone=alone, viewer=viewer)
     except KeyboardInterrupt:
         end = bar.end_ns or scenario.duration_ns
         console.print(f"stopped at {simulated(bar.now_ns)} of {simulated(end)}; nothing written")

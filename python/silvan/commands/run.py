@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +13,7 @@ from silvan import _folder, _opensm
 from silvan.commands import _show, common
 
 if TYPE_CHECKING:
+    from silvan.live import Server
     from silvan.results import Result
 
 
@@ -45,6 +48,19 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
             "--alone", help="Also run each job alone on the network, and report what slows it down."
         ),
     ] = False,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Serve a page on this machine that shows the run while it progresses."),
+    ] = False,
+    watch_limit: Annotated[
+        float,
+        typer.Option(
+            "--watch-limit",
+            metavar="SECONDS",
+            min=0,
+            help="Longest time for which the page of --watch is served after the run.",
+        ),
+    ] = 600.0,
     opensm_conf: Annotated[
         Path | None,
         typer.Option(
@@ -67,8 +83,34 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
     if out is not None:
         # Check the folder before the run, so that a long simulation is not wasted.
         _folder.refuse_foreign(out, scenario=loaded.name, force=force)
-    result = common.simulate(loaded, title=loaded.name, progress=progress, alone=alone)
-    written = _write(result, out, plot, force)
+    with contextlib.ExitStack() as stack:
+        server = _serve(stack, loaded.name) if watch else None
+        viewer = server.recording if server else None
+        result = common.simulate(loaded, title=loaded.name, progress=progress, alone=alone, viewer=viewer)
+        _show_result(result, _write(result, out, plot, force), out, as_json)
+        if server:
+            _linger(server, result, watch_limit)
+
+
+def _serve(stack: contextlib.ExitStack, title: str) -> Server:
+    from silvan.live import Server
+
+    server = stack.enter_context(Server(title))
+    common.err_console().print(f"Watch the run at {server.url}", markup=False)
+    return server
+
+
+def _linger(server: Server, result: Result, limit_s: float) -> None:
+    server.recording.finish(result)
+    if limit_s > 0:
+        sys.stdout.flush()
+        common.err_console().print("The page is served until it is closed (Ctrl-C ends it now).")
+    # The run is over, and its results are written.
+    with contextlib.suppress(KeyboardInterrupt):
+        server.linger(limit_s)
+
+
+def _show_result(result: Result, written: list[str], out: Path | None, as_json: bool) -> None:
     if as_json:
         common.print_json(
             {

@@ -162,14 +162,14 @@ const Page = {
   },
 
   press(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, summary, [tabindex] th")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea, summary, [tabindex] th")) return;
     const stage = this.networks.find((one) => one.stage === document.activeElement);
     // One for each view: networks that are alike share theirs. The one under the pointer decides where to zoom.
     const order = [...this.networks].sort((one, other) => Boolean(other.under) - Boolean(one.under));
     const shown = stage ? [stage] : order.filter((one, at) => order.findIndex((other) => other.view === one.view) === at);
     const zoom = (factor) => shown.forEach((one) => one.zoom(factor, ...one.focus()));
     const move = (x, y) => shown.forEach((one) => one.move(x, y));
-    const page = Math.max(1, Math.round(this.finest.frames.length / 10));
+    const page = Math.max(1, Math.round(this.steps() / 10));
     const isOnButton = event.target.matches("button, tr, th");
     const keys = {
       " ": isOnButton ? null : () => this.play(!this.isPlaying),
@@ -213,6 +213,10 @@ const Page = {
       else requestAnimationFrame(on);
     };
     requestAnimationFrame(on);
+  },
+
+  steps() {
+    return this.finest.frames.length;
   },
 
   step(count) {

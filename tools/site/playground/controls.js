@@ -1,23 +1,8 @@
 // The controls of the page: they show the settings, and change them.
 
 const Controls = (() => {
-  const get = (id) => document.getElementById(id);
+  const { get, make, choice } = Elements;
   let page = null;
-
-  function make(tag, given = {}, ...children) {
-    const element = document.createElement(tag);
-    for (const [key, value] of Object.entries(given)) {
-      if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
-      else if (key in element) element[key] = value;
-      else element.setAttribute(key, value);
-    }
-    element.append(...children);
-    return element;
-  }
-
-  function choice(select, options, chosen) {
-    select.replaceChildren(...options.map(([value, name]) => make("option", { value, textContent: name, selected: value === chosen })));
-  }
 
   // A number with its name, a slider, and a line that explains it.
   function slider({ label, text, least, most, value, change }) {
@@ -96,21 +81,12 @@ const Controls = (() => {
     for (const one of document.querySelectorAll("[name=tool]")) one.checked = one.value === page.tool;
     showSides();
     get("compare").textContent = settings.sides.length === 1 ? "Compare with a second mechanism" : "Show only the first";
-    get("play").textContent = page.isPlaying ? "❚❚" : "▶";
-    get("play").setAttribute("aria-label", page.isPlaying ? "Pause" : "Play");
-    choice(get("speed"), SPEEDS.map((one) => [String(one), one === Infinity ? "as fast as possible" : `${one} µs/s`]), String(page.speed));
   }
 
   // Shows how far the runs are, and what is to be seen.
   function progress() {
-    const known = page.sides.length > 0 && page.sides.every((one) => one.live.now) ? page.known() : 0;
-    if (known > 0) {
-      const total = page.sides[0].live.now.network.duration_ns / 1e3;
-      get("slider").max = Math.max(known - 1, 1);
-      get("slider").value = page.at;
-      get("now").textContent = `${Data.time(page.time)} of ${Data.time(total)}`;
-      sentence();
-    }
+    const known = page.known();
+    if (known > 0) sentence();
     get("waiting").hidden = !page.isWaiting;
     if (page.isWaiting) {
       const times = page.sides.map(({ live }) => (live.next?.samples.at(-1)?.time_ns ?? 0) / 1e3);
@@ -123,6 +99,9 @@ const Controls = (() => {
     const samples = page.sides.map(({ live }) => live.now.samples[page.at]);
     const hotspots = page.hotspots().map((one) => one.host);
     let text = Sentence.ofOne(page.sides[0].live.now.network, samples[0], hotspots);
+    if (hotspots.length === 0 && page.settings.text === null && samples[0].trees.length === 0) {
+      text += " Click a host to make it a hotspot.";
+    }
     if (samples.length > 1) {
       const runs = page.sides.map(({ live }) => live.now);
       const recent = runs.map((run) => run.samples.slice(Math.max(0, page.at - 9), page.at + 1));
@@ -198,14 +177,6 @@ const Controls = (() => {
 
   function listen() {
     const on = (id, event, act) => get(id).addEventListener(event, act);
-    on("play", "click", () => page.play(!page.isPlaying));
-    on("back", "click", () => page.step(-1));
-    on("forth", "click", () => page.step(1));
-    on("slider", "input", () => {
-      page.play(false);
-      page.goTo(Number(get("slider").value));
-    });
-    on("speed", "change", () => { page.speed = Number(get("speed").value); });
     on("net", "change", () => {
       if (!get("net").value) return;
       const next = Scenario.blank(get("net").value);
@@ -250,7 +221,6 @@ const Controls = (() => {
     on("copy", "click", () => copy(get("toml").value, get("copied")));
     on("store", "click", download);
     on("share", "click", share);
-    on("theme", "click", () => page.turn());
     on("file", "change", async () => {
       const [file] = get("file").files;
       if (file) open(await file.text());
@@ -258,19 +228,11 @@ const Controls = (() => {
     });
   }
 
-  function figure() {
-    return make(
-      "figure", { className: "network" },
-      make("figcaption", {}, make("b"), " ", make("output")),
-      make("div", { className: "stage", tabIndex: 0, role: "application", "aria-label": "The network" }),
-    );
-  }
-
   function start(whole) {
     page = whole;
+    page.listen();
     listen();
-    page.nameTheme();
   }
 
-  return { make: start, show, progress, complain, figure, open };
+  return { make: start, show, progress, complain, open };
 })();

@@ -1,30 +1,18 @@
 // The page: settings, up to two runs of them, and what shows these.
 
-const SPEEDS = [20, 50, 100, 200, 500, 1000, Infinity];
-const HUES = 8;
-
-const Playground = Object.assign(Object.create(Page), {
+const Playground = Object.assign(Object.create(Viewer), {
   settings: null,
-  sides: [],
-  charts: [],
-  networks: [],
-  // The number of the sample that is shown, and how far the run has been shown.
-  at: 0,
-  furthest: 0,
-  part: 0,
-  speed: 100,
   tool: "hotspot",
   senders: 12,
   story: null,
-  roots: new Map(),
-  isWaiting: true,
-  // The time between samples in µs.
-  interval: 10,
 
   async start() {
     await Live.load();
     Controls.make(this);
-    this.watch();
+    addEventListener("hashchange", async () => {
+      const address = await Scenario.settingsOf(location.hash.slice(1)).catch(() => null);
+      if (address) this.begin(address, null);
+    });
     const given = await Scenario.settingsOf(location.hash.slice(1)).catch(() => null);
     if (given) this.begin(given, null);
     else this.tell(STORIES[1]);
@@ -61,7 +49,7 @@ const Playground = Object.assign(Object.create(Page), {
       }
     });
     this.isWaiting = true;
-    Controls.show();
+    this.showControls();
     this.share();
   },
 
@@ -91,55 +79,8 @@ const Playground = Object.assign(Object.create(Page), {
     document.documentElement.dataset.ready = "yes";
   },
 
-  // Makes pictures and charts for the runs.
-  draft() {
-    const parent = document.getElementById("networks");
-    const names = this.names();
-    this.sides.forEach((side, at) => {
-      const { network } = side.live.now;
-      const isSame = side.network && side.run.links.length === network.links.length && side.topology === network.topology;
-      if (!isSame) {
-        side.figure?.remove();
-        side.figure = Controls.figure(at);
-        parent.insertBefore(side.figure, parent.children[at] ?? null);
-        side.run = Frame.empty(network, names[at]);
-        side.network = new LiveNetwork(side.figure.querySelector(".stage"), side.run, this);
-        side.topology = network.topology;
-      } else side.run.trees = [];
-      side.run.title = names[at];
-      side.figure.querySelector("b").textContent = names[at];
-      side.series = Series.make(side.live.now.network, this.settings, this.hasIndex(), (host) => this.hueOf(host));
-    });
-    [...parent.children].slice(this.sides.length).forEach((one) => one.remove());
-    parent.dataset.count = this.sides.length;
-    this.networks = this.sides.map((side) => side.network);
-    // Both sides move and zoom together.
-    for (const network of this.networks) network.view = this.networks[0].view;
-    this.interval = this.sides[0].live.now.network.interval_ns / 1e3;
-    this.at = Math.max(Math.min(this.at, this.known() - 1), 0);
-    this.makeCharts();
-    this.link = null;
-    this.chosen = null;
-  },
-
   hasIndex() {
     return this.settings.sides.some(({ mechanism }) => mechanism === "file" || Scenario.MECHANISMS[mechanism].hasIndex);
-  },
-
-  makeCharts() {
-    const parent = document.getElementById("charts");
-    parent.replaceChildren();
-    this.charts = [];
-    this.data = { runs: this.sides.map((side) => side.run) };
-    const ids = new Set(this.sides.flatMap((side) => side.series.map((one) => one.id)));
-    for (const id of ids) {
-      for (const side of this.sides) {
-        const series = side.series.find((one) => one.id === id) ?? { ...Series.none, id };
-        const run = { title: side.run.title, frames: [] };
-        this.charts.push(Object.assign(new Chart(parent, run, series, [1, 1], this), { side, isLog: false }));
-      }
-    }
-    parent.dataset.count = this.sides.length;
   },
 
   names() {
@@ -150,139 +91,36 @@ const Playground = Object.assign(Object.create(Page), {
     return names[0] === names[1] ? [`${names[0]} (first)`, `${names[1]} (second)`] : names;
   },
 
-  // The number of samples that all sides have.
-  known() {
-    return Math.min(...this.sides.map((side) => side.live.now?.samples.length ?? 0));
+  seriesOf(side) {
+    // The background is that of all hosts together.
+    const perHost = this.settings.text === null ? ["background"] : [];
+    return Series.make(side.live.now.network, { perHost, hasIndex: this.hasIndex(), hueOf: (host) => this.hueOf(host) });
   },
 
-  // Runs for ever: advances what is shown while the page plays, and lets the workers compute ahead of it.
-  turnWheel() {
-    let before = performance.now();
-    const on = (now) => {
-      const passed = Math.min(now - before, 200) / 1e3;
-      before = now;
-      requestAnimationFrame(on);
-      if (this.isWaiting || this.sides.length === 0) return;
-      const ahead = this.speed === Infinity ? 200 : Math.max(20, this.speed / this.interval);
-      for (const { live } of this.sides) if (!live.now.isDone) live.grant(Math.ceil(this.at + ahead));
-      if (!this.isPlaying) return;
-      const most = this.known() - 1;
-      this.part += this.speed === Infinity ? 1000 : passed * (this.speed / this.interval);
-      const steps = Math.floor(this.part);
-      if (steps === 0) return;
-      this.part = this.speed === Infinity ? 0 : this.part - steps;
-      if (this.at < most) this.goTo(Math.min(this.at + steps, most));
-      else if (this.sides.every((side) => side.live.now.isDone)) this.play(false);
-    };
-    requestAnimationFrame(on);
+  networkOf(stage, run) {
+    return new LiveNetwork(stage, run, this);
   },
 
-  play(isPlaying) {
-    if (isPlaying && this.at >= this.known() - 1 && this.sides.every((side) => side.live.now.isDone)) this.at = 0;
-    this.isPlaying = isPlaying;
+  // Lets the workers compute ahead of what is shown.
+  want(count) {
+    for (const { live } of this.sides) if (!live.now.isDone) live.grant(count);
+  },
+
+  showProgress() {
+    Viewer.showProgress.call(this);
+    Controls.progress();
+  },
+
+  showControls() {
+    Viewer.showControls.call(this);
     Controls.show();
   },
 
-  step(count) {
-    this.play(false);
-    this.goTo(this.at + count);
-  },
-
-  goTo(at) {
-    this.at = Math.min(Math.max(at, 0), Math.max(this.known() - 1, 0));
-    this.redraw();
-  },
-
-  // Charts go to a time.
-  go(time) {
-    this.play(false);
-    this.goTo(Math.round(time / this.interval) - 1);
-  },
-
-  // Nothing is selected in charts that grow.
-  select() {},
-
-  // The number of the color of the tree whose root is the link to a host.
-  hueOf(host) {
-    const root = [...this.roots].find(([name]) => name.endsWith(`->${host}`));
-    return root === undefined ? undefined : root[1] % HUES;
-  },
-
-  // The number of the color of a root and its letter: the same on both sides.
-  lookOf(root) {
-    if (!this.roots.has(root)) this.roots.set(root, this.roots.size);
-    const number = this.roots.get(root);
-    const letters = [];
-    for (let rest = number + 1; rest > 0; rest = Math.floor((rest - 1) / 26)) letters.unshift((rest - 1) % 26);
-    return [number % HUES, String.fromCharCode(...letters.map((one) => 65 + one))];
-  },
-
-  redraw() {
-    if (this.isDue) return;
-    this.isDue = true;
-    requestAnimationFrame(() => {
-      this.isDue = false;
-      this.paint();
-    });
-  },
-
-  paint() {
-    if (this.sides.length === 0 || this.sides.some((side) => !side.live.now) || this.known() === 0) {
-      Controls.progress();
-      return;
-    }
-    this.at = Math.min(this.at, this.known() - 1);
-    this.furthest = Math.max(this.at, Math.min(this.furthest, this.known() - 1));
-    this.time = this.sides[0].live.time(this.at);
-    this.end = Series.end(this.sides[0].live.time(this.furthest));
-    for (const { live, run, network } of this.sides) {
-      Frame.fill(run, live.now.samples[this.at], (root) => this.lookOf(root));
-      network.draw();
-    }
-    this.drawCharts();
-    this.detail();
-    Controls.progress();
-    // The time from the start of the page to its first picture, in ms.
-    document.documentElement.dataset.first ??= Math.round(performance.now());
-  },
-
-  drawCharts() {
-    const most = new Map();
-    for (const chart of this.charts) {
-      const { samples } = chart.side.live.now;
-      Series.extend(chart.series, chart.run, samples, this.furthest + 1);
-      most.set(chart.series.id, Math.max(most.get(chart.series.id) ?? 0, ...chart.series.lines.map((line) => line.most)));
-    }
-    for (const chart of this.charts) {
-      chart.most = most.get(chart.series.id) || 1;
-      chart.least = 0;
-      chart.shown = "";
-      chart.draw();
-    }
-  },
-
-  // A click on a network: what it does to a host depends on the tool; links and trees are selected.
+  // A click on a host does what the tool does; else links and trees are selected.
   choose(network, found) {
     const host = this.settings.text === null && this.tool !== "look" ? network.hostAt() : null;
-    if (host !== null) {
-      this.act(network.run.nodes[host]);
-      return;
-    }
-    if (!found) {
-      this.link = null;
-      this.chosen = null;
-    } else {
-      this.link = { run: network.run, ...found };
-      const span = found.link === undefined ? -1 : network.run.now[found.link];
-      this.chosen = span >= 0 ? { run: network.run, tree: network.run.spans.tree[span] } : null;
-    }
-    this.redraw();
-  },
-
-  letGo() {
-    this.link = null;
-    this.chosen = null;
-    this.redraw();
+    if (host === null) Viewer.choose.call(this, network, found);
+    else this.act(network.run.nodes[host]);
   },
 
   // The time of the sample that is shown, in whole µs; 0 at the beginning.
@@ -335,32 +173,6 @@ const Playground = Object.assign(Object.create(Page), {
     }
     this.isPlaying = true;
     this.restart(this.clock(), only);
-  },
-
-  watch() {
-    document.addEventListener("keydown", (event) => this.press(event));
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.restyle());
-    addEventListener("hashchange", async () => {
-      const given = await Scenario.settingsOf(location.hash.slice(1)).catch(() => null);
-      if (given) this.begin(given, null);
-    });
-  },
-
-  press(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea, summary")) return;
-    const keys = {
-      " ": event.target.matches("button") ? null : () => this.play(!this.isPlaying),
-      ArrowLeft: () => this.step(-1),
-      ArrowRight: () => this.step(1),
-      "+": () => this.networks.forEach((one) => one.zoom(1.4)),
-      "-": () => this.networks.forEach((one) => one.zoom(1 / 1.4)),
-      0: () => this.networks.forEach((one) => one.reset()),
-      Escape: () => this.letGo(),
-    };
-    const act = keys[event.key];
-    if (!act) return;
-    event.preventDefault();
-    act();
   },
 });
 

@@ -1,4 +1,4 @@
-// The charts of a run that grows.
+// The charts of a run that progresses.
 
 const Series = (() => {
   const none = { title: "", unit: "", lines: [] };
@@ -27,13 +27,14 @@ const Series = (() => {
     return present.length > 0 ? present.reduce((sum, value) => sum + value, 0) / present.length : NaN;
   };
 
-  // `hasIndex` is whether flows have an index; `hueOf` gives the number of the color of a host's tree, if it has one.
-  function make(network, settings, hasIndex, hueOf) {
+  // `perHost` are names of classes whose throughput is shown per host; `hasIndex` is whether flows may have an index;
+  // `hueOf` gives the number of the color of a host's tree, if it has one.
+  function make(network, { perHost = [], hasIndex, hueOf }) {
     const all = groups(network);
     // Packets to hotspots wait longest, and would hide the others.
     const others = all.filter(({ name }) => !name.startsWith("to ") && !name.startsWith("hot "));
-    const share = (name) => (settings.text === null && name === "background" ? network.hosts : 1);
-    const label = (name) => (share(name) > 1 ? "background, per host" : name.replace(/^hot \d+: /, ""));
+    const share = (name) => (perHost.includes(name) ? network.hosts : 1);
+    const label = (name) => (share(name) > 1 ? `${name}, per host` : name.replace(/^hot \d+: /, ""));
     const found = [
       {
         id: "throughput", title: "Received throughput", unit: "Gbit/s",

@@ -1,11 +1,12 @@
-//! Converts networks, samples and results to JSON. Nodes are numbered: first the hosts, then the
+//! Converts networks, samples and results to JSON, for displays of a run. Nodes are numbered: first the hosts, then the
 //! switches.
 
 use serde_json::{Map, Value, json};
 use silvan_fabric::outcome::{Outcome, Table, Values};
 use silvan_fabric::simulation::{Latest, Simulation};
 use silvan_fabric::topology::{NodeRef, Topology};
-use silvan_scenario::Scenario;
+
+use crate::Scenario;
 
 /// Number of levels of utilization that a display distinguishes.
 const SHADES: f64 = 15.0;

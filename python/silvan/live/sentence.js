@@ -17,11 +17,12 @@ const Sentence = (() => {
     return { largest: trees[0] ?? null, trees: trees.length, branches, victims: victims.size, size: sizes.get(trees[0]?.tree) ?? 0 };
   }
 
-  function ofOne(network, sample, hotspots) {
+  // `hotspots` are the hosts to which others send on purpose.
+  function ofOne(network, sample, hotspots = []) {
     const { largest, trees, victims, size } = summary(sample);
     if (largest === null) {
       if (hotspots.length > 0) return `Hosts send to ${hotspots.join(" and ")}, but no link waits for credit at this moment.`;
-      return "Traffic flows freely: no link waits for credit. Click a host to make it a hotspot.";
+      return "Traffic flows freely: no link waits for credit.";
     }
     const root = network.links[largest.root];
     const isHost = network.target[largest.root] < network.hosts;

@@ -1,0 +1,67 @@
+"""The page on which a run is watched."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from html import escape
+from importlib import resources
+
+import silvan
+
+#: Scripts of reports, then those of a viewer of runs that progress.
+OF_REPORTS = ("data.js", "network.js", "difference.js", "chart.js", "main.js")
+OF_VIEWERS = ("elements.js", "layout.js", "frame.js", "series.js", "sentence.js", "viewer.js")
+#: Where the page gets its data: from the server that serves it, or from the window that contains it.
+EVENTS, MESSAGES = "events", "messages"
+
+
+def _asset(package: str, name: str) -> str:
+    return resources.files(package).joinpath(name).read_text(encoding="utf-8")
+
+
+def script() -> str:
+    """Return the scripts that all viewers have."""
+    return "\n".join(
+        [_asset("silvan.report", name) for name in OF_REPORTS]
+        + [_asset("silvan.live", name) for name in OF_VIEWERS]
+    )
+
+
+def style() -> str:
+    """Return the style sheet that all viewers have."""
+    return _asset("silvan.report", "report.css") + _asset("silvan.live", "viewer.css")
+
+
+def digest(text: str) -> str:
+    """Return the hash of a script or a style sheet for a content security policy."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def html(title: str, source: str) -> str:
+    """Return the page for a run; `source` is `EVENTS` or `MESSAGES`."""
+    scripts, styles = f"{script()}\n{_asset('silvan.live', 'watch.js')}", style()
+    fill = {
+        "POLICY": policy(scripts, styles, source),
+        "TITLE": escape(title),
+        "STYLE": styles,
+        "SCRIPT": scripts,
+        "SOURCE": source,
+        "VERSION": escape(silvan.__version__),
+    }
+    parts = _asset("silvan.live", "watch.html").split("{{")
+    return parts[0] + "".join(
+        fill[key] + rest for key, _, rest in (part.partition("}}") for part in parts[1:])
+    )
+
+
+def policy(scripts: str, styles: str, source: str) -> str:
+    """Return the content security policy of the page: it connects to nothing but its server."""
+    connect = "'self'" if source == EVENTS else "'none'"
+    return (
+        f"default-src 'none'; script-src {digest(scripts)}; style-src {digest(styles)}; "
+        f"connect-src {connect}; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+__all__ = ["EVENTS", "MESSAGES", "html", "policy", "script", "style"]

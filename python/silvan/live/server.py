@@ -1,0 +1,269 @@
+"""Serves the page of a run on the loopback interface.
+
+Every address contains a random token, and only four addresses exist: no path of a request leads to a file.
+Requests for another host name are refused, so that no other site can reach the server by its own name.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import select
+import socket
+import threading
+import time
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from silvan._core import SilvanError
+from silvan.live import page
+from silvan.live.recording import RUNNING, Recording
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: After the end of the run, the server waits this long for a viewer who has not come yet or comes back.
+PATIENCE_S = 60.0
+RETURN_S = 3.0
+#: It ends this long after the run in any case.
+LIMIT_S = 600.0
+#: Time between two looks at whether a viewer has gone, and the most samples in one event.
+PULSE_S = 0.5
+BATCH = 50
+MOST_STREAMS = 16
+HOSTS = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Server:
+    """A server for one run; use it as a context manager.
+
+    >>> with Server("testbed") as server:  # doctest: +SKIP
+    ...     print(server.url)
+    ...     result = silvan.run("testbed", viewer=server.recording)
+    ...     server.recording.finish(result)
+    ...     server.linger()
+    """
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.recording = Recording()
+        self._token = secrets.token_urlsafe(18)
+        self._viewers = Viewers()
+        self._http = _Http(("127.0.0.1", 0), _Handler)
+        self._http.app = self
+        self._report: bytes | None = None
+        #: Streams end once this is set.
+        self.is_closed = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.1,), daemon=True)
+
+    @property
+    def url(self) -> str:
+        """The address of the page."""
+        return f"http://127.0.0.1:{self._http.server_address[1]}/{self._token}/"
+
+    def __enter__(self) -> Server:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.recording.state == RUNNING:
+            self.recording.fail(str(error) if isinstance(error, SilvanError) else "The run was stopped.")
+        # Viewers get the last samples and the end.
+        self._viewers.wait_for_told(2.0)
+        self.is_closed = True
+        self._http.shutdown()
+        self._http.server_close()
+
+    def linger(self, limit_s: float = LIMIT_S) -> None:
+        """Wait until the last viewer has gone, or a time has passed."""
+        end = time.monotonic() + limit_s
+        self._viewers.wait_for_none(end, first_s=PATIENCE_S, return_s=RETURN_S)
+
+    def answer(self, path: str) -> tuple[HTTPStatus, str, bytes] | None:
+        """Return status, type and content for a path; None for the stream of events."""
+        token, _, rest = path.removeprefix("/").partition("/")
+        if not path.startswith("/") or not hmac.compare_digest(token.encode(), self._token.encode()):
+            return _refusal(HTTPStatus.NOT_FOUND)
+        if rest == "":
+            return HTTPStatus.OK, "text/html", page.html(self.title, page.EVENTS).encode()
+        if rest == "events":
+            return None
+        if rest == "report" and self.recording.result is not None:
+            return HTTPStatus.OK, "text/html", self._report_page()
+        return _refusal(HTTPStatus.NOT_FOUND)
+
+    def _report_page(self) -> bytes:
+        with self._lock:
+            if self._report is None and self.recording.result is not None:
+                from silvan import report
+
+                self._report = report.html([self.recording.result]).encode()
+            return self._report or b""
+
+    @property
+    def viewers(self) -> Viewers:
+        """Who watches."""
+        return self._viewers
+
+
+class Viewers:
+    """Counts who watches."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._now = 0
+        self._ever = 0
+        self._told = 0
+
+    def come(self) -> bool:
+        """Count a viewer; return whether there is room."""
+        with self._changed:
+            if self._now >= MOST_STREAMS:
+                return False
+            self._now += 1
+            self._ever += 1
+            self._changed.notify_all()
+            return True
+
+    def go(self, *, is_told: bool) -> None:
+        """Forget a viewer; `is_told` is whether he got the end of the run."""
+        with self._changed:
+            self._now -= 1
+            self._told -= is_told
+            self._changed.notify_all()
+
+    def told(self) -> None:
+        """Note that a viewer got the end of the run."""
+        with self._changed:
+            self._told += 1
+            self._changed.notify_all()
+
+    def wait_for_told(self, timeout_s: float) -> None:
+        """Wait until all viewers got the end of the run."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._told >= self._now, timeout_s)
+
+    def wait_for_none(self, end: float, *, first_s: float, return_s: float) -> None:
+        """Wait until nobody watches, or until a time; wait for the first one, and for those who come back."""
+        with self._changed:
+            if self._ever == 0:
+                self._changed.wait_for(lambda: self._ever > 0, min(first_s, end - time.monotonic()))
+            while (left := end - time.monotonic()) > 0:
+                if self._now > 0:
+                    self._changed.wait(left)
+                elif not self._changed.wait_for(lambda: self._now > 0, min(return_s, left)):
+                    return
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    app: Server
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Print nothing: a viewer who goes away in the middle of an answer is no error."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Http
+    server_version = "Silvan"
+    sys_version = ""
+    # A connection that sends no request ends.
+    timeout = 20
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
+
+    def do_GET(self) -> None:
+        host = self.headers.get("Host", "")
+        if (host if host.endswith("]") else host.rpartition(":")[0] or host) not in HOSTS:
+            found: tuple[HTTPStatus, str, bytes] | None = _refusal(HTTPStatus.FORBIDDEN)
+        else:
+            found = self.server.app.answer(self.path)
+        if found is None:
+            self._stream()
+            return
+        status, kind, content = found
+        self._head(status, kind, len(content))
+        self.wfile.write(content)
+
+    def _head(self, status: HTTPStatus, kind: str, length: int | None = None) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        if length is not None:
+            self.send_header("Content-Length", str(length))
+        for name, value in (
+            ("Cache-Control", "no-store"),
+            # The pages have stricter policies of their own, with the hashes of their scripts.
+            ("Content-Security-Policy", "frame-ancestors 'none'"),
+            ("Cross-Origin-Resource-Policy", "same-origin"),
+            ("Referrer-Policy", "no-referrer"),
+            ("X-Content-Type-Options", "nosniff"),
+            ("Connection", "close"),
+        ):
+            self.send_header(name, value)
+        self.end_headers()
+
+    def _stream(self) -> None:
+        """Send the run from its beginning, and then what is new."""
+        app = self.server.app
+        if not app.viewers.come():
+            status, kind, content = _refusal(HTTPStatus.SERVICE_UNAVAILABLE)
+            self._head(status, kind, len(content))
+            self.wfile.write(content)
+            return
+        is_told = False
+        try:
+            self._head(HTTPStatus.OK, "text/event-stream")
+            sent, has_network = 0, False
+            while not app.is_closed and not self._is_gone():
+                network, samples, end = app.recording.news(sent)
+                if network is not None and not has_network:
+                    has_network = True
+                    self._send("network", network)
+                for at in range(0, len(samples), BATCH):
+                    self._send("samples", _list(samples[at : at + BATCH]))
+                sent += len(samples)
+                if end is not None and not is_told:
+                    self._send("end", end)
+                    is_told = True
+                    app.viewers.told()
+                elif end is None:
+                    self._send("pulse", json.dumps({"wall_s": app.recording.wall_s()}))
+                if is_told:
+                    select.select([self.connection], [], [], PULSE_S)
+                else:
+                    app.recording.wait(sent, PULSE_S)
+                    # A few samples at a time.
+                    time.sleep(0.05)
+        except OSError:
+            # The viewer has gone.
+            pass
+        finally:
+            app.viewers.go(is_told=is_told)
+
+    def _is_gone(self) -> bool:
+        """Tell whether the browser has closed the connection; it sends nothing after its request."""
+        if not select.select([self.connection], [], [], 0)[0]:
+            return False
+        content: bytes = self.connection.recv(1024, socket.MSG_PEEK)
+        return content == b""
+
+    def _send(self, event: str, text: str) -> None:
+        self.wfile.write(f"event: {event}\ndata: {text}\n\n".encode())
+
+
+def _list(texts: Sequence[str]) -> str:
+    return f"[{','.join(texts)}]"
+
+
+def _refusal(status: HTTPStatus) -> tuple[HTTPStatus, str, bytes]:
+    return status, "text/plain", f"{status.value} {status.phrase}\n".encode()
+
+
+__all__ = ["LIMIT_S", "Server"]

@@ -1,0 +1,412 @@
+"""Runs that are watched: the same results, a page that only its address reaches, and that shows the run."""
+
+import http.client
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from urllib.parse import urlsplit
+
+import pytest
+
+import silvan
+from browser import browser
+from conftest import ROOT, SMALL
+from silvan.live import Recording, Server, page, recording
+
+LOOPBACK = "127.0.0.1"
+
+
+def get(address, path, **headers):
+    """Return status, headers and content of an answer."""
+    connection = http.client.HTTPConnection(LOOPBACK, urlsplit(address).port, timeout=30)
+    try:
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read().decode()
+    finally:
+        connection.close()
+
+
+def events(address, stop="end"):
+    """Return the events of a stream up to one of a kind."""
+    connection = http.client.HTTPConnection(LOOPBACK, urlsplit(address).port, timeout=30)
+    connection.request("GET", urlsplit(address).path + "events")
+    answer = connection.getresponse()
+    assert answer.getheader("Content-Type") == "text/event-stream; charset=utf-8"
+    found = []
+    while not found or found[-1][0] != stop:
+        kind = answer.readline().decode().removeprefix("event: ").strip()
+        data = json.loads(answer.readline().decode().removeprefix("data: "))
+        assert answer.readline() == b"\n"
+        found.append((kind, data))
+    connection.close()
+    return found
+
+
+@pytest.fixture
+def server():
+    with Server("small <b>") as server:
+        yield server
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", ["testbed", "torus-8x8", "hotspot-648"])
+def test_a_watched_run_has_the_same_results(name, threads):
+    given = {"duration": "200 us", "warmup": "0 s", "measure.interval": "10 us", "threads": threads}
+    if name == "testbed":
+        given |= {"duration": "3 ms", "flow.1.start": "0 s"}
+    scenario = silvan.scenarios.load(name, given)
+    seen = Recording()
+    watched, alone = silvan.run(scenario, viewer=seen), silvan.run(scenario)
+    assert watched.summary == alone.summary
+    assert watched.account == alone.account
+    assert list(watched.tables) == list(alone.tables)
+    assert all(watched.csv(table) == alone.csv(table) for table in alone.tables)
+    network, samples, end = seen.news(0)
+    times = [json.loads(sample)["time_ns"] for sample in samples]
+    step = json.loads(network)["interval_ns"]
+    assert times == [step * (at + 1) for at in range(len(times))]
+    assert times[-1] == watched.summary["simulated_ns"]
+    assert end is None
+
+
+def test_samples_are_those_of_the_tables():
+    scenario = silvan.Scenario.from_toml(SMALL)
+    seen = Recording()
+    result = silvan.run(scenario, viewer=seen)
+    network, samples, _ = seen.news(0)
+    flows = result.numpy("flows")
+    assert len(samples) > 10
+    names = json.loads(network)["classes"]
+    for text in samples[:: len(samples) // 7]:
+        sample = json.loads(text)
+        for at, name in enumerate(names):
+            row = (flows["time_ns"] == sample["time_ns"]) & (flows["flow"] == name)
+            assert sample["flow_received_bytes"][at] == flows["received_bytes"][row].item()
+
+
+def test_a_long_run_sends_fewer_samples(monkeypatch):
+    monkeypatch.setattr(recording, "MOST_SAMPLES", 7)
+    seen = Recording()
+    result = silvan.run(silvan.Scenario.from_toml(SMALL), viewer=seen)
+    network, samples, _ = seen.news(0)
+    assert 4 <= len(samples) <= 7
+    times = [json.loads(sample)["time_ns"] for sample in samples]
+    step = json.loads(network)["interval_ns"]
+    assert times == [step * (at + 1) for at in range(len(times))]
+    assert times[-1] > result.summary["simulated_ns"] - step
+
+
+def test_an_error_of_a_viewer_stops_the_run():
+    class Broken(Recording):
+        def sample(self, text):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        silvan.run(silvan.Scenario.from_toml(SMALL), viewer=Broken())
+
+
+def test_only_the_address_with_the_token_answers(server):
+    path = urlsplit(server.url).path
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{24}/", server.url)
+    status, headers, text = get(server.url, path)
+    assert status == 200
+    assert "<h1>small &lt;b&gt;</h1>" in text
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "Access-Control-Allow-Origin" not in headers
+    wrong = [
+        "/", "//", "", "/events", path[:-2] + "/", path[:-1] + "x/", "/" + "x" * 24 + "/", "/../" + path,
+        f"{path}../", f"{path}..%2f..%2fetc/passwd", f"{path}/etc/passwd", f"{path}watch.js",
+        f"{path}events/", f"{path}report", "/%C3%A4/", "http://127.0.0.1/" + path,
+    ]  # fmt: skip
+    for other in wrong:
+        status, _, text = get(server.url, other)
+        assert (status, text) == (404, "404 Not Found\n"), other
+
+
+def test_other_host_names_are_refused(server):
+    path = urlsplit(server.url).path
+    for host in ("evil.example", "127.0.0.1.evil.example:80", "evil.example:127.0.0.1", "", "[::1].x"):
+        assert get(server.url, path, Host=host)[0] == 403, host
+        assert get(server.url, path + "events", Host=host)[0] == 403, host
+    # A tunnel has another port.
+    for host in ("localhost:9999", "127.0.0.1", "[::1]:80", "[::1]"):
+        assert get(server.url, path, Host=host)[0] == 200, host
+
+
+def test_other_methods_are_refused(server):
+    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+        connection = http.client.HTTPConnection(LOOPBACK, urlsplit(server.url).port, timeout=30)
+        connection.request(method, urlsplit(server.url).path)
+        assert connection.getresponse().status == 501
+        connection.close()
+
+
+def test_the_server_listens_on_the_loopback_interface_only(server):
+    assert server._http.server_address[0] == LOOPBACK
+
+
+def test_the_stream_has_the_whole_run_for_those_who_come_late(server):
+    result = silvan.run(silvan.Scenario.from_toml(SMALL), viewer=server.recording)
+    early = threading.Thread(target=lambda: found.extend(events(server.url)))
+    found = []
+    early.start()
+    server.recording.finish(result)
+    late = events(server.url)
+    early.join()
+    for seen in (found, late):
+        kinds = [kind for kind, _ in seen if kind != "pulse"]
+        assert kinds[0] == "network"
+        assert kinds[-1] == "end"
+        samples = [sample for kind, batch in seen if kind == "samples" for sample in batch]
+        assert [json.dumps(one) for one in samples] == [
+            json.dumps(json.loads(one)) for one in server.recording.news(0)[1]
+        ]
+    assert late[-1][1]["state"] == "done"
+    assert late[-1][1]["account"] == result.account
+    status, _, text = get(server.url, urlsplit(server.url).path + "report")
+    assert status == 200
+    assert " Silvan</title>" in text
+
+
+def test_there_are_not_too_many_streams(server, monkeypatch):
+    monkeypatch.setattr("silvan.live.server.MOST_STREAMS", 1)
+    connection = http.client.HTTPConnection(LOOPBACK, urlsplit(server.url).port, timeout=30)
+    connection.request("GET", urlsplit(server.url).path + "events")
+    # The connection closes with its answer.
+    answer = connection.getresponse()
+    assert answer.status == 200
+    assert get(server.url, urlsplit(server.url).path + "events")[0] == 503
+    answer.close()
+
+
+def test_the_server_waits_until_the_last_viewer_has_gone(server, monkeypatch):
+    monkeypatch.setattr("silvan.live.server.RETURN_S", 0.05)
+    server.recording.fail("over")
+    order = []
+
+    def watch():
+        connection = http.client.HTTPConnection(LOOPBACK, urlsplit(server.url).port, timeout=30)
+        connection.request("GET", urlsplit(server.url).path + "events")
+        answer = connection.getresponse()
+        while b'"error": "over"' not in answer.readline():
+            pass
+        time.sleep(0.3)
+        order.append("viewer")
+        answer.close()
+        connection.close()
+
+    viewer = threading.Thread(target=watch)
+    viewer.start()
+    server.linger(30)
+    order.append("server")
+    viewer.join()
+    assert order == ["viewer", "server"]
+
+
+def test_the_server_does_not_wait_for_ever(server, monkeypatch):
+    connection = http.client.HTTPConnection(LOOPBACK, urlsplit(server.url).port, timeout=30)
+    connection.request("GET", urlsplit(server.url).path + "events")
+    answer = connection.getresponse()
+    server.linger(0.2)
+    answer.close()
+    # Nobody comes.
+    monkeypatch.setattr("silvan.live.server.PATIENCE_S", 0.1)
+    monkeypatch.setattr("silvan.live.server.RETURN_S", 0.1)
+    with Server("other") as other:
+        other.linger(600)
+
+
+def test_the_command_serves_its_run_and_stops(small, tmp_path):
+    arguments = ["run", small, "--watch", "--watch-limit", "60", "--out", tmp_path / "watched", "--json"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "silvan.cli", *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        url = re.search(r"http://\S+", process.stderr.readline()).group()
+        assert events(url)[-1][1]["state"] == "done"
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert json.loads(out)["scenario"] == "small"
+    plain = silvan.run(small)
+    saved = silvan.load(tmp_path / "watched")
+    assert saved.summary == plain.summary
+    assert all(saved.csv(table) == plain.csv(table) for table in plain.tables)
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory):
+    with browser(tmp_path_factory.mktemp("browser")) as window:
+        yield window
+
+
+def test_the_page_shows_a_run_while_it_progresses(window, server):
+    half = threading.Event()
+
+    class Slow(Recording):
+        """Halts in the middle of the run."""
+
+        def sample(self, text):
+            super().sample(text)
+            if len(self._samples) == 10:
+                assert half.wait(60)
+
+    server.recording = Slow()
+    scenario = silvan.scenarios.load("ecocc-trees", {"duration": "400 us", "warmup": "0 s"})
+    done = []
+    thread = threading.Thread(target=lambda: done.append(silvan.run(scenario, viewer=server.recording)))
+    thread.start()
+    try:
+        window.open(server.url)
+        window.wait("Watch.known() === 10 && Watch.at === 9")
+        text = window.run("document.getElementById('state').textContent")
+        assert text.startswith("Running: ")
+        assert f" of {silvan_time(scenario)}" in text
+        assert window.run("document.querySelectorAll('.chart').length") >= 3
+        assert window.run("document.documentElement.scrollWidth") <= 1200
+        # A step back stays, though more arrives.
+        window.press("ArrowLeft")
+        assert window.run("Watch.at") == 8
+    finally:
+        half.set()
+        thread.join()
+    server.recording.finish(done[0])
+    window.wait("document.getElementById('state').textContent.startsWith('The run has ended')")
+    _, samples, _ = server.recording.news(0)
+    assert window.run("Watch.known()") == len(samples) > 10
+    assert window.run("Watch.at") == 8
+    assert done[0].account[0] in window.run("document.getElementById('account').textContent")
+    window.press("End")
+    window.wait(f"Watch.at === {len(samples) - 1}")
+    links = window.run("Watch.sides[0].live.now.samples[Watch.at].tree_links.length")
+    assert links == len(json.loads(samples[-1])["tree_links"]) > 0
+    window.run("document.querySelector('#state a').removeAttribute('target')")
+    window.run("document.querySelector('#state a').click()")
+    window.wait("document.querySelector('.summary') !== null")
+    port = urlsplit(server.url).port
+    assert all(url.startswith(f"http://{LOOPBACK}:{port}/") for url in window.requests)
+    assert [text for text in window.complaints if "favicon" not in text and "404" not in text] == []
+
+
+def silvan_time(scenario):
+    return f"{scenario.duration_ns / 1e3:g} µs"
+
+
+def test_the_page_of_a_failed_run_says_why(window, server):
+    silvan.run(silvan.Scenario.from_toml(SMALL), viewer=server.recording)
+    server.recording.fail("a deadlock at 1 ms")
+    window.open(server.url)
+    window.wait("!document.getElementById('wrong').hidden")
+    assert window.run("document.getElementById('wrong').textContent") == "a deadlock at 1 ms"
+
+
+def test_names_of_a_scenario_are_no_markup(window, server):
+    text = SMALL.replace('name = "F1"', 'name = "<img src=x onerror=alert(1)>"')
+    assert text != SMALL
+    server.recording.finish(silvan.run(silvan.Scenario.from_toml(text), viewer=server.recording))
+    window.open(server.url)
+    assert "<img src=x" in window.run("document.getElementById('charts').textContent")
+    assert window.run("document.querySelectorAll('img').length") == 0
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """Stand in for a notebook, as far as `silvan.watch` needs one, and keep what it displays."""
+    pytest.importorskip("anywidget", reason="anywidget is not installed")
+    import IPython.core.getipython
+    import IPython.display
+
+    shown = []
+    monkeypatch.setattr(IPython.core.getipython, "get_ipython", object)
+    monkeypatch.setattr(IPython.display, "display", shown.append)
+    return shown
+
+
+def parts(widget):
+    return [event for at in range(widget.count) for event in json.loads(getattr(widget, f"part_{at}"))]
+
+
+def test_a_notebook_shows_a_run(notebook, window, tmp_path):
+    scenario = silvan.scenarios.load("ecocc-trees", {"duration": "400 us", "warmup": "0 s"})
+    result = silvan.watch(scenario, height=700, seed=3)
+    assert result.summary == silvan.run(scenario, seed=3).summary
+    (widget,) = notebook
+    sent = parts(widget)
+    assert next(kind for kind, _ in sent) == "network"
+    assert sent[-1][0] == "end"
+    # The module of the widget in a page, with a model that has the state of the widget.
+    state = {key: getattr(widget, key) for key in ("page", "height", "count")}
+    state |= {f"part_{at}": getattr(widget, f"part_{at}") for at in range(widget.count)}
+    module = widget._esm if isinstance(widget._esm, str) else str(widget._esm)
+    # The data must not contain the end tag of its element.
+    data = json.dumps(state).replace("<", "\\u003c")
+    (tmp_path / "page.html").write_text(
+        f"<!doctype html><html><meta charset=utf-8><body><script>const state = {data};"
+        + module.replace("export default", "const widget =")
+        + "widget.render({model: {get: (key) => state[key], on() {}, off() {}}, el: document.body});"
+        "document.documentElement.dataset.ready = 'yes';</script>",
+        encoding="utf-8",
+    )
+    window.open(tmp_path / "page.html")
+    (frame,) = window.call("Page.getFrameTree")["frameTree"]["childFrames"]
+    context = window.call("Page.createIsolatedWorld", frameId=frame["frame"]["id"])["executionContextId"]
+
+    def inside(script):
+        found = window.call("Runtime.evaluate", expression=script, contextId=context, returnByValue=True)
+        return found["result"].get("value")
+
+    end = time.monotonic() + 60
+    while not (inside("document.getElementById('state')?.textContent") or "").startswith("The run has ended"):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert result.account[0] in inside("document.getElementById('account').textContent")
+    assert inside("document.querySelectorAll('.chart canvas').length") >= 3
+    assert inside("document.documentElement.dataset.ready") == "yes"
+
+
+def test_a_notebook_shows_errors(notebook):
+    text = SMALL.replace("[topology]", "[topology]\n")
+    with pytest.raises(silvan.ScenarioError):
+        silvan.watch(silvan.Scenario.from_toml(text), topology__left="many")
+
+    def stop(*_, is_last=False):
+        if is_last:
+            return
+        raise KeyboardInterrupt
+
+    import silvan.live.widget as module
+
+    original, module._Sender.send = module._Sender.send, stop
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            silvan.watch("testbed", duration="60 s")
+    finally:
+        module._Sender.send = original
+
+
+def test_without_a_notebook_the_message_names_the_command():
+    with pytest.raises(RuntimeError, match="silvan run --watch"):
+        silvan.watch("testbed")
+
+
+def test_the_page_allows_only_its_own_scripts():
+    for source, connect in ((page.EVENTS, "'self'"), (page.MESSAGES, "'none'")):
+        text = page.html("x", source)
+        policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text).group(1)
+        assert f"connect-src {connect};" in policy
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert not re.search(r"<(script|link|img)[^>]+(src|href)=", text)
+
+
+def test_the_scripts_of_the_page_are_in_the_package():
+    from importlib import resources
+
+    live = {path.name for path in resources.files("silvan.live").iterdir() if path.name.endswith(".js")}
+    assert live == {*page.OF_VIEWERS, "watch.js", "widget.js"}
+    assert (ROOT / "python" / "silvan" / "live" / "viewer.css").is_file()
