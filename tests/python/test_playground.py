@@ -100,7 +100,12 @@ def test_results_equal_those_of_the_native_simulator(page, file, name):
     compare(results, silvan.run(scenario))
 
 
-@pytest.mark.parametrize("story", range(6))
+def test_every_story_is_tested(page, file):
+    start(page, file)
+    assert page.run("STORIES.length") == 7
+
+
+@pytest.mark.parametrize("story", range(7))
 def test_a_copied_scenario_repeats_the_run_of_its_story(page, file, story):
     start(page, file)
     page.run(f"Playground.tell(STORIES[{story}])")
@@ -155,7 +160,7 @@ def test_every_mechanism_and_every_end_of_its_parameters_can_run(page, file):
           return found;
         })()"""
     )
-    assert len(scenarios) > 40
+    assert len(scenarios) > 60
     for text in scenarios:
         assert silvan.run(silvan.Scenario.from_toml(text)).summary["packets_delivered"] > 0
 

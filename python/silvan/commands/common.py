@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -61,6 +61,13 @@ Jobs = Annotated[
 Force = Annotated[
     bool, typer.Option("--force", help="Replace the run in --out even if it is a run of another scenario.")
 ]
+
+
+def out_option(text: str, default: str) -> Any:
+    """Return the option `--out` for a folder, with its help and its default in words."""
+    return typer.Option("--out", "-o", metavar="DIR", help=text, show_default=default)
+
+
 Tables = Annotated[
     Path | None,
     typer.Option(

@@ -25,14 +25,7 @@ def export(
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="DIR",
-            help="Folder for the files; - for standard output.",
-            show_default="RUN-csv",
-        ),
+        Path | None, common.out_option("Folder for the files; - for standard output.", "RUN-csv")
     ] = None,
 ) -> None:
     """Write tables of a run as CSV files: flows.csv, links.csv and so on."""

@@ -23,12 +23,7 @@ def plot(
         list[Path],
         typer.Argument(metavar="DIR...", help="Folder of a run; several with --forest or --animate."),
     ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="DIR", help="Folder for the figures.", show_default="DIR/figures"
-        ),
-    ] = None,
+    out: Annotated[Path | None, common.out_option("Folder for the figures.", "DIR/figures")] = None,
     forest: Annotated[
         str | None,
         typer.Option(

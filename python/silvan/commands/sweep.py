@@ -86,10 +86,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - one argument per option
         typer.Argument(metavar="STUDY", help="Study file (docs/sweeps.md), or one that comes with Silvan."),
     ],
     settings: Settings = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Folder of the table.", show_default="out/NAME"),
-    ] = None,
+    out: Annotated[Path | None, common.out_option("Folder of the table.", "out/NAME")] = None,
     store: Runs = None,
     executor: Executor = DEFAULT_EXECUTOR,
     jobs: common.Jobs = None,

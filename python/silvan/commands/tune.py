@@ -80,14 +80,7 @@ def tune(  # noqa: PLR0913, PLR0917 - one argument per option
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="DIR",
-            help="Folder for account and settings.",
-            show_default="out/tune-NAME",
-        ),
+        Path | None, common.out_option("Folder for account and settings.", "out/tune-NAME")
     ] = None,
     store: Runs = None,
     executor: Executor = DEFAULT_EXECUTOR,

@@ -26,7 +26,7 @@ const Scenario = (() => {
     dragonfly: {
       name: "Dragonfly, 72 hosts", hosts: 72, beside: 1, interval: 10, length: 3000, lanes: 2,
       // Its routing changes virtual lanes on the way, which special queues and the switches of others do not support.
-      mechanisms: ["none", "ib-cc", "qcn"],
+      mechanisms: ["none", "ib-cc", "qcn", "dcqcn", "dctcp", "timely", "swift", "hpcc", "nscc"],
       lines: ['kind = "dragonfly"', "p = 2", "a = 4", "h = 2"],
     },
     "fat-tree-648": {
@@ -40,7 +40,7 @@ const Scenario = (() => {
     text: "Every 1.024 µs times this, each index falls by one. Small: senders recover early. Large: late.",
   };
   const table = {
-    id: "table", key: "reaction.table", label: "Steepness of the CCT", least: 1, most: 32, usual: 4,
+    isWritten: true, id: "table", key: "reaction.table", label: "Steepness of the CCT", least: 1, most: 32, usual: 4,
     wrap: (value) => `{ kind = "quadratic", divisor = 106, scale = ${value}, entries = 128 }`,
     text: "How strongly an index slows a sender down. Many senders need a steep table.",
   };
@@ -48,7 +48,23 @@ const Scenario = (() => {
     id: "queues", key: "isolation.queues", label: "Special queues per port", least: 1, most: 8, usual: 2,
     text: "Each takes the packets of one congestion tree out of the way of others.",
   };
-  // `hasIndex` is whether flows have an index into a congestion control table.
+  const size = (value) => `"${value} kB"`;
+  const lowest = {
+    isWritten: true, id: "kmin", key: "marking.min", label: "Kmin, kB", least: 2, most: 40, usual: 12, wrap: size,
+    text: "No packet is marked while the queues of an output are shorter.",
+  };
+  const highest = {
+    isWritten: true, id: "kmax", key: "marking.max", label: "Kmax, kB", least: 40, most: 200, usual: 60, wrap: size,
+    text: "All packets are marked while the queues of an output are longer.",
+  };
+  const share = {
+    isWritten: true, id: "pmax", key: "marking.percent", label: "Pmax, %", least: 1, most: 100, usual: 20,
+    text: "Share of the packets that are marked where a queue is as long as Kmax.",
+  };
+  const red = 'marking.kind = "red"';
+  const each = 'notification = "ack-each"';
+  // `hasIndex` is whether flows have an index into a congestion control table. `parts` are the components of a
+  // composition without a name in scenario files. Values with `isWritten` differ from those of the simulator.
   const MECHANISMS = {
     none: { name: "No congestion control", text: "Switches and hosts do nothing against congestion.", values: [] },
     "ib-cc": {
@@ -94,6 +110,74 @@ const Scenario = (() => {
     pfister: {
       hasIndex: true, name: "Pfister et al.", text: "Full outputs mark packets; senders slow down by a table.", values: [],
     },
+    dcqcn: {
+      name: "DCQCN", parts: [red, 'notification = "cnp"', 'reaction.kind = "dcqcn"'],
+      text: "RoCE: switches mark packets at random (RED); notifications reduce the rate of a flow, and it recovers by itself.",
+      values: [
+        lowest, highest, share,
+        {
+          isWritten: true, id: "cnp", key: "coalescing.interval", label: "CNP interval, µs", least: 1, most: 50, usual: 4,
+          wrap: (value) => `"${value} us"`, text: "Least time between two notifications of a flow.",
+        },
+      ],
+    },
+    dctcp: {
+      name: "DCTCP", parts: [red, "marking.percent = 100", each, 'reaction.kind = "dctcp"'],
+      text: "Switches mark all packets above a threshold; the window of a flow shrinks with the share of marked packets.",
+      values: [
+        {
+          isWritten: true, id: "k", key: "marking.min", also: "marking.max", label: "Threshold K, kB", least: 2, most: 100, usual: 20,
+          wrap: size, text: "Packets are marked while the queues of an output are longer.",
+        },
+        {
+          id: "gain", key: "reaction.gain_divisor", label: "1 / g", least: 1, most: 64, usual: 16,
+          text: "How slowly the estimate of the share follows the marks.",
+        },
+      ],
+    },
+    timely: {
+      name: "TIMELY", parts: [each, 'reaction.kind = "timely"'],
+      text: "Switches do nothing; the rate of a flow follows the gradient of its round-trip delay.",
+      values: [
+        {
+          id: "beta", key: "reaction.beta_permille", label: "Beta, ‰", least: 50, most: 1000, usual: 800,
+          text: "How much a growing delay reduces the rate.",
+        },
+      ],
+    },
+    swift: {
+      name: "Swift", parts: [each, 'reaction.kind = "swift"'],
+      text: "Switches do nothing; the window of a flow aims at a round-trip delay.",
+      values: [
+        {
+          id: "beta", key: "reaction.beta_percent", label: "Beta, %", least: 5, most: 100, usual: 80,
+          text: "How much a delay above the target reduces the window.",
+        },
+        {
+          id: "mdf", key: "reaction.max_decrease_percent", label: "Largest decrease, %", least: 5, most: 99, usual: 50,
+          text: "The most that the window shrinks at a time.",
+        },
+      ],
+    },
+    hpcc: {
+      name: "HPCC", parts: ['marking.kind = "telemetry"', each, 'reaction.kind = "hpcc"'],
+      text: "Switches write their utilization into packets; sources keep the busiest link of a route almost full.",
+      values: [
+        {
+          id: "eta", key: "reaction.utilization_percent", label: "Utilization, %", least: 50, most: 100, usual: 95,
+          text: "What sources aim at. With 100 %, queues no longer drain.",
+        },
+        {
+          id: "stage", key: "reaction.max_stage", label: "maxStage", least: 0, most: 10, usual: 5,
+          text: "Round trips of additive increase before the rate follows the utilization again.",
+        },
+      ],
+    },
+    nscc: {
+      name: "NSCC", parts: [red, "marking.percent = 100", each, 'reaction.kind = "nscc"'],
+      text: "Ultra Ethernet: marks and the delay of queues control the window of a flow.",
+      values: [lowest, highest],
+    },
     saa: { name: "Single application assignment", text: "The links of a route assign a rate to each flow; flows are announced before they send.", values: [] },
   };
 
@@ -135,11 +219,12 @@ const Scenario = (() => {
   }
 
   function congestion(side) {
-    const lines = ["[congestion]", `mechanism = "${side.mechanism}"`];
-    for (const one of MECHANISMS[side.mechanism].values) {
+    const { parts, values } = MECHANISMS[side.mechanism];
+    const lines = ["[congestion]", ...(parts ?? [`mechanism = "${side.mechanism}"`])];
+    for (const one of values) {
       const value = side.values[one.id] ?? one.usual;
-      // The usual steepness is that of this page; all other values are those of the mechanism.
-      if (value !== one.usual || one.id === "table") lines.push(`${one.key} = ${one.wrap ? one.wrap(value) : value}`);
+      if (value === one.usual && !one.isWritten) continue;
+      for (const key of [one.key, one.also]) if (key) lines.push(`${key} = ${one.wrap ? one.wrap(value) : value}`);
     }
     return lines;
   }

@@ -27,6 +27,11 @@ const STORIES = [
     settings: "net=fat-tree&load=20&length=3000&hot=H22~12@200,H41~12@600&victims=H1:H38&a=ib-cc,table:16&b=ecocc,table:16",
   },
   {
+    id: "ethernet", name: "DCQCN and HPCC", speed: 200,
+    text: "The same incast with mechanisms of today's Ethernet fabrics. DCQCN (first picture) acts on marks: the tree of H22 has grown before its senders slow down, and H1 waits for milliseconds. With HPCC (second picture), switches report their utilization in each packet: senders leave part of the link to H22 idle, no tree lasts, and H1 gets 5 Gbit/s.",
+    settings: "net=fat-tree&load=20&length=4000&hot=H22~12@200&victims=H1:H38&a=dcqcn&b=hpcc",
+  },
+  {
     id: "per-packet", name: "Routing per packet", speed: 100,
     text: "Routing per packet (second picture) avoids busy links. But no route avoids a hotspot: packets wait on every route, and the tree spreads to more links.",
     settings: "net=fat-tree&load=25&length=2500&hot=H22~12@200&a=none&b=none,spread",
