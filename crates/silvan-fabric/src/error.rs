@@ -1,4 +1,5 @@
-//! Errors: why a configuration cannot be set up and which key of the scenario causes it, and why a run cannot continue.
+//! Errors. They state why a configuration cannot be set up and which key of the scenario causes this, or why a run
+//! cannot continue.
 
 use std::fmt;
 
@@ -27,7 +28,7 @@ impl fmt::Display for SetupError {
     }
 }
 
-/// The error in the value of a key, as a sentence that continues from "key = value: ".
+/// The reason for which a key is invalid, as the rest of a sentence that starts with "key = value: ".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
     /// More nodes than event keys can identify.
@@ -61,7 +62,7 @@ pub enum Reason {
         /// One of them, in words.
         first: String,
     },
-    /// A switch that has no route to a host that it may have to notify.
+    /// A switch has no route to a host that it may have to notify.
     #[error(
         "switch {switch} may have to notify host {host}, but has no route to it: \
              congestion.notification cannot be \"backward\" here"
@@ -101,7 +102,7 @@ pub enum Reason {
         /// Bytes that a packet needs, in whole credit blocks.
         needed: u32,
     },
-    /// Queues of divided memory that are too small for a packet.
+    /// Queues of divided memory are too small for a packet.
     #[error(
         "each of {queues} queues per input has {size}, less than a packet's {needed} bytes; set \
              switch.queue_buffer, or a larger switch.buffer"
@@ -135,7 +136,7 @@ pub enum Reason {
              \"shared\", or use credits"
     )]
     DividedMemory,
-    /// On/off flow control with a buffer that is too small for the packets on their way.
+    /// With on/off flow control, a buffer is too small for the packets on their way.
     #[error("the receiver of a link of {rate} with a delay of {delay} has {capacity} bytes for a virtual lane, \
              but needs {room} above the threshold for the packets on their way when it stops its sender; {}",
             way_out(*capacity, *room))]
@@ -155,30 +156,30 @@ pub enum Reason {
         /// The stop threshold.
         xoff: u32,
     },
-    /// Marking that depends on buffers that the switches do not have.
+    /// Marking depends on buffers that the switches do not have.
     #[error("requires buffers at inputs and outputs; use switch.architecture = \"cioq\", which has both")]
     NoOutputBuffers,
-    /// An invalid parameter of a component of congestion management, in words.
+    /// A parameter of a congestion management component is invalid; the text says why.
     #[error("{0}")]
     Component(String),
-    /// A reaction without the acknowledgements that it counts.
+    /// A reaction counts acknowledgements, but there are none.
     #[error(
         "must be \"ack-each\" with this congestion.reaction, which counts the acknowledgements of single packets"
     )]
     NoAcknowledgements,
-    /// A reaction that waits for grants of receivers that give none.
+    /// A reaction waits for grants, but receivers send none.
     #[error("must be one that sends grants, because this congestion.reaction waits for them")]
     NoGrants,
-    /// A reaction that reads telemetry where switches write none.
+    /// A reaction reads telemetry, but switches write none.
     #[error("must be \"telemetry\" with this congestion.reaction, which reads the telemetry of switches")]
     NoTelemetry,
-    /// More flows, patterns and jobs than packets can identify.
+    /// There are more flows, patterns and jobs than packets can identify.
     #[error("there may be up to 65,535 flows and patterns")]
     TooManyClasses,
     /// A maximum message size below the minimum.
     #[error("must be at least the smallest message")]
     LargestBelowSmallest,
-    /// A forest without hotspots, or without hosts that send to them.
+    /// A forest has no hotspots, or no hosts that send to them.
     #[error("a forest needs a hotspot and two hosts")]
     NoForest,
     /// A job that does not fit on its hosts or cannot finish.

@@ -1,4 +1,4 @@
-//! The run, which is built from topology, tables and configuration and advanced in steps.
+//! The run, which is built from topology, tables and configuration, and advances in steps.
 
 mod exchange;
 #[cfg(test)]
@@ -44,10 +44,10 @@ pub struct Simulation {
     events: u64,
     invariants: Invariants,
     next_watch: Time,
-    /// The end of the current interval, if it is before the end of the run.
+    /// The end of the current interval, if it precedes the end of the run.
     next_sample: Option<Time>,
     done: bool,
-    /// Whether the run ended before decisions that were due at that time.
+    /// Whether the run ended before the decisions that were due at its last time.
     is_cut: bool,
 }
 
@@ -58,12 +58,12 @@ impl Simulation {
     /// Builds the network.
     ///
     /// # Errors
-    /// [`ModelError::Configuration`] if topology, tables and configuration do not fit.
+    /// [`ModelError::Configuration`] if topology, tables and configuration do not match.
     pub fn new(topology: &Topology, tables: &Tables, config: &Config) -> Result<Self, ModelError> {
         Self::with_engine(topology, tables, config, Engine::default())
     }
 
-    /// Same as [`Self::new`], with a choice of scheduler and threads.
+    /// Same as [`Self::new`], with explicit scheduler and threads.
     ///
     /// # Errors
     /// Same as [`Self::new`].
@@ -91,7 +91,8 @@ impl Simulation {
         })
     }
 
-    /// Number of partitions, each of which has its own thread.
+    /// Number of partitions, which equals the number of threads. Returns the reason if there is only
+    /// one.
     ///
     /// # Errors
     /// The reason why the run has only one thread, in words.
@@ -117,7 +118,7 @@ impl Simulation {
         Ok(Progress { now: self.now, end: self.config.duration, events: self.events, done: self.done })
     }
 
-    /// As [`Self::advance`], but stops at the next sample. Returns whether it reached it.
+    /// Same as [`Self::advance`], but stops at the next sample. Returns whether the run reached it.
     ///
     /// # Errors
     /// As of [`Self::advance`].
@@ -131,7 +132,8 @@ impl Simulation {
         Ok((progress, self.next_sample != sample))
     }
 
-    /// What the last sample recorded, and the congestion trees of that moment if trees are recorded.
+    /// The values that the last sample recorded, with the congestion trees at that time if trees are
+    /// recorded.
     #[must_use]
     pub fn latest(&self) -> Latest<'_> {
         let mut latest = self.network.series.latest();
@@ -146,7 +148,7 @@ impl Simulation {
         self.network.totals.classes.iter().map(|class| class.name.as_str())
     }
 
-    /// Packets that crossed a link so far, counted once per link.
+    /// Number of packets that have crossed a link so far, counted once per link.
     #[must_use]
     pub fn packet_hops(&self) -> u64 {
         self.network.view(self.now).packet_hops()
@@ -251,7 +253,8 @@ impl Simulation {
         Err(ModelError::Stalled { now: self.now, waiting })
     }
 
-    /// Checks the final accounting, even if the run was stopped early, and returns the results.
+    /// Checks the counts of packets and credits, even if the run was stopped early, and returns the
+    /// results.
     ///
     /// # Errors
     /// [`ModelError::Broken`] if traffic was lost.

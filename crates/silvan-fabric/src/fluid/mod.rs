@@ -1,5 +1,5 @@
-//! Rates of flows as fluids: upper bounds for the sharing of a network, and the rates without congestion
-//! control, computed without simulation.
+//! Computes flow rates in fluid models, without simulation: upper bounds for the sharing of a network, and the
+//! rates without congestion control.
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -9,8 +9,8 @@
 //! | [`completion`] | completion times of finite flows under any of them |
 //! | [`network`] | the links of a topology and the routes of its tables as a [`Problem`] |
 //!
-//! A fluid has no packets, queues or delays: rates are feasible if no link carries more than its capacity.
-//! This module is independent of the simulation.
+//! A fluid has no packets, queues or delays. Rates are feasible if no link carries more than its capacity. This
+//! module is independent of the simulation.
 
 pub mod completion;
 mod max_min;
@@ -89,12 +89,12 @@ impl Problem {
         Ok(number)
     }
 
-    /// Adds a flow over links in order, with a weight (its size, for [`saa`](saa())) and optionally a cap
-    /// of its rate in bit/s.
+    /// Adds a flow that crosses the links in order, with a weight (its size, for [`saa`](saa())) and optionally a
+    /// maximum rate in bit/s.
     ///
     /// # Errors
-    /// If the route is empty, crosses a link twice or contains a link that does not exist; if a weight or
-    /// cap is not a positive number; if the limits of flows or hops are exceeded.
+    /// If the route is empty, crosses a link twice or contains a link that does not exist, if a weight or cap is
+    /// not a positive number, or if the limits on flows or hops are exceeded.
     pub fn add_flow(&mut self, route: &[u32], weight: f64, cap: Option<f64>) -> Result<(), FluidError> {
         if self.flows.len() >= MAX_FLOWS || self.hops.len() + route.len() > MAX_HOPS {
             let what = format!("more than {MAX_FLOWS} flows, or than {MAX_HOPS} hops of all of them");
@@ -178,15 +178,15 @@ pub(crate) mod testing {
         problem
     }
 
-    /// Figure 1 of the paper on adaptive routing and explicit rates, with links of 1 bit/s: four senders at
-    /// sw1 (links 0 to 3), two at sw2 (4, 5), sw1 -> sw2 (6), the links to d1 (7) and d2 (8).
+    /// Figure 1 of the paper on adaptive routing and explicit rates, with links of 1 bit/s: four senders at sw1
+    /// (links 0 to 3), two at sw2 (4, 5), sw1 -> sw2 (6), the links to d1 (7) and d2 (8).
     pub fn figure_1() -> Problem {
         let routes: [&[u32]; 6] = [&[0, 6, 7], &[1, 6, 7], &[2, 6, 8], &[3, 6, 8], &[4, 8], &[5, 8]];
         problem(&[1.0; 9], &routes)
     }
 
-    /// Small problems: up to 8 links and up to 10 flows, with routes in ascending order of link numbers,
-    /// some with caps.
+    /// Small problems with up to 8 links and up to 10 flows, some of which have caps. Routes list links in
+    /// ascending order.
     pub fn problems() -> impl Strategy<Value = Problem> {
         (2_usize..8).prop_flat_map(|links| {
             let route =

@@ -5,9 +5,9 @@
 //!                                                  special queues ->
 //! ```
 //!
-//! The arbiter moves one packet at a time, at the injection rate. It selects among the flows that the reaction lets
-//! send and whose destination no CAM line has stopped. The buffer is a node with one input and one output; see
-//! [`crate::queueing`].
+//! The arbiter moves one packet at a time, at the injection rate. It selects among the flows that the reaction
+//! permits to send and whose destination no CAM line has stopped. The buffer is a node with one input and one
+//! output; see [`crate::queueing`].
 
 use rustc_hash::FxHashMap;
 
@@ -26,7 +26,7 @@ use crate::traffic::source::Message;
 pub(crate) struct Adapter {
     pub buffers: Buffers<Ports64>,
     organisation: Organisation,
-    /// Bytes of memory per share: the whole buffer, or one queue's part if memory is divided.
+    /// Bytes of memory per part, which is the whole buffer, or one queue's share if memory is divided.
     part: u32,
     /// Bytes in use per virtual lane and share.
     used: FxHashMap<(Vl, u32), u32>,
@@ -65,7 +65,7 @@ impl Adapter {
         used + space <= self.part && !stopped
     }
 
-    /// Accounts for a message of the host; each of its packets has a payload of at least `least` bytes.
+    /// Accounts for a message of the host. Each packet of the message has a payload of at least `least` bytes.
     pub fn expect(&mut self, vl: Vl, least: u32) {
         self.lanes_in_use |= 1 << vl.0;
         self.least_payload = self.least_payload.min(least);
@@ -147,7 +147,7 @@ impl Host {
         if (waits || !self.control.is_empty()) && free_at > ctx.now {
             ctx.wake(self.out, free_at);
         }
-        // A ready flow waits only for its turn. A held flow may have got room or permission when another packet was
+        // A ready flow only waits for its turn. A held flow may have got room or permission when another packet
         // moved.
         let waits = self.flows.ready() > 0 || self.flows.has_held();
         let next = if waits { Some(ctx.now) } else { self.next_attempt(ctx, attempt) };

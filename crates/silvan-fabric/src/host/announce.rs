@@ -1,4 +1,4 @@
-//! Announces flows to the network before they start, which assigns them a route, a rate, or both (Zdornov and Birk,
+//! Announces flows to the network before they start. Announcements assign a route, a rate, or both (Zdornov and Birk,
 //! sections 4 to 6).
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! In this module, a flow is one message, and a connection is all traffic from a source to one destination. A tear-down
-//! travels behind all data of its flow; when it has come back, the next message of the connection is announced.
+//! packet follows all data of its flow. When it has returned, the next message of the connection is announced.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -44,11 +44,11 @@ struct Trip {
     bytes: u64,
     /// The time that the host's own link needs to carry the flow, in picoseconds.
     weight_ps: u64,
-    /// The largest weight of a link on the flow's route, as last reported.
+    /// The largest weight of any link on the flow's route, as last reported.
     largest_ps: u64,
     /// Bytes sent.
     sent: u64,
-    /// When the last packet began, and its transmission time in picoseconds.
+    /// The start of the last packet, and its transmission time in picoseconds.
     last: Option<(Time, u64)>,
     /// The time from one probe to the next.
     probe_after: Time,
@@ -58,14 +58,14 @@ struct Trip {
 const WHOLE: u128 = 1 << 32;
 
 impl Trip {
-    /// The flow's share of the host's link, if the flows announced to this link have the total weight `own_ps`.
+    /// The flow's share of the host's link, if `own_ps` is the total weight of the flows announced to this link.
     fn share(&self, own_ps: u64) -> u128 {
         let largest = self.largest_ps.max(own_ps).max(self.weight_ps).max(1);
         (u128::from(self.weight_ps) * WHOLE / u128::from(largest)).max(1)
     }
 }
 
-/// A transmission time, extended to a share of the link's rate.
+/// The time that a packet takes at a share of the link's rate.
 fn stretched(span_ps: u64, share: u128) -> Time {
     Time((u128::from(span_ps) * WHOLE / share.max(1)) as u64)
 }
@@ -92,7 +92,7 @@ impl Announcer {
         self.probes.peek().map(|entry| entry.0.0)
     }
 
-    /// The bytes that a flow has sent, relative to its rate; the flow with the smallest value sends first.
+    /// The bytes that a flow has sent relative to its rate. The flow with the smallest value sends first.
     fn urgency(&self, flow: Connection) -> u128 {
         self.trips.get(&flow).map_or(0, |trip| u128::from(trip.sent) * WHOLE / trip.share(self.own_ps))
     }
@@ -118,7 +118,7 @@ impl Host {
         self.control_for(kind, flow, Payload::New(Announcement { kind, bytes, largest_ps: 0 }))
     }
 
-    /// Whether a flow with data to send may do so. Announces the flow if it has not been announced.
+    /// Whether a flow with data may send. Announces the flow if it has not been announced.
     pub(super) fn leave(&mut self, id: FlowId, now: Time) -> Leave {
         let flow = self.flows.get(id);
         let key = Connection { source: flow.source, destination: flow.destination };
@@ -169,8 +169,7 @@ impl Host {
         }
     }
 
-    /// Accounts for a packet that has been sent. If it was the last one of its flow, returns the control packet that
-    /// must follow.
+    /// Accounts for a sent packet. If it was the last packet of its flow, returns the control packet that must follow.
     pub(super) fn announced_sent(
         &mut self,
         key: Connection,
@@ -197,7 +196,7 @@ impl Host {
         Some(self.announcement(Kind::TearDown, key, bytes))
     }
 
-    /// Sends a tear-down, behind the data if they wait in an output buffer.
+    /// Sends a tear-down packet, which follows the data if they wait in an output buffer.
     pub(super) fn end_route(&mut self, ctx: &mut Context, control: Control) {
         if self.adapter.is_none() {
             self.control.push_back(control);
@@ -227,7 +226,7 @@ impl Host {
         }
     }
 
-    /// Sends back a packet that announces a flow of another host.
+    /// Returns a packet that announces a flow of another host.
     pub(super) fn send_back(&mut self, ctx: &mut Context, packet: &Packet) {
         self.control.push_back(Control {
             kind: Kind::Reply,
@@ -246,7 +245,7 @@ impl Host {
         self.wake(ctx);
     }
 
-    /// Handles a packet that announced a flow of this host and has come back.
+    /// Handles a packet that announced a flow of this host and has returned.
     pub(super) fn came_back(&mut self, ctx: &mut Context, packet: &Packet) {
         let announcement = ctx.announcements.take(packet.payload);
         let key = Connection { source: packet.source, destination: packet.src };

@@ -1,5 +1,5 @@
-//! The sending side of a host: passes the answers, grants and reports that arrive to the reaction component, which
-//! decides when flows may send.
+//! The sending side of a host, which passes arriving answers, grants and reports to the reaction component. The
+//! reaction component decides when flows may send.
 
 use silvan_engine::Time;
 
@@ -20,7 +20,7 @@ impl Host {
         FlowRef { flow: id, sl: self.level(flow.source, flow.destination) }
     }
 
-    /// A reference to the flow from a source to a destination, which is created if it has no state.
+    /// Returns a reference to the flow from a source to a destination. A flow without state is created.
     #[inline]
     pub(super) fn flow_of(&mut self, source: u16, destination: u32) -> FlowRef {
         let sl = self.level(source, destination);
@@ -54,7 +54,7 @@ impl Host {
             hops,
         };
         self.answered(ctx, Connection { source: packet.source, destination: packet.src }, &answer);
-        // A flow may now continue, or may be slowed down and release bandwidth for others.
+        // The flow may now send, or it may have been slowed down, which leaves bandwidth to other flows.
         self.wake(ctx);
     }
 
@@ -89,14 +89,14 @@ impl Host {
             reactor.answered(of, answer);
         }
         self.arm(ctx, of);
-        // Windows may open and slots may end. All other answers only slow flows down.
+        // The answer may open a window or end a slot. If answers do not count, they only slow flows down.
         if counts {
             self.reconsider(of.flow, ctx.now);
         }
         self.tidy(ctx.now);
     }
 
-    /// Handles a grant for the flow of `packet.source` to the receiver that sent it.
+    /// Handles a grant from a receiver for the flow of `packet.source` to that receiver.
     pub(super) fn granted(&mut self, ctx: &mut Context, packet: &Packet) {
         if self.reactor.is_none() {
             return;
@@ -111,20 +111,20 @@ impl Host {
         self.wake(ctx);
     }
 
-    /// Whether a flow that may send keeps that permission until an answer, a grant or a timer concerns the flow. This is
-    /// not so if flows share state or are announced.
+    /// Whether a flow that may send keeps that permission until an answer, a grant or a timer concerns the flow. This
+    /// is false if flows share state or are announced.
     pub(super) fn permission_lasts(&self) -> bool {
         let is_own = self.reactor.as_ref().is_none_or(|reactor| reactor.level() == ControlLevel::Qp);
         is_own && self.announcer.is_none()
     }
 
-    /// Invalidates the result of the last check whether a flow may send.
+    /// Records that a flow's permission to send must be checked again.
     pub(super) fn doubt(&mut self, id: FlowId) {
         if !std::mem::take(&mut self.flows.get_mut(id).may_send) {
             return;
         }
         self.doubted.push(id);
-        // Removes flows that have been checked in their turn, in amortized constant time.
+        // Removing the flows that were checked in their turn takes amortized constant time.
         if self.doubted.len() > 2 * self.flows.len() + 8 {
             self.doubted.sort_unstable();
             self.doubted.dedup();
@@ -133,12 +133,13 @@ impl Host {
         }
     }
 
-    /// Checks the permission of the held flows about which there is doubt. Those without permission are no longer held.
+    /// Checks the permission of the held flows whose permission is in doubt. Flows without permission are no longer
+    /// held.
     pub(super) fn check_held(&mut self, now: Time) {
         if self.doubted.is_empty() || !self.flows.has_held() {
             return;
         }
-        // Flows do not know their list. Visiting all held flows is only necessary if both lists have flows.
+        // Flows do not store their list, so all held flows must be visited if both lists have flows.
         let all_held = self.flows.ready() == 0;
         let concerned =
             if all_held { std::mem::take(&mut self.doubted) } else { self.flows.held().collect() };
@@ -154,9 +155,8 @@ impl Host {
         }
     }
 
-    /// Checks the permission of the flows of the ring about which there is doubt. There must be no doubt about held
-    /// flows. Those without
-    /// permission leave the ring.
+    /// Checks the permission of the flows in the ring whose permission is in doubt. There must be no doubt about held
+    /// flows. Flows without permission leave the ring.
     pub(super) fn check_ready(&mut self, now: Time) {
         let mut doubted = std::mem::take(&mut self.doubted);
         for id in doubted.drain(..) {
@@ -170,7 +170,7 @@ impl Host {
         self.doubted = doubted;
     }
 
-    /// Whether a listed flow about which there is doubt must wait; otherwise, ends the doubt.
+    /// Whether a listed flow whose permission is in doubt must wait. If it may send, the doubt ends.
     fn lacks_permission(&mut self, id: FlowId, now: Time) -> bool {
         if !self.flows.is_listed(id) || self.flows.get(id).may_send {
             return false;
@@ -180,21 +180,22 @@ impl Host {
         !may_send
     }
 
-    /// Checks again whether a flow may send, if it waits for the reaction.
+    /// If a flow waits for the reaction, checks again whether it may send.
     pub(super) fn reconsider(&mut self, id: FlowId, now: Time) {
         if self.flows.reopen(id) {
             self.enlist(id, now);
         }
     }
 
-    /// Asks again whether the waiting flows of a service level may send, in the order in which they began to wait.
+    /// Checks again whether the waiting flows of a service level may send, in the order in which they started to wait.
     fn reconsider_level(&mut self, sl: u8, now: Time) {
         let mut waiting = self.flows.waiting();
         waiting.retain(|&id| self.reference(id).sl == sl);
         waiting.into_iter().for_each(|id| self.reconsider(id, now));
     }
 
-    /// Whether a flow that had no message gets the first one of what its state belongs to.
+    /// Whether the first message of a flow is also the first one for the flow's state, which may belong to a service
+    /// level.
     fn is_first_of_level(&self, of: FlowRef) -> bool {
         let shared = self.reactor.as_ref().is_some_and(|reactor| reactor.level() == ControlLevel::Sl);
         let is_other =
@@ -202,8 +203,8 @@ impl Host {
         !shared || !self.flows.sending().any(is_other)
     }
 
-    /// Informs the reaction that a message was added to a flow, which was empty if `is_first`, and sends the request
-    /// that the reaction returns.
+    /// Informs the reaction of a message that was added to a flow. `is_first` means that the flow was empty. Sends the
+    /// request that the reaction returns.
     #[inline]
     pub(super) fn note_message(&mut self, ctx: &mut Context, of: FlowRef, bytes: u64, is_first: bool) {
         let is_first = is_first && self.is_first_of_level(of);
@@ -261,7 +262,7 @@ impl Host {
         self.tidy_at = (2 * self.flows.len()).max(64);
     }
 
-    /// How strongly the flow from a source to a destination is slowed down; see
+    /// The strength with which the flow from a source to a destination is slowed down; see
     /// [`crate::congestion::reaction::ReactionRule::strength`].
     pub fn strength(&self, source: u16, destination: u32, now: Time) -> u16 {
         let Some(reactor) = &self.reactor else { return 0 };

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! The executor ([`silvan_trace::execute::Ranks`]) determines the actions of ranks and their times; the network
-//! determines the duration of messages. All messages from one rank to another are one flow, because they have one queue
-//! pair. They arrive in the order in which they were posted, so the last packet of a message identifies it. A message
-//! has arrived when its last packet has been drained. Messages between ranks on one host do not use the network.
+//! determines the duration of messages. All messages from one rank to another form one flow, because they use one queue
+//! pair. They arrive in the order of posting, so the last packet of a message identifies the message. A message has
+//! arrived when its last packet has been drained. Messages between ranks on one host do not use the network.
 //!
 //! | message | packets |
 //! | --- | --- |
@@ -45,7 +45,7 @@ pub(crate) use tables::into_tables;
 #[derive(Debug)]
 pub(crate) struct NoHistogram;
 
-/// The maximum number of messages in the table of messages, for all jobs together.
+/// Maximum number of rows in the table of messages, for all jobs together.
 const MOST_MESSAGES: usize = 2_000_000;
 
 /// The record of a message.
@@ -70,7 +70,7 @@ pub(crate) struct Place {
     pub host: u32,
     /// The partition of that host, and its place in it.
     pub at: (u16, u32),
-    /// Index of its first source there. It has one source for each rank on another host.
+    /// Index of the rank's first source at that host. There is one source for each rank on another host.
     pub source: u16,
     /// Index of the rank among the ranks of its job on that host.
     pub slot: u16,
@@ -97,7 +97,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// The ranks in one partition, before their first operation.
+    /// Creates the ranks in one partition, before their first operation.
     fn ranks(&self, partition: usize) -> Ranks<Arc<Trace>> {
         let has = |rank: u32| usize::from(self.places[rank as usize].at.0) == partition;
         Ranks::some(Arc::clone(&self.trace), &self.parameters, self.start, has)
@@ -109,7 +109,7 @@ impl Setup {
 pub(crate) struct Jobs {
     list: Vec<Running>,
     first_class: u16,
-    /// The time of the event for the next action of a rank; `None` if no event is scheduled.
+    /// The time for which the next event for an action of a rank is scheduled; `None` if there is no event.
     scheduled: Option<Time>,
     room: Room,
     /// Scratch space, empty between calls.
@@ -216,7 +216,7 @@ impl Jobs {
         self.schedule(ctx);
     }
 
-    /// Schedules an event for the next action of a rank, unless there is already one at or before that time.
+    /// Schedules an event for the next action of a rank, unless an event is already scheduled at or before that time.
     fn schedule(&mut self, ctx: &mut Context) {
         let Some(next) = self.list.iter().filter_map(Running::next).min() else { return };
         if self.scheduled.is_none_or(|time| next < time) {

@@ -17,36 +17,35 @@ use crate::message::{FlowKey, JobMessage, Mailbox, Travel};
 use crate::traffic::Sends;
 use crate::traffic::source::Message;
 
-/// How a job's host spent its time until the job finished.
+/// The use of time by a job's host until the job finished.
 #[derive(Debug, Clone)]
 pub(super) struct AtHost {
     pub host: u32,
     /// Its place in the partition.
     place: u32,
     pub spent: Option<Spent>,
-    /// With sequential sends: whether it sends a message, and those that wait.
+    /// With sequential sends: whether the host is sending a message; the next field contains the messages that wait.
     is_sending: bool,
     line: VecDeque<Travel>,
 }
 
-/// A running job: its ranks on the hosts of one partition.
+/// A running job, with its ranks on the hosts of one partition.
 #[derive(Debug)]
 pub(super) struct Running {
     pub setup: Arc<Setup>,
     partition: u16,
     pub ranks: Ranks<Arc<Trace>>,
-    /// For each flow from this partition, the parcels that have not completely left, in the order in which they were
-    /// posted.
+    /// For each flow from this partition, the parcels that have not left completely, in the order of posting.
     leaving: FxHashMap<FlowKey, VecDeque<Travel>>,
-    /// For each flow to this partition, the parcels that have not arrived, in the same order.
+    /// For each flow to this partition, the parcels that have not arrived, in the order of posting.
     coming: FxHashMap<FlowKey, VecDeque<Travel>>,
     /// Sorted by host.
     pub hosts: Vec<AtHost>,
-    /// With sequential sends: when hosts have sent a message, and these hosts.
+    /// With sequential sends: the times at which hosts will have sent a message, with these hosts.
     ends: BinaryHeap<Reverse<(Time, u32)>>,
     /// Number of partitions whose ranks have not all finished, as far as this partition knows.
     open: usize,
-    /// The latest time at which a rank finished, of those that have.
+    /// The latest time at which a rank finished, so far.
     latest: Time,
     /// The time at which the last rank finished.
     pub done: Option<Time>,
@@ -55,17 +54,18 @@ pub(super) struct Running {
     pub slowdown_sum: u64,
     pub sent_bytes: Vec<u64>,
     pub received_bytes: Vec<u64>,
-    /// Messages from this partition, in the order in which they were posted.
+    /// Messages from this partition, in the order of posting.
     pub log: Vec<Logged>,
     /// Number of messages that are not in the log.
     pub unlogged: u64,
-    /// The time and the reason of an operation that will never finish: the first failure, and among simultaneous
-    /// failures that of the first rank.
+    /// The time and the reason of an operation that will never finish. This is the first failure; among simultaneous
+    /// failures, it is that of the first rank.
     pub failed: Option<(Time, TooLong)>,
 }
 
-/// The remaining capacity of the message log for all jobs. Messages that are posted at the same instant are either all
-/// logged or none, so which messages are logged does not depend on the order of ranks and partitions.
+/// Remaining number of messages that may be logged, for all jobs together. Of the messages that are posted at the same
+/// instant, either all are logged or none. The logged messages therefore do not depend on the order of ranks and
+/// partitions.
 #[derive(Debug)]
 pub(super) struct Room {
     left: usize,
@@ -87,7 +87,7 @@ impl Room {
     }
 }
 
-/// Collects the messages that ranks post. A message to a rank on the same host is copied.
+/// Collects the messages that ranks post. Messages to a rank on the same host are copied instead.
 struct Outbox<'a> {
     places: &'a [Place],
     copies: Copies,
@@ -163,7 +163,7 @@ impl Running {
         self.done.is_some() || self.failed.is_some()
     }
 
-    /// Runs the ranks up to now, and passes the messages that they post to their hosts.
+    /// Runs the ranks up to the current time, and passes the messages that they post to their hosts.
     pub fn step(
         &mut self,
         ctx: &mut Context,
@@ -233,7 +233,8 @@ impl Running {
         self.dispatch(ctx, hosts, travel, job);
     }
 
-    /// Whether a parcel waits until its host has sent earlier ones. Permissions are the answers of an adapter.
+    /// Whether a parcel waits until its host has sent earlier ones. Permissions do not wait, because an adapter
+    /// answers with them.
     fn is_sequential(&self, parcel: &Parcel) -> bool {
         self.setup.sends == Sends::Sequential && parcel.part != Part::Permission
     }
@@ -243,7 +244,7 @@ impl Running {
         self.hosts.partition_point(|at| at.host < host)
     }
 
-    /// Lets hosts that have sent a message send the next one, with sequential sends.
+    /// With sequential sends, lets hosts that have finished a message send the next one.
     pub fn release(&mut self, ctx: &mut Context, hosts: &mut [Host], job: u16) {
         while let Some(&Reverse((time, host))) = self.ends.peek()
             && time <= ctx.now
@@ -306,7 +307,7 @@ impl Running {
         Some((self.log.len() - 1) as u32)
     }
 
-    /// Records that the first message of a flow that had not left did so at `end`.
+    /// Records that the first message of a flow that had not left yet did so at `end`.
     pub fn left(&mut self, flow: FlowKey, end: Time) {
         let travel = self.leaving.get_mut(&flow).and_then(VecDeque::pop_front);
         debug_assert!(travel.is_some(), "a parcel that leaves was posted");
@@ -382,7 +383,7 @@ pub(super) fn trim(jobs: &mut [Running], most: usize) {
     }
 }
 
-/// For each log, the number of its rows among the first `most` rows of all logs.
+/// For each log, the number of its rows that are among the first `most` rows of all logs.
 fn first(logs: &[&[Logged]], most: usize) -> Vec<usize> {
     let mut kept: Vec<usize> = logs.iter().map(|log| log.len()).collect();
     let all: usize = kept.iter().sum();

@@ -1,10 +1,10 @@
 //! The credit ledger of one virtual lane of a link. The sender spends credit and waits for it; the receiver returns
-//! credit as a message that arrives one link delay later. The ledger stores messages on their way in [`Returns`], and
-//! books those that have arrived when the sender reads it. Therefore, a returning credit needs an event only if the
-//! sender waits for it.
+//! credit in messages that arrive one link delay later. The ledger stores messages that are on their way in
+//! [`Returns`], and books those that have arrived when the sender reads it. A returning credit therefore needs an event
+//! only if the sender waits for it.
 //!
 //! Both schedulers use this code. They store the fields of a ledger in different places, next to other data that they
-//! use at the same time. A [`Ledger`] borrows the fields for one operation.
+//! use at the same time, so a [`Ledger`] borrows the fields for one operation.
 
 use silvan_engine::Time;
 
@@ -15,7 +15,7 @@ use super::{Returns, Spills};
 pub(crate) struct Ledger<'a> {
     /// Credit that has arrived at the sender.
     pub available: &'a mut u32,
-    /// The smallest credit for which a packet waits; zero if none waits.
+    /// The smallest amount of credit for which a packet waits; zero if no packet waits.
     pub wanted: &'a mut u32,
     pub returns: &'a mut Returns,
     pub spills: &'a mut Spills,
@@ -38,16 +38,16 @@ impl Ledger<'_> {
         *self.available >= space
     }
 
-    /// Records that a packet waits for `space` bytes of credit. Several packets of different sizes, or for destinations
-    /// that share a region of the memory, can wait for one ledger: the one that needs the least credit can be sent
-    /// first. A packet for which there is credit has already been woken and does not count.
+    /// Records that a packet waits for `space` bytes of credit. Several packets can wait for one ledger if they have
+    /// different sizes, or if their destinations share a region of the memory. The packet that needs the least credit
+    /// can be sent first. A packet for which there is credit has already been woken, and does not count.
     #[inline]
     pub fn wait(&mut self, space: u32) {
         let waits = *self.wanted > *self.available;
         *self.wanted = if waits { space.min(*self.wanted) } else { space };
     }
 
-    /// Spends the credit for a packet that is sent. From then on, no packet is recorded as waiting.
+    /// Spends the credit for a packet that is sent. Afterwards, no packet is recorded as waiting.
     #[inline(always)]
     pub fn spend(&mut self, space: u32) {
         debug_assert!(*self.available >= space, "a packet starts only with credit");
@@ -55,7 +55,8 @@ impl Ledger<'_> {
         *self.wanted = 0;
     }
 
-    /// Returns credit for `space` bytes, which arrives at `back`. The sender may decide at any time from `now` on.
+    /// Returns credit for `space` bytes, which arrives at `back`. The sender may make decisions at any time from `now`
+    /// on.
     #[inline(always)]
     pub fn give_back(&mut self, back: Time, space: u32, now: Time) {
         // Booking can be deferred until the space is needed, unless a packet waits for the credit.
@@ -65,7 +66,7 @@ impl Ledger<'_> {
         self.returns.add(back, space, self.spills);
     }
 
-    /// The time at which the credit that a packet waits for will have arrived, if enough is on its way.
+    /// The time at which the credit for which a packet waits will have arrived, if enough is on its way.
     #[inline]
     pub fn ready_at(&self) -> Option<Time> {
         self.view().ready_at()
@@ -171,7 +172,7 @@ mod tests {
         owned.ledger().wait(100);
         owned.ledger().wait(150);
         assert_eq!(owned.wanted, 100);
-        // There is credit for that packet, so the next packet that needs credit is the one that waits.
+        // There is credit for the first packet, so the packet that needs more credit waits.
         owned.available = 100;
         owned.ledger().wait(150);
         assert_eq!(owned.wanted, 150);

@@ -1,10 +1,10 @@
-//! On/off flow control (Xon/Xoff, as in priority flow control; thesis, 2.1.4): a receiver stops its sender when the
+//! On/off flow control (Xon/Xoff, as in priority flow control; thesis, 2.1.4). A receiver stops its sender when the
 //! fill of its buffer exceeds one threshold, and resumes it when the buffer has drained to another one.
 //!
 //! The messages take the link's delay, so the sender acts on the receiver's state one delay earlier. The sender
-//! computes this state from the packets that it sent and from the space that was freed; a message needs an event only
-//! if a packet waits for it. A packet that has begun is sent to its end. The space above the threshold must hold this
-//! packet and everything that was on its way.
+//! computes this state from the packets that it sent and from the space that was freed, so a message needs an event
+//! only if a packet waits for it. A packet that has started is sent completely. The space above the threshold must hold
+//! this packet and everything that was on its way.
 
 use std::collections::VecDeque;
 
@@ -25,13 +25,13 @@ struct Receiver {
     thresholds: Thresholds,
     fill: u32,
     is_stopped: bool,
-    /// Changes of the fill, each with the time at which the sender learns of it.
+    /// Changes of the fill, with the times at which the sender learns of them.
     changes: VecDeque<(Time, i64)>,
 }
 
 impl Receiver {
     fn add(&mut self, time: Time, change: i64) {
-        // Changes are added mostly in order, so the search starts at the end.
+        // Most changes are added in order, so the search starts at the end.
         let place = self.changes.iter().rposition(|entry| entry.0 <= time).map_or(0, |at| at + 1);
         self.changes.insert(place, (time, change));
     }
@@ -68,7 +68,7 @@ impl Receiver {
         self.changes.drain(..count);
     }
 
-    /// The time at which the sender may start again, after the changes before `at`, which led to `state`.
+    /// The time at which the sender may start again, if the changes before `at` led to `state`.
     fn opens_after(&self, mut at: usize, mut state: (bool, u32)) -> Option<Time> {
         while at < self.changes.len() {
             let time = self.changes[at].0;
@@ -89,7 +89,7 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
-    /// `thresholds` has one entry per channel; all are `None` if links use credits.
+    /// `thresholds` has one entry per channel. If links use credits, all entries are `None`.
     pub fn new(thresholds: impl Iterator<Item = Option<Thresholds>>, lane_count: usize) -> Option<Self> {
         let receiver =
             |thresholds| Receiver { thresholds, fill: 0, is_stopped: false, changes: VecDeque::new() };
@@ -111,20 +111,20 @@ impl Pauses {
         self.lanes[lane].known(now).1.0
     }
 
-    /// Books the changes of which the sender of a lane has learned by now, so [`Self::opens_at`] returns no earlier
-    /// time.
+    /// Books the changes of which the sender of a lane has learned by now, so that [`Self::opens_at`] returns no
+    /// earlier time.
     pub fn advance(&mut self, lane: usize, now: Time) {
         self.lanes[lane].advance(now);
     }
 
-    /// The time at which the sender of a lane may start again, as far as the changes not yet booked show; `None` if the
-    /// booked changes leave the lane open.
+    /// The time at which the sender of a lane may start again, according to the changes that are not yet booked; `None`
+    /// if the booked changes leave the lane open.
     pub fn opens_at(&self, lane: usize) -> Option<Time> {
         let receiver = &self.lanes[lane];
         if receiver.is_stopped { receiver.opens_after(0, (true, receiver.fill)) } else { None }
     }
 
-    /// Whether the sender of a lane is stopped now and no change on its way resumes it.
+    /// Whether the sender of a lane is stopped now and no change that is on its way resumes it.
     pub fn is_blocked(&self, lane: usize, now: Time) -> bool {
         let receiver = &self.lanes[lane];
         let (at, state) = receiver.known(now);
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(pauses.opens_at(0), None, "nothing drains");
         pauses.drains(0, Time(50), 200);
         assert_eq!(pauses.opens_at(0), None, "200 bytes are above 100");
-        // Space may be freed in a different order than packets arrived.
+        // The order in which space is freed may differ from that in which packets arrived.
         pauses.drains(0, Time(80), 50);
         pauses.drains(0, Time(60), 60);
         assert_eq!(pauses.opens_at(0), Some(Time(80)));

@@ -4,18 +4,19 @@ use std::collections::VecDeque;
 
 use silvan_engine::Time;
 
-/// Number of returning credits that a [`Returns`] stores itself.
+/// Number of returning credits that a [`Returns`] contains directly.
 pub(super) const HELD: usize = 4;
 
-/// Marks a lane whose returning credits have always fit into its own entries.
+/// Means that the returning credits of a lane have always fit into its own entries.
 const NO_SPILL: u32 = u32::MAX;
 
-/// Returning credits that do not fit into their [`Returns`], in order of time, for each lane that has ever needed this.
+/// Returning credits that do not fit into their [`Returns`], ordered by time. There is one list for each lane that has
+/// ever needed this.
 pub(crate) type Spills = Vec<VecDeque<(Time, u32)>>;
 
-/// Space that was freed downstream, in order of time: the amount, and the time at which the sender learns of it. There
-/// are few entries, because returned credit is booked when another entry does not fit. The latest entries beyond the
-/// capacity are stored in [`Spills`], which are read when all entries here have returned.
+/// Space that was freed downstream, ordered by time. Each entry has the amount, and the time at which the sender learns
+/// of it. There are few entries, because returned credit is booked when another entry does not fit. If there are still
+/// too many, [`Spills`] contains the latest ones, and is read when all entries here have returned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Returns {
     times: [Time; HELD],
@@ -23,7 +24,7 @@ pub(crate) struct Returns {
     count: u8,
     /// Whether there are spilled entries.
     has_spilled: bool,
-    /// The index of this lane in [`Spills`], assigned when the lane first needs one.
+    /// The index of this lane in [`Spills`], assigned when the lane first needs it.
     spill: u32,
 }
 
@@ -45,7 +46,7 @@ impl Returns {
         self.has_spilled || self.len() == HELD
     }
 
-    /// Removes the credit that has returned by now, and returns its sum.
+    /// Removes the credit that has returned by now. Returns its sum.
     #[inline(always)]
     pub fn collect(&mut self, now: Time, spills: &mut Spills) -> u32 {
         let count = self.len();
@@ -62,7 +63,7 @@ impl Returns {
         if self.count == 0 && self.has_spilled { sum + self.collect_spill(now, spills) } else { sum }
     }
 
-    /// Same as [`Self::collect`], for the spilled entries; moves the next ones here.
+    /// Same as [`Self::collect`], for the spilled entries. Moves the next of them here.
     #[inline(never)]
     fn collect_spill(&mut self, now: Time, spills: &mut Spills) -> u32 {
         let spill = &mut spills[self.spill as usize];
@@ -132,7 +133,7 @@ impl Returns {
         }
         self.has_spilled = true;
         let spill = &mut spills[self.spill as usize];
-        // A host frees its buffer in order, and a switch nearly so. Therefore the search starts at the end.
+        // A host frees its buffer in order, and a switch nearly so, so the search starts at the end.
         let mut place = spill.len();
         while place > 0 && spill[place - 1].0 > entry.0 {
             place -= 1;
@@ -140,8 +141,8 @@ impl Returns {
         spill.insert(place, entry);
     }
 
-    /// The time at which there will be `wanted` bytes of credit if `available` are there now; `None` if the credit on
-    /// its way does not suffice.
+    /// The time at which there will be `wanted` bytes of credit if there are `available` bytes now; `None` if the
+    /// credit on its way is not sufficient.
     #[inline]
     pub fn ready_at(&self, available: u32, wanted: u32, spills: &Spills) -> Option<Time> {
         if available >= wanted {

@@ -1,4 +1,4 @@
-//! Wakes senders when a link is free, or when the credit that a packet waits for has arrived. A wake-up that is no
+//! Wakes senders when a link is free, or when the credit for which a packet waits has arrived. A wake-up that is no
 //! longer needed when it occurs is ignored.
 
 use silvan_engine::cache::prefetch;
@@ -6,12 +6,12 @@ use silvan_engine::{Event, EventQueue, Time};
 
 use super::{ChannelId, Links, Way};
 
-/// Flag in the data of a wake-up. If set, the sender requested this time, and the other bits are the channel; otherwise
-/// the other bits are the ledger for whose credit a packet waits.
+/// Flag in the data of a wake-up. If it is set, the sender requested this time, and the other bits are the channel.
+/// Otherwise, the other bits are the ledger for whose credit a packet waits.
 const ASKED: u32 = 1 << 31;
 
 impl Links {
-    /// The time at which the credit that a packet waits for arrives at the sender, if it is on its way.
+    /// The time at which the credit for which a packet waits arrives at the sender, if the credit is on its way.
     #[inline]
     pub(super) fn ready_at(&mut self, index: usize) -> Option<Time> {
         if let Some(pauses) = &self.pauses {
@@ -20,7 +20,8 @@ impl Links {
         self.ledger(index).ready_at()
     }
 
-    /// Whether there is credit for a packet. If not, schedules a wake-up of the sender when there may be.
+    /// Whether there is credit for a packet. If not, schedules a wake-up of the sender for the time at which there may
+    /// be.
     #[inline(always)]
     pub fn has_credit_or_wait(&mut self, way: Way, space: u32, now: Time, queue: &mut EventQueue) -> bool {
         if self.has_credit(way, space, now) {
@@ -74,7 +75,7 @@ impl Links {
         self.channels[id as usize].wake_at <= time
     }
 
-    /// Whether a wake-up is valid: the sender has not requested an earlier one, or the credit that a packet waits for
+    /// Whether a wake-up is valid: the sender has not requested an earlier one, or the credit for which a packet waits
     /// arrives at this instant. In both cases, the sender's action does not depend on when it learned that the credit
     /// was on its way.
     #[inline]
@@ -84,7 +85,7 @@ impl Links {
             let counts = self.lanes[index].wanted > 0 && self.ready[index] == now;
             if counts {
                 self.ready[index] = Time::NEVER;
-                // A sender that was woken because the lane opened requests another wake-up if it finds the lane paused.
+                // If the lane is paused, a sender that was woken because the lane opened requests another wake-up.
                 if self.pauses.is_some() {
                     self.lanes[index].wanted = 0;
                 }

@@ -1,7 +1,7 @@
-//! Mailboxes: the messages of one partition for another between two exchanges.
+//! Mailboxes, which collect the messages of one partition for another between two exchanges.
 //!
-//! A message crosses a link, so it takes effect at least one lookahead after it was sent. Messages about jobs do not
-//! cross a link:
+//! A message crosses a link, so it takes effect at least one lookahead after it was sent. Messages about jobs are
+//! the exception, because they do not cross a link:
 //!
 //! | message about jobs | when it takes effect |
 //! | --- | --- |
@@ -25,7 +25,7 @@ pub(crate) struct PacketMessage {
     pub packet: Packet,
     pub marks: Marks,
     pub announcement: Option<Announcement>,
-    /// Telemetry of the outputs that it has left through, if switches stamp packets.
+    /// Telemetry of the outputs that the packet has left through. Present if switches stamp packets.
     pub telemetry: Vec<Telemetry>,
     /// The time at which it arrives.
     pub time: Time,
@@ -37,20 +37,20 @@ pub(crate) struct PacketMessage {
 /// the propagation delay of the channel.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CreditReturn {
-    /// The channel, virtual lane and destination of the packet whose space is freed.
+    /// The channel, virtual lane and destination of the packet whose space becomes free.
     pub way: Way,
     /// Bytes of buffer space.
     pub space: u32,
     pub leaves_at: Time,
 }
 
-/// A packet's head on its way to an output of the binned scheduler, by value.
+/// The head of a packet on its way to an output of the binned scheduler, stored by value.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct HeadArrival {
     pub output: u32,
     pub packet: PacketId,
-    /// The lower bits of the time at which it is ready for arbitration; the bin determines the others.
+    /// The lower bits of the time at which the head is ready for arbitration. The bin determines the other bits.
     pub when: u32,
     /// See [`crate::voq::Head::to`].
     pub to: u32,
@@ -70,7 +70,7 @@ pub(crate) struct OutputCredit {
     pub vl: u8,
 }
 
-/// A notification, addressed to a source, on its way to a switch that the binned scheduler runs.
+/// A notification for a source, on its way to a switch that the binned scheduler runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutputNotice {
     /// The first output of the switch.
@@ -78,7 +78,7 @@ pub(crate) struct OutputNotice {
     pub report: Report,
     /// The input at which it arrives.
     pub input: u8,
-    /// The time at which it has arrived and passed the switch's pipeline.
+    /// The time at which the notification has arrived and passed the switch's pipeline.
     pub time: Time,
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct Travel {
     pub parcel: Parcel,
     /// The time at which the rank posted it.
     pub handed: Time,
-    /// Its row in the log of the partition that sent it; `None` if it is not logged.
+    /// The row in the log of the partition that sent the message; `None` if the message is not logged.
     pub row: Option<u32>,
 }
 
@@ -100,20 +100,20 @@ pub(crate) struct Travel {
 pub(crate) enum JobMessage {
     /// A parcel of a flow to the other partition was posted.
     Parcel(u16, FlowKey, Travel),
-    /// A message with this row in the other partition's log was received at a time.
+    /// A message, given by its row in the other partition's log, was received at a time.
     Received(u16, u32, Time),
     /// All ranks of the sender's partition have finished, the last one at the given time.
     Finished(u16, Time),
 }
 
-/// The messages of one partition for another. Each list is in the order in which its messages were sent.
+/// The messages of one partition for another. Each list is in the order of sending.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     pub packets: Vec<PacketMessage>,
     pub credits: Vec<CreditReturn>,
-    /// Each with the time at which it arrives, and the key of that event.
+    /// Each entry contains the time of arrival and the key of the arrival event.
     pub notices: Vec<(Time, u32, Word)>,
-    /// Each with the time at which it is ready for arbitration.
+    /// Each entry contains the time at which the head is ready for arbitration.
     pub heads: Vec<(Time, HeadArrival, Packet)>,
     pub output_credits: Vec<OutputCredit>,
     pub output_notices: Vec<OutputNotice>,
@@ -196,7 +196,7 @@ impl Mailbox {
         self.earliest = Time::NEVER;
     }
 
-    /// Adds a notification for a source, for a switch of the binned scheduler.
+    /// Adds a notification for a source, which goes to a switch of the binned scheduler.
     pub fn send_output_notice(&mut self, notice: OutputNotice) {
         self.note(notice.time);
         self.output_notices.push(notice);

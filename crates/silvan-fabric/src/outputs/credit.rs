@@ -1,5 +1,5 @@
-//! The credit of outputs. Credit is booked early if its exact arrival time cannot affect a decision; other credit is
-//! entered in the ledger of its link.
+//! The credit of outputs. If the exact arrival time of credit cannot affect a decision, the credit is booked early;
+//! otherwise, it is entered in the ledger of its link.
 
 use silvan_engine::Time;
 
@@ -15,11 +15,11 @@ struct Early {
     space: u32,
 }
 
-/// The ledgers of all outputs' links, per output and lane. The available credit is not here but in the record of each
-/// output.
+/// The ledgers of all outputs' links, one per output and lane. The records of the outputs contain the available
+/// credit.
 #[derive(Debug)]
 pub(super) struct Credits {
-    /// The time of the next sample. Events after that time are not booked before it.
+    /// The time of the next sample. Events after that time must not be booked before it.
     pub next_sample: Time,
     /// Number of virtual lanes in use.
     pub lanes: usize,
@@ -29,7 +29,7 @@ pub(super) struct Credits {
     pub wanted: Box<[u32]>,
     /// Size of the receive buffer.
     pub capacities: Box<[u32]>,
-    /// Credit that was booked early and arrives after the next sample, and its sum per lane.
+    /// Credit that was booked early but arrives after the next sample; the next field contains its sum per lane.
     early: Vec<Early>,
     early_sums: Box<[u32]>,
     #[cfg(debug_assertions)]
@@ -82,7 +82,7 @@ impl Credits {
     }
 
     /// Records that a packet waits for credit. Returns the time at which enough credit will have arrived, or
-    /// [`Time::NEVER`] if not enough is on its way.
+    /// [`Time::NEVER`] if not enough credit is on its way.
     #[inline(never)]
     pub fn wait<const L: usize>(&mut self, output: &mut Output<L, Binned>, need: Need) -> Time {
         let at = self.index::<L>(need.output, need.vl);
@@ -96,7 +96,7 @@ impl Credits {
     /// Consumes the credit of a packet that is sent.
     #[inline(always)]
     pub fn spend(&mut self, at: usize, lane: &mut OutputLane, space: u32) {
-        // The ledger's other fields are used only if a packet has waited.
+        // The other fields of the ledger are used only if a packet has waited.
         if lane.short {
             lane.short = false;
             self.wanted[at] = 0;
@@ -113,7 +113,7 @@ impl Credits {
         }
     }
 
-    /// Updates the outstanding credit at a sample: credit that has arrived by now is no longer outstanding.
+    /// Updates the outstanding credit at a sample by removing credit that has arrived.
     pub fn sample(&mut self, now: Time) {
         let sums = &mut self.early_sums;
         self.early.retain(|&Early { back, lane, space }| {
@@ -134,9 +134,9 @@ impl Credits {
 impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     /// Returns credit to an output at a time later than all decisions made so far.
     ///
-    /// It is booked immediately if the output will have credit for everything that it can send before then, for two
-    /// more full packets, which is the most that the marking rule requires, and for a third one that can begin at the
-    /// last moment. Only a sample of the outstanding credit could show the difference.
+    /// The credit is booked immediately if, until it arrives, the output will have credit for everything that it can
+    /// send, for two more full packets (the most that the marking rule requires), and for a third one that can begin
+    /// at the last moment. Only a sample of the outstanding credit could then show the difference.
     #[inline(always)]
     pub(super) fn credit(&mut self, output: usize, vl: usize, back: Time, space: u32) {
         let record = &mut self.voq.records[output];
@@ -155,9 +155,9 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     ///
     /// A host drains data packets in the order in which they arrive, and no faster than the link delivers them; the
     /// credit of other packets returns earlier. Consider the credit that arrives after some time t, but no later than
-    /// this credit. It belongs to packets sent by now, which occupy the link for at least the time between the two
-    /// arrivals, minus one packet, and to packets sent between now and t, which occupy that time. So at t, the
-    /// outstanding credit is less than the link could consume until this credit arrives, plus one packet.
+    /// this credit. It belongs to packets of two kinds. Packets sent by now occupy the link for at least the time
+    /// between the two arrivals, minus one packet. Packets sent between now and t occupy that time. At t, the
+    /// outstanding credit is therefore less than the link could consume until this credit arrives, plus one packet.
     #[inline(always)]
     pub(super) fn credit_of_drained(&mut self, output: usize, vl: usize, back: Time, space: u32) {
         let record = &mut self.voq.records[output];
@@ -172,7 +172,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
-    /// Same as [`Self::credit`], but always booked with its arrival time.
+    /// Same as [`Self::credit`], but always books the credit with its arrival time.
     #[inline(never)]
     fn credit_exactly(&mut self, output: usize, vl: usize, back: Time, space: u32) {
         let at = self.wiring.credits.index::<LANES>(output, vl);

@@ -2,9 +2,9 @@
 //!
 //! A mark at one output sends a notification through another output of the same switch at the same instant. This is the
 //! only way in which outputs affect each other within a bin. The supported marking rules mark packets on arrival, so
-//! the number of bytes that arrive in a bin determines in advance whether an output may mark in it. If a switch has
-//! such an output, all its arrivals are handled in the order of time; the outputs of other switches remain independent.
-//! A notification that arrives from another switch is known before its bin, like a packet.
+//! the number of bytes that arrive in a bin determines in advance whether an output may mark in that bin. If a switch
+//! has such an output, all its arrivals are handled in the order of time, while the outputs of other switches remain
+//! independent. Like a packet, a notification from another switch is known before its bin begins.
 
 use silvan_engine::{Event, Time};
 
@@ -16,8 +16,8 @@ use crate::port::Port;
 /// Lane number that identifies an [`Arrival`] as a notification.
 pub(super) const NOTICE: u8 = u8::MAX;
 
-/// The order of notifications within an instant, in [`Arrival::input`]: packets (0 to 63), then received notifications
-/// by their input, then the switch's own notifications by the output that marked.
+/// The order of notifications within an instant, as stored in [`Arrival::input`]: packets come first (0 to 63), then
+/// received notifications by their input, then the switch's own notifications by the output that marked.
 const CAME_IN: u8 = 64;
 const OWN: u8 = 128;
 
@@ -28,9 +28,10 @@ pub(super) struct Reports {
     /// Notifications on their way, indexed by [`Arrival::packet`].
     slots: Vec<Report>,
     free: Vec<u32>,
-    /// Per output: the start of the forwarding table of its own switch.
+    /// For each output, the start of the forwarding table of its own switch.
     rows: Box<[u32]>,
-    /// Bytes of data that arrive in the current bin, per output and lane, and the lanes with nonzero values.
+    /// Bytes of data that arrive in the current bin for each output and lane; the next field lists the lanes with
+    /// nonzero values.
     arriving: Box<[u32]>,
     touched: Vec<(u32, u32)>,
     /// Whether any output of a switch may mark in the current bin, indexed by the first output of the switch.
@@ -55,7 +56,7 @@ struct OfSwitch {
 }
 
 impl Reports {
-    /// `rows` has an entry per output; `lanes` is the number of outputs times that of lanes.
+    /// `rows` has one entry per output. `lanes` is the number of outputs times the number of lanes.
     pub fn new(bytes: u32, rows: Vec<u32>, lanes: usize) -> Self {
         Self {
             bytes,
@@ -99,7 +100,7 @@ impl Arrival {
 }
 
 impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
-    /// Puts back notifications from the last bin of the ring that arrive later than that bin.
+    /// Puts notifications back that are in the last bin of the ring but arrive later than that bin.
     pub(super) fn put_back_later(&mut self, arrivals: &mut Vec<Arrival>) {
         let end = self.end();
         arrivals.retain(|arrival| {
@@ -153,7 +154,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         is_kept
     }
 
-    /// Handles the arrivals at switches that may mark, in the order of time across each switch.
+    /// Handles the arrivals at switches that may mark, ordered by time within each switch.
     pub(super) fn run_marking_switches(
         &mut self,
         around: &mut Around,
@@ -193,7 +194,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
-    /// Determines the output of a notification at the switch whose outputs begin with `first`.
+    /// Determines the output of a notification at a switch; `first` is the first output of the switch.
     fn notice(&mut self, first: u32, report: Report, input: u8, when: u32) -> Arrival {
         let row = self.wiring.reports.as_ref().map_or(0, |reports| reports.rows[first as usize]);
         let output = first + self.routes.of(row, report.to);
@@ -207,12 +208,12 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         self.arrivals.push(self.arrivals.bin(time), notice);
     }
 
-    /// Puts a notification on the wire: after a packet that leaves at this instant, before all other packets.
+    /// Puts a notification on the wire, after a packet that leaves at this instant but before all other packets.
     pub(super) fn forward(&mut self, around: &mut Around, notice: &Arrival, decide_before: Time) {
         let now = self.time(notice.when);
         let output = notice.output as usize;
         if now >= decide_before {
-            // A sample is taken at this time, between arrivals and decisions.
+            // This is the time of a sample, which is taken between arrivals and decisions.
             self.arrivals.push(self.bin, *notice);
             return;
         }

@@ -121,7 +121,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         self.arrivals.push(when.0 >> self.shift, Arrival::new(output, head, (input, vl), when));
     }
 
-    /// Same as [`Self::arrive`], at a switch of another partition.
+    /// Same as [`Self::arrive`], but for a switch of another partition.
     #[inline(never)]
     fn arrive_elsewhere(&mut self, around: &mut Around, remote: u32, head: Head, vl: u8, when: Time) {
         let Remote { partition, entry } = self.remotes[remote as usize];
@@ -131,7 +131,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         around.packets.remove(head.packet);
     }
 
-    /// Plans a decision of an output, unless one is planned for an earlier bin.
+    /// Schedules a decision of an output, unless one is scheduled for an earlier bin.
     #[inline(always)]
     pub(super) fn plan(&mut self, output: usize, ready: Time) {
         let bin = self.planned.bin(ready);
@@ -146,7 +146,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
-    /// Same as [`Self::plan`], after the output has made its planned decisions.
+    /// Same as [`Self::plan`], after the output has made its scheduled decisions.
     #[inline(always)]
     fn plan_again(&mut self, output: usize) {
         let own = &mut self.voq.records[output].own;
@@ -178,8 +178,8 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         self.to_decide = planned;
     }
 
-    /// Handles the arrivals of the current bin before one time, and sends the packets that can leave immediately before
-    /// another time.
+    /// Handles the arrivals of the current bin up to one time limit, and sends the packets that can leave immediately
+    /// up to another.
     fn run_arrivals(&mut self, around: &mut Around, before: Time, decide_before: Time) {
         let mut arrivals = std::mem::take(&mut self.at_hand);
         self.arrivals.take(&mut arrivals);
@@ -251,7 +251,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     }
 
     /// Handles the arrival of a packet at an output, which first makes its earlier decisions. If no other packet waits
-    /// there, the packet may leave immediately, before `decide_before`, the limit for decisions.
+    /// there, the packet may leave immediately, provided that this is before `decide_before`, the limit for decisions.
     #[inline(always)]
     pub(super) fn land(
         &mut self,
@@ -331,8 +331,8 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     }
 
     /// Handles a packet whose head and tail reach a host at the given times. The time at which the host will have
-    /// drained the packet, and so the time at which its credit returns, is already known. The packet is delivered
-    /// immediately if the host does not answer it, no rank waits for it, and no sample is taken before.
+    /// drained the packet is already known, and therefore also the time at which its credit returns. The packet is
+    /// delivered immediately if the host does not answer it, no rank waits for it, and there is no sample before.
     #[inline(always)]
     fn deliver(
         &mut self,

@@ -8,7 +8,7 @@ use crate::port::{Port, Vl};
 use crate::switch::Ports;
 
 impl Partition {
-    /// The outputs of the binned scheduler, and the one that sends on a channel; `None` if a host or a switch of the
+    /// The outputs of the binned scheduler, and the output that sends on a channel; `None` if a host or a switch of the
     /// event-ordered scheduler sends on it.
     fn output(&self, channel: ChannelId) -> Option<(&Outputs, usize)> {
         let outputs = self.outputs.as_ref()?;
@@ -42,7 +42,8 @@ impl Partition {
         self.ctx.reports.len() + self.ctx.notices.reports() + of_outputs + sent
     }
 
-    /// Whether there are `space` bytes of credit for some packet on a channel on which a node of this partition sends.
+    /// Whether there are `space` bytes of credit for some packet on a channel. A node of this partition must send on
+    /// it.
     pub fn has_some_credit(&self, channel: ChannelId, vl: Vl, space: u32) -> bool {
         match self.output(channel) {
             Some((outputs, output)) => outputs.has_some_credit(output, vl, space, self.ctx.now),
@@ -74,8 +75,8 @@ impl Partition {
         }
     }
 
-    /// The number of data packets that an output of a switch was the first to mark, and whether the output is in the
-    /// congestion state on any virtual lane.
+    /// The number of data packets that an output of a switch marked first, and whether the output is in the congestion
+    /// state on any virtual lane.
     pub fn marks(&self, switch: usize, output: Port) -> (u64, bool) {
         match self.binned(switch) {
             Some((outputs, of)) => outputs.state(of.first as usize + output.index()),
@@ -91,8 +92,8 @@ impl Partition {
         }
     }
 
-    /// The outputs of a switch, each with its lane, for which the packets at the heads of an input's queues wait.
-    /// Buffer space of a lane becomes free as soon as one of them is sent.
+    /// The outputs of a switch, with their lanes, for which the packets at the heads of an input's queues wait. Buffer
+    /// space of a lane becomes free as soon as one of these packets is sent.
     pub fn heads(&self, switch: usize, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
         match self.binned(switch) {
             Some((outputs, of)) => {
@@ -102,8 +103,8 @@ impl Partition {
         }
     }
 
-    /// Checks that no lane of the channels on which nodes of this partition send has more credit than its buffer holds,
-    /// for at most `most` consecutive lanes from `first` on.
+    /// Checks that no lane of the channels on which nodes of this partition send has more credit than its buffer holds.
+    /// Checks at most `most` consecutive lanes, starting with `first`.
     ///
     /// # Errors
     /// The message with the numbers.
@@ -130,8 +131,8 @@ impl Partition {
     }
 
     /// Checks one direction of a link between nodes of this partition. On every virtual lane, the sender's credit and
-    /// the bytes in flight, buffered and returning must add up to the buffer. `far` is the receiving switch and input;
-    /// a host's buffer drains at a known pace, so its space counts as returning immediately.
+    /// the bytes in flight, buffered and returning must add up to the buffer. `far` is the receiving switch and input.
+    /// A host's buffer drains at a known pace, so its space counts as returning immediately.
     ///
     /// # Errors
     /// A description of the violated invariant.

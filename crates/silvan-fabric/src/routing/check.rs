@@ -1,4 +1,5 @@
-//! The effect of given tables: single paths, and the load of every link if every host sends to every other host.
+//! Checks the effect of given tables: single paths, and the load of every link if every host sends to every other
+//! host.
 
 use std::collections::BTreeMap;
 
@@ -37,8 +38,8 @@ impl Path {
 /// Follows the tables from one host to another.
 ///
 /// # Errors
-/// The reason why a packet does not arrive: a host that does not exist, a missing route, a port without a
-/// link, a loop, or delivery to another host.
+/// Returns the reason if a packet does not arrive: a host that does not exist, a missing route, a port without a link,
+/// a loop, or delivery to another host.
 pub fn trace(
     topology: &Topology,
     wiring: &Wiring,
@@ -150,7 +151,7 @@ pub struct Analysis {
     pub problems: Vec<String>,
     /// `hops[n]` is the number of pairs whose path has `n` switches.
     pub hops: Vec<u64>,
-    /// Flows on each link: from its end `a` to `b`, and from `b` to `a` (zero if it is unidirectional).
+    /// Flows on each link from its end `a` to `b`, and from `b` to `a` (zero if the link is unidirectional).
     pub loads: Vec<[u64; 2]>,
     /// The loads of the channels between switches.
     pub between_switches: LoadSummary,
@@ -159,8 +160,8 @@ pub struct Analysis {
 /// Maximum number of entries of [`Analysis::problems`].
 pub const MAX_PROBLEMS: usize = 5;
 
-/// Follows the tables for all ordered pairs of hosts. The running time is proportional to hosts times switches, not to
-/// pairs, because the paths to a destination form a tree, along which flows are summed.
+/// Follows the tables for all ordered pairs of hosts. The paths to a destination form a tree along which flows are
+/// added up, so the running time is proportional to hosts times switches, not to the number of pairs.
 #[must_use]
 pub fn analyze(topology: &Topology, tables: &Tables) -> Analysis {
     let wiring = topology.wiring();
@@ -267,20 +268,20 @@ enum Stage {
     New,
     /// On the path being followed.
     Open,
-    /// Packets arrive, through this many switches including this one.
+    /// Packets arrive, and cross this number of switches, including this one.
     Good(u32),
     /// Packets do not arrive.
     Bad,
 }
 
-/// The trees of paths to the destinations, one after the other, and the sums over them.
+/// The trees of paths to the destinations, one after the other, and the totals over all of them.
 struct Trees<'a> {
     network: &'a Network,
     tables: &'a Tables,
     /// Number of hosts connected to each switch.
     hosts_at: Vec<u64>,
     stage: Vec<Stage>,
-    /// Switches in the order in which they became [`Stage::Good`]: each switch follows the next switch on its path.
+    /// Switches in the order in which they became [`Stage::Good`]. A switch comes after the next switch on its path.
     order: Vec<usize>,
     /// Flows through each switch to the current destination; zero between destinations.
     flows: Vec<u64>,
@@ -465,7 +466,7 @@ mod tests {
         assert!(analyze(&topology, &tables).unroutable > 12);
     }
 
-    /// Loads, hops and pairs as `analyze` should compute them, one path at a time.
+    /// The loads, hops and pairs that `analyze` should compute, determined one path at a time.
     fn pair_by_pair(topology: &Topology, tables: &Tables) -> (u64, Vec<u64>, Vec<[u64; 2]>) {
         let wiring = topology.wiring();
         let (mut pairs, mut hops, mut loads) = (0, Vec::new(), vec![[0, 0]; topology.links.len()]);

@@ -1,14 +1,14 @@
 //! D-mod-K on parallel-ports generalized fat trees (Zahavi 2010).
 //!
-//! At a switch of level `l` that is not above host `d`, a packet for `d` leaves through up port `floor(d /
-//! (w_1 * .. * w_l)) mod (w_(l+1) * p_(l+1))`, counted from 0. Consecutive destinations are thus
-//! distributed over all up ports, level by level. Each destination has a single path down from any switch:
-//! the digits of `d` determine the child, and among parallel links, the one that the child would use
-//! upwards. On a tree whose switches have as many links up as down, every link then carries at most one
-//! flow of any shift permutation, and every down link carries the traffic for a single destination.
+//! At a switch of level `l` that is not above host `d`, a packet for `d` leaves through up port `floor(d / (w_1 * ..
+//! * w_l)) mod (w_(l+1) * p_(l+1))`, counted from 0. Consecutive destinations are thus distributed over all up ports,
+//! level by level. Each destination has a single path down from any switch. The digits of `d` determine the child
+//! and, among parallel links, the link that the child would use upwards. On a tree whose switches have as many links
+//! up as down, every link then carries at most one flow of any shift permutation, and every down link carries the
+//! traffic for a single destination.
 //!
-//! On a bidirectional k-ary n-fly this is turnaround routing: forward by the destination's digits, starting
-//! with the lowest, to the first stage that reaches the destination, and back.
+//! On a bidirectional k-ary n-fly, this is turnaround routing: packets go forward by the destination's digits,
+//! starting with the lowest, to the first stage that reaches the destination, and then back.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ impl DModK {
     /// Computes the tables of a valid topology.
     ///
     /// # Errors
-    /// [`RoutingError::Unsuitable`] if it is not a generated fat tree.
+    /// [`RoutingError::Unsuitable`] if the topology is not a generated fat tree.
     pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
         let (Shape::FatTree(tree) | Shape::ShuffledFatTree(tree)) = &topology.shape else {
             return Err(RoutingError::Unsuitable(format!(
@@ -53,7 +53,7 @@ impl DModK {
     }
 }
 
-/// Tables of a tree, with hosts and switches in the order of the shuffle.
+/// Renumbers the tables of a tree, so that hosts and switches are in the order of the shuffle.
 fn renumbered(tree: &Pgft, mut tables: Vec<Vec<u16>>) -> Vec<Vec<u16>> {
     let (hosts, switches) = unshuffled(tree);
     let table = |at: usize| {
@@ -118,8 +118,8 @@ mod tests {
         assert_eq!(at("L1.12"), 1 + 1);
     }
 
-    /// Shares of the last link for all-to-one traffic, if every output serves its inputs in turn (Paper II: 1/4, 1/64
-    /// and 1/768 on the 4-ary 3-tree).
+    /// The shares of the last link for all-to-one traffic, if every output serves its inputs in turn (Paper II: 1/4,
+    /// 1/64 and 1/768 on the 4-ary 3-tree).
     #[test]
     fn all_to_one_has_the_shares_of_the_published_law() {
         let (topology, tables) = routed(KAryNTree::new(4, 3).build().unwrap());
@@ -156,7 +156,7 @@ mod tests {
         check_shifts(FatTree648::default().build().unwrap(), 13);
     }
 
-    /// Twelve hosts per pod, two parallel links upwards, as many links up as down.
+    /// A tree with twelve hosts per pod, two parallel links upwards, and as many links up as down.
     fn three_levels_with_parallel_links() -> Topology {
         let spec: TopologySpec =
             serde_json::from_str(r#"{"kind": "pgft", "m": [4, 3, 2], "w": [1, 2, 3], "p": [1, 2, 2]}"#)

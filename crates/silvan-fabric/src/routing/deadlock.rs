@@ -33,8 +33,8 @@ pub fn cycle_text(cycle: &[ChannelName]) -> String {
 }
 
 /// Finds a cycle in the dependencies between the channels that any pair of hosts uses. Each channel waits for the next,
-/// and the last for the first. Returns `None` if the tables are deadlock-free. Routes that loop forever are also such
-/// cycles.
+/// and the last waits for the first. Returns `None` if the tables are deadlock-free. Routes that loop forever also form
+/// such cycles.
 #[must_use]
 pub fn deadlock_cycle(topology: &Topology, tables: &Tables) -> Option<Vec<ChannelName>> {
     let wiring = topology.wiring();
@@ -55,15 +55,15 @@ pub(super) fn named(topology: &Topology, wiring: &Wiring, channels: Vec<LaneOf>)
     channels.into_iter().map(name).collect()
 }
 
-/// The lanes of output ports for which each lane of each channel waits, at the switch where the channel ends, as a bit
-/// set; empty if there are none. The index is a slot of [`Network`] times the number of lanes, plus the lane.
+/// For each lane of each channel, a bit set of the lanes of output ports for which it waits at the switch where the
+/// channel ends; empty if there are none. The index is a slot of [`Network`] times the number of lanes, plus the lane.
 pub(super) struct Dependencies {
     lanes: usize,
     sets: Vec<Vec<u64>>,
 }
 
 impl Dependencies {
-    /// Creates dependencies without entries between channels with `lanes` lanes.
+    /// Creates dependencies between channels with `lanes` lanes, without any entries.
     pub(super) fn new(network: &Network, lanes: usize) -> Self {
         Self { lanes, sets: vec![Vec::new(); network.ports() * lanes] }
     }
@@ -83,7 +83,7 @@ impl Dependencies {
         self.sets.len()
     }
 
-    /// Adds the dependency of lane number `waiting` on the lane `onward`, which starts at the end of the former.
+    /// Adds the dependency of lane number `waiting` on the lane `onward`, which starts where the first lane ends.
     pub(super) fn add(&mut self, network: &Network, waiting: usize, onward: LaneOf) {
         let (switch, port, lane) = onward;
         let bit = (usize::from(port) - 1) * self.lanes + lane;
@@ -94,8 +94,8 @@ impl Dependencies {
         set[bit / 64] |= 1 << (bit % 64);
     }
 
-    /// The first dependency, at or after position `from`, of the lane with number `waiting`, which ends at switch
-    /// `end`; and the position after it.
+    /// The first dependency of the lane with number `waiting` at or after position `from`, and the position after the
+    /// dependency. The lane ends at switch `end`.
     pub(super) fn next(&self, waiting: usize, end: usize, from: usize) -> Option<(LaneOf, usize)> {
         let bit = next_bit(&self.sets[waiting], from)?;
         Some(((end, (bit / self.lanes) as u16 + 1, bit % self.lanes), bit + 1))
@@ -141,7 +141,7 @@ impl Dependencies {
         }
         let mut marks = vec![Mark::New; self.sets.len()];
         for first in self.all(network) {
-            // On the stack: channels, each with the position up to which its dependencies have been searched.
+            // Each entry on the stack is a channel with the position up to which its dependencies have been searched.
             let mut stack = vec![(first, 0)];
             while let Some((channel, searched)) = stack.last_mut() {
                 let (at, out, _) = *channel;
@@ -256,7 +256,7 @@ mod tests {
         }
         let cycle = deadlock_cycle(&topology, &tables).unwrap();
         assert_eq!(cycle_text(&cycle), "S0:1 -> S1:1, S1:2 -> S2:1, S2:2 -> S3:1, S3:2 -> S0:4");
-        // The same entries, with H0 as the only host, so that no host sends to it.
+        // The entries are the same, but H0 is the only host, so no host sends to it.
         let mut lonely = topology;
         lonely.hosts.truncate(1);
         lonely.links.retain(|l| !matches!(l.a.node, NodeRef::Host(h) if h > 0));

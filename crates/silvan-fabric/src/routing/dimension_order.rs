@@ -1,11 +1,11 @@
 //! Dimension-order routing on tori, meshes and `HyperX`: packets move to their destination's coordinate in the first
 //! dimension, then in the second, and so on.
 //!
-//! Meshes and `HyperX` have no dependency cycles. A ring of five or more switches of a torus has one. (In a ring of
-//! four, routes over two links go up from even coordinates and down from odd ones, see [`Grid::port_towards`], so no
-//! two of them overlap.) Packets then need two lanes, with a dateline between the last switch of each ring and its
-//! first (Dally and Seitz 1987). [`datelines`] assigns them as torus-2QoS does: for each dimension, the service level
-//! of a pair of hosts indicates whether the route crosses the dateline. Packets use lane 1 of a ring if it does,
+//! Meshes and `HyperX` have no dependency cycles, but a ring of five or more switches of a torus has one. (In a ring
+//! of four, routes over two links go up from even coordinates and down from odd ones, see [`Grid::port_towards`], so
+//! no two of them overlap.) Packets then need two lanes, with a dateline between the last switch of each ring and its
+//! first (Dally and Seitz 1987). [`datelines`] assigns lanes as torus-2QoS does: for each dimension, the service
+//! level of a pair of hosts indicates whether the route crosses the dateline. If so, packets use lane 1 of that ring,
 //! otherwise lane 0. A route covers at most half of a ring, so the used part of lane 1 does not form a ring either.
 
 use schemars::JsonSchema;
@@ -25,7 +25,7 @@ impl DimensionOrder {
     /// Computes the tables of a valid topology.
     ///
     /// # Errors
-    /// [`RoutingError::Unsuitable`] if it is not a generated torus, mesh or `HyperX`.
+    /// [`RoutingError::Unsuitable`] if the topology is not a generated torus, mesh or `HyperX`.
     pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
         let grid = grid_of(topology)?;
         let hosts = 0..topology.hosts.len();
@@ -64,8 +64,8 @@ fn long_rings(grid: &Grid) -> Vec<usize> {
 /// otherwise one.
 ///
 /// # Errors
-/// [`RoutingError::Unsuitable`] if it is not a generated torus, mesh or `HyperX`, has more such dimensions
-/// than a service level has bits, or is too large for tables of lanes.
+/// [`RoutingError::Unsuitable`] if the topology is not a generated torus, mesh or `HyperX`, has more rings of this
+/// kind than a service level has bits, or is too large for tables of lanes.
 pub(super) fn datelines(topology: &Topology) -> Result<Lanes, RoutingError> {
     let grid = grid_of(topology)?;
     let rings = long_rings(grid);
@@ -97,7 +97,7 @@ pub(super) fn datelines(topology: &Topology) -> Result<Lanes, RoutingError> {
     Ok(Lanes { levels, maps, detours: None })
 }
 
-/// Sets the same map for all inputs of an output, if the output has one.
+/// Sets the same map for all inputs of an output, if the output exists.
 fn set_maps(topology: &Topology, maps: &mut LaneMaps, of: impl Fn(u16) -> Option<[u8; LEVELS]>) {
     for (at, switch) in topology.switches.iter().enumerate() {
         for output in 1..=switch.ports {
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn uniform_traffic_loads_a_ring_evenly() {
-        // The routes from a switch of an even ring have k^2/4 links; each direction has half of them.
+        // The routes from a switch of an even ring have k^2/4 links, half of them in each direction.
         for size in [4u32, 6, 8] {
             let (topology, tables) = routed(Rows::Rings, &[size], 1);
             let loads = analyze(&topology, &tables).between_switches;

@@ -18,16 +18,16 @@ pub(super) struct Edge {
 pub(super) struct Graph {
     /// Edges of all switches, ordered by switch and port.
     edges: Vec<Edge>,
-    /// Switch `s` has `edges[first_edge[s]..first_edge[s + 1]]`.
+    /// The edges of switch `s` are `edges[first_edge[s]..first_edge[s + 1]]`.
     first_edge: Vec<usize>,
     /// Ports of switch `s` are numbered from `first_port[s]` in arrays over all ports.
     first_port: Vec<usize>,
-    /// For each switch, its hosts and the ports that lead to them, in the order of the hosts.
+    /// For each switch, its hosts with the ports that lead to them, in the order of the hosts.
     hosts: Vec<Vec<(u32, u16)>>,
     /// Whether any host sends to each switch.
     is_entry: Vec<bool>,
-    /// For each switch, the switches with an edge to it, if links are unidirectional; otherwise they are
-    /// equal to its edges.
+    /// For each switch, the switches with an edge to it; `None` if these equal the targets of its edges, because links
+    /// are bidirectional.
     before: Option<Vec<Vec<u32>>>,
 }
 
@@ -92,8 +92,8 @@ impl Graph {
         self.hosts[switch].len() as u32
     }
 
-    /// Distance from the nearest of the source switches over edges for which `allow(from, to)` holds, where
-    /// `from` is the nearer switch; [`FAR`] if there is no path.
+    /// Distance of each switch from the nearest of the source switches over edges for which `allow(from, to)` is true,
+    /// where `from` is the nearer switch; [`FAR`] if there is no path.
     pub fn hops(&self, sources: &[usize], allow: impl Fn(usize, usize) -> bool) -> Vec<u32> {
         let mut hops = vec![FAR; self.len()];
         let mut queue = Vec::with_capacity(self.len());
@@ -117,7 +117,7 @@ impl Graph {
         hops
     }
 
-    /// Distance from each switch to `home`; [`FAR`] if there is no path.
+    /// Distance of each switch to `home`; [`FAR`] if there is no path.
     pub fn hops_to(&self, home: usize) -> Vec<u32> {
         let Some(before) = &self.before else { return self.hops(&[home], |_, _| true) };
         let mut hops = vec![FAR; self.len()];
@@ -138,10 +138,10 @@ impl Graph {
 }
 
 /// Fills tables destination by destination. Among equally good ports, each destination is assigned to the port with the
-/// fewest destinations so far; among several, to the lowest.
+/// fewest destinations so far, or to the lowest of several such ports.
 ///
-/// Only destinations whose packets pass the switch are counted. Only every n-th destination passes a switch high in a
-/// tree; if others were counted, the switch would assign all of these to one port.
+/// Only destinations whose packets pass the switch are counted. High in a tree, only every n-th destination passes a
+/// switch; if all were counted, the switch would assign all of these to one port.
 pub(super) struct Balancer<'a> {
     topology: &'a Topology,
     graph: &'a Graph,
@@ -172,7 +172,7 @@ impl<'a> Balancer<'a> {
     }
 
     /// Routes all hosts of switch `home`. `cost` is the distance of each switch from `home`. `is_good(switch, edge)`
-    /// returns whether an edge leads there at that cost; such an edge leads to a switch with a lower cost.
+    /// returns whether an edge starts a path with this cost. Such an edge must lead to a switch with a lower cost.
     pub fn route(
         &mut self,
         home: usize,
@@ -186,7 +186,7 @@ impl<'a> Balancer<'a> {
             if switch != home {
                 let edges = self.graph.edges(switch).iter();
                 self.good.extend(edges.filter(|&&e| is_good(switch, e)));
-                // With unidirectional links, some switches that packets pass do not lead to all destinations.
+                // With unidirectional links, packets may pass switches that do not lead to all destinations.
                 let matters = self.graph.before.is_none() || self.graph.is_entry[switch];
                 if matters && self.first_good[switch] == self.good.len() {
                     return Err(self.unreachable(switch, home));
@@ -241,9 +241,9 @@ pub(super) enum Target {
     Switch(u32),
 }
 
-/// The wiring, in a form suitable for following tables that may be invalid: ports out of range lead nowhere.
+/// The wiring, in a form suitable for following tables that may be invalid. Ports out of range lead nowhere.
 pub(super) struct Network {
-    /// The slots of switch `s` (its ports, in arrays over all ports) start at `first[s]`.
+    /// The slots of switch `s` start at `first[s]`. A slot is the index of a port in arrays over all ports.
     first: Vec<usize>,
     targets: Vec<Target>,
     /// The switch to which each host sends, if there is one.

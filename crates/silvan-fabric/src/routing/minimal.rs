@@ -1,17 +1,17 @@
-//! Minimal routes of dragonflies and dragonfly+: over one link that directly connects the two groups.
+//! Minimal routes of dragonflies and dragonfly+, which use one link between the two groups.
 //!
 //! ```text
 //!   dragonfly     local (lane 0), global (lane 0), local (lane 1)
 //!   dragonfly+    up, global, down: on one lane
 //! ```
 //!
-//! If two groups have several links, a switch with some of these links selects one of its own, and any
-//! other switch selects one of all links. The number of the destination determines the selection, so that
-//! all switches agree. Between leaves of a group of a dragonfly+, it determines the spine.
+//! If two groups are connected by several links, a switch with some of these links selects one of its own
+//! links, and any other switch selects one of all links. The number of the destination determines the
+//! selection, so that all switches agree. Between leaves of a dragonfly+ group, it determines the spine.
 //!
-//! In a dragonfly, the local links before the global link and those after it must not wait for each other,
-//! so there are two lanes ([`stages`]; Kim and others 2008). A dragonfly+ needs no additional lane:
-//! dependencies lead only from up links to global links to down links.
+//! In a dragonfly, local links before the global link and local links after it must not wait for each
+//! other, so there are two lanes ([`stages`]; Kim and others 2008). A dragonfly+ needs no additional lane,
+//! because dependencies lead only from up links to global links to down links.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,13 +30,13 @@ impl Minimal {
     /// Computes the tables of a valid topology.
     ///
     /// # Errors
-    /// [`RoutingError::Unsuitable`] if it is not a generated dragonfly or dragonfly+.
+    /// [`RoutingError::Unsuitable`] if the topology is not a generated dragonfly or dragonfly+.
     pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
         Ok(tables(topology, groups_of(topology, "minimal")?))
     }
 }
 
-/// The shape of a dragonfly or dragonfly+; `kind` is the kind of routing, for messages.
+/// The shape of a dragonfly or dragonfly+. `kind` is the kind of routing, which messages name.
 pub(super) fn groups_of(topology: &Topology, kind: &str) -> Result<Groups, RoutingError> {
     match topology.shape {
         Shape::Groups(shape) if shape.all_switches() == topology.switches.len() as u64 => Ok(shape),
@@ -79,7 +79,7 @@ pub(super) fn port_to_group(shape: Groups, switch: usize, to: usize, host: usize
         return own().nth(host % count).map_or(Tables::NO_ROUTE, |(_, port)| port);
     }
     let (gate, _) = shape.gate(from, to, host % rounds);
-    // From a spine without such a link, down to a leaf, and up again.
+    // From a spine without such a link, go down to a leaf, and up again.
     let leaf = || shape.local_port(place, host % usize::from(shape.with_hosts()));
     shape.local_port(place, gate).or_else(leaf).unwrap_or(Tables::NO_ROUTE)
 }
@@ -87,7 +87,8 @@ pub(super) fn port_to_group(shape: Groups, switch: usize, to: usize, host: usize
 /// The lanes that make minimal routes deadlock-free: two in a dragonfly, one in a dragonfly+.
 ///
 /// # Errors
-/// [`RoutingError::Unsuitable`] if it is not a dragonfly or dragonfly+, or too large for tables of lanes.
+/// [`RoutingError::Unsuitable`] if the topology is not a dragonfly or dragonfly+, or is too large for
+/// tables of lanes.
 pub(super) fn stages(topology: &Topology) -> Result<Lanes, RoutingError> {
     let shape = groups_of(topology, "minimal")?;
     let (levels, mut maps) = super::lanes::same_everywhere(topology, [0; LEVELS])?;

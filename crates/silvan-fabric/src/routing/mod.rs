@@ -16,8 +16,8 @@
 //! | [`lanes`] | service levels of paths, and their mapping to lanes by switches |
 //! | [`lane_check`] | deadlock check per lane |
 //!
-//! Tables are destination based: the next hop of a packet depends only on its current switch and its
-//! destination, as in InfiniBand's linear forwarding tables.
+//! Tables depend only on destinations: the current switch and the destination of a packet determine its next hop,
+//! as in InfiniBand's linear forwarding tables.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ use shortest_path::ShortestPath;
 use up_down::UpDown;
 use valiant::{Ugal, Valiant};
 
-/// Maximum number of entries (switches times hosts) of computed tables: 1 GB of memory.
+/// Maximum number of entries (switches times hosts) of computed tables, which take 1 GB of memory.
 pub const MAX_TABLE_ENTRIES: u64 = 500_000_000;
 
 /// Linear forwarding tables: the output port for each switch and destination host.
@@ -62,7 +62,7 @@ pub struct Tables {
     pub out: Vec<Vec<u16>>,
 }
 
-/// Why tables cannot be computed, or why a packet does not arrive with them. Nodes are given by name.
+/// The reason why tables cannot be computed, or why a packet does not arrive with them. Nodes are given by name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RoutingError {
     /// The network is invalid.
@@ -236,8 +236,8 @@ impl RoutingSpec {
         }
     }
 
-    /// The lanes that make its routes deadlock-free, for algorithms that define such lanes: dimension
-    /// order, minimal, Valiant and UGAL routes. The algorithm must support the topology.
+    /// The lanes that make the routes deadlock-free, for algorithms that define such lanes: dimension order,
+    /// minimal, Valiant and UGAL routes. The algorithm must support the topology.
     ///
     /// # Errors
     /// [`RoutingError::Unsuitable`] if the network is of another family, or too large.

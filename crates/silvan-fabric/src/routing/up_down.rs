@@ -1,13 +1,13 @@
-//! Up*/down* on any graph: deadlock-free with one virtual lane.
+//! Up*/down* routing on any graph, which is deadlock-free with one virtual lane.
 //!
-//! Switches are ranked by their distance from the roots, and those of equal distance by their number. A hop
-//! to a switch of better rank goes up, any other hop goes down. A path first goes up and then down, and
-//! never up again, so there is no dependency cycle.
+//! Switches are ranked by their distance from the roots, and switches at equal distance by their number. A
+//! hop to a switch with a better rank goes up, any other hop goes down. A path first goes up, then down,
+//! and never up again, so there is no dependency cycle.
 //!
-//! The tables depend only on the destination, not on whether a packet has already gone down. Therefore, a
-//! switch with a path that goes down all the way uses the shortest such path, even if a shorter path starts
-//! upwards. Every other switch sends up, on the shortest path to a switch of the first type. A packet that
-//! goes down thus never meets an entry that goes up.
+//! The tables depend only on the destination, not on whether a packet has already gone down. Therefore, if
+//! a switch has a path that only goes down, it uses the shortest such path, even if a shorter path starts
+//! upwards. Every other switch sends up, on the shortest path to a switch with a downward path. A packet
+//! that goes down thus never meets an entry that goes up.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,7 +62,7 @@ impl UpDown {
 
         let mut balancer = Balancer::new(topology, &graph);
         for home in graph.homes() {
-            // Searched backwards from the home switch: a packet goes from `to` to `from`.
+            // The search runs backwards from the home switch, so packets go from `to` to `from`.
             let down = graph.hops(&[home], is_up);
             let mut cost = down.clone();
             for &switch in by_rank.iter().filter(|&&s| down[s] == FAR) {

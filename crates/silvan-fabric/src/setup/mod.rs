@@ -49,7 +49,7 @@ pub(crate) struct Network {
     pub places: Places,
     /// The receiving switch and input of each channel.
     pub receiver: Vec<Receiver>,
-    /// The sums of the counters of all partitions, as of the last sample.
+    /// The sums of the counters of all partitions at the last sample.
     pub totals: Meters,
     pub series: Series,
     /// Congestion trees, if they are recorded.
@@ -64,7 +64,7 @@ pub(crate) struct Network {
     pub parts: Components,
 }
 
-// Event keys can identify every port of a valid topology.
+// Every port number of a valid topology fits in an event key.
 const _: () = assert!(MAX_SWITCH_PORTS as u32 == MAX_PORTS);
 
 impl Network {
@@ -95,11 +95,11 @@ struct Builder<'a> {
     topology: &'a Topology,
     tables: &'a Tables,
     model: Model<'a>,
-    /// The roles of the hosts, for each traffic pattern that is a forest.
+    /// The roles of the hosts for each traffic pattern; `None` if the pattern is not a forest.
     forests: Vec<Option<Placement>>,
 }
 
-/// The error for settings from which counters cannot be created.
+/// Creates the error for settings from which counters cannot be created.
 fn wrong(what: &'static str) -> SetupError {
     Reason::NoCounters(what).at("measure")
 }
@@ -180,8 +180,8 @@ impl<'a> Builder<'a> {
         Ok(Self { topology, tables, model, forests })
     }
 
-    /// An estimate of the time between events, for the geometry of the event queue. It assumes that every host is busy,
-    /// with about eight events per packet.
+    /// An estimate of the time between events, which determines the bucket width of the event queue. It assumes that
+    /// every host is busy, with about eight events per packet.
     fn event_spacing(&self) -> Time {
         let rates = self.topology.links.iter().map(|link| link.rate).max();
         let span =
@@ -189,8 +189,8 @@ impl<'a> Builder<'a> {
         Time(span.0 / (8 * self.topology.hosts.len().max(1) as u64))
     }
 
-    /// All channels in the order of their links: first the one from end a of a link, then, unless the link is one-way,
-    /// the one from its end b.
+    /// All channels in the order of their links: first the channel from end a of a link, then, unless the link is
+    /// one-way, the channel from its end b.
     fn directed(&self) -> impl Iterator<Item = (ChannelId, &'a Link, End, End)> {
         let ways = self.topology.links.iter().flat_map(|link| link.channels().map(move |way| (link, way)));
         (0..).zip(ways).map(|(id, (link, (from, to)))| (id, link, from, to))
@@ -282,15 +282,15 @@ impl<'a> Builder<'a> {
         Ok(wiring.into_iter().enumerate().map(build).collect())
     }
 
-    /// A switch's forwarding table, with ports numbered from 0. Many switches of a fat tree have equal tables, which
-    /// share memory because the tables of large networks do not fit into the cache.
+    /// A switch's forwarding table, with ports numbered from 0. Many switches of a fat tree have equal tables. These
+    /// share memory, because the tables of large networks do not fit into the cache.
     fn shared_table<'t>(
         &'t self,
         switch: usize,
         known: &mut FxHashMap<&'t [u16], Arc<[Port]>>,
     ) -> Arc<[Port]> {
         let table = self.tables.out[switch].as_slice();
-        // Ports are numbered from 1 in tables; "no route" becomes an index out of range.
+        // Ports are numbered from 1 in the input; "no route" becomes an index out of range.
         let fresh = || table.iter().map(|&port| Port(port.wrapping_sub(1))).collect();
         Arc::clone(known.entry(table).or_insert_with(fresh))
     }
@@ -354,7 +354,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The packet order of a host, if packets may overtake each other.
+    /// Restores the packet order at a host. Present if packets may overtake each other.
     fn order(&self) -> Option<Box<Order>> {
         let pins = self.model.packet_routes.as_ref().is_some_and(|choice| choice.pins_throttled);
         self.model.may_reorder.then(|| Box::new(Order::new(pins)))

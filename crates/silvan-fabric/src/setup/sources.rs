@@ -94,7 +94,7 @@ impl Builder<'_> {
     /// The clock of messages whose sizes are uniformly distributed from `message` to `message + spread` bytes.
     fn clock(rate: Option<Rate>, arrivals: Arrivals, message: u32, spread: u32) -> Clock {
         let Some(rate) = rate else { return Clock::Saturating };
-        // The mean may include half a byte. The sum of both ends at twice the rate takes the same time.
+        // The mean may include half a byte, so use the sum of the smallest and largest size at twice the rate.
         let (pace, bytes) = match spread {
             0 => (rate.pace(), message),
             _ => (Rate(rate.0.saturating_mul(2)).pace(), 2 * message + spread),
@@ -105,7 +105,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The bounds of a pattern's source, for messages of different sizes or a limited number of packets.
+    /// The limits of a pattern's source, for messages of different sizes or a limited number of packets.
     fn varied(&self, traffic: &Offered, owner: u64) -> Option<Box<Varied>> {
         let spread = traffic.spread;
         if spread == 0 && traffic.packets_per_host.is_none() {
@@ -309,14 +309,14 @@ pub(super) fn placement(
     Some(Placement::draw(forest, (&traffic.senders, topology.hosts.len() as u32), owner, span))
 }
 
-/// The number that distinguishes the random streams of a host's patterns: the index of the pattern at the host, after
-/// the `flows` flows, whose classes come first.
+/// The number that distinguishes the random streams of a host's patterns, which is the index of the pattern at the
+/// host. The classes of the `flows` flows come first.
 fn owner(host: u32, sources: &[Source], flows: usize) -> u64 {
     let patterns = sources.iter().filter(|source| usize::from(source.class) >= flows).count();
     u64::from(host) << 16 | patterns as u64
 }
 
-/// Stops the most recently added source until its trigger fires.
+/// Stops the source that was added last until its trigger fires.
 fn hold(sources: &mut [Source], host: u32) -> Waiting {
     let mut phase = Time::ZERO;
     if let Some(source) = sources.last_mut() {
@@ -325,8 +325,8 @@ fn hold(sources: &mut [Source], host: u32) -> Waiting {
     Waiting { host, source: sources.len().saturating_sub(1) as u16, phase }
 }
 
-/// The permutation that a run selects at random for a class of traffic (flows first, then patterns, in their order):
-/// the destination of each host. No host sends to itself unless it is the only one.
+/// The permutation that a run selects at random for a class of traffic, as the destination of each host. Classes count
+/// flows first, then patterns, in their order. No host sends to itself unless it is the only one.
 #[must_use]
 pub fn permutation(seed: u64, class: u16, hosts: u32) -> Vec<u32> {
     let mut random = Stream::new(seed, "permutation", u64::from(class));

@@ -1,5 +1,5 @@
 //! The interface of a switch architecture, which combines an input organization, a crossbar and its arbitration. Each
-//! architecture has its own file; [`super::Switch`] lists them. Default methods do nothing.
+//! architecture has its own file; [`super::Switch`] lists them. The default methods do nothing.
 
 use super::Ports;
 use crate::context::Context;
@@ -7,7 +7,7 @@ use crate::packet::PacketId;
 use crate::port::{Port, Vl};
 use crate::queueing::isolation::{Cams, Notice};
 
-/// An instant has two phases: first, packets, wake-ups and notifications arrive; then each output in the context's
+/// An instant has two phases. First, packets, wake-ups and notifications arrive; then, each output in the context's
 /// `dirty_outputs` is settled.
 pub(crate) trait Architecture {
     /// The state that all architectures share: wiring, forwarding table, steering, marking.
@@ -16,7 +16,7 @@ pub(crate) trait Architecture {
     /// See [`Self::ports`].
     fn ports_mut(&mut self) -> &mut Ports;
 
-    /// Called when a packet's head has arrived and its output and lane are known.
+    /// Called when a packet's head has arrived, and its output and lane are known.
     fn note_tail(&mut self, _ctx: &mut Context, _id: PacketId) {}
 
     /// Queues a packet that may leave from now on.
@@ -52,8 +52,8 @@ pub(crate) trait Architecture {
     #[cfg(debug_assertions)]
     fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32;
 
-    /// The outputs, each with its lane, for which the packets at the heads of an input's queues wait. Buffer space of a
-    /// lane becomes free as soon as one of them is sent.
+    /// The outputs, with their lanes, for which the packets at the heads of an input's queues wait. Buffer space of a
+    /// lane becomes free as soon as one of these packets is sent.
     fn heads(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)>;
 
     /// Prefetches the state that all ports share, shortly before an event.

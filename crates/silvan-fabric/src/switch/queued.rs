@@ -1,4 +1,5 @@
-//! A switch with any queue organization: the state and code that do not depend on its arbitration.
+//! A switch with any queue organization. This module contains the state and code that do not depend on its
+//! arbitration.
 //!
 //! ```text
 //! in 0  =[ normal queues | special queues ]==\     crossbar: a read port per queue and round
@@ -6,7 +7,7 @@
 //! in 2  =[ normal queues | special queues ]==/     iSLIP
 //! ```
 //!
-//! With one queue per output, shared memory, no special queues and a read port per queue, [`super::VoqSwitch`] gives
+//! For one queue per output, shared memory, no special queues and a read port per queue, [`super::VoqSwitch`] gives
 //! the same results faster.
 
 use silvan_engine::Time;
@@ -43,8 +44,8 @@ pub(super) struct Head {
     size: u32,
 }
 
-// `repr(C)` keeps this order in memory, from the beginning of a cache line: the first eight lines hold all that every
-// packet touches except the arbiter.
+// `repr(C)` keeps this order in memory, starting at the beginning of a cache line. The first eight lines contain
+// everything that each packet uses, except the arbiter.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct QueuedSwitch<S> {
@@ -60,7 +61,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         Self { ports, buffers, arbiter, crossbar }
     }
 
-    /// Whether each packet takes the output of the forwarding table, may leave before its tail has arrived, and needs
+    /// Whether each packet uses the output of the forwarding table, may leave before its tail has arrived, and needs
     /// no record of the arrival of its tail.
     #[inline]
     pub fn is_plain(&self) -> bool {
@@ -98,7 +99,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// Sends the notifications that are due. They take the links before all packets that have not started.
+    /// Sends the notifications that are due. They precede all packets that have not started.
     #[inline]
     pub(super) fn send_notices(&mut self, ctx: &mut Context) {
         if !self.buffers.changes.notices.is_empty() {
@@ -145,8 +146,8 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// Returns the queue of an input that a virtual lane of an output may serve, if there is credit on its channel.
-    /// With divided memory, packets that lack credit stand aside for others.
+    /// Returns the queue of an input that an output lane may serve, if there is credit on the output's channel. With
+    /// divided memory, queues whose packets lack credit are parked to let others pass.
     #[inline(always)]
     pub(super) fn candidate(
         &mut self,
@@ -207,7 +208,7 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
     }
 
     /// If an input is read faster than it is filled, replaces the packet's tail lag by the time at which its tail has
-    /// arrived. Reading cannot end before that time.
+    /// arrived, because reading cannot end earlier.
     fn note_tail(&mut self, ctx: &mut Context, id: PacketId) {
         if self.crossbar.is_some() {
             ctx.packets[id].tail_lag += ctx.now;
@@ -253,7 +254,7 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
         }
     }
 
-    /// Sends as much as an output (with iSLIP, the whole switch) can send.
+    /// Sends as much as possible from an output or, with iSLIP, from the whole switch.
     fn settle(&mut self, ctx: &mut Context, output: Port) {
         match self.arbiter {
             Arbiter::RoundRobin(_) => self.settle_output(ctx, output),

@@ -12,11 +12,12 @@
 //!   ]
 //! ```
 //!
-//! An end names a port ("S1:4"), or only the node ("S1"), which then uses its lowest port that no link
-//! names and no earlier link uses. Two switches may be connected by several links.
+//! An end contains a port ("S1:4") or only the node ("S1"). Without a port, the end uses the node's lowest port that
+//! no link names and no earlier link uses. Two switches may be connected by several links.
 //!
-//! A link with `one_way = true` leads only from its first end to the other. It uses the sending side of one port and
-//! the receiving side of the other. Both sides of a port must be used, possibly by links to different nodes.
+//! A link with `one_way = true` leads only from its first end to its second end. It uses the sending side of one
+//! port and the receiving side of the other. Both sides of a port must be used, possibly by links to different
+//! nodes.
 
 use std::collections::BTreeMap;
 
@@ -154,7 +155,7 @@ impl Custom {
     /// Builds the network.
     ///
     /// # Errors
-    /// If a name, port, rate or delay is invalid; the message has the number of the link.
+    /// If a name, port, rate or delay is invalid. The message contains the number of the link.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         self.check_size()?;
         check_rate(KIND, "link_rate", self.link_rate)?;
@@ -162,7 +163,7 @@ impl Custom {
         let nodes = self.nodes()?;
         let mut ports = self.ports()?;
 
-        // Named ports are assigned first, so that links without port numbers do not use them.
+        // Assign named ports first, so that links without port numbers do not use them.
         let mut ends = Vec::with_capacity(self.links.len());
         for index in 0..self.links.len() {
             let mut claim = |key, is_first| self.claim(&nodes, &mut ports, index, (key, is_first));
@@ -241,7 +242,7 @@ impl Custom {
         self.switches.iter().map(of_switch).collect()
     }
 
-    /// Parses one end of a link and uses its port, if it names one.
+    /// Parses one end of a link, and reserves its port if the end names one.
     fn claim(
         &self,
         nodes: &FxHashMap<&str, NodeRef>,
@@ -372,7 +373,7 @@ mod tests {
         assert_eq!(built.port_name(built.links[1].b), "S1:2");
     }
 
-    /// A sends to B through two switches, B to A through the first only.
+    /// A ring in which A sends to B through two switches, and B to A only through the first of them.
     fn ring() -> Custom {
         let one_way = |from, to| CustomLink { one_way: true, ..link(from, to) };
         Custom {

@@ -1,5 +1,5 @@
-//! Tori, meshes and `HyperX`: switches at the points of a grid, each with the same number of hosts, and
-//! links within the rows of each dimension.
+//! Tori, meshes and `HyperX`: switches at the points of a grid, each with the same number of hosts, with links
+//! within the rows of each dimension.
 //!
 //! ```text
 //!          torus                    mesh                   HyperX
@@ -10,9 +10,9 @@
 //!    +--------------+                                  +-----------+
 //! ```
 //!
-//! All three have `sizes = [3, 2]`. The rows of a torus are rings (a k-ary n-cube if all sizes are k),
-//! those of a mesh are lines. In the rows of a `HyperX` (Ahn and others, SC 2009; flattened butterfly), all
-//! switches are connected to each other.
+//! All three networks in the figure have `sizes = [3, 2]`. The rows of a torus are rings (a k-ary n-cube if all
+//! sizes are k), and those of a mesh are lines. In the rows of a `HyperX` (Ahn and others, SC 2009; flattened
+//! butterfly), all switches are connected to each other.
 //!
 //! # Numbering
 //! A switch has a coordinate, from 0, in each dimension. [`Topology::switches`] is ordered with the first
@@ -25,8 +25,8 @@
 //! | rings, lines | 2 | up to the next coordinate, down to the previous one |
 //! | fully connected | k - 1 | to the other coordinates, in their order |
 //!
-//! At the ends of a line, one of the two ports has no link. A ring of two switches would connect them
-//! twice, so it is built as a line.
+//! At the ends of a line, one of the two ports has no link. In a ring of two switches, two links would connect
+//! the same switches, so the ring is built as a line.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -129,7 +129,8 @@ impl Grid {
     }
 
     /// The output port on the shorter route from coordinate `from` of a row to another coordinate `to`. If both
-    /// directions around a ring are equally long, the route goes up from even coordinates and down from odd ones.
+    /// directions around a ring are equally long, the route goes up from even coordinates, and down from odd
+    /// ones.
     #[must_use]
     pub fn port_towards(&self, dimension: usize, from: u16, to: u16) -> u16 {
         // Port numbers of a switch fit in 16 bits.
@@ -164,7 +165,7 @@ impl Grid {
         }
     }
 
-    /// The links of all rows of a dimension; each is given by its two switches and their ports.
+    /// The links of all rows of a dimension, each given as two switches with their ports.
     fn pairs(&self, dimension: usize) -> impl Iterator<Item = [(u32, u16); 2]> + '_ {
         let (stride, size) = (self.stride(dimension), self.sizes[dimension]);
         let first = self.first_port(dimension) as u16;
@@ -282,7 +283,7 @@ impl GridSpec {
         let within_rows = (0..dimensions)
             .map(|d| (switches / u64::from(grid.sizes[d])).saturating_mul(grid.links_of_row(d)))
             .fold(0u64, u64::saturating_add);
-        // Beyond the limit of switches, the other numbers may overflow.
+        // If the number of switches exceeds its limit, the other numbers may overflow.
         let (hosts, links) = if switches > MAX_SWITCHES {
             (0, MAX_LINKS)
         } else {
@@ -312,7 +313,7 @@ mod tests {
 
     const SIZES: [&[u16]; 8] = [&[2], &[3], &[5], &[4, 4], &[2, 3], &[3, 5, 2], &[4, 4, 4], &[2, 2, 2, 2]];
 
-    /// Sum over all switches of a row of `k` of the distances to all switches of the row.
+    /// The sum of the distances between all pairs of switches in a row of `k`.
     fn row_sum(rows: Rows, k: u64) -> u64 {
         match rows {
             Rows::Rings if k > 2 => k * (k * k / 4),
@@ -364,8 +365,8 @@ mod tests {
 
     #[test]
     fn the_bisection_has_the_expected_number_of_links() {
-        // Between the halves along the last dimension, of size k, there are two links of each ring, one of
-        // each line, and a quarter of k squared of each fully connected row.
+        // The halves along the last dimension, of size k, are connected by two links per ring, one link per line,
+        // and a quarter of k squared links per fully connected row.
         for (kind, per_row) in [("torus", 2), ("mesh", 1), ("hyperx", 4)] {
             let topology = built(kind, &[4, 3, 4], 1);
             let Shape::Grid(grid) = &topology.shape else { unreachable!("a grid") };

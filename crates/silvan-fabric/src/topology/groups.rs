@@ -1,10 +1,10 @@
-//! Common structure of dragonflies: groups of switches, and links between the groups.
+//! The common structure of dragonflies: groups of switches, with links between the groups.
 //!
 //! # Global links
 //! Some switches of a group have `h` global ports each. Within the group, these ports are numbered q = 0, 1, .. along
-//! its switches. With g groups, every g - 1 consecutive ports form a round, which has one port for each other group;
-//! ports after the last whole round have no link. Two groups are therefore connected by as many links as there are
-//! rounds: one if a group has g - 1 global ports. Within a round, port t of group i leads to
+//! its switches. With g groups, every g - 1 consecutive ports form a round, which has one port for each other group.
+//! Ports after the last complete round have no link. The number of links between two groups equals the number of
+//! rounds, which is one if a group has g - 1 global ports. Within a round, port t of group i leads to
 //!
 //! | arrangement | group | port of that group in the round |
 //! | --- | --- | --- |
@@ -66,7 +66,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Number of switches of a group with hosts: its first ones.
+    /// Number of switches of a group that have hosts. They are its first switches.
     #[must_use]
     pub fn with_hosts(self) -> u16 {
         match self.inside {
@@ -75,7 +75,7 @@ impl Groups {
         }
     }
 
-    /// Number of switches of a group with global ports: its last ones.
+    /// Number of switches of a group that have global ports. They are its last switches.
     #[must_use]
     pub fn with_global(self) -> u16 {
         match self.inside {
@@ -128,8 +128,8 @@ impl Groups {
         if self.has_hosts(place) { self.hosts } else { 0 }
     }
 
-    /// The port that leads from one switch of a group to another, both given by position; `None` if they
-    /// are not connected.
+    /// The port that leads from one switch of a group to another; `None` if they are not connected. Both switches are
+    /// given by position.
     #[must_use]
     pub fn local_port(self, from: usize, to: usize) -> Option<u16> {
         let first = self.hosts_at(from) + 1;
@@ -288,7 +288,7 @@ impl Given<'_> {
                 ports + 1
             )));
         }
-        // 256 * 256 + 1 groups would not fit the type, but exceed the number of switches anyway.
+        // A group count of 256 * 256 + 1 does not fit the type, but it exceeds the number of switches anyway.
         shape.groups = u16::try_from(groups).unwrap_or(u16::MAX);
         let total = u64::from(groups) * u64::from(switches);
         let parameters = format!(

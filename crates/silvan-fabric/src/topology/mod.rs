@@ -1,6 +1,6 @@
 //! Hosts, switches and the links between them.
 //!
-//! A [`Topology`] is plain data: generators (one file per family) and importers of real fabrics create it,
+//! A [`Topology`] is plain data. Generators (one file per family) and importers of real fabrics create it,
 //! [`Topology::validate`] checks it, and routing and simulation read it.
 //!
 //! | file | family |
@@ -18,8 +18,8 @@
 //! | [`dragonfly_plus`] | dragonflies whose groups consist of leaves and spines |
 //! | [`custom`] | lists of hosts, switches and links |
 //!
-//! [`spec`] selects one of them in a scenario; [`validate`](Topology::validate) checks every topology,
-//! generated or imported.
+//! [`spec`] selects a generator in a scenario. [`validate`](Topology::validate) checks every topology,
+//! whether generated or imported.
 
 use std::fmt;
 
@@ -79,7 +79,7 @@ pub struct Host {
 pub struct Switch {
     /// Name in results and scenarios; unique among all nodes.
     pub name: String,
-    /// Number of external ports; they are numbered 1..=ports, as on the device.
+    /// Number of external ports, which are numbered 1..=ports as on the device.
     pub ports: u16,
     /// LID of the switch, in imported fabrics.
     pub lid: Option<u16>,
@@ -105,10 +105,11 @@ pub struct End {
     pub port: u16,
 }
 
-/// A link: two directed channels of the same rate and delay, or one if it is unidirectional.
+/// A link, which consists of two directed channels with the same rate and delay, or of one channel if it is
+/// unidirectional.
 ///
-/// With unidirectional links, the sending and the receiving side of a port may lead to different nodes; a
-/// connected port has both.
+/// With unidirectional links, the sending and the receiving side of a port may lead to different nodes. A
+/// connected port uses both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     /// One end; the sending end of a unidirectional link.
@@ -124,7 +125,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// The sending and the receiving end of each of its channels: first from `a` to `b`, then, unless it is
+    /// The sending and the receiving end of each channel: first from `a` to `b`, then, unless the link is
     /// unidirectional, from `b` to `a`.
     pub fn channels(&self) -> impl Iterator<Item = (End, End)> + use<> {
         let back = (!self.one_way).then_some((self.b, self.a));
@@ -137,7 +138,7 @@ impl Link {
 pub struct Topology {
     /// The family, for messages and reports ("4-ary 3-tree").
     pub name: String,
-    /// All hosts; a host's index is its number everywhere in the model.
+    /// All hosts. The index of a host is its number everywhere in the model.
     pub hosts: Vec<Host>,
     /// All switches.
     pub switches: Vec<Switch>,
@@ -155,7 +156,7 @@ pub enum Shape {
     Arbitrary,
     /// A parallel-ports generalized fat tree; see [`Pgft`]. It may also have links within a level.
     FatTree(Pgft),
-    /// The same, with hosts and switches numbered for a perfect shuffle; see [`k_ary_n_fly`].
+    /// Same as `FatTree`, but with hosts and switches numbered for a perfect shuffle; see [`k_ary_n_fly`].
     ShuffledFatTree(Pgft),
     /// A multistage network with unidirectional links; see [`Fly`].
     Fly(Fly),
@@ -219,8 +220,8 @@ impl Topology {
         self.links.iter().map(|link| if link.one_way { 1 } else { 2 }).sum()
     }
 
-    /// The destination of each port of each node: `peers[node][port - 1]`, hosts first, then switches, with
-    /// the index of the link.
+    /// The destination of each port of each node, with the index of the link: `peers[node][port - 1]`.
+    /// Hosts come first, followed by switches.
     #[must_use]
     pub fn wiring(&self) -> Wiring {
         let mut wiring = Wiring {

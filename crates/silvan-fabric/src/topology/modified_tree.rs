@@ -1,9 +1,10 @@
 //! Modified k-ary n-trees: k-ary n-trees with horizontal links, for adaptive routing per flow.
 //!
 //! A k-ary n-tree can be considered an ideal fat tree in which every large node, a *logical node*, consists
-//! of small switches: the switches of one level that reach the same hosts downwards. Plain trees do not
-//! connect the switches of a logical node to each other, so only one route leads down from each. Here they
-//! form a row, and neighbors are connected by `horizontal_width` parallel links.
+//! of small switches: the switches of one level that reach the same hosts downwards. In plain trees, the
+//! switches of a logical node are not connected to each other, so only one route leads down from each
+//! switch. In modified trees, they form a row, and neighbors are connected by `horizontal_width` parallel
+//! links.
 //!
 //! ```text
 //!              .------- one logical node ---------.
@@ -16,13 +17,13 @@
 //!              H1 H2    H3 H4    H5 H6    H7 H8
 //! ```
 //!
-//! A row has two ends. (In a ring, packets could wait for each other in a cycle.) Switches of level `l`
-//! form rows of k^(l-1); a leaf switch is a logical node by itself. With width 2, the 20480 switch ports of
-//! the 16-ary 3-tree (32 per switch, 16 at the top) become 22460, an increase of 9.7 %.
+//! A row has two ends, because packets in a ring could wait for each other in a cycle. Switches of level
+//! `l` form rows of k^(l-1); a leaf switch is a logical node by itself. With width 2, the 20480 switch
+//! ports of the 16-ary 3-tree (32 per switch, 16 at the top) become 22460, an increase of 9.7 %.
 //!
-//! Nodes and ports are numbered as in [`super::pgft`]; the ports down and up are followed by those to the
-//! left neighbor and those to the right one. Every port is connected. Routing algorithms for the plain
-//! tree, such as D-mod-K, remain valid and do not use the horizontal links.
+//! Nodes and ports are numbered as in [`super::pgft`]. The ports down and up are followed by those to the
+//! left neighbor, and those to the right neighbor. Every port is connected. Routing algorithms for the
+//! plain tree, such as D-mod-K, remain valid and do not use the horizontal links.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -102,7 +103,7 @@ fn horizontal_links(tree: &Pgft, width: u16) -> u64 {
     })
 }
 
-/// Connects the switches of every row from left to right. Ports are added as they are connected, so those
+/// Connects the switches of every row from left to right. Ports are added when they are connected, so ports
 /// to the left come first.
 fn add_rows(topology: &mut Topology, tree: &Pgft, width: u16, like: &Link) -> Result<(), TopologyError> {
     for level in 1..=tree.levels() {
@@ -173,7 +174,7 @@ mod tests {
             let built = ModifiedTree::new(16, 3, width).build().unwrap();
             built.validate().unwrap();
             assert_eq!(built.hosts.len(), 4096);
-            // 16 rows of 16 switches at level 2, one row of 256 at level 3; two ports per link.
+            // Level 2 has 16 rows of 16 switches, and level 3 has one row of 256. Each link adds two ports.
             let neighbors = 16 * 15 + 255;
             assert_eq!(ports(&built), 20_480 + 2 * neighbors * width as usize, "width {width}");
             let wired = built.wiring().switches.iter().flatten().filter(|peer| peer.is_some()).count();

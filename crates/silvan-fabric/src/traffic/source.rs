@@ -1,7 +1,7 @@
-//! A source: one flow, or one host's traffic of a pattern, as a sequence of messages.
+//! A source, which is one flow, or one host's traffic of a pattern, as a sequence of messages.
 //!
-//! Messages are generated on demand: the number of due messages follows from the clock alone, so a source
-//! needs no events and a long backlog needs no memory.
+//! Messages are generated on demand. The clock alone determines the number of due messages, so a source
+//! needs no events, and a long backlog needs no memory.
 
 use silvan_engine::Time;
 use silvan_engine::random::Stream;
@@ -16,7 +16,7 @@ pub(crate) struct Message {
     pub created: Time,
     /// Payload that has not been divided into packets yet.
     pub left: u64,
-    /// Whether it was generated for a hotspot; see [`Generator`].
+    /// Whether the message was generated for a hotspot; see [`Generator`].
     pub hot: bool,
 }
 
@@ -29,8 +29,8 @@ pub(crate) enum Chooser {
     Uniform { me: u32, hosts: u32, include_self: bool },
     /// Every other host in turn.
     InTurn { me: u32, hosts: u32, next: u32 },
-    /// A hotspot or any other host, each with its own share of the rate. Such a source has its own clock in
-    /// the generator; its [`Clock`] is `Saturating`.
+    /// A hotspot or any other host, each with a share of the rate. Such a source has a separate clock in
+    /// the generator, and its [`Clock`] is `Saturating`.
     Forest(Box<Generator>),
 }
 
@@ -39,18 +39,18 @@ pub(crate) enum Chooser {
 pub(crate) enum Clock {
     /// Whenever the host can send one.
     Saturating,
-    /// Evenly spaced, by the time that `bytes` take; the carry keeps the spacing exact.
+    /// Messages are spaced evenly by the time that `bytes` take. The carry keeps the spacing exact.
     Periodic { pace: BytePace, bytes: u32, carry: u64 },
-    /// Exponentially distributed spacing with this mean, in picoseconds.
+    /// Spacing is exponentially distributed with this mean, in picoseconds.
     Poisson { mean_ps: u64 },
-    /// Whenever a rank of a job hands a message over; no message is generated.
+    /// A message exists whenever a rank of a job posts one; the source generates none.
     Fed,
 }
 
 /// Options that only some sources have: messages of different sizes, and a limited number of packets.
 #[derive(Debug, Clone)]
 pub(crate) struct Varied {
-    /// Difference between the largest and the smallest message.
+    /// Difference between the sizes of the largest and the smallest message.
     pub spread: u32,
     /// Number of packets still to be generated.
     pub packets: u64,
@@ -59,7 +59,8 @@ pub(crate) struct Varied {
 }
 
 impl Varied {
-    /// The payload of a message of at least `least` bytes, and whether it is the last message.
+    /// Draws the payload of a message of at least `least` bytes, and returns whether it is the last
+    /// message.
     fn draw(&mut self, least: u32) -> (u64, bool) {
         let drawn = u64::from(least) + u64::from(self.sizes.below(self.spread + 1));
         let mtu = u64::from(self.mtu.max(1));
@@ -69,7 +70,7 @@ impl Varied {
     }
 }
 
-/// A source; see the module documentation. It uses two cache lines.
+/// A source, as described in the module documentation. It occupies two cache lines.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub(crate) struct Source {
@@ -79,7 +80,7 @@ pub(crate) struct Source {
     pub vl: u8,
     pub chooser: Chooser,
     pub clock: Clock,
-    /// Payload of a message; of the smallest message if sizes vary.
+    /// Payload of a message, or of the smallest message if sizes vary.
     pub message: u32,
     /// See [`Varied`].
     pub varied: Option<Box<Varied>>,
@@ -98,8 +99,8 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Maximum number of messages that are stored with their destination. Messages due beyond it keep their
-    /// due time, but their destination is chosen only when there is room.
+    /// Maximum number of messages that are stored with their destination. Further messages keep their due
+    /// time, but their destination is chosen only when there is room.
     pub const MAX_BACKLOG: u32 = 1024;
 
     /// Time at which the next message is due, if there is one.
@@ -116,9 +117,9 @@ impl Source {
             return due.filter(|due| (*due).max(now) < self.stop);
         }
         let wanted = match (&self.clock, &self.chooser) {
-            // A saturating source with one destination always holds exactly one message. One with many
-            // destinations continues to generate while congestion control throttles its messages, so that
-            // no flow blocks another one inside the host.
+            // A saturating source with one destination always holds exactly one message. A source with many
+            // destinations continues to generate messages while congestion control throttles some of them,
+            // so that no flow blocks another one inside the host.
             (Clock::Fed, _) => false,
             (Clock::Saturating, Chooser::Fixed(_)) => self.backlog == 0 && now < self.stop,
             (Clock::Saturating, _) => self.ready == 0 && self.has_room() && now < self.stop,
@@ -179,7 +180,7 @@ impl Source {
         }
     }
 
-    /// The destination of a message generated now, and whether it is for a hotspot.
+    /// Chooses the destination of a message generated now, and returns it with whether it is for a hotspot.
     fn choose(&mut self, now: Time, room: bool) -> (u32, bool) {
         let destination = match &mut self.chooser {
             Chooser::Fixed(host) => *host,

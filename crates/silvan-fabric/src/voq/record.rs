@@ -1,5 +1,5 @@
-//! The state of one output of a VOQ switch. With one virtual lane it occupies two cache lines, which contain all output
-//! state that a packet hop uses: the lane, and the packets at the heads of up to four queues.
+//! The state of one output of a VOQ switch. With one virtual lane, it occupies two cache lines, which contain all
+//! output state that a packet hop uses: the lane, and the packets at the heads of up to four queues.
 
 use silvan_engine::Time;
 
@@ -16,7 +16,7 @@ const FREE: u8 = 0xff;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     pub packet: PacketId,
-    /// The destination host, with [`CONTROL`] for a control packet.
+    /// The destination host, combined with [`CONTROL`] for a control packet.
     pub to: u32,
     /// Bytes on the wire.
     pub size: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Head {
     pub space: u32,
 }
 
-/// Flag of a control packet in [`Head::to`]. Host numbers have at most 20 bits.
+/// Flag in [`Head::to`] for control packets. Host numbers have at most 20 bits.
 const CONTROL: u32 = 1 << 31;
 
 impl Head {
@@ -45,7 +45,7 @@ impl Head {
     }
 }
 
-/// A [`Head`] as stored in an output. Outputs with packets of more than 65,535 bytes do not store heads.
+/// A [`Head`] as stored in an output. Outputs do not store heads if packets can exceed 65,535 bytes.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 struct HeldHead {
@@ -55,7 +55,7 @@ struct HeldHead {
     space: u16,
 }
 
-/// One virtual lane of an output: its queues, its turn, and its credit.
+/// One virtual lane of an output, with its queues, its turn, and its credit.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct OutputLane {
@@ -67,8 +67,8 @@ pub(crate) struct OutputLane {
     pub sum: u32,
     /// Available credit in bytes; used only by the binned scheduler.
     pub available: u32,
-    /// Buffer space that the next packet needs but has no credit for; zero if it has credit. Until credit returns, a
-    /// packet that needs at least as much space cannot be sent either.
+    /// Buffer space that the next packet needs and for which there is no credit; zero if there is credit. Until credit
+    /// returns, packets that need at least as much space cannot be sent either.
     pub blocked: u32,
     /// The input to serve next, if it has a packet.
     pub turn: u8,
@@ -124,7 +124,7 @@ impl<const L: usize, X> Output<L, X> {
         }
     }
 
-    /// The place of the head of an input's queue, if the head is stored here.
+    /// The position of the head of an input's queue, if the head is stored here.
     #[inline(always)]
     pub fn find(&self, vl: usize, input: usize) -> Option<usize> {
         let place = find(self.keys, key(vl, input));
@@ -144,7 +144,7 @@ impl<const L: usize, X> Output<L, X> {
         self.heads[place % HELD] = HeldHead { packet, to, size: size as u16, space: space as u16 };
     }
 
-    /// Stores the head of an input's queue. Returns false if all places are taken.
+    /// Stores the head of an input's queue. Returns false if all positions are in use.
     #[inline(always)]
     pub fn hold(&mut self, vl: usize, input: usize, head: Head) -> bool {
         let place = find(self.keys, FREE);
@@ -156,7 +156,7 @@ impl<const L: usize, X> Output<L, X> {
         true
     }
 
-    /// Frees the place of a head that has left an empty queue.
+    /// Frees the position of a head whose departure left its queue empty.
     #[inline(always)]
     pub fn free(&mut self, place: usize) {
         self.keys |= u32::from(FREE) << (8 * place);

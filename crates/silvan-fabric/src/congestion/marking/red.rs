@@ -1,6 +1,7 @@
-//! Marks by the queue of the output: explicit congestion notification as Ethernet switches configure it, with two
-//! thresholds and a probability between them (DCQCN, SIGCOMM 2015, section 3.2; DCTCP, SIGCOMM 2010, section 3.1, with
-//! two equal thresholds). It has the profile of random early detection (Floyd and Jacobson 1993) without its average.
+//! Marking by the fill of the output's queues: explicit congestion notification as Ethernet switches configure it, with
+//! two thresholds and a probability between them (DCQCN, SIGCOMM 2015, section 3.2; DCTCP, SIGCOMM 2010, section 3.1,
+//! with two equal thresholds). It has the profile of random early detection (Floyd and Jacobson 1993), but uses the
+//! current fill instead of an average.
 //!
 //! ```text
 //!  share of the packets that are marked   0                                  q <= min
@@ -8,11 +9,11 @@
 //!                                         1                                  q > max
 //! ```
 //!
-//! q is the number of bytes that wait for the output when the packet starts to leave, without the packet. The rule does
-//! not distinguish roots from victims, and marks data packets only.
+//! q is the number of bytes that wait for the output when the packet starts to leave, excluding the packet. The rule
+//! does not distinguish roots from victims, and marks only data packets.
 //!
-//! Shares count in parts of 2^24. The regular pattern adds up the shares of the packets that leave above `min`, and
-//! marks a packet each time the sum reaches 1, so that every run marks the same packets whatever its seed.
+//! Shares are in units of 2^-24. The regular pattern adds up the shares of the packets that leave above `min`, and
+//! marks a packet each time the sum reaches 1, so that every run marks the same packets, whatever its seed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,7 +73,7 @@ impl Red {
 /// A share of 1.
 const ALL: u32 = 1 << 24;
 
-/// The rule in bytes, the same for all ports of a network.
+/// The rule with sizes in bytes, which is the same for all ports of a network.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RedRule {
     min: u32,
@@ -98,7 +99,7 @@ impl RedRule {
         RedPort { is_above: false, since_mark: 0, entered: 0, random }
     }
 
-    /// The share of packets that are marked where queues hold this many bytes.
+    /// The share of packets that are marked if the queues contain this number of bytes.
     fn share(&self, bytes: u32) -> u32 {
         if bytes > self.max {
             return ALL;
@@ -108,7 +109,7 @@ impl RedRule {
         (part / (100 * u64::from(self.max - self.min))) as u32
     }
 
-    /// Whether a packet is marked that leaves this many bytes behind.
+    /// Whether to mark a packet whose departure leaves this number of bytes.
     fn marks(&self, port: &mut RedPort, bytes: u32) -> bool {
         let share = self.share(bytes);
         if self.is_regular {
@@ -187,7 +188,7 @@ mod tests {
         RedRule::port_with(Stream::new(1, "marking", 0))
     }
 
-    /// Of `packets` that each leave `bytes` behind, those that are marked.
+    /// The numbers of the packets that are marked, among `packets` that each leave `bytes` behind.
     fn marked(rule: &RedRule, bytes: u32, packets: u32, is_data: bool) -> Vec<u32> {
         let mut port = port();
         let departure = Departure {

@@ -1,15 +1,15 @@
-//! Sampled marks: the congestion point of quantized congestion notification (IEEE 802.1Qau; now IEEE 802.1Q, clause
+//! Sampled marking: the congestion point of quantized congestion notification (IEEE 802.1Qau; now IEEE 802.1Q, clause
 //! 30).
 //!
 //! An output samples one arriving packet each time a given number of bytes has arrived. A sampled packet is marked if
-//! the queue of the output is above the set point, or grows so fast that it soon will be:
+//! the queue of the output is above the set point, or grows so fast that it will soon be above:
 //!
 //! ```text
 //!  Fb = -(q - Qeq) - w (q - q_old)     q now, q_old at the sample before     marked if Fb < 0
 //! ```
 //!
-//! The more severe the congestion, the sooner the next sample. The rule does not distinguish roots from victims: a
-//! queue that grows because its output lacks credit marks packets as well.
+//! More severe congestion shortens the distance to the next sample. The rule does not distinguish roots from victims:
+//! a queue that grows because its output lacks credit also marks packets.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ impl Default for Sampled {
     }
 }
 
-/// The rule in bytes, the same for all ports of a network.
+/// The rule with sizes in bytes, which is the same for all ports of a network.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SampledRule {
     set_point: u32,
@@ -62,7 +62,7 @@ pub(crate) struct Sampler {
     before: u32,
     /// Severity at the last sample.
     last: Severity,
-    /// How often a sample marked a packet after a sample that did not.
+    /// Number of times that a sample marked a packet after a sample that did not.
     entered: u32,
     random: Stream,
 }
@@ -169,13 +169,13 @@ mod tests {
         Sampled { sample: Bytes(8_000), jitter_percent, ..Sampled::default() }.rule(&SWITCHES)
     }
 
-    /// A data packet that arrives at queues with `queue_bytes`.
+    /// The arrival of a data packet at queues with `queue_bytes`.
     fn arrival(size: u32, queue_bytes: u32) -> Arrival {
         let (now, rate) = (Time::ZERO, Rate::from_gbit(8));
         Arrival { now, size, is_data: true, queue_bytes, sent_bytes: 0, rate }
     }
 
-    /// The numbers of the packets, of 1,000 bytes each, that are marked while the queue has `sum` bytes.
+    /// The numbers of the packets that are marked while the queue contains `sum` bytes. Each packet has 1,000 bytes.
     fn sampled(rule: &SampledRule, sum: u32, packets: u32) -> Vec<u32> {
         let mut port = rule.sampler(Stream::new(1, "marking", 0));
         port.before = sum;

@@ -9,11 +9,11 @@
 //!  round trip
 //! ```
 //!
-//! A flow sends at the rate R while less than R x T is in flight. T is the network's round trip without load. The first
-//! answer of a flow, and one whose telemetry comes from other switches than that before, only gives the telemetry with
-//! which the next is compared.
+//! A flow sends at the rate R while less than R x T is in flight, where T is the network's round trip without load. Two
+//! kinds of answers only supply telemetry for the next comparison: the first answer of a flow, and an answer whose
+//! telemetry comes from other switches than that of the previous answer.
 //!
-//! Rates count in parts of 2^30 of the link's rate, utilizations in parts of 2^20.
+//! Rates are in units of 2^-30 of the link's rate, utilizations in units of 2^-20.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -120,7 +120,7 @@ const ONE: u64 = 1 << 20;
 /// Picoseconds that a byte takes at 1 bit/s.
 const PS_PER_BYTE: u128 = 8_000_000_000_000;
 
-/// The rule of one host; rates in parts of its link's rate.
+/// The rule of one host. Rates are fractions of its link's rate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HpccRule {
     target: u64,
@@ -150,8 +150,8 @@ pub(crate) struct HpccState {
     last: Last,
 }
 
-/// The part of a hop's rate that is in use, from two packets with its telemetry, and the time between them. None if the
-/// second is not the later one, or comes from another output.
+/// The used share of a hop's rate, from the telemetry of two packets and the time between them. `None` if the second
+/// packet is not the later one, or comes from another output.
 fn utilization(before: &Telemetry, now: &Telemetry, round_trip: u64) -> Option<(u64, u64)> {
     let tau = now.time.0.checked_sub(before.time.0).filter(|&tau| tau > 0)?;
     let sent = now.sent_bytes.checked_sub(before.sent_bytes)?;
@@ -167,8 +167,8 @@ fn utilization(before: &Telemetry, now: &Telemetry, round_trip: u64) -> Option<(
 }
 
 impl HpccRule {
-    /// The greatest utilization of the hops, and the time between the two packets at that hop; none if the hops cannot be
-    /// compared.
+    /// The greatest utilization of the hops, and the time between the two packets at that hop; `None` if the hops
+    /// cannot be compared.
     fn busiest(&self, before: &[Telemetry], now: &[Telemetry]) -> Option<(u64, u64)> {
         if before.len() != now.len() {
             return None;
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
     use crate::facts::Mark;
 
-    /// A link of 100 Gbit/s (12.5 bytes per ns), T = 10 us, headers of 26 bytes.
+    /// The rule for a link of 100 Gbit/s (12.5 bytes per ns), T = 10 us, and headers of 26 bytes.
     fn rule(given: &Hpcc) -> HpccRule {
         given.rule_of_link(Rate::from_gbit(100), Time::from_us(10), 26)
     }
@@ -282,7 +282,7 @@ mod tests {
         Answer { bytes: 974, hops, ..answer(Mark::Cold, 0, 0) }
     }
 
-    /// Sends a packet of 1,000 bytes and has it answered with telemetry.
+    /// Sends a packet of 1,000 bytes, and answers it with telemetry.
     fn exchange(rule: &HpccRule, state: &mut HpccState, hops: &[Telemetry]) {
         rule.sent(state, &sent(0, 1_000));
         rule.answered(state, 0, &ack(hops));
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn utilization_adds_the_rate_and_the_smaller_queue() {
-        // 5,000 bytes in 500 ns are 0.8 of the rate; 25,000 bytes are 0.2 of the 125,000 of T.
+        // 5,000 bytes in 500 ns are 0.8 of the rate, and 25,000 bytes are 0.2 of the 125,000 bytes that fit into T.
         let of = |queue| utilization(&hop(1_000, 0, 25_000), &hop(1_500, 5_000, queue), 10_000_000);
         let part = |found: Option<(u64, u64)>| found.map(|(part, tau)| (part * 1_000 / ONE, tau));
         assert_eq!(part(of(60_000)), Some((999, 500_000)), "0.8 and 0.2, each rounded down");
@@ -317,10 +317,10 @@ mod tests {
         let given = Hpcc { max_stage: 0, additive_increase: Some(Rate::from_gbit(1)), ..Hpcc::default() };
         let rule = rule(&given);
         let mut state = rule.fresh(0);
-        // Ten packets are in flight, so the first answers belong to one round trip.
+        // Ten packets are in flight, so the first answers belong to the same round trip.
         (0..10).for_each(|_| rule.sent(&mut state, &sent(0, 1_000)));
         rule.answered(&mut state, 0, &ack(&[hop(0, 0, 0)]));
-        // The link is full and has T of queue: u = 2. Of T, 5 us have passed: U = (1 + 2) / 2.
+        // The link is full and has T of queue, so u = 2. Of T, 5 us have passed, so U = (1 + 2) / 2.
         rule.answered(&mut state, 0, &ack(&[hop(5_000, 62_500, 125_000)]));
         assert_eq!(state.utilization, ONE, "the smaller queue is empty");
         rule.answered(&mut state, 0, &ack(&[hop(10_000, 125_000, 125_000)]));
@@ -328,7 +328,7 @@ mod tests {
         assert!((share(state.rate) - (0.95 / 1.5 + 0.01)).abs() < 1e-6, "{}", share(state.rate));
         assert_eq!(state.reference, LINE, "the round trip lasts");
         let expected = state.rate;
-        // Another answer with the same utilization: the same rate, as the reference is the same.
+        // Another answer with the same utilization leads to the same rate, because the reference is the same.
         rule.answered(&mut state, 0, &ack(&[hop(10_001, 125_000 + 19, 125_000)]));
         assert!((share(state.rate) - share(expected)).abs() < 1e-3);
         (0..6).for_each(|_| rule.answered(&mut state, 0, &ack(&[])));
@@ -344,7 +344,7 @@ mod tests {
         let rule = rule(&given);
         let mut state = rule.fresh(0);
         (state.rate, state.reference) = (LINE / 4, LINE / 4);
-        // The link is used to the half. Each answer ends a round trip of 10 us.
+        // Half of the link is used. Each answer ends a round trip of 10 us.
         let mut rates = Vec::new();
         for round in 0..5 {
             exchange(&rule, &mut state, &[hop(10_000 * round, 62_500 * round, 0)]);
@@ -363,7 +363,7 @@ mod tests {
         state.rate = LINE / 100;
         assert_eq!(rule.window(&state), 1_249);
         rule.sent(&mut state, &sent(80_000, 1_000));
-        // 1,000 bytes take 80 ns, and at a hundredth 8 us, of which 7.92 us remain.
+        // 1,000 bytes take 80 ns at the full rate and 8 us at a hundredth of it, so 7.92 us remain.
         let due = rule.may_send_at(&state, 0, &next(0)).unwrap();
         assert!((due.0 as i64 - 8_000_000).abs() < 10, "{due}");
         rule.sent(&mut state, &sent(80_000, 1_000));

@@ -1,4 +1,5 @@
-//! MVCM's reaction: a dynamic window, then waiting slots (MVCM, 4.2 and 4.3, tables 1 and 2).
+//! MVCM's reaction, which first reduces a dynamic window and then inserts waiting slots (MVCM, 4.2 and 4.3, tables 1
+//! and 2).
 //!
 //! ```text
 //!  hot acknowledgement   window DWmax .. 2 1   then slots 0 1 k k^2 ..   at most n increases
@@ -7,9 +8,9 @@
 //!  an empty queue        resets both
 //! ```
 //!
-//! A waiting slot is the shortest round trip; slots pass between the end of a packet and the start of the next one. A
-//! queue is empty when no packet waits in it and all packets sent are acknowledged, as the queue keeps packets until
-//! then (MVCM, 5.1).
+//! A waiting slot is the shortest round trip. Slots pass between the end of a packet and the start of the next one. A
+//! queue is empty when no packet waits in it and all sent packets are acknowledged, because the queue keeps packets
+//! until then (MVCM, 5.1).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -200,7 +201,7 @@ mod tests {
         level: ControlLevel::Qp,
     };
 
-    /// The window and the slots after each of a series of acknowledgements (H hot, W warm, C cold).
+    /// The window and the slots after each acknowledgement of a series (H hot, W warm, C cold).
     fn course(rule: &MvcmRule, answers: &str) -> Vec<(u16, u32)> {
         let mut state = rule.fresh(0);
         answers

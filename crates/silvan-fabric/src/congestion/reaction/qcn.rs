@@ -1,4 +1,4 @@
-//! Quantized congestion notification's reaction point (IEEE 802.1Qau; now IEEE 802.1Q, clause 31).
+//! The reaction point of quantized congestion notification (IEEE 802.1Qau; now IEEE 802.1Q, clause 31).
 //!
 //! ```text
 //!  a mark of severity s     target = rate, if a cycle has ended since the last one;   rate -= rate x s / 128
@@ -7,11 +7,11 @@
 //!                           target += 50 Mbit/s x the cycles beyond (hyper-active increase)
 //! ```
 //!
-//! A cycle lasts for a number of bytes of the flow, or for an amount of time; after fast recovery, for half as much.
-//! The two kinds of cycles are counted separately and restart with each mark. If the target is more than ten times the
-//! rate when the first cycle ends, the target is divided by eight.
+//! A cycle lasts for a number of bytes of the flow, or for an amount of time, and half as long after fast recovery.
+//! The two kinds of cycles are counted separately, and restart with each mark. If the target is more than ten times
+//! the rate when the first cycle ends, the target is divided by eight.
 //!
-//! In the standard, cycles vary by 15 % at random to avoid synchronized sources. Here they do not vary, but they start
+//! In the standard, cycles vary by 15 % at random to avoid synchronized sources. Here, cycles do not vary. They start
 //! with the marks of the source, and the sampling that causes the marks varies. Rates are in units of 2^-30 of the
 //! link's rate. A flow is no longer throttled when its rate is within a thousandth of the link's rate.
 
@@ -84,7 +84,7 @@ pub(crate) struct QcnState {
     cycle_ends: Time,
     /// Bytes left in the current byte cycle.
     cycle_left: u32,
-    /// Numbers of byte cycles and of time cycles that have ended since the last mark.
+    /// Number of byte cycles that have ended since the last mark; the next field counts time cycles.
     byte_cycles: u8,
     time_cycles: u8,
     last: Last,
@@ -140,7 +140,7 @@ impl Qcn {
 }
 
 impl QcnRule {
-    /// 1 if cycles have half their length, as after fast recovery.
+    /// 1 if cycles have half their length, as is the case after fast recovery, and otherwise 0.
     fn is_halved(&self, cycles: u8) -> u32 {
         u32::from(cycles >= self.cycles)
     }
@@ -204,7 +204,7 @@ impl ReactionRule for QcnRule {
         }
     }
 
-    /// Records a packet that was sent; its tail leaves at `end`.
+    /// Records a sent packet, whose tail leaves at `end`.
     #[inline]
     fn sent(&self, state: &mut QcnState, sent: &Sent) {
         let Sent { end, size, .. } = *sent;
@@ -224,7 +224,7 @@ impl ReactionRule for QcnRule {
         self.raise(state);
     }
 
-    /// Handles a mark that has come back. A severity of 0 means that the mark is one bit.
+    /// Handles a mark that has returned. A severity of 0 means that the mark is a single bit.
     fn answered(&self, state: &mut QcnState, _sl: u8, answer: &Answer) {
         let Answer { now, mark, severity, .. } = *answer;
         if mark != Mark::Hot {
@@ -241,8 +241,8 @@ impl ReactionRule for QcnRule {
         (state.cycle_left, state.cycle_ends) = (self.cycle_bytes, now + self.cycle_time);
     }
 
-    /// The first time, from `now` on, at which the pause after the last packet is over. The pause depends on the rate
-    /// at that time.
+    /// The first time, starting with `now`, at which the pause after the last packet is over. The rate at that time
+    /// determines the pause.
     #[inline]
     fn may_send_at(&self, state: &QcnState, _sl: u8, next: &Next) -> Option<Time> {
         if state.rate == LINE {
@@ -395,7 +395,7 @@ mod tests {
         let pause = 1_200_000 * u64::from(LINE - rate) / u64::from(rate);
         assert_eq!(rule.may_send_at(&state, 0, &next(1_300_000)), Some(Time(1_200_000 + pause)));
         assert_eq!(rule.may_send_at(&state, 0, &next(50_000_000)), Some(Time(50_000_000)), "long over");
-        // A cycle that ends in the meantime shortens the pause, which cannot end before that.
+        // A cycle that ends during the pause shortens the pause, but not to a time before the end of the cycle.
         let slow = Qcn { cycle_time: Time(4_000_000), ..Qcn::default() }.rule_of_link(Rate::from_gbit(10));
         let mut state = slow.fresh(0);
         (0..3).for_each(|_| slow.answered(&mut state, 0, &answer(Mark::Hot, 63, 0)));

@@ -1,11 +1,11 @@
 //! Rates as functions of marked and unmarked acknowledgements (Santos, Turner and Janakiraman 2003, as summarized in
 //! MVCM, 3.2.1): AIMD, FIMD and LIPD, with a static window.
 //!
-//! A rate r lies between Rmin and Rmax, the rate of the link. A marked acknowledgement divides it by m. An unmarked one
-//! adds Rmin (AIMD) or multiplies it by m^(Rmin / r) (FIMD), so slow flows recover fast. LIPD inserts a number of
-//! delays between packets: one more after each marked acknowledgement, one less after each unmarked one. The length of
-//! a delay is the packet transmission time, defined as the minimum time to send a packet and receive its
-//! acknowledgement. Delays count from the end of the previous packet.
+//! A rate r lies between Rmin and Rmax, the rate of the link. A marked acknowledgement divides r by m. An unmarked one
+//! adds Rmin (AIMD) or multiplies r by m^(Rmin / r) (FIMD), so slow flows recover fast. LIPD inserts a number of delays
+//! between packets: one more after each marked acknowledgement, one less after each unmarked one. The length of a delay
+//! is the packet transmission time, defined as the minimum time to send a packet and receive its acknowledgement.
+//! Delays count from the end of the previous packet.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -146,10 +146,10 @@ pub(crate) struct RateRule {
 /// The fixed-point representation of 1, for rates in units of Rmin.
 const ONE: u64 = 1 << 16;
 
-/// Computes m^x for x up to one, both in units of 1 / [`ONE`], as the product of the roots of m whose exponents add up
-/// to x. Integer arithmetic gives the same result on all machines.
+/// Computes m^x for x up to one, both in units of 1 / [`ONE`]. The result is the product of the roots of m whose
+/// exponents add up to x. Integer arithmetic gives the same result on all machines.
 fn power(m: u32, x: u64) -> u64 {
-    // Uses a precision of 2^-32, because each root loses a bit.
+    // Use a precision of 2^-32, because each root loses a bit.
     let mut root = u128::from(m) << 32;
     let mut result = 1u128 << 32;
     if x >= ONE {
@@ -235,7 +235,7 @@ impl ReactionRule for RateRule {
         state.outstanding == 0 && state.level == self.fresh(sl).level && state.last_end <= now
     }
 
-    /// The number of inter-packet delays, or how many times slower than the link the flow sends.
+    /// The number of inter-packet delays, or the factor by which the flow sends slower than the link.
     fn strength(&self, state: &WindowState, _sl: u8, _now: Time) -> u16 {
         match self.function {
             Function::Lipd { .. } => state.level as u16,
@@ -257,7 +257,7 @@ mod tests {
         RateRule { function, window: 1, level: ControlLevel::Qp, pace: Rate::from_gbit(8).pace() }
     }
 
-    /// Rates, rounded to multiples of Rmin, after a series of answers (H hot, W warm, C cold).
+    /// The rates after a series of answers (H hot, W warm, C cold), rounded to multiples of Rmin.
     fn levels(rule: &RateRule, answers: &str) -> Vec<u32> {
         let mut state = rule.fresh(0);
         answers

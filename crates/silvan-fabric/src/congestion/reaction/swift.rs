@@ -1,5 +1,5 @@
-//! Swift: a window that aims at a delay (Kumar et al., Swift: Delay is Simple and Effective for Congestion Control in the
-//! Datacenter, SIGCOMM 2020, section 3), for the delay of the fabric.
+//! Swift: a window controlled by a target delay (Kumar et al., Swift: Delay is Simple and Effective for Congestion
+//! Control in the Datacenter, SIGCOMM 2020, section 3). Only the delay of the fabric is modeled.
 //!
 //! ```text
 //!  target = base_target + per_hop x switches + flow scaling
@@ -10,13 +10,13 @@
 //!                         once per delay of the last answer
 //! ```
 //!
-//! The window counts packets. One of less than a packet lets a packet be sent each delay / window. The number of switches
-//! is that of the telemetry of an answer, or of the network's longest route where switches do not stamp packets. A window
-//! grows only while at least half of it is in flight.
+//! The window counts packets. If the window is less than one packet, one packet may be sent every delay / window. The
+//! number of switches comes from the telemetry of an answer or, if switches do not stamp packets, from the network's
+//! longest route. A window grows only while at least half of it is in flight.
 //!
-//! The published constants depend on the data center. The defaults are the shares of the least delay that the model of
-//! csg-htsim (`swift.cpp`, 2026) has, whose author calls them estimates: base_target is the network's round trip without
-//! load, per_hop is base_target / 6.55, and the range of flow scaling is 5 base_target.
+//! The published constants depend on the data center. The defaults here are multiples of the minimum delay, as in the
+//! model of csg-htsim (`swift.cpp`, 2026), whose author calls them estimates: base_target is the network's round trip
+//! without load, per_hop is base_target / 6.55, and the range of flow scaling is 5 base_target.
 //!
 //! Windows count in parts of 2^16 of a packet.
 
@@ -123,7 +123,7 @@ impl Swift {
         let range = self.flow_scaling.unwrap_or(Time(5 * base)).0;
         let from = inverse_root((u64::from(self.scaling_from_percent) << 16) / 100);
         let to = inverse_root(u64::from(self.scaling_to_packets) << 16);
-        // The ends differ by at least a unit, whatever they are rounded to.
+        // Both ends are rounded, so ensure that they differ by at least one unit.
         let slope = ((u128::from(range) << 16) / u128::from(from.saturating_sub(to).max(1))) as u64;
         SwiftRule {
             base,
@@ -142,7 +142,7 @@ impl Swift {
 
 /// A window of a packet.
 const ONE: u64 = 1 << 16;
-/// The smallest window: a thousandth of a packet; and the largest.
+/// The smallest window is a thousandth of a packet; the next constant is the largest window.
 const LEAST: u64 = ONE / 1_000;
 const MOST: u64 = ONE << 15;
 
@@ -159,7 +159,8 @@ pub(crate) struct SwiftRule {
     /// Switches on the longest route.
     hops: u64,
     range: u64,
-    /// Flow scaling per unit of 1 / sqrt(window), and that of the window from which on it is zero.
+    /// Flow scaling per unit of 1 / sqrt(window); the next field is that unit for the window above which scaling is
+    /// zero.
     slope: u64,
     to: u64,
     increase: u64,
@@ -174,7 +175,7 @@ pub(crate) struct SwiftState {
     window: u64,
     /// Packets in flight.
     outstanding: u64,
-    /// When the last packet started, and the delay of the last answer.
+    /// The start of the last packet; the next field is the delay of the last answer.
     started: Time,
     delay: u64,
     /// From when on the window may shrink again.

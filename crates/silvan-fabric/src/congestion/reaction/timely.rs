@@ -1,6 +1,6 @@
-//! TIMELY: a rate by the gradient of the round-trip delay (Mittal et al., TIMELY: RTT-based Congestion Control for the
-//! Datacenter, SIGCOMM 2015, algorithm 1), updated once per round trip as in the model of HPCC's authors
-//! (`rdma-hw.cc`, 2019).
+//! TIMELY: a rate that follows the gradient of the round-trip delay (Mittal et al., TIMELY: RTT-based Congestion
+//! Control for the Datacenter, SIGCOMM 2015, algorithm 1). It is updated once per round trip, as in the model of HPCC's
+//! authors (`rdma-hw.cc`, 2019).
 //!
 //! ```text
 //!  once per round trip   difference = (1 - weight) difference + weight (delay - delay before)
@@ -10,8 +10,9 @@
 //!                        else                 rate = rate (1 - beta difference / min_delay), at least 0
 //! ```
 //!
-//! The delay is that from the start of a packet to the arrival of its acknowledgement. The published thresholds, 50 and
-//! 500 us at a least delay of 20 us, are 2.5 and 25 times that delay; here they are so by default in any network.
+//! The delay is measured from the start of a packet to the arrival of its acknowledgement. The published thresholds, 50
+//! and 500 us for a minimum delay of 20 us, are 2.5 and 25 times that delay. These multiples are the default in any
+//! network.
 //!
 //! Rates count in parts of 2^30 of the link's rate.
 
@@ -134,7 +135,7 @@ impl Timely {
 /// A weight of 1.
 const ONE: i64 = 1_000;
 
-/// The rule of one host; rates in parts of its link's rate.
+/// The rule of one host. Rates are fractions of its link's rate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimelyRule {
     low: Time,
@@ -155,7 +156,7 @@ pub(crate) struct TimelyRule {
 pub(crate) struct TimelyState {
     rate: u32,
     progress: Progress,
-    /// The delay of the last update, and the mean of its differences, in picoseconds.
+    /// The delay at the last update; the next field is the mean of the differences of delays, in picoseconds.
     delay: Time,
     difference: i64,
     /// Increases in a row.
@@ -169,7 +170,7 @@ impl TimelyRule {
         let sum = (ONE - self.weight) * state.difference + self.weight * change;
         state.difference = sum.div_euclid(ONE);
         state.delay = delay;
-        // The part of the rate that is lost: numerator and denominator.
+        // The share of the rate that is lost, as numerator and denominator.
         let lost = if delay < self.low {
             None
         } else if delay > self.high {
@@ -246,12 +247,13 @@ mod tests {
     use super::*;
     use crate::facts::Mark;
 
-    /// A link of 100 Gbit/s and a least delay of 20 us: thresholds of 50 and 500 us.
+    /// The rule for a link of 100 Gbit/s and a minimum delay of 20 us, with thresholds of 50 and 500 us.
     fn rule(given: &Timely) -> TimelyRule {
         given.rule_of_link(Rate::from_gbit(100), Time::from_us(20), 26)
     }
 
-    /// Each packet is answered before the next: every answer ends a round trip. Returns the rates as shares.
+    /// Answers each packet before the next is sent, so every answer ends a round trip. Returns the rates as shares of
+    /// the link's rate.
     fn rates(rule: &TimelyRule, state: &mut TimelyState, delays_us: &[u64]) -> Vec<f64> {
         let mut rates = Vec::new();
         for &us in delays_us {
@@ -290,10 +292,11 @@ mod tests {
     fn between_the_thresholds_the_gradient_decides() {
         let rule = rule(&Timely::default());
         let mut state = rule.fresh(0);
-        // 4 us more: the mean difference is 3.5 us, 0.175 of the least delay. Then 4 us less: 0.4375 - 3.5 us.
+        // With 4 us more, the mean difference is 3.5 us, which is 0.175 of the minimum delay. With 4 us less, it is
+        // 0.4375 - 3.5 us.
         let found = rates(&rule, &mut state, &[100, 104, 100]);
         assert_eq!(found, [1.0, 0.86, 0.861]);
-        // A rise by the least delay or more leaves the lowest rate: 1 - 0.8 x 0.875 x 100 / 20 is less than 0.
+        // A rise by the minimum delay or more leads to the lowest rate: 1 - 0.8 x 0.875 x 100 / 20 is less than 0.
         assert_eq!(rates(&rule, &mut state, &[200]), [0.01]);
     }
 

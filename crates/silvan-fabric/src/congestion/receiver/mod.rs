@@ -1,4 +1,4 @@
-//! How receivers answer data packets. Each receiver has its own file; this file lists them.
+//! The rules by which receivers answer data packets. Each receiver has its own file; this file lists them.
 //!
 //! | file | receiver |
 //! | --- | --- |
@@ -7,7 +7,7 @@
 //! | `silent` | no answers: the switches report marks to the sources themselves |
 //!
 //! To add a receiver, write a file with its rule and tests, and add a line to the list `receivers!` below. The list
-//! generates the enum of the configuration, [`Notification`], and that of the running hosts, [`Responder`].
+//! generates the enum of the configuration, [`Notification`], and that of the hosts in a run, [`Responder`].
 
 mod acknowledge;
 mod notify;
@@ -29,24 +29,24 @@ use crate::facts::{Received, Request, Sender, Severity, Telemetry};
 pub(crate) struct Sink {
     /// See [`Coalescing`].
     pub coalescing: Option<Coalescing>,
-    /// Time that notification packets take in the host before they wait for its link.
+    /// Time that a notification packet takes inside the host before it waits for the link.
     pub notification_delay: Time,
     /// Rate of the host's link.
     #[allow(dead_code, reason = "for rules that pace what they grant")]
     pub rate: Rate,
-    /// Payload bytes of a full packet, and its bytes on the wire.
+    /// Payload bytes of a full packet; the next field contains its bytes on the wire.
     #[allow(dead_code, reason = "for rules that grant whole packets")]
     pub mtu: u32,
     #[allow(dead_code, reason = "for rules that grant whole packets")]
     pub full_size: u32,
 }
 
-/// A rule by which a host answers the data packets that it receives. Default methods do nothing.
+/// A rule by which a host answers the data packets that it receives. The default methods do nothing.
 pub(crate) trait ReceiverRule {
     /// The state per receiving host.
     type State: Default;
 
-    /// Whether the rule needs all data packets, not only the marked ones.
+    /// Whether the rule needs all data packets instead of only the marked ones.
     const WATCHES_UNMARKED: bool;
 
     /// Whether the rule acknowledges every packet.
@@ -67,12 +67,14 @@ pub(crate) trait ReceiverRule {
     /// Handles a request from a source ([`super::reaction::ReactionRule::request`]).
     fn requested(&self, _state: &mut Self::State, _request: &Request, _out: &mut Replies) {}
 
-    /// The time at which the rule needs [`Self::timer`] next, if any. The host asks after each call of another method.
+    /// The time at which the rule needs [`Self::timer`] next, if any. The host reads it after each call of another
+    /// method.
     fn next_timer(&self, _state: &Self::State) -> Option<Time> {
         None
     }
 
-    /// Handles the timer at the time of [`Self::next_timer`], which must then return a later time or `None`.
+    /// Handles the timer at the time that [`Self::next_timer`] returned. Afterwards, `next_timer` must return a later
+    /// time or `None`.
     fn timer(&self, _state: &mut Self::State, _now: Time, _out: &mut Replies) {}
 }
 
@@ -129,7 +131,7 @@ impl Replies {
         self.0.push(Reply::notification(packet));
     }
 
-    /// Acknowledges a packet, and `bytes` of payload including its own.
+    /// Acknowledges a packet. `bytes` is the acknowledged payload, including that of the packet.
     pub fn acknowledge(&mut self, packet: &Received, bytes: u32) {
         self.0.push(Reply { to: packet.from, content: Content::Acknowledgement(Echo::of(packet), bytes) });
     }
@@ -162,7 +164,7 @@ pub(crate) struct Receiving<R: ReceiverRule> {
     state: R::State,
 }
 
-/// Defines the receivers. Each line has the documentation, the name in a configuration, and the rule.
+/// Defines the receivers. Each line contains the documentation, the name in a configuration, and the rule.
 macro_rules! receivers {
     ($( $(#[$meta:meta])* $name:ident => $rule:ty; )*) => {
         /// How marks return to the source.
@@ -303,7 +305,7 @@ mod trial {
         }
     }
 
-    /// The number of replies, and the bytes that they acknowledge or grant.
+    /// The number of replies; and the total of the bytes that they acknowledge or grant.
     pub fn count(replies: &mut Replies) -> (usize, u64) {
         let bytes = |reply: super::Reply| match reply.content {
             super::Content::Notification(_) => 0,

@@ -1,17 +1,17 @@
-//! The classification of a tree: its contributors and victims, whether it was silent or windy, and whether it moved.
+//! Classifies a tree: its contributors and victims, whether it was silent or windy, and whether it moved.
 
 use rustc_hash::FxHashMap;
 
 use super::growth::{End, Tree};
 use super::roles::{Around, Feeding, Waiting, Who};
 
-/// A contributor that sends at least this share of its packets through the root is considered to send only there.
+/// Minimum share of its packets that a contributor must send through the root to be classified as sending only there.
 const ALL: f64 = 0.999;
-/// A host and class that send at least this share of their traffic through a root are contributors, regardless of the
+/// Minimum share of its traffic that makes a host and class a contributor if sent through a root, regardless of the
 /// amount.
 const OWN: f64 = 0.25;
-/// A host and class with a smaller share are contributors if they send at least this multiple of their traffic to any
-/// other host through the root.
+/// With a smaller share, a host and class contribute if they send at least this multiple of their traffic to any other
+/// host through the root.
 const PREFERRED: f64 = 2.0;
 
 /// The classification of a tree.
@@ -45,7 +45,7 @@ impl Verdict {
         victims.sort_unstable_by_key(|one| one.0);
         let mut hosts: FxHashMap<u32, (Feeding, f64)> = FxHashMap::default();
         for (who, feeding) in &contributors {
-            // Counts of the whole host are the same for all its classes.
+            // Count each host only once, because all its classes contain the same counts of the whole host.
             let (all, own) = hosts.entry(who.host).or_default();
             all.own_packets += feeding.own_packets;
             all.packets = all.packets.max(feeding.packets);
@@ -71,27 +71,27 @@ impl Verdict {
     }
 }
 
-/// Selects the contributors among the senders through the root. A host that sends to a hotspot only occasionally, as to
-/// any of the other `hosts`, is not a contributor.
+/// Selects the contributors among the senders through the root. A host is not a contributor if it sends to a hotspot
+/// only as often as to any of the other `hosts`.
 fn contributors(
     (born_ns, last_ns, samples): (u64, u64, u32),
     feeding: &[(Who, Feeding)],
     hosts: usize,
 ) -> Vec<(Who, Feeding)> {
-    // The rate of a sender that started late is computed from its first interval on, but over at least half of the
-    // tree's lifetime.
+    // If a sender started late, its rate is computed from its first interval, but over at least half of the tree's
+    // lifetime.
     let half = last_ns.saturating_sub(born_ns) / 2;
     let rate = |one: &Feeding| one.bytes / last_ns.saturating_sub(one.first_ns).max(half).max(1) as f64;
     let sum = |power| feeding.iter().map(|one| rate(&one.1).powi(power)).sum::<f64>();
-    // An eighth of the mean rate of the senders, weighted by bytes.
+    // The limit is an eighth of the mean rate of the senders, weighted by bytes.
     let least = sum(2) / sum(1).max(f64::MIN_POSITIVE) / 8.0;
     let is_own = |one: &Feeding| {
         let is_often = 10 * u64::from(one.samples) >= u64::from(samples);
         one.bytes >= OWN * one.sent_bytes as f64 && is_often && (one.fed > 1 || rate(one) >= least)
     };
     let is_preferred = |one: &Feeding| {
-        // The expected number of intervals in which it would have sent through the root if it sent equally to all other
-        // hosts.
+        // The expected number of intervals in which the host would have sent through the root if it sent equally to all
+        // other hosts.
         let to_others = (one.sent_bytes as f64 - one.bytes).max(0.0) / hosts.saturating_sub(2).max(1) as f64;
         let by_chance = f64::from(one.fed) * to_others / one.bytes.max(1.0);
         let enough = 3.0f64.min(f64::from(samples) / 2.0);
@@ -101,7 +101,7 @@ fn contributors(
         feeding.iter().filter(|one| feeds(&one.1)).copied().collect()
     };
     let found = all(&|one| is_own(one) || is_preferred(one));
-    // If all hosts send equally to all others, the contributors are those that send most.
+    // If all hosts send equally to all others, the contributors are those with the highest rates.
     if found.is_empty() { all(&|one| rate(one) >= least) } else { found }
 }
 
@@ -119,7 +119,8 @@ pub(super) fn judge(
     verdicts
 }
 
-/// Finds moving trees: those for which at least half of the contributors of either tree later fed the other one.
+/// Finds moving trees, which are those for which at least half of the contributors of either tree later fed the other
+/// one.
 fn find_moves(trees: &[Tree], verdicts: &mut [Verdict], is_endpoint: impl Fn(&Tree) -> bool) {
     let mut fed: FxHashMap<(u16, u32), Vec<u32>> = FxHashMap::default();
     for (number, verdict) in verdicts.iter().enumerate().filter(|one| is_endpoint(&trees[one.0])) {
@@ -151,8 +152,8 @@ fn find_moves(trees: &[Tree], verdicts: &mut [Verdict], is_endpoint: impl Fn(&Tr
 mod tests {
     use super::*;
 
-    /// The contributors of a tree of 10 ms in a network of 102 hosts. For each sender, the bytes through the root, the
-    /// bytes in total, and the number of intervals are given.
+    /// The contributors of a tree of 10 ms in a network of 102 hosts. Each sender is given by the bytes through the
+    /// root, the bytes in total, and the number of intervals.
     fn found(senders: &[(f64, u64, u32)]) -> Vec<u32> {
         let feeding = senders.iter().zip(0..).map(|(&(bytes, sent_bytes, fed), host)| {
             let seen =
@@ -174,7 +175,7 @@ mod tests {
         // 1 MB to others is 10 kB to each of 100 hosts.
         let windy = (1e5, 1_100_000, 50);
         assert_eq!(found(&[windy, windy, (1e4, 1_010_000, 10), (19_000.0, 1_019_000, 19)]), [0, 1]);
-        // Slightly more packets than expected by chance may still be chance.
+        // A number of packets slightly above the expected number may still be due to chance.
         assert_eq!(found(&[windy, (4e3, 104_000, 4), (8e3, 108_000, 8)]), [0, 2]);
     }
 

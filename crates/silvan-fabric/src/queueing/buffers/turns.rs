@@ -1,4 +1,4 @@
-//! Selects the queue whose turn it is at an output, where special queues yield to normal ones; see
+//! Selects the queue whose turn it is at an output if special queues yield to normal ones; see
 //! [`crate::queueing::arbitration`].
 
 use silvan_engine::Time;
@@ -41,8 +41,8 @@ impl<S: PortSet> Buffers<S> {
             || self.rings[self.ring_index(output, port)].is_single()
     }
 
-    /// Adds a queue of an input port to those that wait for an output: after the others, or before them if it holds
-    /// control packets.
+    /// Adds a queue of an input port to those that wait for an output. A queue of control packets is added before the
+    /// others, any other queue after them.
     #[inline(always)]
     pub(super) fn join_ring(&mut self, queue: QueueId, role: Role, output: PortVl, port: Port) {
         let is_home = role == Role::Normal && queue == self.home(output, port);
@@ -73,9 +73,9 @@ impl<S: PortSet> Buffers<S> {
         due_times.choose(self.members(output, port).map(|id| (id, self.standing(id))), now)
     }
 
-    /// The input ports to serve at an output: all that have waiting queues, except those whose special queues must
-    /// yield while others are not busy. If all others are busy: all; with `strict`, these and the yielding ones that are
-    /// not busy and whose queues are due first.
+    /// The input ports that may be served at an output: all that have waiting queues, except ports that are not busy
+    /// but whose special queues must yield. If all others are busy, the result contains all ports; with `strict`, it
+    /// contains the busy ports and those yielding ports whose queues are due first.
     #[inline]
     pub fn in_turn(&self, output: PortVl, busy: S, now: Time) -> S {
         let requests = self.requests(output);
@@ -102,11 +102,11 @@ impl<S: PortSet> Buffers<S> {
         if !others.without(busy).is_empty() {
             return others;
         }
-        // The output may wait for a busy input with a queue that does not yield, but not for one that does.
+        // The output may wait for a busy input if its queue does not yield, but not if it does.
         if self.is_strict() { others.or(longest.1) } else { requests }
     }
 
-    /// Whether special queues yield to normal ones of other outputs, too, when these can send.
+    /// Whether special queues also yield to normal queues of other outputs that can send.
     #[inline]
     pub fn is_strict(&self) -> bool {
         self.due_times.as_ref().is_some_and(|times| times.is_strict())
@@ -177,8 +177,8 @@ mod tests {
         }
     }
 
-    /// Two inputs and an output, whose next node has allocated a line for the hot destination with a rate of 20 Gbit/s.
-    /// Input 0 holds hot packets and `cold` cold packets, input 1 holds hot packets.
+    /// Two inputs and one output. The next node has allocated a line for the hot destination with a rate of 20 Gbit/s.
+    /// Input 0 holds hot packets and `cold` cold packets, and input 1 holds hot packets.
     fn node(arbitration: SpecialArbitration, cold: usize) -> (Buffers<Ports64>, Pool) {
         let longest_wait = (arbitration == SpecialArbitration::Strict).then_some(Time(5 * SLOT.0));
         let special = SpecialQueues { arbitration, longest_wait, ..SpecialQueues::default() };
@@ -204,8 +204,8 @@ mod tests {
         (buffers, packets)
     }
 
-    /// The packets that the output sends, one per slot, from its inputs in turn: `c` for a cold packet, the number of
-    /// the input for a hot one.
+    /// The packets that the output sends, one per slot, from its inputs in turn. `c` stands for a cold packet, and the
+    /// number of the input for a hot packet.
     fn sent(arbitration: SpecialArbitration, cold: usize, slots: u64) -> String {
         let (mut buffers, mut packets) = node(arbitration, cold);
         let (mut sent, mut turn) = (String::new(), Port::FIRST);
@@ -224,9 +224,9 @@ mod tests {
     fn special_queues_let_other_inputs_pass_until_they_are_due() {
         assert_eq!(sent(SpecialArbitration::RoundRobin, 20, 12), "01c101c101c1");
         assert_eq!(sent(SpecialArbitration::Strict, 20, 17), "ccccc10ccc10ccc10");
-        // The link has 80 Gbit/s and the root accepts 10 from each input, which is every eighth packet.
+        // The link has 80 Gbit/s, and the root accepts 10 Gbit/s from each input, which is every eighth packet.
         assert_eq!(sent(SpecialArbitration::Weighted, 20, 17), "01cccccc10cccccc1");
-        // Without cold packets, the special queues send immediately, in turn.
+        // If there are no cold packets, the special queues send immediately, in turn.
         assert_eq!(sent(SpecialArbitration::Strict, 2, 6), "cc1010");
         assert_eq!(sent(SpecialArbitration::Weighted, 0, 6), "010101");
     }
@@ -266,8 +266,8 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with plain lists of queues. A queue that gets its first packet or another head has its turn after
-        /// the others of its input and output, or before them if it is the control queue.
+        /// Compares with plain lists of queues. A queue that gets its first packet or another head is served after the
+        /// others of its input and output, or before them if it is the control queue.
         #[test]
         fn queues_take_turns(
             organisation in prop::sample::select(vec![

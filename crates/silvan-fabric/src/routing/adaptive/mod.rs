@@ -1,6 +1,6 @@
-//! Adaptive routing per flow (Zdornov and Birk, SYSTOR 2009, section 4): a set-up packet precedes a flow and selects
-//! its route switch by switch, based on the local state of each switch. All packets of the flow follow this route and
-//! therefore arrive in order.
+//! Adaptive routing per flow (Zdornov and Birk, SYSTOR 2009, section 4). A set-up packet precedes a flow and selects
+//! its route switch by switch, based on the local state of each switch. All packets of the flow follow this route, so
+//! they arrive in order.
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -13,10 +13,10 @@
 //! | [`contention`] | random permutations: the number of flows on a flow's most loaded link |
 //!
 //! # Permitted routes
-//! Trees, plain or with horizontal links ([`crate::topology::modified_tree`]). A switch that is not above the
-//! destination can send up through any port. A switch above the destination can send down (one port) or sideways. The
-//! first switch of a row that a flow reaches determines the direction, towards the side with more switches; flows do
-//! not reverse within the row:
+//! The networks are trees, either plain or with horizontal links ([`crate::topology::modified_tree`]). A switch that is
+//! not above the destination can send up through any port. A switch above the destination can send down (one port) or
+//! sideways. The first switch of a row that a flow reaches determines the direction, which is towards the side with
+//! more switches. Flows do not reverse within the row:
 //!
 //! ```text
 //!    |up/down                                          (a flow from elsewhere
@@ -26,14 +26,14 @@
 //!              v         v         v                    these, but only to the right
 //! ```
 //!
-//! A route is thus a climb, followed on each level by hops to one side and one hop down. Channels are used only in this
-//! order, so there is no dependency cycle; [`relation`] verifies this.
+//! A route thus climbs, and then alternates between hops to one side and one hop down on each level. Channels are used
+//! only in this order, so there is no dependency cycle; [`relation`] verifies this.
 //!
 //! Set-up never blocks and is never repeated. If a route cache is full, the default port is used. A switch has one
 //! counter per output link and caches of limited size, regardless of the number of flows.
 //!
-//! A set-up packet that has reached the destination returns on default ports without any effect on the route. The hosts
-//! implement this, and also ensure that a flow starts only after the previous flow on the same connection has arrived.
+//! A set-up packet that has reached the destination returns on default ports without affecting the route. The hosts
+//! implement this. They also ensure that a flow starts only after the previous flow on the same connection has arrived.
 
 pub mod cache;
 pub mod contention;

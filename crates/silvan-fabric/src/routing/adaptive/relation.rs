@@ -1,8 +1,8 @@
 //! Checks all routes that adaptive routing can select, under any load: whether they end, whether they visit a switch
 //! twice, and whether packets can wait for each other in a cycle.
 //!
-//! As in [`crate::routing::deadlock`], a channel depends on the channels that a packet may request at its end; here,
-//! there may be several for one destination. The absence of cycles is sufficient for freedom from deadlock (Dally and
+//! As in [`crate::routing::deadlock`], a channel depends on the channels that a packet may request at its end, but a
+//! packet may request several channels for one destination. If there are no cycles, there is no deadlock (Dally and
 //! Seitz 1987).
 
 use std::fmt;
@@ -77,13 +77,13 @@ pub fn check_relation(topology: &Topology, tables: &AdaptiveTables) -> Result<()
     }
 }
 
-/// The state of a packet is the input port at which it is: the slot of that port.
+/// The state of a packet is the slot of the input port that it has reached.
 struct Relation<'a> {
     topology: &'a Topology,
     tables: &'a AdaptiveTables,
     wiring: &'a Wiring,
     network: &'a Network,
-    /// Bit set of the ports for which a channel waits, by the slot of its sending port.
+    /// Bit set of the ports for which each channel waits, indexed by the slot of the channel's sending port.
     waits: Vec<Vec<u64>>,
     /// The states that can follow each state on routes to one host; `None` for states that are not reached.
     after: Vec<Option<Vec<usize>>>,
@@ -140,7 +140,7 @@ impl Relation<'_> {
         set[bit / 64] |= 1 << (bit % 64);
     }
 
-    /// Checks from each state whether its switch is visited again.
+    /// Checks for each state that no route from it visits its switch again.
     fn no_revisit(&self, to: u32) -> Result<(), Fault> {
         let mut seen = vec![usize::MAX; self.after.len()];
         let mut stack = Vec::new();
@@ -162,7 +162,7 @@ impl Relation<'_> {
                             to: self.topology.hosts[to as usize].name.clone(),
                         });
                     }
-                    // States searched from one input of the switch need not be searched again from another.
+                    // States that were searched from one input of the switch need not be searched again from another.
                     if std::mem::replace(&mut seen[next], switch) != switch {
                         stack.extend(self.after[next].iter().flatten());
                     }
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn cycles_are_reported_port_by_port() {
-        // Only cycles are checked here: routes that return would be found first.
+        // This test checks only cycles, because the check for routes that return would fail first.
         let topology = ModifiedTree::new(2, 3, 1).build().unwrap();
         let mut tables = AdaptiveTables::new(&topology).unwrap();
         for (name, side) in [("L3.1", Side::Right), ("L3.2", Side::Left)] {

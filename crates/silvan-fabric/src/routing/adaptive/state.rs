@@ -1,7 +1,7 @@
-//! One switch: its state, and its handling of set-up, data and tear-down packets.
+//! The state of one switch, and its handling of set-up, data and tear-down packets.
 //!
-//! All functions depend only on this switch, so they are used both for whole networks of flows ([`super::flow_level`])
-//! and for simulated switches.
+//! All functions depend only on this switch. Both [`super::flow_level`], for whole networks of flows, and simulated
+//! switches use them.
 
 use super::cache::{FlowKey, RouteCache};
 use super::heuristic::{Heuristic, tie_break};
@@ -25,17 +25,17 @@ pub struct LinkLoad {
     pub bytes: u64,
 }
 
-/// State of a switch: a counter per output link and a cache per input port.
+/// State of a switch: a counter for each output link, and a cache for each input port.
 #[derive(Debug, Clone)]
 pub struct SwitchState {
     loads: Vec<LinkLoad>,
     caches: Vec<RouteCache>,
 }
 
-/// The output port for the set-up packet of a flow that arrived at port `input` (from 1). It is a function of the table
-/// and state of the switch and of the flow.
+/// Selects the output port for the set-up packet of a flow that arrived at port `input` (from 1). The result depends
+/// only on the table, the state of the switch, and the flow.
 ///
-/// On the way up, a random port is selected among equal ones. On the way down, the default port is kept if it is among
+/// On the way up, a random port among equal ones is selected. On the way down, the default port is kept if it is among
 /// them, because a horizontal hop makes the route longer. The paper does not define tie-breaking. Of the rules tested
 /// (always the default port, always a random one, and this one), this rule agrees best with figure 5 of the paper:
 /// without horizontal links there is no gain, and with width 2 the maximum falls by 49 % and the average by 20 %.
@@ -72,7 +72,7 @@ impl SwitchState {
         Self { loads: vec![LinkLoad::default(); ports], caches: vec![RouteCache::new(cache_entries); ports] }
     }
 
-    /// The flows set up over an output port (from 1); none for a port that does not exist.
+    /// The flows that are set up over an output port (from 1); none if the port does not exist.
     #[must_use]
     #[inline]
     pub fn load(&self, port: u16) -> LinkLoad {
@@ -105,7 +105,7 @@ impl SwitchState {
         port
     }
 
-    /// Routes a data packet: by the entry of the flow, otherwise by the default port.
+    /// Routes a data packet according to the entry of its flow, or else through the default port.
     #[must_use]
     #[inline]
     pub fn forward(&self, table: &ExtendedTable, input: u16, key: FlowKey) -> u16 {
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use crate::topology::modified_tree::ModifiedTree;
 
-    /// The leaf L1.1 of a 4-ary 2-tree: hosts at ports 1 to 4, ports 5 to 8 up.
+    /// The table of leaf L1.1 of a 4-ary 2-tree, with hosts at ports 1 to 4, and ports 5 to 8 up.
     fn leaf() -> ExtendedTable {
         let topology = ModifiedTree::new(4, 2, 1).build().unwrap();
         AdaptiveTables::new(&topology).unwrap().switches.swap_remove(0)
@@ -213,7 +213,7 @@ mod tests {
         let ports: Vec<u16> =
             flows.iter().map(|f| state.set_up(&table, 1, f, Heuristic::FlowCount)).collect();
         assert_eq!((5..=8).map(|p| state.load(p).flows).collect::<Vec<_>>(), [3; 4]);
-        // A repeated set-up packet finds its entry and is not counted twice.
+        // A repeated set-up packet finds its entry, and is not counted twice.
         let entered = |f: &&Flow| state.cache(1).unwrap().get(f.key).is_some();
         let known: Vec<&Flow> = flows.iter().filter(entered).collect();
         assert!(known.len() > 3);

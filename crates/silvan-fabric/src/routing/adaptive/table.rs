@@ -1,4 +1,4 @@
-//! The extended routing table of a switch: default port and alternate ports per destination.
+//! The extended routing table of a switch, with a default port and alternate ports for each destination.
 
 use crate::routing::d_mod_k::DModK;
 use crate::routing::{RoutingError, RoutingSpec, Tables};
@@ -9,14 +9,15 @@ use crate::topology::{NodeRef, Pgft, Shape, Topology};
 pub enum Alternates {
     /// The destination is not below: any up port.
     Up,
-    /// The destination is below: the ports to one neighbor in the row, which depends on the input port of the packet.
+    /// The destination is below: the ports to one neighbor in the row. The input port of the packet determines the
+    /// neighbor.
     Sideways,
 }
 
 /// The entry of a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// The port (from 1) that is used unless another one is better.
+    /// The port (from 1) that is used unless another port is better.
     pub default: u16,
     /// The alternate ports.
     pub alternates: Alternates,
@@ -29,8 +30,8 @@ pub(super) enum Side {
     Right,
 }
 
-/// The table of one switch (ERT in the paper), indexed by destination, with the lists of ports to which its
-/// entries refer.
+/// The table of one switch (ERT in the paper), indexed by destination, with the lists of ports to which the entries
+/// refer.
 #[derive(Debug, Clone)]
 pub struct ExtendedTable {
     switch: u32,
@@ -38,7 +39,7 @@ pub struct ExtendedTable {
     up: Vec<u16>,
     left: Vec<u16>,
     right: Vec<u16>,
-    /// For each input port (index = port - 1), the side to which packets from that port may continue.
+    /// The side to which packets from an input port may continue (index = port - 1).
     pub(super) onward: Vec<Side>,
 }
 
@@ -68,14 +69,14 @@ impl ExtendedTable {
         self.entries.get(destination as usize).map_or(Tables::NO_ROUTE, |entry| entry.default)
     }
 
-    /// Whether packets for a destination go up from here, through any port, because it is not below.
+    /// Whether packets for a destination go up from this switch, because the destination is not below it.
     #[must_use]
     pub fn is_up(&self, destination: u32) -> bool {
         self.entry(destination).is_some_and(|entry| entry.alternates == Alternates::Up)
     }
 
-    /// The default port, and all ports that can be used instead (possibly including the default port), for
-    /// a packet that arrived at port `input` (from 1). Without an entry, the port is [`Tables::NO_ROUTE`].
+    /// The default port, and all ports that can replace it, for a packet that arrived at port `input` (from 1). The
+    /// list may include the default port. If there is no entry, the port is [`Tables::NO_ROUTE`].
     #[must_use]
     #[inline]
     pub fn candidates(&self, input: u16, destination: u32) -> (u16, &[u16]) {
@@ -103,8 +104,8 @@ impl AdaptiveTables {
     /// Tables of a fat tree, with or without horizontal links; default ports are those of D-mod-K.
     ///
     /// # Errors
-    /// [`RoutingError::Topology`] if the network is invalid, [`RoutingError::Unsuitable`] if it is not a
-    /// generated fat tree.
+    /// [`RoutingError::Topology`] if the network is invalid, [`RoutingError::Unsuitable`] if it is not a generated
+    /// fat tree.
     pub fn new(topology: &Topology) -> Result<Self, RoutingError> {
         let Shape::FatTree(tree) = &topology.shape else {
             return Err(RoutingError::Unsuitable(format!(
@@ -203,15 +204,16 @@ mod tests {
         let topology = ModifiedTree::new(2, 3, 2).build().unwrap();
         let tables = AdaptiveTables::new(&topology).unwrap();
         let at = |name: &str| &tables.switches[topology.switch_named(name).unwrap() as usize];
-        // Host H8 is not below L1.1: up by its lowest digit, or through the other up port.
+        // Host H8 is not below L1.1, so packets go up, through the port of its lowest digit or through the other up
+        // port.
         assert_eq!(at("L1.1").candidates(1, 7), (4, &[3, 4][..]));
         assert_eq!(at("L1.1").candidates(1, 1), (2, &[][..]), "there is one route to a host of the switch");
-        // L2.1 is the left one of two, above H1 to H4: to the right, from any input.
+        // L2.1 is the left one of two switches above H1 to H4, so packets may go to the right from any input.
         assert_eq!(at("L2.1").candidates(1, 3), (2, &[5, 6][..]));
         assert_eq!(at("L2.1").candidates(3, 3), (2, &[5, 6][..]));
         assert_eq!(at("L2.1").candidates(5, 3), (2, &[][..]), "a packet from the right must go down");
         assert_eq!(at("L2.2").candidates(1, 3), (2, &[5, 6][..]), "to the left");
-        // Four switches in a row: L3.2 has one to its left and two to its right.
+        // In a row of four switches, L3.2 has one switch to its left and two to its right.
         assert_eq!(at("L3.2").candidates(1, 7), (2, &[5, 6][..]));
         assert_eq!(at("L3.3").candidates(1, 7), (2, &[3, 4][..]));
         assert_eq!(
