@@ -42,7 +42,7 @@ FUZZ_TARGETS := units text ibnetdiscover lft site scenario \
 .PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check wheel wheel-check site \
         verify swarm same fuzz bench papers clean quick nightly toolchain environment test-tools \
         test-rust-build swarm-check examples-check mutants lint-rust lint-python wheel-check-all loom release-check release-files \
-        playground-check
+        playground-check release wheel-manylinux
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -166,7 +166,26 @@ wheel-check: wheel ## test the wheel alone, with the oldest Python here (others:
 wheel-check-all: wheel
 	$(BIN)/python tools/try_wheel.py target/wheels/*.whl
 
-# The files of a release in target/release-files: a dry run (a release: make release-files FINAL=--final).
+target/release-env: requirements-release.lock
+	@rm -rf $@
+	$(PYTHON) -m venv $@
+	$@/bin/pip install --quiet --no-deps -r $<
+	@touch $@
+
+# Compiles everything again (minutes): the usual wheel needs the glibc of this machine.
+wheel-manylinux: $(VENV)/.deps target/release-env ## a wheel for Linux with glibc 2.17 or newer, linked by zig, verified by auditwheel
+	@rm -rf target/wheels
+	PATH=$(CURDIR)/target/release-env/bin:$$PATH VIRTUAL_ENV=$(CURDIR)/$(VENV) tools/with-rust $(BIN)/maturin build \
+	  --release --locked --quiet --zig --compatibility manylinux_2_17 --out target/wheels
+	$(BIN)/maturin sdist --out target/wheels
+	target/release-env/bin/auditwheel show target/wheels/*.whl | tr '\n' ' ' | grep -q 'tag: "manylinux_2_17_'
+
+# The files of a release; `release-check` is its dry run with the usual wheel.
+release: wheel-manylinux site ## all files of a release in target/release-files; the changelog must have its date
+	$(BIN)/python tools/try_wheel.py target/wheels/*.whl $(or $(PYTHONS),)
+	@$(MAKE) --no-print-directory release-files FINAL=--final
+
+# The files of a release in target/release-files, as a dry run.
 release-check: wheel-check site ## build and check all files of a release: wheel, sdist, crates, site, SBOM, checksums
 	@$(MAKE) --no-print-directory release-files
 

@@ -117,7 +117,7 @@ def check_wheel(path: Path, wanted: str, *, final: bool) -> str:
     if final and not tags:
         raise ReleaseError(
             f"{path.name}: is for this machine only (it needs glibc 2.{needs}); build it with "
-            "`maturin build --release --locked --zig --compatibility manylinux_2_17`"
+            "`make wheel-manylinux`"
         )
     return f"{name[2]} and newer, {name[3]}, glibc 2.{needs}"
 
