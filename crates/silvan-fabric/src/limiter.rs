@@ -1,4 +1,4 @@
-//! Rate limits for injection and for the drain of a host's input buffer.
+//! Rate limits for injection, and for the drain of a host's input buffer.
 
 use silvan_engine::Time;
 use silvan_engine::units::{BytePace, SpanParts};
@@ -10,7 +10,7 @@ pub(crate) struct Limiter {
     carry: u64,
     /// The time at which the previous packets have passed.
     pub free_at: Time,
-    /// The last size and its span, because most packets have the same size.
+    /// The last size and its transmission time, because most packets have the same size.
     memo: (u32, SpanParts),
 }
 
@@ -19,7 +19,8 @@ impl Limiter {
         Self { pace, carry: 0, free_at: Time::ZERO, memo: (0, pace.parts(0)) }
     }
 
-    /// Passes `bytes` at `start` or after the previous packets. Returns the time at which they have passed.
+    /// Passes `bytes` at `start`, but not before the previous packets have passed. Returns the time at
+    /// which the bytes have passed.
     #[inline]
     pub fn pass(&mut self, start: Time, bytes: u32) -> Time {
         if self.memo.0 != bytes {
@@ -46,7 +47,7 @@ mod tests {
             assert!((*passed as f64 - exact).abs() <= 1.0, "{count} packets: {passed} ps, not {exact}");
         }
         assert_eq!((passed[2], passed[5]), (8_000_000, 16_000_000));
-        // After a pause it begins at once. Half of the bytes take half of the time.
+        // After a pause, the packet begins at once. Half of the bytes take half of the time.
         assert_eq!(limiter.pass(Time(20_000_000), 3_000), Time(28_000_000));
         assert_eq!(limiter.pass(Time(20_000_000), 1_500), Time(32_000_000), "after those before it");
     }

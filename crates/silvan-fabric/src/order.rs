@@ -1,5 +1,5 @@
-//! Restores the order of a flow's packets if they may overtake each other: the sender numbers them, and the receiver
-//! delivers them in this order.
+//! Restores the order of a flow's packets if they may overtake each other. The sender numbers the packets, and the
+//! receiver delivers them in this order.
 //!
 //! A packet that arrives before an earlier one of its flow is drained from the input buffer as usual. It then waits in
 //! the host's memory, and counts as delivered when the last missing packet has been drained.
@@ -56,8 +56,8 @@ impl Order {
         *next - 1
     }
 
-    /// Adds a packet with its number, drained at `done`. Afterwards, `ready` contains the packets to deliver at that
-    /// time.
+    /// Adds a packet with its number, which was drained at `done`. Afterwards, `ready` contains the packets to deliver
+    /// at that time.
     fn take(&mut self, number: u64, packet: &Packet, done: Time, tally: &mut Reordering) {
         let flow = self.received.entry((packet.src, packet.source)).or_default();
         tally.late += u64::from(number < flow.newest);
@@ -86,7 +86,7 @@ impl Order {
         self.ready.drain(..).for_each(|packet| meters.delivered(&packet, done));
     }
 
-    /// Adds a packet as [`Self::deliver`] does, and returns the number of packets that can be delivered then.
+    /// Adds a packet as [`Self::deliver`] does, and returns the number of packets that can then be delivered.
     pub fn let_go(&mut self, number: u64, packet: &Packet, done: Time) -> usize {
         self.take(number, packet, done, &mut Reordering::default());
         self.ready.drain(..).count()
@@ -142,7 +142,8 @@ mod tests {
             assert_eq!(order.held().count() as u64 * 100, order.held_bytes);
         }
         assert_eq!(delivered, [1, 0, 1, 0, 3, 1, 0]);
-        // Packet 3 waited from 10 to 40 and packet 4 from 30 to 40; 1 and 2 arrived after later ones; 7 still waits.
+        // Packet 3 waited from 10 to 40, and packet 4 from 30 to 40. Packets 1 and 2 arrived after later ones. Packet
+        // 7 still waits.
         let Reordering { late, held, released, waited_ps, most_bytes } = tally;
         assert_eq!((late, held, released, waited_ps, most_bytes), (2, 3, 2, 40, 200));
     }

@@ -1,11 +1,11 @@
-//! Ports and virtual lanes as separate types, which prevents confusing them with each other or with indices of queues.
-//! Each wraps a number.
+//! Ports and virtual lanes as separate types, so that they cannot be confused with each other or with indices of
+//! queues. Each type wraps a number.
 
 use std::fmt;
 use std::ops::Range;
 
-/// A port of a switch, from 0; a host has only port 0. Topologies and forwarding tables number ports from
-/// 1: see [`Port::of_number`].
+/// A port of a switch, counted from 0; a host has only port 0. Topologies and forwarding tables number ports from 1:
+/// see [`Port::of_number`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct Port(pub u16);
 

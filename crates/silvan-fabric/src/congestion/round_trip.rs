@@ -1,4 +1,4 @@
-//! The shortest round trip of a packet and its acknowledgement, and the windows and waiting slots that follow from it
+//! The shortest round trip of a packet and its acknowledgement, and the windows and waiting slots that result from it
 //! (MVCM, section 4.3).
 
 use silvan_engine::{Bytes, Rate, Time};
@@ -8,8 +8,8 @@ use silvan_engine::{Bytes, Rate, Time};
 pub struct RoundTrip {
     /// Switches on the longest route, h.
     pub hops: u32,
-    /// Stages of the network, n: the number of hops if links are one-way, else half of it, because routes go up and
-    /// down.
+    /// Stages of the network, n. This is the number of hops if links are one-way; otherwise it is half of that
+    /// number, because routes go up and down.
     pub stages: u32,
     /// Largest number of hosts at one switch, k.
     pub radix: u32,
@@ -19,7 +19,7 @@ pub struct RoundTrip {
     pub data: Bytes,
     /// An acknowledgement on the wire, L_ack.
     pub ack: Bytes,
-    /// Rate of the hosts' links, B; that of the slowest if they differ.
+    /// Rate of the hosts' links, B. If rates differ, it is that of the slowest link.
     pub rate: Rate,
 }
 
@@ -37,7 +37,7 @@ impl RoundTrip {
         self.shortest().0 as f64 / self.rate.pace().time(self.data.0 as u32).0.max(1) as f64
     }
 
-    /// The smallest window that does not throttle: omega rounded up.
+    /// The smallest window that does not throttle flows, which is omega rounded up.
     #[must_use]
     pub fn packets(&self) -> u16 {
         let span = self.rate.pace().time(self.data.0 as u32).0.max(1);

@@ -1,8 +1,8 @@
-//! Invalid parameters of components: how a component checks its parameters, and the error that it reports.
+//! How components check their parameters, and the error that reports an invalid one.
 
 use silvan_engine::{Bytes, Time};
 
-/// The maximum of any time that a parameter gives: one second.
+/// The maximum of any parameter that is a time: one second.
 pub const LONGEST_DELAY: Time = Time(1_000_000_000_000);
 
 /// An invalid parameter of a component.
@@ -34,7 +34,7 @@ pub fn ensure(fine: bool, key: &str, what: impl FnOnce() -> String) -> Check {
     if fine { Ok(()) } else { Err(Unfit { key: key.to_owned(), what: what() }) }
 }
 
-/// Rejects a time of zero and one above [`LONGEST_DELAY`].
+/// Rejects a time of zero, or above [`LONGEST_DELAY`].
 ///
 /// # Errors
 /// The parameter and what is wrong.

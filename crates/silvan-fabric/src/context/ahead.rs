@@ -1,5 +1,5 @@
-//! Deliveries that are known in advance: when a packet begins to cross its last link, the time at which its host will
-//! have drained it is known. They are needed if traffic waits for a number of deliveries and there are several
+//! Deliveries that are known in advance: when a packet starts to cross its last link, the time at which its host will
+//! have drained it is known. These times are needed if traffic waits for a number of deliveries and there are several
 //! partitions.
 
 use std::cmp::Reverse;
@@ -30,8 +30,8 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// Takes the limiter of the drain and the packet order of each host, ordered by the host's place in the partition,
-    /// before the first event.
+    /// Takes the drain limiter and the packet order of each host, ordered by the host's place in the partition. Must
+    /// be called before the first event.
     pub fn new(hosts: impl Iterator<Item = (Limiter, Option<Order>)>) -> Self {
         let sinks = hosts.map(|(drain, order)| Sink { drain, order });
         Self { sinks: sinks.collect(), due: BinaryHeap::new(), past: 0 }

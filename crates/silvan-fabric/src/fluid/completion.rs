@@ -1,4 +1,4 @@
-//! Completion times of finite flows: rates are constant until a flow starts or ends, and are then recomputed.
+//! Completion times of finite flows. Rates are constant until a flow starts or ends, and are then recomputed.
 
 use super::{Allocation, FluidError};
 
@@ -7,13 +7,13 @@ use super::{Allocation, FluidError};
 pub struct Demand {
     /// Start time in seconds.
     pub start_s: f64,
-    /// Time at which it stops in any case, in seconds; infinite for never.
+    /// Time in seconds at which the flow stops even if incomplete; infinite if it never does.
     pub stop_s: f64,
     /// Data to send, in bits; infinite for an unlimited flow.
     pub bits: f64,
 }
 
-/// The fraction of a flow that may remain when it counts as complete. It absorbs rounding errors, which
+/// The fraction of a flow that may remain when the flow counts as complete. It absorbs rounding errors, which
 /// would otherwise require additional steps.
 const NOTHING: f64 = 1e-9;
 
@@ -93,7 +93,8 @@ mod tests {
         let fair = |active: &[bool]| Ok(max_min(&shared, active));
         let late = Demand { start_s: 2.0, bits: 3.0, ..SECOND };
         let endless = Demand { bits: f64::INFINITY, stop_s: 4.0, ..SECOND };
-        // Alone with the unlimited flow: 1 bit by 2 s. The late one: 1 bit by 4 s, then alone.
+        // The flow alone with the unlimited flow sends 1 bit by 2 s. The late flow sends 1 bit by 4 s;
+        // afterwards, the unlimited flow is alone.
         let ends = completions(&[SECOND, late, endless], fair).unwrap();
         assert!(ends[0].is_some_and(|end| close(end, 2.0)) && ends[2].is_none(), "{ends:?}");
         assert!(ends[1].is_some_and(|end| close(end, 6.0)), "{ends:?}");

@@ -1,8 +1,8 @@
-//! Max-min fair rates: no flow can get more without reducing another flow that has no more per weight.
+//! Max-min fair rates: no flow can get more unless a flow with no more per weight gets less.
 //!
-//! Water-filling: the rates of all flows increase together, in proportion to their weights, until a link is
-//! full. The flows of this link keep their rates, and the others continue. The next link to fill is found
-//! with a heap, so the complexity is O(hops x log hops).
+//! The algorithm is water-filling. The rates of all flows increase together, in proportion to their
+//! weights, until a link is full. The flows of this link keep their rates, and the others continue. A heap
+//! yields the next link to fill, so the complexity is O(hops x log hops).
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -16,7 +16,7 @@ pub fn max_min(problem: &Problem, active: &[bool]) -> Allocation {
     let mut allocation = Allocation::idle(problem.flows());
     while let Some(next) = filling.heap.pop() {
         let at = next.link as usize;
-        // Earlier entries of a link in the heap have lower levels than its current one.
+        // The heap may contain outdated entries of a link, whose levels are lower than the current one.
         if filling.links[at].flows == 0 || filling.links[at].level() > next.level {
             continue;
         }
@@ -43,7 +43,8 @@ struct Basin {
     left: f64,
     /// Total weight of the open flows.
     weight: f64,
-    /// Weight at its last complete summation; repeated subtraction loses precision.
+    /// Weight at the last complete summation. A new summation is needed because repeated subtraction loses
+    /// precision.
     counted: f64,
     /// Number of open flows.
     flows: u32,
@@ -78,7 +79,7 @@ impl Ord for Next {
 }
 
 struct Filling {
-    /// The links of the problem, followed by one per flow for its cap.
+    /// The links of the problem, followed by one link per flow for its cap.
     links: Vec<Basin>,
     /// Flows of each link: `members[starts[link]..starts[link + 1]]`.
     starts: Vec<usize>,
@@ -126,7 +127,7 @@ impl Filling {
         Self { links, starts, members, open, heap }
     }
 
-    /// Closes a flow at its rate, and subtracts the rate from its links except the full one.
+    /// Fixes the rate of a flow, and subtracts it from the flow's links except the full one.
     fn close(&mut self, problem: &Problem, flow: usize, rate: f64, full: usize) {
         self.open[flow] = false;
         let own = problem.flows[flow].cap.is_finite().then_some(problem.links() + flow);
@@ -193,7 +194,7 @@ mod tests {
         assert!(rates[1..].iter().all(|&rate| close(rate, (1e10 - 1.0) / 3.0)), "{rates:?}");
     }
 
-    /// The same by definition: all levels are recomputed in every round.
+    /// Computes the same rates by definition: all levels are recomputed in every round.
     fn by_rounds(problem: &Problem) -> Vec<f64> {
         let mut rates: Vec<Option<f64>> = vec![None; problem.flows()];
         while rates.contains(&None) {

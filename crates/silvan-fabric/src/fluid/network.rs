@@ -8,8 +8,8 @@ use crate::config::HostConfig;
 use crate::routing::{Tables, trace};
 use crate::topology::{NodeRef, Topology, Wiring};
 
-/// A topology with its tables, to which flows between hosts are added. Link `2 n` of the problem is the
-/// channel from `a` to `b` of link `n` of the topology, link `2 n + 1` the opposite channel.
+/// A topology with its tables, to which flows between hosts can be added. Link `2 n` of the problem is the channel
+/// from `a` to `b` of link `n` of the topology, and link `2 n + 1` is the opposite channel.
 pub struct Network<'a> {
     topology: &'a Topology,
     tables: &'a Tables,
@@ -41,7 +41,7 @@ impl<'a> Network<'a> {
         if link.is_multiple_of(2) { (wire.a, wire.b) } else { (wire.b, wire.a) }
     }
 
-    /// The limit that a host sets for a link, if it is lower than the rate of the link.
+    /// The rate limit of a host on a link, if it is below the rate of the link.
     fn limit(&self, link: usize) -> Option<(Rate, &'static str, NodeRef)> {
         let (from, to) = self.ends(link);
         let sends = self.host.injection_rate.map(|rate| (rate, "injection of", from.node));
@@ -56,7 +56,7 @@ impl<'a> Network<'a> {
         self.limit(link).map_or(self.topology.links[link / 2].rate, |(rate, ..)| rate)
     }
 
-    /// The name of a link of the problem: "S1:4 -> S2:1", or "drain of H5" if the host is slower.
+    /// The name of a link of the problem: "S1:4 -> S2:1", or "drain of H5" if the host is the limit.
     #[must_use]
     pub fn link_name(&self, link: u32) -> String {
         let link = link as usize;
@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn parking_lot_on_the_testbed() {
-        // Paper I: F1 H1 -> H4; F2 to F5 from H2, H3, H6, H7 to H5, which drains 13 of 16 Gbit/s.
+        // In Paper I, F1 leads from H1 to H4, and F2 to F5 lead from H2, H3, H6 and H7 to H5, which drains 13 of 16
+        // Gbit/s.
         let testbed = Dumbbell { link_rate: Rate::from_gbit(16), ..Dumbbell::default() }.build().unwrap();
         let host = HostConfig { drain_rate: Some(Rate::from_gbit(13)), ..HostConfig::default() };
         let pairs = [(0, 3), (1, 4), (2, 4), (5, 4), (6, 4)];
@@ -129,7 +130,8 @@ mod tests {
 
     #[test]
     fn a_victim_gets_the_same_share_as_the_contributor_next_to_it() {
-        // Thesis 2.2: the link between the switches is twice as fast; H2, H6, H7 -> H5, H1 -> H4.
+        // In the thesis, 2.2, the link between the switches is twice as fast, H2, H6 and H7 send to H5, and H1
+        // sends to H4.
         let (rate, trunk_rate) = (Rate::from_gbit(16), Rate::from_gbit(32));
         let testbed = Dumbbell { link_rate: rate, trunk_rate: Some(trunk_rate), ..Dumbbell::default() };
         let (found, names) =
@@ -162,7 +164,7 @@ mod tests {
         for (from, by) in (0..512).flat_map(|from| [(from, 65), (from, 130), (from, 333)]) {
             problem.add_flow(&network.route(from, (from + by) % 512).unwrap(), 1.0, None).unwrap();
         }
-        // D-mod-K routes shifts at full rate, so each of three simultaneous shifts gets a third.
+        // D-mod-K routes a shift at full rate, so each of three simultaneous shifts gets a third.
         let third = topology.links[0].rate.0 as f64 / 3.0;
         let all = problem.all();
         for rates in [

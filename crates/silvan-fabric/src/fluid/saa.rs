@@ -1,8 +1,9 @@
-//! Single application assignment (SAA): the rates that complete a phase of communication earliest.
+//! Single application assignment (SAA), the rates that complete a phase of communication as early as
+//! possible.
 //!
-//! Each link needs the time `W_l`, the sum of its flows' weights divided by its capacity. A flow with
-//! weight `w_f` gets the rate `w_f / W_f`, where `W_f` is the largest `W_l` on its route, so it completes
-//! at `W_f`. All flows are complete at the largest `W_l` of all links, which is a lower bound.
+//! Each link needs the time `W_l`, which is the sum of its flows' weights divided by its capacity. A flow
+//! with weight `w_f` gets the rate `w_f / W_f`, where `W_f` is the largest `W_l` on its route, so it
+//! completes at `W_f`. All flows are complete at the largest `W_l` of all links, which is a lower bound.
 
 use super::{Allocation, Problem};
 

@@ -1,4 +1,4 @@
-//! How a host spends its time, from the point of view of the ranks of a job that wait for it to send.
+//! Records how a host uses its time, from the point of view of the ranks of a job that wait for it to send.
 
 use silvan_engine::Time;
 
@@ -28,7 +28,7 @@ pub(crate) struct Spent {
     pub throttled: Time,
 }
 
-/// The state of a host since it last settled, and the time that it had spent before.
+/// The state of a host since it last settled; and the time spent before.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     since: Time,
@@ -56,7 +56,7 @@ impl Hours {
         state.unwrap_or(&self.now).until(time)
     }
 
-    /// Changes the state of the host. Partitions know each other's events before `exchanged`.
+    /// Changes the state of the host. Before `exchanged`, all partitions know each other's events.
     fn change(&mut self, state: State, exchanged: Time) {
         if self.now.since < exchanged {
             self.past.clear();
@@ -88,7 +88,7 @@ impl Host {
     pub(super) fn note_hours(&mut self, ctx: &Context) {
         let now = ctx.now;
         let busy_until = ctx.free_at(self.out).max(self.injection.free_at);
-        // While the link is busy, nothing can be sent. The host settles again when the link is free.
+        // While the link is busy, nothing can be sent. The host settles again when the link becomes free.
         let waits = self.flows.ready() > 0 || self.flows.has_held() || !self.control.is_empty();
         let is_buffered = || self.adapter.is_some() && !self.buffered(&ctx.packets).is_empty();
         let then = if busy_until <= now && (waits || is_buffered()) {

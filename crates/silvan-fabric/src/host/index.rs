@@ -1,6 +1,7 @@
 //! Finds a host's flows by source and destination: a hash table with linear probing that is at most half full.
 //!
-//! It stores the hashes, so a search does not read other flows. This matters, as most flows exist only for one message.
+//! The table stores the hashes, so a search does not read other flows. This matters because most flows exist only for
+//! one message.
 
 use silvan_engine::cache::prefetch;
 
@@ -49,7 +50,7 @@ impl Index {
         self.slots.len() - 1
     }
 
-    /// The first slot, starting from the hash's position, that is empty or for which `is_wanted` holds.
+    /// The first slot, starting from the hash's position, that is empty or for which `is_wanted` returns true.
     #[inline]
     fn probe(&self, hash: Hash, is_wanted: impl Fn(&Slot) -> bool) -> usize {
         let mut at = hash as usize & self.mask();
@@ -88,7 +89,7 @@ impl Index {
         }
     }
 
-    /// Removes a flow, and moves up entries after it that probing would no longer reach.
+    /// Removes a flow, and moves up later entries that probing would no longer reach.
     #[inline]
     pub fn remove(&mut self, hash: Hash, id: FlowId) {
         let mask = self.mask();

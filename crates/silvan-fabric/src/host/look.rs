@@ -5,7 +5,7 @@ use crate::order::Order;
 use crate::packet::{Packet, PacketId, Pool};
 use crate::port::{Port, Vl};
 
-/// Data that a source has generated for a destination and not sent yet.
+/// Data that a source has generated for a destination but has not sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiting {
     pub class: u16,
@@ -38,14 +38,15 @@ impl Host {
         of_flows.chain(on_hand)
     }
 
-    /// Sources, the destinations for which they have messages, and the virtual lanes of these.
+    /// Sources with messages, the destinations of these messages, and their virtual lanes.
     pub fn wanted(&self) -> impl Iterator<Item = (u16, u32, Vl)> {
         let of_flows = self.flows.with_messages().map(|(flow, _)| (flow.source, flow.destination));
         let wanted = of_flows.chain(self.on_hand.iter().map(|message| (0, message.destination)));
         wanted.map(|(source, to)| (source, to, self.lane(usize::from(source), to)))
     }
 
-    /// The packets that have arrived but are not delivered: not drained, or waiting for an earlier packet.
+    /// The packets that have arrived but are not delivered, because they were not drained or wait for an
+    /// earlier packet.
     pub fn undelivered(&self) -> impl Iterator<Item = &Packet> {
         let held = self.order.iter().flat_map(|order| order.held());
         self.undrained.iter().map(|undrained| &undrained.packet).chain(held)

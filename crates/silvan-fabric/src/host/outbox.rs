@@ -20,7 +20,7 @@ pub(super) enum Payload {
     Bytes(u32),
     /// The announcement of a flow.
     New(Announcement),
-    /// The data that the links have added to an announcement, by its index.
+    /// Data that the links have added to an announcement, given by its index.
     Back(u32),
 }
 
@@ -37,17 +37,17 @@ pub(super) struct Control {
     pub sl: u8,
     pub vl: Vl,
     pub payload: Payload,
-    /// For an answer to a data packet: when the source began to send that packet.
+    /// For an answer to a data packet: the time at which the source started to send that packet.
     pub sent_at: Option<Time>,
     /// For an answer to a data packet: the telemetry of that packet.
     pub telemetry: Vec<Telemetry>,
 }
 
-/// The control packets that wait to be sent, in order on each virtual lane, so that a lane without credit does not
-/// block the others.
+/// The control packets that wait to be sent. Each virtual lane has its own order, so that a lane without credit does
+/// not block the others.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    /// Packets per virtual lane, each with its number in the order of all control packets.
+    /// Packets of each virtual lane, with their numbers in the order of all control packets.
     lanes: Box<[VecDeque<(u64, Control)>]>,
     added: u64,
     len: usize,
@@ -74,7 +74,7 @@ impl Outbox {
         self.len += 1;
     }
 
-    /// The lane and the destination of the packet that has waited longest on the lanes that are not in `blocked_lanes`.
+    /// The lane and the destination of the packet that has waited longest, excluding packets on `blocked_lanes`.
     fn oldest(&self, blocked_lanes: u16) -> Option<(Vl, u32)> {
         let open = self.lanes.iter().enumerate().filter(|(vl, _)| blocked_lanes >> vl & 1 == 0);
         let first = open.filter_map(|(_, lane)| lane.front()).min_by_key(|(number, _)| *number)?;
@@ -115,8 +115,8 @@ impl Host {
         }
     }
 
-    /// Among the virtual lanes that have credit and are not in `blocked_lanes`, sends the control packet that has
-    /// waited longest. Adds the lanes without credit to `blocked_lanes`.
+    /// Sends the control packet that has waited longest on any virtual lane that has credit and is not in
+    /// `blocked_lanes`. Adds lanes without credit to `blocked_lanes`.
     pub(super) fn send_control(&mut self, ctx: &mut Context, blocked_lanes: &mut u16) -> bool {
         let space = self.sizes.space(self.sizes.control);
         while let Some((vl, to)) = self.control.oldest(*blocked_lanes) {

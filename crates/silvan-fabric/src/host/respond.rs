@@ -1,4 +1,4 @@
-//! The receiving side of a host: passes the data packets that arrive to the receiver component, and turns its replies
+//! The receiving side of a host, which passes arriving data packets to the receiver component, and turns its replies
 //! into control packets.
 
 use super::Host;
@@ -16,7 +16,7 @@ fn sender(packet: &Packet) -> Sender {
 }
 
 impl Host {
-    /// Lets the receiver component answer a data packet. A FECN is ignored if the BECN is set, too.
+    /// Lets the receiver component answer a data packet. A FECN is ignored if the BECN is also set.
     #[inline]
     pub(super) fn respond(&mut self, ctx: &mut Context, packet: &Packet, hops: &[Telemetry]) {
         let is_marked = packet.fecn && !packet.becn;

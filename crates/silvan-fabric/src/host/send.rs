@@ -52,7 +52,8 @@ impl Host {
                 continue;
             }
             blocked_lanes |= 1 << vl.0;
-            // The flow is in no list but must not become idle: idle flows may be removed when another flow sends.
+            // The flow is in no list but must not count as idle, because idle flows may be removed when another flow
+            // sends.
             self.flows.keep(id);
             self.kept.push(id);
             if blocked_lanes.count_ones() >= u32::from(self.lanes) {
@@ -68,13 +69,14 @@ impl Host {
         attempt
     }
 
-    /// Whether the output buffer has no room for a packet of any flow, so only the reaction distinguishes the flows.
+    /// Whether the output buffer has no room for a packet of any flow. If so, only the reaction distinguishes the
+    /// flows.
     fn refuses_all(&self) -> bool {
         let Some(adapter) = &self.adapter else { return false };
         self.permission_lasts() && adapter.is_full(&self.sizes)
     }
 
-    /// Checks that each flow of the ring may send, but not into the output buffer.
+    /// Checks that each flow in the ring has permission to send, but that the output buffer has no room for it.
     #[cfg(debug_assertions)]
     fn check_refusals(&self, now: Time) {
         for id in self.flows.ring() {
@@ -176,7 +178,7 @@ impl Host {
         if last {
             self.injection.free_at += self.message_overhead;
             if ctx.meters.ends_message(&packet) {
-                // From the point of view of its rank, a packet in the output buffer has left.
+                // For its rank, a packet in the output buffer counts as sent.
                 let left = if self.adapter.is_some() { ctx.now } else { end };
                 let flow = (packet.src, packet.source, packet.dst);
                 ctx.meters.messages_out.push((packet.class, flow, left));
@@ -200,14 +202,15 @@ impl Host {
         ctx.packets.set_number(id, number);
     }
 
-    /// Whether the packets of a flow currently take the ports of the forwarding tables.
+    /// Whether the packets of a flow currently use the ports of the forwarding tables.
     #[inline]
     fn is_pinned(&self, source: u16, destination: u32, now: Time) -> bool {
         let pins = self.order.as_ref().is_some_and(|order| order.pins_throttled);
         pins && self.strength(source, destination, now) > 0
     }
 
-    /// After a packet was sent: puts the flow back into the ring, or removes it if it has nothing left to send.
+    /// Called after a packet was sent. Puts the flow back into the ring, or removes it if it has nothing left to
+    /// send.
     #[inline]
     fn requeue(&mut self, id: FlowId, end: Time) {
         let flow = self.flows.get(id);
@@ -215,7 +218,8 @@ impl Host {
             self.enlist(id, end);
             return;
         }
-        // The delay counts from the end of the last packet, so a reaction with state per flow keeps the flow.
+        // The delay counts from the end of the last packet, so a reaction with state per flow keeps the flow until
+        // then.
         match &self.reactor {
             Some(reactor) if reactor.level() == ControlLevel::Qp => self.tidy(end),
             _ => self.flows.forget(id),

@@ -1,5 +1,5 @@
-//! The receiving side of a host: arriving packets, the input buffer, and its drain. See `respond` for the answers of
-//! the receiver component.
+//! The receiving side of a host: arriving packets, the input buffer, and its drain. The module `respond` contains the
+//! answers of the receiver component.
 
 use silvan_engine::{Event, Time};
 
@@ -44,8 +44,8 @@ impl Host {
         }
     }
 
-    /// Takes a packet into the input buffer, returns its credit when it has been drained, and returns that time. With
-    /// the binned scheduler, the output that sent the packet has already done this.
+    /// Puts a packet into the input buffer, and returns its credit at the time at which it will have been drained.
+    /// Returns that time. With the binned scheduler, the output that sent the packet has already done this.
     #[inline]
     fn take_in(&mut self, ctx: &mut Context, packet: &Packet) -> Time {
         if ctx.is_binned() {
@@ -80,7 +80,7 @@ impl Host {
             return;
         }
         self.undrained.push_back(Undrained { done, number, packet: *packet });
-        // Any packet may allow the delivery of a message's last packet that has arrived before it.
+        // If packets may arrive out of order, any packet may complete a message whose last packet has already arrived.
         let may_end = self.order.is_some() && ctx.meters.is_of_job(packet) || ctx.meters.ends_message(packet);
         if ctx.meters.is_awaited || may_end {
             ctx.queue.push(Event {

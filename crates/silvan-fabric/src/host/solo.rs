@@ -1,5 +1,5 @@
-//! A host with a single source that always has data to send, and without a reaction. It has one message at a time, so
-//! it needs neither flows nor arbitration among them.
+//! A host without a reaction, with a single source that always has data to send. It has one message at a time, so it
+//! needs neither flows nor arbitration among them.
 
 use super::{Attempt, Host};
 use crate::context::Context;

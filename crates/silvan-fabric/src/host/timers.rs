@@ -1,7 +1,8 @@
-//! Timers of a host's components: of its reaction, one per flow (or service level), and of its receiver component.
+//! Timers of a host's components: one per flow or service level for the reaction, and one for the receiver
+//! component.
 //!
-//! After each call, a component gives the time at which it needs its timer. The host schedules one event, for the
-//! earliest of these times. A host without timers uses neither the memory nor the events.
+//! After each call, a component returns the time at which it needs its timer. The host schedules one event for the
+//! earliest of these times. A host without timers needs no memory and no events for them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,7 +25,7 @@ const RECEIVER: Owner = Owner::MAX;
 pub(super) struct Timers {
     /// Ordered by time. An entry is valid only if its owner is armed for that time.
     entries: BinaryHeap<Reverse<(Time, Owner)>>,
-    /// Per flow or service level: the time of its valid entry.
+    /// For each flow or service level, the time of its valid entry.
     armed: Vec<Option<Time>>,
     receiver: Option<Time>,
     /// The time of the earliest pending event.
@@ -43,7 +44,7 @@ impl Timers {
         &mut self.armed[index]
     }
 
-    /// Arms a timer for a time. It may expire earlier: its owner then arms it again.
+    /// Arms a timer for a time. If the timer expires earlier, its owner arms it again.
     fn arm(&mut self, owner: Owner, time: Time) {
         let armed = self.armed(owner);
         if armed.is_none_or(|armed| time < armed) {
@@ -72,7 +73,7 @@ impl Timers {
         None
     }
 
-    /// The time for which an event must be scheduled, if there is none.
+    /// The time for which an event must be scheduled; `None` if no further event is needed.
     fn missing_event(&mut self) -> Option<Time> {
         let &Reverse((time, _)) = self.entries.peek()?;
         let is_missing = self.event.is_none_or(|event| time < event);
@@ -164,7 +165,7 @@ impl Host {
         self.arm(ctx, of);
     }
 
-    /// Ends the run if a timer's time does not advance, because the timer would be called again and again.
+    /// Ends the run if a timer's time does not advance, because the timer would be called endlessly.
     #[cold]
     fn has_stuck_timer(&mut self, ctx: &mut Context, component: &str) {
         let what = format!("the timer of the {component} of host {} does not advance", self.id);

@@ -21,7 +21,8 @@ pub(crate) struct Closed {
     pub start: Time,
     /// The time at which the last rank finished, if all did.
     pub done: Option<Time>,
-    /// The end of the time that is counted for its ranks: the time at which the job finished, or the end of the run.
+    /// The end of the time that counts for the job's ranks: the time at which the job finished, or the end of the
+    /// run.
     pub until: Time,
     pub execution: Execution,
     /// The same job on an ideal crossbar, with the same start.
@@ -81,7 +82,7 @@ impl Closed {
         }
     }
 
-    /// The time from its start until it finished, or until the end of the run.
+    /// The time from the start of the job until it finished, or until the end of the run.
     pub fn span(&self) -> Time {
         self.until.saturating_sub(self.start)
     }

@@ -4,16 +4,17 @@ use rustc_hash::FxHashMap;
 use silvan_engine::{Rate, Time};
 use silvan_trace::execute::{Cost, Parcel, Part};
 
-/// The route from one host to another: the best properties of all routes that packets may take.
+/// The route from one host to another, with the best properties of all routes that packets may use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Way {
     /// The latency of the first byte on the fastest route.
     pub latency: Time,
-    /// The spacing of packets: the minimum of the total rate of all routes and the source's injection rate.
+    /// The rate that determines the spacing of packets: the total rate of all routes or the source's injection rate,
+    /// whichever is lower.
     pub spacing: Rate,
-    /// The minimum of the total rate of all routes and the destination's drain rate.
+    /// The total rate of all routes or the destination's drain rate, whichever is lower.
     pub drain: Rate,
-    /// The minimum of the rate of the fastest route and the destination's drain rate, which determines the arrival of
+    /// The rate of the fastest route or the destination's drain rate, whichever is lower. It determines the arrival of
     /// the last packet.
     pub last: Rate,
 }
@@ -30,7 +31,7 @@ pub(crate) struct Ideal {
     pub least: u64,
 }
 
-/// The transmission time of some bytes at a rate, limited to a time far beyond any run.
+/// The transmission time of a number of bytes at a rate, limited to a time far beyond any run.
 fn span(bytes: u64, rate: Rate) -> Time {
     const PS_BITS: u128 = 8_000_000_000_000;
     let span = (u128::from(bytes) * PS_BITS).div_ceil(u128::from(rate.0.max(1)));
@@ -38,14 +39,15 @@ fn span(bytes: u64, rate: Rate) -> Time {
 }
 
 impl Ideal {
-    /// Bytes on the wire of a message's packets: of all but the last one, and of the last one.
+    /// Bytes on the wire of a message's packets: those of all packets but the last, and those of the last one.
     fn wire(&self, bytes: u64) -> (u64, u64) {
         let (payload, mtu) = (bytes.max(self.least), self.mtu.max(1));
         let before = payload.div_ceil(mtu) - 1;
         (before * (mtu + self.header), payload - before * mtu + self.header)
     }
 
-    /// The latency of the first byte, the time from then until all bytes are drained, and the time both hosts are busy.
+    /// The latency of the first byte, the time from then until all bytes are drained, and the time for which both hosts
+    /// are busy.
     fn parts(&self, from: u32, to: u32, bytes: u64) -> (Time, Time, Time) {
         // Every pair that a job uses has a route.
         let Some(way) = self.ways.get(&(from, to)) else { return Default::default() };
@@ -56,13 +58,13 @@ impl Ideal {
     }
 
     /// The time that a message takes from one host to another on an empty network. With adaptive routing, this is a
-    /// lower bound for all choices: `message_slowdown_mean` compares with the best possible route.
+    /// lower bound for all choices, because `message_slowdown_mean` compares with the best possible route.
     pub fn message(&self, from: u32, to: u32, bytes: u64) -> Time {
         let (latency, span, _) = self.parts(from, to, bytes);
         latency + span
     }
 
-    /// The cost of a parcel on an ideal crossbar. A permission takes its latency and the time of its packet.
+    /// The cost of a parcel on an ideal crossbar. The cost of a permission is its latency and the time of its packet.
     pub fn cost(&self, parcel: &Parcel) -> Cost {
         let (from, to) = (self.hosts[parcel.from as usize], self.hosts[parcel.to as usize]);
         let (latency, span, busy) = self.parts(from, to, parcel.bytes);

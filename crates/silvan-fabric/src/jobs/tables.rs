@@ -1,4 +1,4 @@
-//! Tables of jobs: ranks, messages, collective operations.
+//! Creates the tables of jobs: ranks, messages and collective operations.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ fn ranks(jobs: &[Closed], names: &Arc<Vec<String>>, hosts: &Arc<Vec<String>>) ->
     time("crossbar_finished_ns", &|job, rank| ns(job.alone.finished[rank]));
     time("computing_ns", &|job, rank| ns(job.execution.computing[rank]));
     time("busy_ns", &|job, rank| ns(job.execution.busy[rank]));
-    // Counted until the rank's own last operation, because the time after that is not a delay.
+    // Count only until the rank's own last operation, because the time after that is not a delay.
     time("waiting_ns", &|job, rank| {
         let span = job.execution.finished[rank].saturating_sub(job.start);
         ns(span.saturating_sub(job.execution.busy[rank]))

@@ -14,9 +14,9 @@ pub(super) struct Divided {
     pub divisions: Vec<Division>,
     /// Index of the first lane of each channel; the lanes of destinations are created later.
     pub first: Vec<u32>,
-    /// The lane for each channel, virtual lane and destination.
+    /// The lane for each combination of channel, virtual lane and destination.
     pub by_destination: FxHashMap<Way, u32>,
-    /// The most recently used entry. After its credit is queried, a packet is usually sent next.
+    /// The most recently used entry. After a query of its credit, its packet is usually sent next.
     pub memo: Option<(Way, u32)>,
     /// The lanes that were created for each channel and virtual lane.
     pub grown: FxHashMap<(ChannelId, Vl), Vec<u32>>,

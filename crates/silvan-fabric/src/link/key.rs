@@ -1,4 +1,4 @@
-//! Keys of events: the class of an event and the node that it concerns.
+//! Keys of events, which contain the class of an event and the node that it concerns.
 
 use crate::port::Port;
 
@@ -10,7 +10,7 @@ pub(crate) enum Class {
     SwitchArrival = 0,
     /// A packet's tail has arrived at a host.
     HostArrival = 1,
-    /// A packet that waited for its tail (slow link to fast link) is ready.
+    /// A packet that waited for its tail (from a slow to a fast link) is ready.
     SwitchReady = 2,
     /// A host has drained a packet for which another packet waits.
     HostDrained = 3,
@@ -26,7 +26,8 @@ pub(crate) enum Class {
     Trigger = 8,
     /// End of the warm-up.
     Warmup = 9,
-    /// Not an event but the position of a sample: events with lower keys precede the sample, others follow it.
+    /// The position of a sample in the order of events, not an event. Events with lower keys precede the sample,
+    /// others follow it.
     Sample = 10,
     /// A switch output tries to send again.
     SwitchWake = 11,

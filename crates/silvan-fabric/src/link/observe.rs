@@ -28,7 +28,7 @@ impl Links {
         })
     }
 
-    /// Records that a packet has left the wire for the receiver's buffer (for the credit accounting of debug builds).
+    /// Records that a packet has left the wire for the receiver's buffer. Debug builds use this to check credits.
     #[cfg(debug_assertions)]
     pub fn landed(&mut self, (id, vl, dst): Way, space: u32) {
         let index = self.lane_index(id, vl, dst);
@@ -58,7 +58,7 @@ impl Links {
         ))
     }
 
-    /// Bytes that a channel's sender has put on the wire by now, including those of a partly sent packet.
+    /// Bytes that a channel's sender has put on the wire by now, including the sent part of the current packet.
     pub fn sent_by(&self, id: ChannelId, now: Time) -> u64 {
         let channel = self.channel(id);
         let left = self.rate(id).bytes_in(channel.free_at.saturating_sub(now));
@@ -84,8 +84,8 @@ impl Links {
         })
     }
 
-    /// Checks that no lane has more credit, including returning credit, than its buffer holds, for at most `most`
-    /// consecutive lanes from `first` on.
+    /// Checks that no lane has more credit, including returning credit, than its buffer holds. Checks at most `most`
+    /// consecutive lanes, starting with `first`.
     ///
     /// # Errors
     /// The message with the numbers.

@@ -1,4 +1,4 @@
-//! Messages between nodes other than packets and credits, and the mailboxes in which partitions exchange messages.
+//! Messages between nodes, except packets and credits, and the mailboxes in which partitions exchange messages.
 
 mod mailbox;
 
@@ -13,7 +13,7 @@ pub(crate) use mailbox::{
     Travel,
 };
 
-/// A switch's report to the source of a packet, which it sends instead of marking the packet.
+/// A report that a switch sends to the source of a packet, instead of marking the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Report {
     /// The host of the source.
@@ -37,14 +37,14 @@ pub(crate) struct Entering {
     pub when: Time,
 }
 
-/// The place of the switch that sends a report, whether the switch itself has marked the packet, and the port of the
-/// mark or the port at which the report arrived. Reports are sent in this order.
+/// The order in which reports are sent: the place of the sending switch, whether the switch itself marked the
+/// packet, and the port of the mark or the port at which the report arrived.
 pub(crate) type Cause = (u32, bool, Port);
 
 /// The content of a notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// For the node at the far end of the link: about one of its CAM lines.
+    /// For the node at the far end of the link, a notification about one of its CAM lines.
     Line(Notice),
     /// For a host, through switches.
     Report(Report),
@@ -80,7 +80,7 @@ impl Notices {
     }
 }
 
-/// The data of a packet that announces, probes or ends a flow, which it carries along its route and back.
+/// The data that a packet carries along its route and back to announce, probe or end a flow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Announcement {
     /// The kind of the packet. A reply repeats it.

@@ -1,4 +1,4 @@
-//! Payload that hosts behind the roots of congestion trees receive, per sender. Only watched hosts are counted.
+//! Payload that hosts behind the roots of congestion trees receive, for each sender. Only watched hosts are counted.
 
 use rustc_hash::FxHashMap;
 
@@ -26,9 +26,9 @@ impl Sender {
 /// The hosts and flows whose packets are counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Watch {
-    /// Whether the payload received by each host is counted; empty if no host is watched.
+    /// Whether the payload received by each host is counted. The list is empty if no host is watched.
     pub hosts: Vec<bool>,
-    /// If there are many flows, only those whose hash equals `rest` under this mask are counted; `rest` cycles through
+    /// If there are many flows, only those whose hash under this mask equals `rest` are counted. `rest` cycles through
     /// all values.
     pub mask: u64,
     pub rest: u64,

@@ -2,14 +2,14 @@
 
 use silvan_engine::Time;
 
-/// Number of counters from one power of two to the next. The spans of one counter differ by less than 1 %.
+/// Number of counters between two powers of two. Latencies of the same counter differ by less than 1 %.
 const STEPS: usize = 1 << STEP_BITS;
 const STEP_BITS: u32 = 7;
 
 /// The longest span that the histogram distinguishes, in nanoseconds.
 const LONGEST: u64 = 1 << 44;
 
-/// Number of counters. Their ranges are those of an `hdrhistogram` with two significant digits.
+/// Number of counters. Their ranges equal those of an `hdrhistogram` with two significant digits.
 const COUNTERS: usize = index(LONGEST) + 1;
 
 /// A histogram of latencies in nanoseconds, with an exact mean.
@@ -20,7 +20,7 @@ pub(crate) struct Latency {
     pub max_ps: u64,
 }
 
-/// The spans of one counter, in nanoseconds, and the number of those recorded.
+/// The range of latencies of one counter, in nanoseconds, and the number of recorded latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bin {
     pub lower: u64,

@@ -1,4 +1,4 @@
-//! Checks in every build that no generated payload is lost, and no packet waits without pending events.
+//! Checks, in every build, that no generated payload is lost, and that no packet waits without pending events.
 
 use crate::host::Host;
 use crate::packet::Kind;
@@ -28,7 +28,7 @@ pub(crate) fn check_traffic(view: View) -> Result<(), String> {
         found[usize::from(packet.class)] += u64::from(packet.payload);
     }
     for host in view.hosts() {
-        // These packets are counted as injected when they leave the host.
+        // These packets are counted as injected only when they leave the host.
         data -= data_buffered(view, host);
         for waiting in host.waiting() {
             if !waiting.is_listed {
@@ -79,8 +79,8 @@ fn data_buffered(view: View, host: &Host) -> u64 {
     ids.into_iter().filter(|&id| partition.ctx.packets[id].kind == Kind::Data).count() as u64
 }
 
-/// Checks that the packets inside the network are those injected and not delivered. Fast enough for every sample of a
-/// release build.
+/// Checks that the packets inside the network are those that were injected but not delivered. This is fast enough for
+/// every sample of a release build.
 ///
 /// # Errors
 /// The message with the numbers.
@@ -104,7 +104,8 @@ pub(crate) fn check_conservation(view: View) -> Result<(), String> {
     Ok(())
 }
 
-/// Lists all traffic that still waits; `None` if there is none. Without pending events, it would wait indefinitely.
+/// Lists all traffic that still waits; `None` if there is none. If there are no pending events, this traffic would
+/// wait indefinitely.
 pub(crate) fn left_waiting(view: View, names: &[String]) -> Option<String> {
     const SHOWN: usize = 5;
     let mut list = Vec::new();

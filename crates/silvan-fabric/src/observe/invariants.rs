@@ -6,7 +6,8 @@ use super::books::check_conservation;
 use super::books::check_traffic;
 use crate::partition::View;
 
-/// Number of lanes per partition whose credit is checked at one sample; large networks need several samples.
+/// Number of lanes per partition whose credit is checked at one sample. The lanes of a large network are checked
+/// over several samples.
 const LANES_PER_SAMPLE: usize = 1 << 14;
 
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! The use of special queues: how many are allocated over time, and the totals.
+//! Records the use of special queues: the number allocated over time, and the totals.
 
 use crate::host::Host;
 use crate::outcome::{Column, IsolationSummary, Table, Values};
@@ -109,8 +109,8 @@ pub(crate) fn summary(special: &SpecialQueues, view: View) -> Option<IsolationSu
     let mut taken = Taken::default();
     all(view).for_each(|cams| taken.add(cams));
     let ports = view.all_ports().map(Ports::count).max().unwrap_or(0) as u64;
-    // A packet never leaves through the port on which it arrived, so the number of normal queues needed is one less
-    // than that of ports.
+    // A packet never leaves through the port on which it arrived, so one normal queue fewer than there are ports is
+    // needed.
     let own = if special.at_root { 0 } else { ports.saturating_sub(1) };
     let lines = own + u64::from(special.queues);
     let (cam_cells, sram_cells) =

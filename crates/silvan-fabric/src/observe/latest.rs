@@ -1,7 +1,7 @@
 //! The last sample of a run, for a display that follows the run.
 
-/// What the last sample recorded. Counts are those of the interval that it ended; a slice is empty if its table is
-/// not recorded.
+/// The values that the last sample recorded. Counts cover the interval that the sample ended. A slice is empty if
+/// its table is not recorded.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Latest<'a> {
     /// The end of the interval.
@@ -24,7 +24,7 @@ pub struct Latest<'a> {
     pub host_sent_bytes: &'a [u64],
     /// Payload received per named flow.
     pub flow_received_bytes: &'a [u64],
-    /// Index into the congestion control table per named flow.
+    /// Index into the congestion control table for each named flow.
     pub flow_ccti: &'a [u32],
     /// Utilization per link.
     pub link_utilisation: &'a [f64],
@@ -32,7 +32,7 @@ pub struct Latest<'a> {
     pub link_queued_bytes: &'a [u32],
     /// Throughput per class of traffic.
     pub class_throughput_gbit_s: &'a [f64],
-    /// Mean latency since injection per class of traffic; NaN if nothing was delivered.
+    /// Mean latency since injection for each class of traffic; NaN if nothing was delivered.
     pub class_latency_ns: &'a [f64],
     /// The congestion trees, in the order of their roots.
     pub trees: Vec<LatestTree>,
@@ -40,7 +40,7 @@ pub struct Latest<'a> {
     pub tree_links: Vec<TreeLink>,
 }
 
-/// A congestion tree of the last sample, classified as if the run ended now.
+/// A congestion tree of the last sample, classified as if the run ended at that time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LatestTree {
     /// Its number in the tables of the run, from 1.
@@ -57,14 +57,14 @@ pub struct LatestTree {
     pub victims: Vec<u32>,
 }
 
-/// A link in a tree, as in the table `tree_links`; links are given by their numbers.
+/// A link in a tree, as in the table `tree_links`. Links are given by their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeLink {
     /// The number of the nearest tree.
     pub tree: u32,
     /// The link.
     pub link: u32,
-    /// The link that it waits for; for the root, the root itself.
+    /// The link for which this link waits; for the root, the root itself.
     pub waits_for: u32,
     /// Number of links from it to the root.
     pub depth: u32,

@@ -1,4 +1,4 @@
-//! Time series: at the end of each interval, a row that describes it.
+//! Time series, which have rows for each interval. The rows are added at the end of the interval.
 
 use std::sync::Arc;
 
@@ -202,13 +202,13 @@ impl Series {
             all_congested += u32::from(congested);
             if self.with_links {
                 let sent_bytes = view.sent_by(link.channel);
-                // In a run that stops early, a partition may be ahead of the clock.
+                // If a run stops early, a partition may be ahead of the clock.
                 let sent = sent_bytes.saturating_sub(last.0);
                 rows.time_ns.push(ns(view.now));
                 rows.link.push(index as u32);
                 rows.sent.push(sent);
                 let whole = view.rate(link.channel).0 as f64 * span / 8.0;
-                // Because of rounding to whole bytes and picoseconds, the share of a busy link can slightly exceed 1.
+                // Rounding to whole bytes and picoseconds can raise the share of a busy link slightly above 1.
                 rows.utilisation.push((sent as f64 / whole).min(1.0));
                 rows.queued.push(queued);
                 let outstanding = |vl| view.outstanding(link.channel, vl);

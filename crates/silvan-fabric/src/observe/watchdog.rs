@@ -1,4 +1,4 @@
-//! The run-time watchdog: finds packets that wait for each other in a cycle.
+//! The watchdog, which finds packets that wait for each other in a cycle.
 
 use rustc_hash::FxHashSet;
 
@@ -8,12 +8,12 @@ use crate::port::{Port, Vl};
 /// A switch output and virtual lane.
 type Place = (u32, Port, Vl);
 
-/// Finds a cycle of outputs in which each waits for credit that only the next one can free.
+/// Finds a cycle of outputs, each of which waits for credit that only the next output can free.
 ///
 /// An output that lacks credit waits for the input buffer at the far end of its link, which frees space as soon as any
-/// packet leaves it. So an output is permanently blocked exactly if every packet at the head of that buffer's queues
-/// waits for a permanently blocked output. The largest such set is found by removing outputs that are not blocked; no
-/// time limit is needed.
+/// packet leaves it. An output is therefore permanently blocked exactly if every packet at the head of that buffer's
+/// queues waits for a permanently blocked output. The search finds the largest such set by removing outputs that are
+/// not blocked. It needs no time limit.
 pub(crate) fn find_deadlock(view: View) -> Option<Vec<(u32, Port, Vl)>> {
     let mut stuck: FxHashSet<Place> = FxHashSet::default();
     for (index, ports) in view.all_ports().enumerate() {

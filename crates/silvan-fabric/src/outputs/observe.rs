@@ -49,7 +49,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         self.marking.state(output, lanes)
     }
 
-    /// Records that a packet is in the buffer now (for the credit accounting of debug builds).
+    /// Records that a packet has reached the buffer. Debug builds use this to check credits.
     #[cfg(debug_assertions)]
     pub(super) fn landed(&mut self, around: &mut super::Around, arrival: &super::Arrival) {
         let (output, input, space) = (arrival.output as usize, arrival.input, u32::from(arrival.space));
@@ -58,7 +58,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
                 let at = self.voq.lane_index(feeder as usize, arrival.slot::<LANES>().vl());
                 self.wiring.credits.in_flight[at] -= space;
             }
-            // The accounting does not include links between partitions.
+            // The check of credits does not include links between partitions.
             super::Feeder::Remote(_) => {}
             super::Feeder::Host(channel) => {
                 let vl = Vl::new(arrival.slot::<LANES>().vl());
@@ -74,7 +74,8 @@ impl Outputs {
         with_bank!(self, bank => bank.is_idle())
     }
 
-    /// A host's channel whose packet arrived although it leads to no switch of this partition: an error in the model.
+    /// A host's channel on which a packet arrived although it leads to no switch of this partition, which is an error
+    /// in the model.
     pub fn broken(&self) -> Option<ChannelId> {
         with_bank!(self, bank => bank.broken)
     }
@@ -90,7 +91,7 @@ impl Outputs {
         with_bank!(self, bank => bank.voq.queued_bytes(output))
     }
 
-    /// The number of data packets that an output was the first to mark, and whether it is in the congestion state.
+    /// The number of data packets that an output marked first, and whether it is in the congestion state.
     pub fn state(&self, output: usize) -> (u64, bool) {
         with_bank!(self, bank => bank.state(output))
     }

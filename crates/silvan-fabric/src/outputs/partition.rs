@@ -1,4 +1,4 @@
-//! Partitions: the assignment of switches and hosts to threads.
+//! Partitions, which assign switches and hosts to threads.
 
 use silvan_engine::Time;
 
@@ -12,15 +12,15 @@ pub(crate) struct Partitioning {
     pub count: usize,
     /// One entry per switch.
     pub of_switch: Vec<u16>,
-    /// Per host: its partition, and its index among the hosts of that partition.
+    /// For each host, its partition and its index among the hosts of that partition.
     pub of_host: Vec<(u16, u32)>,
     /// The minimum time in which a switch can affect a switch of another partition.
     pub lookahead: Time,
 }
 
 impl Partitioning {
-    /// Creates at most `count` partitions, and no more than there are switches with hosts. Creates fewer if, otherwise,
-    /// a host would send to a switch of one partition and receive from a switch of another.
+    /// Creates at most `count` partitions, and no more than there are switches with hosts. Creates fewer partitions if
+    /// a host would otherwise send to a switch of one partition and receive from a switch of another.
     pub fn new(count: usize, plan: &Plan, switches: &[Switch], hosts: usize) -> Self {
         let mut count = count;
         loop {

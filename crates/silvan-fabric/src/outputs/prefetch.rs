@@ -4,14 +4,14 @@ use super::{Arrival, Bank, Feeder};
 use crate::packet::Pool;
 use crate::voq::{ALL_EVENTS, Slot};
 
-/// The number of outputs above which it is worth prefetching more than the records of the next outputs. The records of
+/// If there are more outputs, prefetching should include more than the records of the next outputs. The records of
 /// this number of outputs occupy 1 MiB.
 pub(super) const MANY: usize = 8_192;
 
 /// How many positions in advance records are prefetched.
 const AHEAD: usize = 6;
 
-/// How many positions in advance the memory to which the records refer is prefetched.
+/// Number of positions in advance at which to prefetch the memory to which the records refer.
 const SOON: usize = 3;
 
 impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
@@ -28,7 +28,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         self.prefetch(arrivals.get(at + AHEAD).map(|arrival| arrival.output as usize));
     }
 
-    /// Prefetches for the pass that handles arrivals, whose records have been prefetched.
+    /// Prefetches for the pass that handles arrivals. The records have already been prefetched.
     #[inline(always)]
     pub(super) fn prefetch_landing(&self, packets: &Pool, arrivals: &[Arrival], at: usize) {
         if self.are_many

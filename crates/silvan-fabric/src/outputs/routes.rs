@@ -17,7 +17,7 @@ type Block = [u8; BLOCK];
 #[derive(Debug, Default)]
 pub(super) struct Routes {
     blocks: Box<[Block]>,
-    /// All tables in sequence: for each block of a table, its index in `blocks`.
+    /// All tables in sequence. For each block of a table, this contains the index in `blocks`.
     tables: Box<[u32]>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct RoutesBuilder {
     blocks: Vec<Block>,
     tables: Vec<u32>,
     known_blocks: FxHashMap<Block, u32>,
-    /// The start of each table, by the table's address; switches with equal tables share one.
+    /// Maps the address of a table to the start of its entry. Switches with equal tables share an entry.
     known_tables: FxHashMap<usize, u32>,
 }
 
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn routes_are_those_of_the_tables() {
         let hosts = 1000;
-        // Upward ports by the destination's position among 18, downward ports to the switch's own hosts.
+        // Upward ports depend on the destination's position among 18; downward ports lead to the switch's own hosts.
         let of = |switch: u32, dst: u32| if dst / 100 == switch { 18 + dst % 18 } else { dst % 18 };
         let tables: Vec<Vec<Port>> =
             (0..10).map(|switch| (0..hosts).map(|dst| Port(of(switch, dst) as u16)).collect()).collect();

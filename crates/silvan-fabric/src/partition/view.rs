@@ -1,4 +1,4 @@
-//! All partitions of a run as one network, read-only, for observers at samples.
+//! A read-only view of all partitions of a run as one network, for observers at samples.
 
 use silvan_engine::{Rate, Time};
 
@@ -29,7 +29,7 @@ pub(crate) struct View<'a> {
     pub now: Time,
     /// The sums of the counters of all partitions.
     pub totals: &'a Meters,
-    /// Per channel: the switch and the input at its receiving end.
+    /// For each channel, the switch and the input at its receiving end.
     pub receiver: &'a [Receiver],
     pub places: &'a Places,
     pub partitions: &'a [Partition],
@@ -166,8 +166,8 @@ impl<'a> View<'a> {
         partition.heads(place, input, vl)
     }
 
-    /// Same as [`Partition::check_channel`], but skips channels between partitions, as neither end knows the bytes in
-    /// flight.
+    /// Same as [`Partition::check_channel`], but skips channels between partitions, because neither end knows the
+    /// bytes in flight.
     ///
     /// # Errors
     /// A description of the violated invariant.
@@ -181,7 +181,7 @@ impl<'a> View<'a> {
         sender.check_channel(channel, far.map(|((_, place), input)| (place, input)))
     }
 
-    /// The message about a packet that overtook another one of its flow, if there is one.
+    /// The error message about a packet that overtook another packet of its flow, if there is one.
     #[cfg(debug_assertions)]
     pub fn out_of_order(self) -> Option<&'a String> {
         self.partitions.iter().find_map(|partition| partition.ctx.meters.out_of_order.as_ref())

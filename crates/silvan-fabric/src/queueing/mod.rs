@@ -1,4 +1,4 @@
-//! The division of buffers into queues, which determines how many other packets a packet must wait for.
+//! The division of buffers into queues, which determines the other packets for which a packet must wait.
 //!
 //! | file | content |
 //! | --- | --- |
@@ -8,7 +8,7 @@
 //! | `isolation` | special queues and CAM lines: FBICM, HFDI and the isolation of the hybrid mechanisms |
 //! | [`cost`] | the cost of special queues in memory cells |
 //!
-//! Switches and host adapters use the same queues; an adapter is a node with one input and one output.
+//! Switches and host adapters use the same queues. An adapter is a node with one input and one output.
 
 mod arbitration;
 pub(crate) mod buffers;

@@ -4,7 +4,7 @@
 /// Represents no member.
 const NONE: u32 = u32::MAX;
 
-/// The members before and after a member. Undefined for members that are in no ring.
+/// The members before and after a member. Undefined if the member is in no ring.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     before: u32,
@@ -106,7 +106,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compares two rings that queues join and leave with plain lists.
+        /// Compares two rings, which queues join and leave, with plain lists.
         #[test]
         fn rings_are_queues(steps in prop::collection::vec((0u32..8, 0usize..2, any::<bool>()), 1..200)) {
             let mut rings = [Ring::EMPTY; 2];

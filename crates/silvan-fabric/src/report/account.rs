@@ -1,4 +1,4 @@
-//! The account of a run in words, and warnings about settings that had no effect.
+//! Writes the account of a run, and warnings about settings that had no effect.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use crate::meters::Meters;
 use crate::observe::{Judged, Verdict};
 use crate::outcome::{IsolationSummary, TriggerSummary};
 
-/// A class that loses less than this share of its offered traffic to trees is not reported as a victim.
+/// Minimum share of its offered traffic that a class must lose to trees to be reported as a victim.
 const WORTH_NAMING: f64 = 0.05;
 
 /// The data that the account uses.
@@ -76,7 +76,8 @@ pub(crate) fn tell(story: &Story) -> (Vec<String>, Vec<String>) {
     (account, warnings(story))
 }
 
-/// Describes the roots of congestion trees, and the contributors and victims of those that lasted for a while.
+/// Describes the roots of congestion trees, and the contributors and victims of trees that were not
+/// short-lived.
 fn trees(story: &Story, judged: &Judged) -> Vec<String> {
     let samples = judged.forest.samples;
     let mut by_root: BTreeMap<u32, u32> = BTreeMap::new();
@@ -250,7 +251,7 @@ fn warnings(story: &Story) -> Vec<String> {
         warnings.push("Isolation had no effect: no queue was ever above its thresholds.".into());
     }
     for (number, class) in meters.classes.iter().enumerate() {
-        // Jobs are reported separately; a job on a single host sends nothing over the network.
+        // Jobs are reported separately, and a job on a single host sends nothing over the network.
         if number >= usize::from(meters.jobs_from) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The reports at the end of a run: the summary, and the account in words.
+//! The reports at the end of a run: the summary, and the account in sentences.
 
 mod account;
 mod summary;

@@ -1,8 +1,8 @@
 //! Destination-tag routing on unidirectional k-ary n-flies.
 //!
-//! There is one path for each pair of hosts. At each stage, one digit of the destination, to the base k, is the output
-//! port: on a butterfly, starting with the lowest digit; on a perfect shuffle, starting with the highest. All switches
-//! of a stage have the same table. Packets always move to the next stage, so there is no dependency cycle.
+//! There is one path for each pair of hosts. At each stage, the output port is one digit of the destination, to the
+//! base k. On a butterfly, the lowest digit comes first; on a perfect shuffle, the highest. All switches of a stage
+//! have the same table. Packets always move to the next stage, so there is no dependency cycle.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ impl DestinationTag {
     /// Computes the tables of a valid topology.
     ///
     /// # Errors
-    /// [`RoutingError::Unsuitable`] if it is not a generated unidirectional k-ary n-fly.
+    /// [`RoutingError::Unsuitable`] if the topology is not a generated unidirectional k-ary n-fly.
     pub(super) fn compute(&self, topology: &Topology) -> Result<Tables, RoutingError> {
         let Shape::Fly(fly) = topology.shape else {
             let instead = match topology.shape {
@@ -90,7 +90,7 @@ mod tests {
                 hops[n] = hosts * (hosts - 1);
                 assert_eq!(analysis.hops, hops, "every path has n switches");
                 assert_eq!(deadlock_cycle(&topology, &tables), None);
-                // A channel is on k^s * k^(n - s) paths, without those from a host to itself.
+                // A channel is on k^s * k^(n - s) paths, excluding those from a host to itself.
                 let between = analysis.between_switches;
                 assert_eq!(between.channels, (n as u64 - 1) * hosts, "{}", topology.name);
                 assert!(between.max <= hosts && (n == 1 || between.min >= hosts - k), "{between:?}");
@@ -126,8 +126,8 @@ mod tests {
         assert_eq!(path(&topology, &tables, 26, 5), ["H27:1", "S1.9:1", "S2.7:2", "S3.2:3"]);
     }
 
-    /// On the 2-ary 3-fly, hosts 0 and 3, which send to host 7, share an output of the second stage;
-    /// packets from hosts 1 and 2 to host 5 pass that switch (figure 8a of the paper).
+    /// On the 2-ary 3-fly, hosts 0 and 3, which send to host 7, share an output of the second stage. Packets from
+    /// hosts 1 and 2 to host 5 also pass that switch (figure 8a of the paper).
     #[test]
     fn two_flows_meet_at_the_second_stage() {
         for links in ["unidirectional", "bidirectional"] {

@@ -1,5 +1,5 @@
-//! Groups of output ports among which a switch can select for a destination, as subnet managers configure
-//! them for adaptive routing: all ports on a shortest route to the destination.
+//! Groups of output ports for adaptive routing, as subnet managers configure them. A switch can select among all
+//! ports that are on a shortest route to the destination.
 //!
 //! ```text
 //! S1   S2   S3      a leaf can send up through any port, except packets for its own hosts;
@@ -7,8 +7,8 @@
 //!      leaf
 //! ```
 //!
-//! If the forwarding table of a switch contains a port that is not on a shortest route, only that port is
-//! used. Packets that do not select use the table's port, which is always a member of the group.
+//! If the forwarding table of a switch contains a port that is not on a shortest route, only that port is used.
+//! Packets that are not routed adaptively use the table's port, which is always a member of the group.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -81,7 +81,8 @@ impl PortGroups {
         self.switches.get(switch).map_or(&[], |choices| choices.ports(host))
     }
 
-    /// A cycle in which packets can wait for each other with some selection of ports; `None` if there is none.
+    /// Returns a cycle in which packets can wait for each other with some selection of ports; `None` if there is no
+    /// cycle.
     #[must_use]
     pub fn deadlock_cycle(&self, topology: &Topology) -> Option<Vec<ChannelName>> {
         let wiring = topology.wiring();
@@ -121,8 +122,8 @@ impl PortGroups {
         Some(named(topology, &wiring, dependencies.cycle(&network)?))
     }
 
-    /// Whether packets for a host use the same ports as those for the previous host, except the last port:
-    /// they then have the same dependencies.
+    /// Whether packets for a host use the same ports as those for the previous host, except for the last port. If
+    /// so, they cause the same dependencies.
     fn is_alike(&self, host: usize, home: Option<u32>) -> bool {
         let mut others =
             self.switches.iter().enumerate().filter(|&(at, _)| home.is_none_or(|h| h as usize != at));
@@ -151,7 +152,8 @@ mod tests {
         (tables, found)
     }
 
-    /// Two leaves with two hosts each, two spines; a leaf has two links to the first spine and one to the second.
+    /// Two leaves with two hosts each, and two spines. A leaf has two links to the first spine and one to the
+    /// second.
     fn leaves_and_spines() -> Topology {
         let link = |from: &str, to: &str| CustomLink {
             from: from.to_owned(),
@@ -219,7 +221,7 @@ mod tests {
         let groups = PortGroups::new(&topology, &tables);
         assert_eq!((groups.ports(2, 3), groups.ports(2, 2)), (&[1][..], &[3, 4][..]));
         assert_eq!(groups.ports(0, 3), &[] as &[u16]);
-        // Packets to H3 do not pass L0 any more; from L1's side, S0 sends back to L0.
+        // Packets to H3 no longer pass L0, and S0 returns those that come from L1 to L0.
         assert_eq!(groups.deadlock_cycle(&topology), None);
         tables.out[0][3] = 3;
         let groups = PortGroups::new(&topology, &tables);

@@ -1,7 +1,7 @@
-//! Fewest hops on any graph, balanced over equally good ports.
+//! Routing with the fewest hops on any graph, balanced over equally good ports.
 //!
-//! The channels of a ring can depend on each other in a cycle, so these tables can deadlock (on a ring of
-//! four or more switches they do); see [`super::deadlock_cycle`].
+//! The channels of a ring can depend on each other in a cycle, so these tables can deadlock, and do so on
+//! a ring of four or more switches; see [`super::deadlock_cycle`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

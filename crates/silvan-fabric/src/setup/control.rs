@@ -103,7 +103,7 @@ impl Builder<'_> {
         Ok(Some(rates.into_iter().map(director).collect()))
     }
 
-    /// Creates one chooser per switch, if packets are routed adaptively one by one.
+    /// Creates one chooser per switch, if each packet is routed adaptively.
     pub(super) fn choosers(&self) -> Option<Vec<Chooser>> {
         let PacketChoice { grade, levels, pins_isolated, .. } = *self.model.packet_routes.as_ref()?;
         let groups = PortGroups::new(self.topology, self.tables).switches.into_iter();
@@ -114,7 +114,7 @@ impl Builder<'_> {
         )
     }
 
-    /// The switches at the far ends of ports, if the length of detours matters.
+    /// The switches at the far ends of ports. Present if the length of detours matters.
     pub(super) fn neighbours(&self) -> Neighbours {
         if self.model.path_lanes.as_ref().is_none_or(|lanes| lanes.bias().is_none()) {
             return Neighbours::from([]);

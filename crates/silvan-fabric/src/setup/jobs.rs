@@ -16,7 +16,7 @@ use crate::meters::ClassMeter;
 use crate::traffic::source::{Chooser, Clock, Source};
 use crate::traffic::{Job, Sends};
 
-/// The maximum number of ranks of a job on one host, which has one source for each pair of them.
+/// Maximum number of ranks of a job on one host. The host has one source for each pair of a local and a remote rank.
 const MOST_SHARING: u16 = 64;
 
 impl Builder<'_> {
@@ -48,8 +48,8 @@ impl Builder<'_> {
         let ideal = self.ideal(job).map_err(&in_job)?;
         ideal.ways.keys().for_each(|&(_, to)| is_destination[to as usize] = true);
         let alone = alone(job, &ideal).map_err(&in_job)?;
-        // Two ranks use a flow of their own, as two processes use a queue pair. Therefore, a host has one source for
-        // each combination of one of its ranks and a rank on another host.
+        // Each pair of ranks has a separate flow, just as two processes use a queue pair. A host therefore has one
+        // source for each combination of one of its ranks and a rank on another host.
         let mut ranks_at: FxHashMap<u32, u16> = FxHashMap::default();
         let slots: Vec<u16> = job
             .hosts
@@ -107,7 +107,8 @@ impl Builder<'_> {
         }
     }
 
-    /// The payload of a message of zero bytes. With the header, it has the size of a control packet.
+    /// The payload that represents a message of zero bytes. With the header, the packet has the size of a control
+    /// packet.
     fn least_message(&self) -> u64 {
         u64::from(self.model.sizes.control.saturating_sub(self.model.sizes.header).max(1))
     }
@@ -137,7 +138,7 @@ impl Builder<'_> {
         });
         let pairs = sends.filter(|(from, to)| from != to).flat_map(|(from, to)| [(from, to), (to, from)]);
         let mut pairs: Vec<(u32, u32)> = pairs.collect::<FxHashSet<_>>().into_iter().collect();
-        // Sorted by destination, because most of the computation is the same for all routes to one destination.
+        // Sort by destination, because all routes to one destination share most of the computation.
         pairs.sort_unstable_by_key(|&(from, to)| (to, from));
         let mut ways = self.ways(job.sl)?;
         let ways = pairs.into_iter().map(|(from, to)| Ok(((from, to), ways.between(from, to)?)));
@@ -151,7 +152,8 @@ impl Builder<'_> {
     }
 }
 
-/// Runs a job on an ideal crossbar, whose hosts send messages in the same order as those of the network. A job that cannot finish there cannot finish at all.
+/// Runs a job on an ideal crossbar, on which hosts send messages in the same order as in the network. A job that cannot
+/// finish there can never finish.
 fn alone(job: &Job, ideal: &Ideal) -> Result<Execution, String> {
     let (hosts, copies) = (job.hosts.clone(), copies(job));
     match job.sends {

@@ -35,8 +35,8 @@ pub(super) struct Offered<'a> {
     pub pattern: &'a Pattern,
     /// The hosts that a pattern names.
     pub named: Vec<u32>,
-    /// Size of the smallest message in bytes, at least one, and the difference between the largest and the smallest
-    /// size.
+    /// Size of the smallest message in bytes, which is at least one; the next field is the difference between the
+    /// largest and the smallest size.
     pub message: u32,
     pub spread: u32,
     /// Whether a largest size was given.

@@ -43,8 +43,8 @@ pub(super) struct Divided {
     pub lookahead: Lookahead,
 }
 
-/// The number of switch ports in a network from which prefetching is worthwhile. Measured: it costs 10 % with 400
-/// ports, and saves 5 % with 2,000 and 50 % with 20,000.
+/// The number of switch ports in a network from which prefetching is worthwhile. In measurements, prefetching cost 10 %
+/// with 400 ports, and saved 5 % with 2,000 ports and 50 % with 20,000.
 const MANY_PORTS: usize = 1_000;
 
 /// The elements of each partition, in their order.
@@ -182,7 +182,7 @@ impl Builder<'_> {
             NodeRef::Switch(_) => None,
         };
         let data = self.least_data(hosts);
-        // Without marks, the only notifications are acknowledgements and the announcements of flows.
+        // If there are no marks, the only notifications are acknowledgements and announcements of flows.
         let parts = &self.model.parts;
         let quiet = matches!(parts.marking, Marking::None)
             && !parts.notification.answers_unmarked()
@@ -234,10 +234,10 @@ impl Builder<'_> {
         lines.into_iter().chain(reports).min()
     }
 
-    /// A lower bound for the smallest packet payload of a source.
+    /// A lower bound on the payload of packets from a source.
     fn least_payload(&self, source: &Source) -> u32 {
         let mtu = self.model.sizes.mtu;
-        // The last packet of a message has the remaining payload.
+        // The last packet of a message contains the remaining payload.
         let of = |message: u64| match (message / u64::from(mtu), (message % u64::from(mtu)) as u32) {
             (0, rest) => rest,
             (_, 0) => mtu,

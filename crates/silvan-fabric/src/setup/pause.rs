@@ -1,4 +1,4 @@
-//! The thresholds of on/off flow control, and the space above them that it needs.
+//! Computes the thresholds of on/off flow control, and the space that is needed above them.
 
 use silvan_engine::{Bytes, Rate, Time};
 
@@ -8,10 +8,11 @@ use crate::link::{Division, Thresholds};
 use crate::topology::Link;
 
 impl Builder<'_> {
-    /// The thresholds of a virtual lane at a link's receiver, which has `capacity` bytes for it; `None` with credits.
+    /// The thresholds of a virtual lane at a link's receiver, which has `capacity` bytes for the lane; `None` if
+    /// links use credits.
     ///
     /// The stop message takes the link's delay after the arrival that exceeds the threshold. The buffer must hold the
-    /// packets that were on their way at that time, and those that the sender begins before it receives the message.
+    /// packets that were on their way at that time, and those that the sender starts before it receives the message.
     pub(super) fn pause(
         &self,
         link: &Link,
@@ -51,8 +52,8 @@ impl Builder<'_> {
     /// The maximum buffer space, in bytes, that packets sent within a given time need.
     fn space_in(&self, span: Time, rate: Rate) -> u64 {
         let bytes = u128::from(rate.bytes_in(span));
-        // Small packets need the most space for their size: the smallest one, or the smallest one that needs one more
-        // block.
+        // Small packets need the most space relative to their size. The worst case is the smallest packet, or the
+        // smallest packet that needs one more block.
         let block = self.model.sizes.credit_block;
         let least = self.least_packet();
         let next = least.div_ceil(block) * block + 1;
@@ -76,7 +77,7 @@ impl Builder<'_> {
         });
         let traffic = self.model.traffic.iter().map(|traffic| match u64::from(traffic.message) {
             message if traffic.is_varied && message + u64::from(traffic.spread) > mtu => 1,
-            // The last packets that a host may generate are one message, shortened to whole packets.
+            // The last packets that a host may generate form one message, shortened to whole packets.
             message => last(message, mtu),
         });
         let payload = flows.chain(traffic).min().unwrap_or(mtu).clamp(1, mtu) as u32;

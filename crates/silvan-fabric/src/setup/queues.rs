@@ -22,14 +22,14 @@ use crate::switch::{
 use crate::topology::NodeRef;
 
 impl Builder<'_> {
-    /// Whether each queue whose fill is reported to marking rules holds packets for one output only.
+    /// Whether each queue whose fill is reported to marking rules contains packets for only one output.
     pub(super) fn queues_have_one_output(&self) -> bool {
         let Model { switch, flow_routes, packet_routes, .. } = &self.model;
         if switch.arbitration == Arbitration::Fcfs {
             return true;
         }
         match &self.model.parts.isolation {
-            // A destination has only one output, unless routing is adaptive.
+            // Without adaptive routing, a destination has only one output.
             Isolation::SpecialQueues(special) if special.at_root => {
                 flow_routes.is_none() && packet_routes.is_none()
             }

@@ -8,8 +8,8 @@ use crate::routing::{Analysis, Tables, analyze_lanes};
 use crate::topology::{NodeRef, Topology};
 
 impl RoundTrip {
-    /// The round trip of a network: the longest route between any two hosts, with all links as long as the longest
-    /// link.
+    /// Computes the round trip of a network: that of the longest route between any two hosts, with the delay of
+    /// the longest link for all links.
     #[must_use]
     pub fn of(topology: &Topology, tables: &Tables, config: &Config) -> Self {
         Self::from_analysis(topology, &analyze_lanes(topology, tables, config.path_lanes.as_deref()), config)
@@ -49,7 +49,7 @@ impl RoundTrip {
 mod tests {
     use super::*;
 
-    /// The 4-ary 5-fly of the paper, with cycles of a nanosecond.
+    /// The round trip of the paper's 4-ary 5-fly, with cycles of a nanosecond.
     fn published(payload: u64, bytes_per_cycle: u64) -> RoundTrip {
         RoundTrip {
             hops: 9,

@@ -1,5 +1,5 @@
-//! Checks that a network has what its configuration requires: the named hosts, routes between hosts that exchange
-//! packets, and links in both directions.
+//! Checks that a network meets the requirements of its configuration: the named hosts, routes between hosts that
+//! exchange packets, and links in both directions.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub struct HostNames<'t> {
 }
 
 impl<'t> HostNames<'t> {
-    /// Indexes the hosts of a network. If several hosts have the same name, it denotes the first one.
+    /// Indexes the hosts of a network. If several hosts have the same name, the name refers to the first one.
     #[must_use]
     pub fn new(topology: &'t Topology) -> Self {
         let names = topology.hosts.iter().enumerate().rev();
@@ -43,8 +43,8 @@ impl<'t> HostNames<'t> {
     }
 }
 
-/// Checks that every link has a reverse direction if there are special queues, which notify the sender of a packet over
-/// the link on which the packet arrived.
+/// Checks that every link has a reverse direction if there are special queues, because they notify the sender of a
+/// packet over the link on which the packet arrived.
 ///
 /// # Errors
 /// [`Reason::OneWayLinks`] at `congestion.isolation`.
@@ -102,7 +102,7 @@ pub fn check_routes(config: &Config, topology: &Topology, tables: &Tables) -> Re
     }
 }
 
-/// Checks that every switch has routes to all hosts, which it may have to notify.
+/// Checks that every switch has routes to all hosts, because it may have to notify them.
 fn check_ways_back(topology: &Topology, tables: &Tables) -> Result<(), SetupError> {
     for (table, switch) in tables.out.iter().zip(&topology.switches) {
         if let Some(host) = table.iter().position(|port| !(1..=switch.ports).contains(port)) {

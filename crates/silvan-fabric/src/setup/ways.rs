@@ -1,8 +1,8 @@
-//! The performance of routes on an empty network, as a bound for the fastest delivery of a message.
+//! Computes the performance of routes on an empty network, which limits the delivery time of a message.
 //!
-//! If the tables determine the route, the bound is that of this route. If flows or packets select routes, the bound
-//! assumes the fastest route for the first byte, the widest route for each packet, and all routes at the same time for
-//! the packets of a message.
+//! If the tables determine the route, the limit is that of this route. If flows or packets select routes, the limit
+//! assumes the fastest route for the first byte, the widest route for each packet, and concurrent use of all routes
+//! for the packets of a message.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::{Rate, Time};
@@ -15,7 +15,7 @@ use crate::routing::port_groups::PortGroups;
 use crate::routing::valiant::Detours;
 use crate::topology::{End, NodeRef, Topology, Wiring};
 
-/// The best properties of the routes from some position on.
+/// The best properties of the remaining routes from a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reach {
     /// The latency of the first byte on the fastest route.
@@ -172,7 +172,7 @@ impl Ways<'_> {
         others.map(way).fold(Reach::NONE, Reach::combined_with)
     }
 
-    /// The link at a port (from 1) of a switch, and its far end.
+    /// The link at a port (from 1) of a switch, with its far end.
     fn peer(&self, switch: u32, port: u16) -> Option<(usize, End)> {
         let ports = &self.wiring.switches[switch as usize];
         ports.get(usize::from(port).wrapping_sub(1)).copied().flatten().map(|(end, link)| (link, end))

@@ -21,7 +21,8 @@ type Due = (u64, Vec<Time>);
 /// All data exist twice: for one step and for the next.
 pub(super) struct Exchange {
     partitions: usize,
-    /// For each partition: the next tick at which it has work or its messages take effect, and the work done so far.
+    /// For each partition: the next tick in which it has work or its messages take effect; and the amount of work
+    /// done.
     next: [Vec<AtomicU64>; 2],
     done: [Vec<AtomicU64>; 2],
     /// Messages from each partition to each other one.

@@ -65,7 +65,7 @@ fn a_sound_run_ends() {
 fn a_lost_wake_up_ends_a_run_with_an_explanation() {
     let mut simulation = run();
     simulation.advance(10).unwrap();
-    // As if no node had requested a wake-up: only the end of the interval remains.
+    // Remove the events, as if no node had requested a wake-up. Only the end of the interval remains.
     let queue = &mut simulation.network.partitions[0].ctx.queue;
     while let Some(time) = queue.next_time() {
         queue.pop_at(time);
@@ -106,7 +106,7 @@ fn credit_from_nowhere_ends_a_run_in_every_build() {
     let ctx = &mut simulation.network.partitions[0].ctx;
     ctx.release(CreditReturn { way: (0, Vl::FIRST, 1), space: 1 << 20, leaves_at: ctx.now });
     let error = to_the_end(simulation).unwrap_err();
-    // Detected at the next sample; in debug builds at the next event.
+    // Release builds detect the error at the next sample, debug builds at the next event.
     let ModelError::Broken { now, what } = &error else { panic!("{error}") };
     assert!(*now <= Time::from_us(20), "{now}");
     assert!(what.contains("returning"), "{what}");

@@ -24,7 +24,7 @@ struct Goal {
 /// How far the partitions advanced.
 #[derive(Clone, Copy)]
 struct Reached {
-    /// Whether they reached the sample, not only the amount of work.
+    /// Whether the partitions reached the sample and not just the amount of work.
     sample: bool,
     /// The work done.
     events: u64,
@@ -68,8 +68,8 @@ fn run_together(
         }
         turn = 1 - turn;
         if is_last {
-            // The last tick is incomplete, so it is a separate step, after which all threads are present. Its messages
-            // are delivered immediately, for the sample.
+            // The last tick is incomplete, so it is a separate step, at whose end all threads meet. Its messages are
+            // delivered immediately, for the sample.
             events += partition.run_to_sample(goal.cut);
             partition.pass(end);
             exchange.post(turn, me, partition)?;
@@ -79,7 +79,7 @@ fn run_together(
         }
         events += partition.run(end, u64::MAX);
         partition.pass(end);
-        // All earlier events have been handled, so messages may take effect at any later tick.
+        // All earlier events have been handled, so messages may take effect in any later tick.
         partition.begin_exchange(end);
         let by_messages = exchange.post(turn, me, partition)?;
         next = partition.next_tick().min(partition.tick_of(by_messages));
@@ -90,7 +90,7 @@ fn run_together(
 fn run_threads(partitions: &mut [Partition], goal: Goal) -> Result<Reached, Halted> {
     let exchange = Exchange::new(partitions.len());
     let results: Vec<Result<Reached, Halted>> = std::thread::scope(|scope| {
-        // If the system cannot create another thread, the existing threads must not wait for it.
+        // If the system cannot create another thread, this guard ensures that the existing threads do not wait for it.
         let _guard = exchange.barrier.guard();
         let threads: Vec<_> = partitions
             .iter_mut()

@@ -1,9 +1,9 @@
-//! Adaptive routing per packet: selects the output of each packet among those that lead to its destination.
+//! Adaptive routing per packet, which selects the output of each packet among the ports that lead to its destination.
 //!
-//! The load of a port is the sum of the bytes that wait for it in the switch, on all lanes, and the bytes in use of the
-//! buffer at the far end of the link on the packet's lane, as the sender's credits show. Loads are compared in units of
-//! `grade` bytes, as real switches do. Among the ports with the lowest grade, a hash of the seed, the switch and the
-//! number of earlier choices selects one.
+//! The load of a port is the sum of two numbers: the bytes that wait for it in the switch, on all lanes, and the bytes
+//! in use of the buffer at the far end of the link on the packet's lane, as the sender's credits show. Loads are
+//! compared in units of `grade` bytes, as real switches do. Among the ports with the lowest grade, a hash of the seed,
+//! the switch and the number of earlier choices selects one.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct Chooser {
     pub grade: u32,
     /// Service levels whose data packets are routed adaptively, one bit per level.
     pub levels: u16,
-    /// Whether packets for the destinations of a CAM line always take the port of the forwarding table.
+    /// Whether packets for the destinations of a CAM line always use the port of the forwarding table.
     pub pins_isolated: bool,
     pub seed: u32,
     /// Number of choices made so far.
@@ -44,7 +44,8 @@ impl Chooser {
         }
     }
 
-    /// The ports (numbered from 1) that a packet may take; `None` if it must take the port of the forwarding table.
+    /// The ports (numbered from 1) among which a packet may choose; `None` if it must use the port of the forwarding
+    /// table.
     fn ports(&self, packet: &Packet) -> Option<&[u16]> {
         let is_free = packet.kind == Kind::Data && !packet.pinned && self.levels >> packet.sl & 1 == 1;
         let ports = self.choices.ports(packet.dst as usize);
@@ -53,7 +54,7 @@ impl Chooser {
 }
 
 impl Ports {
-    /// The chooser, if packets are routed adaptively one by one.
+    /// The chooser, if each packet is routed adaptively.
     #[inline]
     pub fn chooser(&self) -> Option<&Chooser> {
         match self.steering.as_deref()? {
@@ -71,7 +72,7 @@ impl Ports {
 }
 
 impl Switch {
-    /// Selects the output of a packet that has arrived, if packets are routed adaptively one by one.
+    /// Selects the output of a packet that has arrived, if each packet is routed adaptively.
     #[inline(never)]
     pub(super) fn choose_port(&mut self, ctx: &mut Context, id: PacketId) {
         let mut best =

@@ -1,5 +1,5 @@
-//! Detours per packet (UGAL-L): depending on the load of two ports, the source's switch sends a packet on the minimal
-//! route or through a randomly selected group.
+//! Detours per packet (UGAL-L). Depending on the load of two ports, the source's switch sends a packet either on the
+//! minimal route or through a randomly selected group.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! Selects the outputs of packets that the forwarding table alone does not determine: adaptive routes of flows
-//! ([`crate::routing::adaptive`]), and the weights of the switch's links (SAA: Zdornov and Birk, algorithm 1).
+//! ([`crate::routing::adaptive`]). Also stores the weights of the switch's links (SAA: Zdornov and Birk,
+//! algorithm 1).
 //!
-//! The output of a packet is selected once, when its head has arrived, and stored in the packet.
+//! The output of a packet is selected once, when its head has arrived, and is stored in the packet.
 
 use silvan_engine::Rate;
 
@@ -23,7 +24,7 @@ pub(crate) struct FlowRoutes {
 #[derive(Debug)]
 pub(crate) struct Director {
     pub routes: Option<FlowRoutes>,
-    /// Per output: the time that the link needs to carry all flows announced to it, and its rate.
+    /// For each output, the time that the link needs to carry all flows announced to it, and its rate.
     weights: Box<[(u64, Rate)]>,
 }
 
@@ -67,7 +68,7 @@ pub(crate) fn weight_ps(bytes: u64, rate: Rate) -> u64 {
 }
 
 impl Ports {
-    /// Selects the output of a packet that has arrived, if flows have routes of their own.
+    /// Selects the output of a packet that has arrived, if flows have individual routes.
     pub(super) fn direct_flow(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
         let table = self.route(ctx.packets[id].dst);
         let Some(Steering::Flows(director)) = self.steering.as_deref_mut() else { return };

@@ -1,9 +1,9 @@
 //! Switches whose outputs serve packets first come, first served, regardless of the input (infinite speedup: Zdornov
-//! and Birk, section 2). Any number of packets can leave an input's memory at the same time for different outputs; an
-//! output sends one packet at a time.
+//! and Birk, section 2). Any number of packets can leave an input's memory at the same time for different outputs,
+//! and an output sends one packet at a time.
 //!
-//! If `switch.control_first` is set, control packets precede data, except those that end a flow's route: they stay
-//! behind the flow's data.
+//! If `switch.control_first` is set, control packets precede data. The exception is a packet that ends a flow's
+//! route, which must stay behind the flow's data.
 
 use std::collections::VecDeque;
 

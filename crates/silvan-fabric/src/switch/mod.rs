@@ -1,5 +1,5 @@
-//! Switches: an input organization, a crossbar and its arbitration. Each architecture has its own file and implements
-//! [`architecture::Architecture`].
+//! Switches, which consist of an input organization, a crossbar and its arbitration. Each architecture has its own
+//! file and implements [`architecture::Architecture`].
 
 mod architecture;
 mod chooser;
@@ -82,7 +82,7 @@ impl Switch {
 
     /// Same as [`Self::accept`], for switches that select routes, wait for tails, or have other queues.
     fn accept_any(&mut self, ctx: &mut Context, input: Port, packet: PacketId) {
-        // The common cases need a single test of the architecture.
+        // A single test of the architecture is enough for the common cases.
         match self {
             Self::Cioq(switch) if switch.ports.is_plain() => {
                 switch.note_tail(ctx, packet);
@@ -191,7 +191,7 @@ impl Switch {
     pub fn send_report(&mut self, ctx: &mut Context, report: Report) {
         let Some(output) = self.ports().send_report(ctx, report) else { return };
         with_switch!(self, switch => switch.note_sending(output));
-        // Packets that wait for the output may have expected the link to be free earlier.
+        // Packets that wait for the output may have scheduled a wake-up for an earlier time.
         if self.queued_bytes(output) > 0 {
             let channel = self.ports().out(output);
             ctx.wake(channel, ctx.free_at(channel));
@@ -215,8 +215,8 @@ impl Switch {
         with_switch!(self, switch => switch.ports_mut())
     }
 
-    /// The number of data packets that this output was the first to mark, and whether it is in the congestion state on
-    /// any virtual lane.
+    /// The number of data packets that this output marked first, and whether it is in the congestion state on any
+    /// virtual lane.
     pub fn marks(&self, output: Port) -> (u64, bool) {
         let ports = self.ports();
         let lanes = output.with_lanes(ports.lanes);

@@ -1,5 +1,5 @@
-//! Round-robin arbitration with one read port per queue: each output serves in turn the inputs that have packets for
-//! it, and does the same with its virtual lanes, as in [`super::voq`].
+//! Round-robin arbitration with one read port per queue. Each output serves in turn the inputs that have packets for
+//! it, and also its virtual lanes in turn, as in [`super::voq`].
 
 use silvan_engine::cache::prefetch;
 
@@ -15,7 +15,7 @@ use crate::port_set::PortSet;
 /// One virtual lane of an output.
 #[derive(Debug, Clone, Copy, Default)]
 struct Lane {
-    /// Buffer space that the next packet needs but has no credit for.
+    /// Buffer space that the next packet needs and for which it has no credit.
     blocked: u32,
     /// The input to consider first.
     turn: Port,
@@ -54,8 +54,8 @@ impl<S: PortSet> RoundRobin<S> {
         prefetch(&self.lanes, lane.index());
     }
 
-    /// Called when a packet for a lane of an output has become the head of a queue. `space` computes the buffer space
-    /// that it needs, and is evaluated only if required.
+    /// Called when a packet for an output lane has become the head of a queue. `space` computes the buffer space that
+    /// the packet needs, and is called only if necessary.
     #[inline(always)]
     pub fn ask(
         &mut self,
@@ -136,7 +136,7 @@ impl<S: PortSet> QueuedSwitch<S> {
                     if let Arbiter::RoundRobin(state) = &mut self.arbiter {
                         state.lanes[lane.index()].turn = next;
                         if let Some(rounds) = &mut state.rounds {
-                            // Inputs are never busy here, so none is served out of turn because another one is busy.
+                            // In this switch, inputs are never busy, so no input is served out of turn.
                             rounds.served(lane, input, (ctx.now, ctx.now));
                         }
                     }
@@ -146,7 +146,7 @@ impl<S: PortSet> QueuedSwitch<S> {
                     }
                     return true;
                 }
-                // All packets of this input stand aside; other inputs may have credit.
+                // All packets of this input lack credit and let others pass. Other inputs may have credit.
                 Err(0) => {}
                 Err(space) => {
                     if let Arbiter::RoundRobin(state) = &mut self.arbiter {

@@ -1,6 +1,6 @@
-//! The VOQ switch of the event-ordered scheduler, which runs the outputs of [`crate::voq`] with the links of a
-//! partition and wakes them by events. It supports networks that the binned scheduler does not, and is that scheduler's
-//! reference in tests.
+//! The VOQ switch of the event-ordered scheduler. It runs the outputs of [`crate::voq`] with the links of a partition,
+//! and wakes them by events. It also supports networks that the binned scheduler does not support, and serves as the
+//! reference for that scheduler in tests.
 
 use silvan_engine::{Rate, Time};
 
@@ -60,7 +60,7 @@ impl<const L: usize> Wires<L, Ordered, Context> for Wiring {
 }
 
 /// `LANES` is 1 for switches of up to 64 ports with one virtual lane and a marking rule that does not read single
-/// queues, else [`crate::voq::MOST_LANES`].
+/// queues; otherwise, it is [`crate::voq::MOST_LANES`].
 #[derive(Debug)]
 pub(crate) struct VoqSwitch<const LANES: usize> {
     pub ports: Ports,
@@ -95,8 +95,8 @@ impl<const LANES: usize> VoqSwitch<LANES> {
         self.outputs.packets(pool, slot)
     }
 
-    /// Same as [`super::Switch::heads`], for packets that change lanes: all queues that hold a packet that arrived on a
-    /// lane.
+    /// Same as [`super::Switch::heads`], for packets that change lanes: all queues that contain a packet that arrived
+    /// on the given lane.
     fn holders(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
         let came = |id: PacketId| self.ports.came(&ctx.packets[id]) == vl;
         let all = Vl::all(self.ports.lanes)
@@ -138,7 +138,7 @@ impl<const LANES: usize> Architecture for VoqSwitch<LANES> {
 
     #[inline]
     fn wake(&mut self, ctx: &mut Context, output: Port) {
-        // A packet that arrived at this instant has already scheduled the output.
+        // If a packet arrived at this instant, the output is already scheduled.
         if !self.outputs.records[output.index()].own.dirty {
             self.settle(ctx, output);
         }

@@ -1,4 +1,4 @@
-//! Distances between switches, found by search, with which tests compare closed forms.
+//! Finds distances between switches by search, for comparison with closed forms in tests.
 
 use std::collections::VecDeque;
 

@@ -10,9 +10,9 @@
 //!            H1  H2   H3  H4   H5  H6   H7  H8
 //! ```
 //!
-//! A balanced dragonfly has a = 2 p = 2 h: one global link per pair of groups then carries all uniform
-//! traffic between them. A full one has g = a h + 1 groups. [`super::Groups`] describes the numbering of
-//! nodes and ports, [`super::Arrangement`] the destinations of global links.
+//! A balanced dragonfly has a = 2 p = 2 h, so that one global link per pair of groups can carry all uniform traffic
+//! between them. A full dragonfly has g = a h + 1 groups. [`super::Groups`] describes the numbering of nodes and
+//! ports, and [`super::Arrangement`] the destinations of global links.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -119,9 +119,10 @@ mod tests {
 
     #[test]
     fn the_mean_distance_is_that_of_one_global_link() {
-        // If each pair of groups has one link and each switch one global port, no route over two global links is
-        // shorter than the one over a single link. Of the a switches of another group, one is behind the global link.
-        // Sum over ordered pairs of groups: a^2 pairs, of which each end is directly at the link for a.
+        // If each pair of groups has one link and each switch has one global port, no route over two global links is
+        // shorter than the one over a single link. Of the a switches of another group, one is at the end of the
+        // global link. Summed over the a^2 pairs of switches in two groups, each end is directly at the link for a
+        // pairs.
         for a in [2u64, 3, 5, 8] {
             let built = Dragonfly::new(1, a as u32, 1).build().unwrap();
             let g = a + 1;

@@ -1,5 +1,5 @@
 //! Dragonfly+ networks (Shpiner and others, `HiPINEB` 2017): groups of leaves, which have the hosts, and
-//! spines, which have the global links; every leaf is connected to every spine of its group.
+//! spines, which have the global links. Every leaf is connected to every spine of its group.
 //!
 //! ```text
 //!   to group   1   2    3   4
@@ -106,7 +106,8 @@ mod tests {
                 assert_eq!((hosts, switches), (p * leaves * g, (leaves + spines) * g), "{}", built.name);
                 let links = p * leaves * g + leaves * spines * g + g * (g - 1) / 2;
                 assert_eq!(built.links.len() as u32, links);
-                // Leaves of one group are two links apart, of different groups three: up, across, down.
+                // Leaves of the same group are two links apart, and leaves of different groups three: up,
+                // across, down.
                 let is_leaf = |at: usize| (at % (leaves + spines) as usize) < leaves as usize;
                 let found = Distances::between(&built, is_leaf);
                 assert_eq!(found.diameter, 3);

@@ -1,5 +1,5 @@
-//! k-ary n-trees: k^n hosts below n levels of k^(n-1) switches each, with k ports down and k up (none up at
-//! the top). The trees of Papers II, V and VI.
+//! k-ary n-trees: k^n hosts below n levels of k^(n-1) switches each. Switches have k ports down and k ports
+//! up (none up at the top). Papers II, V and VI use these trees.
 //!
 //! ```text
 //!   level 2   L2.1   L2.2      2-ary 2-tree: every level-1 switch

@@ -14,7 +14,7 @@ fn wrong(text: String) -> Result<(), TopologyError> {
 
 impl Topology {
     /// Checks that names are unique, sizes are within the limits, ports are in range and used once per
-    /// direction, every host sends and receives over exactly one link from and to a switch, links have a
+    /// direction, every host sends and receives over exactly one link to and from a switch, links have a
     /// rate and a delay, and every node can reach every other node.
     ///
     /// With unidirectional links, every host must reach the first host and be reachable from it, every
@@ -213,7 +213,7 @@ impl Topology {
     }
 }
 
-/// The hosts and switches that packets of some hosts can reach. Packets do not pass through hosts.
+/// The hosts and switches that packets from some hosts can reach. Packets do not pass through hosts.
 fn reached(wiring: &Wiring, from: impl IntoIterator<Item = usize>) -> (Vec<bool>, Vec<bool>) {
     let mut hosts = vec![false; wiring.hosts.len()];
     let mut switches = vec![false; wiring.switches.len()];

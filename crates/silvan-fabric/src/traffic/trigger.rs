@@ -1,10 +1,11 @@
-//! Traffic that starts after a number of delivered data packets: the hot phase of the paper on MVCM.
+//! Triggers of traffic that starts after a number of delivered data packets, such as the hot phase of the paper on
+//! MVCM.
 //!
-//! A trigger is external, like the end of the warm-up: it depends on all hosts at the same time, which no component of
-//! a network can do.
+//! A trigger is external, like the end of the warm-up, because it depends on the current state of all hosts, which no
+//! component of a network knows.
 //!
-//! With one partition, a trigger fires at the delivery of the packet that completes the number. Several partitions
-//! compute this time together before they reach it: see [`crate::context::Ahead`].
+//! If there is one partition, a trigger fires at the delivery of the packet that completes its number. Several
+//! partitions compute this time together in advance: see [`crate::context::Ahead`].
 
 use silvan_engine::Time;
 
@@ -58,8 +59,8 @@ impl Triggers {
         Some(self.waiting(at))
     }
 
-    /// Fires the next trigger if the packet that completes its number is among those delivered at these
-    /// times (in this order, after `delivered` others). Returns the time and the index of the trigger.
+    /// Fires the next trigger if the packet that completes its number is among those delivered at these times (in
+    /// order, after `delivered` others). Returns the time and the index of the trigger.
     pub fn plan(&mut self, delivered: u64, times: &[Time]) -> Option<(Time, usize)> {
         let place = self.next.checked_sub(delivered + 1)?;
         let time = *times.get(usize::try_from(place).ok()?)?;
@@ -79,7 +80,7 @@ impl Triggers {
         &self.list[at].waiting
     }
 
-    /// The same triggers with the sources of one partition only, by the positions of its hosts there.
+    /// The same triggers, with only the sources of one partition. Hosts are given by their position in that partition.
     pub fn of_partition(&self, partition: u16, place: impl Fn(u32) -> (u16, u32)) -> Self {
         let mut own = self.clone();
         for trigger in &mut own.list {

@@ -15,7 +15,8 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         head.map(|head| head.packet).into_iter().chain(queue.iter(packets))
     }
 
-    /// Among the `count` outputs of a switch from `first` on, those for which an input has packets on a lane.
+    /// Of the `count` outputs of a switch that start with `first`, those for which an input has packets on a
+    /// lane.
     pub fn requested(&self, first: usize, count: usize, input: Port, vl: Vl) -> Vec<Port> {
         let requests = |output: &Port| {
             let slot = Slot::new(first + output.index(), vl.index(), input.index());

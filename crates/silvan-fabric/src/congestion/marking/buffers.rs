@@ -1,4 +1,4 @@
-//! Marking by the fill of buffers at inputs and outputs (MVCM, 3.1 and 4.1): IPM, OPM and MVPM.
+//! Marking by the fill of input and output buffers (MVCM, 3.1 and 4.1): IPM, OPM and MVPM.
 //!
 //! ```text
 //!  IPM   a full input buffer      marks all packets at the switch's inputs for the outputs it asks for
@@ -6,9 +6,9 @@
 //!  MVPM  input above threshold    marks what arrives;   output above: validates what leaves marked
 //! ```
 //!
-//! They need a switch with buffers at inputs and outputs (`cioq`). Fills count whole credit blocks, per virtual lane. A
-//! packet counts from the arrival of its head until its tail has left, so arriving and departing packets are included
-//! in the fill. Control packets are not marked. No switch removes a mark.
+//! These rules need a switch with input and output buffers (`cioq`). Fills count whole credit blocks, for each virtual
+//! lane. A packet counts from the arrival of its head until its tail has left, so the fill includes arriving and
+//! departing packets. Control packets are not marked. No switch removes a mark.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,7 +57,7 @@ impl Default for Mvpm {
 /// A rule with its thresholds, in bytes of a virtual lane's share of the buffer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum BufferRule {
-    /// An input whose fill exceeds this has no room for another packet.
+    /// An input whose fill exceeds this threshold has no room for another packet.
     Ipm {
         room_for_none: u32,
     },

@@ -1,6 +1,6 @@
-//! In-band telemetry: each switch writes into each data packet that leaves it what the source needs to know about the
-//! output: the time, the bytes that it has sent so far, the bytes that wait for it, and its rate (HPCC, SIGCOMM 2019,
-//! section 3.1 and figure 7). No packet is marked.
+//! In-band telemetry: each switch writes facts about the output into each departing data packet. They are the time, the
+//! bytes sent so far, the bytes that wait, and the rate (HPCC, SIGCOMM 2019, section 3.1 and figure 7). No packet is
+//! marked.
 //!
 //! The receiver returns the telemetry with its acknowledgement. The bytes that telemetry occupies on the wire belong to
 //! `packet.header` and `packet.control`.

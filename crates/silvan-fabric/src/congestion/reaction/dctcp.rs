@@ -1,4 +1,4 @@
-//! DCTCP's window (Alizadeh et al., Data Center TCP, SIGCOMM 2010, section 3; RFC 8257).
+//! DCTCP's window-based reaction (Alizadeh et al., Data Center TCP, SIGCOMM 2010, section 3; RFC 8257).
 //!
 //! ```text
 //!  once per round trip       alpha = (1 - g) alpha + g F       F: marked bytes of the round trip / its bytes
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A flow sends while less than its window is in flight. A window grows only while at least half of it is in flight, so
-//! that it does not grow without bound where something else limits the flow (RFC 7661).
+//! it cannot grow without bound if something else limits the flow (RFC 7661).
 //!
-//! Windows count in bytes on the wire, with a fraction of 2^-16; alpha in parts of 2^30.
+//! Windows are in units of 2^-16 bytes on the wire, and alpha is in units of 2^-30.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -106,7 +106,7 @@ pub(crate) struct DctcpState {
     window: u64,
     alpha: u64,
     progress: Progress,
-    /// Bytes acknowledged in the present round trip, and those of them that were marked.
+    /// Bytes acknowledged in the present round trip; the next field is the number of these that were marked.
     acknowledged: u64,
     marked: u64,
     is_slow: bool,
@@ -173,7 +173,7 @@ impl ReactionRule for DctcpRule {
         state.progress.is_untouched()
     }
 
-    /// How many full packets the window is short of the first one.
+    /// Number of full packets by which the window is smaller than the initial window.
     fn strength(&self, state: &DctcpState, _sl: u8, _now: Time) -> u16 {
         let missing = self.initial.saturating_sub(state.window) >> FRACTION;
         (missing / self.full.max(1)).min(u64::from(u16::MAX)) as u16
@@ -194,7 +194,7 @@ mod tests {
         state.window >> FRACTION
     }
 
-    /// Sends what the window lets, then has all of it answered, with marks on the given packets of it.
+    /// Sends as much as the window permits, and answers all of it, with marks on the given packets.
     fn round(rule: &DctcpRule, state: &mut DctcpState, marked: &[usize]) {
         let mut packets = 0;
         while rule.may_send_at(state, 0, &next(0)).is_some() {
@@ -213,18 +213,18 @@ mod tests {
         let mut state = rule.fresh(0);
         assert_eq!(window(&state), 10_000);
         round(&rule, &mut state, &[]);
-        // Four answers add a packet; at the fifth, 6,000 bytes are in flight, less than half of 14,000.
+        // Four answers add a packet. At the fifth, 6,000 bytes are in flight, which is less than half of 14,000.
         assert_eq!(window(&state), 14_000);
         let slow = Dctcp { slow_start: false, ..Dctcp::default() };
         let rule = super::tests::rule(&slow);
         let mut state = rule.fresh(0);
-        // One packet at a time is answered while ten are in flight.
+        // Answers one packet at a time while ten are in flight.
         (0..10).for_each(|_| rule.sent(&mut state, &sent(0, 1_000)));
         for _ in 0..10 {
             rule.answered(&mut state, 0, &Answer { bytes: 974, ..answer(Mark::Cold, 0, 0) });
             rule.sent(&mut state, &sent(0, 1_000));
         }
-        // 1,000 x 1,000 / window, ten times: 100 + 99 + ... bytes.
+        // The window grows by 1,000 x 1,000 / window ten times: 100 + 99 + ... bytes.
         assert!((10_950..10_965).contains(&window(&state)), "{}", window(&state));
     }
 
@@ -236,8 +236,8 @@ mod tests {
         let mut answered = |mark| rule.answered(&mut state, 0, &Answer { bytes: 974, ..answer(mark, 0, 0) });
         (0..3).for_each(|_| answered(Mark::Hot));
         assert_eq!(window(&state), 5_000, "alpha is 1 at first, and the other marks do not count");
-        // The round trip began with the first answer, when ten packets had been sent. Of the nine answers in it and that
-        // which ends it, two are marked: alpha = 15/16 + 2/10/16.
+        // The round trip began with the first answer, when ten packets had been sent. Of its nine answers and the
+        // answer that ends it, two are marked, so alpha = 15/16 + 2/10/16.
         (0..7).for_each(|_| rule.answered(&mut state, 0, &Answer { bytes: 974, ..answer(Mark::Cold, 0, 0) }));
         rule.sent(&mut state, &sent(0, 1_000));
         rule.answered(&mut state, 0, &Answer { bytes: 974, ..answer(Mark::Cold, 0, 0) });

@@ -1,8 +1,8 @@
-//! Explicit rates: a flow's share of its busiest link, computed by the links (SAA: Zdornov and Birk, sections 5 and 6).
+//! Explicit rates: the links compute each flow's share of its busiest link (SAA: Zdornov and Birk, sections 5 and 6).
 //!
 //! A flow that needs the time w_f at the full rate of a link sends at r = w_f / W_f of that rate, where W_f is the
 //! largest sum of such times over the links of its route. Before the flow starts, a packet announces w_f and returns
-//! W_f; probes read W_f again while the flow lasts; a last packet removes w_f from the links.
+//! W_f. Probes read W_f again while the flow lasts. A final packet removes w_f from the links.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -102,7 +102,7 @@ impl<R: ReactionRule> Flows<R> {
 
     #[inline]
     pub fn next_timer(&self, of: FlowRef) -> Option<Time> {
-        // This check cannot panic, so rules without timers cost nothing.
+        // The compiler can remove this check for rules without timers, because it cannot panic.
         self.states.get(self.index(of)).and_then(|state| self.rule.next_timer(state))
     }
 

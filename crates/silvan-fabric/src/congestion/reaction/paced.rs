@@ -1,4 +1,4 @@
-//! What reactions with a rate share: rates in parts of the rate of the host's link, and the pauses that follow from them.
+//! Common code of reactions with a rate: rates as fractions of the rate of the host's link, and the resulting pauses.
 
 use silvan_engine::units::BytePace;
 use silvan_engine::{Rate, Time};
@@ -8,7 +8,7 @@ use crate::facts::Sent;
 /// The link's rate, in the unit of rates.
 pub(super) const LINE: u32 = 1 << 30;
 
-/// A rate in parts of the link's rate, rounded down; at least 1 and at most [`LINE`].
+/// A rate as a fraction of the link's rate, rounded down, from 1 to [`LINE`].
 pub(super) fn part(rate: Rate, link: Rate) -> u32 {
     let part = u128::from(rate.0) * u128::from(LINE) / u128::from(link.0.max(1));
     part.clamp(1, u128::from(LINE)) as u32
@@ -30,8 +30,8 @@ impl Last {
         Self { end: sent.end, size: sent.size }
     }
 
-    /// When the next packet may start at a rate: after the time that the last one takes at this rate, of which the time
-    /// on the link is a part. `pace` is that of the link.
+    /// The time at which the next packet may start at a rate, which is after the time that the last packet takes at
+    /// this rate. That time includes the time on the link. `pace` is the pace of the link.
     pub fn due(&self, rate: u32, pace: BytePace) -> Time {
         let span = pace.time(self.size).0;
         let (rate, rest) = (u128::from(rate), u128::from(LINE - rate));
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn the_pause_makes_up_for_the_difference_to_the_link() {
-        // 1,000 bytes take 80 ns at 100 Gbit/s and 320 ns at a quarter of it.
+        // 1,000 bytes take 80 ns at 100 Gbit/s, and 320 ns at a quarter of it.
         let pace = Rate::from_gbit(100).pace();
         let last = Last::of(&sent(500_000, 1_000));
         assert_eq!(last.due(LINE / 4, pace), Time(500_000 + 240_000));

@@ -1,4 +1,4 @@
-//! What reactions with windows in bytes share: the bytes of a flow that are in flight, and its round trips.
+//! Common code of reactions with windows in bytes: the bytes of a flow that are in flight, and its round trips.
 
 use crate::facts::{Answer, Sent};
 
@@ -16,7 +16,8 @@ impl Progress {
         self.sent += u64::from(sent.size);
     }
 
-    /// A packet is acknowledged; returns its bytes on the wire, of which `header` are no payload.
+    /// Records the acknowledgement of a packet. Returns the packet's bytes on the wire, of which `header` bytes are
+    /// not payload.
     pub fn acknowledged(&mut self, answer: &Answer, header: u32) -> u64 {
         let size = u64::from(answer.bytes) + u64::from(header);
         self.acknowledged = (self.acknowledged + size).min(self.sent);
@@ -32,12 +33,14 @@ impl Progress {
         self.sent == 0
     }
 
-    /// Whether no packet has been acknowledged since the flow began; the first round trip begins then.
+    /// Whether no packet has been acknowledged since the flow began. The first round trip begins with the first
+    /// acknowledgement.
     pub fn is_first(&self) -> bool {
         self.round_ends == 0
     }
 
-    /// Whether the packet just acknowledged was sent after the present round trip had begun. The next one begins then.
+    /// Whether the packet just acknowledged was sent after the present round trip had begun. If so, the next one
+    /// begins.
     pub fn completes_round(&mut self) -> bool {
         let is_complete = self.acknowledged > self.round_ends;
         if is_complete {

@@ -1,5 +1,5 @@
-//! Acknowledgements that carry marks: one per packet, one per message and immediately for a marked packet, or one per
-//! message that combines the marks of its packets.
+//! Acknowledgements that carry marks. There are three kinds: one per packet; one per message, and immediately for a
+//! marked packet; or one per message with the combined marks of its packets.
 
 use rustc_hash::FxHashMap;
 
@@ -25,13 +25,13 @@ impl ReceiverRule for AcknowledgePackets {
     }
 }
 
-/// Acknowledges each message, and each marked packet immediately. An acknowledgement covers everything that its flow
-/// has sent since the previous one.
+/// Acknowledges each message, and each marked packet immediately. An acknowledgement covers everything that has
+/// arrived of its flow since the previous one.
 #[derive(Debug)]
 pub(crate) struct AcknowledgeMessages;
 
 impl ReceiverRule for AcknowledgeMessages {
-    /// Payload bytes that have arrived since the last acknowledgement, for each flow that has some.
+    /// Payload bytes that have arrived since the last acknowledgement, for flows that have such bytes.
     type State = FxHashMap<(u32, u16), u32>;
 
     const WATCHES_UNMARKED: bool = true;
@@ -67,7 +67,7 @@ pub(crate) struct Part {
 }
 
 impl ReceiverRule for CombineMarks {
-    /// Per flow, what has arrived since its last acknowledgement, if anything.
+    /// For each flow, the data that have arrived since its last acknowledgement, if any.
     type State = FxHashMap<(u32, u16), Part>;
 
     const WATCHES_UNMARKED: bool = true;

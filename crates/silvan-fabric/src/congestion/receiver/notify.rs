@@ -1,4 +1,4 @@
-//! A notification packet for each marked packet, optionally coalesced and delayed.
+//! Sends a notification packet for each marked packet, optionally coalesced and delayed.
 
 use std::collections::VecDeque;
 
@@ -43,7 +43,8 @@ pub(crate) struct NotifyMarks {
 #[derive(Debug, Default)]
 pub(crate) struct Notifier {
     coalescer: Coalescer,
-    /// Notification packets that are not ready yet, with the time at which they are, in its order.
+    /// Notification packets that are not ready, with the times at which they become ready, in the order of
+    /// these times.
     delayed: VecDeque<(Time, Reply)>,
 }
 
@@ -52,7 +53,7 @@ pub(crate) struct Notifier {
 pub(crate) struct Coalescer {
     /// One entry per flow, or one for the port.
     next_at: FxHashMap<(u32, u16), Time>,
-    /// Number of entries at which those whose time has passed will next be removed.
+    /// Number of entries at which entries whose time has passed will be removed next.
     tidy_at: usize,
 }
 
@@ -119,7 +120,8 @@ mod tests {
     use super::super::trial::{count, packet, sink};
     use super::*;
 
-    /// The times at which notifications are sent in 6 us for two flows, each with a mark every microsecond.
+    /// The times at which notifications are sent within 6 us for two flows, each of which receives a mark
+    /// every microsecond.
     fn notified(coalescing: Option<Coalescing>) -> Vec<(u64, u32)> {
         let rule = NotifyMarks::new(&Sink { coalescing, ..sink() });
         let (mut state, mut out, mut notified) = (Notifier::default(), Replies::default(), Vec::new());

@@ -1,4 +1,4 @@
-//! Trees over time: trees with the same root at consecutive samples are the same tree.
+//! Follows trees over time: trees with the same root at consecutive samples are the same tree.
 
 use super::NONE;
 use super::moment::Moment;
@@ -43,18 +43,18 @@ pub(super) struct Tree {
 #[derive(Debug, Default)]
 pub(super) struct Growth {
     pub trees: Vec<Tree>,
-    /// The live trees as pairs of root and tree, sorted by root.
+    /// The current trees as pairs of root and tree, sorted by root.
     live: Vec<(u32, u32)>,
     /// Links in trees at the previous sample and their trees, sorted by link.
     before: Vec<(u32, u32)>,
 }
 
 impl Growth {
-    /// A tree may be absent for this number of samples and still be the same tree: under congestion control, trees
-    /// often disappear for a short time.
+    /// Number of samples for which a tree may be absent and still be the same tree, because under congestion
+    /// control, trees often disappear for a short time.
     pub const PATIENCE: u32 = 2;
 
-    /// Adds the trees of a moment. Returns the number of each.
+    /// Adds the trees of a sample. Returns the number of each.
     pub fn follow(&mut self, moment: &mut Moment, (from_ns, now_ns): (u64, u64)) -> Vec<u32> {
         let numbers: Vec<u32> = moment.roots.iter().map(|&root| self.number(root, from_ns)).collect();
         for &link in &moment.order {
@@ -74,17 +74,17 @@ impl Growth {
         numbers
     }
 
-    /// Whether a tree with this root is live; it may be absent for a short time.
+    /// Whether a tree with this root currently exists; it may be absent for a short time.
     pub fn lives(&self, root: u32) -> bool {
         self.live.binary_search_by_key(&root, |live| live.0).is_ok()
     }
 
-    /// The roots of live trees and the numbers of these trees, in the order of links.
+    /// The roots and numbers of the current trees, in the order of links.
     pub fn live(&self) -> &[(u32, u32)] {
         &self.live
     }
 
-    /// The number of the live tree with this root; a new number if there is none.
+    /// The number of the current tree with this root. If there is none, assigns a new number.
     fn number(&mut self, root: u32, from_ns: u64) -> u32 {
         let place = match self.live.binary_search_by_key(&root, |live| live.0) {
             Ok(place) => return self.live[place].1,
@@ -113,7 +113,7 @@ impl Growth {
         let mut sizes = vec![(0, 0, 0); numbers.len()];
         for &link in &moment.order {
             let member = moment.members[link as usize];
-            // The bytes that wait for several trees are divided among them.
+            // Bytes that wait for several trees are divided among these trees.
             let share = u64::from(member.queued) / moment.trees_of(link).count().max(1) as u64;
             for root in moment.trees_of(link) {
                 let size: &mut (u32, u32, u64) = &mut sizes[root as usize];
@@ -154,7 +154,7 @@ mod tests {
     use super::super::moment::Member;
     use super::*;
 
-    /// A moment with the given links, the index of their roots, and depths.
+    /// A sample with the given links, the index of their roots, and their depths.
     fn moment(members: &[(u32, u32, u32)]) -> Moment {
         let mut moment = Moment::new(10);
         for &(link, root, depth) in members {

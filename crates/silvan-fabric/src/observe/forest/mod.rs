@@ -1,9 +1,9 @@
-//! Congestion trees as data: which outputs are roots, and which outputs wait for them, over time.
+//! Records congestion trees over time: which outputs are roots, and which outputs wait for them.
 //!
-//! At each sample, the outputs that block each other determine the trees of that moment ([`moment`]). Trees of
-//! consecutive moments are the same if they have the same root ([`growth`]). The payload that hosts behind roots
-//! receive and the packets inside the network determine contributors and victims ([`roles`]). At the end, [`verdict`]
-//! classifies each tree.
+//! At each sample, the outputs that block each other determine the current trees ([`moment`]). Trees of consecutive
+//! samples are the same if they have the same root ([`growth`]). The payload that hosts behind roots receive and the
+//! packets inside the network determine contributors and victims ([`roles`]). At the end, [`verdict`] classifies each
+//! tree.
 
 mod growth;
 mod moment;
@@ -28,7 +28,7 @@ use moment::{Map, Moment};
 use roles::Roles;
 pub(crate) use verdict::Verdict;
 
-/// The maximum number of rows of the table `tree_links` (150 MB). Later rows are not recorded.
+/// Maximum number of rows of the table `tree_links`, which take 150 MB. Later rows are not recorded.
 pub const MOST_TREE_ROWS: u64 = 4_000_000;
 
 /// Represents no link or no tree.
@@ -56,7 +56,7 @@ pub(crate) struct Forest {
     rows: LinkRows,
     /// Number of samples whose links were not recorded because the table was full.
     pub unrecorded: u32,
-    /// Number of samples, and the largest number of links that waited for a root at any of them.
+    /// Number of samples; the next field is the largest number of links that waited for a root at any sample.
     pub samples: u32,
     pub most_branches: u32,
     last_time: Time,
@@ -85,7 +85,8 @@ impl Forest {
         }
     }
 
-    /// Adds the trees of this moment. If the hosts whose deliveries must be counted change, returns the new ones.
+    /// Adds the trees of the current sample. If the hosts whose deliveries must be counted change, returns the new
+    /// set.
     pub fn sample(&mut self, view: View) -> Option<&Watch> {
         let span = view.now.saturating_sub(self.last_time);
         if span == Time::ZERO {
@@ -105,7 +106,7 @@ impl Forest {
         is_new.then(|| self.roles.watch())
     }
 
-    /// Records the links of the trees of this moment, which have the numbers `trees`.
+    /// Records the links of the current trees, which have the numbers `trees`.
     fn record(&mut self, view: View, trees: &[u32]) {
         let Self { moment, map, rows, .. } = self;
         if (rows.link.len() + moment.order.len()) as u64 > MOST_TREE_ROWS {

@@ -1,4 +1,4 @@
-//! The routes of flows through the network, link by link, and the congestion trees that they meet.
+//! The routes of flows through the network, link by link, and the congestion trees on these routes.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::port::Port;
 use crate::routing::adaptive::FlowKey;
 use crate::switch::Ports;
 
-/// The root, or else the branch, that a packet's route meets first.
+/// The root on a packet's route or, if there is none, the first branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meets {
     Nothing,
@@ -21,8 +21,8 @@ pub(super) enum Meets {
     Root(u32),
 }
 
-/// The root, or else the branch, that a packet's route from its source to its destination meets first. With adaptive
-/// routing, all its possible routes are considered.
+/// Finds the root on a packet's route from its source to its destination or, if there is none, the first branch.
+/// With adaptive routing, all possible routes are considered.
 pub(super) fn meets((key, vl): (FlowKey, u8), view: View, map: &Map, moment: &Moment) -> Meets {
     if let Some(tables) = &map.tables {
         let links = plain_way(key, tables, map);
@@ -42,7 +42,7 @@ pub(super) fn pass(key: FlowKey, view: View, map: &Map, each: impl FnMut(u32)) {
     }
 }
 
-/// If packets change lanes, the lane on each link is not known.
+/// If packets change lanes, the lane on each link is unknown, so all lanes count.
 #[inline(always)]
 fn first_met(links: impl Iterator<Item = u32>, vl: u8, map: &Map, moment: &Moment) -> Meets {
     let mut found = Meets::Nothing;

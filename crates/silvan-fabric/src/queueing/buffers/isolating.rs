@@ -1,4 +1,4 @@
-//! Handling of packets that may match CAM lines, separate from the code that handles every packet.
+//! Handles packets that may match CAM lines, separately from the code for every packet.
 
 use silvan_engine::Time;
 
@@ -10,7 +10,7 @@ use crate::port::{Port, PortVl};
 use crate::port_set::PortSet;
 
 impl<S: PortSet> Buffers<S> {
-    /// Completes [`Self::store`] if [`Self::may_isolate`] holds.
+    /// Completes [`Self::store`] if [`Self::may_isolate`] returned true.
     #[inline(never)]
     pub(super) fn store_isolating(
         &mut self,
@@ -46,7 +46,7 @@ impl<S: PortSet> Buffers<S> {
         Stored::Otherwise
     }
 
-    /// Completes [`Self::take`] for a packet of `size` for `dst` that leaves a queue with a CAM line.
+    /// Completes [`Self::take`] for a packet for `dst` with `size` bytes that leaves a queue with a CAM line.
     #[inline(never)]
     pub(super) fn take_isolated(
         &mut self,
@@ -103,7 +103,7 @@ impl<S: PortSet> Buffers<S> {
         let there = |packet: &&Packet| packet.kind.follows_data() && routes.of(packet) == port;
         let waiting = fifo.iter(pool).map(|id| &pool[id]).filter(there).map(|packet| packet.dst);
         let Some(cams) = &mut self.cams else { return };
-        // A special queue is allocated only for a packet that can move there now.
+        // Allocate a special queue only for a packet that can move there now.
         if cams.rule().at_root && !packets[head].kind.follows_data() {
             return;
         }
@@ -114,7 +114,7 @@ impl<S: PortSet> Buffers<S> {
     }
 
     /// Moves packets from the head of a normal queue to special queues as long as they match a CAM line. Returns
-    /// whether any packet was moved.
+    /// whether any packet moved.
     pub(super) fn isolate(&mut self, packets: &mut Pool, now: Time, queue: QueueId) -> bool {
         let mut any = false;
         loop {

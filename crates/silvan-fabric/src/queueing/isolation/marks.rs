@@ -1,9 +1,10 @@
-//! A filter for the destinations on CAM lines. Most packets match no line, and the filter shows this by testing one
+//! A filter for the destinations on CAM lines. Most packets match no line. The filter detects this by testing one
 //! word instead of all lines.
 
 use super::{Cause, InputCam};
 
-/// A set of destinations, some of which share a bit. Quickly rejects most destinations that are not in it.
+/// A set of destinations in which several destinations may share a bit. It quickly rejects most destinations that
+/// it does not contain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Marks(u64);
 
@@ -31,7 +32,7 @@ impl Marks {
 }
 
 impl InputCam {
-    /// Recomputes the filter from all lines after one was released.
+    /// Recomputes the filter from all lines after the release of a line.
     pub(super) fn mark_again(&mut self) {
         let lines = self.special.iter().flatten();
         let here = lines.flat_map(|line| {

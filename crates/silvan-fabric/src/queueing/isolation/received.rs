@@ -40,8 +40,8 @@ impl Cams {
         self.branches(output, line, false)
     }
 
-    /// Assigns orphaned queues to a new line that lists a destination of their packets. Otherwise, packets that must
-    /// follow those would never be stopped.
+    /// Assigns orphaned queues to a new line that lists a destination of their packets. Otherwise, their packets and
+    /// those that must follow would never be stopped.
     fn adopt(&mut self, output: PortVl, number: u16) {
         let Some(known) = self.outputs[output.index()].iter().find(|known| known.line == number) else {
             return;

@@ -7,8 +7,8 @@ use crate::port::{Port, PortVl, Vl};
 use crate::queueing::SpecialArbitration;
 
 impl Cams {
-    /// The rate that the root accepts from a special queue: the rate of the root, divided evenly among all queues that
-    /// feed it. `None` if the tree no longer exists.
+    /// The rate that the root accepts from a special queue, which is the rate of the root divided evenly among all
+    /// queues that feed it. `None` if the tree no longer exists.
     pub fn share(&self, input: PortVl, at: usize) -> Option<Rate> {
         let Line { output, cause, .. } = self.inputs[input.index()].special[at].as_ref()?;
         let whole = match cause {
@@ -28,20 +28,20 @@ impl Cams {
         Some(Rate(whole.0 / lines.filter(is_alike).count().max(1) as u64))
     }
 
-    /// The rate that the root accepts from its own normal queue: the rate of the root, divided evenly among the inputs
-    /// (of a virtual lane) whose queues have lines.
+    /// The rate that the root accepts from a normal queue of its own switch: the rate of the root divided evenly among
+    /// the inputs (of a virtual lane) whose queues have lines.
     fn own_share(&self, vl: Vl, port: Port) -> Rate {
         let inputs = (vl.index()..self.inputs.len()).step_by(self.lanes).map(PortVl::new);
         let lines = inputs.filter(|&input| self.own[self.own_index(input, port)] != OwnLine::Free).count();
         Rate(self.rates[port.index()].0 / lines.max(1) as u64)
     }
 
-    /// The share of a special queue that is reported upstream.
+    /// The share of a special queue, as reported upstream.
     pub(super) fn told(&self, input: PortVl, at: usize) -> Option<Rate> {
         if self.is_weighted() { self.share(input, at) } else { None }
     }
 
-    /// The share of a root's own queue that is reported upstream.
+    /// The share of a normal queue in the root's own switch, as reported upstream.
     pub(super) fn told_of_own(&self, vl: Vl, port: Port) -> Option<Rate> {
         self.is_weighted().then(|| self.own_share(vl, port))
     }
@@ -118,9 +118,9 @@ mod tests {
             cams.share(PortVl::new(input), taken[input]).map(|rate| rate.0 / GBIT)
         };
         assert_eq!([0, 1, 2].map(|input| share(&cams, input)), [Some(4); 3]);
-        // One of them fills and notifies the next switch upstream.
+        // One of the queues fills up and notifies the next switch upstream.
         assert_eq!(gbit(cams.special_grew(at(1), taken[1], 9, 6_001)), Some(4));
-        // The next notification from the next node has a different rate.
+        // The next notification from the next node contains a different rate.
         cams.received(PortVl::new(1), notice(Some(Rate::from_gbit(6)), Message::Stop));
         assert_eq!(share(&cams, 0), Some(2));
         // Two special queues of a root at output 0 share its link, independently of those at output 1.
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(cams.share(PortVl::FIRST, 1), Some(Rate::from_gbit(16)));
         assert_eq!(grown(&mut cams, 1, 6_001), None);
         assert_eq!(cams.share(PortVl::FIRST, 1), Some(Rate::from_gbit(8)));
-        // Without its tree, a special queue has no share and reports none.
+        // A special queue whose tree no longer exists has no share and reports none.
         cams.received(PortVl::new(1), notice(None, Message::Release));
         assert_eq!(share(&cams, 0), None);
         assert_eq!(cams.special_grew(at(1), taken[1], 9, 6_002).unwrap().rate, None, "stop");

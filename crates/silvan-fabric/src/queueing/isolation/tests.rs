@@ -82,7 +82,7 @@ fn a_special_queue_is_taken_for_a_line_and_released_when_it_is_empty() {
     assert_eq!(hears(&mut cams, 5, Message::Stop), [(0, 0)]);
     assert_eq!([9, 8].map(|dst| cams.stops(outputs()[1], dst)), [true, false]);
     assert!(!cams.stops(outputs()[0], 9));
-    // Packets are stored above the threshold: first the line is sent upstream, then Stop.
+    // Packets are stored above the threshold, so first the line and then Stop is sent upstream.
     assert_eq!(stored(&mut cams, 0, 9, 6_000), None);
     assert_eq!(stored(&mut cams, 0, 9, 6_001), Some((0, allocate(&[9]))));
     assert_eq!(stored(&mut cams, 0, 9, 6_001), Some((0, Message::Stop)));
@@ -113,7 +113,8 @@ fn packets_follow_those_before_them_and_a_lack_of_queues_is_counted() {
     assert!(cams.take_wanting(input) && !cams.take_wanting(input), "once");
     assert!(!cams.take_wanting(PortVl::new(1)));
     stored(&mut cams, 0, 9, 1_000);
-    // The next node releases the line: the queue keeps its packets, and accepts only those that must follow.
+    // The next node releases the line. The queue keeps its packets, and accepts only packets that must follow
+    // them.
     assert_eq!(hears(&mut cams, 5, Message::Release), [(0, 0)]);
     assert_eq!(cams.special_for(input, outputs()[1], 9, Time::ZERO), Some(0));
     assert_eq!(stored(&mut cams, 0, 9, 9_000), None, "there is no line to send upstream");
@@ -139,7 +140,7 @@ fn a_root_has_special_queues_in_its_own_switch_if_wanted() {
     assert_eq!(cams.special_for(input, outputs()[0], 7, Time::ZERO), Some(0));
     assert_eq!(cams.special_for(input, outputs()[0], 8, Time::ZERO), None);
     assert_eq!(cams.special_for(PortVl::new(1), outputs()[0], 7, Time::ZERO), None, "of another input");
-    // Further destinations are added, and reported once the line has been sent.
+    // Further destinations are added. If the line has been sent, they are also reported.
     assert_eq!(grew(&mut cams, 0, 6_001, &[8]), None);
     assert_eq!(stored(&mut cams, 0, 7, 6_001), Some((0, allocate(&[7, 8]))));
     assert_eq!(grew(&mut cams, 0, 6_001, &[10, 11]), Some(allocate(&[7, 8, 10])));

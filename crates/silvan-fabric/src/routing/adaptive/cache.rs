@@ -13,8 +13,8 @@ pub struct FlowKey {
     pub connection: u32,
 }
 
-/// The output ports of the flows that arrived at one port and do not use the default port. Flows without an
-/// entry use the default port, so the size affects only the quality of routes.
+/// The output ports of the flows that arrived at one input port and do not use the default port. Flows without an
+/// entry use the default port, so the size of the cache affects only the quality of routes.
 #[derive(Debug, Clone)]
 pub struct RouteCache {
     entries: FxHashMap<FlowKey, u16>,
@@ -22,10 +22,10 @@ pub struct RouteCache {
 }
 
 impl RouteCache {
-    /// Creates an empty cache with a given capacity; `None` for an unlimited cache.
+    /// Creates an empty cache with a given capacity. `None` means that the cache is unlimited.
     #[must_use]
     pub fn new(capacity: Option<u32>) -> Self {
-        // The map grows as it is filled, so a large capacity does not use memory in advance.
+        // The map grows with the number of entries, so a large capacity does not use memory in advance.
         Self { entries: FxHashMap::default(), capacity: capacity.map_or(usize::MAX, |c| c as usize) }
     }
 

@@ -1,5 +1,5 @@
-//! Contention of random permutations (SYSTOR 2009, figure 5): every host sends one flow, no two of them to
-//! the same host. The contention of a flow is the number of flows on its most loaded link.
+//! The contention of random permutations (SYSTOR 2009, figure 5). Every host sends one flow, and no two flows have the
+//! same destination. The contention of a flow is the number of flows on its most loaded link.
 
 use silvan_engine::random::Stream;
 
@@ -11,7 +11,7 @@ use crate::routing::RoutingError;
 /// Result of one permutation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Contention {
-    /// Number of flows; hosts that the permutation maps to themselves send none.
+    /// Number of flows. A host that the permutation maps to itself sends no flow.
     pub flows: u32,
     /// Largest number of flows on a used link.
     pub maximum: u32,
@@ -36,7 +36,7 @@ impl Contention {
 }
 
 /// Random permutations derived from a seed. Permutation `n` is the same on all networks with the same number of hosts,
-/// so networks can be compared permutation by permutation, in any number of processes.
+/// so any number of processes can compare networks permutation by permutation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permutations {
     /// The seed of all permutations.
@@ -44,7 +44,7 @@ pub struct Permutations {
 }
 
 impl Permutations {
-    /// The flows of permutation `number` in the order in which they are set up, which is also random.
+    /// The flows of permutation `number`, in the order in which they are set up. This order is also random.
     #[must_use]
     pub fn flows(self, hosts: u32, number: u64) -> Vec<Flow> {
         let mut destinations: Vec<u32> = (0..hosts).collect();
@@ -72,7 +72,7 @@ impl Permutations {
             network.set_up(flow, &mut hops)?;
             ends.push(hops.len());
         }
-        // Computed at the end, because a flow also shares its links with later flows.
+        // Compute the contention last, because a flow also shares its links with later flows.
         let mut found =
             Contention { flows: flows.len() as u32, switches: hops.len() as u64, ..Contention::default() };
         let mut begin = 0;

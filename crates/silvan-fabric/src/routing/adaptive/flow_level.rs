@@ -1,5 +1,5 @@
-//! Whole networks at flow level: each flow is set up in a network with the previous flows. There are no
-//! packets and no time.
+//! Simulates whole networks of flows, without packets or time. Each flow is set up in a network that contains the
+//! previous flows.
 
 use super::cache::FlowKey;
 use super::heuristic::Heuristic;
@@ -31,8 +31,8 @@ pub struct FlowLevel {
 }
 
 impl FlowLevel {
-    /// Creates a network without flows. `cache_entries` limits each route cache; 0 means routing by default ports only,
-    /// `None` means no limit.
+    /// Creates a network without flows. `cache_entries` limits each route cache: 0 means routing only by default ports,
+    /// and `None` means no limit.
     ///
     /// # Errors
     /// Same as [`AdaptiveTables::new`].
@@ -68,7 +68,7 @@ impl FlowLevel {
     /// Sets up a flow and appends its hops to `path`.
     ///
     /// # Errors
-    /// [`RoutingError::BadHost`] for a source or destination that does not exist.
+    /// [`RoutingError::BadHost`] if the source or the destination does not exist.
     pub fn set_up(&mut self, flow: &Flow, path: &mut Vec<Hop>) -> Result<(), RoutingError> {
         let (tables, states, heuristic) = (&self.tables, &mut self.states, self.heuristic);
         walk(&self.wiring, flow.key, |switch, input| {
@@ -127,8 +127,8 @@ impl FlowLevel {
     }
 }
 
-/// Follows a route from host to host; `step` returns the output port of each switch for an input port.
-/// Routes in generated trees end, see [`super::relation`].
+/// Follows a route from host to host. `step` returns the output port of each switch for an input port. Routes in
+/// generated trees always end, see [`super::relation`].
 fn walk(wiring: &Wiring, key: FlowKey, mut step: impl FnMut(u32, u16) -> u16) -> Result<(), RoutingError> {
     let unknown = |host: u32| {
         let hosts = wiring.hosts.len();
@@ -241,8 +241,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
 
-        /// Routes end at the destination and never visit a switch twice; data follow them; torn-down flows
-        /// leave no state.
+        /// Routes end at the destination and never visit a switch twice. Data follow the routes, and flows that were
+        /// torn down leave no state.
         #[test]
         fn routes_are_simple_and_data_follow_them((tree, heuristic, cache, pairs) in cases()) {
             let topology = tree.build().unwrap();

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::cache::FlowKey;
 use super::state::LinkLoad;
 
-/// The criterion by which a switch compares its output links; the lowest value wins.
-/// [`super::state::choose`] defines the selection among equal ports.
+/// The criterion by which a switch compares its output links. The link with the lowest value is selected.
+/// [`super::state::choose`] defines the selection among equal links.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Heuristic {
@@ -53,9 +53,9 @@ impl fmt::Display for Heuristic {
     }
 }
 
-/// A number that selects among several equal ports for a flow at a switch, before reduction modulo their number.
+/// Returns a number that, modulo the number of equal ports, selects among them for a flow at a switch.
 pub(super) fn tie_break(switch: u32, flow: FlowKey) -> u64 {
-    // No port has the number 0, so this differs from all numbers of `Random`.
+    // No port has the number 0, so the result differs from all numbers of `Random`.
     draw((switch, 0), flow)
 }
 
