@@ -1,4 +1,4 @@
-"""A browser without a window for tests: Chromium, spoken to by its DevTools protocol."""
+"""A headless browser for tests: Chromium, controlled through its DevTools protocol."""
 
 import base64
 import contextlib
@@ -16,12 +16,12 @@ import pytest
 from websockets.sync.client import connect
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-#: How long anything may take; a machine that does much else is slow.
+#: Timeout of any operation. It is long because the machine may be busy with other work.
 PATIENCE_S = 60
 
 
 class Page:
-    """A page of the browser, what it complains about, and what it asks the network for."""
+    """A page of the browser, with the errors that it reports and the addresses that it requests."""
 
     def __init__(self, socket: Any) -> None:
         self._socket = socket
@@ -62,10 +62,10 @@ class Page:
         theme: str = "light",
         fragment: str = "",
     ) -> None:
-        """Open a page, a file or an address, and wait until its scripts are done."""
+        """Open a page, a file or an address, and wait until its scripts have finished."""
         self.size(width, height)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
-        # What is there now must not be taken for what comes.
+        # Remove the mark of the current page, so that it cannot be mistaken for the mark of the next one.
         self.run("document.documentElement?.removeAttribute('data-ready')")
         address = file if isinstance(file, str) else file.as_uri()
         self.call("Page.navigate", url=address + (f"#{fragment}" if fragment else ""))
@@ -91,12 +91,12 @@ class Page:
             time.sleep(0.05)
 
     def settle(self) -> None:
-        """Wait until what was asked for is drawn."""
+        """Wait until the requested changes are drawn."""
         twice = "requestAnimationFrame(() => requestAnimationFrame(() => done(true)))"
         self.run(f"new Promise((done) => {twice})")
 
     def picture(self, selector: str = "html") -> bytes:
-        """Return what an element looks like, as PNG."""
+        """Return an image of an element as PNG."""
         box = self.run(
             f"(() => {{ const box = document.querySelector({json.dumps(selector)}).getBoundingClientRect();"
             "return [box.x + scrollX, box.y + scrollY, box.width, box.height]; })()"
@@ -106,7 +106,7 @@ class Page:
         return base64.b64decode(shot["data"])
 
     def click(self, x: float, y: float) -> None:
-        """Click at a place of the window."""
+        """Click at a position in the window."""
         where = {"x": x, "y": y, "button": "left", "clickCount": 1}
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
         self.call("Input.dispatchMouseEvent", type="mousePressed", **where)
@@ -132,14 +132,14 @@ class Page:
 
 @contextlib.contextmanager
 def browser(folder: Path) -> Iterator[Page]:
-    """Start a browser, its files in `folder`; give a page of it."""
+    """Start a browser whose files are in `folder`; yield a page of it."""
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         pytest.skip("no browser: these tests need Chromium (Debian, Ubuntu: apt install chromium)")
     options = [
         "--headless=new", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
         "--remote-debugging-port=0", "--no-first-run", "--disable-background-networking",
-        # Tests look into sandboxed frames.
+        # Tests access sandboxed frames, so keep these in the same process.
         "--disable-features=IsolateSandboxedIframes",
         "--disable-dev-shm-usage", f"--user-data-dir={folder}", "about:blank",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Scenarios and helpers that the tests share."""
+"""Scenarios and helper functions that the tests share."""
 
 import os
 import subprocess
@@ -11,17 +11,17 @@ import pytest
 import silvan
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Modules whose tests take milliseconds: `make quick` runs them.
+#: Modules with fast tests, which `make quick` runs.
 QUICK = {
     "test_fabric_files", "test_flow_level", "test_fluid", "test_golden", "test_house", "test_papers",
     "test_scenario", "test_schema", "test_traces",
 }  # fmt: skip
-#: Tests that take long and repeat on a larger scale what others test: `make nightly` runs them.
+#: Slow tests that repeat other tests at a larger scale; only `make nightly` runs them.
 NIGHTLY = {
     f"test_a_page_does_what_it_says[docs/{page}.md]"
     for page in ("papers", "questions", "sweeps", "verification")
 }
-#: Tests that may be skipped in CI, with the reason. Where `SILVAN_SKIPS=expected`, any other skip fails the
+#: Tests that may be skipped in CI, with the reasons. With `SILVAN_SKIPS=expected`, any other skip fails the
 #: session.
 EXPECTED_SKIPS = {
     "test_an_otf2_trace_is_read_whole": "not each release of Debian and Ubuntu has the package python3-otf2",
@@ -29,7 +29,7 @@ EXPECTED_SKIPS = {
 }
 FABRICS = ROOT / "tests" / "data" / "fabrics"
 
-#: The testbed in small: a victim, two contributors, a few milliseconds.
+#: A small version of the testbed: a victim and two contributors for a few milliseconds.
 SMALL = """
 name = "small"
 seed = 3
@@ -83,7 +83,7 @@ def result() -> silvan.Result:
 
 
 def command(*arguments: object, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
-    """Run the command as a user would, in a process of its own."""
+    """Run the command in a separate process, as a user would."""
     return subprocess.run(
         [sys.executable, "-m", "silvan.cli", *map(str, arguments)],
         capture_output=True,
@@ -96,14 +96,14 @@ def command(*arguments: object, cwd: Path | None = None) -> "subprocess.Complete
 
 
 def script(path: Path, *lines: str) -> Path:
-    """Write a script of the shell that can be run."""
+    """Write an executable shell script."""
     path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
     path.chmod(0o755)
     return path
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of quick modules, and those that take long."""
+    """Mark the tests of quick modules, and slow tests."""
     for item in items:
         if item.name in NIGHTLY:
             item.add_marker(pytest.mark.nightly)
@@ -112,7 +112,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def unexpected_skips(config: pytest.Config) -> list[str]:
-    """Return the tests that were skipped for no expected reason, where that is an error."""
+    """Return the tests that were skipped without an expected reason, if such skips are errors."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if os.environ.get("SILVAN_SKIPS") != "expected" or hasattr(config, "workerinput") or reporter is None:
         return []
@@ -121,12 +121,12 @@ def unexpected_skips(config: pytest.Config) -> list[str]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail where a test was skipped that should have run."""
+    """Fail the session if a test was skipped that should have run."""
     if unexpected_skips(session.config) and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Name the tests that should have run."""
+    """List the tests that should have run."""
     for name in unexpected_skips(config):
         terminalreporter.write_line(f"unexpected skip, see EXPECTED_SKIPS in conftest.py: {name}")

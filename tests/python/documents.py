@@ -1,7 +1,7 @@
-"""Runs the README and the pages of docs/ as a reader would, and compares what they show.
+"""Runs the README and the pages of docs/ as a reader would, and compares the outputs that they show.
 
-A page is run from its first line to its last, in a folder outside the repository that has the
-repository's `scenarios`, `studies`, `papers`, `verify` and data, with `silvan` on the path:
+A page is run from its first line to its last, in a folder outside the repository. The folder contains the
+repository's `scenarios`, `studies`, `papers`, `verify` and data, and `silvan` is on the path:
 
 | block | what is done with it |
 | --- | --- |
@@ -12,15 +12,15 @@ repository's `scenarios`, `studies`, `papers`, `verify` and data, with `silvan` 
 | `text` | after a Python block and a paragraph that ends with "prints:", what the block printed |
 | `rust`, `diff`, other `text` | not run |
 
-In what is shown, a line `...` stands for any lines, and spaces count as one. What a page states in
-its prose and tables is compared too: see `Value`.
+In a shown output, a line `...` stands for any lines, and a sequence of spaces counts as one space. Values in
+the text and the tables of a page are also compared: see `Value`.
 
-Where a block is not run as it is shown, `test_documents.py` says so with the reason. A `Skip` is
-also told to the reader, in a line `*Not run by the tests: the reason.*` below the block; an `Instead` runs
-something shorter. Each must still fit the page.
+If a block is not run as it is shown, `test_documents.py` states this with the reason. For a `Skip`, the page
+also informs the reader, in a line `*Not run by the tests: the reason.*` below the block. An `Instead` runs
+something shorter. Each of them must still match the page.
 
-After a change of the engine, `SILVAN_UPDATE=1 python -m pytest tests/python/test_documents.py`
-writes the new outputs and values into the pages. Look at the difference before you commit it.
+If results change, `SILVAN_UPDATE=1 python -m pytest tests/python/test_documents.py` writes the new outputs
+and values into the pages. Review the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ UPDATE = bool(os.environ.get("SILVAN_UPDATE"))
 SECONDS_AT_MOST = 240
 SAVED = re.compile(r"[Ss]ave (?:this|it) as\s+`([^`]+)`")
 NOT_TESTED = re.compile(r"\*Not run by the tests: (.+)\.\*")
-#: What the tools of a real fabric give: their own output, kept for the tests.
+#: Recorded outputs of tools that need a real fabric.
 STAND_INS = {
     "ibnetdiscover": FABRICS / "sw2-h7" / "updn" / "ibnetdiscover.topo",
     "dump_fts": FABRICS / "sw2-h7" / "updn" / "opensm-lfts.dump",
 }
-#: Files of a reader's own that pages name, with what they are here.
+#: User files that pages mention, with the files that replace them in the tests.
 GIVEN = {
     "my.ibnetdiscover": FABRICS / "sw2-h7" / "updn" / "ibnetdiscover.topo",
     "opensm-lfts.dump": FABRICS / "sw2-h7" / "updn" / "opensm-lfts.dump",
@@ -70,18 +70,18 @@ LINKED = ("papers", "verify", "tests", "benches")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of a page."""
+    """A fenced code block of a page."""
 
     page: str
     language: str
     text: str
-    #: Lines of the page, from 0, of what is between the fences.
+    #: Line numbers, from 0, of the content between the fences.
     start: int
     indent: str
-    #: The paragraph right before and after it, if one is there.
+    #: The paragraph directly before the block; the next field is the one after it.
     before: str = ""
     after: str = ""
-    #: The Python block that it shows the output of.
+    #: Whether the block shows the output of a Python block.
     of_python: bool = False
 
     def __str__(self) -> str:
@@ -90,21 +90,21 @@ class Block:
 
 @dataclass(frozen=True)
 class Skip:
-    """A block that cannot be run; `why` is what the page says below it."""
+    """A block that cannot be run. The page states the reason `why` below the block."""
 
     page: str
-    #: How its first line begins.
+    #: Start of the block's first line.
     first: str
     why: str
 
     def of(self, block: Block) -> bool:
-        """Tell whether it is that block."""
+        """Return whether this entry matches a block."""
         return self.page == block.page and block.text.startswith(self.first)
 
 
 @dataclass(frozen=True)
 class Instead:
-    """Something that takes long, and what is run in its place; it can show no output then."""
+    """A slow command, and a shorter one that the tests run instead. The page cannot show its output."""
 
     page: str
     shown: str
@@ -114,9 +114,10 @@ class Instead:
 
 @dataclass(frozen=True)
 class Value:
-    """A value in the text of a page: the group of `pattern`, and how it comes about.
+    """A value in the text of a page: the group of `pattern`, and how to compute it.
 
-    `compute` gets the names of the page's Python blocks and what is shown, and returns what is right.
+    `compute` receives the variables of the page's Python blocks and the shown value; it returns the correct
+    value.
     """
 
     page: str
@@ -126,17 +127,17 @@ class Value:
 
 @dataclass
 class Plan:
-    """What is not run as it is shown."""
+    """The blocks of a page that are not run as shown."""
 
     skips: Sequence[Skip] = ()
     insteads: Sequence[Instead] = ()
 
     def skipped(self, block: Block) -> Skip | None:
-        """Return why a block is not run, if it is not."""
+        """Return the entry for a block that is not run; None for other blocks."""
         return next((skip for skip in self.skips if skip.of(block)), None)
 
     def text(self, block: Block) -> str:
-        """Return what is run of a block."""
+        """Return the text to run for a block."""
         text = block.text
         for instead in self.insteads:
             if instead.page == block.page:
@@ -146,7 +147,7 @@ class Plan:
 
 @dataclass
 class Difference:
-    """Something that a page shows and that is not so; with what would be right."""
+    """A wrong output or value on a page, with the correct one."""
 
     where: str
     start: int
@@ -159,12 +160,12 @@ class Difference:
 
 
 def pages() -> list[str]:
-    """Name all pages, from the root of the repository."""
+    """Return the paths of all pages, relative to the root of the repository."""
     return ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 
 
 def blocks(page: str) -> list[Block]:
-    """Read the fenced blocks of a page."""
+    """Parse the fenced blocks of a page."""
     text = (ROOT / page).read_text(encoding="utf-8")
     lines = text.split("\n")
     tokens = [token for token in MarkdownIt().parse(text) if token.map and token.type in ("fence", "inline")]
@@ -184,7 +185,7 @@ def blocks(page: str) -> list[Block]:
 
 
 def commands(block: Block, text: str) -> Iterator[tuple[str, list[str] | None, int]]:
-    """Give the commands of a block, what each is shown to print, if anything, and from which line."""
+    """Yield the commands of a block, each with the output shown for it, if any, and its first line number."""
     lines = text.rstrip("\n").split("\n")
     if block.language == "sh":
         for n, line in enumerate(lines):
@@ -198,7 +199,7 @@ def commands(block: Block, text: str) -> Iterator[tuple[str, list[str] | None, i
 
 @dataclass
 class Reader:
-    """A reader who follows a page in a separate folder."""
+    """A simulated reader, who follows a page in a separate folder."""
 
     folder: Path
     plan: Plan
@@ -207,7 +208,7 @@ class Reader:
     printed: list[str] = field(default_factory=list)
 
     def prepare(self) -> None:
-        """Make the folder, and the commands that pages take for granted."""
+        """Create the folder, and the commands that pages assume."""
         home, tools = self.folder, self.folder.with_name(f"{self.folder.name}-bin")
         for folder in (home, tools):
             folder.mkdir()
@@ -231,7 +232,7 @@ class Reader:
         }
 
     def follow(self, page: str) -> None:
-        """Do what a page says, block by block."""
+        """Execute a page block by block."""
         for block in blocks(page):
             if self.plan.skipped(block):
                 continue
@@ -249,7 +250,7 @@ class Reader:
                 )
 
     def run(self, where: str, command: str, shown: list[str] | None, start: int, indent: str) -> None:
-        """Run a command, and compare what it prints if that is shown."""
+        """Run a command; if the page shows an output, compare it."""
         done = subprocess.run(
             ["bash", "-o", "pipefail", "-c", command],
             cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=SECONDS_AT_MOST,
@@ -262,7 +263,7 @@ class Reader:
             self.compare(f"{where}: {command}", start, shown, printed.rstrip("\n").split("\n"), indent)
 
     def python(self, block: Block, text: str) -> None:
-        """Run a block of Python."""
+        """Run a Python block."""
         out = io.StringIO()
         code = compile("\n" * block.start + text, ROOT / block.page, "exec")
         with contextlib.redirect_stdout(out):
@@ -270,7 +271,7 @@ class Reader:
         self.printed = out.getvalue().rstrip("\n").split("\n")
 
     def save(self, block: Block, text: str) -> None:
-        """Save a TOML block if the page asks for it."""
+        """Save a TOML block as a file if the page instructs the reader to do so."""
         tomllib.loads(text)
         if saved := SAVED.search(block.before):
             target = self.folder / saved[1]
@@ -278,7 +279,7 @@ class Reader:
             target.write_text(text, encoding="utf-8")
 
     def compare(self, where: str, start: int, shown: list[str], printed: list[str], indent: str) -> None:
-        """Note a difference between what is shown and what is printed."""
+        """Record a difference between the shown and the actual output."""
         pattern = "\n".join(".*" if line == "..." else re.escape(_spaced(line)) for line in shown)
         if re.fullmatch(
             pattern.replace("\n.*\n", "\n(?:.*\n)?"), "\n".join(map(_spaced, printed)), re.DOTALL
@@ -303,7 +304,7 @@ def _closest(line: str, printed: list[str]) -> str:
 
 
 def check_values(page: str, values: Sequence[Value], names: Mapping[str, Any]) -> list[Difference]:
-    """Compare what a page states with what is so."""
+    """Compare the values in a page with the correct values."""
     text = (ROOT / page).read_text(encoding="utf-8")
     differences = []
     for value in values:
@@ -322,13 +323,13 @@ def check_values(page: str, values: Sequence[Value], names: Mapping[str, Any]) -
 
 
 def settle(page: str, differences: Sequence[Difference]) -> None:
-    """Fail with the differences; or, if asked for, write what is right into the page."""
+    """Fail if there are differences, or write the correct text into the page if requested."""
     if differences and not UPDATE:
         told = "\n\n".join(map(str, differences))
         refresh = "SILVAN_UPDATE=1 python -m pytest tests/python/test_documents.py"
         pytest.fail(f"{told}\n\nIf what is printed is right: {refresh}", pytrace=False)
     lines = (ROOT / page).read_text(encoding="utf-8").split("\n")
-    # From the end, so that the numbers of the lines before stay right.
+    # Start at the end, so that earlier line numbers remain valid.
     for difference in sorted(differences, key=lambda one: -one.start):
         assert lines[difference.start : difference.start + len(difference.shown)] == difference.shown
         lines[difference.start : difference.start + len(difference.shown)] = difference.right

@@ -1,10 +1,10 @@
-"""Arbitration at switches: no link is idle while a packet could leave, and equal queues get equal shares."""
+"""Tests arbitration: no link is idle while a packet could leave, and equal queues get equal shares."""
 
 import pytest
 
 import silvan
 
-#: Three flows to H5, of which the first shares a link between switches with a flow to H6.
+#: Three flows to H5. The first shares a link between switches with a flow to H6.
 SEVEN = """
 duration = "6 ms"
 warmup = "3 ms"
@@ -17,7 +17,7 @@ flow = [
     { name = "victim", from = "H2", to = "H6" },
 ]
 """
-#: Eight hosts that send to each other as fast as they can.
+#: Eight hosts that send to each other at full rate.
 SATURATED = """
 duration = "4 ms"
 warmup = "1 ms"
@@ -44,7 +44,7 @@ def test_strict_arbitration_leaves_no_root_idle(mechanism, longest_wait):
     rate = rates(mechanism, longest_wait)
     assert rate["hot1"] + rate["hot2"] + rate["hot3"] == pytest.approx(16, rel=0.01), rate
     assert rate["hot2"] == pytest.approx(rate["hot3"], rel=0.05), rate
-    # Queues that yield do not starve: a packet of 2 KiB after the longest wait, and at most as long again.
+    # Yielding queues do not starve: they send a packet of 2 KiB after at most twice the longest wait.
     least = 2048 * 8 / (2 * 1000 * float(longest_wait.split()[0]))
     assert rate["hot1"] > least, rate
 
@@ -58,5 +58,5 @@ def test_an_unmatched_pair_waits_for_a_cell():
     assert throughput(islip_cell="0 B") < 0.9
     one, four = throughput(), throughput(islip_iterations=4)
     assert 0.95 < one < four + 0.01
-    # A switch that repeats the matching after half a packet loses more.
+    # A switch that repeats the matching only after half a packet loses more throughput.
     assert throughput(islip_cell="1 KiB") < one - 0.02

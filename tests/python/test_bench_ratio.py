@@ -1,4 +1,4 @@
-"""The comparison of speeds with another commit, without building one."""
+"""Tests the comparison of speeds with another commit, without building that commit."""
 
 import json
 import subprocess
@@ -116,7 +116,7 @@ def test_the_command_line_of_ratios_is_checked(words, capsys):
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    """Make a repository whose examples do not build."""
+    """Create a repository whose examples cannot be built."""
 
     def git(*words):
         person = ["-c", "user.name=N", "-c", "user.email=n@example.org"]
@@ -137,7 +137,7 @@ def repository(tmp_path, monkeypatch):
 def test_a_commit_that_does_not_build_is_explained(repository, capsys):
     with pytest.raises(other_build.CannotCompareError, match="no commit `abc` in this repository"):
         other_build.build("abc", "swarm")
-    for _ in range(2):  # the second time in the work tree of the first
+    for _ in range(2):  # the second call uses the work tree of the first
         with pytest.raises(other_build.CannotCompareError, match="no example target named `swarm`") as error:
             other_build.build("HEAD", "swarm")
         assert "(Begin) does not build" in str(error.value)

@@ -1,4 +1,4 @@
-"""The command, as a user meets it."""
+"""Tests the command from a user's point of view."""
 
 import json
 import os
@@ -72,7 +72,7 @@ def test_threads_change_nothing_but_the_time(tree, tmp_path):
     one = silvan.load(tmp_path / "1")
     assert one.summary["packets_delivered"] > 1_000
     for threads in ("2", "3", "auto"):
-        # All files but those that say how the run was done.
+        # Compare all files except those that describe the execution of the run.
         for file in (tmp_path / "1").iterdir():
             if file.name not in ("provenance.json", "scenario.toml"):
                 assert (tmp_path / threads / file.name).read_bytes() == file.read_bytes(), file.name
@@ -117,7 +117,7 @@ def test_a_run_can_be_repeated_from_its_folder(small, tmp_path):
 
 
 def test_a_scenario_of_the_folder_one_is_in(small, tmp_path):
-    """A name without a folder, wherever a scenario is asked for."""
+    """A file name without a folder works wherever a scenario is expected."""
     (tmp_path / "study.toml").write_text('scenario = "small.toml"')
     for arguments in (
         ("run", "small.toml", "--out", "one"),
@@ -194,10 +194,10 @@ def test_no_progress_bar_off_a_terminal(small):
 def test_ctrl_c_stops_cleanly(small, tmp_path, delay_s):
     out = tmp_path / "out"
     arguments = ["run", small, "--set", "duration=3600 s", "--set", "measure.interval=1 s", "--out", out]
-    # Where the tests run in the background of a script, signals by Ctrl-C are ignored, and what
-    # they start inherits that: a person's terminal does not.
+    # If a script runs the tests in the background, they inherit ignored Ctrl-C signals and pass these on. On
+    # a user's terminal, signals are not ignored, so restore the handler.
     listening = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    # On a busy machine the command takes seconds to begin: it says when the run does.
+    # On a busy machine, the command takes seconds to start, so make it report when the run starts.
     told = "from silvan import _core, cli; run = _core.run; "
     told += "_core.run = lambda *all: (print('ready', flush=True), run(*all))[1]; "
     start = listening + told + "cli.main()"
@@ -287,7 +287,7 @@ def test_an_unusable_fabric_exits_with_1(tmp_path):
 
 
 def test_the_demo_shows_the_victim_and_the_cure(tmp_path, monkeypatch):
-    """The whole demonstration, on a fast-forwarded testbed."""
+    """Runs the whole demo on a testbed with shorter times."""
     from silvan import demo
 
     short = SMALL.replace('"3 ms"', '"40 ms"').replace('"1 ms"', '"2 ms"').replace('"100 us"', '"1 ms"')

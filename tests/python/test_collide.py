@@ -1,4 +1,4 @@
-"""Which links a job shares: counted from routes, against what is known of them, and wrong inputs."""
+"""Tests the links that a job shares, counted from routes, against known cases; and invalid inputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_shifts_do_not_collide_under_d_mod_k():
 
 
 def test_demand_is_what_a_run_shows(tmp_path):
-    # Three flows through a trunk of twice a host's rate.
+    # Three flows cross a trunk with twice the rate of a host.
     told = silvan.fabric.collide(TESTBED, pattern="shift", distance=3, hosts=["H[1-6]"], tries=0)
     trunk = {row["link"]: row for row in told["now"]["links"]}["S1:4->S2:5"]
     assert (trunk["flows"], trunk["demand"]) == (3, 1.5)

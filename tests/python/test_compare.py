@@ -1,4 +1,4 @@
-"""`silvan compare`, `silvan export`, `silvan new`, `silvan doctor`, `silvan completion`."""
+"""Tests `silvan compare`, `silvan export`, `silvan new`, `silvan doctor` and `silvan completion`."""
 
 import csv
 import io
@@ -40,7 +40,7 @@ def invoke(*arguments, **more):
 
 
 def command(*arguments):
-    """Run the command in this process, which is quicker; an error is a message, as `cli.main` prints it."""
+    """Run the command in this process, which is faster; `cli.main` converts errors to messages."""
     done = invoke(*arguments)
     is_error = isinstance(done.exception, silvan.SilvanError)
     said = f"{done.stderr}{done.exception}" if is_error else done.stderr
@@ -54,7 +54,7 @@ def star(seed, **overrides):
 
 @pytest.fixture(scope="module")
 def stars():
-    """Return runs at two rates with three seeds each."""
+    """Return runs at two rates, with three seeds each."""
     return [star(seed, traffic__0__rate=rate) for rate in ("5 Gbit/s", "4 Gbit/s") for seed in (1, 2, 3)]
 
 
@@ -66,7 +66,7 @@ def test_runs_that_differ_in_their_seed_form_a_group(stars):
     values = [run.summary["throughput_gbit_s"] for run in stars[:5]]
     assert row.means[0].value == pytest.approx(np.mean(values[:3]))
     assert row.means[0].half == pytest.approx(4.303 * np.std(values[:3], ddof=1) / np.sqrt(3))
-    # Other seeds: not paired, with the fewer degrees of freedom.
+    # With different seeds, the comparison is not paired and uses the smaller degrees of freedom.
     half = 12.706 * np.sqrt(np.var(values[:3], ddof=1) / 3 + np.var(values[3:], ddof=1) / 2)
     assert row.changes[0].high - row.changes[0].difference == pytest.approx(half)
 
@@ -98,7 +98,7 @@ def test_a_comparison_is_printed(stars, tmp_path):
     assert f"B  {folders[3]}, {folders[4]}, {folders[5]} (seeds 1, 2, 3)" in done.stdout
     assert "traffic.0.rate" in done.stdout
     assert "have no intervals" not in done.stdout
-    # Marks: none in all runs; the latency at these loads hardly changes.
+    # No run has marks, and at these loads the latency hardly changes.
     assert "packets marked" not in done.stdout
     assert "no difference (" in done.stdout
     assert "packets marked" in command("compare", "--all", *folders).stdout

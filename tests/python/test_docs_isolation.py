@@ -1,4 +1,4 @@
-"""The pages on queues, isolation and own mechanisms hold."""
+"""Tests statements of the pages on isolation and on user-defined mechanisms."""
 
 import re
 import runpy
@@ -18,7 +18,7 @@ SCENARIO = ROOT / "scenarios" / "ecocc-trees.toml"
 
 
 def added(patch: str) -> list[str]:
-    """Give the lines that a patch adds."""
+    """Return the lines that a patch adds."""
     return [line[1:] for line in patch.splitlines() if line.startswith("+") and not line.startswith("+++")]
 
 

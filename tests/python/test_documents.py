@@ -1,6 +1,6 @@
-"""Every command and every Python block of the README and of docs/, and the values in their text.
+"""Tests every command and Python block of the README and of docs/, and the values in their text.
 
-`documents.py` runs the pages and updates the output that they show.
+`documents.py` runs the pages and updates the outputs that they show.
 """
 
 import re
@@ -25,7 +25,7 @@ from documents import (
 )
 
 SHORT = ' --set duration="300 ms" --set warmup="100 ms"'
-#: Eleven short runs instead of 77 long ones.
+#: Overrides that reduce 77 long runs to eleven short ones.
 FEW = ' --set congestion.marking.marking_rate=0 --set duration="520 ms" --jobs 2'
 LOCAL = f"--executor slurm --cluster local{FEW}"
 STUDY = "studies/t8-surfaces.toml"
@@ -81,7 +81,7 @@ PLAN = Plan(SKIPS, INSTEADS)
 
 
 def fraction(part: float) -> str:
-    """Write a share as a fraction of small numbers, if it is one within a thousandth."""
+    """Format a share as a fraction of small numbers if one is within a thousandth."""
     near = Fraction(part).limit_denominator(12)
     return str(near) if abs(part - near) < 1e-3 else f"{part:.3f}"
 
@@ -97,13 +97,13 @@ def shares_without_control(names, _shown):
 
 
 def of_the_trees(**settings):
-    """Run the scenario of the page on isolation."""
+    """Run the scenario of the page about isolation."""
     settings = {key.replace("__", "."): value for key, value in settings.items()}
     return silvan.run(silvan.Scenario.load(ROOT / "scenarios" / "ecocc-trees.toml", settings)).summary
 
 
 def row_of(**settings):
-    """Measure what the page on isolation has in a row of its table."""
+    """Measure the values of one row of the table about isolation."""
 
     def compute(_names, _shown):
         summary = of_the_trees(**settings)
@@ -117,12 +117,12 @@ def row_of(**settings):
 
 
 def exhausted(mechanism):
-    """Count how often one special queue a port is not enough."""
+    """Count how often one special queue per port is not enough."""
     settings = {"congestion__mechanism": mechanism, "congestion__isolation__queues": "1"}
     return lambda _names, _shown: str(of_the_trees(**settings)["isolation"]["exhausted"])
 
 
-#: Rows of the table in the page on isolation.
+#: The rows of the table in the page about isolation.
 ORGANISATIONS = {
     r"one queue per input \(1Q\)": {"switch__architecture": "iq", "switch__queues": "single"},
     r"`none` \(VOQ\)": {},
@@ -133,7 +133,7 @@ ORGANISATIONS = {
 
 
 def contention(routing, width):
-    """Contention on a twentieth of the permutations; what is shown stays where it is within 2 %."""
+    """Compute contention for a twentieth of the permutations; keep the shown value if it is within 2 %."""
 
     def compute(_names, shown):
         tree = {"kind": "modified-k-ary-n-tree", "k": 16, "n": 3, "horizontal_width": width}
@@ -147,7 +147,7 @@ def contention(routing, width):
 
 
 def runs_of(study):
-    """Count the runs of a study that the reader has."""
+    """Count the runs of a study in the reader's folder."""
     return lambda _names, _shown: str(len(silvan.sweeps.Study.load(study).points()))
 
 

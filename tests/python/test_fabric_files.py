@@ -1,4 +1,4 @@
-"""Files of a fabric other than those of ibnetdiscover: what they say, and what is wrong in them."""
+"""Tests the readers of fabric files other than those of ibnetdiscover: contents, and errors."""
 
 import gzip
 import re
@@ -21,7 +21,7 @@ def text_of(name):
 
 
 def sections(speed="4", extended="0"):
-    """Write the ring as ibdiagnet lists it, from the list of links."""
+    """Convert the list of links of the ring to the format of ibdiagnet."""
     nodes, ports, links = {}, {}, []
     for found in LINK.finditer(text_of("opensm-subnet.lst")):
         ends = [found.groups()[:7], found.groups()[7:]]
@@ -48,7 +48,7 @@ def sections(speed="4", extended="0"):
 
 
 def far():
-    """Write the ring's tables as adaptive ones: those of two hosts may choose."""
+    """Convert the ring's tables to adaptive tables in which the entries of two hosts are adaptive."""
     text = ""
     for line in text_of("opensm.fdbs").splitlines():
         head = re.fullmatch(r"dump_ucast_routes: Switch (0x\w+)", line)
@@ -95,7 +95,7 @@ def test_a_rate_beyond_qdr_is_read_from_its_codes(tmp_path):
 
 
 def test_columns_may_be_few_and_padded(tmp_path, ring):
-    """As OpenSM's dump of its database has them: without the number of ports, widths and speeds."""
+    """Uses the format of OpenSM's database dump, which lacks numbers of ports, widths and speeds."""
     text = re.sub(r"(of a ring\"),\d+,", r"\1,", sections()).replace("NumPorts,", "")
     text = re.sub(r",2,4,0$", "", text, flags=re.MULTILINE).replace(
         ",LinkWidthActv,LinkSpeedActv,LinkSpeedExtActv", ""
@@ -116,7 +116,7 @@ def test_adaptive_tables_are_used_as_static_ones(tmp_path, ring):
 
 
 def test_links_under_headings_are_read_too(tmp_path, ring):
-    """As `iblinkinfo` prints them without `-l`."""
+    """Uses the format that `iblinkinfo` prints without `-l`."""
     heads, text = set(), ""
     for line in text_of("iblinkinfo.txt").splitlines():
         guid, name, rest = re.fullmatch(r'(0x\w+) " *(\S+)" (.*)', line).groups()
@@ -150,7 +150,7 @@ def test_a_folder_says_what_it_did_not_use(tmp_path):
 
 
 LST, FDBS, INFO, MAPS = "opensm-subnet.lst", "opensm.fdbs", "iblinkinfo.txt", "opensm-sl2vl.dump"
-#: File, what is put for what in it (once), and what the message must hold.
+#: Each case is a file, a text with its replacement (used once), and a part of the expected message.
 WRONG = [
     (LST, "{ SW ", "{ XX ", "the type of node is not SW, CA or RT in"),
     (LST, "Ports:24", "Ports:zz", "the port is `zz`; it must be from 1 to 254"),

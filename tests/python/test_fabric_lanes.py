@@ -1,4 +1,4 @@
-"""Deadlock per lane: verdicts on fabrics routed by OpenSM, compared with those of ibdmchk."""
+"""Tests the deadlock check per lane on fabrics routed by OpenSM, compared with ibdmchk."""
 
 import re
 import shutil
@@ -11,7 +11,7 @@ from conftest import ROOT, command
 
 LANES = ROOT / "tests" / "data" / "lanes"
 ROW = re.compile(r"^\| (\S+) \| (\S+) \| (loop|free) \| (loop|free) \|$", re.MULTILINE)
-#: What ibdmchk said when the fabrics were made: fabric, engine, verdict on one lane, with lanes.
+#: Verdicts of ibdmchk when the fabrics were created: fabric, engine, verdict on one lane, and with lanes.
 SAID = ROW.findall((LANES / "README.md").read_text())
 
 
@@ -51,7 +51,7 @@ def test_ibdmchk_reads_what_is_written_and_agrees(name, engine, one, many, tmp_p
             timeout=60,
             check=False,
         )
-        # It may crash after the verdict, because the fabric has no multicast groups.
+        # ibdmchk may crash after the verdict, because the fabric has no multicast groups.
         assert ("Found credit loop" in done.stdout) != ("no credit loops found" in done.stdout), done.stdout
         return "loop" if "Found credit loop" in done.stdout else "free"
 

@@ -1,4 +1,4 @@
-"""`silvan fabric study`: routes, the load, what is written, and what a new user meets."""
+"""Tests `silvan fabric study`: routes, load, output files, and messages for users."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def routed(*names):
     [("sw2-h7", "minhop"), ("4ary3tree-h64", "updn"), ("4ary3tree-h64", "ftree"), ("ft2-36p-h648", "updn")],
 )
 def test_all_to_all_loads_links_as_the_check_of_the_fabric_says(names):
-    """Two ways to the same numbers: tables walked here, and in the simulator."""
+    """Computes the same numbers in two ways: from tables followed here, and in the simulator."""
     found = routed(*names)
     demand = np.ones((len(found.hosts),) * 2)
     np.fill_diagonal(demand, 0.0)
@@ -114,7 +114,7 @@ def test_a_study_writes_all_that_it_promises(studied):
     assert "without control" in said
     assert "Recommended settings" in said
     assert "Margin: ccti_timer" in said
-    # What is recommended, and what it costs, comes first.
+    # The output starts with the recommendation and its harm.
     first, second = said.splitlines()[:2]
     assert first.startswith("Harm: with these settings, the links to hotspots carry ")
     assert second.startswith("Recommended: the settings below. Compared with no control: ")
@@ -186,7 +186,7 @@ def test_nothing_that_no_study_wrote_is_overwritten(tmp_path):
         files.refuse_foreign(tmp_path / "notes.txt")
 
 
-# The verdict.
+# Tests of the verdict.
 
 OBJECTIVES = verdict.Care().objectives(
     load.Load(("a",), ("a",), (load.Group("hotspots", ("a",)), load.Group("storage", ("a",))), 10.0)
@@ -194,7 +194,7 @@ OBJECTIVES = verdict.Care().objectives(
 
 
 def harms(ratios, *protect):
-    """Return the harm of settings with these ratios to no control; others have no difference."""
+    """Return the harm of settings with these ratios to no control; other ratios are 1."""
     same = Interval(1.0, 0.9, 1.1)
     by_name = {one.name: ratios.get(one.name, same) for one in OBJECTIVES}
     against = Contrast("no control", same, by_name, {})
@@ -218,7 +218,7 @@ def test_harm_is_what_an_interval_proves_or_what_is_large():
     (slow,) = harms({"storage: p99 latency": Interval(0.5, 0.4, 0.8)})
     assert slow.rules_out
     assert "is 2.00 times that without control (1.25 to 2.50)" in str(slow)
-    # Contributors wait for the hotspot anyway: what its link carries counts.
+    # Contributors always wait for the hotspot, so the traffic on its link counts.
     assert harms({"hotspots: received": Interval(0.5, 0.4, 0.6)}) == []
     (idle,) = harms({"hotspots": Interval(0.9, 0.85, 0.95)})
     assert str(idle) == "the links to hotspots carry 10 % less than without control (5 to 15 %)"

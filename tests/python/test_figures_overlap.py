@@ -1,4 +1,4 @@
-"""Lines of figures that lie on each other alternate, so that all of them can be seen."""
+"""Tests that overlapping lines of figures alternate, so that all of them are visible."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ def test_lines_with_nearly_the_same_value_know_each_other():
 def test_each_of_two_equal_flows_has_stripes(result):
     axes = plot.throughput(result)
     dashed = [patch for patch in axes.patches if patch.get_linestyle() not in ("-", "solid")]
-    # F2 and F3 share the congested host from 1 ms on.
+    # F2 and F3 share the congested host from 1 ms.
     assert dashed
     assert {tuple(patch.get_edgecolor()) for patch in dashed} <= {
         tuple(patch.get_edgecolor()) for patch in axes.patches if patch not in dashed

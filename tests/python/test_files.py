@@ -1,4 +1,4 @@
-"""Files that are read, written and removed: no foreign files, and helpful errors."""
+"""Tests files that are read, written and removed: other files stay intact, and errors are helpful."""
 
 import errno
 import json
@@ -16,7 +16,7 @@ from silvan._store import Store, address
 
 SW2 = FABRICS / "sw2-h7" / "updn"
 STUDY = 'scenario = "small.toml"\n[[axis]]\nkey = "congestion.mechanism"\nvalues = ["none", "ib-cc"]\n'
-#: Deeper than Python's JSON and TOML readers follow.
+#: A depth that exceeds the limits of Python's JSON and TOML parsers.
 DEEP = 100_000
 posix = pytest.mark.skipif(os.name != "posix", reason="needs FIFOs and devices")
 
@@ -57,7 +57,7 @@ def test_a_full_disk_is_reported_with_the_file(tmp_path):
     assert contents(tmp_path) == {"report.html": b"old"}
 
 
-# Nothing is removed or overwritten that the command itself did not write.
+# The command removes and overwrites only files that it wrote.
 
 
 def test_a_run_never_replaces_a_sweep(small, study, tmp_path):
@@ -142,7 +142,7 @@ def test_links_are_not_followed_into_what_is_not_ours(result, tmp_path):
 
 
 def test_what_comes_in_between_stays(result, tmp_path, monkeypatch):
-    """A file that another program puts into the folder while the run is being written."""
+    """Another program puts a file into the folder while the run is being written."""
     folder = result.save(tmp_path / "run")
     written = _folder._write_files
 
@@ -234,7 +234,7 @@ def test_devices_and_fifos_are_not_replaced(tmp_path):
     assert (tmp_path / "fifo").is_fifo()
 
 
-# Full disks.
+# Tests with full disks.
 
 
 def test_a_table_on_a_full_disk_is_one_message(small, study, tmp_path, monkeypatch):
@@ -255,7 +255,7 @@ def test_a_table_on_a_full_disk_is_one_message(small, study, tmp_path, monkeypat
 @posix
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_whatever_writes_tables_meets_errors_of_the_system(result, tmp_path, monkeypatch):
-    """Not a panic of the library's: on a file of /dev/full, where every write fails."""
+    """Every write to /dev/full fails. The error must be that of the system and not a panic of the library."""
 
     def devoted(path):
         path.symlink_to("/dev/full")
@@ -265,13 +265,13 @@ def test_whatever_writes_tables_meets_errors_of_the_system(result, tmp_path, mon
         devoted(tmp_path / "flows.parquet").write_bytes(_folder.parquet(result.flows))
 
 
-# Files that are not plain ones, and names that no file has.
+# Tests with special files, and with names that no file can have.
 
 
 @posix
 @pytest.mark.parametrize("kind", ["fifo", "device", "folder"])
 def test_only_plain_files_are_read(small, study, tmp_path, kind):
-    """Files are not opened: opening a FIFO blocks."""
+    """The files must not be opened, because opening a FIFO blocks."""
     odd = Path("/dev/zero") if kind == "device" else tmp_path / "odd"
     if kind == "fifo":
         os.mkfifo(odd)
@@ -298,7 +298,7 @@ def test_only_plain_files_are_read(small, study, tmp_path, kind):
         ("run", fabric, "--set", f"topology.file={odd}"),
     ]
     if kind == "folder":
-        # Files are looked for in it.
+        # These commands search the path for files.
         commands.remove(("fabric", "check", odd, "--lft", odd))
     else:
         commands.append(("run", small, "--opensm-conf", odd))
@@ -374,7 +374,7 @@ def test_settings_that_are_no_text_are_wrong_usage(small):
     assert "is not text in UTF-8" in done.stderr
 
 
-# Runs that were damaged after they were written.
+# Damages to runs after they were written.
 
 DAMAGE = {
     "a summary nested too deep": ("summary.json", "[" * DEEP + "]" * DEEP),
@@ -415,7 +415,7 @@ def test_a_base_that_is_no_folder_is_told(result, tmp_path):
 
 
 def test_one_changed_byte_is_seen(result, tmp_path):
-    """A table that is damaged must not reach the library that reads it: that aborts the process."""
+    """A damaged table must not reach the library that reads it: the library would abort the process."""
     folder = result.save(tmp_path / "run")
     content = bytearray((folder / "flows.parquet").read_bytes())
     content[len(content) // 2] ^= 0x55
@@ -430,7 +430,7 @@ def test_a_damaged_run_of_a_store_is_simulated_anew(scenario, result, tmp_path, 
     store = Store(tmp_path)
     first = store.run(scenario, keep=keep)
     if DAMAGE[name][0] not in {path.name for path in first.folder.iterdir()}:
-        return  # a summary without tables has none to be damaged
+        return  # a summary without tables has no table to damage
     damage(first.folder, name)
     again = store.run(scenario, keep=keep)
     assert (first.found, again.found) == (False, False)

@@ -1,4 +1,4 @@
-"""Flows on trees without packets, from Python."""
+"""Tests flows on trees without packets, from Python."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def test_adaptive_routing_relieves_the_worst_links() -> None:
     assert adaptive.maximum.mean() < 0.9 * fixed.maximum.mean()
     assert adaptive.mean.mean() < 0.9 * fixed.mean.mean()
     assert np.all((adaptive.mean >= 1) & (adaptive.mean <= adaptive.maximum))
-    # Default routes of this tree cross 1, 3 or 5 switches; stepping aside costs more.
+    # Default routes of this tree cross 1, 3 or 5 switches, and horizontal hops add switches.
     assert np.all(fixed.mean_switches < 5)
     assert np.all(adaptive.mean_switches > fixed.mean_switches)
 

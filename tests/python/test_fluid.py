@@ -1,4 +1,4 @@
-"""Fluid rates of scenarios, in Python and on the command line."""
+"""Tests fluid rates of scenarios, in Python and on the command line."""
 
 import json
 import re
@@ -47,7 +47,7 @@ def test_hosts_limits_and_caps_hold_flows_back():
 
 
 def test_ends_respect_starts_and_sizes():
-    # F2 alone for 1 ms at 13 Gbit/s, then half of that while F3 sends.
+    # F2 sends alone for 1 ms at 13 Gbit/s, and then at half that rate while F3 sends.
     totals = {"flow.1.total": "3.25 MB", "flow.2.total": "1.625 MB"}
     flows = silvan.fluid(Scenario.from_toml(SMALL, overrides=totals))["flows"]
     assert [flow["max_min"]["completed_ns"] for flow in flows] == [None, 3_000_000, 3_000_000]

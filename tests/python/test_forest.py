@@ -1,4 +1,4 @@
-"""Congestion trees found in runs whose truth is known: who feeds, who suffers, of what kind."""
+"""Tests congestion trees in runs with known contributors, victims and kinds of trees."""
 
 import json
 from collections import Counter
@@ -42,25 +42,25 @@ def grown(pattern, *, seed=1, duration="6 ms", more=""):
 
 
 def lasting(result):
-    """Trees that are there for half of the run: the steady state."""
+    """Return the trees that exist for at least half of the run."""
     half = result.tables["network"].num_rows / 2
     return [tree for tree in result.forest.trees if tree.samples >= half]
 
 
 def agreement(found, true):
-    """Precision and recall."""
+    """Return precision and recall."""
     found, true = set(found), set(true)
     return len(found & true) / max(len(found), 1), len(found & true) / max(len(true), 1)
 
 
-#: Seeds with which the four hotspots are below a leaf switch each, so that no link is shared by two.
+#: Seeds for which each hotspot is below a different leaf switch, so that hotspots share no link.
 SEEDS = [1, 3]
 
 
 def planted(role, *, seed=1, victims=0, more="", duration="8 ms"):
-    """Grow a forest whose truth is known: four subsets of hosts, each with a hotspot of its own, and victims.
+    """Run a forest with known roles: four subsets of hosts with a hotspot each, and victims.
 
-    Returns the result, and per subset its hosts and its hotspot.
+    Returns the result, and the hosts and the hotspot of each subset.
     """
     hosts = [f"H{number}" for number in np.random.default_rng(seed).permutation(64) + 1]
     subsets = [hosts[victims + at :: 4] for at in range(4)]
@@ -80,18 +80,18 @@ def planted(role, *, seed=1, victims=0, more="", duration="8 ms"):
 
 
 def hot_host(tree):
-    """Return the host that a tree's root faces."""
+    """Return the host to which a tree's root leads."""
     return tree.root.partition("->")[2]
 
 
 def steady(result):
-    """Trees at hosts that are there for a quarter of the run; the hosts take in all that they can."""
+    """Return trees at hosts that exist for a quarter of the run, with hosts that drain at full rate."""
     quarter = result.tables["network"].num_rows / 4
     return [tree for tree in result.forest.trees if tree.root_kind == "endpoint" and tree.samples >= quarter]
 
 
 def check_truth(result, planted_in):
-    """Compare roots and contributors with what was planted."""
+    """Compare roots and contributors with the known roles."""
     trees = steady(result)
     received = {one["host"]: one["received_gbit_s"] for one in result.summary["hosts"]}
     hotspots = {hotspot for _, hotspot in planted_in}
@@ -102,7 +102,7 @@ def check_truth(result, planted_in):
     assert min(agreement(fed, true)) > 0.95, agreement(fed, true)
 
 
-#: Architectures, lanes, control: the classifier uses credits, regardless of their source.
+#: Variants of architecture, lanes and control. The classifier must work with credits of any origin.
 VARIANTS = {
     "voq": "",
     "two lanes": "[lanes]\ncount = 2\ncontrol = 1\n",
@@ -124,7 +124,7 @@ def test_a_silent_forest(seed, more):
 
 
 def test_contributors_belong_to_their_hotspot():
-    """Each contributor feeds one tree, evenly divided over the hotspots (Paper IV)."""
+    """Each contributor feeds one tree, and contributors are divided evenly over hotspots (Paper IV)."""
     result = grown("contributors = 100")
     fed = [one.host for tree in lasting(result) if tree.root_kind == "endpoint" for one in tree.contributors]
     assert len(fed) == len(set(fed)) == 64
@@ -141,9 +141,9 @@ def test_a_windy_forest(p, mechanism):
     trees = steady(result)
     assert {tree.kind for tree in trees} == {"windy"}
     if mechanism == "none":
-        # Hosts that were held back for others, too, send as p says.
+        # Hosts that also send to others send the share p to the hotspot.
         assert all(tree.root_share == pytest.approx(p / 100, abs=0.06) for tree in trees)
-    # All hosts wait with traffic for others; at 10 %, some have none of it at most samples.
+    # All hosts wait with traffic for others, but at 10 %, some hosts have none at most samples.
     everybody = {host for subset, _ in truth for host in subset}
     waiting = {one.host for tree in trees for one in tree.victims}
     assert min(agreement(waiting, everybody)) > (0.95 if p < 90 else 0.9)
@@ -154,7 +154,7 @@ def test_a_windy_forest(p, mechanism):
     ("role", "victims", "kind"), [("contributors = 100", 20, "silent"), ("mixed = 100, p = 90", 0, "windy")]
 )
 def test_forests_under_control(mechanism, role, victims, kind):
-    """Under congestion control, trees and their contributors are still distinguished."""
+    """Trees and their contributors can still be distinguished under congestion control."""
     more = f'[congestion]\nmechanism = "{mechanism}"\n'
     result, truth = planted(role, victims=victims, more=more)
     check_truth(result, truth)
@@ -162,7 +162,7 @@ def test_forests_under_control(mechanism, role, victims, kind):
 
 
 def test_the_share_of_the_root_is_what_was_sent_there():
-    """One flow to a hot host and one elsewhere from each sender: p is known, whatever is held back."""
+    """Each sender has one flow to a hot host and one to another host, so p is known."""
     flows = "".join(
         f'[[flow]]\nname = "hot {at}"\nfrom = "H{at}"\nto = "H8"\nrate = "3 Gbit/s"\n'
         f'[[flow]]\nname = "cold {at}"\nfrom = "H{at}"\nto = "H{at + 8}"\nrate = "1 Gbit/s"\n'
@@ -199,7 +199,7 @@ def test_a_moving_forest(seed):
 
 @pytest.mark.parametrize("mechanism", ["none", "ib-cc", "fbicm", "ccfit", "ecocc"])
 def test_who_feeds_a_moving_forest(mechanism):
-    """Each tree is fed by one of four subsets, whose hotspot moves every 2 ms."""
+    """Each tree has one of four subsets as contributors, and its hotspot moves every 2 ms."""
     more = f'[congestion]\nmechanism = "{mechanism}"\n'
     role = 'mixed = 100, p = 90, lifetime = "2 ms"'
     result, truth = planted(role, more=more, duration="16 ms")
@@ -229,7 +229,7 @@ def test_uniform_traffic_grows_no_tree_worth_the_name():
 
 
 def test_the_testbed():
-    """Paper I: F2 to F5 feed one tree, F1 is its only victim; under control nothing lasts."""
+    """Paper I: F2 to F5 feed one tree, and F1 is its only victim; under control, no tree lasts."""
     scenario = silvan.Scenario.load(ROOT / "scenarios" / "testbed.toml")
     off = silvan.run(scenario)
     (tree,) = off.forest.trees
@@ -252,7 +252,7 @@ def test_the_testbed():
 @pytest.mark.parametrize("mechanism", ["fbicm", "ccfit"])
 @pytest.mark.parametrize("lanes", [1, 2])
 def test_special_queues_belong_to_the_tree_that_caused_them(mechanism, lanes):
-    """With isolation, outputs that were stopped are branches, and few hosts are victims."""
+    """With isolation, stopped outputs are branches, and few hosts are victims."""
     more = f"[lanes]\ncount = {lanes}\n" + '[congestion]\nmechanism = "{}"\n'
     runs = (
         planted("contributors = 100", victims=20, more=more.format(one))[0] for one in (mechanism, "none")
@@ -266,7 +266,7 @@ def test_special_queues_belong_to_the_tree_that_caused_them(mechanism, lanes):
 
 
 def check_moments(result):
-    """Check that reported links are in trees at that time, and wait for links that they lead to."""
+    """Check that reported links are in trees at that time, and wait for links to which they lead."""
     rows, links, wiring = (result.numpy(name) for name in ("tree_links", "links", "wiring"))
     found = {
         name: dict(zip(zip(links["time_ns"], links["link"], strict=True), links[name], strict=True))
@@ -283,7 +283,7 @@ def check_moments(result):
 
 
 def test_a_lane_of_its_own_keeps_a_flow_out_of_the_tree():
-    """The same four flows feed one tree; on a separate virtual lane, the victim is none."""
+    """The same four flows feed a tree, and a flow on a separate virtual lane is not a victim."""
     scenario = silvan.Scenario.load(ROOT / "scenarios" / "testbed.toml", {"measure.interval": "50 ms"})
     shared = silvan.run(scenario, lanes__count=2)
     own = silvan.run(scenario, lanes__count=2, flow__0__sl=1)
@@ -295,7 +295,7 @@ def test_a_lane_of_its_own_keeps_a_flow_out_of_the_tree():
 
 
 def test_trees_of_adaptive_routes():
-    """Routes are chosen flow by flow: packets wait where these lead, not where the tables would."""
+    """Routes are selected per flow, so packets wait on these routes and not on those of the tables."""
     text = (
         'duration = "2 ms"\nwarmup = "1 ms"\n[topology]\nkind = "modified-k-ary-n-tree"\nk = 4\nn = 2\n'
         'horizontal_width = 1\nlink_rate = "10 Gbit/s"\n[adaptive_routing]\nheuristic = "flow-count"\n'
@@ -344,7 +344,7 @@ def test_a_moment_as_rows_and_as_a_graph(small):
 
 
 def test_rows_of_links_are_trees(small):
-    """Each link waits for one of the same tree that is one nearer to the root."""
+    """Each link waits for a link of the same tree that is one nearer to the root."""
     rows = silvan.run(small).numpy("tree_links")
     columns = (rows[name] for name in ("time_ns", "link", "tree", "depth"))
     place = {(time, link): (tree, depth) for time, link, tree, depth in zip(*columns, strict=True)}
@@ -363,7 +363,7 @@ def test_what_is_not_recorded_is_not_there(small, tmp_path):
     with pytest.raises(KeyError, match=r"measure\.forest = false"):
         _ = result.forest
     whole = silvan.run(small)
-    # Looking changes nothing.
+    # Recording trees does not change results.
     for name in result.tables:
         for column, values in result.numpy(name).items():
             assert np.array_equal(values, whole.numpy(name)[column], equal_nan=values.dtype.kind == "f"), (

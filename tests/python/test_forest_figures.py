@@ -1,4 +1,4 @@
-"""Pictures of the network with its trees: what is drawn is what the tables say."""
+"""Tests that images of the network with its trees agree with the tables."""
 
 import itertools
 import re
@@ -89,7 +89,7 @@ def test_pictures_have_a_legend_and_titles_that_differ(runs):
 def test_a_gif_moves(runs, tmp_path):
     path = forest_figures.animate(runs, tmp_path / "new" / "forest.gif", frames=10, span_ns=(0, 2e6))
     with Image.open(path) as image:
-        assert image.n_frames > 2  # frames alike are one, shown longer
+        assert image.n_frames > 2  # equal frames are stored once, with a longer duration
         frames, shown_ms = [], 0
         for at in range(image.n_frames):
             image.seek(at)
@@ -97,7 +97,7 @@ def test_a_gif_moves(runs, tmp_path):
             shown_ms += image.info["duration"]
         assert shown_ms == pytest.approx(10 * 1000 / forest_figures.FRAMES_PER_S, abs=50)
     assert all((one != other).any() for one, other in itertools.pairwise(frames))
-    # Orange: the hue of the first root, in the legend too.
+    # Orange is the color of the first root, also in the legend.
     orange = [int((np.abs(one.astype(int) - (213, 94, 0)).sum(axis=2) < 40).sum()) for one in frames]
     assert min(orange) == orange[0]
     assert orange[-1] - orange[0] > 500

@@ -1,4 +1,4 @@
-"""The pinned run of tests/data/golden, in the release build that users get."""
+"""Tests the pinned run of tests/data/golden in the release build that users get."""
 
 import json
 from pathlib import Path

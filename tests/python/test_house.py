@@ -1,4 +1,4 @@
-"""Rules for the files of the repository."""
+"""Tests rules for the files of the repository."""
 
 import graphlib
 import re
@@ -25,7 +25,7 @@ def test_rust_files_say_what_they_are_about():
 
 
 def pins(lock):
-    """Names that a lock file pins, normalised."""
+    """Return the normalized names that a lock file pins."""
     lines = (ROOT / lock).read_text().splitlines()
     names = [line.split("==")[0] for line in lines if line and not line.startswith(("#", "-r "))]
     return {re.sub(r"[-_.]+", "-", name).lower() for name in names}
@@ -36,7 +36,7 @@ def pins(lock):
     [["requirements.lock", *more] for more in ([], ["requirements-dev.lock"], ["requirements-site.lock"])],
 )
 def test_the_locks_pin_everything_installed(locks):
-    """Every requirement of a locked package is locked too; what runs needs nothing of what develops."""
+    """Requirements of locked packages are locked too; run-time packages do not need development packages."""
     from importlib.metadata import PackageNotFoundError, requires
 
     locked = set().union(*map(pins, locks))
@@ -45,7 +45,7 @@ def test_the_locks_pin_everything_installed(locks):
         try:
             needs = requires(name) or []
         except PackageNotFoundError:
-            continue  # only for another Python
+            continue  # needed only by another version of Python
         for need in needs:
             if re.search("extra ==|sys_platform ==|platform_system ==|python_version <", need):
                 continue
@@ -80,7 +80,7 @@ def test_one_version_everywhere():
 
 
 def table_of_rooms():
-    """Return per room of the model which others it may use, None for all, as CONTRIBUTING.md says."""
+    """Return which other modules each module of the model may use according to CONTRIBUTING.md, or None."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`.*`) \| (.*) \|$", text.split("### Modules of the model")[1], re.MULTILINE)
     allowed = {}
@@ -91,7 +91,7 @@ def table_of_rooms():
 
 
 def used_by_rooms():
-    """Return per room of the model the others that its files name, tests aside."""
+    """Return, for each module of the model, the others that its files use, except in tests."""
     source = ROOT / "crates/silvan-fabric/src"
     used = {}
     for path in source.rglob("*.rs"):
@@ -101,7 +101,7 @@ def used_by_rooms():
         code = path.read_text(encoding="utf-8").split("#[cfg(test)]\nmod tests {")[0]
         code = re.sub(r"//.*", "", code)
         found = set(re.findall(r"\bcrate::(\w+)", code)) - {room}
-        # `use crate::{one, other}` would not be seen.
+        # The search does not support the form `use crate::{one, other}`.
         assert "crate::{" not in code, path
         used.setdefault(room, set()).update(found)
     return used
@@ -116,7 +116,7 @@ def test_rooms_use_only_those_they_may():
 
 
 def test_rooms_use_each_other_in_no_cycle():
-    """A room that may use all comes last, so it must not be used."""
+    """Modules that may use all others come last, so no other module may use them."""
     allowed = table_of_rooms()
     free = {room for room, others in allowed.items() if others is None}
     users = {room: others - {room} for room, others in allowed.items() if others is not None}

@@ -1,4 +1,4 @@
-"""The public names of the package, and the conventions of its command."""
+"""Tests the public names of the package, and the conventions of its command."""
 
 import json
 import subprocess
@@ -57,7 +57,7 @@ def test_an_unknown_column_lists_the_columns(result):
     assert result.columns["flows"] == tuple(result.numpy("flows"))
 
 
-# The command.
+# Tests of the command.
 
 
 def commands():
@@ -75,7 +75,7 @@ def commands():
     ("path", "one"), list(commands()), ids=lambda one: one if isinstance(one, str) else ""
 )
 def test_help_texts_are_shown_in_full(path, one):
-    """Nothing in them is taken as markup, such as a default in brackets; every command has one."""
+    """No part of a help text, such as a default in brackets, is parsed as markup; none is missing."""
     texts = [one.help, *(parameter.help for parameter in one.params if getattr(parameter, "help", None))]
     assert one.help, path
     for text in filter(None, texts):

@@ -1,4 +1,4 @@
-"""Jobs from the outside: the shipped scenarios, and each job compared with a run without other traffic."""
+"""Tests jobs: the shipped scenarios, and each job compared with a run without other traffic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from silvan import alone, cli
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = ROOT / "scenarios"
 
-#: Per scenario: jobs, and collective operations that they do.
+#: For each scenario, its jobs and the collective operations that they perform.
 SHIPPED = {
     "job-trace": (["ptrans"], {"all-reduce", "all-gather", "barrier", "reduce"}),
     "job-collective": (["all-reduce"], {"all-reduce"}),
@@ -24,7 +24,7 @@ SHIPPED = {
     "two-jobs": (["exchange", "ring"], {"all-to-all", "all-reduce"}),
 }
 
-#: Where the jobs of `two-jobs` share no link: D-mod-K picks the way by the destination's last digit.
+#: Placements in which the jobs share no link, because D-mod-K selects links by the last digit.
 APART = {
     "job.0.hosts": [f"H{n}" for n in (1, 2, 5, 6, 9, 10, 13, 14, 33, 34, 37, 38, 41, 42, 45, 46)],
     "job.1.hosts": ["H3", "H35", "H7", "H39", "H11", "H43", "H15", "H47"],
@@ -55,7 +55,7 @@ def test_two_jobs_that_share_links_are_told_where_and_with_whom(together):
         assert sum(root["share"] for root in row["roots"]) == pytest.approx(1)
         assert all(other in root["with"] for root in row["roots"][:3])
         assert 0 < row["message_slower_mean"] < row["slower"]
-    # The roots are outputs between switches that both take.
+    # The roots are outputs between switches that both jobs use.
     used = {}
     for name in ("exchange", "ring"):
         job = next(row for row in together.scenario.check()["jobs"] if row["job"] == name)
@@ -161,7 +161,7 @@ def test_a_scenario_without_jobs_is_refused_before_it_runs():
         silvan.run(SCENARIOS / "testbed.toml", alone=True)
 
 
-#: Sixteen ranks on an ideal star.
+#: A broadcast of sixteen ranks on a star without congestion.
 BROADCAST = """
 duration = "100 ms"
 topology = { kind = "star", hosts = 16, link_rate = "16 Gbit/s", link_delay = "20 ns" }
@@ -175,7 +175,7 @@ algorithms = { broadcast = "binomial" }
 
 
 def test_the_ideal_crossbar_sends_in_the_order_of_the_hosts():
-    """Without congestion, a job is as fast as on an ideal crossbar, whatever the order of sends."""
+    """Without congestion, a job is as fast as on an ideal crossbar, with any order of sends."""
 
     def run(sends):
         (job,) = silvan.run(silvan.Scenario.from_toml(BROADCAST.replace("SENDS", sends))).summary["jobs"]
@@ -184,7 +184,7 @@ def test_the_ideal_crossbar_sends_in_the_order_of_the_hosts():
 
     usual, sequential = run(""), run('sends = "sequential"')
     assert run('sends = "interleaved"') == usual
-    # The root sends to its largest subtree first: interleaved, that has the message when all have it.
+    # The root first sends to the largest subtree. Interleaved, that message arrives together with all others.
     assert usual > 1.5 * sequential
 
 
@@ -195,6 +195,6 @@ def test_messages_inside_a_host_take_time_at_its_memory_rate():
         return job["span_ns"], job["crossbar_ns"]
 
     assert span("") == (0, 0)
-    # Four rounds of a binomial tree.
+    # The binomial tree has four rounds.
     spans = span('memory_rate = "8 Gbit/s"')
     assert spans == pytest.approx([4 * 2**20] * 2)

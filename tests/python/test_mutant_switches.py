@@ -1,4 +1,4 @@
-"""Mutants behind switches: where the branches go, and what may not have one."""
+"""Tests the mutants that are selected at run time: positions of branches, and excluded code."""
 
 import json
 import subprocess
@@ -36,7 +36,7 @@ NAMES = ["larger", "tail", "double", "four", "numbers"]
 
 
 def places(text, start, end):
-    """Return a span in lines and columns, as cargo-mutants does."""
+    """Return a span of lines and columns in the format of cargo-mutants."""
     at = lambda offset: {  # noqa: E731
         "line": text.count("\n", 0, offset) + 1,
         "column": offset - text.rfind("\n", 0, offset),
@@ -45,7 +45,7 @@ def places(text, start, end):
 
 
 def mutant(name, old, new, genre="BinaryOperator"):
-    """Replace `old` by `new` in the function `name`, whose last line has the indentation of its first."""
+    """Replace `old` by `new` in the function `name`, whose first and last lines have the same indentation."""
     start = SOURCE.index(f"fn {name}")
     line = SOURCE[SOURCE.rfind("\n", 0, start) + 1 :]
     brace = "\n" + line[: len(line) - len(line.lstrip())] + "}"

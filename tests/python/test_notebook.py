@@ -1,4 +1,4 @@
-"""What results, forests and sweeps show in a notebook, and the report in one."""
+"""Tests the display of results, forests, sweeps and reports in a notebook."""
 
 import html
 import json
@@ -16,7 +16,7 @@ HOSTILE = '<script>alert("1")</script>&' + "x" * 10_000
 
 
 class Page(HTMLParser):
-    """Collects elements, and rows of tables as texts."""
+    """Collects elements, and table rows as texts."""
 
     def __init__(self, text):
         super().__init__()
@@ -122,8 +122,8 @@ def test_a_report_lives_in_a_frame(off, tmp_path):
     )
     with browser(tmp_path / "profile") as page:
         page.call("Page.bringToFront")
-        # The frame is another world: what it draws can be seen, not asked for. Empty, it is of one colour.
-        # A browser that has just started without a display may leave it so: the page is loaded again.
+        # The test cannot query the content of the frame, only its image. An empty frame has a single color. A
+        # browser that has just started without a display may leave the frame empty, so reload the page then.
         seen = b""
         for _ in range(3):
             page.call("Page.navigate", url=notebook.as_uri())

@@ -1,4 +1,4 @@
-"""The notebooks, one per kind of reader: every cell runs, in order, in a folder of its own."""
+"""Tests the notebooks, one for each kind of reader. Every cell runs, in order, in a separate folder."""
 
 import ast
 import contextlib
@@ -14,7 +14,7 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
 def run(source, names):
-    """Run a cell; return what it prints, and its last value as a notebook would show it."""
+    """Run a cell; return its printed output, and its last value as a notebook would show it."""
     tree = ast.parse(source)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     out = io.StringIO()
@@ -23,7 +23,7 @@ def run(source, names):
         value = None if last is None else eval(compile(ast.Expression(last.value), "cell", "eval"), names)
     if value is None:
         return out.getvalue()
-    # Figures of matplotlib answer None outside of notebooks.
+    # Outside of notebooks, matplotlib figures return None.
     shown = (value._repr_html_() if hasattr(value, "_repr_html_") else None) or repr(value)
     return out.getvalue() + shown
 
@@ -41,7 +41,7 @@ def test_a_notebook_runs(path, tmp_path, monkeypatch):
     names, shown = {}, []
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
-            # Outputs depend on the version: they are made by the reader.
+            # Outputs depend on the version, so notebooks are stored without them.
             assert cell["outputs"] == []
             shown.append(run("".join(cell["source"]), names))
     plt.close("all")

@@ -1,4 +1,4 @@
-"""Congestion control from OpenSM's configuration file."""
+"""Tests congestion control settings from OpenSM's configuration file."""
 
 import re
 import shutil
@@ -11,7 +11,7 @@ import silvan
 from conftest import command
 from silvan import _opensm
 
-#: As OpenSM writes the options, with control on for service level 0.
+#: A file as OpenSM writes it, with control on for service level 0.
 CONF = """
 # Congestion Control OPTIONS
 routing_engine updn
@@ -33,7 +33,7 @@ cc_cct 0:0,1:1,2:2,3:16383
 
 
 def conf(**options):
-    """Give the file other values of some options; `None` leaves one out."""
+    """Return the file with other values of some options; `None` removes an option."""
     text = CONF.format(mask=0)
     for name, value in options.items():
         line = "" if value is None else f"{name} {value}"

@@ -1,4 +1,4 @@
-"""Lines for opensm.conf on a simulated fabric: OpenSM sets them in every adapter that `ibsim` simulates."""
+"""Tests lines for opensm.conf on a simulated fabric: OpenSM sets them in every adapter of `ibsim`."""
 
 import contextlib
 import os
@@ -16,13 +16,13 @@ from conftest import FABRICS
 PRELOAD = sorted(Path("/usr/lib").glob("*/umad2sim/libumad2sim.so"))
 MISSING = [tool for tool in ("opensm", "ibsim") if shutil.which(tool) is None]
 MISSING += ["libumad2sim"] * (not PRELOAD)
-#: Attributes of class 0x21: CongestionControlTable has 64 entries a block.
+#: Attributes of class 0x21. A block of the CongestionControlTable has 64 entries.
 SWITCH, ADAPTER, TABLE = 20, 22, 23
 
 
 @contextlib.contextmanager
 def simulated(topology, work):
-    """Run `ibsim` with a fabric, and give the environment of programs that are to see it."""
+    """Run `ibsim` with a fabric; yield the environment for programs that use it."""
     name = f"silvan-test-{os.getpid()}"
     own = os.environ | {"IBSIM_SOCKNAME": name, "OSM_TMP_DIR": str(work), "OSM_CACHE_DIR": str(work)}
     log = (work / "ibsim.log").open("wb")
@@ -39,7 +39,7 @@ def simulated(topology, work):
 
 
 def once(env, work, options):
-    """Let OpenSM sweep the fabric once, as often as it takes `ibsim` to be there."""
+    """Let OpenSM sweep the fabric once; repeat until `ibsim` is ready."""
     for _ in range(10):
         time.sleep(0.5)
         done = subprocess.run(
@@ -73,5 +73,5 @@ def test_opensm_sets_the_tuned_options_in_every_adapter_of_a_simulated_fabric(sm
             if (status, own, mod, kind) == ("0x0", str(attribute), block, "3")
         }
         assert taken == hosts, (attribute, block)
-    # `ibsim` simulates no switch that has the settings of a switch; that OpenSM sends them can be seen.
+    # `ibsim` does not simulate the switch settings, but the test can observe that OpenSM sends them.
     assert {node for _, own, _, kind, node in answers if (own, kind) == (str(SWITCH), "2")} == {"00", "10"}

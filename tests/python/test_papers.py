@@ -1,4 +1,4 @@
-"""The harness of the published experiments, apart from the model."""
+"""Tests the code that runs the published experiments, without the model."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def plot(results, out):
 
 @pytest.fixture
 def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a folder of experiments with one, X1, whose run is made up."""
+    """Create a folder with one experiment, X1, whose run is invented."""
     folder = tmp_path / "papers"
     (folder / "common").mkdir(parents=True)
     (folder / "X1").mkdir()
@@ -141,7 +141,7 @@ def test_full_runs_have_five_seeds_quick_ones_one_and_what_is_deterministic_one(
 ) -> None:
     monkeypatch.setattr(runner, "simulate", lambda task: RunData(summary={"value": 9.0 + task.repeat}))
     row = run_experiments(["X1"])[0]
-    # Of 9 to 13: 2.776 times the standard deviation of 1.581 over the root of 5.
+    # The values are 9 to 13: 2.776 times the standard deviation of 1.581, divided by the root of 5.
     assert (row["seeds"], row["simulated"]) == (5, 11.0)
     assert row["interval"] == pytest.approx(1.963, abs=1e-3)
     assert "seeds" not in run_experiments(["X1"], quick=True)[0]
@@ -330,7 +330,7 @@ def test_a_wrong_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def _run(rates: dict[str, list[float]], step_s: float) -> RunData:
-    """Make a run whose flows have the given throughputs, in Gbit/s, one per interval."""
+    """Create a run whose flows have the given throughputs in Gbit/s, one per interval."""
     names, times, received = [], [], []
     for name, series in rates.items():
         for n, rate in enumerate(series, 1):

@@ -1,4 +1,4 @@
-"""The experiments of Paper IV, reduced: the harness over made-up runs, and short runs for real."""
+"""Tests reduced experiments of Paper IV, with invented runs and with short simulations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def scenario(**overrides: Any) -> silvan.Scenario:
 
 
 def small(**overrides: Any) -> silvan.Scenario:
-    """Return the same trees on 36 hosts: 648 cost too much for a test."""
+    """Return the same trees on 36 hosts, because 648 hosts would take too long."""
     text = (find_papers() / "common" / "forest-648.toml").read_text(encoding="utf-8")
     text = text.replace(
         'kind = "fat-tree-648"', 'kind = "two-level-fat-tree"\nleaves = 6\nspines = 6\nhosts_per_leaf = 6'
@@ -77,7 +77,8 @@ def test_trees_starve_the_others_and_control_frees_them() -> None:
     assert off["hotspots"] == pytest.approx(13.6, rel=0.02)
     alone = groups(silvan.run(small(traffic__0__pattern__contributors=0)))
     assert off["other hosts"] < 0.5 * alone["other hosts"]
-    # Fewer contributors each than in the large network: shorter delays, and it settles in time.
+    # There are fewer contributors per hotspot than in the large network, so shorter delays are enough, and
+    # control settles in time.
     table = {"kind": "quadratic", "divisor": 106, "scale": 2, "entries": 128}
     settings = {"congestion.mechanism": "ib-cc", "congestion.reaction.table": table}
     on = groups(silvan.run(small(**settings, duration="20 ms", warmup="15 ms")))
@@ -93,7 +94,7 @@ def test_what_moves_helps_itself() -> None:
 
 
 def _made_up(task: runner.Task) -> RunData:
-    """Make up a run in which control always brings four times as much, by a little chance."""
+    """Invent a run in which control always gives four times as much, with a small random variation."""
     rate = (4.0 if " on" in f" {task.name}" else 1.0) + 0.01 * task.repeat
     summary = {
         "throughput_gbit_s": 648 * rate,
@@ -149,7 +150,7 @@ def test_seeds_give_confidence_intervals(monkeypatch: pytest.MonkeyPatch) -> Non
         r for r in run_experiments(["F1"], quick=True, seeds=3) if r["quantity"] == "other hosts, CC off"
     )
     assert (row["seeds"], row["simulated"]) == (3, pytest.approx(1.01))
-    # 4.303 times the standard deviation, 0.01, over the root of 3.
+    # 4.303 times the standard deviation of 0.01, divided by the root of 3.
     assert row["interval"] == pytest.approx(0.02484, rel=1e-3)
     assert half_width([1.0] * 40) == 0
 

@@ -1,4 +1,4 @@
-"""The experiments of Papers V and VI: the harness over made-up runs, and the laws they rest on."""
+"""Tests the experiments of Papers V and VI with invented runs, and the formulas that they use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ hybrid = common("hybrid")
 
 EXPERIMENTS = [f"H{n}" for n in range(1, 8)]
 
-#: Throughput by mechanism, in the order of the papers.
+#: Throughput of each mechanism, in the order of the papers.
 RATE = {"1": 1.0, "I": 2.0, "H": 3.0, "F": 3.0, "E": 4.0, "C": 4.0, "V": 4.0}
 
 
@@ -26,7 +26,7 @@ def rate_of(name: str) -> float:
 
 
 def _made_up(task: runner.Task) -> RunData:
-    """Make up a run whose hosts and flows all get the same, by mechanism alone."""
+    """Invent a run in which the mechanism alone determines the throughput of all hosts and flows."""
     rate = rate_of(task.name)
     scenario = silvan.Scenario.load(str(task.scenario))
     step_ns = 250_000
@@ -49,7 +49,7 @@ def _made_up(task: runner.Task) -> RunData:
     return RunData(summary={"simulated_ns": scenario.duration_ns}, tables={n: tables[n] for n in task.tables})
 
 
-#: Those whose quick runs differ from the full ones, and all in full.
+#: Experiments whose quick runs differ from the full ones, and all experiments in full.
 WAYS = [(name, True) for name in ("H5", "H6", "H7")] + [(name, False) for name in (*EXPERIMENTS, "A7")]
 
 
@@ -118,7 +118,7 @@ def test_patterns_are_those_of_the_papers(hosts: int, pattern: hybrid.Hotspots) 
     assert max(map(len, senders.values())) - min(map(len, senders.values())) <= 1
     targets = pattern.targets(hosts)
     assert len(set(targets)) == pattern.roots
-    # A sender that is a hotspot would send less to it than others do.
+    # A sender that is a hotspot would send less to that hotspot than other senders do.
     assert not set(hot) & set(targets)
     uniform, *to_one = pattern.overrides(hosts, "40 Gbit/s")["traffic"]
     assert [part["pattern"]["to"] for part in to_one] == [[f"H{n + 1}"] for n in targets]
@@ -158,12 +158,12 @@ def test_networks_are_those_of_paper_vi() -> None:
         scenario = silvan.Scenario.load(str(find_papers() / "common" / Path(path).name), overrides)
         check = scenario.check()
         assert check["hosts"] == network.hosts
-        # Each host's link, and as many between any two levels, both ways.
+        # Each host has one link, and there are as many links between adjacent levels, in both directions.
         assert 2 * check["links"] - network.hosts == network.switch_inputs
 
 
 def test_the_parking_lots_are_those_that_rows_name() -> None:
-    """Without isolation contributors share by turns as the topology says, and the victim suffers."""
+    """Without isolation, the topology determines the shares of contributors, and the victim is slow."""
     common = find_papers() / "common"
 
     def rates(name: str, **more: Any) -> dict[str, float]:

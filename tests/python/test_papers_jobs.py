@@ -1,4 +1,4 @@
-"""The published experiments with applications: HPC Challenge, and two jobs on a fly."""
+"""Tests the published experiments with applications: HPC Challenge, and two jobs on a fly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _verdicts(name: str, out: Path) -> tuple[dict[str, str], dict[str, float]]:
     keys = [row.key for row in experiment.rows]
     assert (out / name / f"{name}.svg").stat().st_size > 10_000
     assert json.loads((out / name / "rows.json").read_text()) == rows
-    # A missed number says why.
+    # Every missed number has a reason.
     assert [row["quantity"] for row in rows if row["verdict"] == "missed" and not row.get("reason")] == []
     values = {key: float(row["simulated"]) for key, row in zip(keys, rows, strict=True)}
     return {key: row["verdict"] for key, row in zip(keys, rows, strict=True)}, values
@@ -26,19 +26,19 @@ def test_hpc_challenge_on_the_testbed(tmp_path: Path) -> None:
     verdicts, values = _verdicts("T9", tmp_path)
     calibrated = ("latency_max", "bandwidth_max", "ptrans", "hpl", "ra", "fft")
     assert [key for key in calibrated if verdicts[f"a_{key}"] != "met"] == []
-    # What follows from the calibration: the tree costs, and control gives it back.
+    # The calibration has these consequences: the tree costs throughput, and control restores it.
     for key in ("ptrans", "ra", "fft", "natural_bandwidth"):
         assert values[f"b_{key}"] < 0.96 * values[f"a_{key}"]
         assert values[f"c_{key}"] == pytest.approx(values[f"a_{key}"], rel=0.06)
     assert verdicts["b_fft"] == verdicts["b_natural_bandwidth"] == verdicts["b_random_bandwidth"] == "met"
-    # The messages of two ranks of a host share its link, and neither waits for the other to end.
+    # The messages of two ranks of a host share its link, and neither message waits for the other.
     assert verdicts["a_natural_bandwidth"] == verdicts["c_natural_bandwidth"] == "met"
 
 
 def test_hpc_challenge_on_network_2(tmp_path: Path) -> None:
     verdicts, values = _verdicts("H8", tmp_path)
     assert all(verdicts[f"SC{n}_mpifft"] == "met" for n in (1, 2, 3))
-    # No link is shared with the hot senders.
+    # The job shares no link with the hot senders.
     assert values["SC2_ptrans_VOQnet"] == values["SC1_ptrans_VOQnet"]
 
 

@@ -1,4 +1,4 @@
-"""The experiments on marking and validation: over made-up runs, and a short hot phase for real."""
+"""Tests the experiments on marking and validation with invented runs, and with a short hot phase."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PER_INTERVAL = 50
 
 
 def _latency(name: str) -> float:
-    """Make up a latency by mechanism: the order that the paper has."""
+    """Return an invented latency for each mechanism, in the order that the paper reports."""
     order = ("MVCM", "Pfister", "Renato", "none")
     return next((100.0 * (n + 1) for n, own in enumerate(order) if own in name), 100.0)
 
 
 def _classes(names: list[str], time_ns: Any, latency: float, hot_from: float) -> dict[str, Any]:
     later = np.repeat(time_ns, len(names)) > hot_from
-    # Some swing, so that there is something to divide by.
+    # Add some variation, so that ratios are defined.
     uneven = np.repeat(np.arange(len(time_ns)) % 2 * 20 - 10, len(names))
     return {
         "time_ns": np.repeat(time_ns, len(names)),
@@ -51,7 +51,7 @@ def _hosts(names: list[str], time_ns: Any, sends: Callable[[int], bool]) -> dict
 
 
 def _made_up(task: runner.Task) -> RunData:
-    """Make up a run in which intervals deliver much the same, later with the latency of a mechanism."""
+    """Invent a run with nearly constant deliveries and, later, with the latency of a mechanism."""
     scenario = silvan.Scenario.load(str(task.scenario), dict(task.overrides))
     step_ns = int(str(task.overrides.get("measure.interval", "4000 cycles")).split()[0])
     time_ns = np.arange(1, scenario.duration_ns // step_ns + 1) * step_ns
@@ -125,12 +125,12 @@ def test_hot_hosts_are_silent_at_first_and_all_others_send_to_anybody(share: flo
     of = mvcm.case(True, share=share)
     cold, hot = of.overrides({})["traffic"]
     assert len(hot["hosts"]) == of.hot_hosts == round(share * 512)
-    # A hot host that sends to itself would send less to it than others do.
+    # A hot host that sends to itself would send less to the hot host than others do.
     assert hot["pattern"]["to"] == [of.target]
     assert of.target in cold["hosts"]
     assert sorted(cold["hosts"] + hot["hosts"]) == sorted(f"H{n + 1}" for n in range(512))
     assert (hot["packets_per_host"], hot["start_after_packets"]) == (1000, 10_000)
-    # 58 bytes per cycle in all, with headers.
+    # All hosts together send 58 bytes per cycle, including headers.
     payload_bit_s = int(cold["rate"].split()[0])
     assert 512 * payload_bit_s / 8e9 * 278 / 256 == pytest.approx(57.6)
 
@@ -164,7 +164,7 @@ def test_the_longest_silence_is_that_of_one_host() -> None:
     of = mvcm.QUICK
     time_ns = np.arange(1, 61) * 10_000
     summary = {"triggers": [{"class": "hot", "after_packets": 1, "started_ns": 100_000}]}
-    # Silent at first, which does not count, and then for five intervals of 10,000 cycles.
+    # The host sends nothing at first, which does not count, and later for five intervals of 10,000 cycles.
     table = _hosts(of.senders, time_ns, lambda n: n >= 15 and not 30 <= n < 35)
     own = RunData(summary=summary, tables={"hosts": table})
     assert mvcm.longest_silence(own, of) == 50_000
@@ -206,7 +206,7 @@ def test_near_saturation_is_the_largest_load_of_which_nearly_all_is_accepted(tmp
         links = {
             "time_ns": np.array([10_000, 40_000, 40_000, 40_000]),
             "link": np.array(["S1.1:1->S2.1", "S1.1:1->S2.1", "H1->S1.1", "S1.1:2->H1"], dtype=object),
-            # What is before the warm-up, or in the buffer of a host, does not count.
+            # Data before the warm-up, or in the buffer of a host, does not count.
             "downstream_bytes": np.array([1024, 256 * load, 512 * load, 1024]),
             "queued_bytes": np.array([1024, 102.4, 1024, 307.2]),
         }

@@ -1,4 +1,4 @@
-"""The record of the published experiments: kept, read, written into the page, and current."""
+"""Tests the record of the published experiments: it is stored, read, written into the page, and current."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def plot(results, out):
 
 @pytest.fixture
 def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a folder of two experiments, X1 and X2, whose runs are made up."""
+    """Create a folder with two experiments, X1 and X2, whose runs are invented."""
     folder = tmp_path / "papers"
     (folder / "common").mkdir(parents=True)
     for name in ("X1", "X2"):
@@ -199,7 +199,7 @@ def test_each_row_is_counted_once(papers: Path) -> None:
         verdicts = "0 | 0 | 0 | 1 | 0" if name.startswith("shown") else "1 | 0 | 0 | 0 | 0"
         assert f"| {name} | 1 | {verdicts} |" in text
     assert "| laws and closed forms | 1 | 1 | 0 | 0 | 0 | 0 |" in text
-    # The ordering's margin is ten, which says little.
+    # The ordering has a margin of ten, so this result proves little.
     assert (
         "Of 1 orderings that they state, 1 hold, by a median factor of 10; 1 of them by more than two."
         in text
@@ -207,7 +207,7 @@ def test_each_row_is_counted_once(papers: Path) -> None:
 
 
 def test_what_is_on_record_has_five_seeds_or_is_deterministic() -> None:
-    """Experiments that take a minute or more per seed may have fewer."""
+    """Experiments that take a minute or more per seed may have fewer seeds."""
     found = record.rows_by_experiment(record.find_record(), list_experiments())
     for experiment, entry, _ in found.values():
         if entry is not None:
@@ -217,7 +217,7 @@ def test_what_is_on_record_has_five_seeds_or_is_deterministic() -> None:
 
 
 def test_the_page_is_that_of_the_record() -> None:
-    """Else `silvan papers record --page docs/papers.md` writes it."""
+    """`silvan papers record --page docs/papers.md` updates the page."""
     text = PAGE.read_text(encoding="utf-8")
     found = record.rows_by_experiment(record.find_record(), list_experiments())
     assert page.fill(text, found) == text
@@ -225,7 +225,7 @@ def test_the_page_is_that_of_the_record() -> None:
 
 
 def test_the_readme_has_the_headline_of_the_record() -> None:
-    """Else `silvan papers record --page README.md` writes it."""
+    """`silvan papers record --page README.md` updates the README."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert page.fill(text, record.rows_by_experiment(record.find_record(), list_experiments())) == text
 

@@ -1,4 +1,4 @@
-"""Some experiments for real, over processes."""
+"""Tests some experiments with real simulations in several processes."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from silvan.report._layout import Wiring, place
 
 pytestmark = pytest.mark.playground
 
-#: Scenarios with results that must be equal: networks, switches, mechanisms, patterns, jobs. Each is short.
+#: Short scenarios whose results must be equal: networks, switches, mechanisms, patterns and jobs.
 SHIPPED = {
     "testbed": {"duration": "1 ms", "warmup": "0 s", "flow.1.start": "0 s", "congestion.mechanism": "ib-cc"},
     "ecocc-trees": {"duration": "300 us", "warmup": "0 s"},
@@ -48,7 +48,7 @@ def page(tmp_path_factory, file):
 
 @pytest.fixture(autouse=True)
 def quiet(page, file):
-    """Whatever a test does, the page complains of nothing and asks for nothing but itself."""
+    """In all tests, the page reports no error and requests nothing but itself."""
     page.complaints.clear()
     page.requests.clear()
     yield
@@ -58,13 +58,13 @@ def quiet(page, file):
 
 
 def start(page, file, fragment="", **size):
-    """Open the page with settings, from nothing."""
+    """Open the page with settings, without any earlier state."""
     page.call("Page.navigate", url="about:blank")
     page.open(file, fragment=fragment, **size)
 
 
 def show(page, time_us):
-    """Let the page compute up to a time, and show it."""
+    """Let the page simulate up to a time, and show that time."""
     page.run("Playground.play(false)")
     page.run(f"Playground.sides.forEach((side) => side.live.grant({time_us} / Playground.interval + 1))")
     page.wait(f"!Playground.isWaiting && Playground.known() * Playground.interval >= {time_us}")
@@ -85,7 +85,7 @@ def compare(results, native):
         for key, values in columns.items():
             expected = values.tolist()
             if values.dtype.kind == "f":
-                # JSON has null for NaN.
+                # JSON contains null instead of NaN.
                 expected = [None if math.isnan(value) else value for value in expected]
             assert found[key] == expected, f"{name}.{key}"
 
@@ -110,7 +110,7 @@ def test_a_copied_scenario_repeats_the_run_of_its_story(page, file, story):
     start(page, file)
     page.run(f"Playground.tell(STORIES[{story}])")
     page.wait("!Playground.isWaiting")
-    # Short, and with every hotspot of the story.
+    # The run is short, and contains every hotspot of the story.
     page.run("Playground.settings.length = 900; Playground.begin(Playground.settings, null)")
     page.wait("!Playground.isWaiting")
     page.run("document.getElementById('scenario').click()")
@@ -178,12 +178,12 @@ def test_a_click_makes_a_hotspot_whose_tree_grows_and_drains(page, file):
     assert links_in_trees(page) > 5
     text = page.run("document.getElementById('sentence').textContent")
     assert text.startswith("More packets arrive for H22 than it can receive")
-    # Again: it ends.
+    # A second click ends the hotspot.
     page.click(*place_of(page, "H22"))
     assert page.run("Playground.settings.hotspots[0].to") == 400
     show(page, 2000)
     assert links_in_trees(page) == 0
-    # What is before the second click is as it was.
+    # Results before the second click are unchanged.
     show(page, 400)
     assert links_in_trees(page) > 5
 
@@ -236,7 +236,7 @@ def test_a_link_restores_the_settings(page, file):
     start(page, file, fragment)
     assert page.run("Scenario.fragment(Playground.settings)") == fragment
     assert page.run("location.hash") == f"#{fragment}"
-    # Nonsense gives usual values.
+    # Invalid values are replaced by defaults.
     wrong = "net=fat-tree&load=x&length=1e99&hot=H999~1@0,H1~@,&victims=H1:H1&a=what&b=ib-cc,timer:9999"
     start(page, file, wrong)
     settings = page.run("Playground.settings")
@@ -254,7 +254,7 @@ def test_an_opened_scenario_runs_and_is_compared(page, file):
     show(page, 300)
     assert links_in_trees(page) > 0
     assert page.run("Playground.sides[0].live.now.text") == text
-    # Its components go with its mechanism.
+    # The components change with the mechanism.
     side = "{mechanism: 'fbicm', values: {}, spread: false}"
     other = page.run(f"Scenario.toml(Playground.settings, {side})")
     assert silvan.Scenario.from_toml(other).to_toml().count('kind = "special-queues"') == 1
@@ -285,7 +285,7 @@ def links_in_trees(page):
 
 
 def place_of(page, host):
-    """Where a host is in the window."""
+    """Return the position of a host in the window."""
     return page.run(
         "(() => { const network = Playground.networks[0]; network.stage.scrollIntoView({block: 'center'});"
         f"const node = network.run.nodes.indexOf('{host}'), box = network.stage.getBoundingClientRect();"

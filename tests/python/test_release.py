@@ -1,4 +1,4 @@
-"""The files of a release: what `make release-check` refuses."""
+"""Tests the checks of the files of a release, which `make release-check` performs."""
 
 import zipfile
 

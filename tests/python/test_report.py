@@ -1,4 +1,4 @@
-"""Reports as text: what they hold, what they refuse, names that would be more than names."""
+"""Tests the text of reports: contents, errors, and names that contain markup."""
 
 import base64
 import hashlib
@@ -42,7 +42,7 @@ class Elements(HTMLParser):
 
 
 def columns(page):
-    """Return the page's data, with its columns as arrays."""
+    """Return the data of a page, with its columns as arrays."""
     texts = Elements(page).texts
     packed = zlib.decompress(base64.b64decode(texts["script", "columns"]))
 
@@ -78,7 +78,7 @@ def test_the_policy_forbids_all_but_the_page_itself(results):
         assert f"{kind}-src 'sha256-{hashed}'" in policy
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
-    # Nothing to fetch, and no handlers or styles in attributes, which the policy would stop.
+    # The page fetches nothing, and has no handlers or styles in attributes, which its policy would block.
     names = {name for name, _ in elements.attributes}
     assert not names & {"src", "href", "style"}
     assert not [name for name in names if name.startswith("on")]
@@ -156,7 +156,7 @@ def test_it_says_in_words_what_control_is_worth(results):
     rates = [one["received_gbit_s"] for result in results for one in result.summary["flows"][:1]]
     told = re.search(r"The victim F1 receives ([\d.]+) Gbit/s in “on”, ([\d.]+) Gbit/s in “off”", page)
     assert [float(told[2]), float(told[1])] == [pytest.approx(rate, abs=0.006) for rate in rates]
-    # Settings that differ, and no others.
+    # The table contains exactly the settings that differ.
     table = page.partition('id="settings"')[2].partition("</table>")[0]
     assert "congestion.mechanism" in table
     assert "topology" not in table
@@ -207,7 +207,7 @@ def wiring(hosts, switches, cables):
 
 
 def test_hosts_stand_below_their_switches_and_levels_in_rows():
-    # Four hosts, two leaves (4, 5), one spine (6).
+    # Four hosts, two leaves (4, 5) and one spine (6).
     at = place(wiring(4, 3, [(0, 4), (1, 4), (2, 5), (3, 5), (4, 6), (5, 6)]))
     assert at.min() == 0
     assert at.max() == 1
@@ -217,7 +217,7 @@ def test_hosts_stand_below_their_switches_and_levels_in_rows():
 
 
 def test_free_graphs_are_spread_by_springs():
-    """A ring of switches with a host each has no levels: neighbours are near, all are apart."""
+    """A ring of switches with one host each has no levels: neighbors are near, and no nodes overlap."""
     size = 12
     cables = [(at, size + at) for at in range(size)]
     cables += [(size + at, size + (at + 1) % size) for at in range(size)]

@@ -1,4 +1,4 @@
-"""A report in a browser: it draws, moves, selects, filters, and asks for nothing."""
+"""Tests a report in a browser: drawing, zoom, selection and filters, without network requests."""
 
 import base64
 import io
@@ -13,7 +13,7 @@ from browser import browser
 from conftest import SMALL
 from silvan import report
 
-#: Two hotspots of a small fat tree.
+#: A small fat tree with two hotspots.
 FOREST = """
 name = "forest"
 duration = "2 ms"
@@ -56,7 +56,7 @@ def forest(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def quiet(request, page, compared, forest):
-    """Whatever a test does, the page complains of nothing and asks for nothing but itself."""
+    """In all tests, the page reports no error and requests nothing but itself."""
     page.complaints.clear()
     page.requests.clear()
     yield
@@ -70,7 +70,7 @@ def pixels(png):
 
 
 def differ(one, other):
-    """Share of the pixels that differ between two pictures of a size."""
+    """Return the share of pixels that differ between two images of the same size."""
     return float((np.abs(pixels(one) - pixels(other)).max(axis=2) > 0.05).mean())
 
 
@@ -84,7 +84,7 @@ def slide(page, part):
 
 
 def middle(page, script):
-    """Return the middle of an element, which is brought into sight."""
+    """Scroll to an element and return its center."""
     return page.run(
         f"(() => {{ const it = {script}; it.scrollIntoView({{block: 'center'}});"
         "const box = it.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()"
@@ -107,7 +107,7 @@ def test_the_slider_moves_the_picture_and_the_charts(page, compared):
 def test_a_click_selects_a_link_and_tells_who_waits_for_whom(page, compared):
     page.open(compared)
     slide(page, 0.95)
-    # The link between the switches.
+    # A point on the link between the switches.
     x, y = page.run(
         "(() => { const network = Page.networks[0], run = network.run;"
         "network.stage.scrollIntoView({block: 'center'});"
@@ -155,7 +155,7 @@ def test_tables_filter_by_words_and_by_the_span(page, compared):
     page.run(f"{words}.value = 'f1'; {words}.dispatchEvent(new Event('input'))")
     assert 0 < page.run(shown) < everything
     page.run(f"{words}.value = ''; {words}.dispatchEvent(new Event('input'))")
-    # The tree is there from 1 ms on: no row of one is shown for the time before.
+    # The tree exists from 1 ms, so the table shows no row of it for earlier times.
     x, y = middle(page, "document.querySelector('.chart canvas')")
     wide = page.run("document.querySelector('.chart canvas').clientWidth")
     page.drag((x - wide * 0.3, y), (x - wide * 0.25, y))
@@ -192,7 +192,7 @@ def test_both_themes_at_any_width(page, compared, theme, width):
     assert page.run("document.documentElement.scrollWidth") <= width, "it must not scroll sideways"
     dark = pixels(page.picture(".first")).mean() < 0.5
     assert dark == (theme == "dark")
-    # What is drawn on canvases follows the button, too.
+    # Content of canvases also follows the button.
     before = page.picture(".chart canvas")
     page.run("document.getElementById('theme').click()")
     page.settle()
@@ -271,14 +271,14 @@ def test_keys_zoom_at_the_pointer_and_alike_networks_move_together(page, compare
     assert page.run("Page.networks[0].view.scale") == pytest.approx(1.4)
     assert page.run(place) == pytest.approx(before, abs=0.01)
     assert page.run("Page.networks[0].view === Page.networks[1].view")
-    # Without a pointer: around the root of the largest tree, which stays where it is.
+    # Without a pointer, the page zooms around the root of the largest tree, which keeps its position.
     page.press("0")
     page.call("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
     slide(page, 0.95)
     root = page.run("Page.networks[0].focus()")
     page.press("+")
     assert page.run("Page.networks[0].focus()") == pytest.approx(root, abs=0.5)
-    # H5 is the root.
+    # H5 is behind the root.
     at = page.run("Page.data.runs[0].nodes.indexOf('H5')")
     assert page.run(f"Page.networks[0].spots.find(([node]) => node === {at}).slice(1)") == pytest.approx(
         root, abs=0.5
@@ -294,7 +294,7 @@ def test_a_root_has_one_letter_and_one_color_everywhere(page, forest, compared):
         "Page.data.runs.flatMap((run) => run.trees.map((tree) => [tree[0], tree[5], tree[4]].join(' ')))"
     )
     assert len({one.split()[0] for one in seen}) == len(set(seen))
-    # Charts: roots in order, in their colors; other lines have none of these.
+    # Charts list roots in order and in their colors; other lines have different colors.
     names = page.run(
         "Page.charts.find((one) => one.series.id === 'held').series.lines.map((line) => line.name)"
     )

@@ -1,4 +1,4 @@
-"""Trace events of runs: the format as Perfetto reads it, and that they say what the run's tables say."""
+"""Tests the trace events of runs: the format for Perfetto, and the agreement with the tables."""
 
 import gzip
 import itertools
@@ -13,7 +13,7 @@ from conftest import SMALL, command
 from silvan import report
 
 NUMBER = (int, float)
-#: Kinds of events that are written, and the keys that each must have in addition to its kind.
+#: Kinds of written events, with the keys that each must contain in addition to its kind.
 NEEDED = {
     "M": {"name": str, "pid": int, "tid": int, "args": dict},
     "C": {"name": str, "pid": int, "tid": int, "args": dict, "ts": NUMBER},
@@ -67,7 +67,7 @@ def test_slices_of_a_thread_do_not_overlap(events):
 
 
 def test_a_link_waits_as_long_as_the_table_says(runs, events):
-    """Rebuild who waits for whom at each sample from the slices."""
+    """Reconstruct from the slices which link waits for which at each sample."""
     processes = named(events, "process_name")
     for run, title in zip(runs, ("off", "on"), strict=True):
         (process,) = [pid for (pid, _), name in processes.items() if name == f"{title}: links in trees"]

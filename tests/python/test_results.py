@@ -1,4 +1,4 @@
-"""Running, tables, and the folder of a run."""
+"""Tests running a scenario, the tables, and the folder of a run."""
 
 import io
 import json
@@ -45,7 +45,7 @@ def test_the_same_seed_gives_the_same_result(result):
         one, other = result.numpy(name), again.numpy(name)
         assert one.keys() == other.keys()
         for column in one:
-            np.testing.assert_array_equal(one[column], other[column])  # nothing in an interval is NaN
+            np.testing.assert_array_equal(one[column], other[column])  # an interval without deliveries is NaN
 
 
 def test_numbers_are_read_in_place(result):
@@ -163,7 +163,7 @@ def test_only_runs_are_replaced(result, tmp_path):
 
 @pytest.mark.parametrize("broken", ["summary.json", "flows.parquet", "provenance.json"])
 def test_a_failed_save_leaves_nothing(result, tmp_path, monkeypatch, broken):
-    """Whatever file fails, there is no folder, and an earlier one stays as it was."""
+    """Whichever file cannot be written, there is no new folder, and an earlier folder is unchanged."""
     target = tmp_path / "run"
     flush = _files.flush
 
@@ -256,7 +256,7 @@ def test_figures_say_what_they_show(result):
 
 
 def drawn(axes):
-    """Give the values of each line of a figure by its name in the legend."""
+    """Return the values of each line of a figure by its name in the legend."""
     legend = axes.get_legend()
     names = [text.get_text() for text in legend.get_texts()]
     stairs = [patch for one in axes.figure.axes for patch in one.patches]
@@ -265,7 +265,7 @@ def drawn(axes):
 
 
 def test_congestion_is_drawn_as_the_account_tells_it():
-    """The roots that the account names are those of the figure."""
+    """The figure shows the same number of roots as the account."""
     run = silvan.run(silvan.Scenario.from_toml(SMALL))
     (told,) = (line for line in run.account if line.startswith("Roots of congestion"))
     roots = re.findall(r"(\S+) \((\d+) % of the samples\)", told)
@@ -425,5 +425,5 @@ def test_the_hot_phase_comes_and_goes_and_its_latency_hides_no_other():
     assert 0.2e6 < active.min() < active.max() < 0.9e6
     ax = plot.class_latency(run)
     assert ax.get_yscale() == "log"
-    assert [text.get_text() for text in ax.texts] == ["background"]  # nothing of the other at the end
+    assert [text.get_text() for text in ax.texts] == ["background"]  # the other line has no value at the end
     assert plot.class_throughput(run).get_yscale() == "linear"

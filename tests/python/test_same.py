@@ -1,4 +1,4 @@
-"""The search for scenarios whose results differ between two builds, without building one."""
+"""Tests the search for scenarios whose results differ between two builds, without building any."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from same import Verdict
 
 
 class Stub:
-    """A swarm without processes: lines by seed, and whether it reads what the other draws."""
+    """Replaces the swarm: output lines by seed, and whether it can read the scenarios of the other build."""
 
     program = Path("swarm")
 
@@ -53,7 +53,7 @@ def test_a_build_that_prints_no_digests_of_trees_is_compared_by_the_rest(tmp_pat
     assert [kind for _, kind in verdicts(here, Stub({}), tmp_path)] == [same.SAME] * 3
     assert [kind for _, kind in verdicts(Stub({}), here, tmp_path)] == [same.SAME] * 3
     assert verdicts(here, Stub({2: "0 b done"}, "0 g done"), tmp_path)[1] == (2, same.DIFFERS)
-    # Builds that both print them must agree.
+    # The two builds must agree if both print a result.
     other = Stub({**lines, 2: lines[2].replace("01", "03")}, "0 f done" + digests.replace("01", "03"))
     here.of_file = "0 f done" + digests
     assert [kind for _, kind in verdicts(here, other, tmp_path)] == [same.SAME, same.DIFFERS, same.SAME]

@@ -1,4 +1,4 @@
-"""Scenarios in Python: reading, overrides, resolving."""
+"""Tests scenarios in Python: reading, overrides, resolved text."""
 
 import json
 
@@ -73,7 +73,7 @@ def test_what_cannot_run_is_a_scenario_error():
 
 
 def ring(switches: int, hops: int) -> str:
-    """Return a ring in which every host sends to the one that is this many switches away."""
+    """Return a ring in which every host sends to the host that is this many switches away."""
     numbers = range(1, switches + 1)
     hosts = ", ".join(f'"H{i}"' for i in numbers)
     nodes = ", ".join(f'{{ name = "S{i}", ports = 3 }}' for i in numbers)

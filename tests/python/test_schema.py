@@ -1,6 +1,6 @@
-"""The published schema says what the program does: an editor that uses it reports the same errors.
+"""Tests that the published schema agrees with the program, so that editors report the same errors.
 
-Held with a validator that knows nothing of Silvan, over every scenario that is shipped or shown.
+An independent validator checks every scenario that is shipped or shown in the documentation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ else:
 
 SCHEMA = json.loads((ROOT / "docs" / "scenario.schema.json").read_text(encoding="utf-8"))
 VALIDATOR = Draft202012Validator(SCHEMA)
-#: What a piece of a scenario is put on top of.
+#: Scenarios to which a fragment of a scenario is added.
 BASE = {
     "duration": "1 ms",
     "topology": {"kind": "dumbbell"},
@@ -35,14 +35,14 @@ PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
 
 
 def shipped() -> list[Path]:
-    """Every TOML file of the repository that is a scenario."""
+    """Return all TOML files of the repository that are scenarios."""
     folders = ("scenarios", "papers", "tests/data")
     files = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.toml"))]
     return [path for path in files if "topology" in tomllib.loads(path.read_text(encoding="utf-8"))]
 
 
 def shown() -> list[tuple[str, dict[str, Any]]]:
-    """Every block of the documents that is a scenario or a piece of one."""
+    """Return all blocks of the documentation that are scenarios or fragments of scenarios."""
     found = []
     for page in PAGES:
         for number, block in enumerate(re.findall(r"```toml\n(.*?)```", page.read_text("utf-8"), re.DOTALL)):
@@ -57,7 +57,7 @@ def faults(table: dict[str, Any]) -> list[str]:
 
 
 def written(table: Any) -> str:
-    """Give a table as TOML, on one line each."""
+    """Format a table as TOML on one line per key."""
     if isinstance(table, dict):
         inside = ", ".join(f"{json.dumps(key)} = {written(value)}" for key, value in table.items())
         return f"{{ {inside} }}"
@@ -136,7 +136,7 @@ def test_what_the_program_refuses_the_schema_refuses(wrong):
 
 
 def ranges(schema: Any, path: str = "") -> dict[str, tuple[int | None, int | None]]:
-    """Give the range of every whole number, by its place in the schema."""
+    """Return the range of every whole number, by its position in the schema."""
     found = {}
     if isinstance(schema, dict):
         if schema.get("type") == "integer":

@@ -1,4 +1,4 @@
-"""The scripts of pages: a linter finds nothing in them, in particular no name without a definition or use."""
+"""Tests the scripts of pages with a linter, which must find no undefined and no unused names."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ from silvan.live import page
 
 CONFIG = ROOT / "tools" / "oxlint.json"
 PLAYGROUND = ROOT / "tools" / "site" / "playground"
-#: What the page of reports uses in functions that other pages replace.
+#: Objects of the report page that other pages replace, but that shared functions use.
 REPORTS_ONLY = "const Save = {}, Tables = {}, Terms = {};"
 
 

@@ -1,4 +1,4 @@
-"""The site of the documents: what its builder does before MkDocs, and what it finds after it."""
+"""Tests the documentation site: the steps before MkDocs, and the result."""
 
 import base64
 import re
@@ -66,7 +66,7 @@ def test_pages_and_the_files_they_name_are_gathered(site):
     assert pages >= here | {"README.md", "CHANGELOG.md", "CONTRIBUTING.md"}
     assert (site / "pages" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
     assert (site / "pages" / "docs" / "img" / "forest.gif").is_file()
-    # Every page is in the navigation, or MkDocs would say so.
+    # Every page is in the navigation; otherwise MkDocs would report it.
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:")[1]
     made = {"gallery.md", "reports.md", "scoreboard.md"}
     assert set(re.findall(r"[\w./-]+\.md", nav)) == here | made | {
@@ -156,7 +156,7 @@ def test_a_site_without_the_playground_says_why(site, monkeypatch, capsys):
     assert "the playground is left out: no compiler for it" in capsys.readouterr().err
     assert "This site was built without the playground: no compiler for it." in page.read_text()
     assert not (site / "pages" / "playground.html").exists()
-    # In CI it must be there, if the compiler can have the target.
+    # In CI, the playground must exist if the compiler supports the target.
     monkeypatch.setenv("SILVAN_SKIPS", "expected")
     with pytest.raises(build_site.SiteError, match="no playground: no compiler for it"):
         build_site.make_playground()

@@ -75,7 +75,7 @@ PHRASES = [
 ]  # fmt: skip
 COMPILED = [(re.compile(phrase.replace(" ", r"\s+"), re.IGNORECASE), advice) for phrase, advice in PHRASES]
 
-#: A comment, or a string; characters and lifetimes are skipped.
+#: Matches comments and strings. Characters and lifetimes also match, so that they can be skipped.
 RUST = re.compile(r"""//[^\n]*|/\*.*?\*/|r(\#*)".*?"\1|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])'|'\w+""", re.DOTALL)
 
 
@@ -85,7 +85,7 @@ def blank(text: str) -> str:
 
 
 def markdown_prose(name: str, text: str) -> str:
-    """Leave the prose of a page: no code, no targets of links."""
+    """Keep only the prose of a page, without code and link targets."""
     if marker := GENERATED.get(name):
         text = text.split(marker, maxsplit=1)[0]
     text = re.sub(r"^ *```.*?^ *```", lambda found: blank(found[0]), text, flags=re.DOTALL | re.MULTILINE)
@@ -93,7 +93,7 @@ def markdown_prose(name: str, text: str) -> str:
 
 
 def rust_prose(text: str) -> str:
-    """Leave comments and string literals."""
+    """Keep only comments and string literals."""
     kept, end = [], 0
     for found in RUST.finditer(text):
         kept.append(blank(text[end : found.start()]))
@@ -106,7 +106,7 @@ def rust_prose(text: str) -> str:
 
 
 def python_prose(text: str) -> str:
-    """Leave comments and string literals, docstrings among them."""
+    """Keep only comments and string literals, including docstrings."""
     lines = text.splitlines(keepends=True)
     kept = [list(blank(line)) for line in lines]
     # From Python 3.12 on, the literal parts of f-strings are tokens of their own.
@@ -141,7 +141,7 @@ def matches(name: str, text: str) -> Iterator[tuple[int, str, str, str]]:
 
 
 def files(*places: str) -> list[str]:
-    """List the tracked Markdown, Rust and Python files in these places, this file excepted."""
+    """List the tracked Markdown, Rust and Python files in these places, except this file."""
     listed = subprocess.run(
         ["git", "ls-files", "--", *places], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.splitlines()
@@ -175,7 +175,7 @@ def test_every_phrase_is_a_pattern_of_its_own() -> None:
 
 
 def main(places: list[str]) -> None:
-    """Print every match in these places, then the number of matches of each phrase."""
+    """Print all matches in these places, and the number of matches of each phrase."""
     counts: dict[str, int] = {}
     for name in files(*places):
         for line, found, phrase, advice in matches(name, (ROOT / name).read_text(encoding="utf-8")):

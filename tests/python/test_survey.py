@@ -1,4 +1,4 @@
-"""Surveys: all settings of a small space, continued where the best is at its end."""
+"""Tests surveys of all settings of a small space, which is extended if the best setting is at its end."""
 
 import pytest
 
@@ -11,7 +11,7 @@ INCREASE, TIMER = "congestion.reaction.ccti_increase", "congestion.reaction.ccti
 
 
 class Made:
-    """Runs whose objectives are a formula of the settings; settings in `refused` cannot be run."""
+    """Runs whose objectives are a function of the settings; settings in `refused` cannot be run."""
 
     def __init__(self, formula, refused=()):
         self.formula, self.refused, self.done = formula, refused, []
@@ -40,7 +40,7 @@ def survey(small, runs, limits):
 
 
 def peak(increase, timer):
-    """Be the better the nearer both are to 40 and 2."""
+    """Return a score that is best at 40 and 2."""
     return 100.0 / (1 + abs(increase - 40) + abs(timer - 2))
 
 

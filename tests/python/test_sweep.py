@@ -1,4 +1,4 @@
-"""Sweeps: the same table on any executor, and no run lost or repeated when they are killed."""
+"""Tests sweeps: any executor gives the same table, and no run is lost or repeated after a kill."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ from silvan._store import Store, address
 from silvan.sweeps import executors, worker
 from silvan.sweeps.executors import Options
 
-#: Some tenths of a second per run, so that there is a middle in which to be killed.
+#: A run takes a few tenths of a second, so that the test can kill a sweep before it ends.
 STUDY = """\
 name = "little"
 scenario = "small.toml"
@@ -64,7 +64,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def reference(study: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, str]:
-    """Table and printed table of the study, run by one process and never interrupted."""
+    """Return the table and the output of the study in one process, without interruption."""
     out = tmp_path_factory.mktemp("reference")
     done = command("sweep", study, "--out", out, "--jobs", 1)
     assert done.returncode == 0, done.stderr
@@ -77,14 +77,14 @@ def scenario() -> silvan.Scenario:
 
 
 def folders(store: Path) -> dict[str, int]:
-    """Finished runs and the moment when each was written."""
-    written = store.glob("*/[!.]*/provenance.json")  # a name with a dot is that of an unfinished one
+    """Return the finished runs, with the time at which each was written."""
+    written = store.glob("*/[!.]*/provenance.json")  # names that start with a dot belong to unfinished runs
     return {path.parent.name: path.stat().st_mtime_ns for path in written}
 
 
 def begin(study: Path, out: Path, *options: str) -> "subprocess.Popen[str]":
-    # Where the tests run in the background of a script, signals by Ctrl-C are ignored, and what
-    # they start inherits that: a person's terminal does not.
+    # If a script runs the tests in the background, they inherit ignored Ctrl-C signals and pass these on. On
+    # a user's terminal, signals are not ignored, so restore the handler.
     listening = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     start = listening + "from silvan import cli; cli.main()"
     return subprocess.Popen(
@@ -124,7 +124,7 @@ def test_killed_in_the_middle_nothing_is_lost_or_done_twice(study, reference, tm
     process.communicate()
     before = folders(tmp_path / "runs")
     assert 3 <= len(before) < RUNS
-    # As if the kill had come in the middle of writing.
+    # Simulate a kill in the middle of writing.
     name = next(iter(before))
     partial = tmp_path / "runs" / name[:2] / f".{name}.partial-1-abc"
     shutil.copytree(tmp_path / "runs" / name[:2] / name, partial)
@@ -193,7 +193,7 @@ def in_threads(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return swept.to_parquet(root / "table.parquet").read_bytes()
 
 
-# Dask opens sockets and files that only its own end closes.
+# Dask opens sockets and files that it closes only when it ends.
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("executor", ["processes", "slurm", "dask", "own"])
 def test_the_executor_changes_no_byte(scenario, in_threads, tmp_path, executor):
@@ -211,7 +211,7 @@ def test_the_executor_changes_no_byte(scenario, in_threads, tmp_path, executor):
     assert not swept.failures
     assert swept.to_parquet(tmp_path / "table.parquet").read_bytes() == in_threads
     if executor == "slurm":
-        # Eight runs, three to a task.
+        # Eight runs with three per task make three tasks.
         assert len(list((tmp_path / "slurm").rglob("*_result.pkl"))) == 3
 
 
@@ -287,7 +287,7 @@ def test_summaries_alone_need_little_room(scenario, tmp_path):
     again = swept(scenario, tmp_path, measure=MEASURES, keep="summary")
     assert (again.found, again.simulated) == (4, 0)
     assert [row.values for row in again.rows] == [row.values for row in got.rows]
-    # What was not measured then cannot be read from a summary: the runs are repeated for it.
+    # A measure that was not taken cannot be computed from a summary, so the runs are repeated.
     more = {"name": "ccti", "table": "flows", "column": "ccti", "over_time": "max"}
     later = swept(scenario, tmp_path, measure=[*MEASURES, more], keep="summary")
     full = swept(scenario, tmp_path / "full", measure=[*MEASURES, more])

@@ -1,4 +1,4 @@
-"""What a study may say, and what is answered where it is wrong."""
+"""Tests the contents of study files, and the messages about errors in them."""
 
 import json
 from pathlib import Path
@@ -77,7 +77,7 @@ def test_nested_settings_are_dotted_keys(written):
     assert study.fixed == {"measure.interval": "1 ms", "flow.0.start": "1 us"}
 
 
-#: Settings, their dotted keys, and the result with a marking rate of 3: 1 is the default.
+#: Settings, their dotted keys, and the result with a marking rate of 3, for which the default is 1.
 TABLES = {
     "a key in quotes": (
         "'congestion.marking' = { threshold = 7 }",

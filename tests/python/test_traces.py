@@ -1,4 +1,4 @@
-"""Traces of applications, from Python and from the command."""
+"""Tests traces of applications, in Python and on the command line."""
 
 import json
 import shutil
@@ -50,7 +50,7 @@ def test_a_check_runs_the_trace(ping_pong: Path) -> None:
     )
     assert (checked["format"], checked["files"]) == ("goal", [str(ping_pong)])
     assert checked["contents"]["bytes"] == 2000
-    # Each way: o + O, L + G, o + O.
+    # Each direction takes o + O, L + G, and o + O.
     assert checked["run"]["span_ps"] == 2 * 1000 * (2 * (500 + 100) + 1000 + 1000)
     slow = traces.check(ping_pong, latency="1 us", rendezvous_above="999 B")
     assert slow["run"]["span_ps"] == 2 * 1000 * 3000
@@ -165,7 +165,7 @@ def test_the_command_converts_and_generates(tmp_path: Path, ping_pong: Path) -> 
 
 
 def event(kind: str, time: int, **fields: Any) -> Any:
-    """Make an event as the package otf2 gives it: what it is, is the name of its class."""
+    """Create an event as the package otf2 does, where the name of the class is the kind of the event."""
     return type(kind, (SimpleNamespace,), {})(time=time, **fields)
 
 

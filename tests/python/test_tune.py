@@ -1,4 +1,4 @@
-"""Tuning: what is proposed, given up, compared and written."""
+"""Tests tuning: proposals, early stops, comparisons and output files."""
 
 import csv
 import dataclasses
@@ -206,7 +206,7 @@ def test_what_is_written_is_read_back(small, tmp_path):
 
 @pytest.mark.skipif(shutil.which("opensm") is None, reason="opensm is not installed")
 def test_opensm_itself_reads_the_lines_to_paste(small, tmp_path):
-    """As `opensm -F FILE -c FILE` writes them back: with the same effect, and nothing refused."""
+    """`opensm -F FILE -c FILE` writes the options back with the same effect, and rejects none."""
     tuned(small, tmp_path, out=tmp_path / "out")
     files = ("-F", "out/opensm.conf", "-c", "read.conf", "-f", "opensm.log")
     done = subprocess.run(
@@ -284,7 +284,7 @@ def test_what_is_kept_in_traffic_that_the_search_did_not_see(small, tmp_path):
         assert one.score.low <= one.score.ratio <= one.score.high
         parts = one.objectives["victims"].ratio * one.objectives["hotspots"].ratio
         assert one.score.ratio == pytest.approx(parts**0.5)
-        # By hand: the same runs, the best of the finalists on the very same seeds.
+        # Repeat the computation by hand: the same runs, and the best finalist on the same seeds.
         ratios = []
         for seed in (2, 3):
             values = []
@@ -318,9 +318,9 @@ def test_an_objective_that_a_kind_kept_apart_lacks_is_told_before_anything_runs(
 
 
 class Looked:
-    """Runs whose objectives stand in the table of the grid, so that a search of it costs nothing."""
+    """Runs whose objectives come from the table of the grid, so that a search needs no simulation."""
 
-    #: Only ratios to it count, and its value cancels where settings are compared.
+    #: Only ratios to the reference count, and the reference cancels in comparisons of settings.
     REFERENCE = (0.4, 13.6)
 
     def __init__(self):

@@ -1,4 +1,4 @@
-"""Wrong and hostile inputs of `silvan tune` and `silvan fabric study`, and what is said of each."""
+"""Tests invalid and malicious inputs of `silvan tune` and `silvan fabric study`, and the messages."""
 
 import os
 import re
@@ -30,7 +30,7 @@ of = "victims"
 name = "two"
 set = { "flow.1.start" = "100 us" }
 """
-#: What is put in the place of what, and the message.
+#: Each case is a text, its replacement, and the expected message.
 WRONG = [
     ('name = "good"', 'name = "a/b"', r"tune.toml:2: name = \"a/b\": is also the name of a folder"),
     ('name = "good"', 'name = "\\u0007"', "no control characters"),

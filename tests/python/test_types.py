@@ -1,4 +1,4 @@
-"""The declared types of dictionaries have the keys and types of real results."""
+"""Tests that the declared types of dictionaries match the keys and types of real results."""
 
 import types
 import typing
@@ -14,7 +14,7 @@ LANES = ROOT / "tests" / "data" / "lanes"
 
 
 def mismatches(value: object, kind: Any, where: str = "") -> list[str]:
-    """Return where a value is not of a declared type: its keys, and the types of its values."""
+    """Return where a value differs from its declared type, in keys or in types of values."""
     container = dict if is_typeddict(kind) else get_origin(kind)
     if container in (list, dict) and not isinstance(value, container):
         return [f"{where}: {value!r} is not a {container.__name__}"]
@@ -39,7 +39,7 @@ def mismatches(value: object, kind: Any, where: str = "") -> list[str]:
 
 
 def keys(value: object, kind: Any) -> set[str]:
-    """Return the declared keys that a value has, at any depth, as `Type.key`."""
+    """Return the declared keys that a value contains at any depth, as `Type.key`."""
     found: set[str] = set()
     if is_typeddict(kind) and isinstance(value, dict):
         hints = get_type_hints(kind)
@@ -137,7 +137,7 @@ def test_traces_are_as_declared(tmp_path):
 
 
 def test_every_key_says_what_it_is():
-    """Each class has a docstring, and each key a comment above it unless its name and type say all."""
+    """Each class has a docstring, and each key has a comment unless its name and type are sufficient."""
     files = sorted((ROOT / "python" / "silvan" / "types").glob("*.py"))
     source = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     for n, line in enumerate(source):

@@ -1,4 +1,4 @@
-"""The oracles of `verify/`, a quick subset, and that they would notice."""
+"""Tests a quick subset of the oracles in `verify/`, and that the oracles detect errors."""
 
 import copy
 import sys
@@ -43,7 +43,7 @@ def test_scenarios_drawn_at_random():
 
 @pytest.mark.parametrize("seed", [3, 9, 23, 36, 38, 46, 54, 59])
 def test_receivers_that_coalesce(monkeypatch, seed):
-    """Few notifications come back, per flow or per port; that a mark caused none shows in what follows."""
+    """Few notifications return, per flow or per port. Later events show marks without notification."""
     scenario = drawing.with_coalescing(drawing.with_lanes(drawing.drawn(seed)))
     assert compare.differences(scenario) == []
     monkeypatch.setattr(hosts.Host, "may_notify", lambda *_: True)
@@ -110,7 +110,7 @@ def test_a_defect_of_ways_shows(monkeypatch, part, name, broken, seed):
 
 
 def test_every_architecture_and_mechanism_is_drawn():
-    """300 seeds have all switches, mechanisms, reactions and patterns."""
+    """The scenarios of 300 seeds cover all switches, mechanisms, reactions and patterns."""
     found = [drawing.variant(seed) for seed in range(300)]
     parts = [scenario.get("congestion", {}) for scenario in found]
     switches = [scenario["switch"] for scenario in found]
@@ -138,7 +138,7 @@ def test_every_architecture_and_mechanism_is_drawn():
 
 
 def test_the_scenarios_reach_what_they_are_there_for():
-    """Marks, notifications, throttling, waiting for credits, slow links before fast ones."""
+    """The scenarios contain marks, notifications, throttling, waits for credit, and unequal links."""
     marked, throttled, full = 0, 0, 0
     for scenario in (TABLE[name] for name in TABLE if "CC" in name or "one packet" in name):
         net = reference.Network(reading.plan(scenario))
@@ -174,7 +174,7 @@ def test_a_defect_of_either_model_shows(monkeypatch, part, name, broken):
 @pytest.mark.parametrize(
     ("part", "name", "broken"),
     [
-        # Lanes always in the order of their numbers.
+        # Serves lanes in the order of their numbers.
         (
             reference.VoqSwitch,
             "decide",
@@ -195,7 +195,7 @@ def test_a_defect_of_virtual_lanes_shows(monkeypatch, part, name, broken):
 
 
 def test_control_packets_wait_for_their_lane(monkeypatch):
-    """There is a scenario in which they do while data of the other lane continues."""
+    """In one of the scenarios, control packets wait while data of another lane continues."""
     waited = set()
     send_data = reference.Host.send_data
 
@@ -209,18 +209,18 @@ def test_control_packets_wait_for_their_lane(monkeypatch):
 
 
 def _first_control(host):
-    """Return the control packets at the heads of their lanes, the one that waits longest first."""
+    """Return the control packets at the heads of their lanes, the longest waiting first."""
     waiting = [lane[0] for lane in host.control.values() if lane]
     return [packet for _, packet in sorted(waiting, key=lambda waits: waits[0])]
 
 
 def _one_queue(host):
-    """Do not let any pass one that waits longer."""
+    """Never let a packet overtake one that has waited longer."""
     return [packet for packet in _first_control(host)[:1] if host.out.can_take(packet)]
 
 
 def _lowest_lane(host):
-    """Do not look who waits longest."""
+    """Ignore which packet has waited longest."""
     able = [packet for packet in _first_control(host) if host.out.can_take(packet)]
     return sorted(able, key=lambda packet: packet.lane)
 
@@ -256,7 +256,7 @@ def test_two_models_that_differ_fail():
 
 
 def test_the_crossbar_with_packets_of_one_size_is_slotted(monkeypatch):
-    """All inputs and outputs are then free at the same times, as in Karol, Hluchyj, Morgan 1987."""
+    """All inputs and outputs become free at the same times, as in Karol, Hluchyj and Morgan (1987)."""
     monkeypatch.setattr(crossbar, "SMALLEST", 1000)
     monkeypatch.setattr(crossbar, "LARGEST", 1000)
     monkeypatch.setattr(crossbar, "MEAN", 1000.0)
@@ -266,7 +266,7 @@ def test_the_crossbar_with_packets_of_one_size_is_slotted(monkeypatch):
 
 
 def test_a_crossbar_with_one_port_is_a_queue():
-    """It has the mean time in the system by Pollaczek and Khinchine, and loses nothing when full."""
+    """The mean time in the system follows Pollaczek and Khinchine, and a full system loses no packet."""
     load, variance = 0.5, (4096 - 64) ** 2 / 12
     law = crossbar.MEAN + load * (1 + variance / crossbar.MEAN**2) / (2 * (1 - load)) * crossbar.MEAN
     throughput, latency = crossbar.Voqs(1, load, 2**20, 1).run(1e6, 2e8)

@@ -1,4 +1,4 @@
-"""The second model's detours: each packet goes minimally or over a drawn group, by the load at its switch."""
+"""Tests detours in the second model: each packet uses the minimal route or a random group, by load."""
 
 import sys
 
@@ -11,12 +11,12 @@ sys.path.insert(0, str(ROOT))
 from verify import compare, direct, drawing, mixing, quantities, reading, reference
 from verify.reference import choices, ordering, switches
 
-#: Five groups of two switches, and five of two leaves and two spines.
+#: Five groups of two switches, and five groups of two leaves and two spines.
 DRAGONFLY = {"kind": "dragonfly", "p": 2, "a": 2, "h": 2}
 PLUS = {"kind": "dragonfly-plus", "p": 2, "leaves": 2, "spines": 2, "h": 2}
-#: The first group's hosts send to the second's; one within its group.
+#: The hosts of the first group send to those of the second, except one, which sends within its group.
 TO_NEXT = [drawing.flow(f"H{n}", f"H{n + 4}", name=f"F{n}") for n in range(1, 5)]
-#: Hosts of all other groups send to one of the second: lanes fill up.
+#: Hosts of all other groups send to one host of the second group, so lanes fill up.
 TO_ONE = [drawing.flow(f"H{n}", "H5", name=f"F{n}") for n in range(9, 21)]
 FLOWS = [*TO_NEXT, drawing.flow("H4", "H1", name="within", rate="1 Gbit/s")]
 
@@ -35,7 +35,7 @@ def scenario(topology=DRAGONFLY, bias="0 B", **more):
 
 
 def detours(of, monkeypatch):
-    """Return the groups that packets of different groups chose, and the network after the run."""
+    """Return the groups that packets between groups selected, and the network after the run."""
     found = []
     group = choices.Detours.group
 
@@ -114,7 +114,7 @@ def test_lanes_of_minimal_routes_show(monkeypatch):
 
 
 def test_drawn_scenarios_have_detours():
-    """Of those on direct networks some have packets that choose, with and without bias."""
+    """Some random scenarios with direct networks have packets that select routes, with and without bias."""
     first = len(drawing.VARIANTS) * (drawing.ROUNDS - 1)
     step = len(drawing.VARIANTS) * drawing.ROUNDS
     seeds = [first + turn * step + number for turn in range(4) for number in range(18)]

@@ -1,4 +1,4 @@
-"""The second model's routes of packets: groups of ports, the choice among them, order at receivers."""
+"""Tests the second model's packet routes: port groups, selection among them, and order at receivers."""
 
 import random
 import sys
@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT))
 from verify import compare, drawing, groups, mixing, quantities, reading, reference, spreading
 from verify.reference import choices, ordering, switches
 
-#: Two leaves with two hosts each and two spines; two links to the first spine, ports out of order.
+#: Two leaves with two hosts each, and two spines. One spine has two links, and ports are out of order.
 LEAVES = {
     "kind": "custom",
     "hosts": ["A", "B", "C", "D"],
@@ -58,7 +58,7 @@ def ports(topology, routing=None):
 
 
 def test_groups_of_a_tree():
-    """All ports up at the leaves, one port down where the destination is below."""
+    """A leaf can use all up ports, but only one down port if the destination is below it."""
     found = ports({"kind": "k-ary-n-tree", "k": 2, "n": 3})
     assert found["L1.1"] == {"H1": (1,), "H2": (2,)} | {f"H{n}": (3, 4) for n in range(3, 9)}
     assert found["L2.3"]["H5"] == (1,)
@@ -84,7 +84,7 @@ def test_links_between_neighbours_of_a_tree_lead_no_nearer():
 def test_a_table_that_goes_a_longer_way_stands_alone():
     net = reading.network(LEAVES, {"kind": "shortest-path"})
     tables = net.ways()
-    # From the first leaf's spine back to the leaf: useless, but a table may contain it.
+    # The route goes from the first leaf's spine back to the leaf. It is useless, but a table may contain it.
     tables["S1"]["C"] = 3
     found = groups.groups(net, tables)
     assert found["S1"]["C"] == (3,)
@@ -92,7 +92,7 @@ def test_a_table_that_goes_a_longer_way_stands_alone():
 
 
 def test_links_between_groups():
-    """A spine has two links to the other group, each leaf both spines."""
+    """A spine has two links to the other group, and each leaf is connected to both spines."""
     found = ports({"kind": "dragonfly-plus", "p": 1, "leaves": 2, "spines": 2, "h": 2, "g": 2})
     assert {host: len(group) for host, group in found["G0.0"].items()} == {"H1": 1, "H2": 2, "H3": 2, "H4": 2}
     assert {host: len(group) for host, group in found["G0.2"].items()} == {"H1": 1, "H2": 1, "H3": 2, "H4": 2}
@@ -100,7 +100,7 @@ def test_links_between_groups():
 
 @pytest.mark.parametrize("kind", ["torus", "mesh", "hyperx"])
 def test_a_cycle_of_groups_is_refused_by_both(kind):
-    """On a square, packets that may take both directions can wait in a cycle."""
+    """On a square, packets that may use both directions can wait for each other in a cycle."""
     grid = {"kind": kind, "sizes": [2, 2]}
     flows = [drawing.flow("H1", "H4", name="F")]
     free = {"routing": {"kind": "dimension-order", "allow_deadlock": True}}
@@ -159,7 +159,7 @@ def test_a_cycle_is_named():
 
 
 class Loaded(choices.Choices):
-    """Choices by loads that are given."""
+    """Selects ports by given loads."""
 
     def __init__(self, switch, rule):
         super().__init__(switch, rule)
@@ -170,7 +170,7 @@ class Loaded(choices.Choices):
 
 
 def chooser(**rule):
-    """Return the choices of the first leaf (number 0), and how it gets a packet of a service level."""
+    """Return the port selection of the first leaf (number 0), and a function that creates a packet."""
     net = reference.Network(reading.plan(scenario({"grade": "1000 B", **rule})))
     flows = {flow.source.level: flow for name, flow in net.flows.items() if name in ("A-C", "B-C")}
 
@@ -194,7 +194,7 @@ def test_loads_of_one_grade_are_alike():
         leaf.loads = dict(zip((1, 3, 5), loads, strict=True))
         assert leaf.output(packet()) == best[mixing.drawn((1, 0, count)) % len(best)]
     assert leaf.count == 4
-    # No other packet counts.
+    # Packets of other kinds use the table.
     assert leaf.output(packet(kind="answer")) == table
     assert leaf.output(packet(is_pinned=True)) == table
     assert leaf.count == 4
@@ -219,13 +219,13 @@ def test_a_load_is_what_waits_and_what_the_far_end_holds():
     leaf.enqueue(packet, 2)
     assert leaf.choices.load(5, 0) == 2000
     leaf.send_from(5, 0)
-    # One is on its way, and takes sixteen blocks.
+    # One packet is on its way and occupies sixteen blocks.
     assert leaf.choices.load(5, 0) == 1000 + 1024
     assert leaf.choices.load(1, 0) == 0
 
 
 def test_the_order_of_a_receiver():
-    """3 and 2 wait for 1, 5 for 4; the other flow does not wait."""
+    """Packets 3 and 2 wait for 1, and 5 waits for 4. The other flow does not wait."""
     tally = ordering.Reordering()
     order = ordering.Order(tally)
 
@@ -295,7 +295,7 @@ def test_drawn_scenarios_whose_packets_choose(first):
 
 
 def test_what_is_drawn_for_packets_that_choose():
-    """Every architecture, both kinds of pinned packets, small and large grades, several kinds of networks."""
+    """Covers every architecture, both kinds of pinned packets, several grades, and several networks."""
     turns = [turn for turn in range(18) if turn % drawing.ROUNDS in drawing.CHOOSING]
     found = [drawing.variant(len(drawing.VARIANTS) * turn + number) for turn in turns for number in range(18)]
     rules = [scenario["adaptive_routing"] for scenario in found]
@@ -313,7 +313,7 @@ def test_what_is_drawn_for_packets_that_choose():
 
 
 def graph(seed):
-    """Draw any graph with hosts anywhere, and a routing."""
+    """Generate a random graph with hosts at random switches, and a random routing."""
     rng = random.Random(seed)
     names = [f"S{number}" for number in range(rng.randint(3, 7))]
     hosts = [f"H{number}" for number in range(rng.randint(2, 6))]
@@ -349,7 +349,7 @@ def graph(seed):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_tables_of_any_graph(seed):
-    """Where tables leave the shortest ways, packets stay on the tables' ways."""
+    """If the tables leave the shortest routes, packets use only the routes of the tables."""
     drawn = scenario({"grade": "1 B"}, **graph(seed)) | {"switch": {"buffer": "1 MiB"}}
     assert compare.differences(drawn) == []
     del drawn["adaptive_routing"]
@@ -357,7 +357,7 @@ def test_tables_of_any_graph(seed):
 
 
 def test_spreading_refuses_nothing_that_it_draws():
-    """Its networks have no cycles, and each switch of a tree or leaf has several ports to some host."""
+    """The networks have no cycles, and each switch of a tree or leaf has several ports to some host."""
     for seed in range(60):
         found = spreading.network(random.Random(seed))
         net = reading.network(found["topology"], found.get("routing"))

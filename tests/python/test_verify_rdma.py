@@ -1,4 +1,4 @@
-"""The second model with the mechanisms of RDMA over Ethernet, and that it would notice errors."""
+"""Tests the second model with the mechanisms of RDMA over Ethernet, and that it detects errors."""
 
 import sys
 

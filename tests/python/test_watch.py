@@ -1,4 +1,4 @@
-"""Runs that are watched: the same results, a page that only its address reaches, and that shows the run."""
+"""Tests watched runs: results are unchanged, only the page's address works, and the page shows the run."""
 
 import http.client
 import json
@@ -20,7 +20,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def get(address, path, **headers):
-    """Return status, headers and content of an answer."""
+    """Return status, headers and content of a response."""
     connection = http.client.HTTPConnection(LOOPBACK, urlsplit(address).port, timeout=30)
     try:
         connection.request("GET", path, headers=headers)
@@ -31,7 +31,7 @@ def get(address, path, **headers):
 
 
 def events(address, stop="end"):
-    """Return the events of a stream up to one of a kind."""
+    """Return the events of a stream up to one of the given kind."""
     connection = http.client.HTTPConnection(LOOPBACK, urlsplit(address).port, timeout=30)
     connection.request("GET", urlsplit(address).path + "events")
     answer = connection.getresponse()
@@ -134,7 +134,7 @@ def test_other_host_names_are_refused(server):
     for host in ("evil.example", "127.0.0.1.evil.example:80", "evil.example:127.0.0.1", "", "[::1].x"):
         assert get(server.url, path, Host=host)[0] == 403, host
         assert get(server.url, path + "events", Host=host)[0] == 403, host
-    # A tunnel has another port.
+    # A tunnel may use another port.
     for host in ("localhost:9999", "127.0.0.1", "[::1]:80", "[::1]"):
         assert get(server.url, path, Host=host)[0] == 200, host
 
@@ -178,7 +178,7 @@ def test_there_are_not_too_many_streams(server, monkeypatch):
     monkeypatch.setattr("silvan.live.server.MOST_STREAMS", 1)
     connection = http.client.HTTPConnection(LOOPBACK, urlsplit(server.url).port, timeout=30)
     connection.request("GET", urlsplit(server.url).path + "events")
-    # The connection closes with its answer.
+    # The connection closes after its response.
     answer = connection.getresponse()
     assert answer.status == 200
     assert get(server.url, urlsplit(server.url).path + "events")[0] == 503
@@ -215,7 +215,7 @@ def test_the_server_does_not_wait_for_ever(server, monkeypatch):
     answer = connection.getresponse()
     server.linger(0.2)
     answer.close()
-    # Nobody comes.
+    # No client connects.
     monkeypatch.setattr("silvan.live.server.PATIENCE_S", 0.1)
     monkeypatch.setattr("silvan.live.server.RETURN_S", 0.1)
     with Server("other") as other:
@@ -249,7 +249,7 @@ def test_the_page_shows_a_run_while_it_progresses(window, server):
     half = threading.Event()
 
     class Slow(Recording):
-        """Halts in the middle of the run."""
+        """Pauses in the middle of the run."""
 
         def sample(self, text):
             super().sample(text)
@@ -269,7 +269,7 @@ def test_the_page_shows_a_run_while_it_progresses(window, server):
         assert f" of {silvan_time(scenario)}" in text
         assert window.run("document.querySelectorAll('.chart').length") >= 3
         assert window.run("document.documentElement.scrollWidth") <= 1200
-        # A step back stays, though more arrives.
+        # A step back is kept although more samples arrive.
         window.press("ArrowLeft")
         assert window.run("Watch.at") == 8
     finally:
@@ -316,7 +316,7 @@ def test_names_of_a_scenario_are_no_markup(window, server):
 
 @pytest.fixture
 def notebook(monkeypatch):
-    """Stand in for a notebook, as far as `silvan.watch` needs one, and keep what it displays."""
+    """Replace the parts of a notebook that `silvan.watch` needs, and record what it displays."""
     pytest.importorskip("anywidget", reason="anywidget is not installed")
     import IPython.core.getipython
     import IPython.display
@@ -339,7 +339,7 @@ def test_a_notebook_shows_a_run(notebook, window, tmp_path):
     sent = parts(widget)
     assert next(kind for kind, _ in sent) == "network"
     assert sent[-1][0] == "end"
-    # The module of the widget in a page, with a model that has the state of the widget.
+    # The module of the widget in a page, with a model that contains the state of the widget.
     state = {key: getattr(widget, key) for key in ("page", "height", "count")}
     state |= {f"part_{at}": getattr(widget, f"part_{at}") for at in range(widget.count)}
     module = widget._esm if isinstance(widget._esm, str) else str(widget._esm)

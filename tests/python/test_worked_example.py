@@ -1,4 +1,4 @@
-"""The worked examples of docs/examples: each patch applies, compiles, and passes its own tests."""
+"""Tests the worked examples of docs/examples: each patch applies, compiles, and passes its tests."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 from conftest import ROOT
 
 PATCHES = sorted((ROOT / "docs" / "examples").glob("*.patch"))
-#: What the model is compiled from.
+#: Files that are needed to compile the model.
 SOURCES = ("Cargo.toml", "Cargo.lock", "benches", "crates", "verify/swarm")
-#: The copy of the sources, kept from one example to the next so that only what changed is compiled again.
+#: The copy of the sources. It is kept between examples, so that only changed files are compiled again.
 PLACE = ROOT / "target" / "worked-example"
 #: Optimizing the model would take longer than these tests.
 QUICKLY_BUILT = ["--config", "profile.dev.package.silvan-fabric.opt-level=0"]
@@ -23,13 +23,13 @@ CARGO = [str(ROOT / "tools" / "with-rust"), "cargo"]
 
 
 def patched(folder: Path, patch: Path) -> None:
-    """Make a copy of the sources with the patch."""
+    """Create a copy of the sources with the patch applied."""
     for name in SOURCES:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         copy(ROOT / name, folder / name)
-    # A repository of its own: inside another repository, git skips files that are not tracked there. Other
-    # files of a patch, such as documents, are not compiled.
+    # Create a separate repository: inside another repository, git skips untracked files. Other files of a
+    # patch, such as documents, are not compiled.
     subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True, capture_output=True)
     only = [f"--include={name}{'/*' if (ROOT / name).is_dir() else ''}" for name in SOURCES]
     subprocess.run(["git", "apply", *only, str(patch)], cwd=folder, check=True, capture_output=True)
@@ -37,7 +37,7 @@ def patched(folder: Path, patch: Path) -> None:
 
 
 def refresh(place: Path, folder: Path) -> None:
-    """Bring a copy up to date, and leave files without a change alone."""
+    """Update a copy; do not touch files that have not changed."""
     wanted = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
     built = place / "target"
     for path in [path for path in place.rglob("*") if path.is_file() and built not in path.parents]:
@@ -47,12 +47,12 @@ def refresh(place: Path, folder: Path) -> None:
         own, new = place / name, folder / name
         if not own.is_file() or own.read_bytes() != new.read_bytes():
             own.parent.mkdir(parents=True, exist_ok=True)
-            # With the time of the file: what is older than the build that was copied needs no compiler.
+            # Keep the time of the file: files older than the copied build need no compilation.
             shutil.copy2(new, own)
 
 
 def seed(target: Path) -> None:
-    """Begin with what the tests of the sources have compiled of other packages, if they were built."""
+    """Start with the packages that the tests of the sources have compiled, if there are any."""
     built = ROOT / "target" / "debug"
     if (target / "debug").exists() or not built.is_dir():
         return
@@ -71,7 +71,7 @@ def added_tests(patch: Path) -> set[str]:
 
 
 @pytest.mark.worked_example
-# All in one process: they share a folder.
+# Run these tests in one process, because they share a folder.
 @pytest.mark.xdist_group("worked_example")
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.stem)
 def test_a_worked_example_passes_its_tests_and_those_of_the_model(patch: Path, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_worked_example_passes_its_tests_and_those_of_the_model(patch: Path, t
     patched(tmp_path, patch)
     refresh(PLACE, tmp_path)
     seed(PLACE / "target")
-    # A target folder of its own, since Cargo takes packages at the same place in two workspaces for the same.
+    # Use a separate target folder, because Cargo confuses packages at the same path in two workspaces.
     env = {**os.environ, "CARGO_TARGET_DIR": str(PLACE / "target"), "CARGO_INCREMENTAL": "1"}
     command = [*CARGO, *QUICKLY_BUILT, "test", "-p", "silvan-fabric", "--lib", "--test", "behaviour"]
     done = subprocess.run(command, cwd=PLACE, capture_output=True, text=True, check=False, env=env)
