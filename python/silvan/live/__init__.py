@@ -1,6 +1,6 @@
-"""Runs that are watched while they progress: in a browser (``silvan run --watch``) or in a notebook.
+"""Shows runs while they progress: in a browser (``silvan run --watch``) or in a notebook.
 
-The results of a run do not depend on who watches it.
+Watching a run does not change its results.
 
 | file | content |
 | --- | --- |

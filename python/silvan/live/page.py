@@ -1,4 +1,4 @@
-"""The page on which a run is watched."""
+"""Creates the page that shows a run while it progresses."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from importlib import resources
 
 import silvan
 
-#: Scripts of reports, then those of a viewer of runs that progress.
+#: Scripts shared with reports. The scripts of the viewer follow them on the page.
 OF_REPORTS = ("data.js", "network.js", "difference.js", "chart.js", "main.js")
 OF_VIEWERS = ("elements.js", "layout.js", "frame.js", "series.js", "sentence.js", "viewer.js")
-#: Where the page gets its data: from the server that serves it, or from the window that contains it.
+#: Sources of the page's data: events from the server, or messages from the window that contains the page.
 EVENTS, MESSAGES = "events", "messages"
 
 
@@ -21,7 +21,7 @@ def _asset(package: str, name: str) -> str:
 
 
 def script() -> str:
-    """Return the scripts that all viewers have."""
+    """Return the scripts that all viewers need."""
     return "\n".join(
         [_asset("silvan.report", name) for name in OF_REPORTS]
         + [_asset("silvan.live", name) for name in OF_VIEWERS]
@@ -29,7 +29,7 @@ def script() -> str:
 
 
 def style() -> str:
-    """Return the style sheet that all viewers have."""
+    """Return the style sheet that all viewers need."""
     return _asset("silvan.report", "report.css") + _asset("silvan.live", "viewer.css")
 
 
@@ -56,7 +56,7 @@ def html(title: str, source: str) -> str:
 
 
 def policy(scripts: str, styles: str, source: str) -> str:
-    """Return the content security policy of the page: it connects to nothing but its server."""
+    """Return the content security policy of the page, which allows connections only to its server."""
     connect = "'self'" if source == EVENTS else "'none'"
     return (
         f"default-src 'none'; script-src {digest(scripts)}; style-src {digest(styles)}; "

@@ -1,4 +1,4 @@
-"""What a run has sent to its viewers so far."""
+"""Stores the data that a run has sent to its viewers."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from silvan.results import Result
 
-#: A viewer gets at most this many samples of a run, and about this many bytes. Of a longer run or of a large
-#: network it gets every second sample, every third one and so on.
+#: Maximum number of samples that a viewer gets; the data also have an approximate limit in bytes. If a run is
+#: longer or its network is large, the viewer gets every second sample, every third one, and so on.
 MOST_SAMPLES = 1000
 MOST_BYTES = 100_000_000
-#: Typical bytes of a sample as JSON: for each link, host and flow, and for the rest.
+#: Typical number of bytes of a sample as JSON, for each link, host and flow, and for the rest.
 BYTES = {"links": 3, "hosts": 8, "flows": 8, "rest": 1500}
 
 RUNNING, DONE, FAILED = "running", "done", "failed"
 
 
 class Recording:
-    """The network and samples of a run, and how it ended; any thread may read it.
+    """The network and the samples of a run, and its end. Any thread may read them.
 
-    :func:`silvan.run` takes an instance as `viewer`.
+    Pass an instance as `viewer` to :func:`silvan.run`.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Recording:
         self._began = time.monotonic()
 
     def network(self, text: str) -> int:
-        """Take the network of the run, as JSON; return the distance between the samples that viewers get."""
+        """Store the network of the run (JSON); return the distance between the samples that viewers get."""
         network: dict[str, Any] = json.loads(text)
         every = _every(network)
         network["interval_ns"] *= every
@@ -51,18 +51,18 @@ class Recording:
         return every
 
     def sample(self, text: str) -> None:
-        """Take a sample, as JSON."""
+        """Store a sample (JSON)."""
         with self._changed:
             self._samples.append(text)
             self._changed.notify_all()
 
     def finish(self, result: Result) -> None:
-        """Tell viewers that the run has ended."""
+        """Notify viewers that the run has ended."""
         self.result = result
         self._close(DONE, {"account": result.account, "warnings": result.warnings})
 
     def fail(self, message: str) -> None:
-        """Tell viewers why the run has stopped."""
+        """Notify viewers that the run has failed, with the reason."""
         self._close(FAILED, {"error": message})
 
     def _close(self, state: str, what: dict[str, Any]) -> None:
@@ -73,7 +73,7 @@ class Recording:
             self._changed.notify_all()
 
     def wait(self, count: int, timeout_s: float) -> None:
-        """Wait until there are more than `count` samples or the run has ended, at most for a time."""
+        """Wait until there are more than `count` samples or the run has ended, or until the timeout."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._samples) > count or self._end is not None, timeout_s)
 
@@ -83,7 +83,7 @@ class Recording:
             return self._network, self._samples[count:], self._end
 
     def wall_s(self) -> float:
-        """Return how long the run has been going on."""
+        """Return the wall-clock time since the start of the run, in seconds."""
         return time.monotonic() - self._began
 
 

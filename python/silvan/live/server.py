@@ -1,7 +1,7 @@
 """Serves the page of a run on the loopback interface.
 
-Every address contains a random token, and only four addresses exist: no path of a request leads to a file.
-Requests for another host name are refused, so that no other site can reach the server by its own name.
+Every address contains a random token, and only four addresses exist, so no request can name a file. Requests
+with another host name are rejected, so that no other site can reach the server under its own name.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from silvan.live.recording import RUNNING, Recording
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: After the end of the run, the server waits this long for a viewer who has not come yet or comes back.
+#: Time in seconds that the server waits after the run for a first viewer, or for a viewer to return.
 PATIENCE_S = 60.0
 RETURN_S = 3.0
-#: It ends this long after the run in any case.
+#: Maximum time in seconds from the end of the run to the end of the server.
 LIMIT_S = 600.0
-#: Time between two looks at whether a viewer has gone, and the most samples in one event.
+#: Interval in seconds between checks for closed connections; and maximum number of samples per event.
 PULSE_S = 0.5
 BATCH = 50
 MOST_STREAMS = 16
@@ -55,14 +55,14 @@ class Server:
         self._http = _Http(("127.0.0.1", 0), _Handler)
         self._http.app = self
         self._report: bytes | None = None
-        #: Streams end once this is set.
+        #: If set, all streams end.
         self.is_closed = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.1,), daemon=True)
 
     @property
     def url(self) -> str:
-        """The address of the page."""
+        """The URL of the page."""
         return f"http://127.0.0.1:{self._http.server_address[1]}/{self._token}/"
 
     def __enter__(self) -> Server:
@@ -74,19 +74,19 @@ class Server:
     ) -> None:
         if self.recording.state == RUNNING:
             self.recording.fail(str(error) if isinstance(error, SilvanError) else "The run was stopped.")
-        # Viewers get the last samples and the end.
+        # Wait until viewers have received the last samples and the end of the run.
         self._viewers.wait_for_told(2.0)
         self.is_closed = True
         self._http.shutdown()
         self._http.server_close()
 
     def linger(self, limit_s: float = LIMIT_S) -> None:
-        """Wait until the last viewer has gone, or a time has passed."""
+        """Wait until the last viewer has disconnected, or until the time limit."""
         end = time.monotonic() + limit_s
         self._viewers.wait_for_none(end, first_s=PATIENCE_S, return_s=RETURN_S)
 
     def answer(self, path: str) -> tuple[HTTPStatus, str, bytes] | None:
-        """Return status, type and content for a path; None for the stream of events."""
+        """Return status, type and content for a path; None for the event stream."""
         token, _, rest = path.removeprefix("/").partition("/")
         if not path.startswith("/") or not hmac.compare_digest(token.encode(), self._token.encode()):
             return _refusal(HTTPStatus.NOT_FOUND)
@@ -108,12 +108,12 @@ class Server:
 
     @property
     def viewers(self) -> Viewers:
-        """Who watches."""
+        """The viewers that are connected."""
         return self._viewers
 
 
 class Viewers:
-    """Counts who watches."""
+    """Counts the connected viewers."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -122,7 +122,7 @@ class Viewers:
         self._told = 0
 
     def come(self) -> bool:
-        """Count a viewer; return whether there is room."""
+        """Add a viewer; return whether there was room."""
         with self._changed:
             if self._now >= MOST_STREAMS:
                 return False
@@ -132,25 +132,25 @@ class Viewers:
             return True
 
     def go(self, *, is_told: bool) -> None:
-        """Forget a viewer; `is_told` is whether he got the end of the run."""
+        """Remove a viewer; `is_told` states whether it received the end of the run."""
         with self._changed:
             self._now -= 1
             self._told -= is_told
             self._changed.notify_all()
 
     def told(self) -> None:
-        """Note that a viewer got the end of the run."""
+        """Record that a viewer received the end of the run."""
         with self._changed:
             self._told += 1
             self._changed.notify_all()
 
     def wait_for_told(self, timeout_s: float) -> None:
-        """Wait until all viewers got the end of the run."""
+        """Wait until all viewers have received the end of the run."""
         with self._changed:
             self._changed.wait_for(lambda: self._told >= self._now, timeout_s)
 
     def wait_for_none(self, end: float, *, first_s: float, return_s: float) -> None:
-        """Wait until nobody watches, or until a time; wait for the first one, and for those who come back."""
+        """Wait until no viewer is connected, or until `end`; also wait for a first or a returning viewer."""
         with self._changed:
             if self._ever == 0:
                 self._changed.wait_for(lambda: self._ever > 0, min(first_s, end - time.monotonic()))
@@ -166,18 +166,18 @@ class _Http(ThreadingHTTPServer):
     app: Server
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Print nothing: a viewer who goes away in the middle of an answer is no error."""
+        """Print nothing, because a viewer that disconnects during a response is not an error."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Http
     server_version = "Silvan"
     sys_version = ""
-    # A connection that sends no request ends.
+    # Close connections that send no request within this time, in seconds.
     timeout = 20
 
     def log_message(self, format: str, *args: object) -> None:
-        """Print nothing."""
+        """Print nothing for each request."""
 
     def do_GET(self) -> None:
         host = self.headers.get("Host", "")
@@ -199,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(length))
         for name, value in (
             ("Cache-Control", "no-store"),
-            # The pages have stricter policies of their own, with the hashes of their scripts.
+            # The pages contain stricter policies with the hashes of their scripts.
             ("Content-Security-Policy", "frame-ancestors 'none'"),
             ("Cross-Origin-Resource-Policy", "same-origin"),
             ("Referrer-Policy", "no-referrer"),
@@ -210,7 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _stream(self) -> None:
-        """Send the run from its beginning, and then what is new."""
+        """Send the recording from its beginning, and then each new part."""
         app = self.server.app
         if not app.viewers.come():
             status, kind, content = _refusal(HTTPStatus.SERVICE_UNAVAILABLE)
@@ -239,16 +239,16 @@ class _Handler(BaseHTTPRequestHandler):
                     select.select([self.connection], [], [], PULSE_S)
                 else:
                     app.recording.wait(sent, PULSE_S)
-                    # A few samples at a time.
+                    # Limit the rate at which earlier samples are sent.
                     time.sleep(0.05)
         except OSError:
-            # The viewer has gone.
+            # Ignore the error, because the viewer has disconnected.
             pass
         finally:
             app.viewers.go(is_told=is_told)
 
     def _is_gone(self) -> bool:
-        """Tell whether the browser has closed the connection; it sends nothing after its request."""
+        """Return whether the browser has closed the connection; it sends nothing after its request."""
         if not select.select([self.connection], [], [], 0)[0]:
             return False
         content: bytes = self.connection.recv(1024, socket.MSG_PEEK)

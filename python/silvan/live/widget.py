@@ -1,4 +1,4 @@
-"""Watches a run in a notebook."""
+"""Shows a run in a notebook while it progresses."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from silvan.results import Result
 
-#: A widget sends what is new in parts, each of which the notebook keeps, so that a page that opens late or
-#: again gets all of them. The time between two parts grows, so that there are enough of them for hours.
+#: Maximum number of parts in which a widget sends new data. The notebook keeps all parts, so a page that
+#: opens late or again receives all of them. The time between parts grows, so that the parts suffice for
+#: hours.
 PARTS = 64
 FIRST_S = 0.25
 GROWTH = 1.15
@@ -28,7 +29,7 @@ GROWTH = 1.15
 def watch(scenario: Scenario | str | PathLike[str], *, height: int = 900, **overrides: object) -> Result:
     """Run a scenario in a notebook, and show its network and charts while it progresses.
 
-    The result equals that of :func:`silvan.run`. Needs anywidget: ``pip install 'silvan[notebook]'``.
+    The result equals that of :func:`silvan.run`. Requires anywidget: ``pip install 'silvan[notebook]'``.
 
     Args:
         scenario: A scenario, its file, or the name of one that comes with Silvan.
@@ -89,7 +90,7 @@ def _widget_class() -> Any:
 
 
 class _Sender:
-    """Sends what is new in a recording to a widget."""
+    """Sends new data of a recording to a widget."""
 
     def __init__(self, widget: Any) -> None:
         self.recording = Recording()
@@ -100,7 +101,7 @@ class _Sender:
         self._pause_s = FIRST_S
 
     def send(self, *_progress: int, is_last: bool = False) -> None:
-        """Send what is new if it is time to, or if the run has ended."""
+        """Send new data if it is due, or if the run has ended."""
         count = self._widget.count
         now = time.monotonic()
         if not is_last and (now < self._due or count >= PARTS - 1):

@@ -207,7 +207,7 @@ def scenario_text(site: Site, load: Load, duration_ns: int, seed: int) -> str:
         f'warmup = "{duration_ns // 2} ns"',
         "",
         where,
-        "# Notifications have a lane of their own, so that congestion trees do not delay them.",
+        "# Notifications have a separate lane, so that congestion trees do not delay them.",
         "[lanes]\ncount = 2\ncontrol = 1\n",
         f'[measure]\ninterval = "{duration_ns // 50} ns"\n',
     ]
