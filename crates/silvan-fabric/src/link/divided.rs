@@ -15,7 +15,7 @@ pub(super) struct Divided {
     /// Index of the first lane of each channel; the lanes of destinations are created later.
     pub first: Vec<u32>,
     /// The lane for each combination of channel, virtual lane and destination.
-    pub by_destination: FxHashMap<Way, u32>,
+    pub by_destination: WayTable,
     /// The most recently used entry. After a query of its credit, its packet is usually sent next.
     pub memo: Option<(Way, u32)>,
     /// The lanes that were created for each channel and virtual lane.
@@ -24,7 +24,83 @@ pub(super) struct Divided {
     pub capacities: Vec<u32>,
 }
 
+/// A table of lanes that never removes entries. An entry with its key takes a quarter of a cache line, and a lookup
+/// usually reads one line; the table has an entry for each destination of each channel, so it exceeds the caches.
+#[derive(Debug, Default, Clone)]
+pub(super) struct WayTable {
+    /// The number of slots is a power of two, or zero. At most half of them are in use.
+    slots: Vec<(u64, u32)>,
+    len: usize,
+}
+
+/// The key of an unused slot. No way has it, because virtual lanes are below 16.
+const UNUSED: u64 = u64::MAX;
+
+impl WayTable {
+    #[inline]
+    fn key((id, vl, dst): Way) -> u64 {
+        // A destination is below `MAX_NODES`, which has 20 bits.
+        u64::from(id) << 32 | u64::from(vl.0) << 28 | u64::from(dst)
+    }
+
+    /// The slot at which the search for a key begins.
+    #[inline]
+    fn start(&self, key: u64) -> usize {
+        let spread = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (spread >> 32) as usize & self.slots.len().wrapping_sub(1)
+    }
+
+    #[inline]
+    pub fn get(&self, way: Way) -> Option<u32> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        let key = Self::key(way);
+        let mut at = self.start(key);
+        loop {
+            match self.slots[at] {
+                (known, lane) if known == key => return Some(lane),
+                (UNUSED, _) => return None,
+                _ => at = (at + 1) & (self.slots.len() - 1),
+            }
+        }
+    }
+
+    /// Adds the lane of a way that has none.
+    fn insert(&mut self, way: Way, lane: u32) {
+        if 2 * (self.len + 1) > self.slots.len() {
+            let room = (4 * self.len).max(64).next_power_of_two();
+            let old = std::mem::replace(&mut self.slots, vec![(UNUSED, 0); room]);
+            old.into_iter().filter(|slot| slot.0 != UNUSED).for_each(|slot| self.place(slot));
+        }
+        self.place((Self::key(way), lane));
+        self.len += 1;
+    }
+
+    fn place(&mut self, slot: (u64, u32)) {
+        let mut at = self.start(slot.0);
+        while self.slots[at].0 != UNUSED {
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+        self.slots[at] = slot;
+    }
+
+    /// Prefetches the slot of a way.
+    #[inline]
+    fn prefetch(&self, way: Way) {
+        prefetch(&self.slots, self.start(Self::key(way)));
+    }
+}
+
 impl Links {
+    /// Prefetches what [`Self::prefetch_way`] reads.
+    #[inline]
+    pub fn prefetch_slot(&self, way: Way) {
+        if let Some(divided) = &self.divided {
+            divided.by_destination.prefetch(way);
+        }
+    }
+
     #[inline(never)]
     pub(super) fn divided_lane(&mut self, id: ChannelId, vl: Vl, dst: u32) -> usize {
         let Some(divided) = &mut self.divided else { return 0 };
@@ -36,7 +112,7 @@ impl Links {
                 {
                     return lane as usize;
                 }
-                let Some(&lane) = divided.by_destination.get(&(id, vl, dst)) else {
+                let Some(lane) = divided.by_destination.get((id, vl, dst)) else {
                     return self.grow((id, vl, dst));
                 };
                 divided.memo = Some(((id, vl, dst), lane));
@@ -55,7 +131,7 @@ impl Links {
         let (id, vl, dst) = way;
         let first = divided.first[id as usize] as usize + vl.index();
         let lane = match &divided.divisions[id as usize] {
-            Division::PerDestination => divided.by_destination.get(&way).map(|&lane| lane as usize),
+            Division::PerDestination => divided.by_destination.get(way).map(|lane| lane as usize),
             Division::Whole => Some(first),
             Division::Table(region_of, _) => {
                 region_of.get(dst as usize).map(|&region| first + usize::from(region) * self.lane_count)
@@ -100,5 +176,28 @@ impl Links {
         };
         let fixed = (0..regions).map(move |region| first + region * self.lane_count + vl.index());
         fixed.chain(grown.iter().map(|&lane| lane as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_table_finds_what_was_added(ways in proptest::collection::btree_set((0..40_u32, 0..4_u8, 0..40_u32), 0..400)) {
+            let mut table = WayTable::default();
+            for (lane, &(id, vl, dst)) in (0..).zip(&ways) {
+                prop_assert_eq!(table.get((id, Vl(vl), dst)), None);
+                table.insert((id, Vl(vl), dst), lane);
+            }
+            for (lane, &(id, vl, dst)) in (0..).zip(&ways) {
+                prop_assert_eq!(table.get((id, Vl(vl), dst)), Some(lane));
+            }
+            prop_assert_eq!(table.get((40, Vl(0), 0)), None);
+            prop_assert!(2 * ways.len() <= table.slots.len());
+        }
     }
 }

@@ -418,9 +418,11 @@ impl Partition {
         }
         // A separate loop, which makes the loads independent.
         for event in ctx.queue.current() {
-            let (class, node, _) = unkey(event.key);
-            if class == Class::SwitchArrival {
-                self.switches[node as usize].prefetch_route(ctx, event.data);
+            let (class, node, port) = unkey(event.key);
+            match class {
+                Class::SwitchArrival => self.switches[node as usize].prefetch_route(ctx, port, event.data),
+                Class::SwitchWake => self.switches[node as usize].prefetch_output(port),
+                _ => {}
             }
         }
         for event in ctx.queue.current() {

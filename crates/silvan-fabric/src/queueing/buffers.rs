@@ -103,6 +103,8 @@ struct Demand<S> {
     alone: S,
     /// Bytes in all queues.
     sum: u32,
+    /// Number of parked queues.
+    parked: u32,
 }
 
 /// The output ports that are needed on a virtual lane.
@@ -312,6 +314,12 @@ impl<S: PortSet> Buffers<S> {
         }
     }
 
+    /// Prefetches the record of the queues that wait for an output.
+    #[inline]
+    pub fn prefetch_output(&self, output: PortVl) {
+        prefetch(&self.demand, output.index());
+    }
+
     /// Combines a port and a virtual lane of this node.
     #[inline(always)]
     fn with_lane(&self, port: Port, vl: Vl) -> PortVl {
@@ -343,12 +351,12 @@ impl<S: PortSet> Buffers<S> {
 
     /// Input ports of the queues that are parked at an output.
     pub fn aside(&self, output: PortVl) -> S {
-        let port = |&queue: &QueueId| self.queues[queue as usize].port;
-        let parked = &self.parked[output.index()];
-        if parked.is_empty() {
+        // Usually there are none, and the list is not read.
+        if self.demand[output.index()].parked == 0 {
             return S::default();
         }
-        parked.iter().map(port).fold(S::default(), |all, port| all.or(S::of(port)))
+        let port = |&queue: &QueueId| self.queues[queue as usize].port;
+        self.parked[output.index()].iter().map(port).fold(S::default(), |all, port| all.or(S::of(port)))
     }
 
     #[inline]
@@ -526,7 +534,7 @@ impl<S: PortSet> Buffers<S> {
         let output = self.with_lane(to, vl);
         if self.is_stopped(&packets[id], output) {
             self.queues[queue as usize].seat = Seat::Parked(output);
-            self.parked[output.index()].push(queue);
+            self.add_parked(queue, output);
             return;
         }
         self.sit(queue, output, to, port, now);
@@ -560,7 +568,10 @@ impl<S: PortSet> Buffers<S> {
         match std::mem::replace(&mut state.seat, Seat::None) {
             Seat::None => {}
             Seat::Ring(output) => self.leave_ring(queue, output, port),
-            Seat::Parked(output) => self.parked[output.index()].retain(|&parked| parked != queue),
+            Seat::Parked(output) => {
+                self.parked[output.index()].retain(|&parked| parked != queue);
+                self.demand[output.index()].parked -= 1;
+            }
         }
     }
 
@@ -587,16 +598,22 @@ impl<S: PortSet> Buffers<S> {
         let port = state.port;
         state.seat = Seat::Parked(output);
         self.leave_ring(queue, output, port);
+        self.add_parked(queue, output);
+    }
+
+    fn add_parked(&mut self, queue: QueueId, output: PortVl) {
         self.parked[output.index()].push(queue);
+        self.demand[output.index()].parked += 1;
     }
 
     /// Lets the queues that are parked at an output send again.
     pub fn unpark(&mut self, packets: &Pool, now: Time, output: PortVl) {
-        if self.parked[output.index()].is_empty() {
+        if self.demand[output.index()].parked == 0 {
             return;
         }
         let room = std::mem::take(&mut self.unparked);
         let mut unparked = std::mem::replace(&mut self.parked[output.index()], room);
+        self.demand[output.index()].parked = 0;
         for queue in unparked.drain(..) {
             self.queues[queue as usize].seat = Seat::None;
             self.seat(packets, now, queue);

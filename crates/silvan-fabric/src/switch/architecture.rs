@@ -60,7 +60,10 @@ pub(crate) trait Architecture {
     fn prefetch(&self) {}
 
     /// Prefetches the data that [`Self::prefetch_arrival`] reads for a packet that arrives soon.
-    fn prefetch_route(&self, _ctx: &Context, _id: PacketId) {}
+    fn prefetch_route(&self, _ctx: &Context, _input: Port, _id: PacketId) {}
+
+    /// Prefetches the data that [`Self::prefetch_wake`] reads for an output that is woken soon.
+    fn prefetch_output(&self, _output: Port) {}
 
     /// Prefetches the state that the arrival of a packet will use.
     fn prefetch_arrival(&self, _ctx: &Context, _input: Port, _id: PacketId) {}

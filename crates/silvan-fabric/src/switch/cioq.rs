@@ -300,7 +300,7 @@ impl<S: PortSet> CioqSwitch<S> {
                 busy.insert(input);
             }
         }
-        let asking = (asking, S::default());
+        let asking = (asking, S::default);
         let choice = self.rounds.choice_of_free(lane, asking, busy, ctx.now, free_at);
         let input = choice.next(self.lanes[lane.index()].turn)?;
         let queue = self.buffers.front(lane, input, ctx.now)?;

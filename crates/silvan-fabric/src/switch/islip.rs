@@ -17,13 +17,14 @@
 //! follows after the time of a cell. Otherwise, this pair would stay idle until something else changes at the switch.
 
 use silvan_engine::Time;
+use silvan_engine::cache::prefetch;
 
 use super::Ports;
 use super::queued::{Arbiter, Head, QueuedSwitch};
 use super::rounds::Rounds;
 use crate::context::Context;
 use crate::link::ChannelId;
-use crate::port::{Port, Vl};
+use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
 
 /// The state of the matching.
@@ -84,6 +85,25 @@ impl<S: PortSet> Islip<S> {
             dirty: false,
             matches: Vec::new(),
         }
+    }
+
+    /// Prefetches the state that matching an output will use.
+    #[inline]
+    pub fn prefetch_output(&self, lane: PortVl) {
+        self.rounds.prefetch(lane);
+    }
+
+    /// Prefetches the state of an input.
+    #[inline]
+    pub fn prefetch_input(&self, input: Port) {
+        prefetch(&self.read_free, input.index());
+    }
+
+    /// The input to which a free output will probably grant.
+    #[inline]
+    pub fn likely(&self, output: Port, lane: PortVl, requests: S) -> Option<Port> {
+        let free = requests.without(self.busy);
+        self.rounds.likely(lane, free).next(self.grant[output.index()])
     }
 
     /// Called when a packet for an output becomes the head of a queue at an input.
@@ -272,13 +292,18 @@ impl<S: PortSet> QueuedSwitch<S> {
             let Arbiter::Islip(state) = &mut self.arbiter else { return None };
             let busy = state.busy.or(taken);
             let asking = self.buffers.in_turn(lane, busy, ctx.now);
-            let aside = self.buffers.aside(lane);
             let start = state.grant[output.index()];
             let read_free = &state.read_free;
             let free_at = |input: Port| {
                 if taken.contains(input) { Time::NEVER } else { read_free[input.index()].0 }
             };
-            let mut left = state.rounds.choice_of_free(lane, (asking, aside), busy, ctx.now, free_at);
+            let mut left = state.rounds.choice_of_free(
+                lane,
+                (asking, || self.buffers.aside(lane)),
+                busy,
+                ctx.now,
+                free_at,
+            );
             let mut any_left = false;
             let channel = self.ports.out(output);
             while let Some(input) = left.next(start) {

@@ -143,8 +143,14 @@ impl Switch {
 
     /// See [`Architecture::prefetch_route`].
     #[inline]
-    pub fn prefetch_route(&self, ctx: &Context, packet: PacketId) {
-        with_switch!(self, switch => switch.prefetch_route(ctx, packet));
+    pub fn prefetch_route(&self, ctx: &Context, input: Port, packet: PacketId) {
+        with_switch!(self, switch => switch.prefetch_route(ctx, input, packet));
+    }
+
+    /// See [`Architecture::prefetch_output`].
+    #[inline]
+    pub fn prefetch_output(&self, output: Port) {
+        with_switch!(self, switch => switch.prefetch_output(output));
     }
 
     /// See [`Architecture::prefetch_arrival`].

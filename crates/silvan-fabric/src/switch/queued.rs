@@ -296,8 +296,19 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
     }
 
     #[inline]
-    fn prefetch_route(&self, ctx: &Context, id: PacketId) {
-        self.ports.prefetch_route(&ctx.packets[id]);
+    fn prefetch_route(&self, ctx: &Context, input: Port, id: PacketId) {
+        let packet = &ctx.packets[id];
+        self.ports.prefetch_route(packet);
+        ctx.links.prefetch_slot((self.ports.feeder(input), packet.vl, packet.dst));
+    }
+
+    #[inline]
+    fn prefetch_output(&self, output: Port) {
+        if let Arbiter::Islip(state) = &self.arbiter {
+            let lane = self.ports.lane(output, Vl::FIRST);
+            self.buffers.prefetch_output(lane);
+            state.prefetch_output(lane);
+        }
     }
 
     #[inline]
@@ -310,8 +321,9 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
         let lane = self.ports.lane(output, vl);
         self.buffers.prefetch(input, vl, output, packet.dst);
         self.ports.marking.marker.prefetch(lane.index());
-        if let Arbiter::RoundRobin(state) = &self.arbiter {
-            state.prefetch(lane);
+        match &self.arbiter {
+            Arbiter::RoundRobin(state) => state.prefetch(lane),
+            Arbiter::Islip(state) => state.prefetch_input(input),
         }
         let channel = self.ports.out(output);
         ctx.links.prefetch_channel(channel);
@@ -325,8 +337,12 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
         let lane = self.ports.lane(output, Vl::FIRST);
         ctx.links.prefetch_lane(self.ports.out(output), Vl::FIRST);
         self.ports.marking.marker.prefetch(lane.index());
-        let Arbiter::RoundRobin(state) = &self.arbiter else { return };
-        let Some(input) = state.next(lane, self.buffers.requests(lane)) else { return };
+        let requests = self.buffers.requests(lane);
+        let next = match &self.arbiter {
+            Arbiter::RoundRobin(state) => state.next(lane, requests),
+            Arbiter::Islip(state) => state.likely(output, lane, requests),
+        };
+        let Some(input) = next else { return };
         if let Some(id) = self.buffers.front(lane, input, ctx.now).and_then(|queue| self.buffers.head(queue))
         {
             ctx.packets.prefetch(id);

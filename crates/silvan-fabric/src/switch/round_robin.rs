@@ -127,7 +127,7 @@ impl<S: PortSet> QueuedSwitch<S> {
             let mut requests = self.buffers.in_turn(lane, S::default(), ctx.now);
             let Arbiter::RoundRobin(state) = &mut self.arbiter else { return false };
             if let Some(rounds) = &mut state.rounds {
-                requests = rounds.choice(lane, requests, self.buffers.aside(lane));
+                requests = rounds.choice(lane, requests, || self.buffers.aside(lane));
             }
             let Some(input) = state.next(lane, requests) else { return false };
             match self.candidate(ctx, (lane, vl, channel), input) {

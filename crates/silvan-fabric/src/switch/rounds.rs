@@ -19,6 +19,7 @@
 //! its head is served. Only an input with several queues may start another packet in the meantime.
 
 use silvan_engine::Time;
+use silvan_engine::cache::prefetch;
 
 use crate::port::{Port, PortVl};
 use crate::port_set::PortSet;
@@ -28,7 +29,9 @@ use crate::port_set::PortSet;
 const PATIENCE: u64 = 16;
 
 /// The round of one output and virtual lane.
-#[derive(Debug, Clone, Copy, Default)]
+// One cache line if there are few ports.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
 struct Round<S> {
     /// Inputs served in this round.
     served: S,
@@ -40,10 +43,19 @@ struct Round<S> {
     given_away: Time,
     /// Time for which the output was idle between the packets of the round, excluding waits for a busy input.
     idle: Time,
-    /// The time at which the last packet left; `None` before the first packet.
-    free_at: Option<Time>,
-    /// The time since which the output has been waiting for a busy input, if it is waiting.
-    waits_since: Option<Time>,
+    /// The time at which the last packet left; `NEVER` before the first packet.
+    free_at: Time,
+    /// The time since which the output has been waiting for a busy input; `NEVER` if it is not waiting.
+    waits_since: Time,
+}
+
+impl<S: PortSet> Default for Round<S> {
+    fn default() -> Self {
+        let (served, ahead) = (S::default(), S::default());
+        let (given_away, idle) = (Time::ZERO, Time::ZERO);
+        let (free_at, waits_since) = (Time::NEVER, Time::NEVER);
+        Self { served, ahead, next_out: Port::FIRST, given_away, idle, free_at, waits_since }
+    }
 }
 
 impl<S> Round<S> {
@@ -55,8 +67,7 @@ impl<S> Round<S> {
 
     /// The time for which the output has been idle since the last packet, excluding the wait for a busy input.
     fn gap(&self, now: Time) -> Time {
-        let until = self.waits_since.unwrap_or(now);
-        self.free_at.map_or(Time::ZERO, |free_at| until.saturating_sub(free_at))
+        self.waits_since.min(now).saturating_sub(self.free_at)
     }
 }
 
@@ -73,9 +84,9 @@ impl<S: PortSet> Rounds<S> {
         Self { lanes: vec![Round::default(); lanes].into(), is_patient }
     }
 
-    /// For switches whose inputs are never busy: returns the requesting inputs that may be served. These are the inputs
-    /// not yet served in this round, or all if the packets of these `stand_aside`.
-    pub fn choice(&mut self, lane: PortVl, asking: S, stand_aside: S) -> S {
+    /// Returns the requesting inputs that may be served, if inputs are never busy: those not yet served in this round,
+    /// or all if the packets of these `stand_aside`.
+    pub fn choice(&mut self, lane: PortVl, asking: S, stand_aside: impl FnOnce() -> S) -> S {
         self.choice_of_free(lane, (asking, stand_aside), S::default(), Time::ZERO, |_| Time::ZERO)
     }
 
@@ -88,17 +99,19 @@ impl<S: PortSet> Rounds<S> {
     pub fn choice_of_free(
         &mut self,
         lane: PortVl,
-        (asking, stand_aside): (S, S),
+        (asking, stand_aside): (S, impl FnOnce() -> S),
         busy: S,
         now: Time,
         free_at: impl Fn(Port) -> Time,
     ) -> S {
         let round = &mut self.lanes[lane.index()];
-        let all = asking.or(stand_aside);
-        // If all requesting inputs have been charged to the new round already, another round begins.
-        for _ in 0..2 {
-            if all.without(round.served).is_empty() {
-                *round = Round { served: round.ahead, next_out: round.next_out, ..Round::default() };
+        if asking.without(round.served).is_empty() {
+            let all = asking.or(stand_aside());
+            // All requesting inputs may have been charged to the new round already; then another round begins.
+            for _ in 0..2 {
+                if all.without(round.served).is_empty() {
+                    *round = Round { served: round.ahead, next_out: round.next_out, ..Round::default() };
+                }
             }
         }
         let in_turn = asking.without(round.served);
@@ -122,7 +135,7 @@ impl<S: PortSet> Rounds<S> {
         let patience = round.patience(now, asking.count().saturating_sub(1));
         let is_short = |input: Port| free_at(input).saturating_sub(now) <= patience;
         if self.is_patient && in_turn.iter().any(is_short) {
-            round.waits_since.get_or_insert(now);
+            round.waits_since = round.waits_since.min(now);
             return S::default();
         }
         let free = asking.without(busy);
@@ -134,11 +147,23 @@ impl<S: PortSet> Rounds<S> {
         rest.next(round.next_out).map_or(S::default(), S::of)
     }
 
+    /// The requesting inputs that [`Self::choice_of_free`] probably returns. Changes nothing.
+    #[inline]
+    pub fn likely(&self, lane: PortVl, asking: S) -> S {
+        let in_turn = asking.without(self.lanes[lane.index()].served);
+        if in_turn.is_empty() { asking } else { in_turn }
+    }
+
+    #[inline]
+    pub fn prefetch(&self, lane: PortVl) {
+        prefetch(&self.lanes, lane.index());
+    }
+
     /// Records that an input is served from now until `end`.
     pub fn served(&mut self, lane: PortVl, input: Port, (now, end): (Time, Time)) {
         let round = &mut self.lanes[lane.index()];
         round.idle += round.gap(now);
-        (round.free_at, round.waits_since) = (Some(end), None);
+        (round.free_at, round.waits_since) = (end, Time::NEVER);
         if !round.served.contains(input) {
             round.served.insert(input);
         } else if end > now {
@@ -169,21 +194,21 @@ mod tests {
         free_at: impl Fn(Port) -> Time,
     ) -> Ports64 {
         let busy = Port::all(64).filter(|&input| free_at(input) > now).collect();
-        rounds.choice_of_free(OUT, (mask(asking), mask(0)), busy, now, free_at)
+        rounds.choice_of_free(OUT, (mask(asking), || mask(0)), busy, now, free_at)
     }
 
     #[test]
     fn inputs_that_were_passed_over_come_first_when_they_can_send() {
         const SPAN: (Time, Time) = (Time::ZERO, Time::ZERO);
         let mut rounds = Rounds::new(1, false);
-        assert_eq!(rounds.choice(OUT, mask(0b111), mask(0)), mask(0b111));
+        assert_eq!(rounds.choice(OUT, mask(0b111), || mask(0)), mask(0b111));
         rounds.served(OUT, Port(0), SPAN);
         rounds.served(OUT, Port(1), SPAN);
-        // Input 2 lacks credit, so the others are served. Once it has credit, it is served first.
-        assert_eq!(rounds.choice(OUT, mask(0b011), mask(0b100)), mask(0b011));
-        assert_eq!(rounds.choice(OUT, mask(0b111), mask(0)), mask(0b100));
+        // Input 2 lacks credit, so the others continue. When it has credit, it is first.
+        assert_eq!(rounds.choice(OUT, mask(0b011), || mask(0b100)), mask(0b011));
+        assert_eq!(rounds.choice(OUT, mask(0b111), || mask(0)), mask(0b100));
         rounds.served(OUT, Port(2), SPAN);
-        assert_eq!(rounds.choice(OUT, mask(0b111), mask(0)), mask(0b111));
+        assert_eq!(rounds.choice(OUT, mask(0b111), || mask(0)), mask(0b111));
     }
 
     #[test]
@@ -193,7 +218,7 @@ mod tests {
         let busy = |input| if input == Port(1) { Time(800) } else { Time::ZERO };
         assert_eq!(choose(&mut rounds, 0b11, Time::ZERO, busy), mask(0b01));
         // The other input keeps its turn.
-        assert_eq!(rounds.choice(OUT, mask(0b11), mask(0)), mask(0b10));
+        assert_eq!(rounds.choice(OUT, mask(0b11), || mask(0)), mask(0b10));
     }
 
     /// Of two requesting inputs, one is busy whenever the output is free, as happens if packets end at regular times.
