@@ -1,7 +1,7 @@
 //! D-mod-K on parallel-ports generalized fat trees (Zahavi 2010).
 //!
-//! At a switch of level `l` that is not above host `d`, a packet for `d` leaves through up port `floor(d / (w_1 * ..
-//! * w_l)) mod (w_(l+1) * p_(l+1))`, counted from 0. Consecutive destinations are thus distributed over all up ports,
+//! At a switch of level `l` that is not above host `d`, a packet for `d` leaves through up port
+//! `floor(d / (w_1 * .. * w_l)) mod (w_(l+1) * p_(l+1))`, counted from 0. Consecutive destinations are thus distributed over all up ports,
 //! level by level. Each destination has a single path down from any switch. The digits of `d` determine the child
 //! and, among parallel links, the link that the child would use upwards. On a tree whose switches have as many links
 //! up as down, every link then carries at most one flow of any shift permutation, and every down link carries the
