@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import shutil
 
 import pytest
 
@@ -250,3 +251,16 @@ def test_files_of_different_fabrics_do_not_fit():
     wiring = [other / "ibnetdiscover.topo", other / "opensm-lfts.dump"]
     with pytest.raises(silvan.FabricError, match="no table belongs to a switch of the topology"):
         silvan.fabric.check([*wiring, RING / f"{MAPS}.gz"])
+
+
+def test_the_fabrics_that_come_with_silvan_can_be_copied(tmp_path):
+    folders = silvan.fabric.examples(tmp_path / "fabrics")
+    found = {folder.name: silvan.fabric.check(folder)["pairs_routed"] for folder in folders}
+    assert found == {"sw2-h7": 7 * 6, "4ary3tree-h64": 64 * 63, "ft2-36p-h648": 648 * 647}
+    assert all(len(list(folder.iterdir())) == 2 for folder in folders)
+    before = (folders[0] / "ibnetdiscover.topo").read_bytes()
+    shutil.rmtree(folders[2])
+    with pytest.raises(FileExistsError, match="already exists"):
+        silvan.fabric.examples(tmp_path / "fabrics")
+    assert (folders[0] / "ibnetdiscover.topo").read_bytes() == before
+    assert not folders[2].exists()

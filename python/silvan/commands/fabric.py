@@ -113,6 +113,16 @@ def options(scenario: common.ScenarioFile, settings: common.Settings = None) -> 
     typer.echo(loaded.opensm_options(), nl=False)
 
 
+def examples(
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Folder for the copies.")] = Path("fabrics"),
+) -> None:
+    """Copy the fabrics that come with Silvan: ibnetdiscover output and OpenSM tables, to try the commands."""
+    from silvan import fabric
+
+    for path in fabric.examples(folder):
+        typer.echo(str(path))
+
+
 def _refuse_own_files(topology: Path, out: Path, network: Path | None) -> None:
     """Refuse an output file that is also the input, or another output."""
     read_and_written = {"TOPO": topology, "--out": out} | ({"--network": network} if network else {})
@@ -126,5 +136,6 @@ def _refuse_own_files(topology: Path, out: Path, network: Path | None) -> None:
 app.command()(check)
 app.command()(route)
 app.command()(options)
+app.command()(examples)
 fabric_collide.register(app)
 fabric_study.register(app)

@@ -12,6 +12,7 @@
 | :func:`study` | `silvan fabric study` |
 | :func:`collide` | `silvan fabric collide` |
 | :func:`ibdmchk` | `silvan fabric check --ibdmchk` |
+| :func:`examples` | `silvan fabric examples` |
 
 `collisions` implements :func:`collide`, `studies` implements :func:`study`.
 """
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from silvan import _core
+from silvan.fabric.examples import examples
 from silvan.types import Collisions, FabricCheck, LinkDemand, PairDemand, Placement
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ __all__ = [
     "Routes",
     "check",
     "collide",
+    "examples",
     "ibdmchk",
     "route",
     "study",
