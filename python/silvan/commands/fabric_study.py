@@ -172,7 +172,7 @@ def show(console: Console, studied: Studied, out: Path) -> None:
     for one in studied.tuned.contrasts:
         console.print(f"Compared with {escape(one.name)}: {one.score.in_words}")
     for name, value, kept in account.margin_rows(studied):
-        console.print(f"Margin: {escape(name)} = {value}; relative score one step away: {kept}")
+        console.print(f"Margin: {escape(name)} = {value}; the score relative to that: {kept}")
     for note in studied.notes:
         console.print(f"[yellow]Note:[/] {escape(note)}")
     console.print()

@@ -91,7 +91,7 @@ class LiveNetwork extends Network {
       context.lineTo(x + 13 * dx, y + 13 * dy);
     }
     context.stroke();
-    this.label(context, x, y + 10, name);
+    this.label(context, x, y, name, 28);
   }
 
   // Whether all nodes have their names already.
@@ -99,12 +99,12 @@ class LiveNetwork extends Network {
     return (this.size[0] * this.view.scale) / Math.max(this.run.nodes.length, 1) > 22;
   }
 
-  label(context, x, y, name) {
+  // Below a host at a distance, or above it where there is no room.
+  label(context, x, y, name, away = 18) {
     if (this.isNamed()) return;
     const width = context.measureText(name).width;
     const left = Math.min(Math.max(x, width / 2 + 2), this.size[0] - width / 2 - 2);
-    // Below the host, or above it where there is no room.
-    const base = y + 22 > this.size[1] ? this.size[1] - 26 : y + 18;
+    const base = y + away + 4 > this.size[1] ? y - 16 : y + away;
     context.strokeStyle = this.page.style("--sheet");
     context.lineWidth = 4;
     context.strokeText(name, left, base);

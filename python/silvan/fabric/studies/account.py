@@ -65,23 +65,30 @@ def headline(studied: Studied) -> list[str]:
         )
     trees, left = (links_in_trees(studied.runs[title]) for title in (OFF, studied.title))
     lines.append(
-        f"In congestion trees are {trees:.0f} of {len(studied.offered):,} links without control, {left:.0f} "
+        f"{trees:.0f} of {len(studied.offered):,} links are in congestion trees without control, {left:.0f} "
         f"with {which}, on average after the warm-up."
     )
     hot, now_hot = (hotspot_share(studied, title) for title in (OFF, studied.title))
     lines.append(
-        f"Hotspots receive {hot:.0%} of what their links carry without control, {now_hot:.0%} with {which}."
+        f"Hotspots receive {100 * hot:.0f} % of what their links can carry without control, "
+        f"{100 * now_hot:.0f} % with {which}."
     )
     wanted = offered_by_class(studied)
     for name, (received, tail) in off.items():
         now, now_tail = best[name]
         tails = (
-            "" if tail is None or now_tail is None else f"; 99 % of its packets within {tail:.4g} us, then "
+            ""
+            if tail is None or now_tail is None
+            else f"; 99 % of its packets arrive within {tail:.4g} us and {now_tail:.4g} us"
         )
-        tails += "" if not tails else f"{now_tail:.4g} us"
+        late = (
+            " More than is offered arrives after the warm-up, because messages of the warm-up arrive late."
+            if max(received, now) > 1.01 * wanted[name]
+            else ""
+        )
         lines.append(
             f"Traffic `{name}` receives {received:.4g} Gbit/s of {wanted[name]:.4g} offered without control, "
-            f"{now:.4g} with {which}{tails}."
+            f"and {now:.4g} with {which}{tails}.{late}"
         )
     for one in studied.tuned.contrasts:
         if one.name == REFERENCE and one.score.low <= 1:
@@ -284,8 +291,12 @@ def _recommended(studied: Studied) -> list[str]:
         "",
         *_options(studied),
     ]
-    lines += ["Margin: the relative score one step away, all else being equal:", ""]
-    lines += [*table(("parameter", "recommended", "one step away"), margin_rows(studied)), ""]
+    lines += [
+        "Margin: the score with the next smaller and the next larger value of one parameter, relative to the "
+        "score with the value that is recommended:",
+        "",
+    ]
+    lines += [*table(("parameter", "value", "relative score with other values"), margin_rows(studied)), ""]
     where = f"`{OPTIONS}` has the lines to paste"
     if verdict.recommended is None:
         where = f"`{OPTIONS}` leaves control off, `{COSTLY_OPTIONS}` has the lines for these settings"
@@ -315,7 +326,7 @@ def margin_rows(studied: Studied) -> list[tuple[str, str, str]]:
     """Return the value of each parameter, and the relative scores of the two neighboring values."""
     rows = []
     for name, margin in studied.margins.items():
-        kept = [f"{as_text(other)}: {ratio:.2f}" for other, ratio in margin.near]
+        kept = [f"{ratio:.2f} with {as_text(other)}" for other, ratio in margin.near]
         rows.append(
             (name, as_text(margin.value), ", ".join([*kept, *[margin.end] * bool(margin.end)]) or "-")
         )
