@@ -18,14 +18,14 @@ const SLICE: u64 = 200_000;
 /// Attempts per seed to generate a valid scenario.
 const MOST_ATTEMPTS: u64 = 60;
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum End {
-    /// It reached its duration.
+    /// The run reached its duration.
     Done,
-    /// It stopped with a typed error that explains why it cannot continue.
+    /// The run stopped with a typed error that explains why it cannot continue.
     Explained(&'static str, String),
-    /// It failed in a way that must not happen: a panic or a broken invariant.
+    /// The run failed in a way that must not happen: a panic or a broken invariant.
     Failed(&'static str, String),
     /// Too many events.
     Costly,

@@ -66,7 +66,7 @@ pub struct Findings {
     pub failures: Vec<Failure>,
     /// Checks that were made. Checks that do not apply to a scenario are not made.
     pub made: Vec<&'static str>,
-    /// How the run and the drained run ended.
+    /// Results of the run and the drained run.
     pub ends: Vec<String>,
     /// Fingerprint of both runs.
     pub fingerprint: Fingerprint,

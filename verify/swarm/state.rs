@@ -30,7 +30,7 @@ pub struct State {
     pub reasons: Counts,
     /// Keys and choices of the scenarios that were run.
     pub drawn: Counts,
-    /// How often each check was made, and how runs ended.
+    /// Number of times that each check was made, and number of runs with each result.
     pub made: Counts,
     pub ends: Counts,
     /// Combinations of mechanism and architecture.

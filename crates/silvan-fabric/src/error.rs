@@ -12,7 +12,7 @@ use crate::link::{MAX_NODES, MAX_PORTS};
 pub struct SetupError {
     /// Dotted path of the scenario's key, for example `switch.queue_buffer` or `traffic.0.message`.
     pub key: String,
-    /// Its value, if one was given.
+    /// The rejected value, if the scenario gives one.
     pub value: Option<String>,
     /// The reason, and how to correct it.
     pub reason: Reason,
@@ -37,9 +37,9 @@ pub enum Reason {
     /// A switch with more ports than event keys can identify.
     #[error("switch {switch} has {ports} ports; a switch may have up to {MAX_PORTS}")]
     TooManyPorts {
-        /// Its name.
+        /// Name of the switch.
         switch: String,
-        /// Its ports.
+        /// Number of ports of the switch.
         ports: u16,
     },
     /// The links have too many different combinations of parameters.
@@ -185,9 +185,9 @@ pub enum Reason {
     /// A job that does not fit on its hosts or cannot finish.
     #[error("job `{name}`: {what}")]
     Job {
-        /// Its name.
+        /// Name of the job.
         name: String,
-        /// What is wrong.
+        /// The reason, and how to correct the job.
         what: String,
     },
     /// Counters that cannot be created, in words.

@@ -118,7 +118,7 @@ pub(crate) enum InputVerdict {
 pub(crate) struct PortState {
     /// Whether the rule considers the lane congested.
     pub is_congested: bool,
-    /// How often the lane became congested.
+    /// Number of times that the lane became congested.
     pub entered: u32,
 }
 

@@ -75,7 +75,7 @@ pub struct Outcome {
 /// The results of a job. Shares relate to the job's span, and are averages over its ranks or their hosts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JobSummary {
-    /// Its name.
+    /// Name of the job.
     pub job: String,
     /// Number of ranks.
     pub ranks: usize,
@@ -127,7 +127,7 @@ pub struct CollectiveSummary {
     pub finished: u64,
     /// Mean time from the first rank's start to the last rank's end.
     pub mean_ns: f64,
-    /// The same on an ideal crossbar.
+    /// Mean time on an ideal crossbar.
     pub crossbar_ns: f64,
 }
 
@@ -233,7 +233,7 @@ pub struct GroupSummary {
 /// One host's averages after the warm-up.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HostSummary {
-    /// Its name.
+    /// Name of the host.
     pub host: String,
     /// Payload received per time.
     pub received_gbit_s: f64,
@@ -244,7 +244,7 @@ pub struct HostSummary {
 /// One named flow's averages after the warm-up.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FlowSummary {
-    /// Its name.
+    /// Name of the flow.
     pub flow: String,
     /// Sender.
     pub from: String,

@@ -25,7 +25,7 @@ pub(crate) trait PortSet: Copy + Default + Eq + std::fmt::Debug {
     fn next(self, turn: Port) -> Option<Port>;
     /// The ports in ascending order.
     fn iter(self) -> impl Iterator<Item = Port>;
-    /// The same set as [`Ports256`].
+    /// Converts the set to [`Ports256`].
     fn widen(self) -> Ports256;
 }
 

@@ -26,7 +26,7 @@ struct Columns {
 /// `progress(done)` is called at most five times a second.
 #[pyfunction]
 #[pyo3(signature = (topology, routing, permutations, seed, first=0, cache_entries=None, progress=None))]
-#[allow(clippy::too_many_arguments)] // They are Python's keyword arguments.
+#[allow(clippy::too_many_arguments)] // The arguments are Python's keyword arguments.
 pub fn contention<'py>(
     py: Python<'py>,
     topology: &str,

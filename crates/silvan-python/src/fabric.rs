@@ -49,9 +49,9 @@ struct Report {
 #[derive(Serialize)]
 struct File {
     file: String,
-    /// Its format; `None` if unknown.
+    /// Format of the file; `None` if unknown.
     kind: Option<String>,
-    /// What was read from the file, or why it was not used.
+    /// A summary of what was read from the file, or the reason it was not used.
     note: String,
 }
 

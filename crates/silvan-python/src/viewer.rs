@@ -11,7 +11,7 @@ use crate::convert::{ModelError, SilvanError, model_error};
 /// The object, and which samples it receives.
 pub struct Viewer<'py> {
     object: Bound<'py, PyAny>,
-    /// It receives every sample whose number is a multiple of this.
+    /// The object receives every sample whose number is a multiple of this.
     every: u64,
     samples: u64,
 }

@@ -115,7 +115,7 @@ class Placement(TypedDict):
 class SuggestedPlacement(Placement):
     """A placement that causes less demand."""
 
-    #: How the search found the placement.
+    #: The method that found the placement.
     how: str
     #: Hosts in the order of the ranks.
     hosts: list[str]

@@ -518,7 +518,7 @@ impl FlowTable {
     /// Ends the wait of a throttled or closed flow. Returns whether the flow was waiting.
     pub fn reopen(&mut self, id: FlowId) -> bool {
         let flow = &mut self.flows[id as usize];
-        // Its entry in the heap is skipped later.
+        // The flow's entry in the heap is skipped later.
         let waits = matches!(flow.place, Place::Throttled | Place::Closed);
         if waits {
             flow.place = Place::Idle;

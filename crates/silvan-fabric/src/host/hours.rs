@@ -39,7 +39,7 @@ struct State {
     spent: Spent,
 }
 
-/// How a host spends its time.
+/// The time that a host spends in each state.
 #[derive(Debug, Default)]
 pub(crate) struct Hours {
     now: State,

@@ -51,7 +51,7 @@ use sink::Undrained;
 pub(crate) use sizes::Sizes;
 use timers::Timers;
 
-/// How an attempt to send ended.
+/// The result of an attempt to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attempt {
     /// A packet was sent.

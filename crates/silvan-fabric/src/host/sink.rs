@@ -16,7 +16,7 @@ use crate::port::Port;
 pub(super) struct Undrained {
     /// The time at which it will have been drained.
     pub done: Time,
-    /// Its packet number.
+    /// Number of the packet.
     pub number: u64,
     pub packet: Packet,
 }

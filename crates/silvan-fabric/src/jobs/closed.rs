@@ -25,9 +25,9 @@ pub(crate) struct Closed {
     /// run.
     pub until: Time,
     pub execution: Execution,
-    /// The same job on an ideal crossbar, with the same start.
+    /// The execution of the job on an ideal crossbar, with the same start.
     pub alone: Execution,
-    /// How the host of each rank spent its time.
+    /// For each rank, the time its host spent in each state.
     pub spent: Vec<Spent>,
     pub sent_bytes: Vec<u64>,
     pub received_bytes: Vec<u64>,

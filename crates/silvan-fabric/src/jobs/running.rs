@@ -21,7 +21,7 @@ use crate::traffic::source::Message;
 #[derive(Debug, Clone)]
 pub(super) struct AtHost {
     pub host: u32,
-    /// Its place in the partition.
+    /// The host's position in its partition.
     place: u32,
     pub spent: Option<Spent>,
     /// With sequential sends: whether the host is sending a message; the next field contains the messages that wait.

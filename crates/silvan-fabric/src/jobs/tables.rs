@@ -117,7 +117,7 @@ fn collectives(jobs: &[Closed], names: &Arc<Vec<String>>) -> Vec<Column> {
     columns.small("ranks", rows().map(|(_, (_, call))| call.ranks));
     columns.numbers("start_ns", rows().map(|(_, (_, call))| maybe_ns(call.start)));
     columns.numbers("end_ns", rows().map(|(_, (_, call))| maybe_ns(call.end)));
-    // The same operation on a crossbar.
+    // Duration of each operation on an ideal crossbar.
     let alone: Vec<rustc_hash::FxHashMap<(u32, u32), f64>> = jobs
         .iter()
         .map(|job| {

@@ -114,7 +114,7 @@ pub(crate) struct Meters {
     /// Payload received by each host since the start; the next field is the payload sent.
     pub received_bytes: Vec<u64>,
     pub sent_bytes: Vec<u64>,
-    /// The same counters at the end of the warm-up.
+    /// Payload received by each host until the end of the warm-up; the next field is the payload sent.
     pub received_warmup: Vec<u64>,
     pub sent_warmup: Vec<u64>,
     pub warm: bool,

@@ -43,7 +43,7 @@ pub struct Latest<'a> {
 /// A congestion tree of the last sample, classified as if the run ended at that time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LatestTree {
-    /// Its number in the tables of the run, from 1.
+    /// Number of the tree in the tables of the run, from 1.
     pub tree: u32,
     /// The number of its root among the links.
     pub root: u32,

@@ -8,7 +8,7 @@ use crate::voq::{ALL_EVENTS, Slot};
 /// this number of outputs occupy 1 MiB.
 pub(super) const MANY: usize = 8_192;
 
-/// How many positions in advance records are prefetched.
+/// Number of positions by which records are prefetched in advance.
 const AHEAD: usize = 6;
 
 /// Number of positions in advance at which to prefetch the memory to which the records refer.

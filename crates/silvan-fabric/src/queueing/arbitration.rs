@@ -45,7 +45,7 @@ pub enum SpecialArbitration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SpecialQueue {
     pub input: PortVl,
-    /// Its number at the input.
+    /// Number of the queue at its input.
     pub number: usize,
 }
 

@@ -126,7 +126,7 @@ pub(crate) struct Moved {
     pub dst: u32,
 }
 
-/// How a packet was stored.
+/// The result of storing a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stored {
     /// Behind other packets of its queue.

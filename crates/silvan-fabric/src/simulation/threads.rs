@@ -21,7 +21,7 @@ struct Goal {
     lookahead: Time,
 }
 
-/// How far the partitions advanced.
+/// The progress of all partitions.
 #[derive(Clone, Copy)]
 struct Reached {
     /// Whether the partitions reached the sample and not just the amount of work.

@@ -101,7 +101,7 @@ pub enum NodeRef {
 pub struct End {
     /// The node.
     pub node: NodeRef,
-    /// Its port, from 1.
+    /// The node's port, from 1.
     pub port: u16,
 }
 

@@ -196,7 +196,7 @@ impl fmt::Display for Pgft {
 pub(super) struct Labels<'a> {
     /// The generator.
     pub kind: &'a str,
-    /// Its parameters with their values.
+    /// The generator's parameters with their values.
     pub parameters: &'a str,
     /// The topology's name.
     pub name: &'a str,

@@ -13,7 +13,7 @@ use silvan_engine::Time;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiting {
     pub host: u32,
-    /// Its index among the host's sources.
+    /// Index of the source among the host's sources.
     pub source: u16,
     /// Time from the trigger to its first message.
     pub phase: Time,

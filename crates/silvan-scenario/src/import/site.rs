@@ -72,14 +72,14 @@ impl Kind {
     }
 }
 
-/// How a file was used.
+/// A file that the import examined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// The file.
     pub file: PathBuf,
-    /// Its format, or `None` if unknown.
+    /// Format of the file; `None` if unknown.
     pub kind: Option<Kind>,
-    /// What was read from the file, or why it was not used.
+    /// A summary of what was read from the file, or the reason it was not used.
     pub text: String,
 }
 

@@ -125,7 +125,7 @@ pub(crate) struct FecnState {
     above: bool,
     /// Sum of the shares of eligible packets since the last mark, for the regular pattern.
     since_mark: u32,
-    /// How often the port entered the congestion state.
+    /// Number of times that the port entered the congestion state.
     pub entered: u32,
     /// Bytes in all queues that feed the port, as last reported; the next field is the value at the last mark.
     queue_bytes: u32,

@@ -89,7 +89,7 @@ pub(crate) struct RedPort {
     is_above: bool,
     /// Sum of the shares since the last mark (regular pattern).
     since_mark: u32,
-    /// How often the queues rose above `min`.
+    /// Number of times that the queues rose above `min`.
     entered: u32,
     random: Stream,
 }

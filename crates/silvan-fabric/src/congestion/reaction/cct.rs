@@ -162,7 +162,7 @@ impl Level {
         }
     }
 
-    /// How often the free-running timer has expired.
+    /// Number of times that the free-running timer has expired.
     fn expiries(&self, now: Time) -> u64 {
         (now.0 + self.phase_ps) / self.period_ps
     }

@@ -401,7 +401,7 @@ impl ReactionRule for DcqcnRule {
         state.alpha_at == Time::NEVER && state.last.end <= now
     }
 
-    /// How many times slower than the link the flow sends.
+    /// The factor by which the flow sends more slowly than the link.
     fn strength(&self, state: &DcqcnState, _sl: u8, now: Time) -> u16 {
         let mut state = *state;
         self.pass(&mut state, now);

@@ -100,7 +100,7 @@ pub(crate) struct DctcpRule {
     header: u32,
 }
 
-/// What is kept of a flow.
+/// The state of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DctcpState {
     window: u64,

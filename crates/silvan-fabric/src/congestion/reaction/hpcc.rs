@@ -134,7 +134,7 @@ pub(crate) struct HpccRule {
     pace: BytePace,
 }
 
-/// What is kept of a flow.
+/// The state of a flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HpccState {
     /// R, and Rc.
@@ -252,7 +252,7 @@ impl ReactionRule for HpccRule {
         state.progress.is_untouched()
     }
 
-    /// How many times slower than the link the flow sends.
+    /// The factor by which the flow sends more slowly than the link.
     fn strength(&self, state: &HpccState, _sl: u8, _now: Time) -> u16 {
         (LINE / state.rate - 1).min(u32::from(u16::MAX)) as u16
     }

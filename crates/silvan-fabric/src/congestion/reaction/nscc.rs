@@ -122,7 +122,7 @@ pub(crate) struct NsccRule {
     header: u32,
 }
 
-/// What is kept of a flow.
+/// The state of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NsccState {
     window: u64,

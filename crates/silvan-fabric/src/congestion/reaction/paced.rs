@@ -17,7 +17,7 @@ pub(super) fn part(rate: Rate, link: Rate) -> u32 {
 /// The last packet of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Last {
-    /// When its tail left the host.
+    /// The time at which the packet's tail left the host.
     pub end: Time,
     size: u32,
 }

@@ -169,7 +169,7 @@ pub(crate) struct SwiftRule {
     initial: u64,
 }
 
-/// What is kept of a flow.
+/// The state of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SwiftState {
     window: u64,
@@ -246,7 +246,7 @@ impl ReactionRule for SwiftRule {
         state.is_untouched
     }
 
-    /// How many packets the window is short of the first one.
+    /// Number of packets by which the window is smaller than the initial window.
     fn strength(&self, state: &SwiftState, _sl: u8, _now: Time) -> u16 {
         (self.initial.saturating_sub(state.window) / ONE).min(u64::from(u16::MAX)) as u16
     }

@@ -151,7 +151,7 @@ pub(crate) struct TimelyRule {
     pace: BytePace,
 }
 
-/// What is kept of a flow.
+/// The state of a flow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimelyState {
     rate: u32,
@@ -235,7 +235,7 @@ impl ReactionRule for TimelyRule {
         state.progress.is_untouched()
     }
 
-    /// How many times slower than the link the flow sends.
+    /// The factor by which the flow sends more slowly than the link.
     fn strength(&self, state: &TimelyState, _sl: u8, _now: Time) -> u16 {
         (LINE / state.rate - 1).min(u32::from(u16::MAX)) as u16
     }

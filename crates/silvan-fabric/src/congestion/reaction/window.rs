@@ -59,7 +59,7 @@ pub(crate) struct WindowState {
     pub window: u16,
     /// An additional limit, whose meaning the reaction defines.
     pub level: u32,
-    /// How often `level` was raised since it was zero.
+    /// Number of times that `level` was raised since it was zero.
     pub raises: u8,
     /// The time at which the tail of the last packet left the host.
     pub last_end: Time,

@@ -57,7 +57,7 @@ impl ReceiverRule for AcknowledgeMessages {
 #[derive(Debug)]
 pub(crate) struct CombineMarks;
 
-/// What has arrived of a message.
+/// The received part of a message.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Part {
     payload: u32,

@@ -39,7 +39,7 @@ pub(crate) struct NotifyMarks {
     delay: Time,
 }
 
-/// What a receiver of marks keeps.
+/// The state of a receiver of marks.
 #[derive(Debug, Default)]
 pub(crate) struct Notifier {
     coalescer: Coalescer,

@@ -3,21 +3,21 @@
 use super::NONE;
 use super::moment::Moment;
 
-/// How a tree began.
+/// The event that started a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     New,
-    /// Its root was previously a branch of the given tree.
+    /// The root was previously a branch of the given tree.
     Split(u32),
 }
 
-/// How a tree ended.
+/// The event that ended a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// It still existed at the last sample.
+    /// The tree still existed at the last sample.
     Lasts,
     Died,
-    /// Its root became a branch of the given tree.
+    /// The root became a branch of the given tree.
     Merged(u32),
 }
 

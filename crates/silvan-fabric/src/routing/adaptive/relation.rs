@@ -19,7 +19,7 @@ pub enum Fault {
     Astray {
         /// The last switch.
         switch: String,
-        /// Its port.
+        /// The port of the last switch.
         port: u16,
         /// The destination.
         to: String,

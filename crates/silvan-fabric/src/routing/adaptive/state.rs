@@ -10,7 +10,7 @@ use super::table::ExtendedTable;
 /// A flow as announced by its set-up packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow {
-    /// Its identifier.
+    /// Identifier of the flow.
     pub key: FlowKey,
     /// Number of bytes that it will send.
     pub bytes: u64,
