@@ -42,7 +42,7 @@ pub(crate) struct Arrival {
     pub now: Time,
     /// Bytes of the packet on the wire.
     pub size: u32,
-    /// Whether it is a data packet.
+    /// Whether the packet is a data packet.
     pub is_data: bool,
     /// Bytes in all queues that feed the lane, including this packet.
     pub queue_bytes: u32,
@@ -55,13 +55,13 @@ pub(crate) struct Arrival {
 /// A packet that starts to leave an output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Departure {
-    /// The time at which its first bit is sent.
+    /// The time at which the first bit of the packet is sent.
     pub now: Time,
     /// Bytes of the packet on the wire.
     pub size: u32,
-    /// Whether it is a data packet.
+    /// Whether the packet is a data packet.
     pub is_data: bool,
-    /// Whether a switch has marked it.
+    /// Whether a switch has marked the packet.
     pub is_marked: bool,
     /// Bytes in all queues that feed the lane, excluding this packet.
     pub queue_bytes: u32,
@@ -148,24 +148,24 @@ impl Mark {
 /// The next packet of a flow that has data to send.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Next {
-    /// The earliest time at which it may be sent.
+    /// The earliest time at which the packet may be sent.
     pub now: Time,
     /// Bytes of the packet on the wire.
     pub size: u32,
-    /// Bytes of its payload.
+    /// Payload bytes of the packet.
     pub payload: u32,
 }
 
 /// A packet that its source has started to send.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent {
-    /// The time at which it started.
+    /// The time at which the transmission started.
     pub now: Time,
-    /// The time at which its tail leaves the host.
+    /// The time at which the packet's tail leaves the host.
     pub end: Time,
     /// Bytes of the packet on the wire.
     pub size: u32,
-    /// Bytes of its payload.
+    /// Payload bytes of the packet.
     pub payload: u32,
 }
 
@@ -226,30 +226,30 @@ impl Sender {
 /// A data packet whose tail has reached its host.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Received<'a> {
-    /// The time at which its tail arrives.
+    /// The time at which the packet's tail arrives.
     pub now: Time,
     pub from: Sender,
     /// Bytes of the packet on the wire.
     pub size: u32,
-    /// Bytes of its payload.
+    /// Payload bytes of the packet.
     pub payload: u32,
-    /// The time at which its source began to send it.
+    /// The time at which the source began to send the packet.
     pub sent_at: Time,
-    /// Whether a switch has marked it.
+    /// Whether a switch has marked the packet.
     pub is_marked: bool,
     pub severity: Severity,
     /// Whether a switch has validated the mark.
     pub is_validated: bool,
-    /// Whether it is the last packet of its message.
+    /// Whether the packet is the last one of its message.
     pub is_last: bool,
-    /// Telemetry that it has collected.
+    /// Telemetry that the packet has collected.
     pub hops: &'a [Telemetry],
 }
 
 /// A request from a source that has reached the receiver of the flow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
-    /// The time at which it arrives.
+    /// The time at which the request arrives.
     pub now: Time,
     pub from: Sender,
     /// The requested amount. The components define its meaning; it is usually payload bytes.

@@ -54,13 +54,13 @@ pub(crate) struct Logged {
     pub from: u32,
     pub to: u32,
     pub bytes: u64,
-    /// The time at which the rank posted it.
+    /// The time at which the rank posted the message.
     pub handed: Time,
-    /// The time at which its last byte left the host.
+    /// The time at which the last byte of the message left the sending host.
     pub left: Option<Time>,
-    /// The time at which it had arrived.
+    /// The time at which the whole message had arrived.
     pub there: Option<Time>,
-    /// The time that it would take on an empty network.
+    /// The transfer time of the message on an empty network.
     pub alone: Time,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Logged {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub host: u32,
-    /// The partition of that host, and its place in it.
+    /// The host's partition, and the host's position in the partition.
     pub at: (u16, u32),
     /// Index of the rank's first source at that host. There is one source for each rank on another host.
     pub source: u16,

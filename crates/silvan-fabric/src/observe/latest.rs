@@ -45,15 +45,15 @@ pub struct Latest<'a> {
 pub struct LatestTree {
     /// Number of the tree in the tables of the run, from 1.
     pub tree: u32,
-    /// The number of its root among the links.
+    /// The number of the tree's root among the links.
     pub root: u32,
-    /// When it began.
+    /// The time at which the tree began.
     pub born_ns: u64,
-    /// Whether its contributors send to its root only.
+    /// Whether the contributors of the tree send to its root only.
     pub is_silent: bool,
-    /// Hosts that fed it in the last interval.
+    /// Hosts that fed the tree in the last interval.
     pub contributors: Vec<u32>,
-    /// Hosts whose traffic had to wait for its branches.
+    /// Hosts whose traffic had to wait for branches of the tree.
     pub victims: Vec<u32>,
 }
 
