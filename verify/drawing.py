@@ -607,6 +607,34 @@ CHOOSING = (5, 6)
 NOT_CHOOSING = (with_announcements, on_trees)
 
 
+def with_port_settings(found: Scenario) -> Scenario:
+    """Give ports and switches of a random scenario with FECN their own thresholds and masks."""
+    marking = found.get("congestion", {}).get("marking", {})
+    if marking.get("kind") != "fecn" or found["topology"]["kind"] != "custom":
+        return found
+    rng = random.Random(f"ports {found['seed']}")
+    switches = {one["name"]: one["ports"] for one in found["topology"]["switches"]}
+    names = [*switches, *(f"{name}:{port + 1}" for name, ports in switches.items() for port in range(ports))]
+    block = int(found["packet"]["credit_block"].split()[0])
+    lanes = found.get("lanes", {}).get("count", 1)
+    lane = int(found["switch"]["buffer"].split()[0]) // lanes // block * block
+    settings = []
+    for name in rng.sample(names, min(rng.choice([0, 0, 1, 2, 4]), len(names))):
+        own: dict[str, Any] = {"at": [name]}
+        if rng.random() < 0.5:
+            own["threshold"] = rng.randint(0, 15)
+        elif rng.random() < 0.7:
+            upper = rng.randint(1, lane - 1)
+            own |= {"upper": f"{upper} B", "lower": f"{rng.randint(0, upper)} B"}
+        if rng.random() < 0.5:
+            own["victim_mask"] = rng.random() < 0.5
+        settings.append(own)
+    if not settings:
+        return found
+    congestion = {**found["congestion"], "marking": {**marking, "ports": settings}}
+    return {**found, "congestion": congestion}
+
+
 def variant(seed: int) -> Scenario:
     """Generate a scenario with the variations of the seed's remainder, or on a direct network."""
     found, turn = drawn(seed), seed // len(VARIANTS)
@@ -620,6 +648,7 @@ def variant(seed: int) -> Scenario:
         found = part(found)
     if turn % 3 == 2:
         found = with_feedback(found)
+    found = with_port_settings(found)
     return spreading.choosing(found) if chooses else found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil
 from typing import Any
@@ -72,6 +72,12 @@ class Marking:
     smallest: int
     victim_mask: str
     is_off: bool
+    #: The settings of single ports or switches, by name.
+    ports: Mapping[str, Marking] = field(default_factory=dict)
+
+    def of(self, switch: str, port: int) -> Marking:
+        """Return the setting of a port: its own, that of its switch, or this one."""
+        return self.ports.get(f"{switch}:{port}") or self.ports.get(switch) or self
 
 
 @dataclass(frozen=True)
@@ -290,6 +296,8 @@ def _marking(
         )
         nothing_left("congestion.marking", given)
         return found_
+    settings = given.pop("ports", [])
+    ports = {name: _marking(_of_ports(given, one), sizes) for one in settings for name in one["at"]}
     threshold, is_given = given.pop("threshold", 15), "upper" in given
     upper = sizes.input_lane * (16 - threshold) // 16
     if is_given:
@@ -309,9 +317,22 @@ def _marking(
         smallest=64 * given.pop("packet_size", 8),
         victim_mask=given.pop("victim_mask", "hosts"),
         is_off=threshold == 0 and not is_given,
+        ports={name: one for name, one in ports.items() if isinstance(one, Marking)},
     )
     nothing_left("congestion.marking", given)
     return found
+
+
+def _of_ports(given: Mapping[str, Any], setting: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of a setting of ports, with those of all other ports where it has none."""
+    own = {key: value for key, value in setting.items() if key not in ("at", "victim_mask")}
+    rest = {"kind": "fecn", **given}
+    if "threshold" in own or "upper" in own:
+        for key in ("upper", "lower"):
+            rest.pop(key, None)
+    if "victim_mask" in setting:
+        rest["victim_mask"] = "all" if setting["victim_mask"] else "none"
+    return {**rest, **own}
 
 
 def _isolation(given: dict[str, Any], sizes: Sizes) -> Isolation | None:

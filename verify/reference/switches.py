@@ -61,7 +61,7 @@ class Switch:
         """Wire a port."""
         self.out[port], self.into[port] = out, into
         own = self.net.plan.congestion.marking
-        rule = own if isinstance(own, Marking) else None
+        rule = own.of(self.name, port) if isinstance(own, Marking) else None
         mask = rule.victim_mask if rule else "none"
         masked = mask == "all" or (mask == "hosts" and isinstance(out.receiver, Host))
         for lane in self.lanes:

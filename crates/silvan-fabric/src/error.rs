@@ -51,6 +51,9 @@ pub enum Reason {
     /// A name that does not belong to any host.
     #[error("there is no host named `{0}`")]
     NoSuchHost(String),
+    /// A name that does not belong to any switch or port of a switch.
+    #[error("there is no switch or port of a switch named `{0}`; ports have names such as \"S1:3\"")]
+    NoSuchPort(String),
     /// A pair of hosts without a route, in words.
     #[error("{0}")]
     NoRoute(String),

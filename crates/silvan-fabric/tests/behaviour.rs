@@ -6,7 +6,7 @@ mod common;
 use common::*;
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::Config;
-use silvan_fabric::congestion::marking::{Fecn, InBandTelemetry, Marking};
+use silvan_fabric::congestion::marking::{Fecn, InBandTelemetry, Marking, PortSetting};
 use silvan_fabric::congestion::reaction::{Cct, ControlLevel, Reaction};
 use silvan_fabric::congestion::{CoalescePer, Coalescing, Notification};
 use silvan_fabric::routing::RoutingSpec;
@@ -162,6 +162,41 @@ fn without_victim_mask_a_port_to_a_slow_host_is_treated_as_a_victim() {
     let marks = run(&topology, &config).summary.fecn_marks;
     config.congestion.marking = None;
     let masked = run(&topology, &config).summary.fecn_marks;
+    assert!(marks * 4 < masked, "{marks} marks without the mask, {masked} with it");
+}
+
+#[test]
+fn single_ports_have_their_own_threshold_and_victim_mask() {
+    // Two roots, at H4 and H5, each with two senders.
+    let topology = topology(r#"{"kind": "star", "hosts": 7}"#);
+    let mut config = config(us(5_000));
+    config.congestion = ib_cc();
+    config.flows = vec![flow("H1", "H4"), flow("H2", "H4"), flow("H3", "H5"), flow("H6", "H5")];
+    let marks_of = |config: &silvan_fabric::config::Config| {
+        let outcome = run(&topology, config);
+        outcome.summary.fecn_marks
+    };
+    let with = |setting: PortSetting| {
+        let fecn = Fecn { ports: vec![setting], ..Fecn::default() };
+        Some(Marking::Fecn(fecn))
+    };
+    let at = |name: &str| vec![name.to_owned()];
+    let all = marks_of(&config);
+    config.congestion.marking =
+        with(PortSetting { at: at("S1:4"), threshold: Some(0), ..PortSetting::default() });
+    let one = marks_of(&config);
+    assert!(all * 4 < one * 10 && one * 10 < all * 6, "{one} marks of one port, {all} of both");
+    config.congestion.marking =
+        with(PortSetting { at: at("S1"), threshold: Some(0), ..PortSetting::default() });
+    assert_eq!(marks_of(&config), 0);
+
+    config.host.drain_rate = Some(Rate::from_gbit(8));
+    config.flows = vec![flow("H1", "H2")];
+    config.congestion.marking = None;
+    let masked = marks_of(&config);
+    config.congestion.marking =
+        with(PortSetting { at: at("S1:2"), victim_mask: Some(false), ..PortSetting::default() });
+    let marks = marks_of(&config);
     assert!(marks * 4 < masked, "{marks} marks without the mask, {masked} with it");
 }
 

@@ -57,6 +57,9 @@ fn switches(text: &mut String, fecn: &Fecn, topology: &Topology, config: &Config
         );
     }
     line(text, format_args!("cc_sw_cong_setting_victim_mask 0x{mask}"));
+    if !fecn.ports.is_empty() {
+        line(text, format_args!("# All ports have the same setting: congestion.marking.ports is left out."));
+    }
     let lane = config.switch.buffer.0 / u64::from(config.lanes.count.max(1));
     if fecn.upper.is_some() || fecn.lower.is_some() {
         line(text, format_args!("# The nearest weight: OpenSM does not support thresholds in bytes."));
@@ -219,6 +222,15 @@ mod tests {
         };
         assert!(of(&reaction("notification")).unwrap().contains(note));
         assert!(!of(&reaction("cyclic")).unwrap().contains(note));
+    }
+
+    #[test]
+    fn settings_of_single_ports_are_noted() {
+        let ports = "ports = [{ at = [\"S1:1\"], threshold = 4 }]";
+        let congestion = format!("congestion = {{ mechanism = \"ib-cc\", marking = {{ {ports} }} }}");
+        let text = of(&format!("{TESTBED}\n{congestion}")).unwrap();
+        assert!(text.contains("# All ports have the same setting: congestion.marking.ports is left out."));
+        assert!(text.contains("cc_sw_cong_setting_threshold 0x0f"));
     }
 
     #[test]

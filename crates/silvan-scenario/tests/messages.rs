@@ -329,7 +329,33 @@ threshold = 300"#,
             r#"mechanism = "ib-cc"
 [congestion.marking]
 treshold = 3"#,
-            "a.toml:7: congestion.marking.treshold = 3: unknown key; did you mean `threshold`? known here: `kind`, `threshold`, `upper`, `lower`, `hysteresis`, `fill`, `marking_rate`, `percent`, `pattern`, `packet_size`, `victim_mask`",
+            "a.toml:7: congestion.marking.treshold = 3: unknown key; did you mean `threshold`? known here: `kind`, `threshold`, `upper`, `lower`, `hysteresis`, `fill`, `marking_rate`, `percent`, `pattern`, `packet_size`, `victim_mask`, `ports`",
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+[[congestion.marking.ports]]
+at = ["S1:9"]
+threshold = 4"#,
+            r#"a.toml:7: congestion.marking.ports.0.at.0 = "S1:9": there is no switch or port of a switch named `S1:9`; ports have names such as "S1:3""#,
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+[[congestion.marking.ports]]
+at = ["S1:1"]
+upper = "8 KiB"
+lower = "9 KiB""#,
+            r#"a.toml:9: congestion.marking.ports.0.lower = "9 KiB": must be at most the upper threshold, 8 KiB"#,
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+[[congestion.marking.ports]]
+at = ["S1:1"]
+[[congestion.marking.ports]]
+at = ["S1", "S1:1"]"#,
+            r#"a.toml:9: congestion.marking.ports.1.at.1 = "S1:1": S1:1 is already given by congestion.marking.ports.0"#,
         ),
         (
             r#"mechanism = "ib-cc""#,

@@ -46,7 +46,8 @@ impl Builder<'_> {
         let face_hosts: Vec<bool> =
             wiring.iter().map(|port| port.is_some_and(|port| port.faces_host)).collect();
         let lanes = usize::from(self.model.lanes.count);
-        rule.at(&Outputs { seed: self.model.seed, switch, lanes, face_hosts: &face_hosts })
+        let name = &self.topology.switches[switch].name;
+        rule.at(&Outputs { seed: self.model.seed, switch, name, lanes, face_hosts: &face_hosts })
     }
 
     /// Sets how the marks of a switch reach sources.

@@ -6,6 +6,7 @@ use std::fmt;
 use rustc_hash::FxHashMap;
 
 use crate::config::Config;
+use crate::congestion::marking::MarkingParameters;
 use crate::congestion::{Components, Notification};
 use crate::error::{Reason, SetupError};
 use crate::queueing::Isolation;
@@ -57,13 +58,32 @@ pub fn check_links(parts: &Components, topology: &Topology) -> Result<(), SetupE
     }
 }
 
+/// Checks that the network has the switches and ports that the marking rule names.
+fn check_ports(parts: &Components, topology: &Topology) -> Result<(), SetupError> {
+    let named = parts.marking.parameters().map(MarkingParameters::named_ports).unwrap_or_default();
+    let ports_of =
+        |switch: &str| topology.switch_named(switch).map(|at| topology.switches[at as usize].ports);
+    for (key, name) in named {
+        let is_port = name.rsplit_once(':').is_some_and(|(switch, number)| {
+            let number = number.parse::<u16>();
+            ports_of(switch).zip(number.ok()).is_some_and(|(ports, number)| (1..=ports).contains(&number))
+        });
+        if !is_port && ports_of(name).is_none() {
+            return Err(Reason::NoSuchPort(name.to_owned()).at(format!("congestion.marking.{key}")));
+        }
+    }
+    Ok(())
+}
+
 /// Checks that packets have routes: for each flow in both directions, to hotspots, between every pair of hosts if there
-/// are patterns, and for notifications from switches to sources.
+/// are patterns, and for notifications from switches to sources. Also checks that switches and ports with settings of
+/// their own exist.
 ///
 /// # Errors
 /// [`Reason::NoSuchHost`] and [`Reason::NoRoute`] at the key that names the host, [`Reason::Unroutable`] at
-/// `routing.kind`, [`Reason::NoWayBack`] at `congestion.notification`.
+/// `routing.kind`, [`Reason::NoWayBack`] at `congestion.notification`, [`Reason::NoSuchPort`] at the key of the port.
 pub fn check_routes(config: &Config, topology: &Topology, tables: &Tables) -> Result<(), SetupError> {
+    check_ports(&config.components(), topology)?;
     let (names, wiring) = (HostNames::new(topology), topology.wiring());
     let route = |from: u32, to: u32, key: &str| {
         let found = routing::trace(topology, &wiring, tables, from, to);

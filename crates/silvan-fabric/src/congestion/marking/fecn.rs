@@ -1,6 +1,7 @@
 //! InfiniBand's marking rule: forward explicit congestion notification (IBA 1.2.1 annex A10; Paper I, 2.1; Paper II, II
 //! and IV).
 
+use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Bytes;
@@ -43,6 +44,27 @@ pub struct Fecn {
     pub packet_size: u8,
     /// Ports that enter the congestion state even if they have no credit.
     pub victim_mask: VictimMask,
+    /// Settings of single ports, which replace those above.
+    pub ports: Vec<PortSetting>,
+}
+
+/// The settings of some ports (SwitchPortCongestionSetting of IBA). What is not given is as for all other ports.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PortSetting {
+    /// The ports: "S1:3" is port 3 of switch S1, and "S1" is every port of S1. The setting of a port takes precedence
+    /// over the setting of its switch.
+    pub at: Vec<String>,
+    /// Replaces `threshold` and `upper` of the other ports.
+    #[schemars(range(max = 15))]
+    pub threshold: Option<u8>,
+    /// The fill above which these ports enter the congestion state; replaces `threshold`.
+    pub upper: Option<Bytes>,
+    /// The fill at or below which these ports leave the congestion state. If only an upper threshold is given, it is
+    /// `hysteresis` below that.
+    pub lower: Option<Bytes>,
+    /// Whether these ports enter the congestion state even if they have no credit.
+    pub victim_mask: Option<bool>,
 }
 
 /// The fill of the queues of an output that is compared with the threshold (Paper I, 3.2.1).
@@ -92,16 +114,28 @@ impl Default for Fecn {
             pattern: MarkingPattern::Random,
             packet_size: 8,
             victim_mask: VictimMask::Hosts,
+            ports: Vec::new(),
         }
     }
 }
 
-/// The rule with its thresholds in bytes, which are the same for all ports of a network.
-#[derive(Debug, Clone)]
-pub(crate) struct FecnRule {
+/// The thresholds of a port, in bytes.
+#[derive(Debug, Clone, Copy)]
+struct Thresholds {
     upper: u32,
     lower: u32,
-    /// Sum of all queues up to which a port cannot exceed its threshold.
+    /// Whether the port never marks.
+    off: bool,
+}
+
+/// The rule for the ports of a network.
+#[derive(Debug, Clone)]
+pub(crate) struct FecnRule {
+    /// The thresholds of most ports, then those of each [`PortSetting`].
+    thresholds: Box<[Thresholds]>,
+    /// The index of the thresholds and the mask of the ports and switches that have a setting, by name.
+    settings: FxHashMap<String, (u16, Option<bool>)>,
+    /// Sum of all queues up to which no port can exceed its threshold.
     least: u32,
     /// Whether `least` is valid, which requires that no single queue holds more than all queues of its output.
     bounded: bool,
@@ -111,7 +145,6 @@ pub(crate) struct FecnRule {
     share: (u32, u32),
     smallest: u32,
     mask: VictimMask,
-    off: bool,
 }
 
 /// The congestion manager of one output port and virtual lane (a "Port VL"). Occupies one cache line.
@@ -123,6 +156,8 @@ pub(crate) struct FecnState {
     masked: bool,
     /// Whether the fill exceeded the upper threshold and has not yet fallen to the lower one.
     above: bool,
+    /// Index of the port's thresholds in the rule.
+    thresholds: u16,
     /// Sum of the shares of eligible packets since the last mark, for the regular pattern.
     since_mark: u32,
     /// Number of times that the port entered the congestion state.
@@ -141,11 +176,40 @@ impl MarkingParameters for Fecn {
     }
 
     fn check(&self, limits: &Limits) -> Check {
-        let (upper, lower) = self.thresholds(limits.lane);
-        ensure(lower <= upper, "lower", || format!("must be at most the upper threshold, {upper}"))?;
-        ensure(upper <= limits.lane, "upper", || {
-            format!("can never be exceeded: a virtual lane has {} of the input buffer", limits.lane)
-        })
+        let check = |at: &str, own: &Self| {
+            let (upper, lower) = own.thresholds(limits.lane);
+            ensure(lower <= upper, &format!("{at}lower"), || {
+                format!("must be at most the upper threshold, {upper}")
+            })?;
+            ensure(upper <= limits.lane, &format!("{at}upper"), || {
+                format!("can never be exceeded: a virtual lane has {} of the input buffer", limits.lane)
+            })
+        };
+        check("", self)?;
+        let mut names = FxHashMap::default();
+        for (index, setting) in self.ports.iter().enumerate() {
+            let at = format!("ports.{index}.");
+            ensure(!setting.at.is_empty(), &format!("{at}at"), || {
+                "must name a port or a switch, such as \"S1:3\" or \"S1\"".to_owned()
+            })?;
+            for (place, name) in setting.at.iter().enumerate() {
+                let before = names.insert(name, index);
+                ensure(before.is_none(), &format!("{at}at.{place}"), || {
+                    let first = before.unwrap_or_default();
+                    format!("{name} is already given by congestion.marking.ports.{first}")
+                })?;
+            }
+            check(&at, &self.of_ports(setting))?;
+        }
+        Ok(())
+    }
+
+    fn named_ports(&self) -> Vec<(String, &str)> {
+        let names = |(index, setting): (usize, &'_ PortSetting)| -> Vec<String> {
+            (0..setting.at.len()).map(|place| format!("ports.{index}.at.{place}")).collect()
+        };
+        let keys = self.ports.iter().enumerate().flat_map(names);
+        keys.zip(self.ports.iter().flat_map(|setting| setting.at.iter().map(String::as_str))).collect()
     }
 }
 
@@ -159,15 +223,39 @@ impl Fecn {
         (upper, lower)
     }
 
+    /// The parameters of ports with a setting.
+    fn of_ports(&self, setting: &PortSetting) -> Self {
+        let mut own = Self { ports: Vec::new(), ..self.clone() };
+        if setting.threshold.is_some() || setting.upper.is_some() {
+            own.threshold = setting.threshold.unwrap_or(self.threshold);
+            (own.upper, own.lower) = (setting.upper, None);
+        }
+        own.lower = setting.lower.or(own.lower);
+        own
+    }
+
+    /// The thresholds of ports with these parameters, for a virtual lane's share of the input buffer.
+    fn in_bytes(&self, lane: u32) -> Thresholds {
+        let (upper, lower) = self.thresholds(Bytes(u64::from(lane)));
+        let [upper, lower] = [upper, lower].map(|bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX));
+        Thresholds { upper, lower, off: self.threshold == 0 && self.upper.is_none() }
+    }
+
     /// Creates the rule for the switches of a network.
     pub(super) fn rule(&self, switches: &Switches) -> FecnRule {
-        let (upper, lower) = self.thresholds(Bytes(u64::from(switches.lane)));
-        let upper = u32::try_from(upper.0).unwrap_or(u32::MAX);
+        let mut thresholds = vec![self.in_bytes(switches.lane)];
+        let mut settings = FxHashMap::default();
+        for setting in &self.ports {
+            let own = (thresholds.len() as u16, setting.victim_mask);
+            thresholds.push(self.of_ports(setting).in_bytes(switches.lane));
+            settings.extend(setting.at.iter().map(|name| (name.clone(), own)));
+        }
+        let least = thresholds.iter().map(|own| own.upper).min().unwrap_or_default();
         FecnRule {
-            upper,
-            least: if self.fill == FillMapping::SumPerInput { 0 } else { upper },
+            thresholds: thresholds.into(),
+            settings,
+            least: if self.fill == FillMapping::SumPerInput { 0 } else { least },
             bounded: switches.queues_have_one_output || self.fill != FillMapping::Each,
-            lower: u32::try_from(lower.0).unwrap_or(u32::MAX),
             mapping: self.fill,
             pattern: self.pattern,
             share: match self.percent {
@@ -176,8 +264,15 @@ impl Fecn {
             },
             smallest: u32::from(self.packet_size) * 64,
             mask: self.victim_mask,
-            off: self.threshold == 0 && self.upper.is_none(),
         }
+    }
+}
+
+impl Thresholds {
+    /// Whether a fill is above the thresholds divided by `divisor`. `before` selects the threshold.
+    #[inline]
+    fn above(self, before: bool, bytes: u32, divisor: u32) -> bool {
+        bytes > self.upper / divisor || (before && bytes > self.lower / divisor)
     }
 }
 
@@ -195,6 +290,7 @@ impl FecnRule {
             congested: false,
             masked,
             above: false,
+            thresholds: 0,
             since_mark: 0,
             entered: 0,
             queue_bytes: 0,
@@ -207,7 +303,7 @@ impl FecnRule {
     /// The severity of the congestion for which a packet is marked. It is computed as in QCN, with the upper threshold
     /// as the set point and a weight of 2 for the growth since the last mark, and is at least 1.
     fn severity(&self, port: &mut FecnState) -> Severity {
-        let found = severity(port.queue_bytes, port.marked_at, self.upper, 2).max(1);
+        let found = severity(port.queue_bytes, port.marked_at, self.of(port).upper, 2).max(1);
         port.marked_at = port.queue_bytes;
         found
     }
@@ -233,10 +329,10 @@ impl FecnRule {
         }
     }
 
-    /// Whether a fill is above the thresholds divided by `divisor`. `before` selects the threshold.
+    /// The thresholds of a port.
     #[inline]
-    fn above(&self, before: bool, bytes: u32, divisor: u32) -> bool {
-        bytes > self.upper / divisor || (before && bytes > self.lower / divisor)
+    fn of(&self, port: &FecnState) -> Thresholds {
+        self.thresholds[usize::from(port.thresholds)]
     }
 }
 
@@ -244,7 +340,14 @@ impl MarkingRule for FecnRule {
     type State = FecnState;
 
     fn port(&self, lane: &OutputLane) -> FecnState {
-        self.manager(lane.ports, lane.faces_host, lane.random())
+        let mut port = self.manager(lane.ports, lane.faces_host, lane.random());
+        if !self.settings.is_empty() {
+            let own = self.settings.get(&lane.port_name()).or_else(|| self.settings.get(lane.switch_name));
+            let (thresholds, masked) = own.copied().unwrap_or_default();
+            port.thresholds = thresholds;
+            port.masked = masked.unwrap_or(port.masked);
+        }
+        port
     }
 
     /// Whether the fill of single queues is compared with the threshold.
@@ -260,26 +363,27 @@ impl MarkingRule for FecnRule {
     #[inline]
     fn queue_changed(&self, port: &mut FecnState, change: &QueueChange, has_credit: impl FnOnce() -> bool) {
         port.queue_bytes = change.queue_bytes;
+        let own = self.of(port);
         match self.mapping {
             FillMapping::Each => {
                 if let Some(QueueFill { input, bytes }) = change.queue {
                     let (word, bit) = (&mut port.inputs_above[input.index() / 64], 1 << (input.0 % 64));
-                    if bytes > self.upper {
+                    if bytes > own.upper {
                         *word |= bit;
-                    } else if bytes <= self.lower {
+                    } else if bytes <= own.lower {
                         *word &= !bit;
                     }
                     port.above = port.inputs_above.iter().any(|&word| word != 0);
                 }
             }
-            FillMapping::Sum => port.above = self.above(port.above, change.queue_bytes, 1),
+            FillMapping::Sum => port.above = own.above(port.above, change.queue_bytes, 1),
             FillMapping::SumPerInput => {
-                port.above = self.above(port.above, change.queue_bytes, change.inputs.count().max(1));
+                port.above = own.above(port.above, change.queue_bytes, change.inputs.count().max(1));
             }
         }
         if port.congested {
             port.congested = port.above;
-        } else if port.above && !self.off && (port.masked || has_credit()) {
+        } else if port.above && !own.off && (port.masked || has_credit()) {
             port.congested = true;
             port.entered += 1;
         }
@@ -319,7 +423,7 @@ mod tests {
     use silvan_engine::Time;
 
     use super::*;
-    use crate::port::Port;
+    use crate::port::{Port, PortVl};
 
     fn rule(fecn: &Fecn) -> FecnRule {
         fecn.rule(&Switches {
@@ -406,6 +510,45 @@ mod tests {
         assert!(port.congested, "queue 70 is still above");
         rule.queue_changed(&mut port, &fill(70, 0, 0, 0), || true);
         assert!(!port.congested);
+    }
+
+    #[test]
+    fn ports_have_the_thresholds_and_the_mask_of_their_setting() {
+        let setting = |at: &str| PortSetting { at: vec![at.to_owned()], ..PortSetting::default() };
+        let fecn = Fecn {
+            upper: Some(Bytes(8_192)),
+            lower: Some(Bytes(4_096)),
+            hysteresis: Bytes(1_000),
+            ports: vec![
+                PortSetting { threshold: Some(8), ..setting("S1") },
+                PortSetting { upper: Some(Bytes(2_000)), victim_mask: Some(true), ..setting("S1:2") },
+                PortSetting { lower: Some(Bytes(6_000)), ..setting("S2:1") },
+                PortSetting { threshold: Some(0), ..setting("S2:3") },
+            ],
+            ..Fecn::default()
+        };
+        let rule = rule(&fecn);
+        let found = |switch_name, port: usize| {
+            let lane = PortVl::all(4, 1).nth(port - 1).unwrap();
+            let lane = OutputLane {
+                switch_name,
+                ports: 4,
+                faces_host: false,
+                seed: 1,
+                switch: 0,
+                port: port - 1,
+                lane,
+            };
+            let port = rule.port(&lane);
+            let own = rule.of(&port);
+            (own.upper, own.lower, own.off, port.masked)
+        };
+        assert_eq!(found("S0", 1), (8_192, 4_096, false, false));
+        assert_eq!(found("S1", 1), (32_768, 31_768, false, false), "the setting of the switch");
+        assert_eq!(found("S1", 2), (2_000, 1_000, false, true), "the setting of the port comes first");
+        assert_eq!(found("S2", 1), (8_192, 6_000, false, false));
+        assert!(found("S2", 3).2, "threshold 0 never marks, although the other ports have one in bytes");
+        assert_eq!(rule.quiet_fill(), Some(2_000), "no port reacts to less than the lowest threshold");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(crate) use at_switch::{Applied, Arriving, MarkedLane, OutputFacts, SwitchMar
 pub(crate) use buffers::BufferRule;
 pub use buffers::{Ipm, Mvpm, Opm};
 pub(crate) use fecn::FecnRule;
-pub use fecn::{Fecn, FillMapping, MarkingPattern, VictimMask};
+pub use fecn::{Fecn, FillMapping, MarkingPattern, PortSetting, VictimMask};
 pub use red::Red;
 pub(crate) use red::RedRule;
 pub use sampled::Sampled;
@@ -78,6 +78,11 @@ pub trait MarkingParameters {
     fn check(&self, _limits: &Limits) -> Check {
         Ok(())
     }
+
+    /// The names of switches and ports in the parameters, each with its key below the component's table.
+    fn named_ports(&self) -> Vec<(String, &str)> {
+        Vec::new()
+    }
 }
 
 /// The properties of the switches for which a rule is created. They are the same in the whole network.
@@ -95,17 +100,26 @@ pub(crate) struct Switches {
 
 /// A virtual lane of an output for which the state of a rule is created.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct OutputLane {
+pub(crate) struct OutputLane<'a> {
+    /// Name of the switch.
+    pub switch_name: &'a str,
     /// Number of ports of the switch.
     pub ports: usize,
     /// Whether a host is at the far end of the link.
     pub faces_host: bool,
     seed: u64,
     switch: usize,
+    /// Index of the port.
+    port: usize,
     lane: PortVl,
 }
 
-impl OutputLane {
+impl OutputLane<'_> {
+    /// The name of the port, such as "S1:3".
+    pub fn port_name(&self) -> String {
+        format!("{}:{}", self.switch_name, self.port + 1)
+    }
+
     /// The random stream of the lane.
     pub fn random(&self) -> Stream {
         Stream::new(self.seed, "marking", (self.switch as u64) << 16 | self.lane.index() as u64)
@@ -117,20 +131,22 @@ impl OutputLane {
 pub(crate) struct Outputs<'a> {
     /// Seed of the run.
     pub seed: u64,
-    /// Index of the switch.
+    /// Index and name of the switch.
     pub switch: usize,
+    pub name: &'a str,
     /// Number of virtual lanes.
     pub lanes: usize,
     /// Whether each port faces a host.
     pub face_hosts: &'a [bool],
 }
 
-impl Outputs<'_> {
-    fn lanes(&self) -> impl Iterator<Item = OutputLane> {
-        let Self { seed, switch, lanes, face_hosts } = *self;
+impl<'a> Outputs<'a> {
+    fn lanes(&self) -> impl Iterator<Item = OutputLane<'a>> {
+        let Self { seed, switch, name, lanes, face_hosts } = *self;
         PortVl::all(face_hosts.len(), lanes).map(move |lane| {
-            let faces_host = face_hosts[lane.port(lanes).index()];
-            OutputLane { ports: face_hosts.len(), faces_host, seed, switch, lane }
+            let port = lane.port(lanes).index();
+            let (ports, faces_host) = (face_hosts.len(), face_hosts[port]);
+            OutputLane { switch_name: name, ports, faces_host, seed, switch, port, lane }
         })
     }
 }
