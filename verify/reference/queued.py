@@ -218,7 +218,8 @@ class IslipSwitch(QueuedSwitch):
         self.feeding: dict[int, int] = {}
         self.granted = dict.fromkeys(self.ports(), 0)
         self.accepted = dict.fromkeys(self.ports(), 0)
-        self.first_lane = 0
+        #: Per output, the lane to consider first.
+        self.first_lane = dict.fromkeys(self.ports(), 0)
         self.is_asked = False
 
     def ask(self, way: Way, port: int) -> None:
@@ -231,7 +232,7 @@ class IslipSwitch(QueuedSwitch):
             self.is_asked = True
 
     def decide(self) -> None:
-        """Match inputs and outputs, if there are requests, with the lanes in turn."""
+        """Match inputs and outputs, if there are requests. Each output considers its lanes in turn."""
         for output in self.woken:
             for lane in self.lanes if self.is_divided else ():
                 self.buffers.return_from_aside((output, lane))
@@ -239,26 +240,27 @@ class IslipSwitch(QueuedSwitch):
         if not self.woken and not self.is_asked:
             return
         self.woken, self.is_asked = [], False
-        count = len(self.lanes)
         for step in self.lanes:
-            lane = (self.first_lane + step) % count
             self.refused: set[int] = set()
             for iteration in range(self.net.plan.switch.iterations):
-                matched = self.match(lane, moves_pointers=iteration == 0)
+                matched = self.match(step, moves_pointers=iteration == 0)
                 if not matched:
                     break
                 for port in sorted(matched):
                     self.send(*matched[port])
                 self.tell_of_matches()
-            self.repeat(lane)
-        self.first_lane = (self.first_lane + 1) % count
+            self.repeat(step)
         self.plan_wakes()
 
-    def repeat(self, lane: int) -> None:
+    def lane_at(self, output: int, step: int) -> int:
+        """Return the lane that an output considers in a step of a matching."""
+        return (self.first_lane[output] + step) % len(self.lanes)
+
+    def repeat(self, step: int) -> None:
         """Match again after a cell where a grant was refused and a free input requests the output."""
         now, cell = self.net.now, self.net.plan.switch.cell
         for output in sorted(self.refused) if cell else ():
-            asking = self.buffers.asking((output, lane))
+            asking = self.buffers.asking((output, self.lane_at(output, step)))
             if self.out[output].free_at <= now and any(self.read_free[port] <= now for port in asking):
                 pace = self.crossbar
                 self.wake(output, now + (self.out[output].span(cell) if pace is None else ceil(cell * pace)))
@@ -270,13 +272,13 @@ class IslipSwitch(QueuedSwitch):
         self.mark_moved()
         self.tell()
 
-    def match(self, lane: int, *, moves_pointers: bool) -> dict[int, tuple[int, Queue]]:
+    def match(self, step: int, *, moves_pointers: bool) -> dict[int, tuple[int, Queue]]:
         """Match free outputs with free inputs once; each input accepts the grant next to its pointer."""
         found: dict[int, tuple[int, Queue]] = {}
         later: list[int] = []
         self.refused = set()
         for output in self.ports():
-            way = output, lane
+            way = output, self.lane_at(output, step)
             if not self.buffers.asking(way) or self.out[output].free_at > self.net.now:
                 continue
             queue = self.grant(way, set())
@@ -287,7 +289,7 @@ class IslipSwitch(QueuedSwitch):
         # With strict arbitration, outputs whose special queues yield choose among the inputs that remain.
         taken = set(found)
         for output in later:
-            queue = self.grant((output, lane), taken)
+            queue = self.grant((output, self.lane_at(output, step)), taken)
             if queue is not None:
                 self.offer(output, queue, found)
         if moves_pointers:
@@ -339,6 +341,7 @@ class IslipSwitch(QueuedSwitch):
         read, end = self.serve(queue)
         self.read_free[queue.port], self.feeding[queue.port] = read, output
         self.rounds[output, queue.lane].serve(queue.port, self.net.now, end)
+        self.first_lane[output] = (queue.lane + 1) % len(self.lanes)
 
     def plan_wakes(self) -> None:
         """While packets wait, compute a matching when an input or an output becomes free."""

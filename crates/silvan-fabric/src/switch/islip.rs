@@ -12,6 +12,9 @@
 //! without another grant. An input would prefer the other grant, and the output would stay idle although other inputs
 //! request it.
 //!
+//! With several virtual lanes, a matching has as many steps as there are lanes. In each step, every free output considers
+//! one lane, beginning with the lane that follows the last one that the output served.
+//!
 //! iSLIP resolves unmatched pairs in the next time slot. Without slots, the matching is repeated instead: if an
 //! output's grant was not accepted in the last iteration and another free input requests the output, the next matching
 //! follows after the time of a cell. Otherwise, this pair would stay idle until something else changes at the switch.
@@ -48,7 +51,8 @@ pub(crate) struct Islip<S> {
     grant: Box<[Port]>,
     rounds: Rounds<S>,
     accept: Box<[Port]>,
-    lane_turn: Vl,
+    /// Per output: the virtual lane to consider first, which follows the lane served last.
+    lane_turn: Box<[Vl]>,
     dirty: bool,
     /// Scratch space for the matches of an iteration.
     matches: Vec<Match>,
@@ -59,6 +63,7 @@ pub(crate) struct Islip<S> {
 struct Match {
     input: Port,
     output: Port,
+    vl: Vl,
     head: Head,
     /// Whether the packet can wait because its queue lets other packets pass.
     waits: bool,
@@ -81,7 +86,7 @@ impl<S: PortSet> Islip<S> {
             grant: vec![Port::FIRST; count].into(),
             rounds: Rounds::new(count * ports.lanes, !is_fifo),
             accept: vec![Port::FIRST; count].into(),
-            lane_turn: Vl::FIRST,
+            lane_turn: vec![Vl::FIRST; count].into(),
             dirty: false,
             matches: Vec::new(),
         }
@@ -185,6 +190,19 @@ impl<S: PortSet> Islip<S> {
         self.planned_reads = self.planned_reads.without(self.readers[output.index()]);
     }
 
+    /// The virtual lane that an output considers in a step of a matching.
+    #[inline]
+    fn lane_at(&self, output: Port, step: usize, lanes: usize) -> Vl {
+        let lane = self.lane_turn[output.index()].index() + step;
+        Vl::new(if lane < lanes { lane } else { lane - lanes })
+    }
+
+    /// The outputs that consider the given virtual lane in a step of a matching.
+    fn with_turn(&self, outputs: S, step: usize, (vl, lanes): (Vl, usize)) -> S {
+        let considers = |&output: &Port| self.lane_at(output, step, lanes) == vl;
+        outputs.iter().filter(considers).map(S::of).fold(S::default(), S::or)
+    }
+
     fn accepted(&mut self, pair: &Match) {
         let count = self.accept.len();
         self.grant[pair.output.index()] = pair.input.after(count);
@@ -199,18 +217,17 @@ impl<S: PortSet> QueuedSwitch<S> {
         let Arbiter::Islip(state) = &mut self.arbiter else { return };
         state.dirty = false;
         state.refresh(ctx, &self.ports, self.buffers.filled());
-        let (first, iterations) = (state.lane_turn, state.iterations.max(1));
-        state.lane_turn = first.after(lanes);
+        let iterations = state.iterations.max(1);
         let mut matches = std::mem::take(&mut state.matches);
-        for vl in first.in_turn(lanes) {
+        for step in 0..lanes {
             let mut refused = S::default();
             for iteration in 0..iterations {
-                refused = self.match_once(ctx, vl, iteration == 0, &mut matches);
+                refused = self.match_once(ctx, step, iteration == 0, &mut matches);
                 if matches.is_empty() {
                     break;
                 }
                 for pair in matches.drain(..) {
-                    self.send(ctx, vl, pair);
+                    self.send(ctx, pair);
                 }
                 // These inputs are busy, so their new requests are handled when they become free. All matched packets
                 // have started, so notifications cannot use their links first.
@@ -218,7 +235,7 @@ impl<S: PortSet> QueuedSwitch<S> {
                 self.mark_moved(ctx);
                 self.send_notices(ctx);
             }
-            self.repeat(ctx, vl, refused);
+            self.repeat(ctx, step, refused);
         }
         if let Arbiter::Islip(state) = &mut self.arbiter {
             state.matches = matches;
@@ -227,11 +244,12 @@ impl<S: PortSet> QueuedSwitch<S> {
     }
 
     /// Repeats the matching after the time of a cell for outputs that remain free, if a free input requests them.
-    fn repeat(&mut self, ctx: &mut Context, vl: Vl, refused: S) {
+    fn repeat(&mut self, ctx: &mut Context, step: usize, refused: S) {
         let Arbiter::Islip(state) = &self.arbiter else { return };
         let Some(cells) = &state.cells else { return };
         for output in refused.without(state.sending).iter() {
-            if !self.buffers.requests(self.ports.lane(output, vl)).without(state.busy).is_empty() {
+            let lane = self.ports.lane(output, state.lane_at(output, step, self.ports.lanes));
+            if !self.buffers.requests(lane).without(state.busy).is_empty() {
                 ctx.wake(self.ports.out(output), ctx.now + cells[output.index()]);
             }
         }
@@ -239,22 +257,30 @@ impl<S: PortSet> QueuedSwitch<S> {
 
     /// Performs one iteration of request, grant and accept among the free inputs and outputs. The matches are ordered
     /// by input. Returns the outputs whose grants were not accepted.
-    fn match_once(&mut self, ctx: &mut Context, vl: Vl, first: bool, accepted: &mut Vec<Match>) -> S {
+    fn match_once(&mut self, ctx: &mut Context, step: usize, first: bool, accepted: &mut Vec<Match>) -> S {
         let mut refused = S::default();
-        let Arbiter::Islip(state) = &self.arbiter else { return refused };
-        let free = self.buffers.asked_for(vl).without(state.sending);
         let mut later = S::default();
-        for output in free.iter() {
-            let Some(offer) = self.grant(ctx, (output, vl), S::default()) else { continue };
-            if offer.waits && self.buffers.is_strict() {
-                later.insert(output);
-            } else {
-                self.offer(offer, accepted, &mut refused);
+        let lanes = self.ports.lanes;
+        for vl in Vl::all(lanes) {
+            let Arbiter::Islip(state) = &self.arbiter else { return refused };
+            let mut free = self.buffers.asked_for(vl).without(state.sending);
+            if lanes > 1 {
+                free = state.with_turn(free, step, (vl, lanes));
+            }
+            for output in free.iter() {
+                let Some(offer) = self.grant(ctx, (output, vl), S::default()) else { continue };
+                if offer.waits && self.buffers.is_strict() {
+                    later.insert(output);
+                } else {
+                    self.offer(offer, accepted, &mut refused);
+                }
             }
         }
         if !later.is_empty() {
             let taken = accepted.iter().map(|pair| S::of(pair.input)).fold(S::default(), S::or);
             for output in later.iter() {
+                let Arbiter::Islip(state) = &self.arbiter else { return refused };
+                let vl = state.lane_at(output, step, lanes);
                 if let Some(offer) = self.grant(ctx, (output, vl), taken) {
                     self.offer(offer, accepted, &mut refused);
                 }
@@ -311,7 +337,7 @@ impl<S: PortSet> QueuedSwitch<S> {
                 match self.candidate(ctx, (lane, vl, channel), input) {
                     Ok(head) => {
                         let waits = self.buffers.lets_pass(head.queue, ctx.now);
-                        return Some(Match { input, output, head, waits });
+                        return Some(Match { input, output, vl, head, waits });
                     }
                     // The packet lacks credit and its queue is parked, so the output does not wait for it.
                     Err(0) => any_left = true,
@@ -324,12 +350,14 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    fn send(&mut self, ctx: &mut Context, vl: Vl, pair: Match) {
-        let Match { input, output, head, .. } = pair;
+    fn send(&mut self, ctx: &mut Context, pair: Match) {
+        let Match { input, output, vl, head, .. } = pair;
         let (read, end, _) = self.serve(ctx, (input, output, vl), head);
         let channel = self.ports.out(output);
         let lane = self.ports.lane(output, vl);
+        let next_lane = vl.after(self.ports.lanes);
         if let Arbiter::Islip(state) = &mut self.arbiter {
+            state.lane_turn[output.index()] = next_lane;
             state.sends(output);
             state.reads((input, output), (read, channel), ctx.now);
             state.rounds.served(lane, input, (ctx.now, end));
