@@ -216,7 +216,8 @@ class Congestion:
     @property
     def has_windows(self) -> bool:
         """Whether sources count acknowledgements."""
-        return isinstance(self.reaction, WindowReaction | rdma.AnsweredReaction)
+        has_window = isinstance(self.reaction, rdma.RcccReaction) and self.reaction.nscc is not None
+        return has_window or isinstance(self.reaction, WindowReaction | rdma.AnsweredReaction)
 
     @property
     def validates(self) -> bool:

@@ -223,9 +223,24 @@ class NsccReaction:
     payload: int
 
 
+@dataclass(frozen=True)
+class RcccReaction:
+    """T in ps, credit in bytes or `None`, how it is granted, NSCC if there is a window, sizes of packets."""
+
+    trip_ps: int
+    limit: int | None
+    speculative: int | None
+    percent: int
+    grant_packets: int
+    is_idle_granted: bool
+    nscc: NsccReaction | None
+    full: int
+    payload: int
+
+
 #: Reactions that need an acknowledgement of every packet, and all.
 AnsweredReaction = DctcpReaction | TimelyReaction | SwiftReaction | HpccReaction | NsccReaction
-RdmaReaction = DcqcnReaction | AnsweredReaction
+RdmaReaction = DcqcnReaction | AnsweredReaction | RcccReaction
 
 
 def nscc(given: dict[str, Any], trip: Trip, full: int, payload: int) -> NsccReaction:
@@ -238,7 +253,24 @@ def nscc(given: dict[str, Any], trip: Trip, full: int, payload: int) -> NsccReac
     return found
 
 
-KINDS = ("dcqcn", "dctcp", "timely", "swift", "hpcc", "nscc")
+def rccc(given: dict[str, Any], trip: Trip, full: int, payload: int) -> RcccReaction:
+    """Read RCCC."""
+    found = RcccReaction(
+        trip_ps=time_ps(given.pop("round_trip")) if "round_trip" in given else trip.trip_ps,
+        limit=size_bytes(given.pop("limit")) if "limit" in given else None,
+        speculative=size_bytes(given.pop("speculative")) if "speculative" in given else None,
+        percent=given.pop("grant_percent", 99),
+        grant_packets=given.pop("grant_packets", 4),
+        is_idle_granted=given.pop("idle_credit", True),
+        nscc=nscc(dict(given.pop("nscc")), trip, full, payload) if "nscc" in given else None,
+        full=full,
+        payload=payload,
+    )
+    nothing_left("congestion.reaction", given)
+    return found
+
+
+KINDS = ("dcqcn", "dctcp", "timely", "swift", "hpcc", "nscc", "rccc")
 
 
 def reaction(kind: str, given: dict[str, Any], trip: Trip, packet: tuple[int, int]) -> RdmaReaction:
@@ -249,6 +281,8 @@ def reaction(kind: str, given: dict[str, Any], trip: Trip, packet: tuple[int, in
         return dctcp(given, packet[0])
     if kind == "nscc":
         return nscc(given, trip, *packet)
+    if kind == "rccc":
+        return rccc(given, trip, *packet)
     if kind == "timely":
         return timely(given, trip)
     return swift(given, trip) if kind == "swift" else hpcc(given, trip)

@@ -132,6 +132,26 @@ def nscc(rng: random.Random, full: int) -> dict[str, Any]:
     return found
 
 
+def rccc(rng: random.Random, full: int) -> dict[str, Any]:
+    """Select credit of receivers."""
+    found: dict[str, Any] = {"kind": "rccc", "idle_credit": rng.random() < 0.7}
+    if rng.random() < 0.5:
+        found["round_trip"] = f"{rng.randint(1, 6 * full)} ns"
+    limit = full * 1000
+    if rng.random() < 0.5:
+        limit = rng.choice([full, full + rng.randint(1, full), 5 * full, 20 * full])
+        found["limit"] = f"{limit} B"
+    if rng.random() < 0.6:
+        found["speculative"] = f"{min(rng.choice([0, 1, full, 3 * full]), limit)} B"
+    if rng.random() < 0.6:
+        found["grant_percent"] = rng.choice([1, 30, 99, 100])
+    if rng.random() < 0.6:
+        found["grant_packets"] = rng.choice([1, 2, 64])
+    if rng.random() < 0.4:
+        found["nscc"] = {key: value for key, value in nscc(rng, full).items() if key != "kind"}
+    return found
+
+
 def returns(rng: random.Random) -> dict[str, Any]:
     """Select how marks return, for reactions that need no acknowledgement of every packet."""
     found: dict[str, Any] = {"notification": rng.choice(["cnp", "cnp", "cnp", "ack", "ack-each", "backward"])}
@@ -168,7 +188,12 @@ def variant(seed: int) -> Scenario:
     if kind == "hpcc" or (kind == "swift" and rng.random() < 0.5):
         marking = {"kind": "telemetry"}
     back = returns(rng) if kind == "dcqcn" else {"notification": "ack-each"}
-    congestion = {**parts, "marking": marking, "reaction": own[kind](), "feedback": "binary", **back}
+    reaction = own[kind]()
+    if seed % 7 == 0:
+        # From a stream of its own, so that the other seeds keep their scenarios.
+        reaction, back = rccc(random.Random(f"rccc {seed}"), full), {"notification": "ack-grant"}
+        marking = marking if marking["kind"] == "red" else {"kind": "none"}
+    congestion = {**parts, "marking": marking, "reaction": reaction, "feedback": "binary", **back}
     return {**found, "congestion": congestion}
 
 

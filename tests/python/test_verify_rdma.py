@@ -9,7 +9,7 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT))
 
 from verify import compare, rdma_drawing
-from verify.reference import hosts, marking, rdma, switches
+from verify.reference import credits, hosts, marking, rdma, switches
 
 
 def test_scenarios_drawn_at_random():
@@ -39,6 +39,10 @@ def take_every_answer(flight, answer):
         (rdma.HpccControl, "busiest", lambda *_: None, 1),
         (rdma.NsccControl, "reduce", lambda *_: None, 54),
         (rdma.NsccControl, "adapts", lambda *_, **__: False, 95),
+        (credits.Granter, "expire", lambda *_: None, 7),
+        (credits.RcccControl, "take", lambda *_: None, 7),
+        (credits.RcccControl, "heard", lambda *_: None, 14),
+        (credits.RcccControl, "wanted", lambda *_: 0, 7),
     ],
 )
 def test_a_broken_reference_is_noticed(monkeypatch, part, name, broken, seed):
@@ -68,6 +72,7 @@ def test_scenarios_cover_every_component():
         "swift",
         "hpcc",
         "nscc",
+        "rccc",
     }
-    assert {part["marking"]["kind"] for part in parts} == {"red", "telemetry"}
-    assert {part["notification"] for part in parts} == {"cnp", "ack", "ack-each", "backward"}
+    assert {part["marking"]["kind"] for part in parts} == {"red", "telemetry", "none"}
+    assert {part["notification"] for part in parts} == {"cnp", "ack", "ack-each", "ack-grant", "backward"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from verify.rdma import RcccReaction
 from verify.reference.adapters import AdapterHost
 from verify.reference.cioq import CioqSwitch
 from verify.reference.fcfs import FcfsSwitch
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
 
 
 def host(net: Network, name: str) -> Host:
-    """Return a host: with an output buffer, with announced flows, or a plain one."""
+    """Return a host: with an output buffer, with announced flows or credit of receivers, or a plain one."""
     if net.plan.adapter:
         return AdapterHost(net, name)
-    return WakingHost(net, name) if net.plan.announces else Host(net, name)
+    wakes = net.plan.announces or isinstance(net.plan.congestion.reaction, RcccReaction)
+    return WakingHost(net, name) if wakes else Host(net, name)
 
 
 def switch(net: Network, name: str) -> Switch:

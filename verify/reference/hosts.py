@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
 from typing import TYPE_CHECKING
 
 from verify.direct import Direct
+from verify.rdma import RcccReaction
 from verify.reference.announcing import Announcer
+from verify.reference.credits import Granter
 from verify.reference.links import Channel, Packet, Report
 from verify.reference.ordering import Order
 from verify.reference.reactions import Answer, Control, control
@@ -97,6 +99,8 @@ class Host:
         self.levels: dict[int, Control] = {}
         #: How often a flow has begun to wait.
         self.begun = 0
+        #: Present where receivers grant credit.
+        self.granter: Granter | None = None
 
     def connect(self, port: int, out: Channel, into: Channel) -> None:
         """Wire the host."""
@@ -104,6 +108,9 @@ class Host:
         # The link limits the injection rate, so the time per message is added to that.
         self.injection = Limiter(max(self.net.plan.injection or out.pace, out.pace))
         self.drain = Limiter(self.net.plan.drain or into.pace)
+        reaction = self.net.plan.congestion.reaction
+        if isinstance(reaction, RcccReaction):
+            self.granter = Granter(self, reaction, into.pace)
         if self.net.plan.announces:
             self.announcer = Announcer(self, self.net.plan.congestion.rates)
 
@@ -170,6 +177,13 @@ class Host:
             if packet.announcement:
                 self.hear(packet)
                 return
+            if packet.kind == "request":
+                assert self.granter
+                self.granter.note(packet)
+                return
+            if packet.kind == "grant":
+                self.take_grant(packet)
+                return
             self.net.becn_received += packet.becn
             if packet.becn or self.net.plan.congestion.has_windows:
                 self.answered(packet)
@@ -178,13 +192,15 @@ class Host:
         self.into.free(packet, drained, packet.lane)
         self.net.at(drained, lambda: self.take_out(packet))
         how = self.net.plan.congestion.notification
+        if self.granter:
+            self.granter.note(packet)
         if how == "backward":
             return
         if how == "ack-message":
             self.answer_message(packet)
             return
         marked = packet.fecn and (how != "cnp" or self.may_notify(packet.flow))
-        if marked or how == "ack-each" or (how == "ack" and packet.ends_message):
+        if marked or how in ("ack-each", "ack-grant") or (how == "ack" and packet.ends_message):
             answer = self.control_packet(packet.flow, packet.flow.origin, packet.lane, "answer")
             answer.becn, answer.validated = packet.fecn, packet.validated
             answer.severity, answer.answers = packet.severity, packet
@@ -193,6 +209,17 @@ class Host:
                 self.net.at(self.net.now + delay, lambda: self.reply(answer), rank=TIMERS)
             else:
                 self.reply(answer)
+
+    def take_grant(self, packet: Packet) -> None:
+        """Take credit for a flow."""
+        packet.flow.control.take(packet.target)
+        self.stalled = {}
+        self.is_asked = True
+        self.reopen(packet.flow)
+
+    def at_timer(self, time: int, act: Callable[[], None]) -> None:
+        """Act when a timer expires."""
+        self.net.at(time, act, rank=TIMERS)
 
     def reply(self, answer: Packet) -> None:
         """Queue an answer to a data packet."""
@@ -423,6 +450,7 @@ class Host:
                 if not any(other.messages for other in sharing):
                     flow.control.restarted()
                 flow.messages.append(message)
+                self.request(flow, message)
                 if len(flow.messages) == 1:
                     self.remember(flow)
                     self.wait(flow)
@@ -431,6 +459,15 @@ class Host:
         for release, flow in by_turn:
             self.waiting.remove((release, flow))
             self.wait(flow)
+
+    def request(self, flow: Flow, message: Message) -> None:
+        """Tell the control of a flow about a message, and send the request that it returns."""
+        packets = max(-(-message.left // self.net.plan.mtu), 1)
+        target = flow.control.queued(message.left + packets * self.net.plan.header)
+        if target:
+            request = self.control_packet(flow, flow.destination, flow.lane, "request")
+            request.target = target
+            self.say(request)
 
     def remember(self, flow: Flow) -> None:
         """Give a flow with a message a number, if it has none."""
@@ -506,6 +543,7 @@ class Host:
         rule = self.net.plan.by_packet
         if rule and "throttled" in rule.pinned:
             packet.is_pinned = flow.control.strength(self.net.now) > 0
+        packet.target = flow.control.wanted(packet.size)
         flow.messages[0].left -= packet.payload
         self.served += 1
         flow.source.served = self.served

@@ -39,7 +39,8 @@ class Packet:
     """A packet; sizes in bytes. A control packet has no payload and belongs to a flow too.
 
     It is an `answer` (which carries a BECN if it answers a marked packet, not if it merely
-    acknowledges a message), a `set-up`, `probe` or `tear-down` of a flow, or the `reply` to one.
+    acknowledges a message), a `request` of credit or a `grant`, a `set-up`, `probe` or `tear-down` of a
+    flow, or the `reply` to one.
     """
 
     flow: Flow
@@ -65,6 +66,8 @@ class Packet:
     #: What switches wrote into it, and the data packet that it answers.
     hops: tuple[Hop, ...] = ()
     answers: Packet | None = None
+    #: Up to where its flow is to be granted credit; in a grant, up to where it is.
+    target: int = 0
     #: The packet's position: the lane on which it arrived, its output port, and when its tail can be read.
     came: int = 0
     output: int = 0

@@ -74,6 +74,17 @@ class Control:
     def restarted(self) -> None:
         """Record a message that enters the flow's empty queue."""
 
+    def queued(self, size: int) -> int:
+        """Take a message of this size on the wire; return the target to request, or zero."""
+        return 0
+
+    def wanted(self, size: int) -> int:
+        """Return the target that a packet of this size carries, or zero."""
+        return 0
+
+    def take(self, granted: int) -> None:
+        """Take a grant."""
+
     def strength(self, now: int) -> int:
         """Return the degree of throttling."""
         return 0
@@ -364,7 +375,8 @@ KINDS = {
 
 def control(net: Network, host: str, level: int, pace: Fraction) -> Control:
     """Return the control of a flow or service level at a host whose link has a pace."""
-    from verify.reference import rdma
+    from verify.rdma import RcccReaction
+    from verify.reference import credits, rdma
 
     reaction = net.plan.congestion.reaction
     if reaction is None:
@@ -373,6 +385,8 @@ def control(net: Network, host: str, level: int, pace: Fraction) -> Control:
         return QcnControl(reaction, pace)
     if isinstance(reaction, WindowReaction):
         return KINDS[reaction.kind](reaction, pace)
+    if isinstance(reaction, RcccReaction):
+        return credits.RcccControl(reaction, pace)
     if not isinstance(reaction, Reaction):
         return rdma.control(reaction, pace)
     # The timers of the service levels have random phases of their own, selected one after the other.

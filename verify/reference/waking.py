@@ -52,7 +52,8 @@ class WakingHost(Host):
         """Take a packet; an answer, or a packet that is answered, may change what can be sent."""
         before = self.answers
         super().receive(packet, head)
-        heard = packet.is_control and (packet.becn or self.net.plan.congestion.has_windows)
+        is_heard = packet.is_control and packet.kind != "request"
+        heard = is_heard and (packet.becn or self.net.plan.congestion.has_windows)
         self.is_asked |= heard or self.answers > before
 
     def reply(self, answer: Packet) -> None:

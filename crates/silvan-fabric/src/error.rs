@@ -171,7 +171,7 @@ pub enum Reason {
     )]
     NoAcknowledgements,
     /// A reaction waits for grants, but receivers send none.
-    #[error("must be one that sends grants, because this congestion.reaction waits for them")]
+    #[error("must be \"ack-grant\" with this congestion.reaction, which waits for grants of the receivers")]
     NoGrants,
     /// A reaction reads telemetry, but switches write none.
     #[error("must be \"telemetry\" with this congestion.reaction, which reads the telemetry of switches")]

@@ -244,6 +244,8 @@ pub(crate) struct Received<'a> {
     pub is_last: bool,
     /// Telemetry that the packet has collected.
     pub hops: &'a [Telemetry],
+    /// The target of its flow that it carries; 0 if packets carry none.
+    pub target: u32,
 }
 
 /// A request from a source that has reached the receiver of the flow.

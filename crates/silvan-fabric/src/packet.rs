@@ -117,15 +117,15 @@ pub(crate) struct Telemetry {
     pub rate: Rate,
 }
 
-/// The packet number within the flow, and the group through which the packet detours, if any.
-pub(crate) type Marks = (u64, Option<u16>);
+/// The packet number within the flow, the group through which the packet detours, if any, and the target that it carries.
+pub(crate) type Marks = (u64, Option<u16>, u32);
 
 /// All packets in flight. Slots are reused, so memory use is proportional to the number of packets in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     slots: Vec<Packet>,
     free: Vec<PacketId>,
-    /// Marks of each packet, for packets that can overtake each other or make detours.
+    /// Marks of each packet, for packets that can overtake each other, make detours or carry targets.
     marks: Vec<Marks>,
     /// Telemetry of each packet, in the order of the switches that wrote it. Empty unless a rule stamps packets.
     telemetry: Vec<Vec<Telemetry>>,
@@ -192,7 +192,7 @@ impl Pool {
     #[inline]
     fn marks_of(&mut self, id: PacketId) -> &mut Marks {
         if self.marks.len() <= id as usize {
-            self.marks.resize(self.slots.len(), (0, None));
+            self.marks.resize(self.slots.len(), (0, None, 0));
         }
         &mut self.marks[id as usize]
     }
@@ -217,12 +217,22 @@ impl Pool {
         self.marks.get(id as usize).and_then(|marks| marks.1).map(usize::from)
     }
 
-    /// The packet number and detour of a packet.
+    /// Sets the target that a packet carries to the receiver of its flow.
+    pub fn set_target(&mut self, id: PacketId, target: u32) {
+        self.marks_of(id).2 = target;
+    }
+
+    /// The target that a packet carries; 0 if it was not set.
+    pub fn target(&self, id: PacketId) -> u32 {
+        self.marks.get(id as usize).map_or(0, |marks| marks.2)
+    }
+
+    /// The packet number, detour and target of a packet.
     pub fn marks(&self, id: PacketId) -> Marks {
         self.marks.get(id as usize).copied().unwrap_or_default()
     }
 
-    /// Sets the packet number and detour of a packet from another pool.
+    /// Sets the packet number, detour and target of a packet from another pool.
     pub fn set_marks(&mut self, id: PacketId, marks: Marks) {
         if marks != Marks::default() || !self.marks.is_empty() {
             *self.marks_of(id) = marks;

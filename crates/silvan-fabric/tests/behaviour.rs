@@ -74,8 +74,11 @@ fn every_reaction_shortens_queues_in_every_switch() {
     let without = run_in_all_switches(&topology, &config);
     for reaction in all::<Reaction>().into_iter().filter(|reaction| *reaction != Reaction::None) {
         let goes_with = |notification: &Notification| {
-            (!reaction.needs_acknowledgements() || notification.acknowledges_each())
-                && (!reaction.needs_grants() || notification.grants())
+            let (acknowledges, grants) = (notification.acknowledges_each(), notification.grants());
+            if reaction.needs_grants() {
+                return grants && acknowledges == reaction.needs_acknowledgements();
+            }
+            !reaction.needs_acknowledgements() || acknowledges
         };
         config.congestion.notification = all::<Notification>().into_iter().find(goes_with);
         let telemetry = Marking::Telemetry(InBandTelemetry {});

@@ -9,7 +9,7 @@ use common::{config, flow, topology, us};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::Config;
 use silvan_fabric::congestion::marking::{InBandTelemetry, Marking, MarkingPattern, Red};
-use silvan_fabric::congestion::reaction::{Dcqcn, Dctcp, Hpcc, Nscc, Reaction, Swift, Timely};
+use silvan_fabric::congestion::reaction::{Dcqcn, Dctcp, Hpcc, Nscc, Rccc, Reaction, Swift, Timely};
 use silvan_fabric::congestion::{CoalescePer, Coalescing, Congestion, Notification};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::topology::Topology;
@@ -247,6 +247,30 @@ fn nscc_keeps_the_delay_near_its_target() {
         let rates = rates(&outcome);
         let least = rates.iter().copied().fold(f64::MAX, f64::min);
         assert!(least > 0.3 * sum / sources as f64, "{rates:?}");
+    }
+}
+
+/// Receivers that grant 99 % of their link leave no queue once the speculative credit has drained, and divide the link
+/// equally. Without speculative credit there is never one.
+#[test]
+fn receiver_credits_fill_the_link_and_leave_no_queue() {
+    for sources in [1, 4, 16] {
+        for (speculative, warmup) in [(None, us(15_000)), (Some(Bytes(0)), us(500))] {
+            let (topology, mut config) = bottleneck(sources, warmup + us(2_000), warmup);
+            // Messages of single packets would need a request each, which the link has to carry, too.
+            config.flows.iter_mut().for_each(|flow| flow.message = Some(Bytes(1_000_000)));
+            let rccc = Rccc { speculative, ..Rccc::default() };
+            config.congestion = congestion(Marking::None, Notification::AckGrant, Reaction::Rccc(rccc));
+            let outcome = common::run(&topology, &config);
+            let rates = rates(&outcome);
+            let sum: f64 = rates.iter().sum();
+            let most = queue(&outcome, warmup)[2];
+            println!("RCCC, {sources} sources: {sum:.2} Gbit/s, {most:.0} bytes of queue at most");
+            assert!((sum - 99.0).abs() < 0.3, "{sources} sources send {sum} Gbit/s");
+            assert!(most < 4_000.0 * sources as f64 + 1_000.0, "{sources} sources: {most} bytes");
+            let share = sum / sources as f64;
+            assert!(rates.iter().all(|rate| (rate / share - 1.0).abs() < 0.02), "{rates:?}");
+        }
     }
 }
 

@@ -131,3 +131,47 @@ fn errors_of_reactions_are_explained() {
         ),
     ]);
 }
+
+#[test]
+fn errors_of_receiver_credits_are_explained() {
+    check(&[
+        case("notification = \"ack-grant\"\nreaction = { kind = \"rccc\" }", "fine"),
+        case(
+            "notification = \"ack-grant\"\nreaction = { kind = \"rccc\", nscc = { target = \"5 us\" } }",
+            "fine",
+        ),
+        case(
+            "notification = \"ack-each\"\nreaction = { kind = \"rccc\" }",
+            "a.toml:5: congestion.notification = \"ack-each\": must be \"ack-grant\" with this congestion.reaction, \
+             which waits for grants of the receivers",
+        ),
+        case(
+            "notification = \"ack-grant\"\nreaction = { kind = \"rccc\", limit = \"1 kB\" }",
+            "a.toml:6: congestion.reaction.limit = \"1 kB\": must be 2 KiB to 1 GiB, at least a full packet",
+        ),
+        case(
+            "notification = \"ack-grant\"\nreaction = { kind = \"rccc\", limit = \"9 kB\", speculative = \"10 kB\" }",
+            "a.toml:6: congestion.reaction.speculative = \"10 kB\": must be at most `limit`, 9 KB",
+        ),
+        case(
+            "notification = \"ack-grant\"\nreaction = { kind = \"rccc\", speculative = \"2 GiB\" }",
+            "a.toml:6: congestion.reaction.speculative = \"2 GiB\": must be at most 1 GiB",
+        ),
+        case(
+            "notification = \"ack-grant\"\nreaction = { kind = \"rccc\", grant_percent = 101 }",
+            "a.toml:6: congestion.reaction.grant_percent = 101: must be 1 to 100",
+        ),
+        case(
+            "notification = \"ack-grant\"\nreaction = { kind = \"rccc\", grant_packets = 0 }",
+            "a.toml:6: congestion.reaction.grant_packets = 0: must be 1 to 64",
+        ),
+        case(
+            "notification = \"ack-grant\"\nreaction = { kind = \"rccc\", round_trip = \"0 s\" }",
+            "a.toml:6: congestion.reaction.round_trip = \"0 s\": must be more than 0 s",
+        ),
+        case(
+            "notification = \"ack-grant\"\nreaction = { kind = \"rccc\", nscc = { target = \"0 s\" } }",
+            "a.toml:6: congestion.reaction.nscc.target = \"0 s\": must be more than 0 s",
+        ),
+    ]);
+}

@@ -95,7 +95,9 @@ fn every_scenario_is_valid_and_reads_back_as_resolved() {
             "torus-8x8",
             "trees-1024",
             "two-jobs",
+            "uec-both",
             "uec-nscc",
+            "uec-rccc",
             "uniform-648"
         ]
     );

@@ -39,6 +39,19 @@ pub fn congestion(seed: u64, around: &Around) -> Table {
     } else {
         put(&mut congestion, "notification", "ack-each");
     }
+    if seed.is_multiple_of(7) {
+        // From a stream of its own, so that the other seeds keep their components.
+        let random = Stream::new(seed, "swarm rccc", 0);
+        let mut draw = Draw { random, cycle: None, is_crowd: false };
+        if has_telemetry {
+            put(&mut congestion, "marking", kind("none"));
+        }
+        for key in ["coalescing", "notification_delay"] {
+            congestion.remove(key);
+        }
+        put(&mut congestion, "notification", "ack-grant");
+        put(&mut congestion, "reaction", draw.rccc(full));
+    }
     congestion
 }
 
@@ -169,6 +182,30 @@ impl Draw {
             put(reaction, "quick_adapt", self.chance(50));
         }
         self.numbers(reaction, &[("quick_adapt_gate", &[0, 3, 10])]);
+    }
+
+    fn rccc(&mut self, full: u64) -> Table {
+        let mut rccc = kind("rccc");
+        self.span(&mut rccc, "round_trip");
+        let mut most = 1 << 20;
+        if self.chance(50) {
+            most = self.pick(&[full, full + 77, 5 * full, 20 * full]);
+            put(&mut rccc, "limit", bytes(most));
+        }
+        if self.chance(50) {
+            let credit = self.pick(&[0, 1, full, 3 * full]).min(most);
+            put(&mut rccc, "speculative", bytes(credit));
+        }
+        self.numbers(&mut rccc, &[("grant_percent", &[5, 50, 99, 100]), ("grant_packets", &[1, 4, 64])]);
+        if self.chance(40) {
+            put(&mut rccc, "idle_credit", self.chance(50));
+        }
+        if self.chance(40) {
+            let mut nscc = Table::new();
+            self.nscc(&mut nscc);
+            put(&mut rccc, "nscc", nscc);
+        }
+        rccc
     }
 
     fn way_back(&mut self, congestion: &mut Table, around: &Around) {

@@ -93,10 +93,8 @@ impl Host {
     /// lane of control packets, or the flow's lane if it must stay behind the flow's data.
     pub(super) fn control_for(&self, kind: Kind, flow: Connection, payload: Payload) -> Control {
         let Connection { source, destination: to } = flow;
-        let (class, sl) = {
-            let source = &self.sources[usize::from(source)];
-            (source.class, source.sl)
-        };
+        let class = self.sources[usize::from(source)].class;
+        let sl = self.level(source, to);
         let lane = self.lane(usize::from(source), to);
         let vl = if kind.follows_data() { lane } else { self.control_lane.unwrap_or(lane) };
         Control {

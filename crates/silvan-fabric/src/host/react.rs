@@ -217,8 +217,8 @@ impl Host {
             let Flow { source, destination, .. } = *self.flows.get(of.flow);
             let flow = Connection { source, destination };
             let request = self.control_for(Kind::Request, flow, Payload::Bytes(wanted));
+            // The host sends it in the same attempt, or plans another one.
             self.control.push_back(request);
-            self.wake(ctx);
         }
         self.arm(ctx, of);
     }

@@ -18,14 +18,20 @@ fn sender(packet: &Packet) -> Sender {
 impl Host {
     /// Lets the receiver component answer a data packet. A FECN is ignored if the BECN is also set.
     #[inline]
-    pub(super) fn respond(&mut self, ctx: &mut Context, packet: &Packet, hops: &[Telemetry]) {
+    pub(super) fn respond(&mut self, ctx: &mut Context, packet: &Packet, hops: &[Telemetry], target: u32) {
         let is_marked = packet.fecn && !packet.becn;
         if is_marked || self.answers_unmarked {
-            self.reply_to(ctx, packet, is_marked, hops);
+            self.reply_to(ctx, packet, is_marked, (hops, target));
         }
     }
 
-    fn reply_to(&mut self, ctx: &mut Context, packet: &Packet, is_marked: bool, hops: &[Telemetry]) {
+    fn reply_to(
+        &mut self,
+        ctx: &mut Context,
+        packet: &Packet,
+        is_marked: bool,
+        (hops, target): (&[Telemetry], u32),
+    ) {
         let received = Received {
             now: ctx.now,
             from: sender(packet),
@@ -37,6 +43,7 @@ impl Host {
             is_validated: packet.validated,
             is_last: packet.last,
             hops,
+            target,
         };
         self.responder.received(&received, &mut self.replies);
         self.send_replies(ctx);

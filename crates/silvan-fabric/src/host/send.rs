@@ -6,7 +6,7 @@ use super::flows::{Connection, Flow, FlowId};
 use super::{Attempt, Host};
 use crate::congestion::reaction::{ControlLevel, FlowRef};
 use crate::context::Context;
-use crate::facts::Sent;
+use crate::facts::{Next, Sent};
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
 use crate::port::{Port, Vl};
 use crate::traffic::source::Message;
@@ -162,6 +162,7 @@ impl Host {
         let size = packet.size;
         let packet_id = ctx.packets.insert(packet);
         self.number(ctx, packet_id);
+        self.note_target(ctx, id, packet_id, (size, payload));
         let through = self.injection.pass(ctx.now, size);
         let end = match &mut self.adapter {
             Some(adapter) => {
@@ -200,6 +201,15 @@ impl Host {
         let packet = &ctx.packets[id];
         let number = order.next_number(packet.source, packet.dst);
         ctx.packets.set_number(id, number);
+    }
+
+    /// Writes the target of its flow into a packet that is about to be sent, if packets carry one.
+    #[inline]
+    fn note_target(&self, ctx: &mut Context, id: FlowId, packet: PacketId, (size, payload): (u32, u32)) {
+        let Some(reactor) = &self.reactor else { return };
+        if let Some(target) = reactor.target(self.reference(id), &Next { now: ctx.now, size, payload }) {
+            ctx.packets.set_target(packet, target);
+        }
     }
 
     /// Whether the packets of a flow currently use the ports of the forwarding tables.

@@ -24,7 +24,7 @@ pub(super) struct Undrained {
 impl Host {
     /// Receives a packet whose tail has arrived.
     pub fn receive(&mut self, ctx: &mut Context, id: PacketId) {
-        let (packet, number) = (ctx.packets[id], ctx.packets.number(id));
+        let (packet, number, target) = (ctx.packets[id], ctx.packets.number(id), ctx.packets.target(id));
         let hops: Vec<Telemetry> = ctx.packets.take_telemetry(id);
         ctx.packets.remove(id);
         let done = self.take_in(ctx, &packet);
@@ -34,7 +34,7 @@ impl Host {
         match packet.kind {
             Kind::Data => {
                 self.deliver(ctx, number, &packet, done);
-                self.respond(ctx, &packet, &hops);
+                self.respond(ctx, &packet, &hops, target);
             }
             Kind::SetUp | Kind::Probe | Kind::TearDown => self.send_back(ctx, &packet),
             Kind::Reply => self.came_back(ctx, &packet),

@@ -158,7 +158,18 @@ impl Builder<'_> {
         let coalescing = components.coalescing;
         let notification_delay = components.notification_delay;
         let mtu = sizes.mtu;
-        components.notification.responder(&Sink { coalescing, notification_delay, rate, mtu, full_size })
+        let tables = SharedTables::default();
+        let (round_trip, seed) = (self.model.round_trip.as_ref(), self.model.seed);
+        let source = Source { host: 0, rate, full_size, mtu, round_trip, seed, tables: &tables };
+        let pacing = components.reaction.pacing(&source);
+        components.notification.responder(&Sink {
+            coalescing,
+            notification_delay,
+            rate,
+            mtu,
+            full_size,
+            pacing,
+        })
     }
 }
 

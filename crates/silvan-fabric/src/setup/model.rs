@@ -163,14 +163,14 @@ fn check_components(components: &Components, sizes: Sizes, switch: &SwitchModel)
     if marking.needs_output_buffers() && switch.architecture != Architecture::Cioq {
         return Err(Reason::NoOutputBuffers.at("congestion.marking.kind"));
     }
+    if reaction.needs_grants() && !notification.grants() {
+        return Err(Reason::NoGrants.at("congestion.notification"));
+    }
     if reaction.needs_acknowledgements() && !notification.acknowledges_each() {
         return Err(Reason::NoAcknowledgements.at("congestion.notification"));
     }
     if reaction.needs_telemetry() && !marking.stamps() {
         return Err(Reason::NoTelemetry.at("congestion.marking.kind"));
-    }
-    if reaction.needs_grants() && !notification.grants() {
-        return Err(Reason::NoGrants.at("congestion.notification"));
     }
     let limits = Limits {
         lane: Bytes(u64::from(switch.lane)),

@@ -95,6 +95,11 @@ impl<R: ReactionRule> Flows<R> {
     }
 
     #[inline]
+    pub fn target(&self, of: FlowRef, next: &Next) -> Option<u32> {
+        self.rule.target(&self.states[self.index(of)], next)
+    }
+
+    #[inline]
     pub fn restarted(&mut self, of: FlowRef) {
         let index = self.index(of);
         self.rule.restarted(&mut self.states[index]);

@@ -13,6 +13,7 @@
 //! | `swift` | Swift: a window that aims at a delay |
 //! | `hpcc` | HPCC: a rate by the utilization of the links, from telemetry |
 //! | `nscc` | Ultra Ethernet: a window by marks and by the delay of queues |
+//! | `rccc` | Ultra Ethernet: credit of the receiver, with or without the window of `nscc` |
 //! | `explicit` | the parameters of rates that the links assign; `host/announce.rs` implements them |
 //!
 //! To add a reaction, write a file with its parameters, its rule and tests, and add a line to the list `reactions!`
@@ -32,6 +33,7 @@ mod paced;
 mod progress;
 mod qcn;
 mod rate;
+mod rccc;
 mod swift;
 mod timely;
 mod window;
@@ -55,6 +57,8 @@ pub use qcn::Qcn;
 pub(crate) use qcn::QcnRule;
 pub(crate) use rate::RateRule;
 pub use rate::{Lipd, RateControl};
+pub use rccc::Rccc;
+pub(crate) use rccc::{Pacing, QUANTUM, RcccRule};
 pub use swift::Swift;
 pub(crate) use swift::SwiftRule;
 pub use timely::Timely;
@@ -204,6 +208,12 @@ pub(crate) trait ReactionRule {
         0
     }
 
+    /// The target that the next data packet of a flow carries to its receiver, if packets carry one. It counts this
+    /// packet as sent.
+    fn target(&self, _state: &Self::State, _next: &Next) -> Option<u32> {
+        None
+    }
+
     /// Handles the first message of a flow that had none. If states belong to service levels, no flow of the level had
     /// a message.
     fn restarted(&self, _state: &mut Self::State) {}
@@ -310,6 +320,11 @@ macro_rules! reactions {
             }
 
             #[inline]
+            pub fn target(&self, flow: FlowRef, next: &Next) -> Option<u32> {
+                match self { $( Self::$name(flows) => flows.target(flow, next), )* }
+            }
+
+            #[inline]
             pub fn restarted(&mut self, flow: FlowRef) {
                 match self { $( Self::$name(flows) => flows.restarted(flow), )* }
             }
@@ -374,6 +389,8 @@ reactions! {
     Hpcc(Hpcc) => Hpcc::rule as HpccRule;
     /// Ultra Ethernet's NSCC: a window that marks and the delay of queues control.
     Nscc(Nscc) => Nscc::rule as NsccRule;
+    /// Ultra Ethernet's RCCC: a flow sends while it has credit, which its receiver grants at the rate of its link.
+    Rccc(Rccc) => Rccc::rule as RcccRule;
 }
 
 impl Reaction {
@@ -429,6 +446,14 @@ impl Reaction {
     #[must_use]
     pub fn needs_grants(&self) -> bool {
         self.parameters().is_some_and(|parameters| parameters.needs_grants())
+    }
+
+    /// How a host grants credit, if the reaction gives that.
+    pub(crate) fn pacing(&self, source: &Source) -> Option<Pacing> {
+        match self {
+            Self::Rccc(rccc) => Some(rccc.pacing(source)),
+            _ => None,
+        }
     }
 
     /// See [`ReactionParameters::check`].

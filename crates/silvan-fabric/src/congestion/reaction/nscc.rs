@@ -149,6 +149,11 @@ pub(crate) struct NsccState {
 }
 
 impl NsccRule {
+    /// The window of a flow, in bytes.
+    pub(super) fn window(&self, state: &NsccState) -> u64 {
+        state.window >> FRACTION
+    }
+
     /// The largest window of a flow.
     fn most(&self, state: &NsccState) -> u64 {
         (self.link.bytes_in(Time(state.least)) * 3 / 2).max(self.full) << FRACTION

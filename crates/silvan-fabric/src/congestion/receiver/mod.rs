@@ -4,16 +4,19 @@
 //! | --- | --- |
 //! | `notify` | a notification packet per marked packet, optionally coalesced |
 //! | `acknowledge` | an acknowledgement per message, or per packet |
+//! | `credits` | an acknowledgement per packet, and credit at the rate of the host's link |
 //! | `silent` | no answers: the switches report marks to the sources themselves |
 //!
 //! To add a receiver, write a file with its rule and tests, and add a line to the list `receivers!` below. The list
 //! generates the enum of the configuration, [`Notification`], and that of the hosts in a run, [`Responder`].
 
 mod acknowledge;
+mod credits;
 mod notify;
 mod silent;
 
 use acknowledge::{AcknowledgeMessages, AcknowledgePackets, CombineMarks};
+use credits::AcknowledgeAndGrant;
 use notify::NotifyMarks;
 pub use notify::{CoalescePer, Coalescing};
 use silent::Silent;
@@ -22,6 +25,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Rate, Time};
 
+use super::reaction::Pacing;
 use crate::facts::{Received, Request, Sender, Severity, Telemetry};
 
 /// A host for which a rule is created.
@@ -32,13 +36,14 @@ pub(crate) struct Sink {
     /// Time that a notification packet takes inside the host before it waits for the link.
     pub notification_delay: Time,
     /// Rate of the host's link.
-    #[allow(dead_code, reason = "for rules that pace what they grant")]
     pub rate: Rate,
     /// Payload bytes of a full packet; the next field contains its bytes on the wire.
     #[allow(dead_code, reason = "for rules that grant whole packets")]
     pub mtu: u32,
     #[allow(dead_code, reason = "for rules that grant whole packets")]
     pub full_size: u32,
+    /// How it grants credit, if the reaction gives that.
+    pub pacing: Option<Pacing>,
 }
 
 /// A rule by which a host answers the data packets that it receives. The default methods do nothing.
@@ -137,7 +142,6 @@ impl Replies {
     }
 
     /// Grants `bytes` to a flow.
-    #[allow(dead_code, reason = "for rules that grant")]
     pub fn grant(&mut self, to: Sender, bytes: u32) {
         self.0.push(Reply { to, content: Content::Grant(bytes) });
     }
@@ -258,6 +262,9 @@ receivers! {
     AckMessage => CombineMarks;
     /// An acknowledgement for every packet, with the packet's marks.
     AckEach => AcknowledgePackets;
+    /// An acknowledgement for every packet, with the packet's marks, and grants of credit. The reaction `rccc` has the
+    /// parameters of the grants.
+    AckGrant => AcknowledgeAndGrant;
     /// The switch itself sends a notification to the source; the packet continues without a mark. The notification is a
     /// control message of the size of `packet.control`. It needs no credit and precedes all packets that wait for a
     /// link, as if it had its own traffic class with unlimited buffers. Each switch receives it completely before
@@ -281,6 +288,7 @@ mod trial {
             rate: Rate::from_gbit(8),
             mtu: 2_048,
             full_size: 2_074,
+            pacing: None,
         }
     }
 
@@ -302,6 +310,7 @@ mod trial {
             is_validated: false,
             is_last,
             hops: &[],
+            target: 0,
         }
     }
 

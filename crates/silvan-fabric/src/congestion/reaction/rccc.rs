@@ -1,0 +1,411 @@
+//! Ultra Ethernet's receiver-credit congestion control, RCCC: a flow sends while it has credit, which its receiver grants
+//! at the rate of its link, in the form of the consortium's simulator (uet-htsim, `uec.cpp`, 2025) for a network that
+//! loses no packet.
+//!
+//! ```text
+//!  a packet is sent      credit -= its bytes, if credit > 0 before
+//!                        its target = granted + min(bytes that wait, limit [, NSCC's window + a packet]) - credit
+//!  a grant up to g       credit = min(credit + g - granted, limit); granted = g
+//! ```
+//!
+//! A flow starts with speculative credit, of which the first grant takes what is left. Each data packet carries the
+//! target of its flow: up to where the receiver should grant, since the flow began. A flow that gets a message while it
+//! has no credit and nothing to send requests credit with a control packet instead. While the credit is speculative,
+//! the target is at least a packet ahead.
+//!
+//! With `nscc`, a flow also has NSCC's window, and sends only what both allow.
+//!
+//! Grants and targets count in quanta of 256 bytes, modulo 2^32. They count bytes on the wire. The receiver is
+//! [`crate::congestion::receiver::Notification::AckGrant`], and [`Pacing`] are its parameters. In the consortium's
+//! simulator a host with several active flows also divides the targets by their number.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::{Bytes, Time};
+
+use super::nscc::{Nscc, NsccRule, NsccState};
+use super::{ReactionParameters, ReactionRule, Source};
+use crate::congestion::unfit::{Check, Limits, Unfit, ensure, ensure_time};
+use crate::facts::{Answer, Grant, Next, Queued, Sent};
+
+/// Bytes of a quantum.
+pub(crate) const QUANTUM: u32 = 256;
+
+/// Parameters of receiver credits; the defaults are those of the consortium's simulator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rccc {
+    /// Round trip without load, from which the largest credit is derived; by default that of the network, over its
+    /// longest route.
+    pub round_trip: Option<Time>,
+    /// The most credit that a flow can have; by default 1.5 times the bytes of a round trip.
+    pub limit: Option<Bytes>,
+    /// Credit that a flow has before the first grant; by default the most that it can have. `"0 B"` makes it wait.
+    pub speculative: Option<Bytes>,
+    /// The rate at which a receiver grants, in percent of the rate of its link.
+    #[schemars(range(min = 1, max = 100))]
+    pub grant_percent: u8,
+    /// The most that a receiver grants to a flow in a turn, in payloads of full packets.
+    #[schemars(range(min = 1, max = 64))]
+    pub grant_packets: u8,
+    /// Whether a receiver grants credit, up to the largest one, to flows that ask for none while no flow asks.
+    pub idle_credit: bool,
+    /// A window as well, of NSCC with these parameters.
+    pub nscc: Option<Nscc>,
+}
+
+impl Default for Rccc {
+    fn default() -> Self {
+        let (round_trip, limit, speculative, nscc) = (None, None, None, None);
+        Self { round_trip, limit, speculative, grant_percent: 99, grant_packets: 4, idle_credit: true, nscc }
+    }
+}
+
+/// How receivers grant credit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pacing {
+    pub percent: u8,
+    /// Quanta of a turn.
+    pub turn: u32,
+    /// Quanta that a flow may have without asking for them.
+    pub idle: u32,
+}
+
+/// The most credit that can be given: 1 GiB.
+const MOST: Bytes = Bytes(1 << 30);
+
+impl ReactionParameters for Rccc {
+    fn needs_acknowledgements(&self) -> bool {
+        true
+    }
+
+    fn acts_without_marks(&self) -> bool {
+        true
+    }
+
+    fn reads_marks(&self) -> bool {
+        self.nscc.is_some()
+    }
+
+    fn needs_round_trip(&self) -> bool {
+        let is_given = self.limit.is_some() || self.round_trip.is_some();
+        !is_given || self.nscc.as_ref().is_some_and(Nscc::needs_round_trip)
+    }
+
+    fn sends_requests(&self) -> bool {
+        true
+    }
+
+    fn needs_grants(&self) -> bool {
+        true
+    }
+
+    fn check(&self, limits: &Limits) -> Check {
+        ensure_time("round_trip", self.round_trip)?;
+        ensure(self.limit.is_none_or(|limit| limit >= limits.full && limit <= MOST), "limit", || {
+            format!("must be {} to {MOST}, at least a full packet", limits.full)
+        })?;
+        let most = self.limit.unwrap_or(MOST);
+        ensure(self.speculative.is_none_or(|credit| credit <= most), "speculative", || match self.limit {
+            Some(limit) => format!("must be at most `limit`, {limit}"),
+            None => format!("must be at most {MOST}"),
+        })?;
+        let nested = |unfit: Unfit| Unfit { key: format!("nscc.{}", unfit.key), ..unfit };
+        self.nscc.as_ref().map_or(Ok(()), |nscc| nscc.check(limits)).map_err(nested)
+    }
+}
+
+impl Rccc {
+    fn limit_of(&self, source: &Source) -> u64 {
+        let round_trip = self.round_trip.unwrap_or_else(|| source.shortest_round_trip());
+        let usual = source.rate.bytes_in(round_trip) * 3 / 2;
+        self.limit.map_or(usual, |limit| limit.0).clamp(u64::from(source.full_size), MOST.0)
+    }
+
+    /// How a host grants credit.
+    pub(super) fn pacing(&self, source: &Source) -> Pacing {
+        let limit = self.limit_of(source);
+        Pacing {
+            percent: self.grant_percent,
+            turn: (source.mtu * u32::from(self.grant_packets) / QUANTUM).max(1),
+            idle: if self.idle_credit { (limit / u64::from(QUANTUM)) as u32 } else { 0 },
+        }
+    }
+
+    /// The rule of a host.
+    pub(super) fn rule(&self, source: &Source) -> Option<RcccRule> {
+        let limit = self.limit_of(source) as i64;
+        let nscc = match &self.nscc {
+            None => None,
+            Some(nscc) => Some(nscc.rule(source)?),
+        };
+        Some(RcccRule {
+            limit,
+            speculative: self.speculative.map_or(limit, |credit| credit.0 as i64).min(limit),
+            full: i64::from(source.full_size),
+            mtu: u64::from(source.mtu.max(1)),
+            header: u64::from(source.header()),
+            nscc,
+        })
+    }
+}
+
+/// The rule of one host; bytes on the wire, except for `mtu`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RcccRule {
+    limit: i64,
+    speculative: i64,
+    full: i64,
+    mtu: u64,
+    header: u64,
+    nscc: Option<NsccRule>,
+}
+
+/// What is kept of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RcccState {
+    /// May be negative, since a packet needs only some credit.
+    credit: i64,
+    is_speculative: bool,
+    /// Quanta that have been granted.
+    granted: u64,
+    /// Bytes of the flow that wait to be sent.
+    waiting: i64,
+    is_untouched: bool,
+    nscc: Option<NsccState>,
+}
+
+impl RcccRule {
+    /// The target of a flow with this credit and these bytes that wait.
+    fn target(&self, state: &RcccState, credit: i64, waiting: i64) -> u32 {
+        let mut most = waiting.min(self.limit);
+        if let (Some(rule), Some(nscc)) = (&self.nscc, &state.nscc) {
+            most = most.min(rule.window(nscc) as i64 + self.full);
+        }
+        let mut wanted = most - credit;
+        if state.is_speculative && waiting > 0 {
+            wanted = wanted.max(self.full);
+        }
+        let quanta =
+            wanted.div_euclid(i64::from(QUANTUM)) + i64::from(wanted.rem_euclid(i64::from(QUANTUM)) > 0);
+        state.granted.saturating_add_signed(quanta) as u32
+    }
+}
+
+impl ReactionRule for RcccRule {
+    type State = RcccState;
+
+    fn counts_answers(&self) -> bool {
+        self.nscc.is_some()
+    }
+
+    fn fresh(&self, sl: u8) -> RcccState {
+        RcccState {
+            credit: self.speculative,
+            is_speculative: true,
+            granted: 0,
+            waiting: 0,
+            is_untouched: true,
+            nscc: self.nscc.as_ref().map(|rule| rule.fresh(sl)),
+        }
+    }
+
+    fn request(&self, state: &mut RcccState, queued: &Queued) -> u32 {
+        let packets = queued.bytes.div_ceil(self.mtu).max(1);
+        let had_some = state.waiting > 0;
+        state.waiting += (queued.bytes + packets * self.header) as i64;
+        // With credit, a data packet will carry the target; with data that waited, one has done so.
+        if state.credit > 0 || had_some {
+            return 0;
+        }
+        state.is_untouched = false;
+        self.target(state, state.credit, state.waiting).max(1)
+    }
+
+    fn target(&self, state: &RcccState, next: &Next) -> Option<u32> {
+        let size = i64::from(next.size);
+        Some(self.target(state, state.credit - size, state.waiting - size))
+    }
+
+    fn sent(&self, state: &mut RcccState, sent: &Sent) {
+        state.credit -= i64::from(sent.size);
+        state.waiting -= i64::from(sent.size);
+        state.is_untouched = false;
+        if let (Some(rule), Some(nscc)) = (&self.nscc, &mut state.nscc) {
+            rule.sent(nscc, sent);
+        }
+    }
+
+    fn granted(&self, state: &mut RcccState, grant: &Grant) {
+        let more = grant.bytes.wrapping_sub(state.granted as u32) as i32;
+        if std::mem::take(&mut state.is_speculative) {
+            state.credit = state.credit.min(0);
+        }
+        if more > 0 {
+            state.granted += u64::from(more.unsigned_abs());
+            state.credit = (state.credit + i64::from(more) * i64::from(QUANTUM)).min(self.limit);
+        }
+    }
+
+    fn answered(&self, state: &mut RcccState, sl: u8, answer: &Answer) {
+        if let (Some(rule), Some(nscc)) = (&self.nscc, &mut state.nscc) {
+            rule.answered(nscc, sl, answer);
+        }
+    }
+
+    fn may_send_at(&self, state: &RcccState, sl: u8, next: &Next) -> Option<Time> {
+        if state.credit <= 0 {
+            return None;
+        }
+        match (&self.nscc, &state.nscc) {
+            (Some(rule), Some(nscc)) => rule.may_send_at(nscc, sl, next),
+            _ => Some(next.now),
+        }
+    }
+
+    fn is_fresh(&self, state: &RcccState, _sl: u8, _now: Time) -> bool {
+        state.is_untouched && state.waiting == 0
+    }
+
+    /// How many full packets wait for credit; with NSCC, also how many the window is short of the largest one.
+    fn strength(&self, state: &RcccState, sl: u8, now: Time) -> u16 {
+        let missing = (state.waiting.min(self.limit) - state.credit).max(0) / self.full.max(1);
+        let closed = match (&self.nscc, &state.nscc) {
+            (Some(rule), Some(nscc)) => rule.strength(nscc, sl, now),
+            _ => 0,
+        };
+        closed.max(missing.min(i64::from(u16::MAX)) as u16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use silvan_engine::Rate;
+
+    use super::super::SharedTables;
+    use super::super::trial::{answer, next, sent};
+    use super::*;
+    use crate::facts::Mark;
+
+    /// 100 Gbit/s, packets of 4,096 + 64 bytes.
+    fn rule(given: &Rccc) -> RcccRule {
+        let tables = SharedTables::default();
+        let rate = Rate::from_gbit(100);
+        let source = Source {
+            host: 0,
+            rate,
+            full_size: 4_160,
+            mtu: 4_096,
+            round_trip: None,
+            seed: 1,
+            tables: &tables,
+        };
+        given.rule(&source).expect("hosts have a rule")
+    }
+
+    fn given(limit: u64, speculative: u64) -> Rccc {
+        let (limit, speculative) = (Some(Bytes(limit)), Some(Bytes(speculative)));
+        Rccc { limit, speculative, ..Rccc::default() }
+    }
+
+    fn queued(bytes: u64) -> Queued {
+        Queued { now: Time::ZERO, bytes }
+    }
+
+    fn full() -> Next {
+        Next { size: 4_160, payload: 4_096, ..next(0) }
+    }
+
+    fn grant(quanta: u32) -> Grant {
+        Grant { now: Time(9), bytes: quanta }
+    }
+
+    #[test]
+    fn a_round_trip_gives_one_and_a_half_times_its_bytes() {
+        let rule = rule(&Rccc { round_trip: Some(Time::from_us(12)), ..Rccc::default() });
+        assert_eq!((rule.limit, rule.speculative), (225_000, 225_000));
+    }
+
+    #[test]
+    fn targets_are_what_waits_less_the_credit() {
+        let rule = rule(&given(100_000, 8_320));
+        let mut state = rule.fresh(0);
+        assert_eq!(rule.request(&mut state, &queued(4 * 4_096)), 0, "there is speculative credit");
+        assert_eq!(state.waiting, 16_640);
+        // 12,480 bytes wait, and 4,160 of the credit are left: 8,320 bytes in 33 quanta.
+        assert_eq!(ReactionRule::target(&rule, &state, &full()), Some(33));
+        rule.sent(&mut state, &sent(0, 4_160));
+        assert_eq!(ReactionRule::target(&rule, &state, &full()), Some(33));
+        rule.sent(&mut state, &sent(0, 4_160));
+        assert_eq!(rule.may_send_at(&state, 0, &full()), None);
+        assert_eq!(rule.strength(&state, 0, Time::ZERO), 2);
+        rule.granted(&mut state, &grant(1));
+        assert_eq!(rule.may_send_at(&state, 0, &next(7)), Some(Time(7)), "any credit lets a packet go");
+        assert_eq!(ReactionRule::target(&rule, &state, &full()), Some(33), "the same bytes in all");
+        rule.sent(&mut state, &sent(0, 4_160));
+        assert_eq!(state.credit, 256 - 4_160);
+        rule.granted(&mut state, &grant(1));
+        assert_eq!(state.credit, 256 - 4_160, "a grant that is not new");
+        rule.granted(&mut state, &grant(33));
+        rule.sent(&mut state, &sent(0, 4_160));
+        assert_eq!((state.waiting, state.credit), (0, 33 * 256 - 8_320));
+    }
+
+    #[test]
+    fn the_first_grant_takes_the_rest_of_the_speculative_credit() {
+        let rule = rule(&given(100_000, 50_000));
+        let mut state = rule.fresh(0);
+        rule.request(&mut state, &queued(2 * 4_096));
+        // One packet waits for which there is credit: still, a packet is asked for.
+        assert_eq!(ReactionRule::target(&rule, &state, &full()), Some(17));
+        rule.sent(&mut state, &sent(0, 4_160));
+        rule.granted(&mut state, &grant(17));
+        assert_eq!(state.credit, 17 * 256);
+        // Later credit that is not used stays.
+        rule.granted(&mut state, &grant(34));
+        assert_eq!(state.credit, 34 * 256);
+        rule.granted(&mut state, &grant(10_000));
+        assert_eq!(state.credit, 100_000, "the limit");
+        assert_eq!(state.granted, 10_000);
+    }
+
+    #[test]
+    fn a_flow_without_credit_requests_some_when_it_gets_a_message() {
+        let rule = rule(&given(100_000, 0));
+        let mut state = rule.fresh(0);
+        assert_eq!(rule.request(&mut state, &queued(4_096)), 17);
+        assert!(!rule.is_fresh(&state, 0, Time::ZERO));
+        assert_eq!(rule.request(&mut state, &queued(4_096)), 0, "grants of the first will come");
+        rule.granted(&mut state, &grant(17));
+        assert_eq!(ReactionRule::target(&rule, &state, &full()), Some(33));
+        assert_eq!(rule.request(&mut rule.fresh(0), &queued(1_000_000)), 391, "the limit in quanta");
+        assert_eq!(rule.request(&mut rule.fresh(0), &queued(0)), 17, "a packet, while nothing was granted");
+    }
+
+    #[test]
+    fn targets_and_grants_go_on_after_their_largest_number() {
+        let rule = rule(&given(100_000, 0));
+        let mut state =
+            RcccState { granted: (1 << 32) - 10, waiting: 4_160, is_speculative: false, ..rule.fresh(0) };
+        assert_eq!(rule.target(&state, 0, 4_160), 7);
+        rule.granted(&mut state, &grant(7));
+        assert_eq!((state.granted, state.credit), ((1 << 32) + 7, 17 * 256));
+    }
+
+    #[test]
+    fn with_nscc_both_must_allow_a_packet() {
+        let nscc = Nscc { round_trip: Some(Time::from_ns(700)), ..Nscc::default() };
+        let rule = rule(&Rccc { nscc: Some(nscc), ..given(1_000_000, 9_000) });
+        let mut state = rule.fresh(0);
+        rule.request(&mut state, &queued(100 * 4_096));
+        // A window of 13,125 bytes and a packet, without the credit of 4,840 that is left: 12,445 bytes.
+        assert_eq!(ReactionRule::target(&rule, &state, &full()), Some(49));
+        (0..3).for_each(|_| rule.sent(&mut state, &sent(0, 4_160)));
+        state.credit = 50_000;
+        assert_eq!(rule.may_send_at(&state, 0, &full()), None, "the window is full");
+        rule.answered(&mut state, 0, &Answer { bytes: 4_096, ..answer(Mark::Cold, 0, 700_000) });
+        assert_eq!(rule.may_send_at(&state, 0, &full()), Some(Time(0)));
+        state.credit = 0;
+        assert_eq!(rule.may_send_at(&state, 0, &full()), None, "no credit");
+    }
+}

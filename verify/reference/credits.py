@@ -1,0 +1,151 @@
+"""Credit that receivers grant (Ultra Ethernet's RCCC): the sources' side and the receivers' side."""
+
+from __future__ import annotations
+
+from collections import deque
+from fractions import Fraction
+from math import ceil
+from typing import TYPE_CHECKING
+
+from verify.rdma import RcccReaction
+from verify.reference.rdma import NsccControl
+from verify.reference.reactions import Answer, Control
+
+if TYPE_CHECKING:
+    from verify.reference.hosts import Flow, Host
+    from verify.reference.links import Packet
+
+#: Bytes in which credit is granted.
+QUANTUM = 256
+
+
+class RcccControl(Control):
+    """Credit in bytes, which may be negative, and NSCC's window if there is one."""
+
+    def __init__(self, reaction: RcccReaction, pace: Fraction) -> None:
+        super().__init__()
+        self.reaction = reaction
+        self.limit = most(reaction, pace)
+        self.credit = self.limit if reaction.speculative is None else min(reaction.speculative, self.limit)
+        self.is_speculative = True
+        self.granted = self.backlog = 0
+        self.window = NsccControl(reaction.nscc, pace) if reaction.nscc else None
+
+    def wanted(self, size: int) -> int:
+        """Return up to where, in quanta, the receiver should grant once a packet of this size was sent."""
+        backlog, credit = self.backlog - size, self.credit - size
+        wanted = min(backlog, self.limit)
+        if self.window:
+            wanted = min(wanted, (self.window.window >> 16) + self.reaction.full)
+        wanted -= credit
+        if self.is_speculative and backlog > 0:
+            wanted = max(wanted, self.reaction.full)
+        return max(self.granted - (-wanted // QUANTUM), 0)
+
+    def queued(self, size: int) -> int:
+        """Take a message of this size on the wire; return the target to request, or zero."""
+        is_idle = self.backlog == 0
+        self.backlog += size
+        return self.wanted(0) if is_idle and self.credit <= 0 else 0
+
+    def leaves(self, packet: Packet, now: int, end: int) -> None:
+        """Spend credit."""
+        super().leaves(packet, now, end)
+        self.credit -= packet.size
+        self.backlog -= packet.size
+        if self.window:
+            self.window.leaves(packet, now, end)
+
+    def take(self, granted: int) -> None:
+        """Take a grant; the first one ends speculation."""
+        if self.is_speculative:
+            self.credit = min(self.credit, 0)
+        self.is_speculative = False
+        more = max(granted - self.granted, 0)
+        self.granted += more
+        self.credit = min(self.credit + more * QUANTUM, self.limit)
+
+    def heard(self, answer: Answer) -> None:
+        """Let an acknowledgement change the window."""
+        if self.window:
+            self.window.heard(answer)
+
+    def eligible_at(self, now: int) -> int | None:
+        """Return now, if there is credit and the window allows it."""
+        if self.credit <= 0:
+            return None
+        if self.window:
+            self.window.next_size = self.next_size
+            return self.window.eligible_at(now)
+        return now
+
+    def strength(self, now: int) -> int:
+        """Return how many packets lack credit, or how many the window is short of its largest size."""
+        missing = max(min(self.backlog, self.limit) - self.credit, 0) // self.reaction.full
+        return max(min(missing, 2**16 - 1), self.window.strength(now) if self.window else 0)
+
+
+def most(reaction: RcccReaction, pace: Fraction) -> int:
+    """Return the most credit of a flow whose link has a pace."""
+    usual = ceil(reaction.trip_ps / pace) * 3 // 2
+    return min(max(usual if reaction.limit is None else reaction.limit, reaction.full), 2**30)
+
+
+class Granter:
+    """The pacer of a receiving host."""
+
+    def __init__(self, host: Host, reaction: RcccReaction, pace: Fraction) -> None:
+        self.host, self.reaction, self.pace = host, reaction, pace
+        self.turn = max(reaction.payload * reaction.grant_packets // QUANTUM, 1)
+        self.ahead = most(reaction, pace) // QUANTUM if reaction.is_idle_granted else 0
+        self.targets: dict[Flow, int] = {}
+        self.grants: dict[Flow, int] = {}
+        #: Flows with demand, and flows whose demand was met, with the lanes of their packets.
+        self.asking: deque[tuple[Flow, int]] = deque()
+        self.met: deque[tuple[Flow, int]] = deque()
+        self.free_at = 0
+
+    def demand(self, flow: Flow) -> int:
+        """Return the quanta by which the target of a flow is ahead."""
+        return self.targets.get(flow, 0) - self.grants.get(flow, 0)
+
+    def note(self, packet: Packet) -> None:
+        """Take the target of a packet."""
+        flow = packet.flow
+        if packet.target <= self.targets.get(flow, 0):
+            return
+        self.targets[flow] = packet.target
+        if self.demand(flow) > 0 and all(flow is not asking for asking, _ in self.asking):
+            self.asking.append((flow, packet.lane))
+            if self.free_at <= self.host.net.now:
+                self.grant()
+
+    def grant(self) -> None:
+        """Grant to the next flow."""
+        if self.asking:
+            flow, lane = self.asking.popleft()
+            quanta = min(self.demand(flow), self.turn)
+            self.grants[flow] = self.grants.get(flow, 0) + quanta
+            if self.demand(flow) > 0:
+                self.asking.append((flow, lane))
+            elif self.ahead and all(flow is not met for met, _ in self.met):
+                self.met.append((flow, lane))
+        elif self.met:
+            flow, lane = self.met.popleft()
+            quanta = self.turn
+            self.grants[flow] += quanta
+            if -self.demand(flow) < self.ahead:
+                self.met.append((flow, lane))
+        else:
+            return
+        now = self.host.net.now
+        self.free_at = now + ceil(quanta * QUANTUM * self.pace) * 100 // self.reaction.percent
+        packet = self.host.control_packet(flow, flow.origin, lane, "grant")
+        packet.target = self.grants[flow]
+        self.host.reply(packet)
+        self.host.at_timer(self.free_at, self.expire)
+
+    def expire(self) -> None:
+        """Grant again, unless that has happened at this instant."""
+        if self.free_at <= self.host.net.now:
+            self.grant()
