@@ -62,7 +62,7 @@ pub enum Reason {
     Unroutable {
         /// Number of pairs.
         pairs: u64,
-        /// One of them, in words.
+        /// One of these pairs, in words.
         first: String,
     },
     /// A switch has no route to a host that it may have to notify.
@@ -238,7 +238,7 @@ pub enum ModelError {
         "deadlock at {now}: each of these outputs waits for buffer space that only the next can free: {cycle}"
     )]
     Deadlock {
-        /// Simulated time at which it was found.
+        /// Simulated time at which the deadlock was found.
         now: Time,
         /// The cycle, port by port.
         cycle: String,
@@ -246,7 +246,7 @@ pub enum ModelError {
     /// Packets wait, but no event is pending that could resume them.
     #[error("network stalled at {now}; blocked: {waiting}")]
     Stalled {
-        /// Simulated time at which it was found.
+        /// Simulated time at which the stall was found.
         now: Time,
         /// Which packets wait, and where.
         waiting: String,

@@ -79,9 +79,9 @@ pub struct JobSummary {
     pub job: String,
     /// Number of ranks.
     pub ranks: usize,
-    /// Number of hosts that they are on.
+    /// Number of hosts on which the ranks run.
     pub hosts: usize,
-    /// The time at which its ranks started.
+    /// The time at which the ranks started.
     pub started_ns: f64,
     /// The time at which the last rank finished, if all did.
     pub finished_ns: Option<f64>,
@@ -305,9 +305,9 @@ pub struct ReorderingSummary {
 pub struct TriggerSummary {
     /// Name of the flow or traffic pattern.
     pub class: String,
-    /// The number of deliveries after which it starts.
+    /// The number of deliveries after which the traffic starts.
     pub after_packets: u64,
-    /// The time at which it started, if it did.
+    /// The time at which the traffic started, if it did.
     pub started_ns: Option<u64>,
 }
 

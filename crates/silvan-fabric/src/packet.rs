@@ -37,13 +37,13 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Whether it announces a flow to switches.
+    /// Whether packets of this kind announce a flow to switches.
     #[inline]
     pub fn announces(self) -> bool {
         matches!(self, Self::SetUp | Self::Probe | Self::TearDown)
     }
 
-    /// Whether it must not overtake the data of its flow.
+    /// Whether packets of this kind must not overtake the data of their flow.
     #[inline]
     pub fn follows_data(self) -> bool {
         matches!(self, Self::Data | Self::TearDown)
@@ -57,7 +57,7 @@ pub(crate) struct Packet {
     /// For a data packet, the time at which its message was generated. For an answer to a data packet, the time at
     /// which the source started to send that packet.
     pub created: Time,
-    /// Time at which its source started to send it.
+    /// Time at which the source started to send the packet.
     pub injected: Time,
     /// Time between the arrivals of the packet's head and tail on the last link.
     pub tail_lag: Time,
@@ -97,7 +97,7 @@ pub(crate) struct Packet {
     pub becn: bool,
     /// Severity of the congestion that a mark reports; 0 if marks are single bits.
     pub severity: u8,
-    /// Whether it is the last packet of its message.
+    /// Whether the packet is the last one of its message.
     pub last: bool,
     /// Whether the packet uses the ports of the forwarding tables although other packets select their ports.
     pub pinned: bool,

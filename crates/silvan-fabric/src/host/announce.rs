@@ -103,7 +103,7 @@ pub(super) enum Leave {
     Go,
     /// Not before this time.
     At(Time),
-    /// Not before the answer to its announcement arrives.
+    /// Not before the answer to the flow's announcement arrives.
     Wait,
 }
 

@@ -14,7 +14,7 @@ use crate::port::Port;
 /// A packet in the input buffer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Undrained {
-    /// The time at which it will have been drained.
+    /// The time at which the packet will have been drained.
     pub done: Time,
     /// Number of the packet.
     pub number: u64,

@@ -27,9 +27,9 @@ pub(crate) struct PacketMessage {
     pub announcement: Option<Announcement>,
     /// Telemetry of the outputs that the packet has left through. Present if switches stamp packets.
     pub telemetry: Vec<Telemetry>,
-    /// The time at which it arrives.
+    /// The time at which the packet arrives.
     pub time: Time,
-    /// The key of its arrival event.
+    /// The key of the packet's arrival event.
     pub key: u32,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct HeadArrival {
 pub(crate) struct OutputCredit {
     pub output: u32,
     pub space: u32,
-    /// The time at which the output receives it.
+    /// The time at which the output receives the credit.
     pub back: Time,
     pub vl: u8,
 }
@@ -76,7 +76,7 @@ pub(crate) struct OutputNotice {
     /// The first output of the switch.
     pub first: u32,
     pub report: Report,
-    /// The input at which it arrives.
+    /// The input at which the notification arrives.
     pub input: u8,
     /// The time at which the notification has arrived and passed the switch's pipeline.
     pub time: Time,
@@ -89,7 +89,7 @@ pub(crate) type FlowKey = (u32, u16, u32);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Travel {
     pub parcel: Parcel,
-    /// The time at which the rank posted it.
+    /// The time at which the rank posted the message.
     pub handed: Time,
     /// The row in the log of the partition that sent the message; `None` if the message is not logged.
     pub row: Option<u32>,

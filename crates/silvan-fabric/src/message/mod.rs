@@ -33,7 +33,7 @@ pub(crate) struct Report {
 pub(crate) struct Entering {
     pub channel: ChannelId,
     pub packet: PacketId,
-    /// The time at which its head is ready for arbitration.
+    /// The time at which the packet's head is ready for arbitration.
     pub when: Time,
 }
 

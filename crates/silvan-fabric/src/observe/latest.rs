@@ -66,13 +66,13 @@ pub struct TreeLink {
     pub link: u32,
     /// The link for which this link waits; for the root, the root itself.
     pub waits_for: u32,
-    /// Number of links from it to the root.
+    /// Number of links from this link to the root.
     pub depth: u32,
-    /// The number of trees that it waits for.
+    /// The number of trees for which the link waits.
     pub trees: u32,
-    /// Bytes that wait for it.
+    /// Bytes that wait for the link.
     pub queued_bytes: u32,
-    /// Bytes in the buffer at its far end.
+    /// Bytes in the buffer at the link's far end.
     pub downstream_bytes: u32,
 }
 

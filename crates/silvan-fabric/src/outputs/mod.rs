@@ -237,7 +237,7 @@ struct InOrder {
 #[derive(Debug)]
 pub(crate) struct BinnedSwitch {
     pub ports: Ports,
-    /// Index of its first output in its partition.
+    /// Index of the switch's first output in its partition.
     pub first: u32,
 }
 

@@ -132,7 +132,7 @@ pub trait ReactionParameters {
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
     pub host: u32,
-    /// Rate of its link.
+    /// Rate of the host's link.
     pub rate: Rate,
     /// Bytes on the wire of a full packet; the next field contains the bytes of its payload.
     pub full_size: u32,

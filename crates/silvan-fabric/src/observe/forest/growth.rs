@@ -27,7 +27,7 @@ pub(super) struct Tree {
     /// The link at the root.
     pub root: u32,
     pub born_ns: u64,
-    /// The end of the last interval in which it existed.
+    /// The end of the last interval in which the tree existed.
     pub last_ns: u64,
     pub samples: u32,
     pub peak_branches: u32,
@@ -35,7 +35,7 @@ pub(super) struct Tree {
     pub peak_queued: u64,
     pub origin: Origin,
     pub end: End,
-    /// Number of samples since it last existed.
+    /// Number of samples since the tree last existed.
     missed: u32,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Link {
     pub channel: ChannelId,
     /// The switch and the output that sends on the link; `None` for a host's link.
     pub switch: Option<(u32, Port)>,
-    /// The host at its receiving end, or [`NONE`].
+    /// The host at the link's receiving end, or [`NONE`].
     pub host: u32,
     sent_bytes: u64,
 }
@@ -151,7 +151,7 @@ pub(super) struct Member {
     pub depth: u32,
     /// Virtual lanes on which the link waits for a root, one bit each; all lanes for a root.
     pub lanes: u16,
-    /// Bytes that wait for it.
+    /// Bytes that wait for the link.
     pub queued: u32,
 }
 

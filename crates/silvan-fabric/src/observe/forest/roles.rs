@@ -31,7 +31,7 @@ pub(crate) struct Feeding {
     /// and the number of these at whose end a flow of the host was throttled.
     pub samples: u32,
     pub throttled: u32,
-    /// Number of intervals in which it fed the tree.
+    /// Number of intervals in which the traffic fed the tree.
     pub fed: u32,
     /// The start of the first such interval; the next field is the end of the last one.
     pub first_ns: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Feeding {
 }
 
 impl Feeding {
-    /// Records that it feeds the tree now.
+    /// Records that the traffic feeds the tree now.
     fn see(&mut self, now_ns: u64, is_throttled: bool) {
         if self.last_ns != now_ns {
             self.last_ns = now_ns;
