@@ -67,6 +67,7 @@ def runs(quick):
                 "start": "100 ms" if congested else "1 ms",
                 "overhead": SAME_HOST_OVERHEAD if name == "same host" else OVERHEAD,
                 "rendezvous_above": RENDEZVOUS,
+                "memory_rate": f"{MEMORY_MB_S} MB/s",
             }
             every[f"{case} {name}"] = (
                 SCENARIO,
