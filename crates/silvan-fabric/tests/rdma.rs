@@ -298,3 +298,47 @@ fn late_notifications_lengthen_the_first_queue() {
     // Two links send at full rate for another 55 us, so the excess of one link is 687,500 bytes.
     assert!((late - at_once - 687_500.0).abs() < 70_000.0, "{at_once} {late}");
 }
+
+/// A single transfer of 2 MB over five switches, as in the validation of the consortium's simulator (uet-htsim, one.cm),
+/// which publishes 176.2 us with NSCC and 177.368 us with receiver credits until the last acknowledgement is back. Its
+/// switches store packets before they forward them: here, their latency is the time of a full packet. The way back takes
+/// 6 us and six times an acknowledgement.
+#[test]
+fn a_single_transfer_takes_the_published_time() {
+    let switches: Vec<String> = (1..=5).map(|at| format!(r#"{{"name": "S{at}", "ports": 2}}"#)).collect();
+    let ends = ["H1", "S1:1", "S1:2", "S2:1", "S2:2", "S3:1", "S3:2", "S4:1", "S4:2", "S5:1", "S5:2", "H2"];
+    let link = |ends: &[&str]| {
+        format!(r#"{{"from": "{}", "to": "{}", "rate": "100 Gbit/s", "delay": "1 us"}}"#, ends[0], ends[1])
+    };
+    let links: Vec<String> = ends.chunks(2).map(link).collect();
+    let topology = topology(&format!(
+        r#"{{"kind": "custom", "hosts": ["H1", "H2"], "switches": [{}], "links": [{}]}}"#,
+        switches.join(", "),
+        links.join(", ")
+    ));
+    let transfer = |notification, reaction| {
+        let mut config = config(us(200));
+        (config.packet.mtu, config.packet.header) = (Bytes(4_086), Bytes(64));
+        config.switch.latency = Time::from_ns(332);
+        (config.switch.buffer, config.host.buffer) = (Bytes(1 << 20), Bytes(1 << 20));
+        (config.host.injection_rate, config.host.drain_rate) = (None, None);
+        let size = Some(Bytes(2_000_000));
+        config.flows = vec![Flow { message: size, total: size, ..flow("H1", "H2") }];
+        config.congestion = congestion(Marking::None, notification, reaction);
+        let outcome = common::run(&topology, &config);
+        let classes = outcome.tables.iter().find(|table| table.name == "classes").unwrap();
+        let column = classes.columns.iter().find(|column| column.name == "max_since_generation_ns").unwrap();
+        let Values::F64(values) = &column.values else { panic!("the times have another type") };
+        values.iter().copied().fold(0.0, f64::max) + 6_000.0 + 6.0 * 5.12
+    };
+    let with_nscc = transfer(Notification::AckEach, Reaction::Nscc(Nscc::default()));
+    // 489 full packets and one of 2,010 bytes, five packet times in switches, and 6 us of links each way.
+    assert!((with_nscc - 176_199.52).abs() < 0.01, "{with_nscc} ns");
+    let with_credit = transfer(Notification::AckGrant, Reaction::Rccc(Rccc::default()));
+    assert!((with_credit / 177_368.0 - 1.0).abs() < 0.000_5, "{with_credit} ns");
+    let with_both = transfer(
+        Notification::AckGrant,
+        Reaction::Rccc(Rccc { nscc: Some(Nscc::default()), ..Rccc::default() }),
+    );
+    assert!((with_both / 177_368.0 - 1.0).abs() < 0.000_5, "{with_both} ns");
+}
