@@ -26,6 +26,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 OLDEST = (3, 10)
+#: Characters of a value in an error message.
+MOST_SHOWN = 500
 #: Experiments that take seconds; the last one uses code from files next to it.
 EXPERIMENTS = ("A6", "A8")
 #: Run by the installed Python: each scenario and study, copied alone, must be one.
@@ -82,7 +84,8 @@ def call(command: Sequence[str | Path], folder: Path) -> str:
 def expect(what: str, found: Any, wanted: Any) -> None:
     """Raise `TrialError` if two values differ."""
     if found != wanted:
-        raise TrialError(f"{what}: {found!r} instead of {wanted!r}")
+        # Some values are whole documents.
+        raise TrialError(f"{what}: {repr(found)[:MOST_SHOWN]} instead of {repr(wanted)[:MOST_SHOWN]}")
 
 
 def try_source_archive(wheel: Path) -> None:
@@ -135,6 +138,14 @@ def try_wheel(python: Path, wheel: Path, home: Path) -> None:
     expect("scenarios", {one["name"] for one in shown}, names)
     expect("copies", set(call([scripts / "python", "-c", COPIES], home).split()), names)
     expect("copied", call([silvan, "scenarios", "copy", "star", "mine"], home).strip(), "mine/star.toml")
+    for folder in call([silvan, "fabric", "examples"], home).split():
+        expect(
+            folder, json.loads(call([silvan, "fabric", "check", folder, "--json"], home))["deadlock"], None
+        )
+    page = call(
+        [scripts / "python", "-c", "from silvan.live import page; print(page.html('x', 'events'))"], home
+    )
+    expect("beginning of the page of a run", page[:15].lower(), "<!doctype html>")
     call([silvan, "demo"], home)
     page = (home / "out" / "demo" / "report.html").read_text(encoding="utf-8")
     expect("beginning of the report", page[:15].lower(), "<!doctype html>")

@@ -656,7 +656,7 @@ fn errors_of_overrides_name_the_override() {
         (&[(".", "1")], "--set .: not a dotted key such as `congestion.marking.threshold` or `flow.0.rate`"),
         (
             &[("congestion", "{ mechanism = \"dcqcn\" }")],
-            "--set congestion: congestion.mechanism = \"dcqcn\": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`, `renato`, `pfister`, `mvcm`, `saa`, `qcn`",
+            "--set congestion: congestion.mechanism = \"dcqcn\": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`, `renato`, `pfister`, `mvcm`, `saa`, `qcn`; dcqcn is a composition: set congestion.reaction.kind = \"dcqcn\" with its marking and notification, as in the scenario `roce-dcqcn`",
         ),
     ] {
         assert_eq!(message(BASE, overrides), expected, "{overrides:?}");

@@ -137,4 +137,12 @@ fn names_of_other_tools_are_explained() {
     assert!(said.ends_with("must be one of `credits`, `on-off`; it is called `on-off` here"), "{said}");
     let said = message(BASE, &[("switch.queues", "VOQnet")]);
     assert!(said.ends_with("; it is called `per-destination` here"), "{said}");
+    let said = message(BASE, &[("congestion.mechanism", "DCQCN")]);
+    assert!(
+        said.ends_with(
+            "; dcqcn is a composition: set congestion.reaction.kind = \"dcqcn\" with its marking and notification, \
+             as in the scenario `roce-dcqcn`"
+        ),
+        "{said}"
+    );
 }
