@@ -40,7 +40,7 @@ FUZZ_TARGETS := units text ibnetdiscover lft site scenario \
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check wheel wheel-check site \
-        verify swarm same fuzz bench papers clean quick nightly toolchain environment test-tools \
+        verify swarm same fuzz bench instructions papers clean quick nightly toolchain environment test-tools \
         test-rust-build swarm-check examples-check mutants lint-rust lint-python wheel-check-all loom release-check release-files \
         playground-check release wheel-manylinux
 
@@ -240,11 +240,17 @@ papers: $(VENV)/.built ## run the published experiments in full with five seeds 
 bench: ## speed: whole runs, to bench.json, then parts; AGAINST=COMMIT: ratios to that (ONLY="uniform_648" ROUNDS=5)
 	$(CARGO) build --release --quiet -p silvan-scenario --example bench
 	target/release/examples/bench bench.json $(ONLY)
+	$(PYTHON) tools/instructions.py --caches --json bench.json $(ONLY)
 ifdef AGAINST
 	$(PYTHON) tools/bench_ratio.py $(AGAINST) $(ONLY) --rounds $(ROUNDS) --json bench.json
 else
 	$(CARGO) bench --quiet -p silvan-bench -- --noplot
 endif
+
+# Counts nothing without valgrind. ONLY names some of the cases. UPDATE=1 writes benches/instructions.json.
+instructions: toolchain ## count instructions per packet hop; an increase of 3 % over the record is an error (UPDATE=1: new record)
+	$(CARGO) build --release --quiet -p silvan-scenario --example bench
+	$(PYTHON) tools/instructions.py $(if $(UPDATE),--update) $(ONLY)
 
 same: ## AGAINST=COMMIT: find random scenarios (N=2000) whose results differ from that commit
 	@test -n "$(AGAINST)" || { echo "say what to compare with: make same AGAINST=COMMIT" >&2; exit 2; }

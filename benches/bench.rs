@@ -1,4 +1,4 @@
-//! Benchmark of the simulator: packet hops and events per second, and memory.
+//! Benchmark of the simulator: packet hops and events per second, time of the setup, and memory.
 //!
 //! Each case is one of the shipped scenarios and runs in a separate process, so that its peak memory can be
 //! measured. Right after each case, the same process times a reference loop: the event queue alone, in a
@@ -9,8 +9,12 @@
 //! cargo run --release -p silvan-scenario --example bench -- bench.json [CASE...]
 //! cargo run --release -p silvan-scenario --example bench -- --one CASE [KEY=VALUE...]
 //! cargo run --release -p silvan-scenario --example bench -- --file SCENARIO [KEY=VALUE...]
+//! cargo run --release -p silvan-scenario --example bench -- --counted CASE [KEY=VALUE...]
 //! cargo run --release -p silvan-scenario --example bench -- --cases
 //! ```
+//!
+//! `--counted` runs two short intervals of a case, for programs that count instructions
+//! (`tools/instructions.py`). They count only in the function [`counted`], which is the second interval.
 //!
 //! `tools/bench_ratio.py` compares two builds: it asks the newer one for its cases (`--cases`) and runs the
 //! newer one's scenario files with both (`--file`). Builds older than `--file` run any file through the
@@ -25,6 +29,7 @@ use serde_json::{Value, json};
 use silvan_engine::memory::HugePages;
 use silvan_engine::random::Stream;
 use silvan_engine::{Event, EventQueue, Time};
+use silvan_fabric::simulation::{ModelError, Simulation};
 use silvan_scenario::Scenario;
 
 #[global_allocator]
@@ -35,6 +40,8 @@ struct Case {
     name: &'static str,
     scenario: &'static str,
     overrides: &'static [(&'static str, &'static str)],
+    /// The interval whose instructions are counted. It starts after an equal interval.
+    interval: &'static str,
 }
 
 const CASES: &[Case] = &[
@@ -42,6 +49,7 @@ const CASES: &[Case] = &[
         name: "uniform_648",
         scenario: "scenarios/uniform-648.toml",
         overrides: &[("duration", "5 ms"), ("measure.links", "false")],
+        interval: "8 us",
     },
     Case {
         name: "uniform_64",
@@ -54,6 +62,7 @@ const CASES: &[Case] = &[
             ("measure.interval", "1 ms"),
             ("measure.links", "false"),
         ],
+        interval: "80 us",
     },
     Case {
         name: "uniform_4096",
@@ -65,6 +74,7 @@ const CASES: &[Case] = &[
             ("duration", "0.6 ms"),
             ("measure.links", "false"),
         ],
+        interval: "2 us",
     },
     Case {
         name: "uniform_11664",
@@ -75,31 +85,37 @@ const CASES: &[Case] = &[
             ("duration", "0.3 ms"),
             ("measure.links", "false"),
         ],
+        interval: "2 us",
     },
     Case {
         name: "hotspot_648",
         scenario: "scenarios/hotspot-648.toml",
         overrides: &[("duration", "20 ms"), ("congestion.mechanism", "none")],
+        interval: "16 us",
     },
     Case {
         name: "hotspot_648_cc",
         scenario: "scenarios/hotspot-648.toml",
         overrides: &[("duration", "20 ms"), ("congestion.mechanism", "ib-cc")],
+        interval: "16 us",
     },
     Case {
         name: "forest_648",
         scenario: "papers/common/forest-648.toml",
         overrides: &[("duration", "20 ms"), ("congestion.mechanism", "none"), ("measure.links", "false")],
+        interval: "16 us",
     },
     Case {
         name: "forest_648_cc",
         scenario: "papers/common/forest-648.toml",
         overrides: &[("duration", "20 ms"), ("congestion.mechanism", "ib-cc"), ("measure.links", "false")],
+        interval: "16 us",
     },
     Case {
         name: "testbed_cc",
         scenario: "scenarios/testbed.toml",
         overrides: &[("congestion.mechanism", "ib-cc"), ("duration", "5 s")],
+        interval: "2 ms",
     },
     mechanism("trees_1024", &[]),
     mechanism("trees_1024_ib_cc", &[("congestion.mechanism", "ib-cc")]),
@@ -116,16 +132,58 @@ const CASES: &[Case] = &[
         name: "cioq_512",
         scenario: "scenarios/mvcm-hot-phase.toml",
         overrides: &[("duration", "300_000 cycles"), ("congestion.mechanism", "none")],
+        interval: "60_000 cycles",
     },
     Case {
         name: "cioq_512_mvcm",
         scenario: "scenarios/mvcm-hot-phase.toml",
         overrides: &[("duration", "300_000 cycles"), ("congestion.mechanism", "mvcm")],
+        interval: "60_000 cycles",
     },
     Case {
         name: "fcfs_512_routes",
         scenario: "scenarios/routes-512.toml",
         overrides: &[("switch.arbitration", "fcfs"), ("duration", "1 ms"), ("warmup", "0 s")],
+        interval: "20 us",
+    },
+    Case {
+        name: "hotspot_648_qcn",
+        scenario: "scenarios/hotspot-648.toml",
+        overrides: &[
+            ("duration", "20 ms"),
+            ("congestion.mechanism", "qcn"),
+            ("congestion.marking", "{}"),
+            ("congestion.reaction", "{}"),
+        ],
+        interval: "16 us",
+    },
+    // Switches, adapters and rates of `roce-dcqcn`, with the traffic of `hotspot-648`.
+    Case {
+        name: "hotspot_648_dcqcn",
+        scenario: "scenarios/hotspot-648.toml",
+        overrides: &[
+            ("duration", "5 ms"),
+            ("topology.link_rate", "100 Gbit/s"),
+            ("topology.link_delay", "600 ns"),
+            ("packet.mtu", "1000 B"),
+            ("switch.buffer", "512 KiB"),
+            ("host", "{}"),
+            ("traffic.0.rate", "20 Gbit/s"),
+            ("congestion", DCQCN),
+        ],
+        interval: "10 us",
+    },
+    Case {
+        name: "uniform_65536",
+        scenario: "scenarios/uniform-648.toml",
+        overrides: &[
+            ("topology.kind", "three-level-fat-tree"),
+            ("topology.radix", "64"),
+            ("duration", "0.1 ms"),
+            ("warmup", "0.02 ms"),
+            ("measure.links", "false"),
+        ],
+        interval: "1 us",
     },
     // Measured by wall time: `tools/bench_ratio.py` runs these with one thread in the other build.
     Case {
@@ -139,6 +197,7 @@ const CASES: &[Case] = &[
             ("measure.links", "false"),
             ("threads", "2"),
         ],
+        interval: "2 us",
     },
     Case {
         name: "uniform_11664_2_threads",
@@ -150,12 +209,21 @@ const CASES: &[Case] = &[
             ("measure.links", "false"),
             ("threads", "2"),
         ],
+        interval: "2 us",
     },
 ];
 
+/// The congestion control of `scenarios/roce-dcqcn.toml`.
+const DCQCN: &str = r#"{
+    marking = { kind = "red", min = "100 kB", max = "400 kB", percent = 20 },
+    notification = "cnp",
+    coalescing = { interval = "4 us" },
+    reaction = { kind = "dcqcn", set = "tuned" }
+}"#;
+
 /// A mechanism on the largest network in which it was studied.
 const fn mechanism(name: &'static str, overrides: &'static [(&'static str, &'static str)]) -> Case {
-    Case { name, scenario: "scenarios/trees-1024.toml", overrides }
+    Case { name, scenario: "scenarios/trees-1024.toml", overrides, interval: "20 us" }
 }
 
 /// Operations per second of the event queue alone: pop the earliest event, push one that is a packet time
@@ -178,12 +246,12 @@ fn reference_holds_per_s() -> f64 {
     f64::from(HOLDS) / start.elapsed().as_secs_f64()
 }
 
-/// Peak resident memory of this process in MB, if the system reports it.
-fn peak_rss_mb() -> Option<f64> {
+/// Resident memory of this process in bytes, if the system reports it: now (`VmRSS`) or at its peak (`VmHWM`).
+fn resident_bytes(key: &str) -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some((kib * 1.024 / 10.0).round() / 100.0)
+    let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    let kib: f64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024.0)
 }
 
 /// Parses overrides (`key=value`).
@@ -209,22 +277,57 @@ fn run_case(case: &Case, more: &[String]) -> Result<Value, Box<dyn Error>> {
 
 /// Runs a scenario file.
 fn run_file(file: &Path, overrides: &[(String, String)]) -> Result<Value, Box<dyn Error>> {
+    let before = resident_bytes("VmRSS");
+    let start = Instant::now();
     let mut simulation = Scenario::load(file, overrides)?.simulation()?;
+    let (setup_s, size) = (start.elapsed().as_secs_f64(), simulation.size());
+    let after_setup = resident_bytes("VmHWM");
     let start = Instant::now();
     while !simulation.advance(1 << 20)?.done {}
     let wall_s = start.elapsed().as_secs_f64();
-    let rss_mb = peak_rss_mb();
+    let peak = resident_bytes("VmHWM");
     let summary = simulation.finish()?.summary;
     let per_s = |count: u64| count as f64 / wall_s;
+    let mb = |bytes: f64| (bytes * 1e-4).round() / 100.0;
+    let per = |count: usize| Some(((peak? - before?) / count as f64).round());
     Ok(json!({
         "packet_hops_per_s": per_s(summary.packet_hops).round(),
         "events_per_s": per_s(summary.events).round(),
-        "rss_mb": rss_mb,
+        "rss_mb": peak.map(mb),
+        "setup_rss_mb": after_setup.map(mb),
+        "bytes_per_host": per(size.hosts),
+        "bytes_per_link": per(size.links),
+        "hosts": size.hosts,
+        "links": size.links,
+        "setup_s": setup_s,
         "wall_s": wall_s,
         "simulated_s": summary.simulated_ns as f64 * 1e-9,
         "packet_hops": summary.packet_hops,
         "events": summary.events,
     }))
+}
+
+/// Runs two equal intervals of a case on one thread, and returns the packet hops of the second, which is the call of
+/// [`counted`]. The first fills the network.
+fn run_counted(case: &Case, more: &[String]) -> Result<Value, Box<dyn Error>> {
+    let of_case = case.overrides.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    let mut overrides: Vec<(String, String)> = of_case.collect();
+    for (key, value) in [("measure.interval", case.interval), ("warmup", "0 s"), ("threads", "1")] {
+        overrides.push((key.to_owned(), value.to_owned()));
+    }
+    overrides.extend(read_overrides(more)?);
+    let mut simulation = Scenario::load(Path::new(case.scenario), &overrides)?.simulation()?;
+    while !simulation.advance_to_sample(u64::MAX)?.1 {}
+    let before = simulation.packet_hops();
+    counted(&mut simulation)?;
+    Ok(json!({ "packet_hops": simulation.packet_hops() - before }))
+}
+
+/// Runs an interval. Programs that count instructions know it by its name.
+#[inline(never)]
+fn counted(simulation: &mut Simulation) -> Result<(), ModelError> {
+    while !simulation.advance_to_sample(u64::MAX)?.1 {}
+    Ok(())
 }
 
 /// All cases, for a program that runs them with another build.
@@ -240,6 +343,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["--cases"] => println!("{}", list_cases()),
+        ["--counted", name, ..] => println!("{}", run_counted(case_named(name)?, &arguments[2..])?),
         ["--one", name, ..] => println!("{}", run_case(case_named(name)?, &arguments[2..])?),
         ["--file", file, ..] => {
             println!("{}", run_file(Path::new(file), &read_overrides(&arguments[2..])?)?);
@@ -262,8 +366,16 @@ fn run_all(target: &str, wanted: &[&str]) -> Result<(), Box<dyn Error>> {
     wanted.iter().try_for_each(|name| case_named(name).map(drop))?;
     let mut results = serde_json::Map::new();
     println!(
-        "{:<24} {:>14} {:>12} {:>9} {:>11} {:>8}",
-        "case", "packet-hops/s", "events/s", "wall s", "events/hold", "RSS MB"
+        "{:<24} {:>14} {:>12} {:>9} {:>11} {:>8} {:>8} {:>10} {:>10}",
+        "case",
+        "packet-hops/s",
+        "events/s",
+        "wall s",
+        "events/hold",
+        "setup s",
+        "RSS MB",
+        "bytes/host",
+        "bytes/link"
     );
     for case in CASES.iter().filter(|case| wanted.is_empty() || wanted.contains(&case.name)) {
         let output = Command::new(std::env::current_exe()?).args(["--one", case.name]).output()?;
@@ -273,13 +385,16 @@ fn run_all(target: &str, wanted: &[&str]) -> Result<(), Box<dyn Error>> {
         let value: Value = serde_json::from_slice(&output.stdout)?;
         let number = |key: &str| value[key].as_f64().unwrap_or(f64::NAN);
         println!(
-            "{:<24} {:>12.2} M {:>10.2} M {:>9.2} {:>11.2} {:>8.1}",
+            "{:<24} {:>12.2} M {:>10.2} M {:>9.2} {:>11.2} {:>8.2} {:>8.1} {:>10.0} {:>10.0}",
             case.name,
             number("packet_hops_per_s") * 1e-6,
             number("events_per_s") * 1e-6,
             number("wall_s"),
             number("events_per_reference_hold"),
-            number("rss_mb")
+            number("setup_s"),
+            number("rss_mb"),
+            number("bytes_per_host"),
+            number("bytes_per_link")
         );
         results.insert(case.name.to_string(), value);
     }

@@ -85,6 +85,7 @@ def stages() -> list[Stage]:
         Stage("swarm-check", ("setup", "test-rust-build")),
         Stage("examples-check", ("setup", "test-rust-build")),
         Stage("lint-rust", ("test-rust-build",)),
+        Stage("instructions", ("swarm-check", "test-tools")),
         Stage("loom", ("test-rust-build",)),
         Stage("wheel-check", ("setup",)),
         Stage("site", ("setup",)),

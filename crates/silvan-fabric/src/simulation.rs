@@ -33,12 +33,22 @@ pub struct Progress {
     pub done: bool,
 }
 
+/// The size of a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Number of hosts.
+    pub hosts: usize,
+    /// Number of links, each of which has two directions.
+    pub links: usize,
+}
+
 /// A run: all partitions, and the observers that record them.
 pub struct Simulation {
     config: Config,
     network: Network,
     /// Names of all hosts, for the summary.
     hosts: Vec<String>,
+    links: usize,
     /// Simulated time reached.
     now: Time,
     events: u64,
@@ -81,6 +91,7 @@ impl Simulation {
             config: config.clone(),
             network,
             hosts: topology.hosts.iter().map(|host| host.name.clone()).collect(),
+            links: topology.links.len(),
             now: Time::ZERO,
             events: 0,
             invariants: Invariants::default(),
@@ -104,6 +115,12 @@ impl Simulation {
     #[must_use]
     pub fn is_binned(&self) -> bool {
         self.network.is_binned()
+    }
+
+    /// The size of the network.
+    #[must_use]
+    pub fn size(&self) -> Size {
+        Size { hosts: self.hosts.len(), links: self.links }
     }
 
     /// Processes about `events` events, or fewer if the run ends earlier.

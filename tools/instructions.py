@@ -1,0 +1,290 @@
+"""Counts the instructions of a packet hop, by function, and compares them with those on record.
+
+    python tools/instructions.py [CASE...]              compare with benches/instructions.json
+    python tools/instructions.py --update [CASE...]     write benches/instructions.json
+    python tools/instructions.py --caches --json bench.json [CASE...]
+
+`make instructions` runs this program. Valgrind's tool Callgrind counts while the benchmark runs the second
+of two equal intervals of a case (`--counted` in `benches/bench.rs`), so neither the setup nor the start of
+the traffic counts. The counts are the same in each run, so they show changes that are much smaller than the
+noise of times. They depend on the compiler and on the instruction sets of the processor, because the C
+library chooses its functions by them. Counts are therefore compared only if both are equal.
+
+With `--caches`, Callgrind also simulates caches and branch prediction. The results are only printed and
+added to the file `--json`; they are not on record.
+
+Exit status: 0 if no case needs 3 % more instructions than on record (or if nothing can be compared), 1 if
+one does, 2 if the program cannot run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+BENCH = ROOT / "target/release/examples/bench"
+RECORD = ROOT / "benches/instructions.json"
+#: Cases on record: short, and one for each part of the model that has code of its own.
+RECORDED = (
+    "uniform_648",
+    "hotspot_648_cc",
+    "hotspot_648_dcqcn",
+    "testbed_cc",
+    "trees_1024_ccfit",
+    "trees_1024_ecocc",
+    "cioq_512_mvcm",
+    "fcfs_512_routes",
+)
+#: Larger relative increases are an error.
+LIMIT = 0.03
+#: Functions with fewer instructions per hop are recorded together.
+LEAST = 1.0
+#: The rest of the functions.
+OTHERS = "all others"
+#: Functions named in a comparison.
+NAMED = 5
+#: Instruction sets by which the C library chooses its functions.
+SETS = ("avx2", "bmi2", "erms")
+#: Events of Callgrind, by their names in `bench.json`.
+EVENTS = {
+    "instructions": ("Ir",),
+    "branch_misses": ("Bcm", "Bim"),
+    "l1_misses": ("I1mr", "D1mr", "D1mw"),
+    "last_level_misses": ("ILmr", "DLmr", "DLmw"),
+}
+
+
+class CannotCountError(Exception):
+    """Why nothing can be counted."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """Events of a case."""
+
+    hops: int
+    #: Events by function; each a counter of Callgrind's events.
+    functions: Mapping[str, Counter[str]]
+
+    def per_hop(self, *events: str) -> float:
+        """Return the number of events per packet hop."""
+        return sum(found[event] for found in self.functions.values() for event in events) / self.hops
+
+    def instructions(self) -> dict[str, float]:
+        """Return the instructions per hop, of all functions with at least `LEAST`, and of the rest."""
+        all_of_them = {name: found["Ir"] / self.hops for name, found in self.functions.items()}
+        large = {name: count for name, count in all_of_them.items() if count >= LEAST}
+        rest = sum(all_of_them.values()) - sum(large.values())
+        ordered = sorted(large.items(), key=lambda item: -item[1])
+        return {name: round(count, 2) for name, count in [*ordered, (OTHERS, rest)]}
+
+
+def read_profile(text: str) -> dict[str, Counter[str]]:
+    """Return the events of each function of a profile in Callgrind's format, without those of its callees."""
+    events: list[str] = []
+    names: dict[str, str] = {}
+    found: dict[str, Counter[str]] = {}
+    here: Counter[str] = Counter()
+    is_call = False
+    for line in text.splitlines():
+        if line.startswith("events:"):
+            events = line.split()[1:]
+        elif match := re.match(r"fn=\((\d+)\)(?: (.*))?$", line):
+            if match[2]:
+                names[match[1]] = plain(match[2])
+            here = found.setdefault(names[match[1]], Counter())
+        elif match := re.match(r"cfn=\((\d+)\) (.*)$", line):
+            names[match[1]] = plain(match[2])
+        elif line.startswith("calls="):
+            # The next line has the events of the call, which are counted where they occur.
+            is_call = True
+        elif line[:1].isdigit() or line[:1] in "+-*":
+            if not is_call:
+                for event, number in zip(events, line.split()[1:], strict=False):
+                    here[event] += int(number)
+            is_call = False
+    return {name: events for name, events in found.items() if events}
+
+
+def plain(name: str) -> str:
+    """Return the name of a function without what differs between builds and machines."""
+    # The number of a recursive call, the hash of a symbol, and the processor in names of the C library.
+    name = re.sub(r"'\d+$", "", name)
+    name = re.sub(r"::h[0-9a-f]{16}$", "", name)
+    return re.sub(r"_(avx|evex|avx512|sse\d*)[a-z0-9_]*$", "", name)
+
+
+def count(case: str, bench: Path = BENCH, *, caches: bool = False) -> Count:
+    """Count the events of a case."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "profile"
+        more = ("--cache-sim=yes", "--branch-sim=yes") if caches else ()
+        done = subprocess.run(
+            [
+                *("valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"),
+                *("--toggle-collect=bench::counted*", *more, str(bench), "--counted", case),
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise CannotCountError(f"{case}: {(done.stderr.strip().splitlines() or ['valgrind failed'])[-1]}")
+        functions = read_profile(out.read_text())
+    hops = json.loads(done.stdout)["packet_hops"]
+    if not hops or not functions:
+        raise CannotCountError(f"{case}: no packet moved while instructions were counted")
+    return Count(hops, functions)
+
+
+def count_all(cases: Sequence[str], bench: Path, *, caches: bool, jobs: int) -> dict[str, Count]:
+    """Count several cases, some of them at once."""
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        found = pool.map(lambda case: count(case, bench, caches=caches), cases)
+        return dict(zip(cases, found, strict=True))
+
+
+def environment() -> dict[str, str]:
+    """Return what instruction counts depend on besides the sources."""
+    rustc = subprocess.run(
+        [ROOT / "tools/with-rust", "rustc", "--version"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    flags = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
+    sets = " ".join(name for name in SETS if name in flags)
+    libc = " ".join(platform.libc_ver())
+    return {"rustc": rustc, "machine": platform.machine(), "instruction_sets": sets, "libc": libc}
+
+
+def changes(before: Mapping[str, float], after: Mapping[str, float]) -> list[tuple[str, float, float]]:
+    """Return the functions whose instructions per hop grew most, with the values before and after."""
+    names = {*before, *after}
+    grown = [(name, before.get(name, 0.0), after.get(name, 0.0)) for name in names]
+    grown = [one for one in grown if one[2] - one[1] >= LEAST / 2]
+    return sorted(grown, key=lambda one: (one[1] - one[2], one[0]))[:NAMED]
+
+
+def compare(record: Mapping[str, Any], found: Mapping[str, Count]) -> bool:
+    """Print a line for each case, and the functions responsible for a large increase.
+
+    Return whether there is one.
+    """
+    is_worse = False
+    print(f"{'case':<24} {'on record':>10} {'now':>10} {'change':>8}   instructions per hop")
+    for case, now in found.items():
+        after = now.per_hop("Ir")
+        if case not in record:
+            print(f"{case:<24} {'-':>10} {after:>10.1f}")
+            continue
+        before = record[case]["instructions_per_hop"]
+        change = after / before - 1
+        print(f"{case:<24} {before:>10.1f} {after:>10.1f} {change:>+8.1%}")
+        if change > LIMIT:
+            is_worse = True
+            for name, old, new in changes(record[case]["functions"], now.instructions()):
+                print(f"    {old:>8.1f} -> {new:>8.1f}  {name}")
+    return is_worse
+
+
+def recorded(found: Mapping[str, Count]) -> dict[str, Any]:
+    """Return the entries of the record for some cases."""
+    return {
+        case: {
+            "instructions_per_hop": round(one.per_hop("Ir"), 1),
+            "packet_hops": one.hops,
+            "functions": one.instructions(),
+        }
+        for case, one in found.items()
+    }
+
+
+def show_events(found: Mapping[str, Count], file: Path | None) -> None:
+    """Print the events per hop of each case, and add them to the results of the benchmark."""
+    head = ("case", "instructions", "branch misses", "L1 misses", "LL misses")
+    print("{:<24} {:>12} {:>14} {:>10} {:>10}   per hop".format(*head))
+    results: dict[str, Any] = json.loads(file.read_text()) if file and file.exists() else {}
+    for case, one in found.items():
+        values = {name: one.per_hop(*events) for name, events in EVENTS.items()}
+        print("{:<24} {:>12.0f} {:>14.2f} {:>10.2f} {:>10.3f}".format(case, *values.values()))
+        results.setdefault(case, {})["per_hop"] = {name: round(value, 3) for name, value in values.items()}
+    if file:
+        file.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="instructions.py", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("case", nargs="*", help="cases (those on record; with --caches all)")
+    parser.add_argument("--update", action="store_true", help="write the record")
+    parser.add_argument("--caches", action="store_true", help="also simulate caches and branches")
+    parser.add_argument("--json", type=Path, help="with --caches: results of `bench`, to be completed")
+    parser.add_argument("--bench", type=Path, default=BENCH, help="the benchmark")
+    parser.add_argument("--record", type=Path, default=RECORD, help="the record")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cases counted at once")
+    options = parser.parse_args(words)
+    if options.update and options.caches:
+        parser.error("--caches counts nothing for the record; leave out --update")
+    return options
+
+
+def known_cases(bench: Path, wanted: Sequence[str]) -> list[str]:
+    """Return the wanted cases, or all cases that run on one thread."""
+    listed = subprocess.run([bench, "--cases"], capture_output=True, text=True, check=True).stdout
+    names = [one["name"] for one in json.loads(listed)]
+    if strange := [name for name in wanted if name not in names]:
+        raise CannotCountError(f"no case `{strange[0]}`; there are {', '.join(names)}")
+    return list(wanted) or [name for name in names if not name.endswith("_threads")]
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Count, and print, compare or record the counts."""
+    options = arguments(words)
+    if not shutil.which("valgrind"):
+        print("no instructions are counted: valgrind is not installed (Debian, Ubuntu: apt install valgrind)")
+        return 0
+    here = environment()
+    record: dict[str, Any] = json.loads(options.record.read_text()) if options.record.exists() else {}
+    try:
+        if options.caches:
+            cases = known_cases(options.bench, options.case)
+            show_events(count_all(cases, options.bench, caches=True, jobs=options.jobs), options.json)
+            return 0
+        there = record.get("environment", here)
+        if there != here and not options.update:
+            differing = [key for key in here if there.get(key) != here[key]]
+            other = "; ".join(f"{key} {there.get(key)!r}, here {here[key]!r}" for key in differing)
+            print(f"instructions are not compared: the record was made with {other}")
+            return 0
+        cases = known_cases(options.bench, options.case or RECORDED)
+        found = count_all(cases, options.bench, caches=False, jobs=options.jobs)
+    except CannotCountError as error:
+        print(f"instructions: {error}", file=sys.stderr)
+        return 2
+    is_worse = compare(record.get("cases", {}), found)
+    if options.update:
+        kept = record.get("cases", {}) if there == here else {}
+        new = {"environment": here, "cases": {**kept, **recorded(found)}}
+        options.record.write_text(json.dumps(new, indent=1) + "\n")
+        print(f"written to {options.record}")
+        return 0
+    if is_worse:
+        print(f"A case needs over {LIMIT:.0%} more instructions. If intended: make instructions UPDATE=1")
+    return 1 if is_worse else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
