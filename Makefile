@@ -40,7 +40,7 @@ FUZZ_TARGETS := units text ibnetdiscover lft site scenario \
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check wheel wheel-check site \
-        verify swarm same fuzz bench instructions papers clean quick nightly toolchain environment test-tools \
+        verify swarm same fuzz bench instructions threads-model papers clean quick nightly toolchain environment test-tools \
         test-rust-build swarm-check examples-check mutants lint-rust lint-python wheel-check-all loom release-check release-files \
         playground-check release wheel-manylinux
 
@@ -251,6 +251,10 @@ endif
 instructions: toolchain ## count instructions per packet hop; an increase of 3 % over the record is an error (UPDATE=1: new record)
 	$(CARGO) build --release --quiet -p silvan-scenario --example bench
 	$(PYTHON) tools/instructions.py $(if $(UPDATE),--update) $(ONLY)
+
+threads-model: toolchain ## predict the speed of 4, 16 and 64 threads from the work of partitions, measured on two cores
+	$(CARGO) build --release --quiet -p silvan-scenario --example bench
+	$(PYTHON) tools/predict_threads.py $(ONLY)
 
 same: ## AGAINST=COMMIT: find random scenarios (N=2000) whose results differ from that commit
 	@test -n "$(AGAINST)" || { echo "say what to compare with: make same AGAINST=COMMIT" >&2; exit 2; }

@@ -10,11 +10,16 @@
 //! cargo run --release -p silvan-scenario --example bench -- --one CASE [KEY=VALUE...]
 //! cargo run --release -p silvan-scenario --example bench -- --file SCENARIO [KEY=VALUE...]
 //! cargo run --release -p silvan-scenario --example bench -- --counted CASE [KEY=VALUE...]
+//! cargo run --release -p silvan-scenario --example bench -- --steps CASE THREADS [KEY=VALUE...]
+//! cargo run --release -p silvan-scenario --example bench -- --exchange
 //! cargo run --release -p silvan-scenario --example bench -- --cases
 //! ```
 //!
 //! `--counted` runs two short intervals of a case, for programs that count instructions
 //! (`tools/instructions.py`). They count only in the function [`counted`], which is the second interval.
+//!
+//! `--steps` records the work of each partition between exchanges of messages, and `--exchange` measures what two
+//! threads need for an exchange without messages. `tools/predict_threads.py` uses both.
 //!
 //! `tools/bench_ratio.py` compares two builds: it asks the newer one for its cases (`--cases`) and runs the
 //! newer one's scenario files with both (`--file`). Builds older than `--file` run any file through the
@@ -23,9 +28,11 @@
 use std::error::Error;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use silvan_engine::barrier::Barrier;
 use silvan_engine::memory::HugePages;
 use silvan_engine::random::Stream;
 use silvan_engine::{Event, EventQueue, Time};
@@ -40,7 +47,8 @@ struct Case {
     name: &'static str,
     scenario: &'static str,
     overrides: &'static [(&'static str, &'static str)],
-    /// The interval whose instructions are counted. It starts after an equal interval.
+    /// The interval whose instructions are counted. It starts after an equal interval. Empty if the case is too large
+    /// for a program that counts instructions.
     interval: &'static str,
 }
 
@@ -110,6 +118,17 @@ const CASES: &[Case] = &[
         scenario: "papers/common/forest-648.toml",
         overrides: &[("duration", "20 ms"), ("congestion.mechanism", "ib-cc"), ("measure.links", "false")],
         interval: "16 us",
+    },
+    Case {
+        name: "forest_11664_cc",
+        scenario: "papers/common/forest-648.toml",
+        overrides: &[
+            ("topology.kind", "three-level-fat-tree"),
+            ("topology.radix", "36"),
+            ("duration", "0.3 ms"),
+            ("measure.interval", "50 us"),
+        ],
+        interval: "5 us",
     },
     Case {
         name: "testbed_cc",
@@ -183,7 +202,7 @@ const CASES: &[Case] = &[
             ("warmup", "0.02 ms"),
             ("measure.links", "false"),
         ],
-        interval: "1 us",
+        interval: "",
     },
     // Measured by wall time: `tools/bench_ratio.py` runs these with one thread in the other build.
     Case {
@@ -310,6 +329,9 @@ fn run_file(file: &Path, overrides: &[(String, String)]) -> Result<Value, Box<dy
 /// Runs two equal intervals of a case on one thread, and returns the packet hops of the second, which is the call of
 /// [`counted`]. The first fills the network.
 fn run_counted(case: &Case, more: &[String]) -> Result<Value, Box<dyn Error>> {
+    if case.interval.is_empty() {
+        return Err(format!("{} is too large", case.name).into());
+    }
     let of_case = case.overrides.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     let mut overrides: Vec<(String, String)> = of_case.collect();
     for (key, value) in [("measure.interval", case.interval), ("warmup", "0 s"), ("threads", "1")] {
@@ -330,11 +352,69 @@ fn counted(simulation: &mut Simulation) -> Result<(), ModelError> {
     Ok(())
 }
 
+/// Runs a case with a number of partitions in turn on one thread, and returns the work of each in each step.
+fn run_steps(case: &Case, threads: &str, more: &[String]) -> Result<Value, Box<dyn Error>> {
+    let of_case = case.overrides.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    let mut overrides: Vec<(String, String)> = of_case.chain(read_overrides(more)?).collect();
+    overrides.push(("threads".to_owned(), threads.to_owned()));
+    let mut simulation = Scenario::load(Path::new(case.scenario), &overrides)?.simulation()?;
+    simulation.record_steps();
+    let start = Instant::now();
+    while !simulation.advance(1 << 20)?.done {}
+    let wall_s = start.elapsed().as_secs_f64();
+    let (work, mail): (Vec<&[u32]>, Vec<&[u64]>) = simulation
+        .steps()
+        .map_or_else(Default::default, |steps| (steps.work_ns().collect(), steps.mail().collect()));
+    Ok(json!({
+        "wall_s": wall_s,
+        "packet_hops": simulation.packet_hops(),
+        "work_ns": work,
+        "mail": mail,
+    }))
+}
+
+/// Nanoseconds per step of two threads that do nothing but wait for each other, and the additional time per mailbox that
+/// both lock in turn.
+fn measure_exchange() -> Value {
+    const STEPS: u32 = 200_000;
+    const MAILBOXES: usize = 64;
+    let step_ns = |mailboxes: usize| {
+        let barrier = Barrier::new(2);
+        // On cache lines of their own, as the buffers of messages are.
+        let mail: Vec<[Mutex<[u64; 14]>; 2]> = (0..mailboxes).map(|_| Default::default()).collect();
+        let work = |me: usize| {
+            for step in 0..STEPS as usize {
+                for pair in &mail {
+                    if let Ok(mut mailbox) = pair[(me + step) % 2].lock() {
+                        mailbox[0] += 1;
+                    }
+                }
+                let _ = barrier.wait();
+            }
+        };
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            scope.spawn(|| work(1));
+            work(0);
+        });
+        start.elapsed().as_nanos() as f64 / f64::from(STEPS)
+    };
+    // Other programs make single measurements longer, never shorter.
+    let least = |mailboxes| (0..7).map(|_| step_ns(mailboxes)).fold(f64::INFINITY, f64::min);
+    let (empty, full) = (least(0), least(MAILBOXES));
+    json!({ "wait_ns": empty, "mailbox_ns": (full - empty) / MAILBOXES as f64 })
+}
+
 /// All cases, for a program that runs them with another build.
 fn list_cases() -> Value {
-    let list = CASES
-        .iter()
-        .map(|case| json!({ "name": case.name, "scenario": case.scenario, "overrides": case.overrides }));
+    let list = CASES.iter().map(|case| {
+        json!({
+            "name": case.name,
+            "scenario": case.scenario,
+            "overrides": case.overrides,
+            "is_counted": !case.interval.is_empty(),
+        })
+    });
     Value::Array(list.collect())
 }
 
@@ -344,6 +424,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     match words.as_slice() {
         ["--cases"] => println!("{}", list_cases()),
         ["--counted", name, ..] => println!("{}", run_counted(case_named(name)?, &arguments[2..])?),
+        ["--steps", name, threads, ..] => {
+            println!("{}", run_steps(case_named(name)?, threads, &arguments[3..])?);
+        }
+        ["--exchange"] => println!("{}", measure_exchange()),
         ["--one", name, ..] => println!("{}", run_case(case_named(name)?, &arguments[2..])?),
         ["--file", file, ..] => {
             println!("{}", run_file(Path::new(file), &read_overrides(&arguments[2..])?)?);

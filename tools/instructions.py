@@ -242,12 +242,13 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def known_cases(bench: Path, wanted: Sequence[str]) -> list[str]:
-    """Return the wanted cases, or all cases that run on one thread."""
+    """Return the wanted cases that can be counted, or all that can and run on one thread."""
     listed = subprocess.run([bench, "--cases"], capture_output=True, text=True, check=True).stdout
-    names = [one["name"] for one in json.loads(listed)]
-    if strange := [name for name in wanted if name not in names]:
-        raise CannotCountError(f"no case `{strange[0]}`; there are {', '.join(names)}")
-    return list(wanted) or [name for name in names if not name.endswith("_threads")]
+    is_counted = {one["name"]: one["is_counted"] for one in json.loads(listed)}
+    if strange := [name for name in wanted if name not in is_counted]:
+        raise CannotCountError(f"no case `{strange[0]}`; there are {', '.join(is_counted)}")
+    chosen = wanted or [name for name in is_counted if not name.endswith("_threads")]
+    return [name for name in chosen if is_counted[name]]
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -72,7 +72,10 @@ def test_an_increase_names_the_functions_responsible(capsys):
 
 def fake(tmp_path, monkeypatch, record=None):
     """Replace valgrind by a program that writes `PROFILE`, and the benchmark by one with a single case."""
-    bench = script(tmp_path / "bench", """echo '[{"name": "uniform"}]'""")
+    bench = script(
+        tmp_path / "bench",
+        """echo '[{"name": "uniform", "is_counted": true}, {"name": "large", "is_counted": false}]'""",
+    )
     profile = tmp_path / "profile"
     profile.write_text(PROFILE)
     script(
@@ -119,6 +122,9 @@ def test_events_are_added_to_the_results_of_the_benchmark(tmp_path, monkeypatch,
     results = tmp_path / "bench.json"
     results.write_text('{"uniform": {"wall_s": 1.0}}')
     assert instructions.main([*words, "--caches", "--json", str(results)]) == 0
+    assert "large" not in capsys.readouterr().out
+    assert instructions.main([*words, "--caches", "large"]) == 0
+    assert instructions.main([*words, "--caches", "uniform"]) == 0
     per_hop = json.loads(results.read_text())["uniform"]["per_hop"]
     assert per_hop == {"instructions": 66.4, "branch_misses": 0.7, "l1_misses": 0, "last_level_misses": 0}
     assert "66" in capsys.readouterr().out
@@ -127,4 +133,4 @@ def test_events_are_added_to_the_results_of_the_benchmark(tmp_path, monkeypatch,
 def test_unknown_cases_are_an_error(tmp_path, monkeypatch, capsys):
     _, words = fake(tmp_path, monkeypatch)
     assert instructions.main([*words, "uniformly"]) == 2
-    assert "no case `uniformly`; there are uniform" in capsys.readouterr().err
+    assert "no case `uniformly`; there are uniform, large" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 //! The run, which is built from topology, tables and configuration, and advances in steps.
 
 mod exchange;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -19,6 +20,7 @@ use crate::report::{Findings, Story, tell};
 use crate::routing::Tables;
 use crate::setup::{Network, build};
 use crate::topology::Topology;
+pub use steps::Steps;
 
 /// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +51,7 @@ pub struct Simulation {
     /// Names of all hosts, for the summary.
     hosts: Vec<String>,
     links: usize,
+    steps: Option<Steps>,
     /// Simulated time reached.
     now: Time,
     events: u64,
@@ -92,6 +95,7 @@ impl Simulation {
             network,
             hosts: topology.hosts.iter().map(|host| host.name.clone()).collect(),
             links: topology.links.len(),
+            steps: None,
             now: Time::ZERO,
             events: 0,
             invariants: Invariants::default(),

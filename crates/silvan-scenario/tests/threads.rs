@@ -182,6 +182,24 @@ fn run(scenario: &Scenario, threads: u16, engine: Engine) -> Outcome {
     simulation.finish().unwrap()
 }
 
+/// Runs as many partitions in turn on this thread, while their work is recorded.
+fn run_in_turn(scenario: &Scenario, partitions: u16) -> Outcome {
+    let mut scenario = scenario.clone();
+    scenario.spec.threads = Threads::Count(partitions);
+    let mut simulation = scenario.simulation().unwrap();
+    simulation.record_steps();
+    while !simulation.advance(9_999).unwrap().done {}
+    let steps = simulation.steps().unwrap();
+    assert!(steps.work_ns().flatten().any(|&time| time > 0), "work is recorded");
+    let mail: Vec<&[u64]> = steps.mail().collect();
+    assert_eq!(mail.len(), usize::from(partitions));
+    for (me, sent) in mail.iter().enumerate() {
+        assert_eq!(sent[me], 0, "no partition sends messages to itself");
+        assert!(sent.iter().any(|&count| count > 0), "each partition sends messages");
+    }
+    simulation.finish().unwrap()
+}
+
 #[test]
 fn every_network_gives_the_same_results_on_any_number_of_threads() {
     for (what, network, keys) in CASES {
@@ -198,6 +216,7 @@ fn every_network_gives_the_same_results_on_any_number_of_threads() {
         for threads in [2, 3, 5, 7] {
             assert!(run(&scenario, threads, Engine::Fastest) == one, "{what}: {threads} threads");
         }
+        assert!(run_in_turn(&scenario, 3) == one, "{what}: partitions in turn");
     }
 }
 

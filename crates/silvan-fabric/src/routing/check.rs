@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::graph::{Network, Target};
+use super::graph::{Block, Network, Target};
 use super::{Lanes, RoutingError, Tables};
 use crate::topology::{End, Link, NodeRef, Topology, Wiring};
 
@@ -168,7 +168,7 @@ pub fn analyze(topology: &Topology, tables: &Tables) -> Analysis {
     let network = Network::new(topology, &wiring);
     let mut trees = Trees {
         network: &network,
-        tables,
+        tables: Block::new(tables, topology.switches.len()),
         hosts_at: network.hosts_at(),
         stage: vec![Stage::New; topology.switches.len()],
         order: Vec::new(),
@@ -277,7 +277,7 @@ enum Stage {
 /// The trees of paths to the destinations, one after the other, and the totals over all of them.
 struct Trees<'a> {
     network: &'a Network,
-    tables: &'a Tables,
+    tables: Block<'a>,
     /// Number of hosts connected to each switch.
     hosts_at: Vec<u64>,
     stage: Vec<Stage>,
@@ -294,6 +294,7 @@ struct Trees<'a> {
 impl Trees<'_> {
     /// Determines which switches with hosts reach a destination.
     fn resolve(&mut self, to: usize) {
+        self.tables.load(to);
         self.stage.fill(Stage::New);
         self.order.clear();
         let mut path = Vec::new();

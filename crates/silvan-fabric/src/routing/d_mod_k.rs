@@ -44,7 +44,7 @@ impl DModK {
         }
         let mut out = Vec::with_capacity(topology.switches.len());
         for level in 1..=tree.levels() {
-            out.extend((0..tree.nodes_at(level)).map(|switch| table(tree, level, switch)));
+            out.extend(tables(tree, level));
         }
         if matches!(topology.shape, Shape::ShuffledFatTree(_)) {
             out = renumbered(tree, out);
@@ -63,24 +63,25 @@ fn renumbered(tree: &Pgft, mut tables: Vec<Vec<u16>>) -> Vec<Vec<u16>> {
     switches.iter().map(|&at| at as usize).map(table).collect()
 }
 
-/// The table of switch number `switch` of a level. The generator ensures that all ports fit their type.
-fn table(tree: &Pgft, level: usize, switch: u64) -> Vec<u16> {
+/// The tables of all switches of a level. The generator ensures that all ports fit their type.
+fn tables(tree: &Pgft, level: usize) -> impl Iterator<Item = Vec<u16>> {
     let (siblings, below) = (tree.siblings(level), tree.hosts_below(level));
     let (m, p) = (u64::from(tree.m[level - 1]), u64::from(tree.p[level - 1]));
     let hosts_of_child = tree.hosts_below(level - 1);
     let down_ports = u64::from(tree.down_ports(level));
     // A switch without up ports is above every host, so the divisor is never used.
     let up_ports = u64::from(tree.up_ports(level)).max(1);
-    (0..tree.hosts())
-        .map(|host| {
-            let port = if host / below == switch / siblings {
-                1 + host / hosts_of_child % m + host / siblings % p * m
-            } else {
-                1 + down_ports + host / siblings % up_ports
-            };
-            port as u16
-        })
-        .collect()
+    // All switches of the level agree except on the hosts below them.
+    let up: Vec<u16> =
+        (0..tree.hosts()).map(|host| (1 + down_ports + host / siblings % up_ports) as u16).collect();
+    (0..tree.nodes_at(level)).map(move |switch| {
+        let mut table = up.clone();
+        let first = switch / siblings * below;
+        for (host, port) in (first..).zip(&mut table[first as usize..(first + below) as usize]) {
+            *port = (1 + host / hosts_of_child % m + host / siblings % p * m) as u16;
+        }
+        table
+    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 use std::fmt;
 
 use super::Tables;
-use super::graph::{Network, Target};
+use super::graph::{Block, Network, Target};
 use crate::topology::{End, NodeRef, Topology, Wiring};
 
 /// The name of a directed channel between two switches.
@@ -106,7 +106,9 @@ impl Dependencies {
         let hosts_at = network.hosts_at();
         // The last destination for which each switch was visited.
         let mut met = vec![usize::MAX; hosts_at.len()];
+        let mut tables = Block::new(tables, hosts_at.len());
         for (to, home) in network.homes.iter().enumerate() {
+            tables.load(to);
             for (start, &hosts) in hosts_at.iter().enumerate() {
                 if hosts == u64::from(home.is_some_and(|h| h as usize == start)) {
                     continue;

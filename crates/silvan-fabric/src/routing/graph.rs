@@ -233,6 +233,47 @@ impl<'a> Balancer<'a> {
     }
 }
 
+/// The entries of all tables for a block of destinations. For programs that go through all tables destination by
+/// destination: entries for consecutive destinations share a cache line, and in a large network, these lines would be
+/// evicted before the next destination.
+pub(super) struct Block<'a> {
+    tables: &'a Tables,
+    /// The first destination of the block.
+    first: usize,
+    /// The entries of all switches, switch by switch.
+    ports: Vec<u16>,
+}
+
+impl<'a> Block<'a> {
+    /// Number of entries in a cache line.
+    const WIDTH: usize = 32;
+
+    pub fn new(tables: &'a Tables, switches: usize) -> Self {
+        Self { tables, first: usize::MAX, ports: vec![Tables::NO_ROUTE; switches * Self::WIDTH] }
+    }
+
+    /// Copies the entries of the block that contains a destination, unless they are present.
+    pub fn load(&mut self, to: usize) {
+        let first = to - to % Self::WIDTH;
+        if first == self.first {
+            return;
+        }
+        self.first = first;
+        for (at, ports) in self.ports.chunks_exact_mut(Self::WIDTH).enumerate() {
+            let table =
+                self.tables.out.get(at).map_or(&[][..], |table| table.get(first..).unwrap_or_default());
+            let present = table.len().min(Self::WIDTH);
+            ports[..present].copy_from_slice(&table[..present]);
+            ports[present..].fill(Tables::NO_ROUTE);
+        }
+    }
+
+    /// Same as [`Tables::port`], for a destination of the block.
+    pub fn port(&self, switch: usize, to: usize) -> u16 {
+        self.ports[switch * Self::WIDTH + to % Self::WIDTH]
+    }
+}
+
 /// The node to which a port leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {

@@ -106,10 +106,21 @@ impl Exchange {
 
     /// Together with the other threads, determines and schedules the traffic that starts before a time.
     pub fn plan_triggers(&self, me: usize, partition: &mut Partition, end: Time) -> Result<(), Halted> {
+        self.publish_due(me, partition, end)?;
+        self.wait()?;
+        self.schedule_due(partition)
+    }
+
+    /// Publishes the deliveries of a partition before a time.
+    pub fn publish_due(&self, me: usize, partition: &Partition, end: Time) -> Result<(), Halted> {
         if let Some(ahead) = &partition.ctx.ahead {
             *self.due[me].lock().map_err(|_| Halted)? = ahead.before(end);
         }
-        self.wait()?;
+        Ok(())
+    }
+
+    /// Schedules the traffic of a partition that starts by the deliveries that all partitions have published.
+    pub fn schedule_due(&self, partition: &mut Partition) -> Result<(), Halted> {
         let (mut past, mut times) = (0, Vec::new());
         for place in &self.due {
             let place = place.lock().map_err(|_| Halted)?;

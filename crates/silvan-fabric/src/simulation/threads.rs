@@ -7,27 +7,28 @@
 use silvan_engine::Time;
 
 use super::exchange::{Exchange, Halted, Together};
+use super::steps::{Steps, run_in_turn};
 use super::{ModelError, Simulation};
 use crate::partition::Partition;
 
 /// The limits of a step of the run.
 #[derive(Clone, Copy)]
-struct Goal {
+pub(super) struct Goal {
     /// The time of the next sample.
-    cut: Time,
+    pub cut: Time,
     /// The amount of work after which the partitions may stop.
-    events: u64,
+    pub events: u64,
     /// The minimum time in which a partition can affect another one.
-    lookahead: Time,
+    pub lookahead: Time,
 }
 
 /// The progress of all partitions.
 #[derive(Clone, Copy)]
-struct Reached {
+pub(super) struct Reached {
     /// Whether the partitions reached the sample and not just the amount of work.
-    sample: bool,
+    pub sample: bool,
     /// The work done.
-    events: u64,
+    pub events: u64,
 }
 
 /// Runs a single partition to the goal.
@@ -114,6 +115,18 @@ fn run_threads(partitions: &mut [Partition], goal: Goal) -> Result<Reached, Halt
 }
 
 impl Simulation {
+    /// Records the work of each partition in each step from now on. The partitions then run in turn on the calling
+    /// thread, with the same results.
+    pub fn record_steps(&mut self) {
+        self.steps = Some(Steps::new(self.network.partitions.len()));
+    }
+
+    /// The recorded steps, if [`Self::record_steps`] was called.
+    #[must_use]
+    pub fn steps(&self) -> Option<&Steps> {
+        self.steps.as_ref()
+    }
+
     /// Advances to the next sample, or until the given amount of work has been done.
     pub(super) fn run_partitions(&mut self, target: u64) -> Result<(), ModelError> {
         let duration = self.config.duration;
@@ -123,7 +136,10 @@ impl Simulation {
         let partitions = self.network.partitions.as_mut_slice();
         let reached = match partitions {
             [only] => Ok(run_alone(only, goal)),
-            several => run_threads(several, goal),
+            several => match &mut self.steps {
+                Some(steps) => run_in_turn(several, goal, steps),
+                None => run_threads(several, goal),
+            },
         };
         let now = self.network.partitions.iter().map(|partition| partition.ctx.now).max();
         self.now = now.unwrap_or(self.now);

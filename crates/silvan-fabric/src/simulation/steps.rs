@@ -1,0 +1,120 @@
+//! Records the work of each partition between two exchanges, from which the speed of many threads can be predicted.
+//!
+//! The partitions run in turn on one thread, so no partition waits for another, and the times do not depend on the
+//! number of cores. The steps and the results are those of [`super::threads`].
+
+use std::time::Instant;
+
+use super::exchange::{Exchange, Halted};
+use super::threads::{Goal, Reached};
+use crate::partition::Partition;
+
+/// The work of each partition in each step. A step ends with an exchange of messages.
+#[derive(Debug, Clone)]
+pub struct Steps {
+    partitions: usize,
+    work_ns: Vec<u32>,
+    mail: Vec<u64>,
+}
+
+impl Steps {
+    pub(super) fn new(partitions: usize) -> Self {
+        Self { partitions, work_ns: Vec::new(), mail: vec![0; partitions * partitions] }
+    }
+
+    /// Nanoseconds of work of each partition, step by step: events, and the messages posted and received.
+    pub fn work_ns(&self) -> impl Iterator<Item = &[u32]> {
+        self.work_ns.chunks_exact(self.partitions)
+    }
+
+    /// For each partition, the number of steps in which it sent messages to each partition.
+    pub fn mail(&self) -> impl Iterator<Item = &[u64]> {
+        self.mail.chunks_exact(self.partitions)
+    }
+
+    /// Begins a step.
+    fn begin(&mut self) {
+        self.work_ns.resize(self.work_ns.len() + self.partitions, 0);
+    }
+
+    /// Adds to the work of a partition in the last step.
+    fn add(&mut self, me: usize, since: Instant) {
+        let at = self.work_ns.len() - self.partitions + me;
+        let spent = u32::try_from(since.elapsed().as_nanos()).unwrap_or(u32::MAX);
+        self.work_ns[at] = self.work_ns[at].saturating_add(spent);
+    }
+
+    fn note_mail(&mut self, me: usize, partition: &Partition) {
+        let counts = &mut self.mail[me * self.partitions..][..self.partitions];
+        for (count, mailbox) in counts.iter_mut().zip(&partition.ctx.outbox) {
+            *count += u64::from(!mailbox.is_empty());
+        }
+    }
+}
+
+/// Runs all partitions to the goal, one after the other in each step. Same as `run_threads`, without threads.
+pub(super) fn run_in_turn(
+    partitions: &mut [Partition],
+    goal: Goal,
+    steps: &mut Steps,
+) -> Result<Reached, Halted> {
+    let exchange = Exchange::new(partitions.len());
+    let (last, step) = (partitions[0].tick_of(goal.cut), partitions[0].ticks_in(goal.lookahead));
+    let (mut events, mut turn) = (0, 0);
+    let mut next = partitions.iter_mut().map(Partition::next_tick).min().unwrap_or(last);
+    loop {
+        let is_last = next >= last;
+        let reached = Reached { sample: false, events };
+        if !is_last && events >= goal.events {
+            collect_all(&exchange, turn, partitions, None)?;
+            return Ok(reached);
+        }
+        steps.begin();
+        collect_all(&exchange, turn, partitions, Some(steps))?;
+        let end = if is_last { last + 1 } else { next.saturating_add(step).min(last) };
+        let known: u64 =
+            partitions.iter().filter_map(|one| one.ctx.ahead.as_ref()).map(|one| one.known()).sum();
+        if known >= partitions[0].triggers.next {
+            for (me, partition) in partitions.iter().enumerate() {
+                exchange.publish_due(me, partition, silvan_engine::Time(end))?;
+            }
+            partitions.iter_mut().try_for_each(|partition| exchange.schedule_due(partition))?;
+        }
+        turn = 1 - turn;
+        next = u64::MAX;
+        for (me, partition) in partitions.iter_mut().enumerate() {
+            let began = Instant::now();
+            events += if is_last { partition.run_to_sample(goal.cut) } else { partition.run(end, u64::MAX) };
+            partition.pass(end);
+            if !is_last {
+                partition.begin_exchange(end);
+            }
+            steps.note_mail(me, partition);
+            let by_messages = exchange.post(turn, me, partition)?;
+            next = next.min(partition.next_tick()).min(partition.tick_of(by_messages));
+            steps.add(me, began);
+        }
+        if is_last {
+            collect_all(&exchange, turn, partitions, Some(steps))?;
+            return Ok(Reached { sample: true, events });
+        }
+    }
+}
+
+/// Has all partitions receive their messages.
+fn collect_all(
+    exchange: &Exchange,
+    turn: usize,
+    partitions: &mut [Partition],
+    mut steps: Option<&mut Steps>,
+) -> Result<(), Halted> {
+    for (me, partition) in partitions.iter_mut().enumerate() {
+        let began = Instant::now();
+        exchange.collect(turn, me, partition)?;
+        partition.ctx.exchanged = partition.ctx.now;
+        if let Some(steps) = &mut steps {
+            steps.add(me, began);
+        }
+    }
+    Ok(())
+}

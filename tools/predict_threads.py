@@ -1,0 +1,164 @@
+"""Predicts the speed of many threads from measurements on two cores.
+
+    python tools/predict_threads.py [CASE...] [--threads 4 16 64] [--json threads.json]
+
+`make threads-model` runs this program. For each number of threads, the benchmark runs a case with as many
+partitions, one after the other on one core, and records the time of each partition between two exchanges of
+messages (`--steps` in `benches/bench.rs`). Two real threads measure the cost of an exchange (`--exchange`).
+Three times are computed from both:
+
+- ideal: each step takes as long as its slowest partition;
+- barrier: each step also has the cost of the barrier and of the mailboxes of one partition. The barrier has a
+  counter, which the threads increment in turn, so its cost is proportional to their number;
+- neighbors: a partition starts a step when those partitions have finished the previous step that send
+  messages to it, and reads only their mailboxes.
+
+The speed-up compares with a run of one partition. All partitions share the caches of one core here, which
+makes their times rather too long, but threads that share a memory bus may be slower than predicted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+BENCH = ROOT / "target/release/examples/bench"
+CASES = ("uniform_4096", "trees_1024_ecocc", "forest_11664_cc")
+#: Simulated time of each case: long enough for all hosts to be busy, short enough for two minutes per case.
+SHORT = {
+    "uniform_4096": ("duration=60 us", "warmup=0 s", "measure.interval=60 us"),
+    "trees_1024_ecocc": ("duration=60 us", "warmup=0 s", "measure.interval=60 us"),
+    "forest_11664_cc": ("duration=60 us", "measure.interval=60 us"),
+}
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Costs of an exchange of messages between two threads, in nanoseconds."""
+
+    wait_ns: float
+    mailbox_ns: float
+
+    def barrier_ns(self, threads: int) -> float:
+        """Return the cost of the barrier; two threads have measured theirs."""
+        return self.wait_ns * threads / 2
+
+    def mail_ns(self, mailboxes: float) -> float:
+        """Return the cost of receiving messages from other threads."""
+        return self.mailbox_ns * mailboxes
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Speed-up of a number of threads."""
+
+    threads: int
+    steps: int
+    #: Work of all partitions relative to that of a single partition.
+    overhead: float
+    ideal: float
+    barrier: float
+    neighbors: float
+    #: Mean number of partitions that send messages to a partition.
+    senders: float
+
+
+def predict(
+    one_ns: float, work: Sequence[Sequence[int]], mail: Sequence[Sequence[int]], cost: Exchange
+) -> Prediction:
+    """Predict the speed-up of as many threads as there are partitions.
+
+    `work` has the time of each partition in each step, and `mail` the number of steps in which each
+    partition sent messages to each other one.
+    """
+    count = len(mail)
+    senders = [[other for other in range(count) if mail[other][me] and other != me] for me in range(count)]
+    ideal = float(sum(max(step) for step in work))
+    barrier = ideal + len(work) * (cost.barrier_ns(count) + cost.mail_ns(count - 1))
+    done = [0.0] * count
+    for step in work:
+        done = [
+            max((done[other] for other in (me, *senders[me])), default=0.0)
+            + step[me]
+            + cost.wait_ns / 2
+            + cost.mail_ns(len(senders[me]))
+            for me in range(count)
+        ]
+    return Prediction(
+        threads=count,
+        steps=len(work),
+        overhead=sum(map(sum, work)) / one_ns,
+        ideal=one_ns / ideal,
+        barrier=one_ns / barrier,
+        neighbors=one_ns / max(done),
+        senders=sum(map(len, senders)) / count,
+    )
+
+
+def measured(*words: str, bench: Path) -> Any:
+    """Return what the benchmark prints."""
+    done = subprocess.run([bench, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"predict_threads: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def fastest(words: Sequence[str], key: str, bench: Path, runs: int) -> Any:
+    """Return the fastest of several runs; other programs make runs slower, never faster."""
+    return min((measured(*words, bench=bench) for _ in range(runs)), key=lambda result: result[key])
+
+
+def study(case: str, threads: Sequence[int], cost: Exchange, bench: Path, runs: int) -> list[Prediction]:
+    """Predict the speed-up of a case for several numbers of threads."""
+    keys = SHORT.get(case, ())
+    one = fastest(("--one", case, *keys), "wall_s", bench, runs)["wall_s"] * 1e9
+    found = []
+    for count in threads:
+        log = fastest(("--steps", case, str(count), *keys), "wall_s", bench, runs)
+        found.append(predict(one, log["work_ns"], log["mail"], cost))
+    return found
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="predict_threads.py", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("case", nargs="*", default=CASES, help="cases of the benchmark")
+    parser.add_argument("--threads", type=int, nargs="+", default=[2, 4, 16, 64], help="numbers of threads")
+    parser.add_argument("--runs", type=int, default=2, help="runs of each case; the fastest counts")
+    parser.add_argument("--json", type=Path, help="file for the results")
+    parser.add_argument("--bench", type=Path, default=BENCH, help="the benchmark")
+    return parser.parse_args(words)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measure and predict; print a line per case and number of threads."""
+    options = arguments(words)
+    cost = Exchange(**measured("--exchange", bench=options.bench))
+    print(f"exchange of two threads: {cost.wait_ns:.0f} ns, and {cost.mailbox_ns:.0f} ns per mailbox")
+    row = "{:<18} {:>7} {:>7} {:>8} {:>9} {:>7} {:>8} {:>10}"
+    head = ("case", "threads", "steps", "senders", "overhead", "ideal", "barrier", "neighbors")
+    print(row.format(*head), flush=True)
+    results: dict[str, Any] = {"exchange": vars(cost)}
+    for case in options.case:
+        found = study(case, options.threads, cost, options.bench, options.runs)
+        results[case] = [vars(one) for one in found]
+        for one in found:
+            numbers = (
+                f"{one.senders:.1f}",
+                *(f"{x:.2f}" for x in (one.overhead, one.ideal, one.barrier, one.neighbors)),
+            )
+            print(row.format(case, one.threads, one.steps, *numbers), flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
