@@ -3,9 +3,9 @@
     python tools/predict_threads.py [CASE...] [--threads 4 16 64] [--json threads.json]
 
 `make threads-model` runs this program. For each number of threads, the benchmark runs a case with as many
-partitions, one after the other on one core, and records the time of each partition between two exchanges of
-messages (`--steps` in `benches/bench.rs`). Two real threads measure the cost of an exchange (`--exchange`).
-Three times are computed from both:
+partitions, one after the other on one core, and records the events of each partition between two exchanges
+of messages (`--steps` in `benches/bench.rs`). An event takes as long as in a run with one partition, on
+average. Two real threads measure the cost of an exchange (`--exchange`). The program computes:
 
 - ideal: each step takes as long as its slowest partition;
 - barrier: each step also has the cost of the barrier and of the mailboxes of one partition. The barrier has a
@@ -13,8 +13,9 @@ Three times are computed from both:
 - neighbors: a partition starts a step when those partitions have finished the previous step that send
   messages to it, and reads only their mailboxes.
 
-The speed-up compares with a run of one partition. All partitions share the caches of one core here, which
-makes their times rather too long, but threads that share a memory bus may be slower than predicted.
+The speed-up compares with a run of one partition. The times of
+partitions are recorded as well, but not used: partitions that run in turn share the caches of one core. The
+prediction ignores that threads share memory bandwidth.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ class Prediction:
 
     threads: int
     steps: int
-    #: Work of all partitions relative to that of a single partition.
-    overhead: float
+    #: Events of the busiest partition of the run relative to the mean.
+    imbalance: float
     ideal: float
     barrier: float
     neighbors: float
@@ -71,14 +72,17 @@ class Prediction:
 
 
 def predict(
-    one_ns: float, work: Sequence[Sequence[int]], mail: Sequence[Sequence[int]], cost: Exchange
+    one_ns: float, events: Sequence[Sequence[int]], mail: Sequence[Sequence[int]], cost: Exchange
 ) -> Prediction:
     """Predict the speed-up of as many threads as there are partitions.
 
-    `work` has the time of each partition in each step, and `mail` the number of steps in which each
-    partition sent messages to each other one.
+    `events` has the events of each partition in each step, and `mail` the number of steps in which each
+    partition sent messages to each other one. A single partition takes `one_ns` for all events.
     """
     count = len(mail)
+    event_ns = one_ns / sum(map(sum, events))
+    work = [[event_ns * number for number in step] for step in events]
+    totals = [sum(column) for column in zip(*work, strict=True)]
     senders = [[other for other in range(count) if mail[other][me] and other != me] for me in range(count)]
     ideal = float(sum(max(step) for step in work))
     barrier = ideal + len(work) * (cost.barrier_ns(count) + cost.mail_ns(count - 1))
@@ -94,7 +98,7 @@ def predict(
     return Prediction(
         threads=count,
         steps=len(work),
-        overhead=sum(map(sum, work)) / one_ns,
+        imbalance=max(totals) * count / sum(totals),
         ideal=one_ns / ideal,
         barrier=one_ns / barrier,
         neighbors=one_ns / max(done),
@@ -121,8 +125,8 @@ def study(case: str, threads: Sequence[int], cost: Exchange, bench: Path, runs: 
     one = fastest(("--one", case, *keys), "wall_s", bench, runs)["wall_s"] * 1e9
     found = []
     for count in threads:
-        log = fastest(("--steps", case, str(count), *keys), "wall_s", bench, runs)
-        found.append(predict(one, log["work_ns"], log["mail"], cost))
+        log = measured("--steps", case, str(count), *keys, bench=bench)
+        found.append(predict(one, log["events"], log["mail"], cost))
     return found
 
 
@@ -131,7 +135,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="predict_threads.py", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("case", nargs="*", default=CASES, help="cases of the benchmark")
     parser.add_argument("--threads", type=int, nargs="+", default=[2, 4, 16, 64], help="numbers of threads")
-    parser.add_argument("--runs", type=int, default=2, help="runs of each case; the fastest counts")
+    parser.add_argument("--runs", type=int, default=3, help="runs of one partition; the fastest counts")
     parser.add_argument("--json", type=Path, help="file for the results")
     parser.add_argument("--bench", type=Path, default=BENCH, help="the benchmark")
     return parser.parse_args(words)
@@ -143,7 +147,7 @@ def main(words: Sequence[str] | None = None) -> int:
     cost = Exchange(**measured("--exchange", bench=options.bench))
     print(f"exchange of two threads: {cost.wait_ns:.0f} ns, and {cost.mailbox_ns:.0f} ns per mailbox")
     row = "{:<18} {:>7} {:>7} {:>8} {:>9} {:>7} {:>8} {:>10}"
-    head = ("case", "threads", "steps", "senders", "overhead", "ideal", "barrier", "neighbors")
+    head = ("case", "threads", "steps", "senders", "imbalance", "ideal", "barrier", "neighbors")
     print(row.format(*head), flush=True)
     results: dict[str, Any] = {"exchange": vars(cost)}
     for case in options.case:
@@ -152,7 +156,7 @@ def main(words: Sequence[str] | None = None) -> int:
         for one in found:
             numbers = (
                 f"{one.senders:.1f}",
-                *(f"{x:.2f}" for x in (one.overhead, one.ideal, one.barrier, one.neighbors)),
+                *(f"{x:.2f}" for x in (one.imbalance, one.ideal, one.barrier, one.neighbors)),
             )
             print(row.format(case, one.threads, one.steps, *numbers), flush=True)
     if options.json:

@@ -41,6 +41,8 @@ SKIPS = [
     Skip("docs/mechanisms.md", "git apply", "changes the source"),
     Skip("docs/mechanisms.md", "make setup", "needs the example built in"),
     Skip("docs/performance.md", "make bench", CLONE),
+    Skip("docs/performance.md", "make instructions", CLONE),
+    Skip("docs/performance.md", "make threads-model", CLONE),
     Skip("docs/fabrics.md", "opensm -R", "needs a subnet manager"),
     Skip("docs/fabrics.md", "for a in", "needs a subnet manager"),
     Skip("docs/engineer.md", "sudo opensm", "needs a subnet manager"),

@@ -15,7 +15,7 @@ def test_a_step_takes_as_long_as_its_slowest_partition():
     work = [[30, 10], [10, 30]]
     all_talk = [[0, 2], [2, 0]]
     found = predict(80, work, all_talk, FREE)
-    assert (found.steps, found.threads, found.overhead) == (2, 2, 1.0)
+    assert (found.steps, found.threads, found.imbalance) == (2, 2, 1.0)
     assert found.ideal == found.barrier == found.neighbors == pytest.approx(80 / 60)
 
 
@@ -37,22 +37,24 @@ def test_an_exchange_costs_more_with_more_threads():
     assert four.neighbors == pytest.approx(1_000 / (250 + 50))
 
 
-def test_the_fastest_runs_count(tmp_path, capsys):
+def test_events_take_as_long_as_with_one_partition():
+    assert predict(8_000, [[3, 1], [3, 1]], [[0, 2], [2, 0]], FREE).ideal == pytest.approx(8 / 6)
+    assert predict(8_000, [[3, 1], [3, 1]], [[0, 2], [2, 0]], FREE).imbalance == 1.5
+
+
+def test_the_fastest_run_counts(tmp_path, capsys):
     bench = script(
         tmp_path / "bench",
         'case "$1" in',
-        """--exchange) echo '{"wait_ns": 0, "mailbox_ns": 0}' ;;""",
-        """--one) echo '{"wall_s": 4e-7}' ;;""",
-        """--steps) if [ -e seen ]; then work=200; else work=300; touch seen; fi""",
-        """  echo "{\\"wall_s\\": $work, \\"work_ns\\": [[$work, 100]], \\"mail\\": [[0, 1], [1, 0]]}" ;;""",
+        """--exchange) echo '{"wait_ns": 100, "mailbox_ns": 0}' ;;""",
+        f"--one) if [ -e {tmp_path}/seen ]; then wall=4e-7; else wall=1; fi; touch {tmp_path}/seen",
+        """  echo "{\\"wall_s\\": $wall}" ;;""",
+        """--steps) echo '{"events": [[2, 2]], "mail": [[0, 1], [1, 0]]}' ;;""",
         "esac",
     )
     out = tmp_path / "threads.json"
     words = ["case", "--threads", "2", "--bench", str(bench), "--json", str(out)]
-    root, predict_threads.ROOT = predict_threads.ROOT, tmp_path
-    try:
-        assert predict_threads.main(words) == 0
-    finally:
-        predict_threads.ROOT = root
-    assert json.loads(out.read_text())["case"][0]["ideal"] == pytest.approx(2.0)
-    assert "2.00" in capsys.readouterr().out
+    assert predict_threads.main(words) == 0
+    found = json.loads(out.read_text())["case"][0]
+    assert (found["ideal"], found["barrier"]) == (pytest.approx(2.0), pytest.approx(4 / 3))
+    assert "1.33" in capsys.readouterr().out

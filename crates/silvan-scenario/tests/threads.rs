@@ -190,7 +190,8 @@ fn run_in_turn(scenario: &Scenario, partitions: u16) -> Outcome {
     simulation.record_steps();
     while !simulation.advance(9_999).unwrap().done {}
     let steps = simulation.steps().unwrap();
-    assert!(steps.work_ns().flatten().any(|&time| time > 0), "work is recorded");
+    assert!(steps.work_ns().flatten().any(|&time| time > 0), "times are recorded");
+    assert!(steps.events().flatten().any(|&events| events > 0), "events are recorded");
     let mail: Vec<&[u64]> = steps.mail().collect();
     assert_eq!(mail.len(), usize::from(partitions));
     for (me, sent) in mail.iter().enumerate() {

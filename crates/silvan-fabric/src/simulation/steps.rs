@@ -13,13 +13,19 @@ use crate::partition::Partition;
 #[derive(Debug, Clone)]
 pub struct Steps {
     partitions: usize,
+    events: Vec<u32>,
     work_ns: Vec<u32>,
     mail: Vec<u64>,
 }
 
 impl Steps {
     pub(super) fn new(partitions: usize) -> Self {
-        Self { partitions, work_ns: Vec::new(), mail: vec![0; partitions * partitions] }
+        Self { partitions, events: Vec::new(), work_ns: Vec::new(), mail: vec![0; partitions * partitions] }
+    }
+
+    /// Events of each partition, step by step. Unlike times, they do not depend on the machine.
+    pub fn events(&self) -> impl Iterator<Item = &[u32]> {
+        self.events.chunks_exact(self.partitions)
     }
 
     /// Nanoseconds of work of each partition, step by step: events, and the messages posted and received.
@@ -35,6 +41,7 @@ impl Steps {
     /// Begins a step.
     fn begin(&mut self) {
         self.work_ns.resize(self.work_ns.len() + self.partitions, 0);
+        self.events.resize(self.events.len() + self.partitions, 0);
     }
 
     /// Adds to the work of a partition in the last step.
@@ -44,7 +51,10 @@ impl Steps {
         self.work_ns[at] = self.work_ns[at].saturating_add(spent);
     }
 
-    fn note_mail(&mut self, me: usize, partition: &Partition) {
+    /// Records the events and the outgoing messages of a partition in the last step.
+    fn note(&mut self, me: usize, events: u64, partition: &Partition) {
+        let at = self.events.len() - self.partitions + me;
+        self.events[at] = u32::try_from(events).unwrap_or(u32::MAX);
         let counts = &mut self.mail[me * self.partitions..][..self.partitions];
         for (count, mailbox) in counts.iter_mut().zip(&partition.ctx.outbox) {
             *count += u64::from(!mailbox.is_empty());
@@ -84,12 +94,13 @@ pub(super) fn run_in_turn(
         next = u64::MAX;
         for (me, partition) in partitions.iter_mut().enumerate() {
             let began = Instant::now();
-            events += if is_last { partition.run_to_sample(goal.cut) } else { partition.run(end, u64::MAX) };
+            let done = if is_last { partition.run_to_sample(goal.cut) } else { partition.run(end, u64::MAX) };
+            events += done;
             partition.pass(end);
             if !is_last {
                 partition.begin_exchange(end);
             }
-            steps.note_mail(me, partition);
+            steps.note(me, done, partition);
             let by_messages = exchange.post(turn, me, partition)?;
             next = next.min(partition.next_tick()).min(partition.tick_of(by_messages));
             steps.add(me, began);
