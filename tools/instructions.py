@@ -160,7 +160,7 @@ def count_all(cases: Sequence[str], bench: Path, *, caches: bool, jobs: int) -> 
 
 
 def environment() -> dict[str, str]:
-    """Return what instruction counts depend on besides the sources."""
+    """Return what instruction counts depend on in addition to the sources."""
     rustc = subprocess.run(
         [ROOT / "tools/with-rust", "rustc", "--version"], capture_output=True, text=True, check=False
     ).stdout.strip()
