@@ -351,7 +351,7 @@ impl<S: PortSet> Buffers<S> {
 
     /// Input ports of the queues that are parked at an output.
     pub fn aside(&self, output: PortVl) -> S {
-        // Usually there are none, and the list is not read.
+        // Usually, no queue is parked, and the list is not read.
         if self.demand[output.index()].parked == 0 {
             return S::default();
         }
