@@ -165,6 +165,11 @@ pub fn draw(seed: u64, attempt: u64) -> Table {
     }
     let duration = draw.all_traffic(&mut scenario, &frame);
     draw.times(&mut scenario, duration);
+    // From a stream of its own, so that the other scenarios remain the same.
+    let mut draw = Draw { random: Stream::new(seed, "swarm ports", attempt), cycle: None, is_crowd: false };
+    if draw.chance(40) {
+        draw.port_settings(&mut scenario, &frame);
+    }
     scenario
 }
 

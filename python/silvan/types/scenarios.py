@@ -68,8 +68,8 @@ class ForestCheck(TypedDict):
     mixed: int
     #: Number of senders in each subset.
     subset_sizes: list[int]
-    #: Largest throughput of a host that is not a hotspot, if there were no hotspots, Gbit/s (Paper IV,
-    #: t_max).
+    #: Paper IV, t_max: largest throughput of a host that is not a hotspot, if there were no hotspots,
+    #: Gbit/s.
     tmax_gbit_s: float
 
 

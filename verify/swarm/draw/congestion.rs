@@ -247,6 +247,45 @@ impl Draw {
         marking
     }
 
+    /// Gives some switches of a described network their own settings for FECN.
+    pub fn port_settings(&mut self, scenario: &mut Table, frame: &Frame) {
+        let topology = scenario.get("topology").and_then(Value::as_table);
+        let switches: Vec<String> = topology
+            .and_then(|topology| topology.get("switches")?.as_array())
+            .into_iter()
+            .flatten()
+            .filter_map(|switch| Some(switch.get("name")?.as_str()?.to_owned()))
+            .collect();
+        let marking = scenario
+            .get_mut("congestion")
+            .and_then(|congestion| congestion.get_mut("marking")?.as_table_mut())
+            .filter(|marking| marking.get("kind").is_none_or(|kind| kind.as_str() == Some("fecn")));
+        let Some(marking) = marking else { return };
+        let mut settings = Vec::new();
+        for name in switches {
+            if self.chance(50) {
+                continue;
+            }
+            let mut setting = Table::new();
+            put(&mut setting, "at", vec![Value::from(name)]);
+            if self.chance(50) {
+                put(&mut setting, "threshold", int(self.range(0, 15)));
+            } else if self.chance(70) {
+                put(&mut setting, "upper", bytes(frame.full()));
+                if self.chance(50) {
+                    put(&mut setting, "lower", bytes(self.range(0, frame.full())));
+                }
+            }
+            if setting.len() == 1 || self.chance(50) {
+                put(&mut setting, "victim_mask", self.chance(50));
+            }
+            settings.push(Value::Table(setting));
+        }
+        if !settings.is_empty() {
+            put(marking, "ports", settings);
+        }
+    }
+
     fn special(&mut self, frame: &Frame, needs: &mut Needs) -> Table {
         let mut special = Table::new();
         if self.chance(50) {
