@@ -4,7 +4,7 @@ use silvan_engine::Time;
 
 use super::flows::{Connection, Flow, FlowId};
 use super::{Attempt, Host};
-use crate::congestion::reaction::{ControlLevel, FlowRef};
+use crate::congestion::reaction::{ControlLevel, FlowRef, Reactor};
 use crate::context::Context;
 use crate::facts::{Next, Sent};
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
@@ -142,6 +142,7 @@ impl Host {
         }
     }
 
+    #[inline(always)]
     fn send_packet(&mut self, ctx: &mut Context, id: FlowId, vl: Vl, payload: u32) {
         let flow = self.flows.get_mut(id);
         let (source, destination) = (flow.source, flow.destination);
@@ -162,7 +163,9 @@ impl Host {
         let size = packet.size;
         let packet_id = ctx.packets.insert(packet);
         self.number(ctx, packet_id);
-        self.note_target(ctx, id, packet_id, (size, payload));
+        if self.reactor.as_ref().is_some_and(Reactor::has_targets) {
+            self.note_target(ctx, id, packet_id, (size, payload));
+        }
         let through = self.injection.pass(ctx.now, size);
         let end = match &mut self.adapter {
             Some(adapter) => {
@@ -203,8 +206,8 @@ impl Host {
         ctx.packets.set_number(id, number);
     }
 
-    /// Writes the target of its flow into a packet that is about to be sent, if packets carry one.
-    #[inline]
+    /// Writes the target of its flow into a packet that is about to be sent.
+    #[inline(never)]
     fn note_target(&self, ctx: &mut Context, id: FlowId, packet: PacketId, (size, payload): (u32, u32)) {
         let Some(reactor) = &self.reactor else { return };
         if let Some(target) = reactor.target(self.reference(id), &Next { now: ctx.now, size, payload }) {

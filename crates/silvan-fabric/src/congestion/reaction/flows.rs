@@ -42,6 +42,11 @@ impl<R: ReactionRule> Flows<R> {
     }
 
     #[inline]
+    pub fn has_targets(&self) -> bool {
+        self.rule.has_targets()
+    }
+
+    #[inline]
     pub fn counts_answers(&self) -> bool {
         self.rule.counts_answers()
     }

@@ -182,6 +182,11 @@ pub(crate) trait ReactionRule {
     /// Whether answers without a mark matter too, as they do for windows. If false, answers can only slow flows down.
     fn counts_answers(&self) -> bool;
 
+    /// Whether data packets carry a [`Self::target`].
+    fn has_targets(&self) -> bool {
+        false
+    }
+
     /// Whether states belong to flows or to service levels.
     fn level(&self) -> ControlLevel {
         ControlLevel::Qp
@@ -288,6 +293,11 @@ macro_rules! reactions {
             #[inline]
             pub fn counts_answers(&self) -> bool {
                 match self { $( Self::$name(flows) => flows.counts_answers(), )* }
+            }
+
+            #[inline]
+            pub fn has_targets(&self) -> bool {
+                match self { $( Self::$name(flows) => flows.has_targets(), )* }
             }
 
             /// Starts a flow, whose index may have belonged to a flow that has been forgotten.

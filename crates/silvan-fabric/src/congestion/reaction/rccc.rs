@@ -222,6 +222,10 @@ impl ReactionRule for RcccRule {
         self.target(state, state.credit, state.waiting).max(1)
     }
 
+    fn has_targets(&self) -> bool {
+        true
+    }
+
     fn target(&self, state: &RcccState, next: &Next) -> Option<u32> {
         let size = i64::from(next.size);
         Some(self.target(state, state.credit - size, state.waiting - size))
