@@ -192,6 +192,48 @@ const CASES: &[Case] = &[
         ],
         interval: "10 us",
     },
+    // RDMA over Ethernet with ECMP on the same network: with DCQCN, and with HPCC at half of the injection rate.
+    Case {
+        name: "dcqcn_648",
+        scenario: "scenarios/hotspot-648.toml",
+        overrides: &[
+            ("duration", "5 ms"),
+            ("topology.link_rate", "100 Gbit/s"),
+            ("topology.link_delay", "600 ns"),
+            ("packet.mtu", "1000 B"),
+            ("switch.buffer", "512 KiB"),
+            ("host", "{}"),
+            ("traffic.0.rate", "20 Gbit/s"),
+            ("congestion", DCQCN),
+            ("ecmp", "{}"),
+        ],
+        interval: "10 us",
+    },
+    Case {
+        name: "hpcc_648",
+        scenario: "scenarios/hotspot-648.toml",
+        overrides: &[
+            ("duration", "2 ms"),
+            ("topology.link_rate", "100 Gbit/s"),
+            ("topology.link_delay", "600 ns"),
+            ("packet.mtu", "1000 B"),
+            ("packet.header", "42 B"),
+            ("packet.control", "106 B"),
+            ("switch.buffer", "512 KiB"),
+            ("host", "{}"),
+            ("traffic.0.rate", "20 Gbit/s"),
+            ("congestion", HPCC),
+            ("ecmp", "{}"),
+        ],
+        interval: "10 us",
+    },
+    // Ultra Ethernet: sprayed transfers with the control of sources.
+    Case {
+        name: "nscc_1024",
+        scenario: "scenarios/uec-permutation-1024.toml",
+        overrides: &[("measure.interval", "20 us")],
+        interval: "2 us",
+    },
     Case {
         name: "uniform_65536",
         scenario: "scenarios/uniform-648.toml",
@@ -238,6 +280,13 @@ const DCQCN: &str = r#"{
     notification = "cnp",
     coalescing = { interval = "4 us" },
     reaction = { kind = "dcqcn", set = "tuned" }
+}"#;
+
+/// The congestion control of `scenarios/roce-hpcc.toml`.
+const HPCC: &str = r#"{
+    marking = { kind = "telemetry" },
+    notification = "ack-each",
+    reaction = { kind = "hpcc" }
 }"#;
 
 /// A mechanism on the largest network in which it was studied.

@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 
-from verify import cases, compare, drawing, laws, rdma_drawing
+from verify import cases, compare, drawing, ecmp_drawing, laws, lid_drawing, rdma_drawing
 
 
 def main() -> int:
@@ -32,8 +32,20 @@ def main() -> int:
     print("".join(f"  {line}\n" for line in rdma.wrong), end="")
     compared = count - len(rdma.refused)
     print(f"  {compared - len(rdma.wrong)} of {compared} are the same, {len(rdma.refused)} are not compared")
+    print("The same with hashed packets:")
+    ecmp = compare.compare(ecmp_drawing.many(given.first, count), show=False)
+    print("".join(f"  {line}\n" for line in ecmp.wrong), end="")
+    compared = count - len(ecmp.refused)
+    print(f"  {compared - len(ecmp.wrong)} of {compared} are the same, {len(ecmp.refused)} are not compared")
+    print("The same on a fabric with several LIDs per host:")
+    count = max(1, count // 5)
+    lids = compare.compare(lid_drawing.many(given.first, count), show=False)
+    print("".join(f"  {line}\n" for line in lids.wrong), end="")
+    compared = count - len(lids.refused)
+    print(f"  {compared - len(lids.wrong)} of {compared} are the same, {len(lids.refused)} are not compared")
     print("The simulator against closed forms:")
-    wrong = table.wrong + table.refused + drawn.wrong + rdma.wrong + laws.report(quick=given.quick)
+    drawn_wrong = drawn.wrong + rdma.wrong + ecmp.wrong + lids.wrong
+    wrong = table.wrong + table.refused + drawn_wrong + laws.report(quick=given.quick)
     print(f"{len(wrong)} disagreements, {time.perf_counter() - began:.0f} s")
     return 1 if wrong else 0
 

@@ -101,6 +101,33 @@ def _switch(buffer: str, latency: str = "100 ns") -> dict[str, str]:
     return {"buffer": buffer, "latency": latency}
 
 
+def _logs() -> list[tuple[str, Scenario]]:
+    """Networks with congestion logs that lose events: indices reach their thresholds many times."""
+    kept = {"measure": {"interval": "4 us", "congestion_log": True}, "duration": "400 us"}
+
+    def quick(increase: int, trigger: int, **more: Any) -> dict[str, Any]:
+        parts = cc(increase=increase, marking_rate=0, victim_mask="all")
+        own = {"ccti_timer": 1, "trigger_threshold": trigger, **more}
+        return {**parts, "reaction": {**parts["reaction"], **own}}
+
+    small = _switch("8 KiB")
+    by_level = quick(2, 4, level="sl")
+    two = {"lanes": {"count": 2}}
+    backward = {**quick(1, 2), "notification": "backward"}
+    return [
+        ("logs: star", scenario(STAR, TO_ONE, switch=small, congestion=quick(2, 2), **kept)),
+        ("logs: tree, steps across thresholds", scenario(TREE, TREE_FLOWS, congestion=quick(3, 4), **kept)),
+        (
+            "logs: star, indices of service levels",
+            scenario(STAR, _levels(MIXED, 2), switch=small, congestion=by_level, **two, **kept),
+        ),
+        (
+            "logs: tree, switches notify",
+            scenario(TREE, TREE_FLOWS, switch=small, congestion=backward, **kept),
+        ),
+    ]
+
+
 def _levels(flows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
     """Give flows the service levels 0, 1, ... in turn."""
     return [{**one, "sl": number % count} for number, one in enumerate(flows)]
@@ -350,4 +377,5 @@ def _single_lane() -> list[tuple[str, Scenario]]:
         ("drawn: timers that a notification restarts", with_own_timers(drawn(19), timer=1)),
         ("drawn: receivers that coalesce, per flow", with_coalescing(with_lanes(drawn(46)))),
         ("drawn: receivers that coalesce, per port", with_coalescing(with_lanes(drawn(54)))),
+        *_logs(),
     ]

@@ -80,6 +80,8 @@ def differences(scenario: Scenario) -> list[Difference]:
     for what in TOTALS:
         if totals[what] != result.summary[what]:
             found.append(Difference(None, what, totals[what], result.summary[what]))
+    if net.plan.keeps_logs:
+        found += _logs(result, net)
     return found + (_reordering(result, net.reordering) if net.plan.reorders else [])
 
 
@@ -126,6 +128,56 @@ def _isolation(result: silvan.Result, row: int, now: int, expected: Mapping[str,
         if (got := int(result.numpy("isolation")[what][row])) != count:
             found.append(Difference(now, f"{what} of special queues", count, got))
     return found
+
+
+def _logs(result: silvan.Result, net: Network) -> list[Difference]:
+    """Compare the congestion logs: totals, then the latest 15 marks of switches and 13 answers of hosts."""
+    hosts, totals = net.plan.wiring.hosts, result.summary["congestion_log"]
+    # Where routes determine the levels, the reference has none.
+    levels = not net.plan.lanes.by_way
+    marked = {name: sorted(switch.marked) for name, switch in net.switches.items() if switch.marked}
+    raised = {name: sorted(host.raised) for name, host in net.hosts.items() if host.raised}
+    expected = [(name, len(log), sorted({port for _, port, *_ in log})) for name, log in marked.items()]
+    simulated = [(one["switch"], one["events"], one["ports"]) for one in totals["switches"]]
+    found = _unlike("totals of the log of switch", expected, simulated)
+    of_hosts = [
+        (name, len(log), sorted({level for _, _, level, _ in log}) if levels else [])
+        for name, log in raised.items()
+    ]
+    got = [(one["host"], one["events"], one["service_levels"] if levels else []) for one in totals["hosts"]]
+    found += _unlike("totals of the log of host", of_hosts, got)
+    rows = [
+        (name, time, port, hosts[source], hosts[to], level if levels else 0)
+        for name, log in marked.items()
+        for time, port, source, to, level in log[-15:]
+    ]
+    table = result.numpy("congestion_log_switches")
+    columns = [table[key].tolist() for key in ("switch", "time_ns", "port", "source", "destination", "sl")]
+    found += _unlike("log of switch", rows, _rows(columns, levels=levels))
+    answers = [
+        (name, time, source, hosts[to], level if levels else 0)
+        for name, log in raised.items()
+        for time, to, level, source in log[-13:]
+    ]
+    table = result.numpy("congestion_log_hosts")
+    columns = [table[key].tolist() for key in ("host", "time_ns", "class", "destination", "sl")]
+    return found + _unlike("log of host", answers, _rows(columns, levels=levels))
+
+
+def _rows(columns: list[list[Any]], *, levels: bool) -> list[tuple[Any, ...]]:
+    """Return the rows of a log with times in picoseconds; without levels, these are 0."""
+    rows = zip(*columns, strict=True)
+    return [(name, round(time * 1000), *rest, level if levels else 0) for name, time, *rest, level in rows]
+
+
+def _unlike(what: str, expected: list[tuple[Any, ...]], simulated: list[tuple[Any, ...]]) -> list[Difference]:
+    """Compare two lists of rows; a difference gives the numbers of rows, then the first row that differs."""
+    if expected == simulated:
+        return []
+    pairs = zip(expected, simulated, strict=False)
+    first = next(((one, two) for one, two in pairs if one != two), ("none", "none"))
+    name = f"{what} (first rows that differ: {first[0]}, {first[1]})"
+    return [Difference(None, name, len(expected), len(simulated))]
 
 
 def _reordering(result: silvan.Result, tally: Reordering) -> list[Difference]:

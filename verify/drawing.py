@@ -79,6 +79,8 @@ def with_lanes(found: Scenario) -> Scenario:
         lanes["control"] = rng.randrange(count)
     if rng.random() < 0.4:
         lanes["sl_to_vl"] = [rng.randrange(count) for _ in range(16)]
+    if count > 1 and "control" in lanes and random.Random(f"priority {found['seed']}").random() < 0.5:
+        lanes["control_priority"] = True
     for part in ("host", "switch"):
         buffer = int(found[part]["buffer"].split()[0]) * count + rng.randrange(count)
         found[part] = {**found[part], "buffer": f"{buffer} B"}
@@ -635,6 +637,103 @@ def with_port_settings(found: Scenario) -> Scenario:
     return {**found, "congestion": congestion}
 
 
+#: The reaction of mechanisms, if it is not `cct`.
+REACTIONS = {
+    "none": "none",
+    "fbicm": "none",
+    "hfdi": "none",
+    "renato": "lipd",
+    "mvcm": "mvcm",
+    "saa": "explicit-rate",
+    "qcn": "qcn",
+}
+
+
+def with_host_settings(found: Scenario) -> Scenario:
+    """Give hosts of a random scenario with marks or rates their own reactions."""
+    rng = random.Random(f"hosts {found['seed']}")
+    congestion = found.get("congestion")
+    if congestion is None or rng.random() < 0.6:
+        return found
+    hosts = network(found["topology"], found.get("routing")).hosts
+    mechanism = congestion.get("mechanism", "none")
+    kind = congestion.get("reaction", {}).get("kind", REACTIONS.get(mechanism, "cct"))
+    buffered = "output_buffer" in found["host"]
+    chosen = rng.sample(hosts, rng.randint(1, len(hosts)))
+    cut = rng.randint(0, len(chosen) - 1)
+    settings = [
+        {"at": at, "reaction": _own_reaction(rng, kind, buffered=buffered)}
+        for at in (chosen[:cut], chosen[cut:])
+        if at
+    ]
+    return {**found, "congestion": {**congestion, "hosts": settings}}
+
+
+def _own_reaction(rng: random.Random, kind: str, *, buffered: bool) -> dict[str, Any]:
+    """Select a reaction for hosts, where all others have one of this kind."""
+    if kind == "explicit-rate":
+        injection = rng.choice(["periodic-selection", "shaped-virtual-clock"])
+        found = {"injection": injection, "probe": rng.choice(["300 ns", "5 us"])}
+        return found | _weights(rng, buffered=buffered)
+    if rng.random() < 0.3:
+        return {"kind": "none"}
+    own: dict[str, Any] = {"ccti_increase": rng.choice([0, 1, 3]), "ccti_timer": rng.choice([1, 2, NO_TIMER])}
+    if rng.random() < 0.5:
+        own["level"] = rng.choice(["qp", "sl"])
+    if rng.random() < 0.5:
+        own["ccti_limit"] = rng.choice([1, 5, 127])
+    if kind == "cct" and rng.random() < 0.6:
+        return own
+    return {"kind": "cct", **own, "table": {"kind": "linear", "packets": rng.choice([1, 3]), "entries": 128}}
+
+
+def _weights(rng: random.Random, *, buffered: bool) -> dict[str, Any]:
+    """Select how the weights of links are read, and whether links retain them."""
+    found: dict[str, Any] = {}
+    if rng.random() < 0.4:
+        found["probing"] = rng.choice(["packets", "piggyback"])
+    if not buffered and rng.random() < 0.4:
+        found["retain"] = rng.random() < 0.8
+    return found
+
+
+def with_logs(found: Scenario) -> Scenario:
+    """Let the nodes of some random scenarios with marks keep congestion logs, with trigger thresholds."""
+    rng = random.Random(f"logs {found['seed']}")
+    congestion = found.get("congestion", {})
+    silent = ("none", "fbicm", "hfdi", "saa")
+    mechanism = congestion.get("mechanism")
+    default = "none" if mechanism is None or mechanism in silent else "some"
+    kind = congestion.get("marking", {}).get("kind", default)
+    if kind in ("none", "telemetry") or rng.random() < 0.4:
+        return found
+    found = {**found, "measure": {**found["measure"], "congestion_log": True}}
+    settings = congestion.get("hosts", [])
+    reactions = [congestion.get("reaction", {}), *(one["reaction"] for one in settings)]
+    if reactions[0].get("kind") != "cct":
+        return found
+    # Hosts without a kind of their own have the threshold of all.
+    lowest = max(one.get("ccti_min", 0) for one in reactions)
+    limit = min(one.get("ccti_limit", 127) for one in reactions)
+    if limit <= lowest:
+        return found
+    trigger = rng.randint(lowest + 1, min(limit, lowest + 4))
+    return {
+        **found,
+        "congestion": {**congestion, "reaction": {**reactions[0], "trigger_threshold": trigger}},
+    }
+
+
+def with_weights(found: Scenario) -> Scenario:
+    """Select how the explicit rates of a random scenario read the weights of links, from its seed."""
+    congestion = found.get("congestion", {})
+    if congestion.get("mechanism") != "saa":
+        return found
+    rng = random.Random(f"weights {found['seed']}")
+    own = _weights(rng, buffered="output_buffer" in found["host"])
+    return {**found, "congestion": {**congestion, "reaction": {**congestion["reaction"], **own}}}
+
+
 def variant(seed: int) -> Scenario:
     """Generate a scenario with the variations of the seed's remainder, or on a direct network."""
     found, turn = drawn(seed), seed // len(VARIANTS)
@@ -648,7 +747,7 @@ def variant(seed: int) -> Scenario:
         found = part(found)
     if turn % 3 == 2:
         found = with_feedback(found)
-    found = with_port_settings(found)
+    found = with_logs(with_host_settings(with_weights(with_port_settings(found))))
     return spreading.choosing(found) if chooses else found
 
 

@@ -129,6 +129,8 @@ class Reaction:
     period_ps: int
     delays_ps: Mapping[Fraction, tuple[int, ...]]
     is_per_level: bool
+    #: The index from which the log of a host contains an increase, or 0.
+    trigger: int
     #: Whether a BECN restarts the timer of its index; otherwise the timer runs from a random phase.
     is_restarted: bool
 
@@ -167,10 +169,13 @@ class QcnReaction:
 
 @dataclass(frozen=True)
 class ExplicitRates:
-    """Rates that links assign: by a shaped virtual clock or periodic selection, and the probe interval."""
+    """Rates that links assign: by a shaped virtual clock or periodic selection, and how they are probed."""
 
     is_clocked: bool
-    probe_ps: int
+    #: Time to the first probe packet; none if data packets carry the weights.
+    probe_ps: int | None
+    #: Whether links keep the weights of flows that have ended.
+    is_retained: bool
 
 
 @dataclass(frozen=True)
@@ -184,6 +189,10 @@ class Sizes:
     input_lane: int
     output_lane: int
     latency_ps: int
+
+
+#: The reaction of a host, or its explicit rates.
+Own = tuple["Reaction | WindowReaction | QcnReaction | RdmaReaction | None", "ExplicitRates | None"]
 
 
 @dataclass(frozen=True)
@@ -202,6 +211,15 @@ class Congestion:
     isolation: Isolation | None
     reaction: Reaction | WindowReaction | QcnReaction | RdmaReaction | None
     rates: ExplicitRates | None
+    #: Reactions and explicit rates of single hosts, which replace those above.
+    hosts: Mapping[str, Own] = field(default_factory=dict)
+
+    def at(self, host: str) -> Congestion:
+        """Return the components of a host."""
+        if host not in self.hosts:
+            return self
+        reaction, rates = self.hosts[host]
+        return replace(self, reaction=reaction, rates=rates)
 
     @property
     def has_control_per_level(self) -> bool:
@@ -239,7 +257,7 @@ def congestion(table: Mapping[str, Any], sizes: Sizes, net: Wiring) -> Congestio
         raise NotCovered(f"congestion.mechanism = {mechanism}")
     preset = PRESETS[mechanism]
     reaction = part(given, "reaction", preset)
-    rates = _rates(reaction) if reaction["kind"] == "explicit-rate" else None
+    own, rates = _own(reaction, sizes, net)
     found = Congestion(
         mechanism=mechanism,
         marking=_marking(part(given, "marking", preset), sizes),
@@ -248,10 +266,32 @@ def congestion(table: Mapping[str, Any], sizes: Sizes, net: Wiring) -> Congestio
         coalescing=_coalescing(given.pop("coalescing", None)),
         notification_delay=time_ps(given.pop("notification_delay", "0 ps")),
         isolation=_isolation(part(given, "isolation", preset), sizes),
-        reaction=None if rates else _reaction(reaction, sizes, net),
+        reaction=own,
         rates=rates,
+        hosts=_of_hosts(given.pop("hosts", []), reaction, sizes, net),
     )
     nothing_left("congestion", given)
+    return found
+
+
+def _own(reaction: Mapping[str, Any], sizes: Sizes, net: Wiring) -> Own:
+    """Return a reaction, or explicit rates."""
+    if reaction["kind"] == "explicit-rate":
+        return None, _rates(dict(reaction))
+    return _reaction(dict(reaction), sizes, net), None
+
+
+def _of_hosts(
+    settings: list[dict[str, Any]], usual: Mapping[str, Any], sizes: Sizes, net: Wiring
+) -> dict[str, Own]:
+    """Return the reactions of single hosts. Without a `kind`, they adjust that of the others."""
+    found: dict[str, Own] = {}
+    for setting in settings:
+        given = dict(setting)
+        own, hosts = given.pop("reaction"), given.pop("at")
+        nothing_left("congestion.hosts", given)
+        whole = own if "kind" in own else {**usual, **own}
+        found |= dict.fromkeys(hosts, _own(whole, sizes, net))
     return found
 
 
@@ -378,6 +418,7 @@ def _reaction(
         period_ps=given.pop("ccti_timer", 150) * TIMER_UNIT_PS,
         delays_ps={pace: _delays(table, ceil(sizes.full * pace)) for pace in net.host_paces()},
         is_per_level=given.pop("level", "qp") == "sl",
+        trigger=given.pop("trigger_threshold", 0),
         is_restarted=given.pop("timer", "cyclic") == "notification",
     )
     nothing_left("congestion.reaction", given)
@@ -404,7 +445,9 @@ def _qcn(given: dict[str, Any]) -> QcnReaction:
 def _rates(given: dict[str, Any]) -> ExplicitRates:
     given.pop("kind")
     is_clocked = given.pop("injection", "periodic-selection") == "shaped-virtual-clock"
-    found = ExplicitRates(is_clocked, time_ps(given.pop("probe", "10 us")))
+    probe_ps = time_ps(given.pop("probe", "10 us"))
+    carries = given.pop("probing", "packets") == "piggyback"
+    found = ExplicitRates(is_clocked, None if carries else probe_ps, given.pop("retain", False))
     nothing_left("congestion.reaction", given)
     return found
 

@@ -224,6 +224,17 @@ class NsccReaction:
 
 
 @dataclass(frozen=True)
+class OversubscribedControl:
+    """Mean interval in ps; the target, the decrease, the increase and the lowest rate as shares of one."""
+
+    interval_ps: int
+    target: Fraction
+    decrease: Fraction
+    increase: Fraction
+    least: Fraction
+
+
+@dataclass(frozen=True)
 class RcccReaction:
     """T in ps, credit in bytes or `None`, how it is granted, NSCC if there is a window, sizes of packets."""
 
@@ -233,6 +244,8 @@ class RcccReaction:
     percent: int
     grant_packets: int
     is_idle_granted: bool
+    is_divided: bool
+    oversubscribed: OversubscribedControl | None
     nscc: NsccReaction | None
     full: int
     payload: int
@@ -253,15 +266,33 @@ def nscc(given: dict[str, Any], trip: Trip, full: int, payload: int) -> NsccReac
     return found
 
 
+def oversubscribed(given: dict[str, Any], trip_ps: int) -> OversubscribedControl:
+    """Read the control of grants in oversubscribed networks."""
+    interval = time_ps(given.pop("interval")) if "interval" in given else trip_ps // 2 * 3
+    found = OversubscribedControl(
+        interval_ps=min(max(interval, 10**5), 10**12),
+        target=Fraction(given.pop("target_percent", 30), 100),
+        decrease=Fraction(given.pop("decrease_percent", 50), 100),
+        increase=Fraction(given.pop("increase_permille", 10), 1000),
+        least=Fraction(given.pop("min_rate_permille", 10), 1000),
+    )
+    nothing_left("congestion.reaction.oversubscribed", given)
+    return found
+
+
 def rccc(given: dict[str, Any], trip: Trip, full: int, payload: int) -> RcccReaction:
     """Read RCCC."""
+    trip_ps = time_ps(given.pop("round_trip")) if "round_trip" in given else trip.trip_ps
+    control = given.pop("oversubscribed", None)
     found = RcccReaction(
-        trip_ps=time_ps(given.pop("round_trip")) if "round_trip" in given else trip.trip_ps,
+        trip_ps=trip_ps,
         limit=size_bytes(given.pop("limit")) if "limit" in given else None,
         speculative=size_bytes(given.pop("speculative")) if "speculative" in given else None,
         percent=given.pop("grant_percent", 99),
         grant_packets=given.pop("grant_packets", 4),
         is_idle_granted=given.pop("idle_credit", True),
+        is_divided=given.pop("divide_requests", False),
+        oversubscribed=None if control is None else oversubscribed(dict(control), trip_ps),
         nscc=nscc(dict(given.pop("nscc")), trip, full, payload) if "nscc" in given else None,
         full=full,
         payload=payload,

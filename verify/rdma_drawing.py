@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from verify import drawing
+from verify.reading import network
 
 Scenario = dict[str, Any]
 
@@ -149,6 +150,26 @@ def rccc(rng: random.Random, full: int) -> dict[str, Any]:
         found["grant_packets"] = rng.choice([1, 2, 64])
     if rng.random() < 0.4:
         found["nscc"] = {key: value for key, value in nscc(rng, full).items() if key != "kind"}
+    if rng.random() < 0.5:
+        found["divide_requests"] = rng.random() < 0.8
+        found["idle_credit"] |= found["divide_requests"]
+    if rng.random() < 0.5:
+        found["oversubscribed"] = oversubscribed(rng, full)
+    return found
+
+
+def oversubscribed(rng: random.Random, full: int) -> dict[str, Any]:
+    """Select a control of grants whose intervals end several times in a run."""
+    found: dict[str, Any] = {}
+    if rng.random() < 0.7:
+        found["interval"] = f"{rng.randint(100, 200 + 4 * full)} ns"
+    if rng.random() < 0.7:
+        found |= {
+            "target_percent": rng.choice([0, 10, 30]),
+            "decrease_percent": rng.choice([1, 50, 100]),
+            "increase_permille": rng.choice([1, 10, 100, 1000]),
+            "min_rate_permille": rng.choice([1, 100, 225, 1000]),
+        }
     return found
 
 
@@ -167,6 +188,8 @@ def returns(rng: random.Random) -> dict[str, Any]:
 def variant(seed: int) -> Scenario:
     """Generate a scenario of the seed, with other marks and another reaction."""
     found = drawing.variant(seed)
+    # Not every rule here marks packets, which a log of congestion needs.
+    found["measure"] = {key: value for key, value in found["measure"].items() if key != "congestion_log"}
     rng = random.Random(f"rdma {seed}")
     given = found.get("congestion", {})
     parts = {key: given[key] for key in ("mechanism", "isolation") if key in given}
@@ -194,7 +217,26 @@ def variant(seed: int) -> Scenario:
         reaction, back = rccc(random.Random(f"rccc {seed}"), full), {"notification": "ack-grant"}
         marking = marking if marking["kind"] == "red" else {"kind": "none"}
     congestion = {**parts, "marking": marking, "reaction": reaction, "feedback": "binary", **back}
-    return {**found, "congestion": congestion}
+    return with_host_settings({**found, "congestion": congestion})
+
+
+def with_host_settings(found: Scenario) -> Scenario:
+    """Give hosts of a random scenario their own reactions, with which its answers fit."""
+    rng = random.Random(f"rdma hosts {found['seed']}")
+    if rng.random() < 0.6:
+        return found
+    full, kind = full_packet(found), found["congestion"]["reaction"]["kind"]
+    own: dict[str, Any] = {"kind": "none"}
+    if kind == "rccc":
+        own = rccc(rng, full)
+    elif rng.random() < 0.7:
+        own = dcqcn(rng, full)
+        if kind != "dcqcn":
+            others = (dctcp(rng), timely(rng, full), swift(rng, full), nscc(rng, full))
+            own = rng.choice(others)
+    hosts = network(found["topology"], found.get("routing")).hosts
+    setting = {"at": rng.sample(hosts, rng.randint(1, len(hosts))), "reaction": own}
+    return {**found, "congestion": {**found["congestion"], "hosts": [setting]}}
 
 
 def takes_several_routes(found: Scenario) -> bool:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from verify.direct import GRIDS, GROUPS, Direct, direct
+from verify.fabric_files import FileFabric, fabric
 from verify.groups import Groups, circle, groups
 from verify.parts import Congestion, Sizes, congestion
 from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, size_bytes, time_ps
@@ -85,6 +86,8 @@ class Lanes:
     of_level: tuple[int, ...]
     control: int | None
     by_way: bool
+    #: The lane that switches serve before all others.
+    first: int | None
 
 
 @dataclass(frozen=True)
@@ -154,11 +157,25 @@ class PacketRouting:
 
 
 @dataclass(frozen=True)
+class Ecmp:
+    """Equal-cost multipath: the ports onto which packets are hashed, and how hosts select entropy values.
+
+    There are `values` of them; packets have none if `spraying` is `none`. If hosts have several LIDs, the
+    groups are the ports towards these, and all switches select the same position.
+    """
+
+    groups: Groups
+    spraying: str
+    values: int
+    by_lid: bool = False
+
+
+@dataclass(frozen=True)
 class Plan:
     """All data that the reference model needs. Sizes in bytes, times in picoseconds.
 
     The buffers are those of a lane; the adapter is the buffer between a host's flows and its link, with the
-    bytes of each of its queues.
+    bytes of each of its queues. Receivers may accept packets out of order.
     """
 
     seed: int
@@ -179,6 +196,10 @@ class Plan:
     adapter: tuple[Organisation, int] | None
     congestion: Congestion
     adaptive: AdaptiveRouting | PacketRouting | None
+    ecmp: Ecmp | None
+    accepts: bool
+    #: Whether switches and hosts keep congestion logs.
+    keeps_logs: bool
     flows: tuple[FlowPlan, ...]
     traffic: tuple[TrafficPlan, ...]
 
@@ -193,10 +214,17 @@ class Plan:
         return self.adaptive if isinstance(self.adaptive, PacketRouting) else None
 
     @property
+    def sprays(self) -> bool:
+        """Whether packets have entropy values."""
+        return self.ecmp is not None and self.ecmp.spraying != "none"
+
+    @property
     def reorders(self) -> bool:
         """Whether packets of a flow may overtake each other."""
-        return self.by_packet is not None or (
-            isinstance(self.wiring, Direct) and self.wiring.routing == "ugal"
+        return (
+            self.by_packet is not None
+            or self.sprays
+            or (isinstance(self.wiring, Direct) and self.wiring.routing == "ugal")
         )
 
     @property
@@ -221,6 +249,8 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
     }
     given.pop("name", None)
     routing, adaptive = given.pop("routing", None), given.pop("adaptive_routing", None)
+    path_bits = (routing or {}).get("path_bits", "zero")
+    ecmp = given.pop("ecmp", None)
     net = network(given.pop("topology"), routing)
     packet, switch, host, measure = (given.pop(key, {}) for key in ("packet", "switch", "host", "measure"))
     mtu, header = (size_bytes(packet.pop(key, by)) for key, by in (("mtu", "2048 B"), ("header", "0 B")))
@@ -251,6 +281,9 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         adapter=_adapter(host, built.queues.count, lanes, has_special_queues=parts.isolation is not None),
         congestion=parts,
         adaptive=None,
+        ecmp=None,
+        keeps_logs=measure.pop("congestion_log", False),
+        accepts=host.pop("delivery", "in-order") == "out-of-order",
         flows=flows,
         traffic=_traffic(given.pop("traffic", []), net, mtu, len(flows)),
     )
@@ -258,13 +291,19 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         nothing_left(place, table)
     nothing_left("scenario", given)
     may_deadlock = bool(routing and routing.get("allow_deadlock"))
-    return replace(found, adaptive=_adaptive(adaptive, found, may_deadlock=may_deadlock))
+    return replace(
+        found,
+        adaptive=_adaptive(adaptive, found, may_deadlock=may_deadlock),
+        ecmp=_ecmp(ecmp, found, may_deadlock=may_deadlock) or _by_lid(path_bits, found),
+    )
 
 
 def network(topology: Mapping[str, Any], routing: Mapping[str, Any] | None) -> Wiring:
     """Read `[topology]` and `[routing]`; this does not check for deadlock."""
     if routing is not None:
         routing = {key: value for key, value in routing.items() if key != "allow_deadlock"}
+    if topology["kind"] == "file":
+        return fabric(topology, routing)
     if topology["kind"] in GRIDS + GROUPS:
         return direct(topology, routing)
     if topology["kind"] == "custom":
@@ -291,27 +330,55 @@ def _adaptive(
 
 
 def _packet_routing(given: dict[str, Any], plan_: Plan, *, may_deadlock: bool) -> PacketRouting:
-    parts, queues = plan_.congestion, plan_.switch.queues
+    parts = plan_.congestion
     needs = {"throttled": parts.reaction, "isolated": parts.isolation}
     pinned = tuple(given.pop("pinned", ()))
     for name in pinned:
         if needs[name] is None:
             raise NotCovered(f"adaptive_routing.pinned = {name}, of which there are none")
-    if parts.rates or plan_.lanes.by_way:
-        raise NotCovered("adaptive_routing: flows are announced, or ways have lanes")
-    if queues.is_divided and queues.kind in ("per-output", "output-modulo"):
-        raise NotCovered("adaptive_routing: the sender cannot know the part of the next output")
-    ports = groups(plan_.wiring, plan_.tables)
-    if not may_deadlock and (found_cycle := circle(plan_.wiring, ports)):
-        raise NotCovered(f"adaptive_routing: packets can wait in a cycle: {found_cycle}")
     found = PacketRouting(
-        groups=ports,
+        groups=_free_ports("adaptive_routing", plan_, may_deadlock=may_deadlock),
         grade=size_bytes(given.pop("grade", f"{plan_.full} B")),
         levels=tuple(given.pop("levels", range(16))),
         pinned=pinned,
     )
     nothing_left("adaptive_routing", given)
     return found
+
+
+def _ecmp(table: Mapping[str, Any] | None, plan_: Plan, *, may_deadlock: bool) -> Ecmp | None:
+    if table is None or not table.get("enabled", True):
+        return None
+    given = {key: value for key, value in table.items() if key != "enabled"}
+    spraying, values = given.pop("spraying", "none"), given.pop("values", 64)
+    found = Ecmp(_free_ports("ecmp", plan_, may_deadlock=may_deadlock), spraying, values)
+    nothing_left("ecmp", given)
+    return found
+
+
+def _by_lid(path_bits: str, plan_: Plan) -> Ecmp | None:
+    if path_bits == "zero" or not isinstance(plan_.wiring, FileFabric):
+        return None
+    _movable("routing.path_bits", plan_)
+    spraying = "oblivious" if path_bits == "per-packet" else "none"
+    return Ecmp(plan_.wiring.routes, spraying, plan_.wiring.lids, by_lid=True)
+
+
+def _movable(key: str, plan_: Plan) -> None:
+    queues = plan_.switch.queues
+    if plan_.congestion.rates or plan_.lanes.by_way:
+        raise NotCovered(f"{key}: flows are announced, or ways have lanes")
+    if queues.is_divided and queues.kind in ("per-output", "output-modulo"):
+        raise NotCovered(f"{key}: the sender cannot know the part of the next output")
+
+
+def _free_ports(key: str, plan_: Plan, *, may_deadlock: bool) -> Groups:
+    """Return the ports of packets that are not tied to the tables, in a network that supports this."""
+    _movable(key, plan_)
+    ports = groups(plan_.wiring, plan_.tables)
+    if not may_deadlock and (found_cycle := circle(plan_.wiring, ports)):
+        raise NotCovered(f"{key}: packets can wait in a cycle: {found_cycle}")
+    return ports
 
 
 def _switch(switch: Mapping[str, Any], mechanism: str, block: int, lanes: Lanes, net: Wiring) -> SwitchPlan:
@@ -363,7 +430,9 @@ def _lanes(lanes: Mapping[str, Any], net: Wiring) -> Lanes:
         raise NotCovered("lanes.assignment = routing: the network's pairs have no ways of their own")
     if isinstance(net, Direct) and net.routing == "ugal" and not by_way:
         raise NotCovered("routing.kind = ugal: packets need the lanes of their ways")
-    found = Lanes(count, of_level, given.pop("control", None), by_way)
+    control = given.pop("control", None)
+    first = control if given.pop("control_priority", False) else None
+    found = Lanes(count, of_level, control, by_way, first)
     nothing_left("lanes", given)
     return found
 

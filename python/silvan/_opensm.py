@@ -223,12 +223,18 @@ def _adapters(
                 f"{origin}: {ADAPTER}ccti_min of SL {sl} is {minimum}, "
                 f"but the last entry of cc_cct is {len(entries) - 1}"
             )
+        level = f"sl = {sl}, ccti_timer = {timer}, ccti_increase = {increase}, ccti_min = {minimum}"
         trigger = value["trigger_threshold"]
-        if trigger is not None and trigger.number(255):
-            options.notes.append(f"{trigger.where} only affects logging: no effect")
-        levels.append(
-            f"{{ sl = {sl}, ccti_timer = {timer}, ccti_increase = {increase}, ccti_min = {minimum} }}"
-        )
+        threshold = 0 if trigger is None else trigger.number(255)
+        limit = len(entries) - 1 if entries else FEWEST_ENTRIES - 1
+        if trigger is not None and threshold and not minimum < threshold <= limit:
+            options.notes.append(
+                f"{trigger.where} of SL {sl} is {threshold}, "
+                f"but indices rise from {minimum} to {limit}: no events"
+            )
+        elif threshold:
+            level += f", trigger_threshold = {threshold}"
+        levels.append(f"{{ {level} }}")
     if control_map == 0:
         options.notes.append(f"{origin}: {ADAPTER}control_map is 0: no adapter slows down")
     options.keys["congestion.reaction.per_sl"] = f"[{', '.join(levels)}]"

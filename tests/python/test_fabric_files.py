@@ -264,3 +264,36 @@ def test_the_fabrics_that_come_with_silvan_can_be_copied(tmp_path):
         silvan.fabric.examples(tmp_path / "fabrics")
     assert (folders[0] / "ibnetdiscover.topo").read_bytes() == before
     assert not folders[2].exists()
+
+
+@pytest.mark.parametrize("fabric", ["4ary3tree-h64/minhop", "ft2-36p-h648/ftree"])
+def test_packets_of_real_fabrics_are_hashed_onto_all_minimal_routes(fabric):
+    """With one route per flow, hashes collide; sprayed packets use all routes."""
+    folder = ROOT / "tests" / "data" / "fabrics" / fabric
+    text = f"""
+duration = "100 us"
+topology = {{ kind = "file", file = "{folder / "ibnetdiscover.topo.gz"}" }}
+routing = {{ kind = "table", file = "{folder / "opensm-lfts.dump.gz"}" }}
+traffic = [{{ pattern = {{ kind = "permutation" }} }}]
+"""
+    ends = {"one": "[ecmp]", "sprayed": '[ecmp]\nspraying = "oblivious"'}
+    found = {name: silvan.run(silvan.Scenario.from_toml(text + end)).summary for name, end in ends.items()}
+    assert "reordering" not in found["one"]
+    assert found["sprayed"]["reordering"]["late_packets"] > 1000
+    assert found["sprayed"]["throughput_gbit_s"] > 1.3 * found["one"]["throughput_gbit_s"]
+
+
+def test_check_states_the_lids_per_host():
+    folder = ROOT / "tests" / "data" / "lmc"
+    shown = command("fabric", "check", folder).stdout
+    assert re.search(r"LIDs per host +up to 4; each pair has 4 routes and flows", shown), shown
+    assert re.search(r"pairs routed +42\n", re.sub(r" +\n", "\n", shown)), shown
+    one = command("fabric", "check", ROOT / "tests" / "data" / "fabrics" / "sw2-h7" / "updn").stdout
+    assert "LIDs per host" not in one
+
+
+def test_collide_uses_base_lids():
+    found = silvan.fabric.collide(ROOT / "tests" / "data" / "lmc", pattern="all-to-all")
+    used = {link["link"] for link in found["now"]["links"] if link["link"].startswith("swA:")}
+    assert any(":8->" in link for link in used), used
+    assert not any(":7->" in link for link in used), used

@@ -63,7 +63,13 @@ def test_every_option_with_an_effect_arrives(small):
     assert reaction["per_sl"][0] == {"sl": 0, "ccti_timer": 150, "ccti_increase": 2, "ccti_min": 3}
     assert [level["ccti_increase"] for level in reaction["per_sl"][1:]] == [0] * 15
     assert any("1 options are not about congestion control" in note for note in notes)
-    assert any("trigger_threshold only affects logging" in note for note in notes)
+    assert any("of SL 0 is 2, but indices rise from 3 to 3: no events" in note for note in notes)
+
+
+def test_a_trigger_threshold_that_an_index_can_reach_arrives(small):
+    found, notes = resolved(small, conf(cc_ca_cong_setting_ccti_min="0 1"))
+    assert found["reaction"]["per_sl"][0]["trigger_threshold"] == 2
+    assert not any("no events" in note for note in notes)
 
 
 @pytest.mark.parametrize(

@@ -427,3 +427,24 @@ def test_the_hot_phase_comes_and_goes_and_its_latency_hides_no_other():
     assert ax.get_yscale() == "log"
     assert [text.get_text() for text in ax.texts] == ["background"]  # the other line has no value at the end
     assert plot.class_throughput(run).get_yscale() == "linear"
+
+
+def test_congestion_logs_are_saved_with_a_run(small, tmp_path):
+    overrides = {
+        "congestion.mechanism": "ib-cc",
+        "congestion.reaction": "{ ccti_timer = 4, trigger_threshold = 1 }",
+        "measure.congestion_log": "true",
+    }
+    result = silvan.run(silvan.Scenario.load(small, overrides))
+    loaded = silvan.load(result.save(tmp_path / "run"))
+    logs = loaded.summary["congestion_log"]
+    assert sum(one["events"] for one in logs["switches"]) == loaded.summary["fecn_marks"] > 15
+    marks = loaded.numpy("congestion_log_switches")
+    kept = {one["switch"]: min(one["events"], 15) for one in logs["switches"]}
+    assert {name: (marks["switch"] == name).sum() for name in kept} == kept
+    assert set(marks["destination"]) == {"H5"}
+    triggers = loaded.numpy("congestion_log_hosts")
+    assert set(triggers["host"]) == {one["host"] for one in logs["hosts"]} == {"H2", "H6"}
+    assert set(triggers["class"]) == {"F2", "F3"}
+    assert result.columns["congestion_log_hosts"] == ("host", "time_ns", "class", "destination", "sl")
+    assert "congestion_log" not in silvan.run(silvan.Scenario.load(small)).summary

@@ -423,6 +423,16 @@ def test_figures_over_one_axis_and_two(scenario, tmp_path):
         figures.save_all(swept(scenario, tmp_path, {}), tmp_path / "none")
 
 
+def test_maps_write_large_numbers_in_full(scenario, tmp_path):
+    from silvan.sweeps import figures
+
+    two = swept(scenario, tmp_path, measure="packets_delivered")
+    means = figures.cube(two, "packets_delivered").mean(axis=-1)
+    assert (means >= 1000).any()
+    written = {text.get_text() for text in figures.surface_map(two, "packets_delivered").axes[0].texts}
+    assert written == {f"{mean:.0f}" if mean >= 1000 else f"{mean:.3g}" for mean in means.flat}
+
+
 def test_figures_over_three_axes_are_over_the_last_two(scenario, tmp_path):
     from silvan.sweeps import figures
 

@@ -312,6 +312,26 @@ def test_a_measure_that_a_run_does_not_have(result, table, message):
     assert message in str(refused.value)
 
 
+def test_an_optional_measure_has_no_value_where_the_summary_lacks_it(result):
+    assert measure(result, summary="flows.F9.x", optional=True) is None
+    assert measure(result, summary="jain_flows", optional=True) == result.summary["jain_flows"]
+    with pytest.raises(silvan.SweepError, match="is not a number"):
+        measure(result, summary="flows.F1", optional=True)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"summary": "jain", "optional": 1}, "optional = 1: must be true or false"),
+        ({"table": "flows", "column": "ccti", "optional": True}, "is for measures of the `summary`"),
+    ],
+)
+def test_an_optional_measure_that_is_not_one(result, table, message):
+    with pytest.raises(silvan.SweepError) as refused:
+        measure(result, **table)
+    assert message in str(refused.value)
+
+
 def test_the_published_schema_is_that_of_the_reader():
     published = json.loads((ROOT / "docs" / "study.schema.json").read_text())
     assert published == schema(), "update it: silvan schema --study > docs/study.schema.json"

@@ -64,6 +64,10 @@ def summaries() -> list[Any]:
         short(name).summary for name in ("packets-64", "mvcm-hot-phase", "silent-forest", "ecocc-trees")
     ]
     found.append(short("routes-512").summary)
+    logs = {"congestion.mechanism": "ib-cc", "measure.congestion_log": "true"}
+    logs["congestion.reaction.trigger_threshold"] = "1"
+    found.append(silvan.run(silvan.Scenario.from_toml(SMALL, overrides=logs)).summary)
+    found.append(short("roce-dcqcn", flow_control={"kind": "pfc"}).summary)
     return found
 
 

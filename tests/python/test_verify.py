@@ -184,7 +184,7 @@ def test_a_defect_of_either_model_shows(monkeypatch, part, name, broken):
         (
             reading,
             "_lanes",
-            lambda lanes, _: reading.Lanes(lanes.get("count", 1), (0,) * 16, None, by_way=False),
+            lambda lanes, _: reading.Lanes(lanes.get("count", 1), (0,) * 16, None, by_way=False, first=None),
         ),
     ],
 )

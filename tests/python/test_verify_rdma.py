@@ -18,6 +18,11 @@ def test_scenarios_drawn_at_random():
     assert len(compared.refused) <= 2
 
 
+def in_turn(lanes, last):
+    """Return the lanes in turn, without priority."""
+    return [(last + 1 + step) % len(lanes) for step in lanes]
+
+
 def take_every_answer(flight, answer):
     """End a round trip with every answer."""
     flight.acknowledged += answer.size
@@ -43,6 +48,9 @@ def take_every_answer(flight, answer):
         (credits.RcccControl, "take", lambda *_: None, 7),
         (credits.RcccControl, "heard", lambda *_: None, 14),
         (credits.RcccControl, "wanted", lambda *_: 0, 7),
+        (credits.Slowdown, "pass_time", lambda *_: None, 7),
+        (credits.Slowdown, "length", lambda self: self.rule.interval_ps, 7),
+        (switches.Switch, "lane_order", lambda self, last: in_turn(self.lanes, last), 8),
     ],
 )
 def test_a_broken_reference_is_noticed(monkeypatch, part, name, broken, seed):

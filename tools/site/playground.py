@@ -9,7 +9,6 @@ as a part of the site.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import os
 import subprocess
@@ -19,6 +18,7 @@ import zlib
 from pathlib import Path
 
 import silvan
+from silvan._pages import digest, fill
 from silvan.live import page as live_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,23 +118,20 @@ def page(module: bytes, native: dict[str, float] | None = None) -> str:
     own = [(SOURCES / name).read_text(encoding="utf-8") for name in SCRIPTS]
     script = "\n".join([live_page.script(), *own])
     style = live_page.style() + (SOURCES / "playground.css").read_text(encoding="utf-8")
-    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
-    fill = {
+    values = {
         # `wasm-unsafe-eval` allows WebAssembly, and nothing else that is not in the page.
-        "POLICY": f"default-src 'none'; script-src 'sha256-{hashes[0]}' 'wasm-unsafe-eval'; "
-        f"style-src 'sha256-{hashes[1]}'; worker-src blob:; img-src data:; base-uri 'none'; "
+        "POLICY": f"default-src 'none'; script-src {digest(script)} 'wasm-unsafe-eval'; "
+        f"style-src {digest(style)}; worker-src blob:; img-src data:; base-uri 'none'; "
         "form-action 'none'",
         "STYLE": style,
         "SCRIPT": script,
+        "PLAYER": live_page.player(),
         "WORKER": (SOURCES / "worker.js").read_text(encoding="utf-8"),
         "MODULE": base64.b64encode(zlib.compress(module, 9)).decode(),
         "NATIVE": json.dumps(native or {}),
         "VERSION": silvan.__version__,
     }
-    parts = (SOURCES / "page.html").read_text(encoding="utf-8").split("{{")
-    return parts[0] + "".join(
-        fill[key] + rest for key, _, rest in (part.partition("}}") for part in parts[1:])
-    )
+    return fill((SOURCES / "page.html").read_text(encoding="utf-8"), values)
 
 
 def main() -> int:

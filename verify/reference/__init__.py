@@ -25,6 +25,7 @@ every node decides what to do. Time is in whole picoseconds; fractions are exact
 | `waking`, `adapters` | hosts that schedule their own attempts to send; hosts with an output buffer |
 | `announcing`, `routes` | flows that are announced: their rates, their routes |
 | `choices`, `ordering` | adaptive routing per packet, and the packet order at receivers |
+| `hashing`, `spraying` | equal-cost multipath, several LIDs per host, and the entropy values of packets |
 | `architectures` | the switch and host classes of a scenario |
 | `fcfs` | outputs that serve first come, first served |
 """

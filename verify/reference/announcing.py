@@ -3,6 +3,9 @@
 A flow is a message here. A set-up packet adds the time that the flow needs at a link's full rate to the sum
 of each link on its route, and returns the largest sum; probes query it again, each after twice the time; a
 tear-down packet behind the data subtracts it. The flow sends at the ratio of its own time to that sum.
+Instead of probes, data packets may carry the sum that the source knows and collect the largest sum; the
+receiver returns what they collected if it differs. Retained flows have no tear-down until a message of
+another size follows.
 """
 
 from __future__ import annotations
@@ -25,20 +28,22 @@ WHOLE = 2**32
 
 @dataclass
 class Announcement:
-    """The content of an announcing packet: the bytes of the flow, and the largest sum so far."""
+    """What a packet carries: the bytes of the flow, the largest sum so far, and the sum its source knew."""
 
     kind: str
     size: int
     largest_ps: int = 0
+    known_ps: int = 0
 
 
 @dataclass
 class Trip:
-    """A flow from its announcement to its end: `announced`, `running`, then `ending`."""
+    """A flow from its announcement to its end: `announced`, `running`, then `retained` or `ending`."""
 
     size: int
     weight_ps: int
-    probe_after_ps: int
+    #: Time to the next probe; none without probe packets.
+    probe_after_ps: int | None
     stage: str = "announced"
     largest_ps: int = 0
     sent: int = 0
@@ -69,17 +74,45 @@ class Announcer:
         trip = self.trips.get((flow.source, flow.destination))
         if trip is None:
             size = flow.messages[0].left
-            trip = Trip(size, weight_ps(size, self.host.out.pace), self.rates.probe_ps if self.rates else 0)
+            probe_ps = self.rates.probe_ps if self.rates else None
+            trip = Trip(size, weight_ps(size, self.host.out.pace), probe_ps)
             self.trips[flow.source, flow.destination] = trip
             self.own_ps += trip.weight_ps
             self.say(flow, "set-up", size)
             return None
+        if trip.stage == "retained":
+            self.go_on(trip, flow, asked)
         if trip.stage != "running":
             return None
         if self.rates and self.rates.is_clocked and trip.last:
             start, span = trip.last
             return max(asked, start + span * WHOLE // trip.share(self.own_ps))
         return asked
+
+    def go_on(self, trip: Trip, flow: Flow, start: int) -> None:
+        """Start the next message of a retained flow, or end the flow if the size is another."""
+        assert self.rates
+        if trip.size != flow.messages[0].left:
+            trip.stage = "ending"
+            self.own_ps -= trip.weight_ps
+            self.say(flow, "tear-down", trip.size)
+            return
+        trip.stage, trip.sent, trip.probe_after_ps = "running", 0, self.rates.probe_ps
+        self.plan_probe(trip, flow, start)
+
+    def plan_probe(self, trip: Trip, flow: Flow, start: int) -> None:
+        """Note when the next probe of a flow is due."""
+        if trip.probe_after_ps is not None:
+            due = start + trip.probe_after_ps
+            trip.probe_after_ps *= 2
+            number = self.host.net.number[flow.destination]
+            self.probes.append((due, flow.source.number, number))
+
+    def carry(self, flow: Flow, packet: Packet) -> None:
+        """Let a data packet collect the sums of its links."""
+        if self.rates and self.rates.probe_ps is None:
+            known_ps = self.trips[flow.source, flow.destination].largest_ps
+            packet.announcement = Announcement("probe", 0, known_ps=known_ps)
 
     def say(self, flow: Flow, kind: str, size: int) -> None:
         """Queue a packet that announces, probes or ends a flow."""
@@ -104,7 +137,9 @@ class Announcer:
             together = sum(t.share(self.own_ps) for t in self.trips.values() if t.stage == "running")
             limiter = self.host.injection
             limiter.free_at = max(limiter.free_at, now + span * WHOLE // together)
-        if is_last:
+        if is_last and self.rates and self.rates.is_retained:
+            trip.stage = "retained"
+        elif is_last:
             trip.stage = "ending"
             self.own_ps -= trip.weight_ps
             self.say(flow, "tear-down", trip.size)
@@ -132,11 +167,7 @@ class Announcer:
         elif (announcement.kind, trip.stage) in (("set-up", "announced"), ("probe", "running")):
             trip.stage = "running"
             trip.largest_ps = announcement.largest_ps
-            if self.rates:
-                number = flow.source.number
-                due = self.host.net.now + trip.probe_after_ps
-                trip.probe_after_ps *= 2
-                self.probes.append((due, number, self.host.net.number[flow.destination]))
+            self.plan_probe(trip, flow, self.host.net.now)
         else:
             # The flow has sent its last packet meanwhile.
             return False

@@ -101,15 +101,14 @@ class CioqSwitch(QueuedSwitch):
 
     def send(self, output: int) -> None:
         """Put a packet on the link, the lane after the one served last first, of those with credit."""
-        channel, count = self.out[output], len(self.lanes)
+        channel = self.out[output]
         if channel.free_at > self.net.now:
             return
-        for step in self.lanes:
-            lane = (self.link_lane[output] + 1 + step) % count
+        for lane in self.lane_order(self.link_lane[output]):
             queue = self.leaving[output, lane]
             if queue and channel.has_credit_or_wait(queue[0]):
                 packet = queue.popleft()
-                self.link_lane[output] = lane
+                self.note_lane(self.link_lane, output, lane)
                 self.mark_at_output(packet)
                 end = channel.send(packet)
                 self.free_memory(self.used_out, (output, lane), packet.space, end)
@@ -127,11 +126,10 @@ class CioqSwitch(QueuedSwitch):
         """Start to move a packet to an output, beginning with the lane after the one served last."""
         if self.write_free[output] > self.net.now:
             return False
-        for step in self.lanes:
-            lane = (self.write_lane[output] + 1 + step) % len(self.lanes)
+        for lane in self.lane_order(self.write_lane[output]):
             queue = self.choose((output, lane))
             if queue is not None:
-                self.write_lane[output] = lane
+                self.note_lane(self.write_lane, output, lane)
                 self.move(queue, output)
                 return True
         return False

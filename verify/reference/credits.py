@@ -7,9 +7,10 @@ from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING
 
-from verify.rdma import RcccReaction
-from verify.reference.rdma import NsccControl
+from verify.rdma import OversubscribedControl, RcccReaction
+from verify.reference.rdma import LINE, NsccControl
 from verify.reference.reactions import Answer, Control
+from verify.reference.streams import Stream
 
 if TYPE_CHECKING:
     from verify.reference.hosts import Flow, Host
@@ -31,8 +32,11 @@ class RcccControl(Control):
         self.granted = self.backlog = 0
         self.window = NsccControl(reaction.nscc, pace) if reaction.nscc else None
 
-    def wanted(self, size: int) -> int:
-        """Return up to where, in quanta, the receiver should grant once a packet of this size was sent."""
+    def wanted(self, size: int, flows: int = 1) -> int:
+        """Return up to where, in quanta, the receiver should grant once a packet of this size was sent.
+
+        A division among the flows that may send rounds towards zero.
+        """
         backlog, credit = self.backlog - size, self.credit - size
         wanted = min(backlog, self.limit)
         if self.window:
@@ -40,6 +44,8 @@ class RcccControl(Control):
         wanted -= credit
         if self.is_speculative and backlog > 0:
             wanted = max(wanted, self.reaction.full)
+        if self.reaction.is_divided:
+            wanted = int(Fraction(wanted, flows))
         return max(self.granted - (-wanted // QUANTUM), 0)
 
     def queued(self, size: int) -> int:
@@ -91,6 +97,39 @@ def most(reaction: RcccReaction, pace: Fraction) -> int:
     return min(max(usual if reaction.limit is None else reaction.limit, reaction.full), 2**30)
 
 
+class Slowdown:
+    """The rate of grants in an oversubscribed network, in 2^-30 of the largest."""
+
+    def __init__(self, rule: OversubscribedControl, seed: int, host: int) -> None:
+        self.rule, self.random = rule, Stream(seed, "oversubscribed", host)
+        self.rate, self.mean, self.steps = LINE, 0, 0
+        self.marks: list[bool] = []
+        self.ends_at = self.length()
+
+    def length(self) -> int:
+        """Draw the length of an interval."""
+        part = self.rule.interval_ps // 2 * self.random.bits() // 2**32
+        return self.rule.interval_ps // 4 * 3 + part
+
+    def pass_time(self, now: int) -> None:
+        """Change the rate at the end of each interval up to a time."""
+        while self.ends_at <= now:
+            marked = sum(self.marks)
+            share = marked * LINE // len(self.marks) if self.marks else 0
+            self.mean = (self.mean + share) // 2
+            excess = self.mean - int(self.rule.target * LINE)
+            if excess > 0:
+                self.rate -= int(self.rate * excess // LINE * self.rule.decrease)
+                self.steps = 0
+            else:
+                doubled = 0 if marked else min(self.steps, 12)
+                self.rate += int(self.rule.increase * LINE) * 2**doubled
+                self.steps += 1
+            self.rate = min(max(self.rate, int(self.rule.least * LINE)), LINE)
+            self.marks = []
+            self.ends_at += self.length()
+
+
 class Granter:
     """The pacer of a receiving host."""
 
@@ -104,6 +143,14 @@ class Granter:
         self.asking: deque[tuple[Flow, int]] = deque()
         self.met: deque[tuple[Flow, int]] = deque()
         self.free_at = 0
+        plan, rule = host.net.plan, reaction.oversubscribed
+        self.slowdown = Slowdown(rule, plan.seed, host.net.number[host.name]) if rule else None
+
+    def count(self, packet: Packet) -> None:
+        """Count a data packet."""
+        if self.slowdown:
+            self.slowdown.pass_time(self.host.net.now)
+            self.slowdown.marks.append(packet.fecn)
 
     def demand(self, flow: Flow) -> int:
         """Return the quanta by which the target of a flow is ahead."""
@@ -139,7 +186,11 @@ class Granter:
         else:
             return
         now = self.host.net.now
-        self.free_at = now + ceil(quanta * QUANTUM * self.pace) * 100 // self.reaction.percent
+        span = ceil(quanta * QUANTUM * self.pace) * 100 // self.reaction.percent
+        if self.slowdown:
+            self.slowdown.pass_time(now)
+            span = span * LINE // self.slowdown.rate
+        self.free_at = now + span
         packet = self.host.control_packet(flow, flow.origin, lane, "grant")
         packet.target = self.grants[flow]
         self.host.reply(packet)

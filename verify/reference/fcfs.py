@@ -54,12 +54,11 @@ class FcfsSwitch(Switch):
     def decide(self) -> None:
         """Send from each output, beginning with the lane after the one served last that has credit."""
         for output in self.out:
-            for step in self.lanes:
-                lane = (self.lane_served[output] + 1 + step) % len(self.lanes)
+            for lane in self.lane_order(self.lane_served[output]):
                 queue = self.queues[output, lane, True] or self.queues[output, lane, False]
                 if queue and self.out[output].can_take(queue[0][0]):
                     packet, port = queue.popleft()
                     self.queue_changed(output, lane)
                     self.transmit(packet, port)
-                    self.lane_served[output] = lane
+                    self.note_lane(self.lane_served, output, lane)
                     break

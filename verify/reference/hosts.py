@@ -10,6 +10,7 @@ from math import floor
 from typing import TYPE_CHECKING
 
 from verify.direct import Direct
+from verify.parts import Reaction
 from verify.rdma import RcccReaction
 from verify.reference.announcing import Announcer
 from verify.reference.credits import Granter
@@ -17,6 +18,7 @@ from verify.reference.links import Channel, Packet, Report
 from verify.reference.ordering import Order
 from verify.reference.reactions import Answer, Control, control
 from verify.reference.sources import Message, Source
+from verify.reference.spraying import Sprayer
 
 if TYPE_CHECKING:
     from verify.reference.isolation import Notice
@@ -67,6 +69,8 @@ class Host:
 
     def __init__(self, net: Network, name: str) -> None:
         self.net, self.name = net, name
+        #: The components of congestion management at this host.
+        self.congestion = net.plan.congestion.at(name)
         self.sources: list[Source] = []
         self.flows: dict[tuple[Source, str], Flow] = {}
         self.ring: deque[Flow] = deque()
@@ -94,11 +98,15 @@ class Host:
         #: Data packets sent so far, and payload sent and received.
         self.served = self.sent = self.received = 0
         #: Present where packets may overtake each other.
-        self.order = Order(net.reordering) if net.plan.reorders else None
+        self.order = Order(net.reordering, accepts=net.plan.accepts) if net.plan.reorders else None
+        #: Present where packets have entropy values.
+        self.sprayer = Sprayer(self, net.plan.ecmp) if net.plan.ecmp and net.plan.sprays else None
         #: Present where control is per service level.
         self.levels: dict[int, Control] = {}
         #: How often a flow has begun to wait.
         self.begun = 0
+        #: Answers that raised an index to its threshold: time, the other host, level, source.
+        self.raised: list[tuple[int, int, int, str]] = []
         #: Present where receivers grant credit.
         self.granter: Granter | None = None
 
@@ -108,11 +116,11 @@ class Host:
         # The link limits the injection rate, so the time per message is added to that.
         self.injection = Limiter(max(self.net.plan.injection or out.pace, out.pace))
         self.drain = Limiter(self.net.plan.drain or into.pace)
-        reaction = self.net.plan.congestion.reaction
+        reaction = self.congestion.reaction
         if isinstance(reaction, RcccReaction):
             self.granter = Granter(self, reaction, into.pace)
         if self.net.plan.announces:
-            self.announcer = Announcer(self, self.net.plan.congestion.rates)
+            self.announcer = Announcer(self, self.congestion.rates)
 
     def part(self, packet: Packet) -> Hashable:
         """Return the region of the buffer that a packet is stored in: there is only one."""
@@ -132,7 +140,9 @@ class Host:
     def report(self, port: int, report: Report) -> None:
         """Take the report of a switch that has marked a packet."""
         self.net.becn_received += 1
+        before = report.flow.control.strength(self.net.now)
         report.flow.control.answered("hot", self.net.now, report.severity)
+        self.log(report.flow, before)
         self.set_timer(report.flow)
         self.stalled = {}
         self.is_asked = True
@@ -153,7 +163,7 @@ class Host:
         """Return the flow from a source to a destination, created at its first use."""
         if (source, destination) not in self.flows:
             held_back = control(self.net, self.name, source.level, self.out.pace)
-            if self.net.plan.congestion.has_control_per_level:
+            if self.congestion.has_control_per_level:
                 held_back = self.levels.setdefault(source.level, held_back)
             lane = self.first_lane(destination, source.level)
             self.flows[source, destination] = Flow(source, (self.name, destination), lane, held_back)
@@ -185,15 +195,19 @@ class Host:
                 self.take_grant(packet)
                 return
             self.net.becn_received += packet.becn
-            if packet.becn or self.net.plan.congestion.has_windows:
+            if self.sprayer:
+                self.sprayer.heard(packet.flow, packet.entropy, is_marked=packet.becn)
+            if packet.becn or self.congestion.has_windows:
                 self.answered(packet)
             return
         drained = max(self.drain.take(head, packet.size), self.net.now)
         self.into.free(packet, drained, packet.lane)
         self.net.at(drained, lambda: self.take_out(packet))
-        how = self.net.plan.congestion.notification
+        how = self.congestion.notification
         if self.granter:
+            self.granter.count(packet)
             self.granter.note(packet)
+        self.return_weights(packet)
         if how == "backward":
             return
         if how == "ack-message":
@@ -203,8 +217,8 @@ class Host:
         if marked or how in ("ack-each", "ack-grant") or (how == "ack" and packet.ends_message):
             answer = self.control_packet(packet.flow, packet.flow.origin, packet.lane, "answer")
             answer.becn, answer.validated = packet.fecn, packet.validated
-            answer.severity, answer.answers = packet.severity, packet
-            delay = self.net.plan.congestion.notification_delay
+            answer.severity, answer.answers, answer.entropy = packet.severity, packet, packet.entropy
+            delay = self.congestion.notification_delay
             if delay:
                 self.net.at(self.net.now + delay, lambda: self.reply(answer), rank=TIMERS)
             else:
@@ -235,14 +249,15 @@ class Host:
             answer.becn = any(fecn for fecn, _, _ in marks)
             answer.validated = any(validated for _, validated, _ in marks)
             answer.severity, answer.answers = max(severity for _, _, severity in marks), packet
+            answer.entropy = packet.entropy
             marks.clear()
             self.reply(answer)
 
     def may_notify(self, flow: Flow) -> bool:
         """Return whether a mark causes a notification packet now, or is too soon after another."""
-        if self.net.plan.congestion.coalescing is None:
+        if self.congestion.coalescing is None:
             return True
-        interval, is_per_flow = self.net.plan.congestion.coalescing
+        interval, is_per_flow = self.congestion.coalescing
         about = flow.source if is_per_flow else None
         before = self.notified.get(about)
         if before is not None and self.net.now < before + interval:
@@ -254,6 +269,11 @@ class Host:
         """Queue a control packet."""
         self.answers += 1
         self.control[packet.lane].append((self.answers, packet))
+
+    def return_weights(self, packet: Packet) -> None:
+        """Return what a data packet has collected, if its source did not know it."""
+        if packet.announcement and packet.announcement.largest_ps != packet.announcement.known_ps:
+            self.hear(packet)
 
     def hear(self, packet: Packet) -> None:
         """Return a packet that announces another host's flow, or take one that has returned."""
@@ -269,17 +289,28 @@ class Host:
         """Take the answer to a packet of a flow."""
         flow, mark = packet.flow, "cold"
         if packet.becn:
-            is_warm = self.net.plan.congestion.validates and not packet.validated
+            is_warm = self.congestion.validates and not packet.validated
             mark = "warm" if is_warm else "hot"
         data = packet.answers
         assert data
+        before = flow.control.strength(self.net.now)
         flow.control.heard(Answer(mark, self.net.now, packet.severity, data.injected, data.size, data.hops))
+        self.log(flow, before)
         self.set_timer(flow)
         # The flow whose turn it was may be throttled now, in favor of the others.
         self.stalled = {}
         # An index grows only when an answer arrives; windows may open, and pauses end.
-        if self.net.plan.congestion.has_windows:
+        if self.congestion.has_windows:
             self.reopen(flow)
+
+    def log(self, flow: Flow, before: int) -> None:
+        """Log an answer that has raised an index to its threshold or beyond."""
+        reaction = self.congestion.reaction
+        if not isinstance(reaction, Reaction):
+            return
+        if before < reaction.trigger <= flow.control.strength(self.net.now):
+            to = self.net.number[flow.destination]
+            self.raised.append((self.net.now, to, flow.source.level, flow.source.name))
 
     def set_timer(self, flow: Flow) -> None:
         """Schedule the time at which the reaction may throttle a flow."""
@@ -298,7 +329,7 @@ class Host:
     def reopen(self, flow: Flow) -> None:
         """Schedule an attempt when a flow's pause ends, an answer is due or its announcement allows it."""
         all_waiting = [waiting for _, waiting in self.waiting] + self.closed
-        if self.net.plan.congestion.has_control_per_level:
+        if self.congestion.has_control_per_level:
             # All flows with this control, in the order in which they began to wait.
             again = sorted(
                 (other for other in all_waiting if other.control is flow.control), key=lambda one: one.began
@@ -403,7 +434,7 @@ class Host:
                 continue
             packet = self.next_packet(flow)
             if packet.lane not in lacking and self.has_credit(packet):
-                self.send(flow, packet)
+                self.send(flow, packet, len(kept))
                 attempt = "sent"
                 break
             if packet.lane not in lacking and self.net.plan.switch.queues.is_divided:
@@ -479,7 +510,7 @@ class Host:
 
     def forget(self, flow: Flow) -> None:
         """Return the number of a flow without messages, unless it has an index of its own."""
-        if flow.number is not None and not self.net.plan.congestion.has_control_per_flow:
+        if flow.number is not None and not self.congestion.has_control_per_flow:
             self.given_back.append(flow.number)
             flow.number = None
 
@@ -536,14 +567,16 @@ class Host:
         self.sent += packet.payload
         self.net.injected += 1
 
-    def send(self, flow: Flow, packet: Packet) -> None:
-        """Send the next packet of a flow."""
+    def send(self, flow: Flow, packet: Packet, kept: int = 0) -> None:
+        """Send the next packet of a flow; some flows may keep their turn."""
         packet.number = flow.packets
         flow.packets += 1
+        if self.sprayer:
+            packet.entropy = self.sprayer.next(flow)
         rule = self.net.plan.by_packet
         if rule and "throttled" in rule.pinned:
             packet.is_pinned = flow.control.strength(self.net.now) > 0
-        packet.target = flow.control.wanted(packet.size)
+        packet.target = flow.control.wanted(packet.size, len(self.ring) + len(self.held) + kept + 1)
         flow.messages[0].left -= packet.payload
         self.served += 1
         flow.source.served = self.served
@@ -555,6 +588,7 @@ class Host:
         self.net.at(self.injection.free_at)
         flow.control.leaves(packet, self.net.now, end)
         if self.announcer:
+            self.announcer.carry(flow, packet)
             self.announcer.sent(flow, packet.size, is_last=packet.ends_message)
         if flow.messages:
             # No other flow sends before the tail has left, so a flow without a delay joins the ring

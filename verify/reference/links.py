@@ -68,6 +68,8 @@ class Packet:
     answers: Packet | None = None
     #: Up to where its flow is to be granted credit; in a grant, up to where it is.
     target: int = 0
+    #: The value that switches hash in addition to the fields of the flow.
+    entropy: int = 0
     #: The packet's position: the lane on which it arrived, its output port, and when its tail can be read.
     came: int = 0
     output: int = 0

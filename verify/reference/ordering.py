@@ -25,11 +25,13 @@ class Reordering:
 class Order:
     """The state of the flows that one host receives."""
 
-    def __init__(self, tally: Reordering) -> None:
-        self.tally = tally
+    def __init__(self, tally: Reordering, *, accepts: bool = False) -> None:
+        self.tally, self.accepts = tally, accepts
         #: Per flow the number of the packet that is delivered next, and the highest that was drained.
         self.next: dict[Hashable, int] = {}
         self.highest: dict[Hashable, int] = {}
+        #: The numbers of packets that were delivered before earlier ones.
+        self.early: set[tuple[Hashable, int]] = set()
         #: Packets that wait for earlier ones, with when they were drained.
         self.held: dict[tuple[Hashable, int], tuple[Packet, int]] = {}
 
@@ -39,6 +41,9 @@ class Order:
         self.tally.late += packet.number < highest
         self.highest[packet.flow] = max(highest, packet.number)
         wanted = self.next.get(packet.flow, 0)
+        if packet.number != wanted and self.accepts and not packet.ends_message:
+            self.early.add((packet.flow, packet.number))
+            return [packet]
         if packet.number != wanted:
             self.held[packet.flow, packet.number] = packet, now
             self.tally.held += 1
@@ -46,10 +51,14 @@ class Order:
             self.tally.most_bytes = max(self.tally.most_bytes, held_bytes)
             return []
         found = [packet]
-        while (packet.flow, wanted + len(found)) in self.held:
-            other, since = self.held.pop((packet.flow, wanted + len(found)))
-            self.tally.released += 1
-            self.tally.waited_ps += now - since
-            found.append(other)
-        self.next[packet.flow] = wanted + len(found)
+        following = packet.flow, wanted + 1
+        while following in self.held or following in self.early:
+            if following in self.held:
+                other, since = self.held.pop(following)
+                self.tally.released += 1
+                self.tally.waited_ps += now - since
+                found.append(other)
+            self.early.discard(following)
+            following = packet.flow, following[1] + 1
+        self.next[packet.flow] = following[1]
         return found

@@ -174,10 +174,9 @@ class RoundRobinSwitch(QueuedSwitch):
         if channel.free_at > self.net.now:
             self.wake(output, channel.free_at)
             return
-        for step in self.lanes:
-            lane = (self.lane_served[output] + 1 + step) % len(self.lanes)
+        for lane in self.lane_order(self.lane_served[output]):
             if self.send_from((output, lane)):
-                self.lane_served[output] = lane
+                self.note_lane(self.lane_served, output, lane)
                 return
 
     def send_from(self, way: Way) -> bool:
@@ -218,8 +217,8 @@ class IslipSwitch(QueuedSwitch):
         self.feeding: dict[int, int] = {}
         self.granted = dict.fromkeys(self.ports(), 0)
         self.accepted = dict.fromkeys(self.ports(), 0)
-        #: Per output, the lane to consider first.
-        self.first_lane = dict.fromkeys(self.ports(), 0)
+        #: Per output, the lane that was served last.
+        self.lane_served = dict.fromkeys(self.ports(), self.lanes[-1])
         self.is_asked = False
 
     def ask(self, way: Way, port: int) -> None:
@@ -254,7 +253,7 @@ class IslipSwitch(QueuedSwitch):
 
     def lane_at(self, output: int, step: int) -> int:
         """Return the lane that an output considers in a step of a matching."""
-        return (self.first_lane[output] + step) % len(self.lanes)
+        return self.lane_order(self.lane_served[output])[step]
 
     def repeat(self, step: int) -> None:
         """Match again after a cell where a grant was refused and a free input requests the output."""
@@ -341,7 +340,7 @@ class IslipSwitch(QueuedSwitch):
         read, end = self.serve(queue)
         self.read_free[queue.port], self.feeding[queue.port] = read, output
         self.rounds[output, queue.lane].serve(queue.port, self.net.now, end)
-        self.first_lane[output] = (queue.lane + 1) % len(self.lanes)
+        self.note_lane(self.lane_served, output, queue.lane)
 
     def plan_wakes(self) -> None:
         """While packets wait, compute a matching when an input or an output becomes free."""

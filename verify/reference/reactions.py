@@ -78,8 +78,8 @@ class Control:
         """Take a message of this size on the wire; return the target to request, or zero."""
         return 0
 
-    def wanted(self, size: int) -> int:
-        """Return the target that a packet of this size carries, or zero."""
+    def wanted(self, size: int, flows: int = 1) -> int:
+        """Return the target of a packet of this size while this number of flows may send, or zero."""
         return 0
 
     def take(self, granted: int) -> None:
@@ -378,7 +378,7 @@ def control(net: Network, host: str, level: int, pace: Fraction) -> Control:
     from verify.rdma import RcccReaction
     from verify.reference import credits, rdma
 
-    reaction = net.plan.congestion.reaction
+    reaction = net.plan.congestion.at(host).reaction
     if reaction is None:
         return Control()
     if isinstance(reaction, QcnReaction):

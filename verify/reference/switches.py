@@ -12,6 +12,7 @@ from verify.rdma import RedMarking, TelemetryMarking
 from verify.reading import AdaptiveRouting
 from verify.reference.announcing import weight_ps
 from verify.reference.choices import Choices, Detours
+from verify.reference.hashing import Hashing
 from verify.reference.hosts import Host
 from verify.reference.links import Channel, Hop, Packet, Report
 from verify.reference.marking import Fill, PortState, RedState, Sampler
@@ -40,18 +41,31 @@ class Switch:
         #: Reports to sources at the end of the instant: first received ones, by port, then own marks, by
         #: output.
         self.reports: list[tuple[tuple[bool, int], Report]] = []
+        #: Marks of data: time, port, source, destination, level.
+        self.marked: list[tuple[int, int, int, int, int]] = []
         #: Per output, the time of its only scheduled wake-up.
         self.wake_at: dict[int, int] = {}
         self.woken: list[int] = []
         rule = net.plan.adaptive
         self.routes = FlowRoutes(net, name, rule) if isinstance(rule, AdaptiveRouting) else None
         self.choices = Choices(self, net.plan.by_packet) if net.plan.by_packet else None
+        self.hashing = Hashing(self, net.plan.ecmp) if net.plan.ecmp else None
         wiring = net.plan.wiring
         self.detours = None
         if isinstance(wiring, Groups) and wiring.routing == "ugal":
             self.detours = Detours(self, wiring)
         #: The time that each output's link needs for the flows announced to it.
         self.weights = dict.fromkeys(self.ports(), 0)
+
+    def lane_order(self, last: int) -> list[int]:
+        """Return the lanes in turn after the last one; a lane with priority precedes them."""
+        turns = [(last + 1 + step) % len(self.lanes) for step in self.lanes]
+        return sorted(turns, key=lambda lane: lane != self.net.plan.lanes.first)
+
+    def note_lane(self, served: dict[int, int], output: int, lane: int) -> None:
+        """Note that it was a lane's turn, which a lane with priority does not need."""
+        if lane != self.net.plan.lanes.first:
+            served[output] = lane
 
     def ports(self) -> range:
         """Return the numbers of all ports."""
@@ -113,6 +127,8 @@ class Switch:
             return self.on_its_way(packet)
         if self.choices:
             return self.choices.output(packet)
+        if self.hashing:
+            return self.hashing.output(packet)
         output = self.routes.route(packet, port) if self.routes else self.table[packet.destination]
         if packet.announcement and packet.kind != "reply":
             own = weight_ps(packet.announcement.size, self.out[output].pace)
@@ -193,11 +209,20 @@ class Switch:
         if self.net.plan.congestion.notification == "backward":
             if not packet.is_control:
                 self.net.fecn_marks += 1
+                self.log(packet)
                 self.reports.append(((True, packet.output), Report(packet.flow, severity)))
             return
-        self.net.fecn_marks += not (packet.fecn or packet.is_control)
+        if not (packet.fecn or packet.is_control):
+            self.net.fecn_marks += 1
+            self.log(packet)
         packet.fecn = True
         packet.severity = max(packet.severity, severity)
+
+    def log(self, packet: Packet) -> None:
+        """Log a data packet that is marked."""
+        flow, number = packet.flow, self.net.number
+        ends = number[flow.origin], number[flow.destination]
+        self.marked.append((self.net.now, packet.output, *ends, flow.source.level))
 
     def stamp(self, packet: Packet) -> None:
         """Write the state of its output into a data packet that leaves, if switches do so."""
@@ -275,10 +300,9 @@ class VoqSwitch(Switch):
     def decide(self) -> None:
         """Send from each output, beginning with the lane after the one served last."""
         for output in self.out:
-            for step in self.lanes:
-                lane = (self.lane_served[output] + 1 + step) % len(self.lanes)
+            for lane in self.lane_order(self.lane_served[output]):
                 if self.send_from(output, lane):
-                    self.lane_served[output] = lane
+                    self.note_lane(self.lane_served, output, lane)
                     break
 
     def send_from(self, output: int, lane: int) -> bool:

@@ -53,7 +53,7 @@ class WakingHost(Host):
         before = self.answers
         super().receive(packet, head)
         is_heard = packet.is_control and packet.kind != "request"
-        heard = is_heard and (packet.becn or self.net.plan.congestion.has_windows)
+        heard = is_heard and (packet.becn or self.congestion.has_windows)
         self.is_asked |= heard or self.answers > before
 
     def reply(self, answer: Packet) -> None:

@@ -13,8 +13,8 @@ use crate::case::summary;
 /// Receives failures: the name of the check, and a sentence.
 type Fail<'f> = &'f mut dyn FnMut(&'static str, String);
 
-/// Keys of the summary that may be missing, if nothing was delivered or no message was completed.
-const OPTIONAL: [&str; 7] = [
+/// Keys of the summary that may be missing, if nothing was delivered, no message was completed, or no lane was paused.
+const OPTIONAL: [&str; 9] = [
     "completed_ns",
     "last_delivery_ns",
     "started_ns",
@@ -22,6 +22,8 @@ const OPTIONAL: [&str; 7] = [
     "slowdown",
     "message_slowdown_mean",
     "message_slowdown_p99",
+    "longest_link",
+    "longest_vl",
 ];
 /// Columns whose values are missing if no packet was delivered.
 const OF_PACKETS: [&str; 3] =
@@ -34,9 +36,31 @@ pub fn check(scenario: &Scenario, outcome: &Outcome, fail: Fail<'_>) {
     nan(&summary(outcome), "summary", fail);
     outcome.tables.iter().for_each(|table| nan_in_table(table, fail));
     sums(outcome, fail);
+    logs(outcome, fail);
     latencies(outcome, fail);
     if let Ok((topology, _, _)) = scenario.build() {
         rates(scenario, &topology, outcome, fail);
+    }
+}
+
+/// Checks that the congestion logs of switches count all marks, and contain the latest ones.
+fn logs(outcome: &Outcome, fail: Fail<'_>) {
+    let Some(logs) = &outcome.summary.congestion_log else { return };
+    let events: u64 = logs.switches.iter().map(|switch| switch.events).sum();
+    if events != outcome.summary.fecn_marks {
+        fail("sums", format!("{events} events of switches and {} marks", outcome.summary.fecn_marks));
+    }
+    let listed = |name: &str| match named(outcome, name).and_then(|table| column(table, "sl")) {
+        Some(Values::U32(levels)) => levels.len() as u64,
+        _ => 0,
+    };
+    let kept: u64 = logs.switches.iter().map(|switch| switch.events.min(15)).sum();
+    if listed("congestion_log_switches") != kept {
+        fail("sums", format!("{} of {kept} events of switches", listed("congestion_log_switches")));
+    }
+    let kept: u64 = logs.hosts.iter().map(|host| host.events.min(13)).sum();
+    if listed("congestion_log_hosts") != kept {
+        fail("sums", format!("{} of {kept} events of hosts", listed("congestion_log_hosts")));
     }
 }
 

@@ -146,6 +146,9 @@ fn closed(simulation: Simulation, end: End) -> Run {
 fn explained(error: &ModelError) -> End {
     match error {
         ModelError::Broken { .. } => End::Failed("broken", error.to_string()),
+        // Random scenarios have at least the derived headroom.
+        ModelError::Overflow { .. } => End::Failed("overflow", error.to_string()),
+        ModelError::PausedTooLong { .. } => End::Explained("watchdog", error.to_string()),
         ModelError::Deadlock { .. } => End::Explained("deadlock", error.to_string()),
         ModelError::Stalled { .. } => End::Explained("stalled", error.to_string()),
         ModelError::Configuration(_) => End::Explained("refused", error.to_string()),
@@ -180,13 +183,20 @@ pub fn summary(outcome: &Outcome) -> Json {
 /// Tables about congestion trees. Older builds do not have them.
 pub const OF_TREES: [&str; 5] = ["trees", "tree_links", "contributors", "victims", "wiring"];
 
+/// The prefix of the tables and of the entry of the summary about congestion logs. Older builds do not have them.
+const LOGS: &str = "congestion_log";
+
 /// Adds the summary and tables to a hash, except those that older builds do not have.
 pub fn digest_beside_older(run: &Run, hash: &mut Hash) {
     hash.add(run.end.name().as_bytes());
     let Some(outcome) = &run.outcome else { return };
-    hash.add(summary(outcome).to_string().as_bytes());
-    let tables = outcome.tables.iter().filter(|table| !OF_TREES.contains(&table.name));
-    tables.for_each(|table| add_table(table, hash));
+    let mut summary = summary(outcome);
+    if let Json::Object(keys) = &mut summary {
+        keys.remove(LOGS);
+    }
+    hash.add(summary.to_string().as_bytes());
+    let is_newer = |table: &&Rows| OF_TREES.contains(&table.name) || table.name.starts_with(LOGS);
+    outcome.tables.iter().filter(|table| !is_newer(table)).for_each(|table| add_table(table, hash));
 }
 
 fn add_table(table: &Rows, hash: &mut Hash) {
@@ -227,7 +237,12 @@ pub fn digests_of_trees(runs: &[&Run]) -> [Option<u64>; OF_TREES.len()] {
 pub fn digest_of(run: &Run) -> u64 {
     let mut hash = Hash::new();
     digest_beside_older(run, &mut hash);
-    let tables = run.outcome.iter().flat_map(|outcome| &outcome.tables);
-    tables.filter(|table| OF_TREES.contains(&table.name)).for_each(|table| add_table(table, &mut hash));
+    if let Some(outcome) = &run.outcome {
+        let is_newer = |table: &&Rows| OF_TREES.contains(&table.name) || table.name.starts_with(LOGS);
+        outcome.tables.iter().filter(is_newer).for_each(|table| add_table(table, &mut hash));
+        if let Some(logs) = &outcome.summary.congestion_log {
+            hash.add(serde_json::to_string(logs).unwrap_or_default().as_bytes());
+        }
+    }
     hash.0
 }

@@ -19,7 +19,7 @@ pub struct Failure {
 }
 
 /// All checks by name.
-pub const CHECKS: [&str; 20] = [
+pub const CHECKS: [&str; 22] = [
     "panic",
     "broken",
     "deadlock",
@@ -34,6 +34,8 @@ pub const CHECKS: [&str; 20] = [
     "finish",
     "jobs",
     "rdma",
+    "ecmp",
+    "lids",
     "books",
     "nan",
     "sums",
@@ -195,6 +197,13 @@ pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
     if is_done && wanted.has("rdma") {
         rdma((table, scenario), wanted, &mut findings);
     }
+    if is_done && wanted.has("ecmp") {
+        let with = variants::with_ecmp(table, scenario);
+        changed(with, "ecmp", wanted, &mut findings);
+    }
+    if is_done && wanted.has("lids") {
+        changed(variants::with_lids(table, scenario), "lids", wanted, &mut findings);
+    }
     let all = wanted.only.is_none()
         || one("finish")
         || one("panic")
@@ -271,17 +280,23 @@ fn rdma((table, scenario): (&Table, &Scenario), wanted: &Wanted<'_>, findings: &
     if scenario.spec.routing.allow_deadlock {
         return;
     }
-    let Some(with) = variants::with_rdma(table, scenario) else { return };
-    let Some((other, outcome)) = variant(&with, "rdma", findings) else { return };
+    changed(variants::with_rdma(table, scenario), "rdma", wanted, findings);
+}
+
+/// Checks a variant with other components: sums are right, all traffic ends, and neither the scheduler nor threads
+/// matter.
+fn changed(with: Option<Table>, check: &'static str, wanted: &Wanted<'_>, findings: &mut Findings) {
+    let Some(with) = with else { return };
+    let Some((other, outcome)) = variant(&with, check, findings) else { return };
     accounting::check(&other, &outcome, &mut |check, what| findings.fail(check, what));
     let base = Run { end: End::Done, outcome: Some(outcome) };
     let made = findings.made.len();
     let all = Wanted { only: None, skip: wanted.skip };
     schedulers(&base, &other, &all, findings);
     resolved(&base, &other, findings);
-    if let Some((long, drained)) = variant(&variants::drained(&with, &other), "rdma", findings) {
+    if let Some((long, drained)) = variant(&variants::drained(&with, &other), check, findings) {
         for what in finish::unfinished(&long, &drained) {
-            findings.fail("rdma", what);
+            findings.fail(check, what);
         }
     }
     findings.made.truncate(made);

@@ -10,6 +10,7 @@ use silvan_engine::{Bytes, Rate, Time};
 use toml::{Table, Value};
 
 mod congestion;
+pub mod ecmp;
 pub mod jobs;
 mod network;
 mod nodes;
@@ -170,6 +171,18 @@ pub fn draw(seed: u64, attempt: u64) -> Table {
     if draw.chance(40) {
         draw.port_settings(&mut scenario, &frame);
     }
+    let mut draw = Draw { random: Stream::new(seed, "swarm pauses", attempt), cycle: None, is_crowd: false };
+    if draw.chance(10) {
+        draw.pause_frames(&mut scenario, &frame);
+    }
+    let mut draw = Draw { random: Stream::new(seed, "swarm hosts", attempt), cycle: None, is_crowd: false };
+    if draw.chance(25) {
+        draw.host_settings(&mut scenario, &frame);
+    }
+    Draw { random: Stream::new(seed, "swarm weights", attempt), cycle: None, is_crowd: false }
+        .weights(&mut scenario);
+    Draw { random: Stream::new(seed, "swarm logs", attempt), cycle: None, is_crowd: false }
+        .congestion_log(&mut scenario);
     scenario
 }
 

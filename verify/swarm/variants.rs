@@ -7,7 +7,7 @@ use silvan_scenario::Scenario;
 use toml::{Table, Value};
 
 use crate::draw::jobs::{Around, jobs};
-use crate::draw::rdma;
+use crate::draw::{ecmp, rdma};
 
 /// Longer than any random scenario takes, but fast, because nothing happens in an idle network.
 pub const LONG_S: u64 = 3_000;
@@ -106,6 +106,9 @@ pub fn plain(table: &Table, scenario: &Scenario) -> Table {
         lanes.insert("count".to_owned(), Value::from(2));
         if seed.is_multiple_of(4) {
             lanes.insert("control".to_owned(), Value::from(1));
+            if seed.is_multiple_of(8) {
+                lanes.insert("control_priority".to_owned(), Value::from(true));
+            }
         }
     }
     if let Some(switch) = entry(&mut other, "switch") {
@@ -177,6 +180,46 @@ pub fn with_rdma(table: &Table, scenario: &Scenario) -> Option<Table> {
     let architecture = spec.switch.architecture(spec.congestion.mechanism);
     if let (Some(switch), Ok(architecture)) = (entry(&mut other, "switch"), Value::try_from(architecture)) {
         switch.insert("architecture".to_owned(), architecture);
+    }
+    Some(other)
+}
+
+/// The same scenario with switches that hash packets, if its routes can be replaced. Half of the scenarios also get
+/// congestion management of RDMA over Ethernet, because some rules for entropy values need its answers.
+pub fn with_ecmp(table: &Table, scenario: &Scenario) -> Option<Table> {
+    let spec = &scenario.spec;
+    let by_way = matches!(spec.lanes.assignment, Assignment::Paths | Assignment::Routing);
+    if by_way || spec.routing.allow_deadlock {
+        return None;
+    }
+    let rdma = spec.seed.is_multiple_of(2).then(|| with_rdma(table, scenario)).flatten();
+    let mut other = rdma.unwrap_or_else(|| table.clone());
+    other.remove("adaptive_routing");
+    if spec.lanes.count > 1
+        && let Some(lanes) = entry(&mut other, "lanes")
+    {
+        lanes.extend(ecmp::priority(spec.seed, spec.lanes.count));
+    }
+    let (ecmp, host) = ecmp::hashing(spec.seed);
+    other.insert("ecmp".to_owned(), Value::Table(ecmp));
+    if let Some(table) = entry(&mut other, "host") {
+        table.extend(host);
+    }
+    Some(other)
+}
+
+/// The same scenario on a fabric with several LIDs per host, if it has a fabric with the same hosts.
+pub fn with_lids(table: &Table, scenario: &Scenario) -> Option<Table> {
+    let spec = &scenario.spec;
+    table.get("topology").and_then(|topology| topology.get("file"))?;
+    let mut other = table.clone();
+    other.remove("adaptive_routing");
+    other.remove("ecmp");
+    other.remove("routing");
+    for (key, given) in ecmp::lids(spec.seed) {
+        if let Some(table) = entry(&mut other, key) {
+            table.extend(given);
+        }
     }
     Some(other)
 }

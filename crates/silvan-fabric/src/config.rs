@@ -13,6 +13,8 @@ pub use crate::packet_format::Packet;
 use crate::queueing::{HostQueues, Memory, Queues};
 use crate::routing;
 use crate::routing::adaptive::Heuristic;
+pub use crate::routing::path_bits::PathBits;
+pub use crate::routing::spraying::Spraying;
 use crate::traffic::{Flow, Job, Traffic};
 
 /// The configuration of a run, without topology and tables.
@@ -38,6 +40,10 @@ pub struct Config {
     pub congestion: Congestion,
     /// See [`AdaptiveRouting`]; `None` to use only the forwarding tables.
     pub adaptive_routing: Option<AdaptiveRouting>,
+    /// See [`Ecmp`]; `None` to use only the forwarding tables.
+    pub ecmp: Option<Ecmp>,
+    /// See [`PathBits`]. The tables contain the routes to all LIDs that packets use.
+    pub path_bits: PathBits,
     /// Explicit flows.
     pub flows: Vec<Flow>,
     /// Traffic patterns.
@@ -68,11 +74,23 @@ impl Config {
         self.adaptive_routing.as_ref().filter(|adaptive| adaptive.is_per(per))
     }
 
+    /// How switches hash packets onto the ports of minimal routes, if they do.
+    #[must_use]
+    pub fn hashing(&self) -> Option<&Ecmp> {
+        self.ecmp.as_ref().filter(|ecmp| ecmp.enabled)
+    }
+
+    /// Whether packets of a flow have different entropy values or path bits.
+    #[must_use]
+    pub fn sprays(&self) -> bool {
+        self.path_bits == PathBits::PerPacket || self.hashing().is_some_and(|ecmp| ecmp.spraying.is_on())
+    }
+
     /// Whether packets of a flow can overtake each other.
     #[must_use]
     pub fn may_reorder(&self) -> bool {
         let detours = self.path_lanes.as_ref().is_some_and(|lanes| lanes.bias().is_some());
-        detours || self.chosen_routes(RoutePer::Packet).is_some()
+        detours || self.chosen_routes(RoutePer::Packet).is_some() || self.sprays()
     }
 
     /// Warnings about traffic for which explicit rates have no benefit: with messages of a single packet,
@@ -111,6 +129,9 @@ pub struct Lanes {
     /// Virtual lane of control packets (notifications, acknowledgements). By default they use the lane of
     /// the packet that they answer, so congestion on this lane also delays them.
     pub control: Option<u8>,
+    /// Whether outputs of switches serve the lane `control` before all others. By default, lanes take turns. Hosts always
+    /// send control packets before data.
+    pub control_priority: bool,
     /// What determines the virtual lane of a data packet.
     pub assignment: Assignment,
     /// File with service levels by pair of hosts, in the format of OpenSM's `path-sl`. The name is relative
@@ -127,6 +148,7 @@ impl Default for Lanes {
             count: 1,
             sl_to_vl: None,
             control: None,
+            control_priority: false,
             assignment: Assignment::ServiceLevel,
             path_levels: None,
             tables: None,
@@ -141,8 +163,15 @@ pub enum FlowControl {
     /// The receiver grants credits for free buffer space, as in InfiniBand.
     #[default]
     Credits,
-    /// The receiver pauses and resumes the sender at buffer thresholds (Xoff/Xon, as in priority flow control).
+    /// The receiver pauses and resumes the sender at buffer thresholds (Xoff/Xon). The messages take no space on the
+    /// link.
     OnOff(OnOff),
+    /// The receiver pauses and resumes virtual lanes of the sender by frames on the other direction of the link, as in
+    /// priority flow control (PFC, IEEE 802.1Q clause 36): priorities are virtual lanes. A frame waits for the packet
+    /// that is being sent, states which lanes are paused at the time at which it starts, and takes effect when it has
+    /// arrived and after `response_time`. A pause lasts until a frame ends it, so frames that only extend a pause are
+    /// not modeled.
+    Pfc(Pfc),
 }
 
 /// Thresholds of on/off flow control, for each virtual lane of an input port (thesis, 2.1.4).
@@ -157,22 +186,130 @@ pub struct OnOff {
     pub xon: Option<Bytes>,
 }
 
+/// Pause frames, and the buffers of receivers with pause frames.
+///
+/// A receiver must store what arrives until its pause takes effect: the packets that are sent while the frame waits for
+/// the largest packet, crosses the link and is processed, those on their way, and one that has just started
+/// (IEEE 802.1Q, annex N). By default, this headroom is derived from the delay and the rate of each link:
+///
+/// ```text
+///  headroom = full packet + rate * (largest packet / rate + frame / rate + 2 delay + latency + response_time)
+/// ```
+///
+/// `latency` is `switch.latency` at a switch, after which a packet is stored, and the time of a full packet at a host,
+/// which stores whole packets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Pfc {
+    /// Fill of a virtual lane at an input above which the lane is paused. Default: the share of the lane of the buffer
+    /// minus the headroom.
+    pub xoff: Option<Bytes>,
+    /// Fill at or below which the lane resumes. Default: two full packets below `xoff`, or half of `xoff` if that is
+    /// more.
+    pub xon: Option<Bytes>,
+    /// Space above `xoff` for each virtual lane of an input. If it is too small, the run stops with an error when a
+    /// packet does not fit: packets are never dropped. Default: derived from the link, which is always sufficient.
+    pub headroom: Option<Bytes>,
+    /// Bytes of a pause frame on the link. Default: a frame of 64 bytes, the preamble of 8 bytes, and the gap of 12.
+    pub frame: Bytes,
+    /// Time from the arrival of a frame until the sender starts no more packets of a paused lane.
+    pub response_time: Time,
+    /// A lane that is paused for at least this time without interruption is reported. Default: none is.
+    pub watchdog: Option<Time>,
+    /// What happens if the watchdog reports a lane.
+    pub watchdog_action: WatchdogAction,
+    /// Memory that all inputs of a switch share, with thresholds that depend on its free space. Default: each input has
+    /// its own memory, with fixed thresholds.
+    pub shared: Option<SharedMemory>,
+}
+
+impl Default for Pfc {
+    fn default() -> Self {
+        Self {
+            xoff: None,
+            xon: None,
+            headroom: None,
+            frame: Bytes(84),
+            response_time: Time::ZERO,
+            watchdog: None,
+            watchdog_action: WatchdogAction::Warn,
+            shared: None,
+        }
+    }
+}
+
+/// What happens if a lane is paused for too long.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WatchdogAction {
+    /// The results contain a warning.
+    #[default]
+    Warn,
+    /// The run stops with an error at the next sample.
+    Stop,
+}
+
+/// Memory that the inputs of a switch share, with dynamic thresholds, in the manner of the switch model of HPCC
+/// (SIGCOMM 2019) and of merchant switches (Choudhury and Hahne, IEEE/ACM ToN 1998).
+///
+/// ```text
+///  free      = memory - headroom and reserve of all inputs and lanes - shared bytes in use
+///  threshold = free / 2^alpha_shift
+/// ```
+///
+/// Each lane of an input first uses its reserve, then shared memory up to the threshold. A packet beyond the threshold,
+/// or beyond the free memory, uses the headroom of the lane. A packet that leaves frees headroom first. After an
+/// arrival, a lane is paused if it uses headroom, or at least `threshold` bytes of shared memory. After a departure, a
+/// lane resumes if it uses no headroom, and either no shared memory or at most the threshold minus `resume_offset`.
+/// Thresholds of hosts are fixed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SharedMemory {
+    /// Memory of a switch. Default: `switch.buffer` for each of its connected ports.
+    pub memory: Option<Bytes>,
+    /// The threshold is the free memory divided by this power of two. Negative values multiply.
+    #[schemars(range(min = -7, max = 10))]
+    pub alpha_shift: i8,
+    /// Whether the threshold of an input doubles for each doubling of the rate of its link over the slowest link.
+    pub alpha_by_rate: bool,
+    /// Memory of its own of each virtual lane of an input.
+    pub reserve: Bytes,
+    /// How far below the threshold the shared bytes of a lane must be when it resumes.
+    pub resume_offset: Bytes,
+    /// Headroom that all inputs and lanes of a switch have together. Default: the sum of their headrooms. With less, the
+    /// run stops with an error if the pool is exhausted.
+    pub headroom_pool: Option<Bytes>,
+}
+
+impl Default for SharedMemory {
+    fn default() -> Self {
+        Self {
+            memory: None,
+            alpha_shift: 3,
+            alpha_by_rate: false,
+            reserve: Bytes(4_096),
+            resume_offset: Bytes(3_072),
+            headroom_pool: None,
+        }
+    }
+}
+
 /// What determines the virtual lane of a data packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Assignment {
-    /// Its service level, mapped by `sl_to_vl`.
+    /// The service level of the packet, mapped by `sl_to_vl`.
     ServiceLevel,
-    /// The number of its destination, modulo the number of lanes.
+    /// The number of the destination, modulo the number of lanes.
     Destination,
-    /// The index of its destination among those that share its output port at the first switch, modulo the number of
+    /// The index of the destination among the destinations that share an output port of the first switch, modulo the number of
     /// lanes. Destinations that would share queues on the way up get separate lanes (vFtree, thesis 2.3.1).
     Vftree,
-    /// The service level of its path, from `path_levels`, mapped by the SL-to-VL tables of each switch on
+    /// The service level of the path, from `path_levels`, mapped by the SL-to-VL tables of each switch on
     /// the route, from `tables`: the configuration of a subnet manager. The packet keeps its service level
     /// but may change lanes on its route. On links of hosts, `sl_to_vl` determines the lane.
     Paths,
-    /// Its route, by a rule of the routing that prevents packets from waiting for each other in a cycle: datelines for
+    /// The route, by a rule of the routing that prevents packets from waiting for each other in a cycle: datelines for
     /// `dimension-order` on tori (2 lanes); one more lane after each link between groups for `minimal` (2 lanes in a
     /// dragonfly) and `valiant` (3 in a dragonfly, 2 in a dragonfly+). A packet may change lanes on its route. On links
     /// of hosts, it has the lane of service level 0, or of the level of its path.
@@ -251,6 +388,27 @@ impl AdaptiveRouting {
     #[must_use]
     pub fn pins(&self, what: Pinned) -> bool {
         self.pinned.contains(&what)
+    }
+}
+
+/// Equal-cost multipath (ECMP): each switch hashes packets onto all ports that lead to the destination by the
+/// fewest hops. The hash covers the sending and the receiving host and the number of the traffic source, so all
+/// packets of a flow take one route, unless hosts spray packets. Each switch has a salt from its own random stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Ecmp {
+    /// Whether switches hash packets. Useful for studies that compare runs with and without it.
+    pub enabled: bool,
+    /// How hosts select the entropy value of each packet, which switches hash, too.
+    pub spraying: Spraying,
+    /// Number of entropy values of a flow (with `spraying`), a power of two.
+    #[schemars(range(min = 1, max = 32_768))]
+    pub values: u16,
+}
+
+impl Default for Ecmp {
+    fn default() -> Self {
+        Self { enabled: true, spraying: Spraying::None, values: 64 }
     }
 }
 
@@ -356,7 +514,7 @@ impl Default for SwitchConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arbitration {
-    /// Its inputs in turn.
+    /// Serves its inputs in turn.
     RoundRobin,
     /// First come, first served, regardless of the input.
     Fcfs,
@@ -392,6 +550,19 @@ pub struct HostConfig {
     pub queues: Option<HostQueues>,
     /// Memory of that buffer, for all virtual lanes together; with queues per destination, memory of each queue.
     pub output_buffer: Bytes,
+    /// When a packet that overtook an earlier one of its flow counts as delivered.
+    pub delivery: Delivery,
+}
+
+/// When a packet that overtook an earlier one of its flow counts as delivered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Delivery {
+    /// When all packets before it have been drained. Until then, it waits in the memory of the host.
+    #[default]
+    InOrder,
+    /// At once. Only the last packet of a message, which completes the message, waits for all packets before it.
+    OutOfOrder,
 }
 
 impl Default for HostConfig {
@@ -403,6 +574,7 @@ impl Default for HostConfig {
             message_overhead: Time::ZERO,
             queues: None,
             output_buffer: Bytes(65_536),
+            delivery: Delivery::InOrder,
         }
     }
 }
@@ -421,11 +593,21 @@ pub struct Measure {
     pub classes: bool,
     /// Record congestion trees over time: roots, branches, contributors and victims.
     pub forest: bool,
+    /// Record the CongestionLog of InfiniBand: the latest 15 packets that each switch marked, and the latest 13
+    /// notifications with which the index of a flow of each host reached `trigger_threshold` of the reaction `cct`.
+    pub congestion_log: bool,
 }
 
 impl Default for Measure {
     fn default() -> Self {
-        Self { interval: Time::from_us(1000), links: true, hosts: true, classes: true, forest: true }
+        Self {
+            interval: Time::from_us(1000),
+            links: true,
+            hosts: true,
+            classes: true,
+            forest: true,
+            congestion_log: false,
+        }
     }
 }
 

@@ -139,6 +139,30 @@ pub enum Reason {
              \"shared\", or use credits"
     )]
     DividedMemory,
+    /// Pause frames on one-way links.
+    #[error(
+        "pause frames return over the link on which packets arrive, but {topology} has one-way links; use bidirectional \
+             links, or flow_control.kind = \"on-off\""
+    )]
+    OneWayPauses {
+        /// Name of the topology.
+        topology: String,
+    },
+    /// The shared memory of a switch is too small.
+    #[error(
+        "switch {switch} needs at least {needed} B: {headroom} B of headroom, {reserve} B of reserves, and a packet; use \
+             more memory, or less of these"
+    )]
+    NoSharedMemory {
+        /// Name of the switch.
+        switch: String,
+        /// Bytes of headroom.
+        headroom: u64,
+        /// Bytes of reserves.
+        reserve: u64,
+        /// Bytes that are needed.
+        needed: u64,
+    },
     /// With on/off flow control, a buffer is too small for the packets on their way.
     #[error("the receiver of a link of {rate} with a delay of {delay} has {capacity} bytes for a virtual lane, \
              but needs {room} above the threshold for the packets on their way when it stops its sender; {}",
@@ -250,6 +274,30 @@ pub enum ModelError {
         now: Time,
         /// Which packets wait, and where.
         waiting: String,
+    },
+    /// A packet did not fit into the buffer of its receiver, because the configured headroom is too small.
+    #[error("buffer overflow at {now}: {what}")]
+    Overflow {
+        /// Simulated time at which the packet arrived.
+        now: Time,
+        /// The link, the missing space, and the setting.
+        what: String,
+    },
+    /// A lane was paused for longer than the watchdog permits.
+    #[error(
+        "pause watchdog at {now}: {link} was paused on VL {vl} for {paused}, and flow_control.watchdog is {limit}"
+    )]
+    PausedTooLong {
+        /// Simulated time at which the watchdog stopped the run.
+        now: Time,
+        /// Name of the link.
+        link: String,
+        /// The virtual lane.
+        vl: u8,
+        /// The time without interruption.
+        paused: Time,
+        /// The setting.
+        limit: Time,
     },
     /// An invariant of the model was violated, which is an error in the simulator.
     #[error("model error at {now}: {what}")]

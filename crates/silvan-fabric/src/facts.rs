@@ -246,6 +246,8 @@ pub(crate) struct Received<'a> {
     pub hops: &'a [Telemetry],
     /// The target of its flow that it carries; 0 if packets carry none.
     pub target: u32,
+    /// Its entropy value; 0 if packets have none.
+    pub entropy: u16,
 }
 
 /// A request from a source that has reached the receiver of the flow.

@@ -15,6 +15,7 @@ use crate::packet::{Packet, PacketId};
 use crate::port::{Port, Vl};
 
 mod divided;
+mod frames;
 mod key;
 mod ledger;
 mod observe;
@@ -24,6 +25,7 @@ mod wake;
 
 use divided::Divided;
 
+pub(crate) use frames::{FrameSpec, Frames, Memory, Overflow, Paused, Rule, Stage, Verdict};
 pub(crate) use key::{Class, MAX_NODES, MAX_PORTS, key, unkey};
 pub(crate) use ledger::{Ledger, LedgerView};
 pub(crate) use pause::{Pauses, Thresholds};
@@ -31,6 +33,9 @@ pub(crate) use returns::{Returns, Spills};
 
 /// Index into [`Links::channels`].
 pub(crate) type ChannelId = u32;
+
+/// The region capacity of channels whose receivers send pause frames.
+pub(crate) const UNLIMITED: u32 = 1 << 30;
 
 /// The channel, virtual lane and destination of a packet, which determine the required credit.
 pub(crate) type Way = (ChannelId, Vl, u32);
@@ -110,6 +115,16 @@ pub(crate) enum Division {
     PerDestination,
 }
 
+/// How receivers stop their senders.
+#[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "there is one per network")]
+enum Stops {
+    /// By messages that take no space on the link.
+    Messages(Pauses),
+    /// By frames.
+    Frames(Frames),
+}
+
 /// The properties of a channel at construction.
 #[derive(Debug, Clone)]
 pub(crate) struct ChannelSpec {
@@ -144,7 +159,7 @@ pub(crate) struct Links {
     /// Present if receive buffers are divided.
     divided: Option<Box<Divided>>,
     /// Present if receivers stop their senders instead of giving credits.
-    pauses: Option<Box<Pauses>>,
+    stops: Option<Box<Stops>>,
     /// Number of packets that crossed a link, once per link.
     pub packet_hops: u64,
     /// Space of the packets on the wire for each lane. Debug builds use it to check the credits.
@@ -213,7 +228,8 @@ impl Links {
             capacities,
             lane_count,
             divided: is_divided.then(|| Box::new(divided)),
-            pauses: Pauses::new(specs.iter().map(|spec| spec.pause), lane_count).map(Box::new),
+            stops: Pauses::new(specs.iter().map(|spec| spec.pause), lane_count)
+                .map(|pauses| Box::new(Stops::Messages(pauses))),
             packet_hops: 0,
         })
     }
@@ -230,7 +246,70 @@ impl Links {
 
     /// Whether receivers give credits and their buffers are not divided.
     pub fn is_plain(&self) -> bool {
-        self.divided.is_none() && self.pauses.is_none()
+        self.divided.is_none() && self.stops.is_none()
+    }
+
+    /// Makes receivers stop their senders by frames. The region capacity of the channels must be [`UNLIMITED`], because
+    /// receivers check their buffers themselves.
+    pub fn set_frames(&mut self, frames: Frames) {
+        self.stops = Some(Box::new(Stops::Frames(frames)));
+    }
+
+    /// Whether receivers stop their senders by frames.
+    #[inline(always)]
+    pub fn has_frames(&self) -> bool {
+        self.stops.as_deref().is_some_and(|stops| matches!(stops, Stops::Frames(_)))
+    }
+
+    /// The state of pause frames, if there are any.
+    pub fn frames(&self) -> Option<&Frames> {
+        match self.stops.as_deref() {
+            Some(Stops::Frames(frames)) => Some(frames),
+            _ => None,
+        }
+    }
+
+    /// See [`Self::frames`].
+    pub fn frames_mut(&mut self) -> Option<&mut Frames> {
+        match self.stops.as_deref_mut() {
+            Some(Stops::Frames(frames)) => Some(frames),
+            _ => None,
+        }
+    }
+
+    /// Puts a pause frame for the sender of a channel on the wire of the other direction, which must be free. Returns the
+    /// time at which it takes effect.
+    pub fn send_frame(&mut self, channel: ChannelId, now: Time) -> Option<Time> {
+        let frames = self.frames()?;
+        let (reverse, FrameSpec { bytes, response }) = (frames.reverse(channel), frames.spec);
+        let link = self.parameters(reverse);
+        let (end, delay) = (now + link.pace.time(bytes), link.delay);
+        let wire = &mut self.channels[reverse as usize];
+        debug_assert!(wire.free_at <= now, "a channel sends one frame at a time");
+        wire.free_at = end;
+        wire.sent_bytes += u64::from(bytes);
+        Some(end + delay + response)
+    }
+
+    /// Pauses these lanes of the sender of a channel, and resumes all others. Wakes the sender if packets wait for one of
+    /// them.
+    pub fn obey(&mut self, channel: ChannelId, lanes: u16, now: Time, queue: &mut EventQueue) {
+        let Some(frames) = self.frames_mut() else { return };
+        let resumed = frames.obey(channel, lanes, now);
+        for vl in (0..self.lane_count).filter(|vl| resumed >> vl & 1 != 0) {
+            let index = channel as usize * self.lane_count + vl;
+            if self.lanes[index].wanted > 0 {
+                self.ready[index] = now;
+                let key = self.channels[channel as usize].wake_key;
+                queue.push(Event { time: now, key, data: index as u32 });
+            }
+        }
+    }
+
+    /// The switch that sends on a channel, by its place, and the output; `None` for a host.
+    pub fn sending_switch(&self, channel: ChannelId) -> Option<(u32, Port)> {
+        let (class, node, port) = unkey(self.channels[channel as usize].wake_key);
+        (class == Class::SwitchWake).then_some((node, port))
     }
 
     /// Changes the numbers by which events identify the nodes at the two ends of a channel.
@@ -333,8 +412,10 @@ impl Links {
 
     #[inline(always)]
     fn ledger_has_credit(&mut self, index: usize, space: u32, now: Time) -> bool {
-        if let Some(pauses) = &mut self.pauses {
-            return pauses.is_open(index, now);
+        match self.stops.as_deref_mut() {
+            None => {}
+            Some(Stops::Messages(pauses)) => return pauses.is_open(index, now),
+            Some(Stops::Frames(frames)) => return frames.is_open(index),
         }
         self.ledger(index).has_credit(space, now)
     }
@@ -350,8 +431,8 @@ impl Links {
         now: Time,
     ) -> (Time, Event) {
         let index = self.lane_index(id, packet.vl, packet.dst);
-        if self.pauses.is_some() {
-            // With on/off flow control, no query collects returned space, so collect it here.
+        if self.stops.is_some() {
+            // If receivers stop senders, no query collects returned space, so collect it here.
             self.ledger(index).collect(now);
         }
         self.ledger(index).spend(packet.space);
@@ -368,7 +449,7 @@ impl Links {
         channel.sent_bytes += u64::from(packet.size);
         self.packet_hops += 1;
         let arrival = if link.to_host { channel.free_at + link.delay } else { now + link.head_delay };
-        if let Some(pauses) = &mut self.pauses {
+        if let Some(Stops::Messages(pauses)) = self.stops.as_deref_mut() {
             pauses.fills(index, arrival + link.delay, packet.space);
         }
         (channel.free_at, Event { time: arrival, key: channel.arrival_key, data: packet_id })
@@ -407,7 +488,7 @@ impl Links {
         let back = time + self.parameters(id).delay;
         let index = self.lane_index(id, vl, dst);
         let is_wanted = self.lanes[index].wanted > 0;
-        if let Some(pauses) = &mut self.pauses {
+        if let Some(Stops::Messages(pauses)) = self.stops.as_deref_mut() {
             if is_wanted {
                 pauses.advance(index, now);
             }
@@ -458,10 +539,10 @@ mod tests {
     fn a_sender_is_not_woken_in_the_past() {
         let mut links = links(1 << 20);
         let pause = Some(Thresholds { xoff: 300, xon: 200 });
-        links.pauses = Pauses::new([pause].into_iter(), 1).map(Box::new);
+        links.stops = Pauses::new([pause].into_iter(), 1).map(|pauses| Box::new(Stops::Messages(pauses)));
         let way = (0, Vl::FIRST, 0);
         let mut queue = EventQueue::new(Time(1));
-        if let Some(pauses) = &mut links.pauses {
+        if let Some(Stops::Messages(pauses)) = links.stops.as_deref_mut() {
             pauses.fills(0, Time(10), 400);
             pauses.drains(0, Time(20), 200);
         }
@@ -478,9 +559,9 @@ mod tests {
     fn a_sender_is_woken_when_it_is_resumed() {
         let mut links = links(1 << 20);
         let pause = Some(Thresholds { xoff: 300, xon: 200 });
-        links.pauses = Pauses::new([pause].into_iter(), 1).map(Box::new);
+        links.stops = Pauses::new([pause].into_iter(), 1).map(|pauses| Box::new(Stops::Messages(pauses)));
         let (way, mut queue) = ((0, Vl::FIRST, 0), EventQueue::new(Time(1)));
-        if let Some(pauses) = &mut links.pauses {
+        if let Some(Stops::Messages(pauses)) = links.stops.as_deref_mut() {
             pauses.fills(0, Time(10), 400);
             pauses.drains(0, Time(20), 200);
         }

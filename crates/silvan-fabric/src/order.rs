@@ -1,10 +1,11 @@
 //! Restores the order of a flow's packets if they may overtake each other. The sender numbers the packets, and the
 //! receiver delivers them in this order.
 //!
-//! A packet that arrives before an earlier one of its flow is drained from the input buffer as usual. It then waits in
-//! the host's memory, and counts as delivered when the last missing packet has been drained.
+//! A packet that arrives before an earlier one of its flow is drained from the input buffer as usual. With delivery in
+//! order, it then waits in the host's memory, and counts as delivered when the last missing packet has been drained. With
+//! delivery out of order, only the last packet of a message waits, because it completes the message.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
@@ -19,7 +20,9 @@ struct Sequence {
     next: u64,
     /// The highest number that has arrived, plus one.
     newest: u64,
-    /// Packets that arrived before an earlier one, with the times at which they had been drained.
+    /// Whether the packets from `next` on have arrived, up to the last one that has.
+    arrived: VecDeque<bool>,
+    /// Packets that wait for an earlier one, with the times at which they had been drained.
     held: BTreeMap<u64, (Time, Packet)>,
 }
 
@@ -28,6 +31,8 @@ struct Sequence {
 pub(crate) struct Order {
     /// Whether packets of throttled flows take the ports of the forwarding tables.
     pub pins_throttled: bool,
+    /// Whether the receiver delivers packets out of order, except for the last one of a message.
+    accepts: bool,
     /// The number of the next packet to send, for each source and destination.
     sent: FxHashMap<(u16, u32), u64>,
     /// Flows by sending host and source.
@@ -39,13 +44,13 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    pub fn new(pins_throttled: bool) -> Self {
-        Self { pins_throttled, ..Self::default() }
+    pub fn new(pins_throttled: bool, accepts: bool) -> Self {
+        Self { pins_throttled, accepts, ..Self::default() }
     }
 
     /// An order with the same rule, without any packets.
     pub fn fresh(&self) -> Self {
-        Self::new(self.pins_throttled)
+        Self::new(self.pins_throttled, self.accepts)
     }
 
     /// Returns the number of the next packet from one of this host's sources to a destination.
@@ -63,6 +68,15 @@ impl Order {
         tally.late += u64::from(number < flow.newest);
         flow.newest = flow.newest.max(number + 1);
         if number != flow.next {
+            let ahead = number.saturating_sub(flow.next) as usize;
+            if flow.arrived.len() <= ahead {
+                flow.arrived.resize(ahead + 1, false);
+            }
+            flow.arrived[ahead] = true;
+            if self.accepts && !packet.last {
+                self.ready.push(*packet);
+                return;
+            }
             flow.held.insert(number, (done, *packet));
             self.held_bytes += u64::from(packet.payload);
             tally.held += 1;
@@ -70,13 +84,17 @@ impl Order {
             return;
         }
         self.ready.push(*packet);
-        flow.next += 1;
-        while let Some((since, packet)) = flow.held.remove(&flow.next) {
+        loop {
+            flow.arrived.pop_front();
+            flow.next += 1;
+            if flow.arrived.front() != Some(&true) {
+                return;
+            }
+            let Some((since, packet)) = flow.held.remove(&flow.next) else { continue };
             self.held_bytes -= u64::from(packet.payload);
             tally.released += 1;
             tally.waited_ps += u128::from((done - since).0);
             self.ready.push(packet);
-            flow.next += 1;
         }
     }
 
@@ -92,7 +110,7 @@ impl Order {
         self.ready.drain(..).count()
     }
 
-    /// The packets that wait for earlier ones.
+    /// The packets that wait for earlier ones and have not been delivered.
     pub fn held(&self) -> impl Iterator<Item = &Packet> {
         self.received.values().flat_map(|flow| flow.held.values().map(|(_, packet)| packet))
     }
@@ -134,7 +152,7 @@ mod tests {
 
     #[test]
     fn packets_are_delivered_in_the_order_of_their_numbers() {
-        let (mut order, mut tally) = (Order::new(false), Reordering::default());
+        let (mut order, mut tally) = (Order::new(false, false), Reordering::default());
         let mut delivered = Vec::new();
         for (step, number) in [0, 3, 1, 4, 2, 5, 7].into_iter().enumerate() {
             order.take(number, &packet(1, 0), Time(10 * step as u64), &mut tally);
@@ -149,8 +167,25 @@ mod tests {
     }
 
     #[test]
+    fn only_the_last_packet_of_a_message_waits_if_packets_are_accepted_out_of_order() {
+        let (mut order, mut tally) = (Order::new(false, true), Reordering::default());
+        let mut delivered = Vec::new();
+        // Packets 3 and 5 are the last ones of their messages.
+        for (step, number) in [1, 3, 2, 5, 0, 4].into_iter().enumerate() {
+            let packet = Packet { last: number % 2 == 1 && number > 1, ..packet(1, 0) };
+            order.take(number, &packet, Time(10 * step as u64), &mut tally);
+            delivered.push(order.ready.drain(..).count());
+            assert_eq!(order.held().count() as u64 * 100, order.held_bytes);
+        }
+        assert_eq!(delivered, [1, 0, 1, 0, 2, 2]);
+        // Packet 3 waited from 10 to 40, and packet 5 from 30 to 50.
+        let Reordering { late, held, released, waited_ps, most_bytes } = tally;
+        assert_eq!((late, held, released, waited_ps, most_bytes), (3, 2, 2, 50, 200));
+    }
+
+    #[test]
     fn flows_do_not_wait_for_each_other() {
-        let (mut order, mut tally) = (Order::new(false), Reordering::default());
+        let (mut order, mut tally) = (Order::new(false, false), Reordering::default());
         order.take(1, &packet(1, 0), Time(0), &mut tally);
         order.take(0, &packet(1, 1), Time(1), &mut tally);
         order.take(0, &packet(2, 0), Time(2), &mut tally);

@@ -172,7 +172,7 @@ pub struct Summary {
     /// Results of flows that are announced before they start. Present if there are such flows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub announced: Option<AnnouncedSummary>,
-    /// Packet reordering. Present with adaptive routing per packet.
+    /// Packet reordering. Present if packets of a flow may overtake each other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reordering: Option<ReorderingSummary>,
     /// Traffic that starts after a given number of deliveries.
@@ -184,6 +184,61 @@ pub struct Summary {
     /// Use of special queues, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation: Option<IsolationSummary>,
+    /// Pauses of virtual lanes, with pause frames.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pauses: Option<PauseSummary>,
+    /// Totals of the congestion logs, if there are such logs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion_log: Option<CongestionLogSummary>,
+}
+
+/// Totals of the congestion logs over the whole run. The tables `congestion_log_switches` and `congestion_log_hosts`
+/// have the latest events.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct CongestionLogSummary {
+    /// The switches that marked packets.
+    pub switches: Vec<SwitchLogSummary>,
+    /// The hosts in which an index reached its trigger threshold.
+    pub hosts: Vec<HostLogSummary>,
+}
+
+/// The totals of the congestion log of a switch.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SwitchLogSummary {
+    /// Name of the switch.
+    pub switch: String,
+    /// Number of data packets that it marked first (`LogEventsCounter`).
+    pub events: u64,
+    /// Numbers of the ports that marked them (`PortMap`).
+    pub ports: Vec<u16>,
+}
+
+/// The totals of the congestion log of a channel adapter.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HostLogSummary {
+    /// Name of the host.
+    pub host: String,
+    /// Number of times that an index reached its trigger threshold (`ThresholdEventCounter`).
+    pub events: u64,
+    /// The service levels of these indexes (`ThresholdCongestionEventMap`).
+    pub service_levels: Vec<u8>,
+}
+
+/// Pauses of virtual lanes by pause frames over the whole run. The table `pauses` has the values of single lanes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct PauseSummary {
+    /// Number of lanes that were paused; each direction of a link has its own lanes.
+    pub lanes: u64,
+    /// Number of frames that paused a lane, counted once per lane.
+    pub pause_frames: u64,
+    /// Sum of the times for which lanes were paused.
+    pub paused_ns: f64,
+    /// The longest pause without interruption.
+    pub longest_ns: f64,
+    /// The link of that pause, if there was one.
+    pub longest_link: Option<String>,
+    /// The virtual lane of that pause.
+    pub longest_vl: Option<u8>,
 }
 
 /// Use of the special queues of switches and hosts over the whole run, and their cost.
@@ -280,14 +335,14 @@ pub struct ClassSummary {
 pub struct AnnouncedSummary {
     /// Number of flows that were permitted to start.
     pub flows: u64,
-    /// Number of probes that returned.
+    /// Number of probes that returned, or of the weights of data packets that receivers returned.
     pub probes: u64,
     /// The maximum, over all links and times, of the time that a link needs for all flows announced to it. No
     /// assignment of rates can finish all flows sooner, and explicit rates achieve this time.
     pub busiest_link_ns: u64,
 }
 
-/// Reordered packets (`adaptive_routing.per = "packet"`). Receivers deliver packets in order.
+/// Packets that overtook others of their flow (spraying, adaptive routing per packet, UGAL).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReorderingSummary {
     /// Packets that arrived after a later packet of their flow.

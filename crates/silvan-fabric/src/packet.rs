@@ -1,6 +1,8 @@
 //! Packets, and the pool that stores them.
 
-use silvan_engine::cache::prefetch;
+use std::num::NonZeroU16;
+
+use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::{Rate, Time};
 
 use crate::port::{Port, Vl};
@@ -117,15 +119,35 @@ pub(crate) struct Telemetry {
     pub rate: Rate,
 }
 
-/// The packet number within the flow, the group through which the packet detours, if any, and the target that it carries.
-pub(crate) type Marks = (u64, Option<u16>, u32);
+/// What a packet carries in addition, if it can overtake others, makes a detour, carries a target or an announcement, or
+/// has an entropy value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Marks {
+    /// The packet number within the flow; 0 if it was not set.
+    pub number: u64,
+    /// The target that the packet carries to the receiver of its flow; 0 if it was not set.
+    pub target: u32,
+    /// The announcement that a data packet carries, plus one; 0 if it carries none.
+    announcement: u32,
+    /// The group through which the packet makes a detour, plus one.
+    detour: Option<NonZeroU16>,
+    /// The value that switches hash in addition to the fields of the flow.
+    pub entropy: u16,
+}
+
+impl Marks {
+    /// See [`Pool::announcement`].
+    pub fn announcement(&self) -> Option<u32> {
+        self.announcement.checked_sub(1)
+    }
+}
 
 /// All packets in flight. Slots are reused, so memory use is proportional to the number of packets in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     slots: Vec<Packet>,
     free: Vec<PacketId>,
-    /// Marks of each packet, for packets that can overtake each other, make detours or carry targets.
+    /// Marks of each packet, for packets that have any.
     marks: Vec<Marks>,
     /// Telemetry of each packet, in the order of the switches that wrote it. Empty unless a rule stamps packets.
     telemetry: Vec<Vec<Telemetry>>,
@@ -192,47 +214,68 @@ impl Pool {
     #[inline]
     fn marks_of(&mut self, id: PacketId) -> &mut Marks {
         if self.marks.len() <= id as usize {
-            self.marks.resize(self.slots.len(), (0, None, 0));
+            self.marks.resize(self.slots.len(), Marks::default());
         }
         &mut self.marks[id as usize]
     }
 
     /// Sets the packet number within the flow.
     pub fn set_number(&mut self, id: PacketId, number: u64) {
-        self.marks_of(id).0 = number;
+        self.marks_of(id).number = number;
     }
 
     /// The packet number within the flow; 0 if it was not set.
     pub fn number(&self, id: PacketId) -> u64 {
-        self.marks.get(id as usize).map_or(0, |marks| marks.0)
+        self.marks.get(id as usize).map_or(0, |marks| marks.number)
     }
 
     /// Sets the group through which a packet makes a detour.
     pub fn set_detour(&mut self, id: PacketId, group: Option<u16>) {
-        self.marks_of(id).1 = group;
+        self.marks_of(id).detour = group.and_then(|group| NonZeroU16::new(group + 1));
     }
 
     /// The group through which a packet makes a detour, if its first switch selected one.
     pub fn detour(&self, id: PacketId) -> Option<usize> {
-        self.marks.get(id as usize).and_then(|marks| marks.1).map(usize::from)
+        self.marks.get(id as usize).and_then(|marks| marks.detour).map(|group| usize::from(group.get()) - 1)
     }
 
     /// Sets the target that a packet carries to the receiver of its flow.
     pub fn set_target(&mut self, id: PacketId, target: u32) {
-        self.marks_of(id).2 = target;
+        self.marks_of(id).target = target;
     }
 
-    /// The target that a packet carries; 0 if it was not set.
-    pub fn target(&self, id: PacketId) -> u32 {
-        self.marks.get(id as usize).map_or(0, |marks| marks.2)
+    /// The announcement that a data packet carries, if its source gave it one.
+    #[inline]
+    pub fn announcement(&self, id: PacketId) -> Option<u32> {
+        self.marks.get(id as usize).and_then(|marks| marks.announcement())
     }
 
-    /// The packet number, detour and target of a packet.
+    /// Lets a data packet carry an announcement, or none.
+    #[inline]
+    pub fn set_announcement(&mut self, id: PacketId, announcement: Option<u32>) {
+        // Slots are reused, so they may contain the announcement of an earlier packet.
+        if announcement.is_some() || !self.marks.is_empty() {
+            self.marks_of(id).announcement = announcement.map_or(0, |number| number + 1);
+        }
+    }
+
+    /// Sets the entropy value of a packet.
+    pub fn set_entropy(&mut self, id: PacketId, entropy: u16) {
+        self.marks_of(id).entropy = entropy;
+    }
+
+    /// The entropy value of a packet; 0 if it was not set.
+    #[inline]
+    pub fn entropy(&self, id: PacketId) -> u16 {
+        self.marks.get(id as usize).map_or(0, |marks| marks.entropy)
+    }
+
+    /// The marks of a packet.
     pub fn marks(&self, id: PacketId) -> Marks {
         self.marks.get(id as usize).copied().unwrap_or_default()
     }
 
-    /// Sets the packet number, detour and target of a packet from another pool.
+    /// Sets the marks of a packet from another pool.
     pub fn set_marks(&mut self, id: PacketId, marks: Marks) {
         if marks != Marks::default() || !self.marks.is_empty() {
             *self.marks_of(id) = marks;
@@ -242,6 +285,13 @@ impl Pool {
     #[inline]
     pub fn prefetch(&self, id: PacketId) {
         prefetch(&self.slots, id as usize);
+    }
+
+    /// Prefetches the fields of a packet that switches hash.
+    #[inline]
+    pub fn prefetch_hashed(&self, id: PacketId) {
+        prefetch_lines::<_, 2>(&self.slots, id as usize);
+        prefetch(&self.marks, id as usize);
     }
 
     /// Number of packets in use.
@@ -325,5 +375,20 @@ impl Fifo {
             let next = packets[id].next;
             (next != NO_PACKET).then_some(next)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_keeps_its_target_when_its_announcement_changes() {
+        let mut pool = Pool { marks: vec![Marks::default(); 2], ..Pool::default() };
+        pool.set_target(1, 7);
+        pool.set_announcement(1, None);
+        assert_eq!((pool.marks(1).target, pool.announcement(1)), (7, None));
+        pool.set_announcement(1, Some(0));
+        assert_eq!((pool.marks(1).target, pool.announcement(1)), (7, Some(0)));
     }
 }

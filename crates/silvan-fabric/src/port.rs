@@ -105,6 +105,44 @@ impl Vl {
     }
 }
 
+/// The order in which an output serves its virtual lanes: in turn, except for a lane that precedes all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LaneOrder {
+    pub lanes: usize,
+    /// The lane that precedes all others; needs at least two lanes.
+    pub first: Option<Vl>,
+}
+
+impl LaneOrder {
+    /// The lane at a position of the order while it is the turn of the lane `turn`.
+    #[inline(always)]
+    pub fn at(self, turn: Vl, step: usize) -> Vl {
+        let Some(first) = self.first else {
+            let lane = turn.index() + step;
+            return Vl::new(if lane < self.lanes { lane } else { lane - self.lanes });
+        };
+        if step == 0 {
+            return first;
+        }
+        // The others, counted without the first one. Its own turn is that of the lane after it.
+        let own = turn.index() - usize::from(turn > first);
+        let other = (own + step - 1) % (self.lanes - 1);
+        Vl::new(other + usize::from(other >= first.index()))
+    }
+
+    /// All lanes in this order.
+    #[inline(always)]
+    pub fn from(self, turn: Vl) -> impl Iterator<Item = Vl> {
+        (0..self.lanes).map(move |step| self.at(turn, step))
+    }
+
+    /// The turn after a lane was served. The lane that precedes all others has no turn.
+    #[inline(always)]
+    pub fn after(self, turn: Vl, served: Vl) -> Vl {
+        if self.first == Some(served) { turn } else { served.after(self.lanes) }
+    }
+}
+
 /// A port and one of its virtual lanes as one number: `port * lanes + vl`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct PortVl(u16);
@@ -201,6 +239,26 @@ mod tests {
         assert_eq!([Vl(0), Vl(2)].map(|vl| vl.after(3)), [Vl(1), Vl(0)]);
         let from = |first: u8| Vl(first).in_turn(3).map(|vl| vl.0).collect::<Vec<_>>();
         assert_eq!([from(0), from(1), from(2)], [[0, 1, 2], [1, 2, 0], [2, 0, 1]]);
+    }
+
+    #[test]
+    fn a_lane_precedes_the_others_which_take_turns() {
+        let order = |first: Option<u8>, turn: u8| {
+            LaneOrder { lanes: 4, first: first.map(Vl) }.from(Vl(turn)).map(|vl| vl.0).collect::<Vec<_>>()
+        };
+        assert_eq!([order(None, 0), order(None, 2)], [[0, 1, 2, 3], [2, 3, 0, 1]]);
+        assert_eq!(
+            [order(Some(3), 0), order(Some(3), 2), order(Some(3), 3)],
+            [[3, 0, 1, 2], [3, 2, 0, 1], [3, 0, 1, 2]]
+        );
+        assert_eq!(
+            [order(Some(1), 0), order(Some(1), 1), order(Some(1), 3)],
+            [[1, 0, 2, 3], [1, 2, 3, 0], [1, 3, 0, 2]]
+        );
+        let order = LaneOrder { lanes: 4, first: Some(Vl(1)) };
+        assert_eq!([order.after(Vl(2), Vl(1)), order.after(Vl(2), Vl(3))], [Vl(2), Vl(0)]);
+        let two = LaneOrder { lanes: 2, first: Some(Vl(1)) };
+        assert_eq!(two.from(Vl(0)).collect::<Vec<_>>(), [Vl(1), Vl(0)]);
     }
 
     #[test]

@@ -8,17 +8,20 @@ mod threads;
 
 use silvan_engine::Time;
 
-use crate::config::Config;
 pub use crate::config::Engine;
+use crate::config::{Config, FlowControl, WatchdogAction};
 pub use crate::error::ModelError;
 use crate::jobs::{Closed, Jobs, into_tables};
-use crate::observe::{Invariants, check_traffic, find_deadlock, left_waiting};
+use crate::observe::{
+    Invariants, Logs, check_traffic, find_deadlock, left_waiting, long_pauses, overflow_in_words,
+    pause_summary, pause_table,
+};
 pub use crate::observe::{Latest, LatestTree, TreeLink};
 pub use crate::outcome::jain;
 use crate::outcome::{Outcome, Table, latency_table};
 use crate::report::{Findings, Story, tell};
 use crate::routing::Tables;
-use crate::setup::{Network, build};
+use crate::setup::{Network, build, check_routes};
 use crate::topology::Topology;
 pub use steps::Steps;
 
@@ -50,6 +53,8 @@ pub struct Simulation {
     network: Network,
     /// Names of all hosts, for the summary.
     hosts: Vec<String>,
+    /// Names of all switches, for the congestion logs.
+    switches: Vec<String>,
     links: usize,
     steps: Option<Steps>,
     /// Simulated time reached.
@@ -86,6 +91,21 @@ impl Simulation {
         config: &Config,
         engine: Engine,
     ) -> Result<Self, ModelError> {
+        check_routes(config, topology, tables)?;
+        Self::with_checked_routes(topology, tables, config, engine)
+    }
+
+    /// Same as [`Self::with_engine`], for inputs that passed [`crate::check_routes`], which takes most of the time in a
+    /// large network.
+    ///
+    /// # Errors
+    /// Same as [`Self::new`], except for those of [`crate::check_routes`].
+    pub fn with_checked_routes(
+        topology: &Topology,
+        tables: &Tables,
+        config: &Config,
+        engine: Engine,
+    ) -> Result<Self, ModelError> {
         let mut network = build(topology, tables, config, engine)?;
         let first = config.measure.interval.min(config.duration);
         network.expect_sample(first);
@@ -94,6 +114,7 @@ impl Simulation {
             config: config.clone(),
             network,
             hosts: topology.hosts.iter().map(|host| host.name.clone()).collect(),
+            switches: topology.switches.iter().map(|switch| switch.name.clone()).collect(),
             links: topology.links.len(),
             steps: None,
             now: Time::ZERO,
@@ -175,6 +196,31 @@ impl Simulation {
         self.network.view(self.now).packet_hops()
     }
 
+    /// With pause frames, checks that all packets fitted into their buffers, and that no lane was paused for too long.
+    fn check_pauses(&self) -> Result<(), ModelError> {
+        let FlowControl::Pfc(pfc) = &self.config.flow_control else { return Ok(()) };
+        let Network { series, link_names, .. } = &self.network;
+        let view = self.network.view(self.now);
+        if let Some(found) = view.overflow() {
+            let at = series.links.iter().position(|link| link.channel == found.channel);
+            let what = overflow_in_words(found, at.map_or("?", |at| &link_names[at]));
+            return Err(ModelError::Overflow { now: found.time, what });
+        }
+        match pfc.watchdog.filter(|_| pfc.watchdog_action == WatchdogAction::Stop) {
+            None => Ok(()),
+            Some(limit) => match long_pauses(view, &series.links, limit).first() {
+                None => Ok(()),
+                Some(found) => Err(ModelError::PausedTooLong {
+                    now: self.now,
+                    link: link_names[found.link].clone(),
+                    vl: found.vl.0,
+                    paused: found.longest,
+                    limit,
+                }),
+            },
+        }
+    }
+
     /// Takes a sample, or ends the run, at a time that all partitions have reached.
     fn reach(&mut self, time: Time) -> Result<(), ModelError> {
         self.now = time;
@@ -183,6 +229,7 @@ impl Simulation {
         if let Some((now, what)) = self.network.partitions.iter_mut().find_map(|one| one.take_broken()) {
             return Err(ModelError::Broken { now, what });
         }
+        self.check_pauses()?;
         if self.next_sample == Some(time) {
             self.events += 1;
             self.sample()?;
@@ -293,6 +340,11 @@ impl Simulation {
         let jobs = Jobs::close(jobs.into_iter(), |host| view.host(host as usize), now);
         let mut summary = self.findings().summary();
         summary.jobs = jobs.iter().map(Closed::summary).collect();
+        let Network { series, link_names, .. } = &self.network;
+        let view = self.network.view(now);
+        summary.pauses = pause_summary(view, &series.links, link_names);
+        let pauses = pause_table(view, &series.links, link_names);
+        let long_pauses = self.long_pauses();
         let forest = self.network.forest.take().map(|forest| forest.judge(self.network.view(now)));
         let Network { link_names, parts, .. } = &self.network;
         let view = self.network.view(now);
@@ -307,6 +359,8 @@ impl Simulation {
             throughput_gbit_s: summary.throughput_gbit_s,
             inside: summary.packets_inside,
             isolation: summary.isolation.as_ref(),
+            pauses: summary.pauses.as_ref(),
+            long_pauses: &long_pauses,
             stopped_early: !self.done,
         });
         for (sentence, warning) in jobs.iter().map(Closed::describe) {
@@ -317,14 +371,31 @@ impl Simulation {
         let of_forest = forest
             .map(|forest| forest.into_tables(view, (link_names, &self.hosts, &classes)))
             .unwrap_or_default();
+        let logs = Logs { switches: &self.switches, hosts: &self.hosts, classes: &classes };
+        let logs = self.config.measure.congestion_log.then(|| (logs.summary(view), logs.tables(view)));
         let latency = latency_table(&view.totals.classes);
         let mut tables: Vec<Table> = self.network.series.into_tables();
         tables.push(latency);
+        tables.extend(pauses);
+        if let Some((totals, logs)) = logs {
+            summary.congestion_log = Some(totals);
+            tables.extend(logs);
+        }
         if !jobs.is_empty() {
             tables.extend(into_tables(jobs, &self.hosts));
         }
         tables.extend(of_forest);
         Ok(Outcome { summary, tables, account, warnings })
+    }
+
+    /// The lanes that the watchdog reports, with the longest pause of each.
+    fn long_pauses(&self) -> Vec<(String, Time)> {
+        let FlowControl::Pfc(pfc) = &self.config.flow_control else { return Vec::new() };
+        let Some(limit) = pfc.watchdog else { return Vec::new() };
+        let Network { series, link_names, .. } = &self.network;
+        let found = long_pauses(self.network.view(self.now), &series.links, limit);
+        let name = |index: usize| &link_names[index];
+        found.iter().map(|one| (format!("{} (VL {})", name(one.link), one.vl), one.longest)).collect()
     }
 
     fn findings(&self) -> Findings<'_> {

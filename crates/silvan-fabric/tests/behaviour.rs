@@ -8,7 +8,7 @@ use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::Config;
 use silvan_fabric::congestion::marking::{Fecn, InBandTelemetry, Marking, PortSetting};
 use silvan_fabric::congestion::reaction::{Cct, ControlLevel, Reaction};
-use silvan_fabric::congestion::{CoalescePer, Coalescing, Notification};
+use silvan_fabric::congestion::{CoalescePer, Coalescing, HostSetting, Notification};
 use silvan_fabric::routing::RoutingSpec;
 use silvan_fabric::simulation::{ModelError, jain};
 use silvan_fabric::topology::Topology;
@@ -201,6 +201,28 @@ fn single_ports_have_their_own_threshold_and_victim_mask() {
         with(PortSetting { at: at("S1:2"), victim_mask: Some(false), ..PortSetting::default() });
     let marks = marks_of(&config);
     assert!(marks * 4 < masked, "{marks} marks without the mask, {masked} with it");
+}
+
+#[test]
+fn single_hosts_have_their_own_reaction() {
+    // Two senders to H4, of which only one reacts, and two others with the same marks.
+    let topology = topology(r#"{"kind": "star", "hosts": 6}"#);
+    let mut config = config(us(5_000));
+    config.congestion = ib_cc();
+    config.flows = vec![flow("H1", "H4"), flow("H2", "H4")];
+    let rates = |config: &silvan_fabric::config::Config| {
+        let outcome = run(&topology, config);
+        [0, 1].map(|class| outcome.summary.classes[class].received_gbit_s)
+    };
+    let alike = rates(&config);
+    let of = |reaction| HostSetting { at: vec!["H1".to_owned()], reaction };
+    config.congestion.hosts = vec![of(Reaction::None)];
+    let ignored = rates(&config);
+    assert!(ignored[0] > 1.3 * alike[0] && ignored[1] < alike[1], "{ignored:?} instead of {alike:?}");
+    let quick = Cct { ccti_timer: 10, ..Cct::default() };
+    config.congestion.hosts = vec![of(Reaction::Cct(quick))];
+    let quick = rates(&config);
+    assert!(quick[0] > 1.1 * quick[1] && quick[0] < ignored[0], "{quick:?} instead of {alike:?}");
 }
 
 #[test]

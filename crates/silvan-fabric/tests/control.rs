@@ -80,7 +80,14 @@ fn service_levels_may_have_an_index_of_their_own() {
     let mut config = config(us(100));
     config.congestion = ib_cc();
     let table = CctTable::Linear { packets: 1, entries: 128 };
-    let other = PerSl { sl: 3, ccti_increase: None, ccti_limit: None, ccti_min: Some(9), ccti_timer: None };
+    let other = PerSl {
+        sl: 3,
+        ccti_increase: None,
+        ccti_limit: None,
+        ccti_min: Some(9),
+        ccti_timer: None,
+        trigger_threshold: None,
+    };
     let cct = Cct { ccti_min: 1, table, per_sl: vec![other], ..Cct::default() };
     config.congestion.reaction = Some(Reaction::Cct(cct));
     config.flows = vec![flow("H1", "H2"), Flow { sl: 3, ..flow("H3", "H4") }];

@@ -7,7 +7,7 @@ use common::*;
 use proptest::prelude::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{AdaptiveRouting, Arbitration, Architecture, Config};
-use silvan_fabric::congestion::reaction::{ExplicitRate, Injection, Reaction};
+use silvan_fabric::congestion::reaction::{ExplicitRate, Injection, Probing, Reaction};
 use silvan_fabric::congestion::{Congestion, Mechanism};
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::routing::adaptive::Heuristic;
@@ -58,6 +58,43 @@ fn explicit_rates_save_a_fifth_of_the_phase() {
                 "four flows of a millisecond"
             );
             assert_eq!(outcome.summary.classes[2].last_delivery_ns, outcome.summary.flows[2].completed_ns);
+        }
+    }
+}
+
+/// Data packets report weights only while the source does not know them, so nearly all of the 3000 packets cause no
+/// answer.
+#[test]
+fn data_packets_report_only_changes_of_weights() {
+    let (topology, mut config) = figure_1();
+    let rates = ExplicitRate { probing: Probing::Piggyback, ..ExplicitRate::default() };
+    config.congestion.reaction = Some(Reaction::ExplicitRate(rates));
+    let outcome = run(&topology, &config);
+    assert_near(completion_ms(&outcome), 4.0, 0.01, "figure 1");
+    let announced = outcome.summary.announced.unwrap();
+    assert_eq!((announced.flows, announced.busiest_link_ns), (6, 4_000_000));
+    assert!((1..300).contains(&announced.probes), "{} answers", announced.probes);
+}
+
+#[test]
+fn retained_flows_are_announced_once_for_messages_of_one_size() {
+    let (topology, mut config) = figure_1();
+    config.duration = us(9_000);
+    let announced = |config: &Config| {
+        let outcome = run(&topology, config);
+        let end = completion_ms(&outcome);
+        (outcome.summary.announced.unwrap().flows, end)
+    };
+    for probing in [Probing::Packets, Probing::Piggyback] {
+        for (retain, megabytes, expected) in
+            [(false, 2_000_000, 12), (true, 2_000_000, 6), (true, 1_500_000, 12)]
+        {
+            let rates = ExplicitRate { retain, probing, ..ExplicitRate::default() };
+            config.congestion.reaction = Some(Reaction::ExplicitRate(rates));
+            config.flows.iter_mut().for_each(|flow| flow.total = Some(Bytes(megabytes)));
+            let (flows, end) = announced(&config);
+            assert_eq!(flows, expected, "{probing:?}, retain {retain}, {megabytes} bytes");
+            assert_near(end, megabytes as f64 * 4e-6, 0.015, "completion");
         }
     }
 }
@@ -115,6 +152,7 @@ proptest! {
             Mechanism::None, Mechanism::IbCc, Mechanism::Ecocc, Mechanism::Mvcm, Mechanism::Saa, Mechanism::Fbicm,
         ]),
         (adaptive, fcfs, virtual_clock, priority) in any::<(bool, bool, bool, bool)>(),
+        (piggyback, retain) in any::<(bool, bool)>(),
         (lanes, message, probe) in (1u8..3, 1u64..20_000, 1u64..50),
         flows in prop::collection::vec((0usize..64, 0usize..64, 0u8..4, 1u64..60_000), 1..16),
     ) {
@@ -139,7 +177,12 @@ proptest! {
             let injection =
                 if virtual_clock { Injection::ShapedVirtualClock } else { Injection::PeriodicSelection };
             config.congestion.reaction =
-                Some(Reaction::ExplicitRate(ExplicitRate { injection, probe: us(probe) }));
+                Some(Reaction::ExplicitRate(ExplicitRate {
+                    injection,
+                    probing: if piggyback { Probing::Piggyback } else { Probing::Packets },
+                    probe: us(probe),
+                    retain,
+                }));
         }
         if adaptive {
             config.adaptive_routing = Some(AdaptiveRouting { heuristic: Some(heuristic), cache, ..AdaptiveRouting::default() });

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use common::*;
 use silvan_engine::{Bytes, Rate};
-use silvan_fabric::config::{AdaptiveRouting, Architecture, Config, FlowControl, OnOff, RoutePer};
+use silvan_fabric::config::{
+    AdaptiveRouting, Architecture, Config, Delivery, Ecmp, FlowControl, OnOff, RoutePer, Spraying,
+};
 use silvan_fabric::congestion::marking::{Fecn, FillMapping, Marking, Sampled};
 use silvan_fabric::congestion::{Congestion, Mechanism, Notification};
 use silvan_fabric::outcome::Outcome;
@@ -226,4 +228,32 @@ fn with_messages_of_jobs() {
     // 28 ordered pairs of ranks are on different hosts, with two messages each.
     assert_eq!((job.messages, job.unfinished_operations), (56, 0), "{job:?}");
     assert!(job.finished_ns.is_some());
+}
+
+#[test]
+fn with_packets_that_switches_hash_onto_ports() {
+    for (lanes, spraying) in [
+        (1, Spraying::None),
+        (2, Spraying::None),
+        (1, Spraying::Oblivious),
+        (1, Spraying::Random),
+        (2, Spraying::Bitmap),
+        (2, Spraying::Reps),
+        (3, Spraying::Mixed),
+    ] {
+        let mut config = load();
+        config.congestion = ib_cc();
+        config.congestion.notification = Some(Notification::AckEach);
+        config.lanes.count = lanes;
+        if lanes > 1 {
+            (config.lanes.control, config.lanes.control_priority) = (Some(1), true);
+        }
+        config.ecmp = Some(Ecmp { spraying, values: 8, ..Ecmp::default() });
+        if spraying == Spraying::Random {
+            config.host.delivery = Delivery::OutOfOrder;
+        }
+        let outcome = same(&tree(), &config, true);
+        let late = outcome.summary.reordering.map_or(0, |found| found.late_packets);
+        assert_eq!(late > 5, spraying.is_on(), "{spraying:?}: {late}");
+    }
 }

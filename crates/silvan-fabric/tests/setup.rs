@@ -52,7 +52,7 @@ macro_rules! assert_refused {
 
 #[test]
 fn a_network_has_bounds() {
-    let host = |name: &str| Host { name: name.into(), lid: None, guid: None };
+    let host = |name: &str| Host { name: name.into(), lid: None, lmc: 0, guid: None };
     assert_refused!(
         changed(|network, _, _| network.hosts.resize(1 << 20, host(""))),
         "topology",
@@ -85,13 +85,13 @@ fn a_network_has_bounds() {
         name: "many".into(),
         hosts: vec![host(""); hosts as usize],
         switches: vec![
-            Switch { name: "S".into(), ports: ports as u16, lid: None, guid: None };
+            Switch { name: "S".into(), ports: ports as u16, lid: None, lmc: 0, guid: None };
             switches as usize
         ],
         links: (0..hosts).map(link).collect(),
         shape: Default::default(),
     };
-    let nowhere = Tables { out: vec![vec![Tables::NO_ROUTE; hosts as usize]; switches as usize] };
+    let nowhere = Tables::new(vec![vec![Tables::NO_ROUTE; hosts as usize]; switches as usize]);
     assert_refused!(refused(&many, &nowhere, &config(us(1))), "topology", Reason::TooManyKindsOfLinks(_));
 }
 

@@ -22,11 +22,13 @@ struct Report {
     hosts: usize,
     switches: usize,
     links: usize,
+    /// The largest number of LIDs of a host. Each pair has a route to each of them.
+    lids_per_host: usize,
     pairs_routed: u64,
     pairs_unroutable: u64,
     /// Reasons why pairs are not routed, for the first few of them.
     problems: Vec<String>,
-    /// Maps the number of switches on a route to the number of pairs.
+    /// Maps the number of switches on a route to the number of routes.
     hops: BTreeMap<usize, u64>,
     all_to_all: Load,
     /// A dependency cycle of channels in which packets can wait for each other. If `lanes` is given, the
@@ -109,6 +111,7 @@ fn report(site: Site) -> Report {
         hosts: topology.hosts.len(),
         switches: topology.switches.len(),
         links: topology.links.len(),
+        lids_per_host: tables.lids(),
         pairs_routed: analysis.pairs,
         pairs_unroutable: analysis.unroutable,
         problems: analysis.problems,

@@ -88,6 +88,15 @@ impl Scenario {
                         the destination; choose \"minimal\"";
             return Err(self.locate(Fault::new("routing.kind", what)));
         }
+        if config.ecmp.is_some() {
+            let what = "has no rates to compute: fluid rates need forwarding tables, and switches that hash packets do not \
+                        use them; leave it out, or set ecmp.enabled = false";
+            return Err(self.locate(Fault::new("ecmp", what)));
+        }
+        if config.path_bits.is_used() {
+            let what = "has no rates to compute: fluid rates need one route per pair of hosts; set \"zero\"";
+            return Err(self.locate(Fault::new("routing.path_bits", what)));
+        }
         let flows = flows(&self.spec, &topology).map_err(|fault| self.locate(fault))?;
         let refused = |error: FluidError| ScenarioError::of_file(self.origin(), error.0);
         let (network, problem) = Network::new(&topology, &tables, &self.spec.host).map_err(refused)?;

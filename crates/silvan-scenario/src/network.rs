@@ -76,6 +76,9 @@ pub(crate) fn check(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
     for (index, traffic) in spec.traffic.iter().enumerate() {
         pattern(traffic, &names, &format!("traffic.{index}"))?;
     }
+    for (index, setting) in spec.congestion.hosts.iter().enumerate() {
+        distinct(&setting.at, &names, &format!("congestion.hosts.{index}.at"))?;
+    }
     for (index, job) in spec.job.iter().enumerate() {
         distinct(job.hosts.as_deref().unwrap_or_default(), &names, &format!("job.{index}.hosts"))?;
     }
@@ -123,9 +126,11 @@ pub(crate) fn deadlock(topology: &Topology, tables: &Tables, config: &Config) ->
     if let Some(lanes) = &config.path_lanes {
         return check_lanes(topology, tables, lanes).cycle;
     }
-    let cycle = match config.chosen_routes(RoutePer::Packet) {
-        None => deadlock_cycle(topology, tables),
-        Some(_) => PortGroups::new(topology, tables).deadlock_cycle(topology),
+    let has_choice = config.chosen_routes(RoutePer::Packet).is_some() || config.hashing().is_some();
+    let cycle = if has_choice {
+        PortGroups::new(topology, tables).deadlock_cycle(topology)
+    } else {
+        deadlock_cycle(topology, tables)
     };
     cycle.map(|cycle| cycle_text(&cycle))
 }

@@ -108,6 +108,9 @@ fn victim_mask(mask: VictimMask, topology: &Topology) -> (String, bool) {
 fn adapters(text: &mut String, cct: &Cct, config: &Config) {
     let sls = config.flows.iter().map(|flow| flow.sl).chain(config.traffic.iter().map(|traffic| traffic.sl));
     let used: u16 = sls.fold(0, |map, sl| map | 1 << sl);
+    if !config.congestion.hosts.is_empty() {
+        line(text, format_args!("# All hosts have the same setting: congestion.hosts is left out."));
+    }
     line(
         text,
         format_args!("cc_ca_cong_setting_port_control 0x{:04x}", u8::from(cct.level == ControlLevel::Sl)),
@@ -124,9 +127,10 @@ fn adapters(text: &mut String, cct: &Cct, config: &Config) {
         let timer = own.and_then(|own| own.ccti_timer).unwrap_or(cct.ccti_timer);
         let increase = own.and_then(|own| own.ccti_increase).unwrap_or(cct.ccti_increase);
         let min = own.and_then(|own| own.ccti_min).unwrap_or(cct.ccti_min);
+        let trigger = own.and_then(|own| own.trigger_threshold).unwrap_or(cct.trigger_threshold);
         line(text, format_args!("cc_ca_cong_setting_ccti_timer {sl} {timer}"));
         line(text, format_args!("cc_ca_cong_setting_ccti_increase {sl} {increase}"));
-        line(text, format_args!("cc_ca_cong_setting_trigger_threshold {sl} 0"));
+        line(text, format_args!("cc_ca_cong_setting_trigger_threshold {sl} {trigger}"));
         line(text, format_args!("cc_ca_cong_setting_ccti_min {sl} {min}"));
     }
 }
@@ -231,6 +235,14 @@ mod tests {
         let text = of(&format!("{TESTBED}\n{congestion}")).unwrap();
         assert!(text.contains("# All ports have the same setting: congestion.marking.ports is left out."));
         assert!(text.contains("cc_sw_cong_setting_threshold 0x0f"));
+    }
+
+    #[test]
+    fn settings_of_single_hosts_are_noted() {
+        let hosts = "hosts = [{ at = [\"H1\"], reaction = { ccti_timer = 9 } }]";
+        let congestion = format!("congestion = {{ mechanism = \"ib-cc\", {hosts} }}");
+        let text = of(&format!("{TESTBED}\n{congestion}")).unwrap();
+        assert!(text.contains("# All hosts have the same setting: congestion.hosts is left out."));
     }
 
     #[test]

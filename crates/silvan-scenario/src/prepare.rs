@@ -84,7 +84,29 @@ fn fill_components(table: &mut Table, source: &Source) -> Result<Vec<String>, Fa
             }
         }
     }
+    fill_hosts(congestion, presets.get("reaction"))?;
     Ok(notes)
+}
+
+/// Adds omitted parameters of the reactions of single hosts from the reaction of the others, unless they have a `kind`.
+fn fill_hosts(congestion: &mut Table, preset: Option<&Value>) -> Result<(), Fault> {
+    let usual = congestion.get("reaction").or(preset).cloned();
+    let kind = usual.as_ref().and_then(|usual| usual.get("kind")?.as_str()).filter(|&kind| kind != "none");
+    let Some(Value::Array(settings)) = congestion.get_mut("hosts") else { return Ok(()) };
+    for (index, setting) in settings.iter_mut().enumerate() {
+        let Some(Value::Table(own)) = setting.get_mut("reaction") else { continue };
+        if own.contains_key("kind") {
+            continue;
+        }
+        let Some(kind) = kind else {
+            let what =
+                "adjusts the reaction of the other hosts, but they have none; add a `kind` to this table";
+            return Err(Fault::new(format!("congestion.hosts.{index}.reaction"), what));
+        };
+        own.insert("kind".to_owned(), Value::String(kind.to_owned()));
+        adjust(own, usual.as_ref());
+    }
+    Ok(())
 }
 
 /// Removes components that are given together with `mechanism = "none"`. An override may turn off the
@@ -99,9 +121,11 @@ fn switch_off(congestion: &mut Table, source: &Source) -> Result<Vec<String>, Fa
         ("notification_delay", "none"),
         ("isolation", "none"),
         ("reaction", "none"),
+        ("hosts", "none"),
     ] {
         let is_nothing = match congestion.get(part) {
             None => true,
+            Some(Value::Array(hosts)) => hosts.is_empty(),
             Some(Value::Table(given)) => {
                 given.len() == 1 && given.get("kind").and_then(Value::as_str) == Some(nothing)
             }

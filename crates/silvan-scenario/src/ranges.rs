@@ -36,16 +36,10 @@ impl Expanded {
 pub(crate) fn expand(table: &mut Table) -> Result<Vec<Expanded>, Fault> {
     let mut expander = Expander { found: Vec::new(), left: MOST_HOSTS };
     for (kind, keys) in [("traffic", &["hosts", "pattern.to"][..]), ("job", &["hosts"])] {
-        let Some(Value::Array(list)) = table.get_mut(kind) else { continue };
-        for (index, element) in list.iter_mut().enumerate() {
-            for key in keys {
-                let written = key.split('.').try_fold(&mut *element, |value, key| value.get_mut(key));
-                if let Some(value) = written {
-                    expander.list(value, &format!("{kind}.{index}.{key}"))?;
-                }
-            }
-        }
+        expander.tables(table.get_mut(kind), kind, keys)?;
     }
+    let settings = table.get_mut("congestion").and_then(|congestion| congestion.get_mut("hosts"));
+    expander.tables(settings, "congestion.hosts", &["at"])?;
     Ok(expander.found)
 }
 
@@ -56,6 +50,20 @@ struct Expander {
 }
 
 impl Expander {
+    /// Expands the lists at these keys of all tables of an array, whose key is `path`.
+    fn tables(&mut self, array: Option<&mut Value>, path: &str, keys: &[&str]) -> Result<(), Fault> {
+        let Some(Value::Array(list)) = array else { return Ok(()) };
+        for (index, element) in list.iter_mut().enumerate() {
+            for key in keys {
+                let written = key.split('.').try_fold(&mut *element, |value, key| value.get_mut(key));
+                if let Some(value) = written {
+                    self.list(value, &format!("{path}.{index}.{key}"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn list(&mut self, value: &mut Value, path: &str) -> Result<(), Fault> {
         let mut hosts = Vec::new();
         match value {

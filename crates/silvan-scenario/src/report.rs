@@ -4,6 +4,7 @@
 use serde::Serialize;
 use silvan_fabric::RoundTrip;
 use silvan_fabric::config::{Architecture, Config};
+use silvan_fabric::congestion::reaction::Reaction;
 use silvan_fabric::routing::{Analysis, Tables, analyze_lanes};
 use silvan_fabric::simulation::Simulation;
 use silvan_fabric::topology::Topology;
@@ -199,9 +200,10 @@ fn job_report(job: &Job, topology: &Topology) -> JobReport {
 
 fn round_trip(topology: &Topology, analysis: &Analysis, config: &Config) -> Option<RoundTripReport> {
     let (congestion, switch) = (&config.congestion, &config.switch);
-    let reaction = congestion.components(&config.packet).reaction;
+    let parts = congestion.components(&config.packet);
+    let needs = |reaction: &Reaction| reaction.needs_acknowledgements() || reaction.needs_round_trip();
     let has_output_buffers = switch.architecture(congestion.mechanism) == Architecture::Cioq;
-    if !(has_output_buffers || reaction.needs_acknowledgements() || reaction.needs_round_trip()) {
+    if !(has_output_buffers || parts.reactions().any(needs)) {
         return None;
     }
     let trip = RoundTrip::from_analysis(topology, analysis, config);

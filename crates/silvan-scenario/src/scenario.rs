@@ -113,7 +113,7 @@ impl Scenario {
         if let TopologySource::File(FileTopology::File { file, .. }) = &mut scenario.spec.topology {
             whole(file)?;
         }
-        if let RoutingSource::Table(TableRouting::Table { file }) = &mut scenario.spec.routing.source {
+        if let RoutingSource::Table(TableRouting::Table { file, .. }) = &mut scenario.spec.routing.source {
             whole(file)?;
         }
         let lanes = &mut scenario.spec.lanes;
@@ -146,10 +146,11 @@ impl Scenario {
     /// If a file cannot be read, the network has wiring errors or cannot be routed, a host does not exist,
     /// or the run would record too many rows (see `rows`).
     pub fn build(&self) -> Result<(Topology, Tables, Config), ScenarioError> {
-        self.try_build().map_err(|fault| self.locate(fault))
+        self.try_build().map(|(built, _)| built).map_err(|fault| self.locate(fault))
     }
 
-    fn try_build(&self) -> Result<(Topology, Tables, Config), Fault> {
+    /// Also returns whether the tables are known to be deadlock-free on a single lane.
+    fn try_build(&self) -> Result<((Topology, Tables, Config), bool), Fault> {
         let topology = self.topology()?;
         network::check(&self.spec, &topology)?;
         let tables = self.tables(&topology)?;
@@ -157,11 +158,11 @@ impl Scenario {
             AdaptiveTables::new(&topology)
                 .map_err(|error| Fault::new("adaptive_routing", error.to_string()))?;
         }
-        silvan_fabric::check_routes(&self.config(Vec::new()), &topology, &tables)?;
+        let deadlock_free = silvan_fabric::check_routes(&self.config(Vec::new()), &topology, &tables)?;
         let jobs = jobs::build(&self.spec, &self.base_dir, &topology)?;
         let path_lanes = network::path_lanes(&self.spec, &self.base_dir, &topology, &tables)?;
         let config = Config { path_lanes, ..self.config(jobs) };
-        Ok((topology, tables, config))
+        Ok(((topology, tables, config), deadlock_free))
     }
 
     /// Creates a run that is ready to advance.
@@ -178,8 +179,14 @@ impl Scenario {
     /// # Errors
     /// Same as [`Scenario::simulation`].
     pub fn simulation_with(&self, engine: Engine) -> Result<Simulation, ScenarioError> {
-        let (topology, tables, config) = self.build()?;
-        if !self.spec.routing.allow_deadlock
+        let ((topology, tables, config), deadlock_free) =
+            self.try_build().map_err(|fault| self.locate(fault))?;
+        let only_tables = config.path_lanes.is_none()
+            && config.chosen_routes(RoutePer::Packet).is_none()
+            && config.hashing().is_none();
+        let known_free = deadlock_free && only_tables;
+        if !known_free
+            && !self.spec.routing.allow_deadlock
             && let Some(cycle) = network::deadlock(&topology, &tables, &config)
         {
             let what = format!(
@@ -189,7 +196,7 @@ impl Scenario {
             );
             return Err(self.locate(Fault::new("routing.kind", what)));
         }
-        Simulation::with_engine(&topology, &tables, &config, engine).map_err(|error| match error {
+        Simulation::with_checked_routes(&topology, &tables, &config, engine).map_err(|error| match error {
             ModelError::Configuration(error) => self.locate(error.into()),
             other => ScenarioError::of_file(self.origin(), other.to_string()),
         })
@@ -201,6 +208,9 @@ impl Scenario {
             return "adaptive_routing.per = \"packet\" uses every shortest route, which is safe only on trees; leave it \
                     out"
                 .to_owned();
+        }
+        if config.hashing().is_some() {
+            return "[ecmp] uses every shortest route, which is safe only on trees; leave it out".to_owned();
         }
         let other = "choose routing.kind = \"up-down\"";
         let RoutingSource::Computed(routing) = &self.spec.routing.source else { return other.to_owned() };
@@ -251,9 +261,18 @@ impl Scenario {
             RoutingSource::Computed(spec) => {
                 spec.compute(topology).map_err(|error| Fault::new("routing.kind", error.to_string()))
             }
-            RoutingSource::Table(TableRouting::Table { file }) => {
-                crate::files::tables(&self.base_dir.join(file), topology)
-                    .map_err(|what| Fault::new("routing.file", what))
+            RoutingSource::Table(TableRouting::Table { file, path_bits }) => {
+                let tables = crate::files::tables(&self.base_dir.join(file), topology)
+                    .map_err(|what| Fault::new("routing.file", what))?;
+                if !path_bits.is_used() {
+                    return Ok(Tables::new(tables.out));
+                }
+                if tables.lids() == 1 {
+                    let what = "has no effect: each host has one LID; leave it out, or take topology.file from ibnetdiscover \
+                                or ibdiagnet2.db_csv, which state the LMC";
+                    return Err(Fault::new("routing.path_bits", what));
+                }
+                Ok(tables)
             }
         }
     }
@@ -276,6 +295,8 @@ pub(crate) fn settings(spec: &Spec) -> Config {
         host: spec.host.clone(),
         congestion: spec.congestion.clone(),
         adaptive_routing: spec.adaptive_routing.clone().filter(|adaptive| adaptive.enabled),
+        ecmp: spec.ecmp.clone().filter(|ecmp| ecmp.enabled),
+        path_bits: spec.routing.path_bits(),
         flows: Vec::new(),
         traffic: Vec::new(),
         jobs: Vec::new(),

@@ -236,7 +236,8 @@ fn one_of(value: &Value, known: &[&str], path: &str) -> Result<(), Fault> {
 
 /// Maps names in other tools and papers to the names that Silvan uses.
 const ALSO_CALLED: &[(&str, &str)] = &[
-    ("pfc", "on-off"),
+    ("priority-flow-control", "pfc"),
+    ("802.1qbb", "pfc"),
     ("xon-xoff", "on-off"),
     ("credit", "credits"),
     ("cbfc", "credits"),

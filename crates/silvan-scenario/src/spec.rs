@@ -8,7 +8,9 @@ use serde::de::{Deserializer, Error as _};
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
 use silvan_engine::{Rate, Time};
-use silvan_fabric::config::{AdaptiveRouting, FlowControl, HostConfig, Lanes, Measure, Packet, SwitchConfig};
+use silvan_fabric::config::{
+    AdaptiveRouting, Ecmp, FlowControl, HostConfig, Lanes, Measure, Packet, PathBits, SwitchConfig,
+};
 use silvan_fabric::congestion::Congestion;
 use silvan_fabric::routing::RoutingSpec;
 use silvan_fabric::topology::TopologySpec;
@@ -81,6 +83,10 @@ pub struct Spec {
     /// they use the forwarding tables only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adaptive_routing: Option<AdaptiveRouting>,
+    /// Equal-cost multipath: switches hash packets onto the ports of all minimal routes. By default they use the
+    /// forwarding tables only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ecmp: Option<Ecmp>,
     /// Flows from one host to another. Each has its own time series of throughput.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flow: Vec<Flow>,
@@ -164,7 +170,14 @@ pub enum TableRouting {
     Table {
         /// The file, plain or compressed (`.gz`). The name is relative to the scenario.
         file: String,
+        /// The LIDs to which packets are sent, if ports have several (LMC > 0). Switches have a route to each LID.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        path_bits: PathBits,
     },
+}
+
+fn is_zero(path_bits: &PathBits) -> bool {
+    !path_bits.is_used()
 }
 
 /// Selects the variant before deserialization, because an untagged enum would hide errors inside the
@@ -180,6 +193,17 @@ impl<'de> Deserialize<'de> for TopologySource {
         let value = toml::Value::Table(table);
         if file { value.try_into().map(Self::File) } else { value.try_into().map(Self::Generated) }
             .map_err(|e: toml::de::Error| D::Error::custom(e.message()))
+    }
+}
+
+impl Routing {
+    /// The LIDs to which packets are sent.
+    #[must_use]
+    pub fn path_bits(&self) -> PathBits {
+        match self.source {
+            RoutingSource::Table(TableRouting::Table { path_bits, .. }) => path_bits,
+            RoutingSource::Computed(_) => PathBits::Zero,
+        }
     }
 }
 

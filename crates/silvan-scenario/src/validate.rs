@@ -15,6 +15,8 @@ use crate::spec::{RoutingSource, Spec};
 
 mod adaptive;
 mod congestion;
+mod ecmp;
+mod flow_control;
 
 /// The longest run, one hour of simulated time.
 pub const LONGEST: Time = Time(3_600 * 1_000_000_000_000);
@@ -47,6 +49,8 @@ pub(crate) fn check(spec: &Spec) -> Check {
     host(spec)?;
     congestion::check(spec)?;
     adaptive::check(spec)?;
+    ecmp::check(spec)?;
+    flow_control::check(spec)?;
     flows(spec)?;
     for (index, traffic) in spec.traffic.iter().enumerate() {
         check_traffic(traffic, spec, &format!("traffic.{index}"))?;
@@ -86,6 +90,12 @@ fn lanes(spec: &Spec) -> Check {
     let count = spec.lanes.count;
     ensure(spec.lanes.control.is_none_or(|lane| lane < count), "lanes.control", || {
         format!("must be 0 to {}, as lanes.count is {count}", count - 1)
+    })?;
+    ensure(!spec.lanes.control_priority || spec.lanes.control.is_some(), "lanes.control_priority", || {
+        "needs lanes.control, the lane of control packets".to_owned()
+    })?;
+    ensure(!spec.lanes.control_priority || count > 1, "lanes.control_priority", || {
+        "has no effect: there is one lane; set lanes.count to 2 or more".to_owned()
     })?;
     path_lanes(spec)?;
     let Some(map) = &spec.lanes.sl_to_vl else { return Ok(()) };
@@ -208,7 +218,8 @@ fn host(spec: &Spec) -> Check {
     rate("host.injection_rate", host.injection_rate)?;
     rate("host.drain_rate", host.drain_rate)?;
     delay("host.message_overhead", host.message_overhead, LONGEST_DELAY)?;
-    let special = spec.congestion.components(&spec.packet).isolation != Isolation::None;
+    let components = spec.congestion.components(&spec.packet);
+    let special = components.isolation != Isolation::None;
     let buffered = match host.queues {
         Some(queues) => queues != HostQueues::None,
         None => special,
@@ -217,7 +228,13 @@ fn host(spec: &Spec) -> Check {
         buffered || host.output_buffer == silvan_fabric::config::HostConfig::default().output_buffer,
         "host.output_buffer",
         || "has no effect: hosts have no output buffer; set host.queues".to_owned(),
-    )
+    )?;
+    let retains = |reaction: &Reaction| matches!(reaction, Reaction::ExplicitRate(rates) if rates.retain);
+    ensure(!buffered || !components.reactions().any(retains), "congestion.reaction.retain", || {
+        "cannot be combined with output buffers of hosts, where data of a flow may still wait when its announcement \
+         is removed; set host.queues = \"none\" without special queues"
+            .to_owned()
+    })
 }
 
 /// The name of a flow in results.

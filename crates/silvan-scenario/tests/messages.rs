@@ -77,13 +77,13 @@ name = 7"#,
             r#"duration = "1 ms""#,
             r#"duration = "1 ms"
 flows = []"#,
-            "a.toml:2: flows = a list of 0: unknown key; did you mean `flow`? known here: `name`, `description`, `seed`, `cycle`, `duration`, `warmup`, `topology`, `routing`, `packet`, `lanes`, `flow_control`, `switch`, `host`, `congestion`, `adaptive_routing`, `flow`, `traffic`, `job`, `end_with_jobs`, `measure`, `threads`",
+            "a.toml:2: flows = a list of 0: unknown key; did you mean `flow`? known here: `name`, `description`, `seed`, `cycle`, `duration`, `warmup`, `topology`, `routing`, `packet`, `lanes`, `flow_control`, `switch`, `host`, `congestion`, `adaptive_routing`, `ecmp`, `flow`, `traffic`, `job`, `end_with_jobs`, `measure`, `threads`",
         ),
         (
             r#"duration = "1 ms""#,
             r#"duration = "1 ms"
 zebra = 1"#,
-            "a.toml:2: zebra = 1: unknown key; known here: `name`, `description`, `seed`, `cycle`, `duration`, `warmup`, `topology`, `routing`, `packet`, `lanes`, `flow_control`, `switch`, `host`, `congestion`, `adaptive_routing`, `flow`, `traffic`, `job`, `end_with_jobs`, `measure`, `threads`",
+            "a.toml:2: zebra = 1: unknown key; known here: `name`, `description`, `seed`, `cycle`, `duration`, `warmup`, `topology`, `routing`, `packet`, `lanes`, `flow_control`, `switch`, `host`, `congestion`, `adaptive_routing`, `ecmp`, `flow`, `traffic`, `job`, `end_with_jobs`, `measure`, `threads`",
         ),
     ]);
 }
@@ -356,6 +356,42 @@ at = ["S1:1"]
 [[congestion.marking.ports]]
 at = ["S1", "S1:1"]"#,
             r#"a.toml:9: congestion.marking.ports.1.at.1 = "S1:1": S1:1 is already given by congestion.marking.ports.0"#,
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+hosts = [{ at = ["H1", "H11"], reaction = { ccti_timer = 9 } }]"#,
+            r#"a.toml:6: congestion.hosts.0.at.1 = "H11": no such host; did you mean `H1`? the 7 hosts are H1 to H7"#,
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+hosts = [{ at = ["H1"], reaction = { ccti_timer = 9 } }, { at = "H[1-2]", reaction = { kind = "none" } }]"#,
+            r#"a.toml:6: congestion.hosts.1.at = "H[1-2]": H1: is already given by congestion.hosts.0"#,
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+hosts = [{ at = ["H1"], reaction = { ccti_timr = 9 } }]"#,
+            "a.toml:6: congestion.hosts.0.reaction.ccti_timr = 9: unknown key; did you mean `ccti_timer`? known here: `kind`, `ccti_increase`, `quantized_increase`, `ccti_limit`, `ccti_min`, `ccti_timer`, `trigger_threshold`, `timer`, `level`, `table`, `per_sl`",
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "ib-cc"
+hosts = [{ at = ["H1"], reaction = { kind = "dctcp" } }]"#,
+            r#"a.toml:6: congestion.hosts.0.reaction.kind = "dctcp": needs congestion.notification = "ack-each", because it counts the acknowledgements of single packets"#,
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "hfdi"
+hosts = [{ at = ["H1"], reaction = { ccti_timer = 9 } }]"#,
+            "a.toml:6: congestion.hosts.0.reaction: adjusts the reaction of the other hosts, but they have none; add a `kind` to this table",
+        ),
+        (
+            r#"mechanism = "ib-cc""#,
+            r#"mechanism = "saa"
+hosts = [{ at = ["H1"], reaction = { kind = "none" } }]"#,
+            r#"a.toml:6: congestion.hosts.0.reaction.kind = "none": explicit-rate and rccc must be the reaction of all hosts or of none, because the sources depend on each other: links divide their rate among all flows, and receivers grant credit; use the kind of congestion.reaction"#,
         ),
         (
             r#"mechanism = "ib-cc""#,

@@ -6,6 +6,35 @@ mod common;
 use common::{BASE, check, message};
 
 #[test]
+fn congestion_logs_without_events_are_explained() {
+    let no_marks = "a.toml:8: measure.congestion_log = true: needs switches that mark packets; set congestion.mechanism = \
+                    \"ib-cc\", or a congestion.marking other than \"none\" and \"telemetry\"";
+    let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
+    check(&[
+        case("mechanism = \"fbicm\"\n\n[measure]\ncongestion_log = true", no_marks),
+        case(
+            "marking = { kind = \"telemetry\" }\nnotification = \"ack-each\"\n[measure]\ncongestion_log = true",
+            no_marks,
+        ),
+        case(
+            "mechanism = \"ib-cc\"\nreaction = { trigger_threshold = 128 }",
+            "a.toml:6: congestion.reaction.trigger_threshold = 128: must be 0 (no events) or 1 to 127, to which an index \
+             can rise",
+        ),
+        case(
+            "mechanism = \"ib-cc\"\nreaction = { ccti_min = 5, trigger_threshold = 5 }",
+            "a.toml:6: congestion.reaction.trigger_threshold = 5: must be 0 (no events) or 6 to 127, to which an index can \
+             rise",
+        ),
+        case(
+            "mechanism = \"ib-cc\"\nreaction = { per_sl = [{ sl = 1, ccti_min = 2, ccti_limit = 2, trigger_threshold = 2 }] }",
+            "a.toml:6: congestion.reaction.per_sl.0.trigger_threshold = 2: must be 0 (no events), because the index is \
+             constant: ccti_min equals ccti_limit",
+        ),
+    ]);
+}
+
+#[test]
 fn errors_of_routes_per_packet_are_explained() {
     let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
     check(&[
@@ -81,6 +110,11 @@ fn errors_of_routes_and_rates_per_flow_are_explained() {
         case(
             "mechanism = \"saa\"\n[congestion.reaction]\nprobe = \"0 s\"",
             "a.toml:7: congestion.reaction.probe = \"0 s\": must be more than 0 s",
+        ),
+        case(
+            "mechanism = \"saa\"\nreaction = { retain = true }\n[host]\nqueues = \"single\"",
+            "a.toml:6: congestion.reaction.retain = true: cannot be combined with output buffers of hosts, where data of \
+             a flow may still wait when its announcement is removed; set host.queues = \"none\" without special queues",
         ),
     ]);
 }

@@ -162,6 +162,11 @@ fn errors_of_receiver_credits_are_explained() {
             "a.toml:6: congestion.reaction.grant_percent = 101: must be 1 to 100",
         ),
         case(
+            "notification = \"ack-grant\"\nreaction = { kind = \"rccc\", divide_requests = true, idle_credit = false }",
+            "a.toml:6: congestion.reaction.divide_requests = true: needs `idle_credit`: the part that a flow asks for may \
+             not suffice for a packet, and a flow that cannot send cannot ask again",
+        ),
+        case(
             "notification = \"ack-grant\"\nreaction = { kind = \"rccc\", grant_packets = 0 }",
             "a.toml:6: congestion.reaction.grant_packets = 0: must be 1 to 64",
         ),
@@ -172,6 +177,48 @@ fn errors_of_receiver_credits_are_explained() {
         case(
             "notification = \"ack-grant\"\nreaction = { kind = \"rccc\", nscc = { target = \"0 s\" } }",
             "a.toml:6: congestion.reaction.nscc.target = \"0 s\": must be more than 0 s",
+        ),
+    ]);
+}
+
+#[test]
+fn errors_of_the_priority_of_control_packets_are_explained() {
+    check(&[
+        case("mechanism = \"ib-cc\"\n[lanes]\ncount = 2\ncontrol = 1\ncontrol_priority = true", "fine"),
+        case(
+            "mechanism = \"ib-cc\"\n[lanes]\ncount = 2\ncontrol_priority = true",
+            "a.toml:8: lanes.control_priority = true: needs lanes.control, the lane of control packets",
+        ),
+        case(
+            "mechanism = \"ib-cc\"\n[lanes]\ncontrol = 0\ncontrol_priority = true",
+            "a.toml:8: lanes.control_priority = true: has no effect: there is one lane; set lanes.count to 2 or more",
+        ),
+    ]);
+}
+
+#[test]
+fn errors_of_the_control_of_grants_are_explained() {
+    let rule = |keys: &str| -> &'static str {
+        let given = format!(
+            "marking = {{ kind = \"red\" }}\nnotification = \"ack-grant\"\n[congestion.reaction]\nkind = \"rccc\"\n\
+             [congestion.reaction.oversubscribed]\n{keys}"
+        );
+        given.leak()
+    };
+    check(&[
+        case(rule("min_rate_permille = 225"), "fine"),
+        case(
+            rule("interval = \"99 ns\""),
+            "a.toml:10: congestion.reaction.oversubscribed.interval = \"99 ns\": must be at least 100 ns",
+        ),
+        case(
+            rule("target_percent = 100"),
+            "a.toml:10: congestion.reaction.oversubscribed.target_percent = 100: must be 0 to 99",
+        ),
+        case(
+            rule("rate = 3"),
+            "a.toml:10: congestion.reaction.oversubscribed.rate = 3: unknown key; known here: `interval`, `target_percent`, \
+             `decrease_percent`, `increase_permille`, `min_rate_permille`",
         ),
     ]);
 }

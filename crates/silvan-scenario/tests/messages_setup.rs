@@ -48,6 +48,63 @@ fn errors_found_on_the_network_name_their_key() {
             "a.toml:8: flow_control.xoff = \"128 KiB\": the receiver of a link of",
         ),
         (
+            "[flow_control]\nkind = \"pfc\"\nxoff = \"20000 B\"\nxon = \"20001 B\"",
+            "a.toml:9: flow_control.xon = \"20001 B\": must be at most the threshold at which the sender is stopped, \
+             20000 B here",
+        ),
+        (
+            "[flow_control]\nkind = \"pfc\"\nxoff = \"128 KiB\"",
+            "a.toml:8: flow_control.xoff = \"128 KiB\": the receiver of a link of",
+        ),
+        (
+            "buffer = \"4 KiB\"\n[flow_control]\nkind = \"pfc\"",
+            "a.toml:8: flow_control.kind = \"pfc\": the receiver of a link of",
+        ),
+        (
+            "queues = \"per-destination\"\nqueue_buffer = \"2 KiB\"\n[flow_control]\nkind = \"pfc\"",
+            "a.toml:9: flow_control.kind = \"pfc\": stops whole virtual lanes, so the queues of an input must share its \
+             memory; set switch.memory = \"shared\", or use credits",
+        ),
+        (
+            "[flow_control]\nkind = \"pfc\"\nshared = { memory = \"20 KB\", headroom_pool = \"10 KB\", reserve = \"4 KB\" }",
+            "a.toml:8: flow_control.shared.memory = \"20 KB\": switch S1 needs at least ",
+        ),
+        (
+            "[flow_control]\nkind = \"pfc\"\nframe = \"63 B\"",
+            "a.toml:8: flow_control.frame = \"63 B\": must be 64 B to 1 KiB",
+        ),
+        (
+            "[flow_control]\nkind = \"pfc\"\nresponse_time = \"2 s\"",
+            "a.toml:8: flow_control.response_time = \"2 s\": must be at most 1 s",
+        ),
+        (
+            "[flow_control]\nkind = \"pfc\"\nwatchdog = \"0 s\"",
+            "a.toml:8: flow_control.watchdog = \"0 s\": must be more than 0 s; leave it out to permit pauses of any length",
+        ),
+        (
+            "[flow_control]\nkind = \"pfc\"\nwatchdog_action = \"stop\"",
+            "a.toml:8: flow_control.watchdog_action = \"stop\": has no effect without flow_control.watchdog",
+        ),
+        (
+            "[flow_control]\nkind = \"pfc\"\nxon = \"2 KB\"\nshared = {}",
+            "a.toml:8: flow_control.xon = \"2 KB\": cannot be combined with flow_control.shared, whose thresholds depend on \
+             the free memory; leave out one of them",
+        ),
+        (
+            "[flow_control]\nkind = \"pfc\"\nshared = { alpha_shift = 11 }",
+            "a.toml:8: flow_control.shared.alpha_shift = 11: must be",
+        ),
+        (
+            "[flow_control]\nkind = \"pfc\"\n[congestion]\nmechanism = \"fbicm\"",
+            "a.toml:7: flow_control.kind = \"pfc\": cannot be combined with special queues, whose notifications would \
+             delay pause frames; set congestion.isolation.kind = \"none\", or use credits",
+        ),
+        (
+            "[flow_control]\nkind = \"pfc\"\n[congestion]\nmechanism = \"qcn\"",
+            "a.toml:7: flow_control.kind = \"pfc\": cannot be combined with congestion.notification = \"backward\", whose \
+             messages would delay pause frames; use another notification, or flow_control.kind = \"on-off\"",
+        ),
+        (
             "buffer = \"4 KiB\"\n[flow_control]\nkind = \"on-off\"",
             "a.toml:8: flow_control.kind = \"on-off\": the receiver of a link of",
         ),
@@ -133,8 +190,11 @@ fn errors_in_ranges_of_hosts_name_the_range_and_the_host() {
 
 #[test]
 fn names_of_other_tools_are_explained() {
-    let said = message(BASE, &[("flow_control.kind", "pfc")]);
-    assert!(said.ends_with("must be one of `credits`, `on-off`; it is called `on-off` here"), "{said}");
+    let said = message(BASE, &[("flow_control.kind", "cbfc")]);
+    assert!(
+        said.ends_with("must be one of `credits`, `on-off`, `pfc`; it is called `credits` here"),
+        "{said}"
+    );
     let said = message(BASE, &[("switch.queues", "VOQnet")]);
     assert!(said.ends_with("; it is called `per-destination` here"), "{said}");
     let said = message(BASE, &[("congestion.mechanism", "DCQCN")]);

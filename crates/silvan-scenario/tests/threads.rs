@@ -119,7 +119,7 @@ pattern = { kind = "hotspots", to = ["H5"] }
 type Setting = (&'static str, &'static str);
 
 /// A description of each case, its network, and the changed settings.
-const CASES: [(&str, &str, &[Setting]); 27] = [
+const CASES: [(&str, &str, &[Setting]); 29] = [
     ("binned scheduler", NETWORK, &[("congestion.mechanism", "ib-cc")]),
     ("special queues, round robin", NETWORK, &[("congestion.mechanism", "ecocc")]),
     (
@@ -138,6 +138,12 @@ const CASES: [(&str, &str, &[Setting]); 27] = [
         &[("switch.queues", "per-destination"), ("switch.queue_buffer", "8 KiB")],
     ),
     ("on/off flow control", NETWORK, &[("flow_control.kind", "on-off")]),
+    ("pause frames", NETWORK, &[("flow_control.kind", "pfc")]),
+    (
+        "pause frames, shared memory",
+        NETWORK,
+        &[("flow_control", r#"{ kind = "pfc", shared = { alpha_shift = 5 } }"#)],
+    ),
     ("CIOQ and two marking bits", NETWORK, &[("congestion.mechanism", "mvcm")]),
     ("reports to sources", NETWORK, &[("congestion.mechanism", "qcn")]),
     (

@@ -266,6 +266,9 @@ def fabric(console: Console, report: FabricCheck) -> None:
     table.show_header = False
     table.add_column(overflow="fold")
     table.add_row("hosts, switches, links", f"{report['hosts']}, {report['switches']}, {report['links']}")
+    if report["lids_per_host"] > 1:
+        lids = report["lids_per_host"]
+        table.add_row("LIDs per host", f"up to {lids}; each pair has {lids} routes and flows")
     pairs = f"{report['pairs_routed']:,}"
     if report["pairs_unroutable"]:
         pairs += f"; [red]{report['pairs_unroutable']:,} without a route[/]"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from html import escape
 from importlib import resources
 
 import silvan
+from silvan._pages import digest, fill
 
 #: Scripts shared with reports. The scripts of the viewer follow them on the page.
 OF_REPORTS = ("data.js", "network.js", "difference.js", "chart.js", "main.js")
@@ -33,26 +32,24 @@ def style() -> str:
     return _asset("silvan.report", "report.css") + _asset("silvan.live", "viewer.css")
 
 
-def digest(text: str) -> str:
-    """Return the hash of a script or a style sheet for a content security policy."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+def player() -> str:
+    """Return the networks of a page and the controls below them, which all viewers need."""
+    return _asset("silvan.live", "player.html")
 
 
 def html(title: str, source: str) -> str:
     """Return the page for a run; `source` is `EVENTS` or `MESSAGES`."""
     scripts, styles = f"{script()}\n{_asset('silvan.live', 'watch.js')}", style()
-    fill = {
+    values = {
         "POLICY": policy(scripts, styles, source),
         "TITLE": escape(title),
         "STYLE": styles,
         "SCRIPT": scripts,
         "SOURCE": source,
+        "PLAYER": player(),
         "VERSION": escape(silvan.__version__),
     }
-    parts = _asset("silvan.live", "watch.html").split("{{")
-    return parts[0] + "".join(
-        fill[key] + rest for key, _, rest in (part.partition("}}") for part in parts[1:])
-    )
+    return fill(_asset("silvan.live", "watch.html"), values)
 
 
 def policy(scripts: str, styles: str, source: str) -> str:
@@ -64,4 +61,4 @@ def policy(scripts: str, styles: str, source: str) -> str:
     )
 
 
-__all__ = ["EVENTS", "MESSAGES", "html", "policy", "script", "style"]
+__all__ = ["EVENTS", "MESSAGES", "html", "player", "policy", "script", "style"]

@@ -8,9 +8,7 @@ The page makes no network requests; its content security policy forbids them.
 
 from __future__ import annotations
 
-import base64
 import errno
-import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -24,6 +22,7 @@ from numpy.typing import NDArray
 
 import silvan
 from silvan import _files
+from silvan._pages import digest, fill
 from silvan.report import _events, _roots, _series, _summary, _text
 from silvan.report._embedded import Embedded
 from silvan.report._frames import MOST_FRAMES, Clock
@@ -213,17 +212,13 @@ def _page(
 ) -> str:
     script = "\n".join(_asset(name) for name in SCRIPTS)
     style = _asset("report.css")
-    hashes = {
-        kind: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        for kind, text in (("script", script), ("style", style))
-    }
     policy = (
-        f"default-src 'none'; script-src 'sha256-{hashes['script']}'; style-src 'sha256-{hashes['style']}'; "
+        f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     roots = _roots.of(results)
     title = " vs. ".join(titles) if len(titles) <= 3 else f"{len(titles)} runs"
-    fill = {
+    values = {
         "POLICY": policy,
         "STYLE": style,
         "SCRIPT": script,
@@ -239,10 +234,7 @@ def _page(
         "DATA": data.replace("<", "\\u003c"),
         "COLUMNS": columns,
     }
-    parts = _asset("page.html").split("{{")
-    return parts[0] + "".join(
-        fill[key] + rest for key, _, rest in (part.partition("}}") for part in parts[1:])
-    )
+    return fill(_asset("page.html"), values)
 
 
 def _network(at: int, title: str, still: str) -> str:

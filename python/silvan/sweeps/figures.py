@@ -152,8 +152,10 @@ def surface_map(sweep: Sweep, measure: str) -> Figure:
     """Draw the mean of a measure as a map. If there are few cells, each contains its number."""
     one, two = _some(sweep, 2)
     grid = _mean(cube(sweep, measure).reshape(len(one), len(two), -1))
+    # A column is wide enough for its label, as labels of a row must not overlap.
+    column = max(0.62, 0.11 * max(len(_short(label)) for label in one.labels))
     figure, (axes,) = plot.new_figure(
-        width=max(5.0, 1.6 + 0.62 * len(one)), height=max(3.2, 1.4 + 0.42 * len(two))
+        width=max(5.0, 1.6 + column * len(one)), height=max(3.2, 1.4 + 0.42 * len(two))
     )
     low, high = _limits(grid)
     image = axes.imshow(grid.T, origin="lower", aspect="auto", cmap="viridis", vmin=low, vmax=high)
@@ -161,7 +163,7 @@ def surface_map(sweep: Sweep, measure: str) -> Figure:
         if grid.size <= CELLS_WRITTEN and np.isfinite(value):
             dark = value < low + 0.6 * (high - low)
             colour = "white" if dark else "black"
-            axes.text(n, m, f"{value:.3g}", ha="center", va="center", fontsize=8, color=colour)
+            axes.text(n, m, _written(value), ha="center", va="center", fontsize=8, color=colour)
     axes.set_xticks(range(len(one)), [_short(label) for label in one.labels])
     axes.set_yticks(range(len(two)), [_short(label) for label in two.labels])
     axes.set(
@@ -188,6 +190,11 @@ def _positions(axis: Axis) -> tuple[NDArray[np.float64], list[str] | None]:
     if all(isinstance(label, int | float) and not isinstance(label, bool) for label in axis.labels):
         return np.array(axis.labels, dtype=np.float64), None
     return np.arange(len(axis), dtype=np.float64), [_short(label) for label in axis.labels]
+
+
+def _written(value: float) -> str:
+    """Return three digits, or all digits before the point of a number up to a million."""
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
 
 
 def _short(label: object) -> str:

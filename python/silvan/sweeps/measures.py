@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 VERSION = 1
 
 MEASURE_KEYS = (
-    "name", "unit", "summary", "table", "column", "of", "over_time", "across", "statistic", "start", "end",
+    "name", "unit", "summary", "optional", "table", "column", "of", "over_time", "across", "statistic",
+    "start", "end",
 )  # fmt: skip
 #: Column with the names in each table; empty if the table has one row per interval.
 TABLES = {"flows": "flow", "hosts": "host", "links": "link", "classes": "class", "network": ""}
@@ -56,6 +57,10 @@ ACROSS: dict[str, Along] = {
 STATISTICS: dict[str, Along] = {"treatment_variation": treatment_variation}
 
 
+class _MissingError(SweepError):
+    """A summary without the number of a measure."""
+
+
 @dataclass(frozen=True)
 class Measure:
     """A number of a run: an entry of its summary, or a statistic of a column of a table.
@@ -77,6 +82,8 @@ class Measure:
     statistic: str = ""
     start_s: float | None = None
     end_s: float | None = None
+    #: Whether a run whose summary lacks the number has no value, instead of an error.
+    optional: bool = False
 
     @property
     def needs_tables(self) -> bool:
@@ -86,7 +93,9 @@ class Measure:
     @property
     def note(self) -> str:
         """Name under which a store keeps the value. Measures with the same meaning share the name."""
-        meaning = {key: value for key, value in asdict(self).items() if key not in ("name", "unit")}
+        meaning = {
+            key: value for key, value in asdict(self).items() if key not in ("name", "unit", "optional")
+        }
         text = json.dumps([VERSION, meaning], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -101,7 +110,12 @@ class Measure:
 
     def of_summary(self, summary: Mapping[str, Any]) -> float | None:
         """Return the value of a measure that needs no tables; raises the same errors as :meth:`of_run`."""
-        return number(_from_summary(summary, self.summary, self.name), self.name)
+        try:
+            return number(_from_summary(summary, self.summary, self.name), self.name)
+        except _MissingError:
+            if self.optional:
+                return None
+            raise
 
     def _from_table(self, result: Result) -> Any:
         values = _grid(result, self)
@@ -130,7 +144,7 @@ def _from_summary(summary: Mapping[str, Any], path: tuple[str, ...], name: str) 
             known = _names(here, path[:depth])
             hint = f"; there are {known}" if known else ""
             missing = ".".join(path[: depth + 1])
-            raise SweepError(f"measure `{name}`: the summary has no `{missing}`{hint}") from None
+            raise _MissingError(f"measure `{name}`: the summary has no `{missing}`{hint}") from None
     if isinstance(here, list | dict):
         raise SweepError(
             f"measure `{name}`: `{'.'.join(path)}` of the summary is not a number; "
@@ -220,10 +234,17 @@ def read_measure(path: str, table: dict[str, Any], place: Place) -> Measure:
     if ("summary" in table) == ("table" in table):
         place.fail(path, 'needs either `summary = "path.in.the.summary"` or `table` and `column`')
     if "summary" in table:
-        extra = [key for key in table if key not in ("name", "unit", "summary")]
+        extra = [key for key in table if key not in ("name", "unit", "summary", "optional")]
         if extra:
             place.fail(f"{path}.{extra[0]}", "is for measures of a `table`, not of the `summary`")
-        return Measure(name, unit, summary=_path(f"{path}.summary", table["summary"], place))
+        optional = table.get("optional", False)
+        if not isinstance(optional, bool):
+            place.fail(f"{path}.optional", "must be true or false", optional)
+        return Measure(
+            name, unit, summary=_path(f"{path}.summary", table["summary"], place), optional=optional
+        )
+    if "optional" in table:
+        place.fail(f"{path}.optional", "is for measures of the `summary`, not of a `table`")
     kind = _choice(f"{path}.table", table["table"], TABLES, place)
     if "statistic" in table and ("over_time" in table or "across" in table):
         place.fail(f"{path}.statistic", "reduces names and intervals together: omit `over_time` and `across`")

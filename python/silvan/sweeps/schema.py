@@ -57,6 +57,10 @@ def _measure() -> dict[str, Any]:
         "name": _of("Name of the column in the table.", TEXT),
         "unit": _of("Unit, shown in headings.", {"type": "string"}),
         "summary": _of("Path of a number in summary.json; members of lists are found by name.", names),
+        "optional": _of(
+            "With `summary`: a run without this number has an empty value, not an error. Default: false.",
+            {"type": "boolean"},
+        ),
         "table": _of("Table of the run from which the measure is computed.", {"enum": list(TABLES)}),
         "column": _of("Column of this table; also received_gbit_s or sent_gbit_s.", TEXT),
         "of": _of("Names or patterns of flows, hosts or links; all by default.", names),

@@ -54,13 +54,15 @@ class FabricCheck(TypedDict):
     hosts: int
     switches: int
     links: int
-    #: Ordered pairs of hosts with a route.
+    #: The largest number of LIDs of a host: 1, or more if LMC > 0. Each pair has a route to each LID.
+    lids_per_host: int
+    #: Ordered pairs of hosts with a route to each LID.
     pairs_routed: int
-    #: Ordered pairs of hosts without a route.
+    #: Ordered pairs of hosts without a route to some LID.
     pairs_unroutable: int
     #: Reasons why pairs have no route, for the first few pairs.
     problems: list[str]
-    #: Maps the number of switches on a route (as text) to the number of pairs.
+    #: Maps the number of switches on a route (as text) to the number of routes.
     hops: dict[str, int]
     all_to_all: FabricLoad
     #: A cycle of channels in which packets can wait for each other; None if there is none.

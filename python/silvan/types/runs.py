@@ -144,14 +144,14 @@ class AnnouncedSummary(TypedDict):
 
     #: Number of flows that were permitted to start.
     flows: int
-    #: Number of probes that returned.
+    #: Number of probes that returned, or of the weights of data packets that receivers returned.
     probes: int
     #: Largest time in ns that any link needs for all flows announced to it together: a lower bound.
     busiest_link_ns: int
 
 
 class ReorderingSummary(TypedDict):
-    """Reordered packets (adaptive routing per packet). Receivers deliver packets in order."""
+    """Packets that overtook others (spraying, adaptive routing per packet, UGAL)."""
 
     #: Number of packets that arrived after a later packet of their flow.
     late_packets: int
@@ -223,6 +223,52 @@ class AloneSummary(TypedDict):
     roots: list[RootShare]
 
 
+class PauseSummary(TypedDict):
+    """Pauses of virtual lanes by pause frames over the whole run."""
+
+    #: Number of lanes that were paused; each direction of a link has its own lanes.
+    lanes: int
+    #: Number of frames that paused a lane, counted once per lane.
+    pause_frames: int
+    #: Sum of the times for which lanes were paused, ns.
+    paused_ns: float
+    #: The longest pause without interruption, ns.
+    longest_ns: float
+    #: The link of that pause; None without any.
+    longest_link: str | None
+    #: The virtual lane of that pause; None without any.
+    longest_vl: int | None
+
+
+class SwitchLogSummary(TypedDict):
+    """Totals of the congestion log of a switch."""
+
+    switch: str
+    #: Number of data packets that it marked first (`LogEventsCounter`).
+    events: int
+    #: Numbers of the ports that marked them (`PortMap`).
+    ports: list[int]
+
+
+class HostLogSummary(TypedDict):
+    """Totals of the congestion log of a channel adapter."""
+
+    host: str
+    #: Number of times that an index reached its trigger threshold (`ThresholdEventCounter`).
+    events: int
+    #: The service levels of these indexes (`ThresholdCongestionEventMap`).
+    service_levels: list[int]
+
+
+class CongestionLogSummary(TypedDict):
+    """Totals of the congestion logs over the whole run."""
+
+    #: The switches that marked packets.
+    switches: list[SwitchLogSummary]
+    #: The hosts in which an index reached its trigger threshold.
+    hosts: list[HostLogSummary]
+
+
 class _SummaryOfAll(TypedDict):
     #: Simulated time, ns.
     simulated_ns: int
@@ -266,6 +312,8 @@ class Summary(_SummaryOfAll, total=False):
     triggers: list[TriggerSummary]
     groups: list[GroupSummary]
     isolation: IsolationSummary
+    pauses: PauseSummary
+    congestion_log: CongestionLogSummary
     alone: list[AloneSummary]
 
 

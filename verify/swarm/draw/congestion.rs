@@ -286,6 +286,36 @@ impl Draw {
         }
     }
 
+    /// Gives some hosts their own reaction.
+    pub fn host_settings(&mut self, scenario: &mut Table, frame: &Frame) {
+        let Some(congestion) = scenario.get_mut("congestion").and_then(Value::as_table_mut) else { return };
+        let mechanism = congestion.get("mechanism").and_then(Value::as_str);
+        let word = |key: &str| congestion.get("reaction")?.get(key)?.as_str().map(str::to_owned);
+        let is_table = match word("kind") {
+            Some(kind) => kind == "cct",
+            None => matches!(mechanism, Some("ib-cc" | "ccfit" | "ecocc" | "pfister")),
+        };
+        let hosts = self.shuffled(&frame.hosts);
+        let count = self.range(1, 1 + hosts.len() as u64 / 2) as usize;
+        let mut settings = Vec::new();
+        for at in hosts[..count].chunks(2) {
+            let mut setting = Table::new();
+            put(&mut setting, "at", at.iter().cloned().map(Value::from).collect::<Vec<_>>());
+            let reaction = match self.below(3) {
+                0 => kind("none"),
+                1 if is_table => Table::from_iter([("ccti_timer".to_owned(), int(self.pick(&[1, 3, 150])))]),
+                _ => {
+                    let mut own = kind("cct");
+                    own.extend(self.cct());
+                    own
+                }
+            };
+            put(&mut setting, "reaction", reaction);
+            settings.push(Value::Table(setting));
+        }
+        put(congestion, "hosts", settings);
+    }
+
     fn special(&mut self, frame: &Frame, needs: &mut Needs) -> Table {
         let mut special = Table::new();
         if self.chance(50) {
@@ -379,6 +409,75 @@ impl Draw {
         }
         put(congestion, "reaction", reaction);
         windows
+    }
+
+    /// How explicit rates of a scenario are probed, and whether links retain the weights of flows.
+    pub(super) fn weights(&mut self, scenario: &mut Table) {
+        let host = scenario.get("host").and_then(Value::as_table);
+        let queues = host.and_then(|host| host.get("queues")).and_then(Value::as_str).unwrap_or("none");
+        let is_buffered = queues != "none";
+        let Some(congestion) = scenario.get_mut("congestion").and_then(Value::as_table_mut) else { return };
+        let is_saa = congestion.get("mechanism").and_then(Value::as_str) == Some("saa");
+        let special = congestion.get("isolation").is_some();
+        let given = congestion.get("reaction").and_then(Value::as_table).cloned();
+        let kind = given.as_ref().and_then(|given| given.get("kind")).and_then(Value::as_str);
+        if !kind.map_or(is_saa, |kind| kind == "explicit-rate") {
+            return;
+        }
+        let mut reaction = given.unwrap_or_default();
+        if self.chance(50) {
+            let probing = self.word(&["packets", "piggyback"]);
+            put(&mut reaction, "probing", probing);
+        }
+        if !is_buffered && !special && self.chance(50) {
+            put(&mut reaction, "retain", self.chance(80));
+        }
+        put(congestion, "reaction", reaction);
+    }
+
+    /// Records the congestion logs of some networks whose switches mark packets, often with trigger thresholds.
+    pub(super) fn congestion_log(&mut self, scenario: &mut Table) {
+        let Some(congestion) = scenario.get_mut("congestion").and_then(Value::as_table_mut) else { return };
+        let mechanism = congestion.get("mechanism").and_then(Value::as_str).map(str::to_owned);
+        let marking =
+            congestion.get("marking").and_then(|marking| marking.get("kind")).and_then(Value::as_str);
+        let marks = match (mechanism.as_deref(), marking) {
+            (Some("none"), _) | (_, Some("none" | "telemetry")) => false,
+            (None | Some("fbicm" | "hfdi" | "saa"), marking) => marking.is_some(),
+            (Some(_), _) => true,
+        };
+        if !marks || !self.chance(40) {
+            return;
+        }
+        let has_table = matches!(mechanism.as_deref(), Some("ib-cc" | "ccfit" | "ecocc" | "pfister"));
+        if let Some(reaction) = congestion.get_mut("reaction").and_then(Value::as_table_mut)
+            && reaction.get("kind").map_or(has_table, |kind| kind.as_str() == Some("cct"))
+        {
+            self.triggers(reaction);
+        }
+        if let Some(measure) = scenario.get_mut("measure").and_then(Value::as_table_mut) {
+            put(measure, "congestion_log", self.chance(95));
+        }
+    }
+
+    /// Gives a reaction and its service levels thresholds that their indexes can reach.
+    fn triggers(&mut self, reaction: &mut Table) {
+        let bound = |table: &Table, key: &str| table.get(key).and_then(Value::as_integer);
+        let of_all = (bound(reaction, "ccti_min").unwrap_or(0), bound(reaction, "ccti_limit").unwrap_or(127));
+        let mut pick = |table: &mut Table, (min, limit): (i64, i64)| {
+            if limit > min && self.chance(80) {
+                let trigger = min + 1 + self.below((limit - min).min(6) as u64) as i64;
+                put(table, "trigger_threshold", trigger);
+            }
+        };
+        pick(reaction, of_all);
+        for own in reaction.get_mut("per_sl").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(own) = own.as_table_mut() {
+                let min = bound(own, "ccti_min").unwrap_or(of_all.0);
+                let limit = bound(own, "ccti_limit").unwrap_or(of_all.1);
+                pick(own, (min, limit));
+            }
+        }
     }
 
     fn mvcm(&mut self, reaction: &mut Table) {

@@ -44,6 +44,85 @@ impl Draw {
         }
     }
 
+    /// Pause frames, with buffers that are large enough for the packets in flight. The headroom, where it is given, is at
+    /// least the derived one.
+    pub(super) fn pause_frames(&mut self, scenario: &mut Table, frame: &Frame) {
+        let mut table = Table::new();
+        put(&mut table, "kind", "pfc");
+        if self.chance(40) {
+            let size = self.pick(&[64, 72, 84, 1_024]);
+            put(&mut table, "frame", bytes(size));
+        }
+        if self.chance(40) {
+            let ps = self.pick(&[0, 333, 100_000, 1_234_567]);
+            let response = self.time(ps);
+            put(&mut table, "response_time", response);
+        }
+        // Of the data on its way: packets that need up to 64 bytes for each of their bytes.
+        let mut room = 80_000 + 16 * frame.space;
+        if self.chance(20) {
+            room = 16 << 20;
+            put(&mut table, "headroom", bytes(room));
+        }
+        if self.chance(30) {
+            let ps = self.pick(&[1_000, 20_000_000, 1_000_000_000]);
+            let watchdog = self.time(ps);
+            put(&mut table, "watchdog", watchdog);
+            let action = self.pick(&["warn", "warn", "stop"]);
+            put(&mut table, "watchdog_action", action);
+        }
+        let is_shared = self.chance(40);
+        let packets = self.pick(&[1, 2, 3, 10]);
+        if is_shared {
+            let shared = self.shared_memory(frame, packets);
+            put(&mut table, "shared", shared);
+        } else {
+            if self.chance(50) {
+                put(&mut table, "xoff", bytes(frame.space * packets));
+            }
+            if self.chance(30) {
+                let xon = frame.space * self.range(0, packets);
+                put(&mut table, "xon", bytes(xon));
+            }
+        }
+        put(scenario, "flow_control", table);
+        for node in ["switch", "host"] {
+            let entry = scenario.entry(node).or_insert_with(|| Table::new().into());
+            if let Some(node) = entry.as_table_mut() {
+                put(node, "buffer", bytes(frame.lanes * (2 * room + frame.space * packets)));
+                node.remove("memory");
+                node.remove("queue_buffer");
+            }
+        }
+    }
+
+    fn shared_memory(&mut self, frame: &Frame, packets: u64) -> Table {
+        let mut table = Table::new();
+        if self.chance(70) {
+            let shift = i64::try_from(self.range(0, 17)).unwrap_or(0) - 7;
+            put(&mut table, "alpha_shift", shift);
+        }
+        if self.chance(30) {
+            let by_rate = self.chance(60);
+            put(&mut table, "alpha_by_rate", by_rate);
+        }
+        if self.chance(40) {
+            let reserve = self.pick(&[0, 64, frame.space, 4_000]);
+            put(&mut table, "reserve", bytes(reserve));
+        }
+        if self.chance(40) {
+            let offset = self.pick(&[0, 1, frame.space, 100_000]);
+            put(&mut table, "resume_offset", bytes(offset));
+        }
+        if self.chance(30) {
+            put(&mut table, "memory", bytes((768 << 20) + frame.space * packets));
+            if self.chance(30) {
+                put(&mut table, "headroom_pool", bytes(512 << 20));
+            }
+        }
+        table
+    }
+
     pub(super) fn switch(&mut self, scenario: &mut Table, frame: &Frame, needs: &Needs) {
         let mut switch = Table::new();
         let architecture = self.architecture(&mut switch, needs);

@@ -205,6 +205,31 @@ impl Draw {
             self.nscc(&mut nscc);
             put(&mut rccc, "nscc", nscc);
         }
+        if self.chance(40) {
+            let divides = self.chance(70);
+            put(&mut rccc, "divide_requests", divides);
+            if divides {
+                rccc.remove("idle_credit");
+            }
+        }
+        if self.chance(40) {
+            let mut rule = Table::new();
+            if self.chance(60) {
+                let interval = self.range(100_000, 20_000_000);
+                let interval = self.time(interval);
+                put(&mut rule, "interval", interval);
+            }
+            self.numbers(
+                &mut rule,
+                &[
+                    ("target_percent", &[0, 10, 30]),
+                    ("decrease_percent", &[1, 50, 100]),
+                    ("increase_permille", &[1, 10, 1_000]),
+                    ("min_rate_permille", &[1, 225, 1_000]),
+                ],
+            );
+            put(&mut rccc, "oversubscribed", rule);
+        }
         rccc
     }
 

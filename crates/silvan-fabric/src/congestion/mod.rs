@@ -3,6 +3,8 @@
 //! literature are presets. A component receives the facts in [`facts`] and its own parameters, but has no access to the
 //! simulator.
 
+mod hosts;
+pub(crate) mod log;
 pub mod marking;
 pub mod reaction;
 pub mod receiver;
@@ -16,6 +18,7 @@ use silvan_engine::{Bytes, Time};
 
 use crate::packet_format::Packet;
 use crate::queueing::{Isolation, SpecialQueues};
+pub use hosts::HostSetting;
 use marking::{Fecn, FillMapping, Ipm, Marking, Mvpm, Opm, Sampled};
 use reaction::{Cct, CctTable, ExplicitRate, Lipd, Mvcm, Qcn, Reaction};
 pub use receiver::{CoalescePer, Coalescing, Notification};
@@ -43,6 +46,8 @@ pub struct Congestion {
     pub isolation: Option<Isolation>,
     /// How sources react to returned marks.
     pub reaction: Option<Reaction>,
+    /// Reactions of single hosts, which replace the one above.
+    pub hosts: Vec<HostSetting>,
 }
 
 /// A mechanism of the literature, as a preset of components.
@@ -118,6 +123,8 @@ pub struct Components {
     pub isolation: Isolation,
     /// See [`Reaction`].
     pub reaction: Reaction,
+    /// See [`HostSetting`].
+    pub hosts: Vec<HostSetting>,
 }
 
 impl Serialize for Congestion {
@@ -125,7 +132,7 @@ impl Serialize for Congestion {
         // Do not write `none`, because the components would then be ignored when this is read again.
         let nothing = Mechanism::None.components(&Packet::default());
         let alone = self.mechanism == Mechanism::None && self.components(&Packet::default()) != nothing;
-        let mut table = serializer.serialize_struct("Congestion", 8 - usize::from(alone))?;
+        let mut table = serializer.serialize_struct("Congestion", 9 - usize::from(alone))?;
         if alone {
             table.skip_field("mechanism")?;
         } else {
@@ -147,6 +154,11 @@ impl Serialize for Congestion {
         }
         table.serialize_field("isolation", &self.isolation)?;
         table.serialize_field("reaction", &self.reaction)?;
+        if self.hosts.is_empty() {
+            table.skip_field("hosts")?;
+        } else {
+            table.serialize_field("hosts", &self.hosts)?;
+        }
         table.end()
     }
 }
@@ -164,6 +176,7 @@ impl Congestion {
             notification_delay: self.notification_delay.unwrap_or(preset.notification_delay),
             isolation: self.isolation.clone().unwrap_or(preset.isolation),
             reaction: self.reaction.clone().unwrap_or(preset.reaction),
+            hosts: self.hosts.clone(),
         }
     }
 }
@@ -237,6 +250,7 @@ impl Mechanism {
             notification_delay,
             isolation,
             reaction,
+            hosts: Vec::new(),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use silvan_engine::{Event, EventQueue, Time};
 
 use crate::congestion::marking::Applied;
-use crate::link::{ChannelId, Class, Links, NoticeOnWire, Way, unkey};
+use crate::link::{ChannelId, Class, Links, NoticeOnWire, Stage, Verdict, Way, key, unkey};
 use crate::message::{
     Announcements, Cause, CreditReturn, Entering, Mailbox, Notices, PacketMessage, Report, Word,
 };
@@ -25,7 +25,7 @@ pub(crate) use ahead::Ahead;
 pub(crate) enum Scope {
     /// In this partition, which is the only one.
     Local,
-    /// In this partition or in others.
+    /// In this partition or in others, or links have pause frames.
     Shared,
     /// In the binned scheduler: hosts send to its outputs.
     Binned,
@@ -54,6 +54,11 @@ impl Borders {
         let there = self.ends[channel as usize].0;
         (there != self.me).then_some(usize::from(there))
     }
+}
+
+/// The key of the events of a stage of pause frames.
+fn pause_key(stage: Stage) -> u32 {
+    key(Class::Pause, 0, Port(stage as u16))
 }
 
 #[derive(Debug)]
@@ -103,8 +108,8 @@ impl Context {
     ) -> Self {
         let scope = match &borders {
             _ if is_binned => Scope::Binned,
-            Some(_) => Scope::Shared,
-            None => Scope::Local,
+            None if !links.has_frames() => Scope::Local,
+            _ => Scope::Shared,
         };
         let mailboxes = if partitions > 1 { partitions } else { 0 };
         Self {
@@ -232,8 +237,11 @@ impl Context {
             return self.queue.push(arrival);
         };
         let packet = self.packets[id];
-        let tells = packet.kind.announces() || packet.kind == Kind::Reply;
-        let announcement = tells.then(|| self.announcements.take(packet.payload));
+        let number = match packet.kind {
+            Kind::Data => self.announcements.are_used().then(|| self.packets.announcement(id)).flatten(),
+            kind => (kind.announces() || kind == Kind::Reply).then_some(packet.payload),
+        };
+        let announcement = number.map(|number| self.announcements.take(number));
         let marks = self.packets.marks(id);
         let telemetry = self.packets.take_telemetry(id);
         self.packets.remove(id);
@@ -268,9 +276,14 @@ impl Context {
     }
 
     /// Same as [`Self::release`], if the channel's sender is in another partition. Returns whether this is the case.
+    /// With pause frames, also schedules the departure of the packet from the buffer.
     #[inline(never)]
     fn release_outside(&mut self, credit: CreditReturn) -> bool {
-        let channel = credit.way.0;
+        let (channel, vl, _) = credit.way;
+        if let Some(frames) = self.links.frames_mut() {
+            let data = frames.will_leave(channel, vl, credit.space);
+            self.queue.push(Event { time: credit.leaves_at, key: pause_key(Stage::Freed), data });
+        }
         let Some(there) = self.borders.as_ref().and_then(|borders| borders.sender(channel)) else {
             return false;
         };
@@ -293,17 +306,79 @@ impl Context {
         }
     }
 
+    /// With pause frames, stores a packet that has arrived in the buffer of its receiver.
+    pub fn store(&mut self, channel: ChannelId, packet: PacketId) {
+        let Packet { vl, space, .. } = self.packets[packet];
+        self.store_lane(channel, vl, space);
+    }
+
+    /// Same as [`Self::store`], for a packet of a given lane and space.
+    pub fn store_lane(&mut self, channel: ChannelId, vl: Vl, space: u32) {
+        let Some(frames) = self.links.frames_mut() else { return };
+        if frames.store(channel, vl, space, self.now) {
+            self.queue.push(Event { time: self.now, key: pause_key(Stage::Check), data: channel });
+        }
+    }
+
+    /// Handles an event of a link with pause frames. Returns the channel on which a frame was sent.
+    pub fn pause(&mut self, stage: Port, data: u32) -> Option<ChannelId> {
+        if stage == Port(Stage::Freed as u16) {
+            let channel = self.links.frames_mut()?.left(data, self.now)?;
+            self.queue.push(Event { time: self.now, key: pause_key(Stage::Check), data: channel });
+            return None;
+        }
+        if stage == Port(Stage::Check as u16) {
+            return self.check_pause(data);
+        }
+        match self.notices.take(data) {
+            Some(Word::Pause(channel, lanes)) => self.links.obey(channel, lanes, self.now, &mut self.queue),
+            _ => self.report_broken(format!("pause frame {data} has arrived twice")),
+        }
+        None
+    }
+
+    /// Has the receiver of a channel send a pause frame, if one is due. Returns the channel on which it was sent.
+    fn check_pause(&mut self, channel: ChannelId) -> Option<ChannelId> {
+        let now = self.now;
+        let reverse = self.links.frames()?.reverse(channel);
+        let free_at = self.free_at(reverse);
+        match self.links.frames_mut()?.check(channel, now, free_at) {
+            Verdict::Nothing => None,
+            Verdict::Later(time) => {
+                self.queue.push(Event { time, key: pause_key(Stage::Check), data: channel });
+                None
+            }
+            Verdict::Send(lanes) => {
+                let (time, key) = (self.links.send_frame(channel, now)?, pause_key(Stage::Obeyed));
+                let word = Word::Pause(channel, lanes);
+                match self.borders.as_ref().and_then(|borders| borders.sender(channel)) {
+                    Some(there) => self.outbox[there].send_notice(time, key, word),
+                    None => {
+                        let data = self.notices.add(word);
+                        self.queue.push(Event { time, key, data });
+                    }
+                }
+                Some(reverse)
+            }
+        }
+    }
+
     /// Receives the messages from nodes of another partition to nodes of this one. This partition has handled all
     /// events before the times at which the messages take effect.
     pub fn collect(&mut self, mailbox: &mut Mailbox) {
         for PacketMessage { mut packet, marks, announcement, telemetry, time, key } in
             mailbox.packets.drain(..)
         {
-            if let Some(announcement) = announcement {
-                packet.payload = self.announcements.add(announcement);
+            let number = announcement.map(|announcement| self.announcements.add(announcement));
+            let is_data = packet.kind == Kind::Data;
+            if let Some(number) = number.filter(|_| !is_data) {
+                packet.payload = number;
             }
             let data = self.packets.insert(packet);
             self.packets.set_marks(data, marks);
+            if is_data && number.is_some() {
+                self.packets.set_announcement(data, number);
+            }
             self.packets.set_telemetry(data, telemetry);
             self.queue.push(Event { time, key, data });
         }

@@ -70,7 +70,8 @@ struct Pressure {
     stations: Vec<Station>,
     /// The used links, in the order of the routes.
     order: Vec<u32>,
-    /// For each link, the next links on the routes, with the index of its group at each of them.
+    /// For each link, the next links of the routes that use it. Each entry also has the index, at the next link, of the
+    /// group of flows that arrive from this link.
     onward: Vec<Vec<(u32, usize)>>,
     /// Rate of each flow after the last link that was computed.
     rates: Vec<f64>,

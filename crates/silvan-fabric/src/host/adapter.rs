@@ -119,7 +119,7 @@ impl Host {
         let notice = match ctx.notices.take(id) {
             Some(Word::Line(notice)) => notice,
             Some(Word::Report(report)) => return self.reported(ctx, report),
-            None => return,
+            None | Some(Word::Pause(..)) => return,
         };
         if let Some(adapter) = &mut self.adapter {
             adapter.buffers.received(&mut ctx.packets, ctx.now, Port::FIRST, notice);

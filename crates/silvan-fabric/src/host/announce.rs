@@ -7,7 +7,8 @@
 //! ```
 //!
 //! In this module, a flow is one message, and a connection is all traffic from a source to one destination. A tear-down
-//! packet follows all data of its flow. When it has returned, the next message of the connection is announced.
+//! packet follows all data of its flow. When it has returned, the next message of the connection is announced. If flows
+//! are retained, there is no tear-down, and the next message of equal size continues with the announcement.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,10 +20,10 @@ use silvan_engine::{Rate, Time};
 use super::Host;
 use super::flows::{Connection, FlowId};
 use super::outbox::{Control, Payload};
-use crate::congestion::reaction::{ExplicitRate, Injection};
+use crate::congestion::reaction::{ExplicitRate, Injection, Probing};
 use crate::context::Context;
 use crate::message::Announcement;
-use crate::packet::{Kind, Packet};
+use crate::packet::{Kind, Packet, PacketId};
 use crate::port::Port;
 use crate::switch::weight_ps;
 
@@ -33,6 +34,8 @@ enum Stage {
     Announced,
     /// The flow may send.
     Running,
+    /// The flow has sent all of its data, and the links keep its weight.
+    Retained,
     /// The tear-down has not come back yet.
     Ending,
 }
@@ -92,6 +95,58 @@ impl Announcer {
         self.probes.peek().map(|entry| entry.0.0)
     }
 
+    /// Whether probe packets read the weights of links.
+    fn sends_probes(&self) -> bool {
+        self.rates.as_ref().is_some_and(|rates| rates.probing == Probing::Packets)
+    }
+
+    /// Whether data packets read the weights of links.
+    fn piggybacks(&self) -> bool {
+        self.rates.as_ref().is_some_and(|rates| rates.probing == Probing::Piggyback)
+    }
+
+    /// Whether links keep the weights of flows that have sent all of their data.
+    fn retains(&self) -> bool {
+        self.rates.as_ref().is_some_and(|rates| rates.retain)
+    }
+
+    /// Schedules the next probe of a running flow, if probe packets read the weights.
+    fn plan_probe(&mut self, flow: Connection, now: Time) {
+        if !self.sends_probes() {
+            return;
+        }
+        let Some(trip) = self.trips.get_mut(&flow) else { return };
+        let due = Time(now.0.saturating_add(trip.probe_after.0));
+        trip.probe_after = Time(trip.probe_after.0.saturating_mul(2));
+        self.probes.push(Reverse((due, flow)));
+    }
+
+    /// Continues a retained flow with its next message, of this size. Returns the size of the flow if it must be
+    /// removed first because the sizes differ.
+    fn resume(&mut self, flow: Connection, bytes: u64, now: Time) -> Result<(), u64> {
+        if !self.retains() {
+            return Ok(());
+        }
+        let probe_after = self.first_probe();
+        let Some(trip) = self.trips.get_mut(&flow) else { return Ok(()) };
+        if trip.stage != Stage::Retained {
+            return Ok(());
+        }
+        if trip.bytes != bytes {
+            trip.stage = Stage::Ending;
+            self.own_ps -= trip.weight_ps;
+            return Err(trip.bytes);
+        }
+        (trip.stage, trip.sent, trip.probe_after) = (Stage::Running, 0, probe_after);
+        self.plan_probe(flow, now);
+        Ok(())
+    }
+
+    /// The time from the start of a flow to its first probe.
+    fn first_probe(&self) -> Time {
+        self.rates.as_ref().map_or(Time::NEVER, |rates| rates.probe)
+    }
+
     /// The bytes that a flow has sent relative to its rate. The flow with the smallest value sends first.
     fn urgency(&self, flow: Connection) -> u128 {
         self.trips.get(&flow).map_or(0, |trip| u128::from(trip.sent) * WHOLE / trip.share(self.own_ps))
@@ -115,7 +170,7 @@ impl Host {
 
     /// Creates the control packet that announces a flow of this host, probes its links, or ends it.
     fn announcement(&self, kind: Kind, flow: Connection, bytes: u64) -> Control {
-        self.control_for(kind, flow, Payload::New(Announcement { kind, bytes, largest_ps: 0 }))
+        self.control_for(kind, flow, Payload::New(Announcement { kind, bytes, largest_ps: 0, known_ps: 0 }))
     }
 
     /// Whether a flow with data may send. Announces the flow if it has not been announced.
@@ -125,10 +180,17 @@ impl Host {
         let Some(message) = flow.messages.first() else { return Leave::Go };
         let bytes = message.left;
         let Some(announcer) = &mut self.announcer else { return Leave::Go };
+        if let Err(retained) = announcer.resume(key, bytes, now) {
+            let tear_down = self.announcement(Kind::TearDown, key, retained);
+            self.control.push_back(tear_down);
+            return Leave::Wait;
+        }
         let own_ps = announcer.own_ps;
         match announcer.trips.get(&key) {
             None => {}
-            Some(Trip { stage: Stage::Announced | Stage::Ending, .. }) => return Leave::Wait,
+            Some(Trip { stage: Stage::Announced | Stage::Retained | Stage::Ending, .. }) => {
+                return Leave::Wait;
+            }
             Some(trip) => {
                 let clocked = announcer
                     .rates
@@ -142,7 +204,6 @@ impl Host {
             }
         }
         let weight_ps = weight_ps(bytes, announcer.rate);
-        let probe_after = announcer.rates.as_ref().map_or(Time::NEVER, |rates| rates.probe);
         let trip = Trip {
             stage: Stage::Announced,
             bytes,
@@ -150,7 +211,7 @@ impl Host {
             largest_ps: 0,
             sent: 0,
             last: None,
-            probe_after,
+            probe_after: announcer.first_probe(),
         };
         announcer.trips.insert(key, trip);
         announcer.own_ps += weight_ps;
@@ -169,14 +230,24 @@ impl Host {
         }
     }
 
+    /// Accounts for a sent packet of an announced flow. The packet may read the weights of its links. If it was the last
+    /// one of its flow, the tear-down follows.
+    pub(super) fn note_announced(&mut self, ctx: &mut Context, id: PacketId, last: bool) {
+        let Packet { source, dst: destination, size, .. } = ctx.packets[id];
+        let flow = Connection { source, destination };
+        let carrier = self.announcer.as_ref().filter(|announcer| announcer.piggybacks());
+        let carried = carrier.map(|announcer| {
+            let known_ps = announcer.trips.get(&flow).map_or(0, |trip| trip.largest_ps);
+            ctx.announcements.add(Announcement { kind: Kind::Probe, bytes: 0, largest_ps: 0, known_ps })
+        });
+        ctx.packets.set_announcement(id, carried);
+        if let Some(end) = self.announced_sent(flow, size, last, ctx.now) {
+            self.end_route(ctx, end);
+        }
+    }
+
     /// Accounts for a sent packet. If it was the last packet of its flow, returns the control packet that must follow.
-    pub(super) fn announced_sent(
-        &mut self,
-        key: Connection,
-        size: u32,
-        last: bool,
-        now: Time,
-    ) -> Option<Control> {
+    fn announced_sent(&mut self, key: Connection, size: u32, last: bool, now: Time) -> Option<Control> {
         let announcer = self.announcer.as_mut()?;
         let span = announcer.pace.time(size).0;
         let own_ps = announcer.own_ps;
@@ -190,7 +261,12 @@ impl Host {
             let next = now + stretched(span, together);
             self.injection.free_at = self.injection.free_at.max(next);
         }
+        let retain = announcer.retains();
         let trip = announcer.trips.get_mut(&key).filter(|_| last)?;
+        if retain {
+            trip.stage = Stage::Retained;
+            return None;
+        }
         trip.stage = Stage::Ending;
         announcer.own_ps -= trip.weight_ps;
         Some(self.announcement(Kind::TearDown, key, bytes))
@@ -226,8 +302,24 @@ impl Host {
         }
     }
 
+    /// Returns the weights that a data packet has collected, if its source did not know them.
+    #[inline(never)]
+    pub(super) fn return_weights(&mut self, ctx: &mut Context, packet: &Packet, number: u32) {
+        let carried = *ctx.announcements.get_mut(number);
+        if carried.largest_ps == carried.known_ps {
+            ctx.announcements.take(number);
+        } else {
+            self.reply(ctx, packet, number);
+        }
+    }
+
     /// Returns a packet that announces a flow of another host.
     pub(super) fn send_back(&mut self, ctx: &mut Context, packet: &Packet) {
+        self.reply(ctx, packet, packet.payload);
+    }
+
+    /// Sends an announcement back to the source of a packet.
+    fn reply(&mut self, ctx: &mut Context, packet: &Packet, number: u32) {
         self.control.push_back(Control {
             kind: Kind::Reply,
             becn: false,
@@ -238,8 +330,9 @@ impl Host {
             class: packet.class,
             sl: packet.sl,
             vl: self.control_lane.unwrap_or(packet.vl),
-            payload: Payload::Back(packet.payload),
+            payload: Payload::Back(number),
             sent_at: None,
+            entropy: 0,
             telemetry: Vec::new(),
         });
         self.wake(ctx);
@@ -273,11 +366,7 @@ impl Host {
                 _ => &mut ctx.meters.probes,
             };
             *counter += 1;
-            if announcer.rates.is_some() {
-                let due = Time(ctx.now.0.saturating_add(trip.probe_after.0));
-                trip.probe_after = Time(trip.probe_after.0.saturating_mul(2));
-                announcer.probes.push(Reverse((due, key)));
-            }
+            announcer.plan_probe(key, ctx.now);
         }
         if let Some(id) = self.flows.find(key.source, key.destination)
             && self.flows.reopen(id)

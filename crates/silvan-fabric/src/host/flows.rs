@@ -470,6 +470,12 @@ impl FlowTable {
         self.flows[id as usize].place = Place::Idle;
     }
 
+    /// The number of flows in the ring and of held flows.
+    #[inline]
+    pub fn sharing(&self) -> u32 {
+        self.ring.len + self.held.len
+    }
+
     /// Whether there are held flows.
     #[inline]
     pub fn has_held(&self) -> bool {

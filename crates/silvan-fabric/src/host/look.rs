@@ -17,6 +17,11 @@ pub(crate) struct Waiting {
 }
 
 impl Host {
+    /// Whether the host restores the order of packets, because they may overtake each other.
+    pub fn restores_order(&self) -> bool {
+        self.order.is_some()
+    }
+
     /// A packet order with the same parameters and no packets.
     pub fn fresh_order(&self) -> Option<Order> {
         self.order.as_ref().map(|order| order.fresh())

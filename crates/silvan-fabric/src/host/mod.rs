@@ -31,6 +31,7 @@ use silvan_engine::Time;
 use silvan_engine::cache::prefetch_lines;
 use silvan_engine::units::BytePace;
 
+use crate::congestion::log::HostLog;
 use crate::congestion::reaction::{ControlLevel, Reactor};
 use crate::congestion::receiver::{Replies, Responder};
 use crate::context::Context;
@@ -39,6 +40,7 @@ use crate::link::ChannelId;
 use crate::order::Order;
 use crate::port::Vl;
 use crate::routing::lanes::{LEVELS, Lanes};
+use crate::routing::spraying::Sprayer;
 use crate::traffic::source::{Clock, Message, Source};
 
 pub(crate) use adapter::Adapter;
@@ -127,6 +129,10 @@ pub(crate) struct Host {
     timers: Option<Box<Timers>>,
     /// The order of packets, if they may overtake each other.
     order: Option<Box<Order>>,
+    /// Selects entropy values, if packets have them. Then there is an `order`, too.
+    sprayer: Option<Box<Sprayer>>,
+    /// The congestion log, if the host keeps one.
+    pub log: Option<Box<HostLog>>,
 }
 
 /// See [`Host::level`].
@@ -158,6 +164,8 @@ pub(crate) struct HostSpec {
     pub adapter: Option<Box<Adapter>>,
     pub announcer: Option<Box<Announcer>>,
     pub order: Option<Box<Order>>,
+    pub sprayer: Option<Box<Sprayer>>,
+    pub log: Option<Box<HostLog>>,
 }
 
 /// The service levels of routes, and the lane of each level on the links of hosts.
@@ -206,6 +214,8 @@ impl Host {
             undrained: VecDeque::new(),
             dirty: false,
             order: spec.order,
+            sprayer: spec.sprayer,
+            log: spec.log,
             hours: None,
             tidy_at: 64,
         }

@@ -39,6 +39,8 @@ pub(super) struct Control {
     pub payload: Payload,
     /// For an answer to a data packet: the time at which the source started to send that packet.
     pub sent_at: Option<Time>,
+    /// For an answer to a data packet: the entropy value of that packet.
+    pub entropy: u16,
     /// For an answer to a data packet: the telemetry of that packet.
     pub telemetry: Vec<Telemetry>,
 }
@@ -109,6 +111,7 @@ impl Host {
             vl,
             payload,
             sent_at: None,
+            entropy: 0,
             telemetry: Vec::new(),
         }
     }
@@ -164,6 +167,9 @@ impl Host {
         ctx.meters.control_injected += 1;
         let id = ctx.packets.insert(packet);
         ctx.packets.set_telemetry(id, control.telemetry);
+        if self.sprayer.is_some() {
+            ctx.packets.set_entropy(id, control.entropy);
+        }
         id
     }
 }

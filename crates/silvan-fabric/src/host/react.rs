@@ -6,6 +6,7 @@ use silvan_engine::Time;
 use super::flows::{Connection, Flow, FlowId};
 use super::outbox::Payload;
 use super::{Host, level};
+use crate::congestion::log::TriggerEvent;
 use crate::congestion::reaction::{ControlLevel, FlowRef};
 use crate::context::Context;
 use crate::facts::{Answer, Grant, Mark, Next, Queued, Sent, Telemetry};
@@ -75,7 +76,7 @@ impl Host {
         if reactor.level() == ControlLevel::Sl {
             let of = FlowRef { flow: 0, sl: level(&self.paths, &self.sources, source, self.id, destination) };
             let counts = reactor.counts_answers();
-            reactor.answered(of, answer);
+            self.react(of, flow, answer);
             self.arm(ctx, of);
             if counts {
                 self.reconsider_level(of.sl, ctx.now);
@@ -85,15 +86,27 @@ impl Host {
         let counts = reactor.counts_answers();
         let of = self.flow_of(source, destination);
         self.doubt(of.flow);
-        if let Some(reactor) = &mut self.reactor {
-            reactor.answered(of, answer);
-        }
+        self.react(of, flow, answer);
         self.arm(ctx, of);
         // The answer may open a window or end a slot. If answers do not count, they only slow flows down.
         if counts {
             self.reconsider(of.flow, ctx.now);
         }
         self.tidy(ctx.now);
+    }
+
+    /// Updates the state of a flow or service level after an answer, and logs an index that has reached its threshold.
+    #[inline]
+    fn react(&mut self, of: FlowRef, flow: Connection, answer: &Answer) {
+        let Some(reactor) = &mut self.reactor else { return };
+        let Some(log) = &mut self.log else { return reactor.answered(of, answer) };
+        let (now, trigger) = (answer.now, reactor.trigger(of.sl));
+        let was_below = reactor.strength(of, now) < trigger;
+        reactor.answered(of, answer);
+        if was_below && reactor.strength(of, now) >= trigger {
+            let Connection { source, destination } = flow;
+            log.note(TriggerEvent { time: now, destination, sl: of.sl, source });
+        }
     }
 
     /// Handles a grant from a receiver for the flow of `packet.source` to that receiver.

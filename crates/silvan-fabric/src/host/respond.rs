@@ -6,7 +6,7 @@ use super::outbox::{Control, Payload};
 use crate::congestion::receiver::{Content, Echo, Reply};
 use crate::context::Context;
 use crate::facts::{Received, Request, Sender, Telemetry};
-use crate::packet::{Kind, Packet};
+use crate::packet::{Kind, Marks, Packet};
 use crate::port::Vl;
 
 /// The flow to which a received packet belongs.
@@ -18,10 +18,15 @@ fn sender(packet: &Packet) -> Sender {
 impl Host {
     /// Lets the receiver component answer a data packet. A FECN is ignored if the BECN is also set.
     #[inline]
-    pub(super) fn respond(&mut self, ctx: &mut Context, packet: &Packet, hops: &[Telemetry], target: u32) {
+    pub(super) fn respond(
+        &mut self,
+        ctx: &mut Context,
+        packet: &Packet,
+        (hops, marks): (&[Telemetry], &Marks),
+    ) {
         let is_marked = packet.fecn && !packet.becn;
         if is_marked || self.answers_unmarked {
-            self.reply_to(ctx, packet, is_marked, (hops, target));
+            self.reply_to(ctx, packet, is_marked, (hops, marks));
         }
     }
 
@@ -30,7 +35,7 @@ impl Host {
         ctx: &mut Context,
         packet: &Packet,
         is_marked: bool,
-        (hops, target): (&[Telemetry], u32),
+        (hops, marks): (&[Telemetry], &Marks),
     ) {
         let received = Received {
             now: ctx.now,
@@ -43,7 +48,8 @@ impl Host {
             is_validated: packet.validated,
             is_last: packet.last,
             hops,
-            target,
+            target: marks.target,
+            entropy: marks.entropy,
         };
         self.responder.received(&received, &mut self.replies);
         self.send_replies(ctx);
@@ -96,7 +102,7 @@ impl Host {
             Content::Grant(bytes) => (Kind::Grant, None, bytes),
         };
         let sent_at = echo.as_ref().map(|echo| echo.sent_at);
-        let Echo { is_marked: becn, severity, is_validated: validated, hops: telemetry, .. } =
+        let Echo { is_marked: becn, severity, is_validated: validated, entropy, hops: telemetry, .. } =
             echo.unwrap_or_default();
         Control {
             kind,
@@ -110,6 +116,7 @@ impl Host {
             vl: self.control_lane.unwrap_or(vl),
             payload: Payload::Bytes(bytes),
             sent_at,
+            entropy,
             telemetry,
         }
     }

@@ -2,7 +2,7 @@
 
 use silvan_engine::Time;
 
-use super::flows::{Connection, Flow, FlowId};
+use super::flows::{Flow, FlowId};
 use super::{Attempt, Host};
 use crate::congestion::reaction::{ControlLevel, FlowRef, Reactor};
 use crate::context::Context;
@@ -190,27 +190,34 @@ impl Host {
         }
         let of = FlowRef { flow: id, sl: packet.sl };
         self.note_sent(ctx, of, &Sent { now: ctx.now, end, size, payload });
-        let flow = Connection { source: packet.source, destination: packet.dst };
-        if let Some(end) = self.announced_sent(flow, size, last, ctx.now) {
-            self.end_route(ctx, end);
+        if self.announcer.is_some() {
+            self.note_announced(ctx, packet_id, last);
         }
         self.requeue(id, end);
     }
 
-    /// Numbers a packet that is about to be sent, if packets may overtake each other.
+    /// Numbers a packet that is about to be sent, if packets may overtake each other, and gives it an entropy value, if
+    /// packets have one.
     #[inline]
     fn number(&mut self, ctx: &mut Context, id: PacketId) {
         let Some(order) = &mut self.order else { return };
-        let packet = &ctx.packets[id];
-        let number = order.next_number(packet.source, packet.dst);
+        let Packet { source, dst: destination, .. } = ctx.packets[id];
+        let number = order.next_number(source, destination);
         ctx.packets.set_number(id, number);
+        if let Some(sprayer) = &mut self.sprayer {
+            let entropy = sprayer.next(source, destination);
+            ctx.packets.set_entropy(id, entropy);
+        }
     }
 
     /// Writes the target of its flow into a packet that is about to be sent.
     #[inline(never)]
     fn note_target(&self, ctx: &mut Context, id: FlowId, packet: PacketId, (size, payload): (u32, u32)) {
         let Some(reactor) = &self.reactor else { return };
-        if let Some(target) = reactor.target(self.reference(id), &Next { now: ctx.now, size, payload }) {
+        // This flow is in no list.
+        let sharing = self.flows.sharing() + self.kept.len() as u32 + 1;
+        let next = Next { now: ctx.now, size, payload };
+        if let Some(target) = reactor.target(self.reference(id), &next, sharing) {
             ctx.packets.set_target(packet, target);
         }
     }

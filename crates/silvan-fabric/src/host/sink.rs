@@ -24,7 +24,7 @@ pub(super) struct Undrained {
 impl Host {
     /// Receives a packet whose tail has arrived.
     pub fn receive(&mut self, ctx: &mut Context, id: PacketId) {
-        let (packet, number, target) = (ctx.packets[id], ctx.packets.number(id), ctx.packets.target(id));
+        let (packet, marks) = (ctx.packets[id], ctx.packets.marks(id));
         let hops: Vec<Telemetry> = ctx.packets.take_telemetry(id);
         ctx.packets.remove(id);
         let done = self.take_in(ctx, &packet);
@@ -33,12 +33,22 @@ impl Host {
         }
         match packet.kind {
             Kind::Data => {
-                self.deliver(ctx, number, &packet, done);
-                self.respond(ctx, &packet, &hops, target);
+                self.deliver(ctx, marks.number, &packet, done);
+                self.respond(ctx, &packet, (&hops, &marks));
+                if let Some(number) = marks.announcement()
+                    && self.announces()
+                {
+                    self.return_weights(ctx, &packet, number);
+                }
             }
             Kind::SetUp | Kind::Probe | Kind::TearDown => self.send_back(ctx, &packet),
             Kind::Reply => self.came_back(ctx, &packet),
-            Kind::Cnp | Kind::Ack => self.heard(ctx, &packet, &hops),
+            Kind::Cnp | Kind::Ack => {
+                if let Some(sprayer) = &mut self.sprayer {
+                    sprayer.answered(packet.source, packet.src, marks.entropy, packet.becn);
+                }
+                self.heard(ctx, &packet, &hops);
+            }
             Kind::Request => self.requested(ctx, &packet),
             Kind::Grant => self.granted(ctx, &packet),
         }
@@ -53,6 +63,9 @@ impl Host {
         }
         let way = (self.into, packet.vl, packet.dst);
         ctx.landed(way, packet.space);
+        if ctx.links.has_frames() {
+            ctx.store_lane(self.into, packet.vl, packet.space);
+        }
         let mut done = ctx.now;
         if packet.kind == Kind::Data {
             let head_at = ctx.now.saturating_sub(packet.tail_lag);

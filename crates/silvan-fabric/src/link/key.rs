@@ -18,21 +18,24 @@ pub(crate) enum Class {
     SwitchNotice = 4,
     /// A notification about a congestion tree has arrived at a host.
     HostNotice = 5,
+    /// Flow control with pause frames: space becomes free, a receiver may have to send a frame, or a frame takes
+    /// effect. The port is the stage; see [`super::frames`].
+    Pause = 6,
     /// A timer of a component of a host expires.
-    HostTimer = 6,
+    HostTimer = 7,
     /// A rank of a job can act.
-    Job = 7,
+    Job = 8,
     /// Traffic that waits for deliveries starts; used if there are several partitions.
-    Trigger = 8,
+    Trigger = 9,
     /// End of the warm-up.
-    Warmup = 9,
+    Warmup = 10,
     /// The position of a sample in the order of events, not an event. Events with lower keys precede the sample,
     /// others follow it.
-    Sample = 10,
+    Sample = 11,
     /// A switch output tries to send again.
-    SwitchWake = 11,
+    SwitchWake = 12,
     /// A host tries to send again.
-    HostWake = 12,
+    HostWake = 13,
 }
 
 impl Class {
@@ -51,12 +54,13 @@ impl Class {
             3 => Self::HostDrained,
             4 => Self::SwitchNotice,
             5 => Self::HostNotice,
-            6 => Self::HostTimer,
-            7 => Self::Job,
-            8 => Self::Trigger,
-            9 => Self::Warmup,
-            10 => Self::Sample,
-            11 => Self::SwitchWake,
+            6 => Self::Pause,
+            7 => Self::HostTimer,
+            8 => Self::Job,
+            9 => Self::Trigger,
+            10 => Self::Warmup,
+            11 => Self::Sample,
+            12 => Self::SwitchWake,
             _ => Self::HostWake,
         }
     }

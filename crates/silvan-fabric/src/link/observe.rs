@@ -4,7 +4,7 @@ use silvan_engine::Time;
 
 #[cfg(debug_assertions)]
 use super::Way;
-use super::{ChannelId, LedgerView, Links};
+use super::{ChannelId, LedgerView, Links, Stops};
 use crate::port::Vl;
 
 impl Links {
@@ -20,10 +20,12 @@ impl Links {
         self.lane_count
     }
 
-    /// Whether the sender waits on this lane for credit that is not on its way.
+    /// Whether the sender waits on this lane for credit that is not on its way. With pause frames, the receiver may be
+    /// about to resume the lane.
     pub fn is_stuck(&self, id: ChannelId, vl: Vl, now: Time) -> bool {
-        self.ledgers(id, vl).any(|index| match &self.pauses {
-            Some(pauses) => self.lanes[index].wanted > 0 && pauses.is_blocked(index, now),
+        self.ledgers(id, vl).any(|index| match self.stops.as_deref() {
+            Some(Stops::Messages(pauses)) => self.lanes[index].wanted > 0 && pauses.is_blocked(index, now),
+            Some(Stops::Frames(frames)) => self.lanes[index].wanted > 0 && !frames.is_open(index),
             None => self.view(index).is_stuck(),
         })
     }
@@ -78,8 +80,9 @@ impl Links {
             // No packet has been sent to any destination yet.
             return self.divided.as_ref().is_some_and(|divided| divided.capacities[id as usize] >= space);
         }
-        ledgers.any(|index| match &self.pauses {
-            Some(pauses) => !pauses.is_stopped(index, now),
+        ledgers.any(|index| match self.stops.as_deref() {
+            Some(Stops::Messages(pauses)) => !pauses.is_stopped(index, now),
+            Some(Stops::Frames(frames)) => frames.is_open(index),
             None => self.view(index).has(now) >= space,
         })
     }

@@ -4,7 +4,7 @@
 use silvan_engine::cache::prefetch;
 use silvan_engine::{Event, EventQueue, Time};
 
-use super::{ChannelId, Links, Way};
+use super::{ChannelId, Links, Stops, Way};
 
 /// Flag in the data of a wake-up. If it is set, the sender requested this time, and the other bits are the channel.
 /// Otherwise, the other bits are the ledger for whose credit a packet waits.
@@ -14,8 +14,11 @@ impl Links {
     /// The time at which the credit for which a packet waits arrives at the sender, if the credit is on its way.
     #[inline]
     pub(super) fn ready_at(&mut self, index: usize) -> Option<Time> {
-        if let Some(pauses) = &self.pauses {
-            return pauses.opens_at(index);
+        match self.stops.as_deref() {
+            None => {}
+            Some(Stops::Messages(pauses)) => return pauses.opens_at(index),
+            // The frame that resumes the lane wakes its sender.
+            Some(Stops::Frames(_)) => return None,
         }
         self.ledger(index).ready_at()
     }
@@ -86,7 +89,7 @@ impl Links {
             if counts {
                 self.ready[index] = Time::NEVER;
                 // If the lane is paused, a sender that was woken because the lane opened requests another wake-up.
-                if self.pauses.is_some() {
+                if self.stops.is_some() {
                     self.lanes[index].wanted = 0;
                 }
             }

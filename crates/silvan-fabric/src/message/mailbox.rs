@@ -106,6 +106,9 @@ pub(crate) enum JobMessage {
     Finished(u16, Time),
 }
 
+/// A packet with its marks and telemetry.
+pub(crate) type Carried = (Packet, Marks, Vec<Telemetry>);
+
 /// The messages of one partition for another. Each list is in the order of sending.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
@@ -114,7 +117,7 @@ pub(crate) struct Mailbox {
     /// Each entry contains the time of arrival and the key of the arrival event.
     pub notices: Vec<(Time, u32, Word)>,
     /// Each entry contains the time at which the head is ready for arbitration.
-    pub heads: Vec<(Time, HeadArrival, Packet)>,
+    pub heads: Vec<(Time, HeadArrival, Carried)>,
     pub output_credits: Vec<OutputCredit>,
     pub output_notices: Vec<OutputNotice>,
     pub jobs: Vec<JobMessage>,
@@ -156,9 +159,9 @@ impl Mailbox {
     }
 
     /// Adds a packet whose head is ready for arbitration at an output at `when`.
-    pub fn send_head(&mut self, when: Time, arrival: HeadArrival, packet: Packet) {
+    pub fn send_head(&mut self, when: Time, arrival: HeadArrival, carried: Carried) {
         self.note(when);
-        self.heads.push((when, arrival, packet));
+        self.heads.push((when, arrival, carried));
     }
 
     /// Adds credit for an output.
@@ -205,7 +208,7 @@ impl Mailbox {
     /// The packets in this mailbox.
     pub fn iter_packets(&self) -> impl Iterator<Item = &Packet> {
         let of_nodes = self.packets.iter().map(|message| &message.packet);
-        of_nodes.chain(self.heads.iter().map(|(_, _, packet)| packet))
+        of_nodes.chain(self.heads.iter().map(|(_, _, carried)| &carried.0))
     }
 }
 

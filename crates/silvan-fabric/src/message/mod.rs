@@ -48,6 +48,8 @@ pub(crate) enum Word {
     Line(Notice),
     /// For a host, through switches.
     Report(Report),
+    /// A pause frame for the sender of a channel, with the set of paused lanes.
+    Pause(ChannelId, u16),
 }
 
 /// Notifications on the wire. Slots are reused.
@@ -89,6 +91,8 @@ pub(crate) struct Announcement {
     pub bytes: u64,
     /// The largest weight of a link on the route so far, in picoseconds.
     pub largest_ps: u64,
+    /// The largest weight that the source knew, if a data packet carries this announcement.
+    pub known_ps: u64,
 }
 
 /// Announcements that are on their way. Slots are reused.
@@ -99,6 +103,11 @@ pub(crate) struct Announcements {
 }
 
 impl Announcements {
+    /// Whether any packet of this partition has carried an announcement.
+    pub fn are_used(&self) -> bool {
+        !self.slots.is_empty()
+    }
+
     pub fn add(&mut self, announcement: Announcement) -> u32 {
         if let Some(id) = self.free.pop() {
             self.slots[id as usize] = announcement;

@@ -3,18 +3,22 @@
 
 mod books;
 mod classes;
+mod congestion_log;
 mod forest;
 mod invariants;
 mod isolation;
 mod latest;
+mod pauses;
 mod series;
 mod watchdog;
 
 pub(crate) use books::{check_traffic, left_waiting};
+pub(crate) use congestion_log::Logs;
 pub use forest::MOST_TREE_ROWS;
 pub(crate) use forest::{Forest, Judged, Verdict};
 pub(crate) use invariants::Invariants;
 pub(crate) use isolation::summary as isolation_summary;
 pub use latest::{Latest, LatestTree, TreeLink};
+pub(crate) use pauses::{long_pauses, overflow_in_words, summary as pause_summary, table as pause_table};
 pub(crate) use series::{FlowName, LinkName, Series};
 pub(crate) use watchdog::find_deadlock;

@@ -7,6 +7,7 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Bins, Time};
 
 use super::credit::Credits;
+use super::hashing::{Groups, HashedSwitch, Hashing, HashingBuilder, MOST_GROUPS, has_few_groups};
 use super::prefetch::MANY;
 use super::reports::Reports;
 use super::routes::{Routes, RoutesBuilder};
@@ -18,13 +19,16 @@ use super::{
 use crate::congestion::marking::{Marker, SwitchMarking};
 use crate::limiter::Limiter;
 use crate::link::{ChannelId, LinkParameters, Links, Receiver};
-use crate::port::Vl;
+use crate::port::{LaneOrder, Vl};
 use crate::switch::{Ports, Switch};
 use crate::voq::{ALL_EVENTS, DEPARTURES, Output, UNMARKED, VoqOutputs};
 
 /// Maximum width of bins, in bits of picoseconds. In wider bins, several packets would arrive at the same output and
 /// would have to be sorted.
 const WIDEST: u32 = 16;
+/// The reason against more than [`MOST_GROUPS`] groups.
+const MANY_GROUPS: &str = "its switches hash packets onto more than 192 different groups of ports";
+const _: () = assert!(MOST_GROUPS == 192);
 /// The minimum number of bins in which decisions can be planned.
 const BINS: u64 = 256;
 
@@ -41,7 +45,11 @@ pub(crate) struct Plan<'a> {
     pub drain: BytePace,
     /// Whether hosts answer packets that are not marked.
     pub acknowledges: bool,
+    /// Whether packets of a flow may overtake each other.
+    pub may_reorder: bool,
     pub lanes: u8,
+    /// The lane that outputs serve before all others, if there is one.
+    pub first_lane: Option<Vl>,
     /// Bytes that a packet of the maximum size occupies in a buffer.
     pub full_space: u32,
     /// Bytes that a control packet occupies.
@@ -81,6 +89,8 @@ impl Plan<'_> {
             // The route depends on the loads of all outputs of a switch when the packet arrives.
             (!are(|ports| ports.director().is_none()), "its flows are announced to switches"),
             (!are(|ports| ports.chooser().is_none()), "each packet chooses its port by the load of all"),
+            // A byte contains the number of a port or of a group.
+            (!has_few_groups(switches.iter().map(Switch::ports)), MANY_GROUPS),
             // The output would depend on the packet's lane and source, but the tables of this scheduler contain only
             // destinations.
             (!are(|ports| !ports.changes_lanes()), "its switches choose the lanes of packets"),
@@ -163,6 +173,7 @@ impl Outputs {
         let mut binned = Vec::with_capacity(switches.len());
         for (index, switch) in switches.into_iter().enumerate() {
             let Some(mut ports) = switch.into_voq_ports() else { continue };
+            builder.hashing.add(&ports);
             builder.add(&mut ports);
             let partition = partitioning.of_switch[index];
             let first = next[usize::from(partition)];
@@ -170,6 +181,7 @@ impl Outputs {
             binned.push(BinnedSwitch { ports, first });
         }
         let routes = Arc::new(std::mem::take(&mut builder.routes).build());
+        (builder.groups, builder.hashed) = std::mem::take(&mut builder.hashing).build();
         let outputs = (0..partitioning.count as u16)
             .map(|partition| builder.outputs(partition, &routes, &binned))
             .collect();
@@ -198,14 +210,18 @@ struct Builder<'a> {
     /// One entry per switch.
     markings: Vec<Option<SwitchMarking>>,
     routes: RoutesBuilder,
+    hashing: HashingBuilder,
+    /// The groups of ports, if switches hash packets, and how each switch does.
+    groups: Option<Arc<Groups>>,
+    hashed: Vec<HashedSwitch>,
     /// Per switch: the start of its forwarding table.
     rows: Vec<u32>,
 }
 
 impl<'a> Builder<'a> {
     fn new(plan: &'a Plan<'a>, partition: &'a Partitioning, reach: Reach) -> Self {
-        let (markings, routes, rows) = Default::default();
-        Self { plan, partition, reach, markings, routes, rows }
+        let (markings, routes, rows, hashing, groups, hashed) = Default::default();
+        Self { plan, partition, reach, markings, routes, hashing, groups, hashed, rows }
     }
 
     /// Takes the marking rule and the forwarding table from a switch.
@@ -278,7 +294,8 @@ impl<'a> Builder<'a> {
                         }
                         Some((there, entry)) => {
                             (own.peer, own.row) = (remotes.len() as u32, REMOTE);
-                            remotes.push(Remote { partition: there, entry });
+                            let switch = self.plan.receivers[channel as usize].map_or(NONE, |(far, _)| far);
+                            remotes.push(Remote { partition: there, entry, switch });
                         }
                         None => {
                             let host = self.plan.hosts_at.get(&channel).copied().unwrap_or(NONE);
@@ -356,9 +373,14 @@ impl<'a> Builder<'a> {
         let (shift, bins) = (self.reach.shift(), self.reach.bins());
         debug_assert!(bins < usize::from(UNPLANNED));
         let reads_queues = marking.marker.needs_queues();
+        let order = LaneOrder { lanes, first: self.plan.first_lane };
         let rows =
             self.partition.of_switch.iter().zip(&self.rows).zip(switches).filter(|of| *of.0.0 == partition);
         let rows = rows.flat_map(|((_, &row), switch)| vec![row; switch.ports.count()]);
+        let numbered = switches.iter().enumerate().filter(|(_, switch)| switch.ports.partition == partition);
+        let counts = numbered.map(|(number, switch)| (number, switch.ports.count()));
+        let hashing =
+            self.groups.as_ref().map(|groups| Box::new(Hashing::new(groups, &self.hashed, counts, &remotes)));
         let reports =
             marking.report.map(|bytes| Box::new(Reports::new(bytes.get(), rows.collect(), count * lanes)));
         Bank {
@@ -366,10 +388,10 @@ impl<'a> Builder<'a> {
             planned: Bins::new(shift, bins),
             shift,
             bin: 0,
-            voq: VoqOutputs::new(records, width, lanes, reads_queues, &marking),
+            voq: VoqOutputs::new(records, width, order, reads_queues, &marking),
             marking,
             wiring: Wiring { credits, links: self.links(), reports },
-            are_many: count >= MANY,
+            are_many: count >= MANY || hashing.is_some(),
             sinks: self
                 .partition
                 .of_host
@@ -377,11 +399,13 @@ impl<'a> Builder<'a> {
                 .filter(|place| place.0 == partition)
                 .map(|_| Limiter::new(self.plan.drain))
                 .collect(),
-            acknowledges: self.plan.acknowledges,
+            acts_on_all: self.plan.acknowledges || self.plan.may_reorder,
+            may_reorder: self.plan.may_reorder,
             feeders,
             senders: senders.into(),
             remotes: remotes.into(),
             routes: Arc::clone(routes),
+            hashing,
             output_of: output_of.into(),
             entries,
             hops: 0,

@@ -8,8 +8,10 @@ use crate::packet::Pool;
 
 impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     fn collect(&mut self, mailbox: &mut Mailbox, packets: &mut Pool) {
-        for (when, mut arrival, packet) in mailbox.heads.drain(..) {
+        for (when, mut arrival, (packet, marks, telemetry)) in mailbox.heads.drain(..) {
             arrival.packet = packets.insert(packet);
+            packets.set_marks(arrival.packet, marks);
+            packets.set_telemetry(arrival.packet, telemetry);
             self.arrivals.push(when.0 >> self.shift, arrival);
         }
         for OutputCredit { output, space, back, vl } in mailbox.output_credits.drain(..) {

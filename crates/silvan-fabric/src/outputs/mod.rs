@@ -21,6 +21,7 @@
 mod build;
 mod credit;
 mod exchange;
+mod hashing;
 mod observe;
 mod partition;
 mod prefetch;
@@ -43,6 +44,7 @@ use crate::packet::Pool;
 use crate::switch::Ports;
 use crate::voq::{ALL_EVENTS, DEPARTURES, MOST_LANES, UNMARKED, VoqOutputs};
 pub(crate) use build::Plan;
+use hashing::Hashing;
 pub(crate) use partition::Partitioning;
 use routes::Routes;
 use run::Wiring;
@@ -181,6 +183,8 @@ struct Sender {
 struct Remote {
     partition: u16,
     entry: Entry,
+    /// The number of the switch among all switches.
+    switch: u32,
 }
 
 /// All outputs of a partition, with up to `LANES` virtual lanes, with or without a marking rule.
@@ -195,18 +199,23 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8> {
     voq: VoqOutputs<LANES, MARKS, Binned>,
     marking: SwitchMarking,
     wiring: Wiring,
-    /// Whether there are more outputs than fit in the cache.
+    /// Whether there are more outputs than fit in the cache, or packets that must be read at each switch.
     are_many: bool,
     feeders: Box<[Feeder]>,
     routes: Arc<Routes>,
+    /// Present if switches hash packets onto ports.
+    hashing: Option<Box<Hashing>>,
     /// For each channel, the output that sends on it; [`NONE`] if a host sends on it.
     output_of: Box<[u32]>,
     /// The switches of other partitions to which outputs send.
     remotes: Box<[Remote]>,
     /// The pace at which each host drains its input buffer, indexed by the host's place in the partition.
     sinks: Box<[Limiter]>,
-    /// Whether hosts acknowledge packets that are not marked.
-    acknowledges: bool,
+    /// Whether hosts act on packets that are neither marked nor the last of a message: they acknowledge them, or restore
+    /// their order.
+    acts_on_all: bool,
+    /// Whether packets of a flow may overtake each other.
+    may_reorder: bool,
     /// The outputs of other partitions that send to this one.
     senders: Box<[Sender]>,
     /// Indexed by the channel on which a host sends.

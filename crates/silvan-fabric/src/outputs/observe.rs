@@ -3,6 +3,7 @@
 use silvan_engine::Time;
 
 use super::{Bank, BinnedSwitch, Outputs, with_bank};
+use crate::congestion::log::MarkEvent;
 use crate::link::{ChannelId, LedgerView};
 #[cfg(debug_assertions)]
 use crate::packet::{PacketId, Pool};
@@ -42,6 +43,10 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         let record = &self.voq.records[output];
         let rate = self.wiring.links[usize::from(record.own.link)].parameters.rate;
         record.own.sent_bytes.saturating_sub(rate.bytes_in(record.free_at.saturating_sub(now)))
+    }
+
+    fn log(&self, output: usize) -> &[MarkEvent] {
+        self.marking.log(output)
     }
 
     fn state(&self, output: usize) -> (u64, bool) {
@@ -94,6 +99,11 @@ impl Outputs {
     /// The number of data packets that an output marked first, and whether it is in the congestion state.
     pub fn state(&self, output: usize) -> (u64, bool) {
         with_bank!(self, bank => bank.state(output))
+    }
+
+    /// The congestion log of an output.
+    pub fn log(&self, output: usize) -> &[MarkEvent] {
+        with_bank!(self, bank => bank.log(output))
     }
 
     /// See [`crate::link::Links::sent_by`].

@@ -1,4 +1,5 @@
-//! Prefetches the data that outputs will use next, if there are too many outputs for the cache.
+//! Prefetches the data that outputs will use next, if there are too many outputs for the cache, or if switches hash
+//! packets, which they must read.
 
 use super::{Arrival, Bank, Feeder};
 use crate::packet::Pool;
@@ -38,18 +39,26 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
             self.prefetch_sending(arrival.slot::<LANES>());
             // The packet is read by a host or linked into a queue.
             packets.prefetch(arrival.packet);
+            if self.hashing.is_some() {
+                packets.prefetch_hashed(arrival.packet);
+            }
         }
     }
 
     /// Prefetches for the pass that settles outputs.
     #[inline(always)]
-    pub(super) fn prefetch_decisions(&self, planned: &[u32], at: usize) {
+    pub(super) fn prefetch_decisions(&self, packets: &Pool, planned: &[u32], at: usize) {
         self.prefetch(planned.get(at + AHEAD).map(|&output| output as usize));
         if self.are_many
             && let Some(&output) = planned.get(at + SOON)
             && let Some(slot) = self.voq.next_slot(output as usize)
         {
             self.prefetch_sending(slot);
+            if self.hashing.is_some()
+                && let Some(packet) = self.voq.stored_head(slot)
+            {
+                packets.prefetch_hashed(packet);
+            }
         }
     }
 

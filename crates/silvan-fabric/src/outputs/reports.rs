@@ -234,7 +234,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
             let key = key(Class::HostNotice, peer, Port::FIRST);
             around.queue.push(Event { time: free_at + delay, key, data });
         } else if row == REMOTE {
-            let Remote { partition, entry } = self.remotes[peer as usize];
+            let Remote { partition, entry, .. } = self.remotes[peer as usize];
             let (first, input, time) = (entry.first, entry.input, free_at + head_delay);
             around.outbox[usize::from(partition)].send_output_notice(OutputNotice {
                 first,

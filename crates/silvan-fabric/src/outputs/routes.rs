@@ -52,6 +52,13 @@ impl RoutesBuilder {
         known
     }
 
+    /// Adds a table that no other switch has. Returns its start.
+    pub fn add_new(&mut self, table: &[Port]) -> u32 {
+        let row = self.tables.len() as u32;
+        table.chunks(BLOCK).for_each(|ports| self.add_block(ports));
+        row
+    }
+
     fn add_block(&mut self, ports: &[Port]) {
         // No packets are sent to destinations without a route.
         let block = std::array::from_fn(|at| ports.get(at).map_or(0, |port| port.0 as u8));

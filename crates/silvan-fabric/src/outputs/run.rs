@@ -110,24 +110,42 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
             return;
         };
         let packet = &packets[id];
-        self.arrive((entry.first, entry.row, entry.input), Head::of(id, packet), packet.vl.0, when);
+        let (way, head) = ((entry.first, entry.row, entry.input), Head::of(id, packet));
+        self.arrive(packets, way, head, packet.vl.0, when);
     }
 
     /// Determines the output of a packet on its way to a switch.
     #[inline(always)]
-    fn arrive(&mut self, (first, row, input): (u32, u32, u8), head: Head, vl: u8, when: Time) {
+    fn arrive(
+        &mut self,
+        packets: &Pool,
+        (first, row, input): (u32, u32, u8),
+        head: Head,
+        vl: u8,
+        when: Time,
+    ) {
         debug_assert!(when >= self.end(), "a packet arrives after the lookahead at the earliest");
-        let output = first + self.routes.of(row, head.dst());
+        let port = match &self.hashing {
+            None => self.routes.of(row, head.dst()),
+            Some(hashing) => hashing.port(hashing.own[first as usize], packets, &head),
+        };
+        let output = first + port;
         self.arrivals.push(when.0 >> self.shift, Arrival::new(output, head, (input, vl), when));
     }
 
     /// Same as [`Self::arrive`], but for a switch of another partition.
     #[inline(never)]
     fn arrive_elsewhere(&mut self, around: &mut Around, remote: u32, head: Head, vl: u8, when: Time) {
-        let Remote { partition, entry } = self.remotes[remote as usize];
-        let output = entry.first + self.routes.of(entry.row, head.dst());
+        let Remote { partition, entry, .. } = self.remotes[remote as usize];
+        let port = match &self.hashing {
+            None => self.routes.of(entry.row, head.dst()),
+            Some(hashing) => hashing.port(hashing.remote[remote as usize], around.packets, &head),
+        };
+        let output = entry.first + port;
         let arrival = Arrival::new(output, head, (entry.input, vl), when);
-        around.outbox[usize::from(partition)].send_head(when, arrival, around.packets[head.packet]);
+        let (id, packets) = (head.packet, &mut *around.packets);
+        let carried = (packets[id], packets.marks(id), packets.take_telemetry(id));
+        around.outbox[usize::from(partition)].send_head(when, arrival, carried);
         around.packets.remove(head.packet);
     }
 
@@ -166,7 +184,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         self.planned.take(&mut planned);
         let slot = self.planned.slot(self.bin) as u16;
         for (at, &output) in planned.iter().enumerate() {
-            self.prefetch_decisions(&planned, at);
+            self.prefetch_decisions(around.packets, &planned, at);
             let output = output as usize;
             if self.voq.records[output].own.planned != slot {
                 continue;
@@ -348,9 +366,11 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         let mut done = tail_at;
         if is_data {
             done = self.sinks[host as usize].pass(head_at, packet.size).max(tail_at);
-            around.meters.check_order(packet, tail_at);
+            if !self.may_reorder {
+                around.meters.check_order(packet, tail_at);
+            }
         }
-        let is_quiet = !packet.fecn && !self.acknowledges && !around.meters.ends_message(packet);
+        let is_quiet = !packet.fecn && !self.acts_on_all && !around.meters.ends_message(packet);
         if is_data && is_quiet {
             self.events += 1;
             around.meters.will_deliver(packet, (tail_at, done));
@@ -397,7 +417,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         } else if row == REMOTE {
             self.arrive_elsewhere(around, peer, head, vl as u8, now + head_delay);
         } else {
-            self.arrive((peer, row, far_input), head, vl as u8, now + head_delay);
+            self.arrive(around.packets, (peer, row, far_input), head, vl as u8, now + head_delay);
         }
         match self.feeders[feeder] {
             Feeder::Output(feeder) => {

@@ -14,7 +14,7 @@ use silvan_engine::{Event, Time};
 use crate::context::Context;
 use crate::host::Host;
 use crate::jobs::Jobs;
-use crate::link::{Class, key, unkey};
+use crate::link::{ChannelId, Class, key, unkey};
 use crate::message::Mailbox;
 use crate::outputs::{Around, BinnedSwitch, Outputs};
 use crate::port::Port;
@@ -318,7 +318,12 @@ impl Partition {
         let node = node as usize;
         let Self { ctx, hosts, switches, .. } = self;
         match class {
-            Class::SwitchArrival => switches[node].accept(ctx, port, event.data),
+            Class::SwitchArrival => {
+                if ctx.links.has_frames() {
+                    ctx.store(switches[node].ports().feeder(port), event.data);
+                }
+                switches[node].accept(ctx, port, event.data);
+            }
             Class::SwitchReady => switches[node].enqueue(ctx, port, event.data),
             Class::HostArrival => {
                 hosts[node].receive(ctx, event.data);
@@ -335,6 +340,11 @@ impl Partition {
             }
             Class::SwitchNotice => switches[node].notice(ctx, port, event.data),
             Class::HostNotice => hosts[node].notice(ctx, event.data),
+            Class::Pause => {
+                if let Some(channel) = ctx.pause(port, event.data) {
+                    self.sent_frame(channel);
+                }
+            }
             Class::HostTimer => hosts[node].expire_timers(ctx),
             // All arrivals of an instant are handled before wake-ups.
             Class::SwitchWake => {
@@ -360,6 +370,16 @@ impl Partition {
         }
         self.check_event(class, node, port);
         1
+    }
+
+    /// Informs the node that sends on a channel that a pause frame occupies the channel.
+    #[cold]
+    fn sent_frame(&mut self, channel: ChannelId) {
+        let Self { ctx, switches, .. } = self;
+        // A host checks whether its link is free when it attempts to send.
+        if let Some((node, port)) = ctx.links.sending_switch(channel) {
+            switches[node as usize].link_was_used(ctx, port);
+        }
     }
 
     /// If this is the only partition, starts traffic that waits for deliveries.

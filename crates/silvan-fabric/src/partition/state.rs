@@ -1,6 +1,7 @@
 //! Read access to the state of a partition for observers.
 
 use super::Partition;
+use crate::congestion::log::MarkEvent;
 use crate::link::ChannelId;
 use crate::outputs::{BinnedSwitch, Outputs};
 use crate::packet::Packet;
@@ -81,6 +82,14 @@ impl Partition {
         match self.binned(switch) {
             Some((outputs, of)) => outputs.state(of.first as usize + output.index()),
             None => self.switches[switch].marks(output),
+        }
+    }
+
+    /// The congestion log of an output of a switch, from the oldest event to the latest.
+    pub fn log(&self, switch: usize, output: Port) -> &[MarkEvent] {
+        match self.binned(switch) {
+            Some((outputs, of)) => outputs.log(of.first as usize + output.index()),
+            None => self.switches[switch].ports().marking.log(output.index()),
         }
     }
 

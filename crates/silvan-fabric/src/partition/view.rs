@@ -3,8 +3,9 @@
 use silvan_engine::{Rate, Time};
 
 use super::Partition;
+use crate::congestion::log::MarkEvent;
 use crate::host::Host;
-use crate::link::{ChannelId, Receiver};
+use crate::link::{ChannelId, Overflow, Paused, Receiver};
 use crate::meters::Meters;
 use crate::packet::{Packet, PacketId};
 use crate::port::{Port, Vl};
@@ -123,6 +124,16 @@ impl<'a> View<'a> {
         self.partitions.iter().map(|partition| partition.ctx.links.packet_hops).sum()
     }
 
+    /// The pauses of a lane by frames, if there were any.
+    pub fn paused(self, channel: ChannelId, vl: Vl) -> Option<Paused> {
+        self.sender(channel).ctx.links.frames()?.paused(channel, vl, self.now)
+    }
+
+    /// The first packet that did not fit into a buffer, with pause frames.
+    pub fn overflow(self) -> Option<Overflow> {
+        self.partitions.iter().filter_map(|partition| partition.ctx.links.frames()?.overflow).min()
+    }
+
     /// A channel's data rate.
     pub fn rate(self, channel: ChannelId) -> Rate {
         self.sender(channel).ctx.links.rate(channel)
@@ -145,13 +156,26 @@ impl<'a> View<'a> {
 
     /// See [`crate::link::Links::is_stuck`].
     pub fn is_stuck(self, channel: ChannelId, vl: Vl) -> bool {
-        self.sender(channel).is_stuck(channel, vl)
+        let is_shut = || match self.receiver[channel as usize] {
+            Some((switch, _)) => {
+                let links = &self.place(switch).0.ctx.links;
+                links.frames().is_none_or(|frames| frames.is_shut(channel, vl))
+            }
+            None => true,
+        };
+        self.sender(channel).is_stuck(channel, vl) && is_shut()
     }
 
     /// See [`Partition::marks`].
     pub fn marks(self, switch: u32, output: Port) -> (u64, bool) {
         let (partition, place) = self.place(switch);
         partition.marks(place, output)
+    }
+
+    /// See [`Partition::log`].
+    pub fn log(self, switch: u32, output: Port) -> &'a [MarkEvent] {
+        let (partition, place) = self.place(switch);
+        partition.log(place, output)
     }
 
     /// See [`Partition::queued_bytes`].

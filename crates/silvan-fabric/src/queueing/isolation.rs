@@ -80,7 +80,8 @@ pub struct SpecialQueues {
     pub destinations: u16,
     /// A root is detected when a normal queue exceeds this fill; by default six full packets.
     pub detection: Option<Bytes>,
-    /// When a special queue exceeds this fill, its line is sent upstream, and then Stop; by default six full packets.
+    /// Fill of a special queue above which the switch sends the line of the queue upstream, followed by Stop; by default
+    /// six full packets.
     pub stop: Option<Bytes>,
     /// A stopped queue upstream may send again at or below this fill; by default four full packets.
     pub go: Option<Bytes>,

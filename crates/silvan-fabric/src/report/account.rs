@@ -11,7 +11,7 @@ use crate::congestion::marking::Marking;
 use crate::congestion::reaction::Reaction;
 use crate::meters::Meters;
 use crate::observe::{Judged, Verdict};
-use crate::outcome::{IsolationSummary, TriggerSummary};
+use crate::outcome::{IsolationSummary, PauseSummary, TriggerSummary};
 
 /// Minimum share of its offered traffic that a class must lose to trees to be reported as a victim.
 const WORTH_NAMING: f64 = 0.05;
@@ -32,6 +32,9 @@ pub(crate) struct Story<'a> {
     /// Data packets still inside the network.
     pub inside: u64,
     pub isolation: Option<&'a IsolationSummary>,
+    pub pauses: Option<&'a PauseSummary>,
+    /// The lanes that the pause watchdog reports, with their longest pauses, the longest first.
+    pub long_pauses: &'a [(String, Time)],
     pub stopped_early: bool,
 }
 
@@ -72,6 +75,7 @@ pub(crate) fn tell(story: &Story) -> (Vec<String>, Vec<String>) {
     }
     account.extend(control(story));
     account.extend(isolation(story));
+    account.extend(pauses(story));
     account.extend(reordering(story));
     (account, warnings(story))
 }
@@ -198,6 +202,16 @@ fn isolation(story: &Story) -> Option<String> {
     ))
 }
 
+fn pauses(story: &Story) -> Option<String> {
+    let pauses = story.pauses?;
+    let Some(link) = &pauses.longest_link else { return Some("No lane was paused.".into()) };
+    let lanes = if pauses.lanes == 1 { "one lane".to_owned() } else { format!("{} lanes", pauses.lanes) };
+    let times =
+        if pauses.pause_frames == 1 { "once".to_owned() } else { format!("{} times", pauses.pause_frames) };
+    let longest = pauses.longest_ns / 1_000.0;
+    Some(format!("Pause frames stopped {lanes} {times}; the longest pause, of {link}, took {longest:.1} us."))
+}
+
 fn reordering(story: &Story) -> Option<String> {
     if !story.config.may_reorder() {
         return None;
@@ -249,6 +263,17 @@ fn warnings(story: &Story) -> Vec<String> {
     warnings.extend(story.config.announced_packets());
     if story.isolation.is_some_and(|isolation| isolation.allocate == 0) {
         warnings.push("Isolation had no effect: no queue was ever above its thresholds.".into());
+    }
+    if let [(first, longest), others @ ..] = story.long_pauses {
+        let others = match others.len() {
+            0 => String::new(),
+            1 => ", and one other lane was paused for longer than flow_control.watchdog, too".to_owned(),
+            count => {
+                format!(", and {count} other lanes were paused for longer than flow_control.watchdog, too")
+            }
+        };
+        warnings
+            .push(format!("Pause watchdog: {first} was paused for {longest} without interruption{others}."));
     }
     for (number, class) in meters.classes.iter().enumerate() {
         // Jobs are reported separately, and a job on a single host sends nothing over the network.

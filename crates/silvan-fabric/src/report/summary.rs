@@ -39,7 +39,7 @@ pub(crate) struct Findings<'a> {
 }
 
 impl Findings<'_> {
-    /// Creates the summary, without the jobs.
+    /// Creates the summary, without the jobs and the pauses.
     pub fn summary(&self) -> Summary {
         let meters = self.view.totals;
         let from = if meters.warm { self.config.warmup } else { Time::ZERO };
@@ -92,6 +92,8 @@ impl Findings<'_> {
             triggers: self.triggers(),
             groups,
             isolation: self.isolation(),
+            pauses: None,
+            congestion_log: None,
         }
     }
 

@@ -50,6 +50,28 @@ pub fn trace(
     trace_lanes(topology, wiring, (tables, None), from, to)
 }
 
+/// Follows the tables from one host to all LIDs of another, and returns the paths in the order of the path bits. A message
+/// about a LID other than the base LID contains its path bits.
+///
+/// # Errors
+/// The reason if a packet to some LID does not arrive, as text.
+pub fn trace_lids(
+    topology: &Topology,
+    wiring: &Wiring,
+    tables: &Tables,
+    from: u32,
+    to: u32,
+) -> Result<Vec<Path>, String> {
+    let path = |path_bits| {
+        let found = trace_lid(topology, wiring, (tables, path_bits, None), from, to);
+        found.map_err(|error| match path_bits {
+            0 => error.to_string(),
+            bits => format!("{error} (path bits {bits})"),
+        })
+    };
+    (0..tables.lids()).map(path).collect()
+}
+
 /// Same as [`trace`], with detours determined by `lanes` in addition to the tables.
 ///
 /// # Errors
@@ -58,6 +80,16 @@ pub fn trace_lanes(
     topology: &Topology,
     wiring: &Wiring,
     (tables, lanes): (&Tables, Option<&Lanes>),
+    from: u32,
+    to: u32,
+) -> Result<Path, RoutingError> {
+    trace_lid(topology, wiring, (tables, 0, lanes), from, to)
+}
+
+fn trace_lid(
+    topology: &Topology,
+    wiring: &Wiring,
+    (tables, path_bits, lanes): (&Tables, usize, Option<&Lanes>),
     from: u32,
     to: u32,
 ) -> Result<Path, RoutingError> {
@@ -91,7 +123,7 @@ pub fn trace_lanes(
         if channels.iter().any(|c| c.from.node == arrival.node) {
             return Err(RoutingError::Loop { from: source, to: destination, switch });
         }
-        let mut port = tables.port(at as usize, to as usize);
+        let mut port = tables.port_by(path_bits, at as usize, to as usize);
         if port == Tables::NO_ROUTE {
             return Err(RoutingError::NoRoute { from: source, to: destination, switch });
         }
@@ -143,13 +175,13 @@ impl LoadSummary {
 /// Properties of tables over all ordered pairs of hosts; see [`analyze`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Analysis {
-    /// Number of pairs whose packets arrive.
+    /// Number of pairs whose packets arrive, for all LIDs of the destination.
     pub pairs: u64,
-    /// Number of pairs whose packets do not arrive.
+    /// Number of pairs whose packets do not arrive, for at least one LID of the destination.
     pub unroutable: u64,
     /// The reasons, for the first few pairs.
     pub problems: Vec<String>,
-    /// `hops[n]` is the number of pairs whose path has `n` switches.
+    /// `hops[n]` is the number of routes through `n` switches. Each pair has [`Tables::lids`] routes.
     pub hops: Vec<u64>,
     /// Flows on each link from its end `a` to `b`, and from `b` to `a` (zero if the link is unidirectional).
     pub loads: Vec<[u64; 2]>,
@@ -160,15 +192,17 @@ pub struct Analysis {
 /// Maximum number of entries of [`Analysis::problems`].
 pub const MAX_PROBLEMS: usize = 5;
 
-/// Follows the tables for all ordered pairs of hosts. The paths to a destination form a tree along which flows are
-/// added up, so the running time is proportional to hosts times switches, not to the number of pairs.
+/// Follows the tables for all ordered pairs of hosts. There is a flow for each pair and path bits. The paths to a destination form a tree along which flows are
+/// added up, so the running time is proportional to LIDs of hosts times switches, not to the number of pairs.
 #[must_use]
 pub fn analyze(topology: &Topology, tables: &Tables) -> Analysis {
     let wiring = topology.wiring();
     let network = Network::new(topology, &wiring);
     let mut trees = Trees {
         network: &network,
-        tables: Block::new(tables, topology.switches.len()),
+        tables: tables.all_rows().map(|rows| Block::new(rows, topology.switches.len())).collect(),
+        path_bits: 0,
+        lost: vec![false; topology.switches.len()],
         hosts_at: network.hosts_at(),
         stage: vec![Stage::New; topology.switches.len()],
         order: Vec::new(),
@@ -177,13 +211,19 @@ pub fn analyze(topology: &Topology, tables: &Tables) -> Analysis {
         reached_by: vec![0; topology.switches.len()],
     };
     let mut analysis = Analysis::default();
-    let mut reaches_itself = vec![false; topology.hosts.len()];
+    let mut reaches_itself = vec![0; topology.hosts.len()];
     let homeless = network.homes.iter().filter(|home| home.is_none()).count() as u64;
     for (to, home) in network.homes.iter().enumerate() {
         let unroutable_before = analysis.unroutable;
-        trees.resolve(to);
-        trees.add_flows(to, &mut analysis);
-        reaches_itself[to] = home.is_some_and(|h| matches!(trees.stage[h as usize], Stage::Good(_)));
+        trees.lost.fill(false);
+        for path_bits in 0..tables.lids() {
+            trees.path_bits = path_bits;
+            trees.resolve(to);
+            trees.add_flows(to, &mut analysis);
+            let is_good = home.is_some_and(|h| matches!(trees.stage[h as usize], Stage::Good(_)));
+            reaches_itself[to] += u64::from(is_good);
+        }
+        trees.count_pairs(to, &mut analysis);
         analysis.unroutable += homeless - u64::from(home.is_none());
         if analysis.unroutable > unroutable_before && analysis.problems.len() < MAX_PROBLEMS {
             explain(topology, &wiring, tables, to as u32, &mut analysis.problems);
@@ -191,7 +231,7 @@ pub fn analyze(topology: &Topology, tables: &Tables) -> Analysis {
     }
     let injected = |host: u32| {
         let home = network.homes[host as usize].map_or(0, |h| trees.reached_by[h as usize]);
-        home - u64::from(reaches_itself[host as usize])
+        home - reaches_itself[host as usize]
     };
     let load = |end: End| match end.node {
         NodeRef::Host(host) if (host as usize) < topology.hosts.len() => injected(host),
@@ -252,8 +292,8 @@ pub fn analyze_lanes(topology: &Topology, tables: &Tables, lanes: Option<&Lanes>
 /// Traces routes to one destination until there are enough problems to report.
 fn explain(topology: &Topology, wiring: &Wiring, tables: &Tables, to: u32, problems: &mut Vec<String>) {
     for from in (0..topology.hosts.len() as u32).filter(|&from| from != to) {
-        if let Err(problem) = trace(topology, wiring, tables, from, to) {
-            problems.push(problem.to_string());
+        if let Err(problem) = trace_lids(topology, wiring, tables, from, to) {
+            problems.push(problem);
             if problems.len() == MAX_PROBLEMS {
                 return;
             }
@@ -277,7 +317,12 @@ enum Stage {
 /// The trees of paths to the destinations, one after the other, and the totals over all of them.
 struct Trees<'a> {
     network: &'a Network,
-    tables: Block<'a>,
+    /// By path bits.
+    tables: Vec<Block<'a>>,
+    /// The path bits of the current destination.
+    path_bits: usize,
+    /// Switches from which packets do not arrive at the current destination for some path bits.
+    lost: Vec<bool>,
     /// Number of hosts connected to each switch.
     hosts_at: Vec<u64>,
     stage: Vec<Stage>,
@@ -294,7 +339,7 @@ struct Trees<'a> {
 impl Trees<'_> {
     /// Determines which switches with hosts reach a destination.
     fn resolve(&mut self, to: usize) {
-        self.tables.load(to);
+        self.tables[self.path_bits].load(to);
         self.stage.fill(Stage::New);
         self.order.clear();
         let mut path = Vec::new();
@@ -311,7 +356,7 @@ impl Trees<'_> {
                 }
                 self.stage[at] = Stage::Open;
                 path.push(at);
-                match self.network.target(at, self.tables.port(at, to)) {
+                match self.network.target(at, self.tables[self.path_bits].port(at, to)) {
                     Target::Switch(next) => at = next as usize,
                     Target::Host(host) if host as usize == to => break Stage::Good(0),
                     Target::Host(_) | Target::Nothing => break Stage::Bad,
@@ -328,6 +373,15 @@ impl Trees<'_> {
         }
     }
 
+    /// Counts the pairs with a destination for which all path bits were resolved.
+    fn count_pairs(&self, to: usize, analysis: &mut Analysis) {
+        let home = self.network.homes[to].map(|h| h as usize);
+        for (switch, &hosts) in self.hosts_at.iter().enumerate() {
+            let sources = hosts - u64::from(home == Some(switch));
+            *(if self.lost[switch] { &mut analysis.unroutable } else { &mut analysis.pairs }) += sources;
+        }
+    }
+
     /// Adds one flow from every other host to the destination that was resolved last.
     fn add_flows(&mut self, to: usize, analysis: &mut Analysis) {
         let home = self.network.homes[to].map(|h| h as usize);
@@ -340,17 +394,16 @@ impl Trees<'_> {
                         analysis.hops.resize(hops + 1, 0);
                     }
                     analysis.hops[hops] += sources;
-                    analysis.pairs += sources;
                     self.reached_by[switch] += 1;
                     self.flows[switch] += sources;
                 }
                 Stage::Good(_) => {}
-                Stage::New | Stage::Open | Stage::Bad => analysis.unroutable += sources,
+                Stage::New | Stage::Open | Stage::Bad => self.lost[switch] = true,
             }
         }
         for &switch in self.order.iter().rev() {
             let flows = std::mem::take(&mut self.flows[switch]);
-            let port = self.tables.port(switch, to);
+            let port = self.tables[self.path_bits].port(switch, to);
             if let Some(slot) = self.network.slot(switch, port) {
                 self.loads[slot] += flows;
             }
@@ -454,7 +507,7 @@ mod tests {
             trace(&topology, &wiring, &tables, 0, 7).map_err(|e| e.to_string()),
             Err("host 7 does not exist; there are 7, from 0".to_owned())
         );
-        assert_eq!(analyze(&topology, &Tables { out: Vec::new() }).unroutable, 42);
+        assert_eq!(analyze(&topology, &Tables::new(Vec::new())).unroutable, 42);
         topology.links.remove(0);
         let analysis = analyze(&topology, &tables);
         assert_eq!((analysis.pairs, analysis.unroutable), (30, 12), "all pairs with H1 are unroutable");

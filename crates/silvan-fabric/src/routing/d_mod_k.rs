@@ -49,7 +49,7 @@ impl DModK {
         if matches!(topology.shape, Shape::ShuffledFatTree(_)) {
             out = renumbered(tree, out);
         }
-        Ok(Tables { out })
+        Ok(Tables::new(out))
     }
 }
 

@@ -106,7 +106,15 @@ impl Dependencies {
         let hosts_at = network.hosts_at();
         // The last destination for which each switch was visited.
         let mut met = vec![usize::MAX; hosts_at.len()];
-        let mut tables = Block::new(tables, hosts_at.len());
+        for rows in tables.all_rows() {
+            met.fill(usize::MAX);
+            dependencies.add_routes(network, (&hosts_at, &mut met), Block::new(rows, hosts_at.len()));
+        }
+        dependencies
+    }
+
+    /// Adds the dependencies of the tables for the same path bits.
+    fn add_routes(&mut self, network: &Network, (hosts_at, met): (&[u64], &mut [usize]), mut tables: Block) {
         for (to, home) in network.homes.iter().enumerate() {
             tables.load(to);
             for (start, &hosts) in hosts_at.iter().enumerate() {
@@ -125,12 +133,11 @@ impl Dependencies {
                     at = next as usize;
                     let onward = tables.port(at, to);
                     if let Target::Switch(_) = network.target(at, onward) {
-                        dependencies.add(network, slot, (at, onward, 0));
+                        self.add(network, slot, (at, onward, 0));
                     }
                 }
             }
         }
-        dependencies
     }
 
     /// Depth-first search with an explicit stack, because paths may be long.
@@ -263,7 +270,7 @@ mod tests {
         lonely.hosts.truncate(1);
         lonely.links.retain(|l| !matches!(l.a.node, NodeRef::Host(h) if h > 0));
         assert_eq!(deadlock_cycle(&lonely, &tables), None);
-        assert_eq!(deadlock_cycle(&lonely, &Tables { out: Vec::new() }), None);
+        assert_eq!(deadlock_cycle(&lonely, &Tables::new(Vec::new())), None);
     }
 
     #[test]

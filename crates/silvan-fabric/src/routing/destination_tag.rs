@@ -45,7 +45,7 @@ impl DestinationTag {
             let table: Vec<u16> = (0..hosts).map(|host| fly.port(stage, host)).collect();
             out.extend(std::iter::repeat_n(table, fly.switches_per_stage() as usize));
         }
-        Ok(Tables { out })
+        Ok(Tables::new(out))
     }
 }
 

@@ -30,7 +30,7 @@ impl DimensionOrder {
         let grid = grid_of(topology)?;
         let hosts = 0..topology.hosts.len();
         let table = |switch| hosts.clone().map(|host| port(grid, switch, host)).collect();
-        Ok(Tables { out: (0..topology.switches.len()).map(table).collect() })
+        Ok(Tables::new((0..topology.switches.len()).map(table).collect()))
     }
 }
 

@@ -233,11 +233,11 @@ impl<'a> Balancer<'a> {
     }
 }
 
-/// The entries of all tables for a block of destinations. For programs that go through all tables destination by
+/// The entries of all tables for a block of destinations and the same path bits. For programs that go through all tables destination by
 /// destination: entries for consecutive destinations share a cache line, and in a large network, these lines would be
 /// evicted before the next destination.
 pub(super) struct Block<'a> {
-    tables: &'a Tables,
+    rows: &'a [Vec<u16>],
     /// The first destination of the block.
     first: usize,
     /// The entries of all switches, switch by switch.
@@ -246,10 +246,10 @@ pub(super) struct Block<'a> {
 
 impl<'a> Block<'a> {
     /// Number of entries in a cache line.
-    const WIDTH: usize = 32;
+    pub const WIDTH: usize = 32;
 
-    pub fn new(tables: &'a Tables, switches: usize) -> Self {
-        Self { tables, first: usize::MAX, ports: vec![Tables::NO_ROUTE; switches * Self::WIDTH] }
+    pub fn new(rows: &'a [Vec<u16>], switches: usize) -> Self {
+        Self { rows, first: usize::MAX, ports: vec![Tables::NO_ROUTE; switches * Self::WIDTH] }
     }
 
     /// Copies the entries of the block that contains a destination, unless they are present.
@@ -260,8 +260,7 @@ impl<'a> Block<'a> {
         }
         self.first = first;
         for (at, ports) in self.ports.chunks_exact_mut(Self::WIDTH).enumerate() {
-            let table =
-                self.tables.out.get(at).map_or(&[][..], |table| table.get(first..).unwrap_or_default());
+            let table = self.rows.get(at).map_or(&[][..], |table| table.get(first..).unwrap_or_default());
             let present = table.len().min(Self::WIDTH);
             ports[..present].copy_from_slice(&table[..present]);
             ports[present..].fill(Tables::NO_ROUTE);

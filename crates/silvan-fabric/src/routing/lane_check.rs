@@ -56,6 +56,7 @@ pub(super) fn check_folded(
         wiring: &wiring,
         network: &network,
         tables,
+        path_bits: 0,
         lanes,
         fold,
         dependencies,
@@ -70,7 +71,7 @@ pub(super) fn check_folded(
         let used = (0..hosts).fold(0u16, |used, from| used | 1 << lanes.levels.get(from, to));
         for level in (0..LEVELS as u8).filter(|level| used >> level & 1 == 1) {
             let sources = (0..hosts).filter(|&from| from != to && lanes.levels.get(from, to) == level);
-            analysis.discarded += sources.filter(|&from| walk.ways(from, to, level)).count() as u64;
+            analysis.discarded += sources.filter(|&from| walk.lids(from, to, level)).count() as u64;
         }
     }
     let in_cycle = Components::find(&walk.dependencies, &network);
@@ -96,6 +97,8 @@ struct Walk<'a> {
     wiring: &'a Wiring,
     network: &'a Network,
     tables: &'a Tables,
+    /// The path bits of the LID of the current route.
+    path_bits: usize,
     lanes: &'a Lanes,
     fold: fn(u8) -> u8,
     dependencies: Dependencies,
@@ -109,7 +112,15 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Follows one pair on all its routes. Returns whether its packets are discarded on some route.
+    /// Follows one pair to all LIDs of the destination. Returns whether its packets are discarded on some route.
+    fn lids(&mut self, from: usize, to: usize, level: u8) -> bool {
+        (0..self.tables.lids()).fold(false, |is_discarded, path_bits| {
+            self.path_bits = path_bits;
+            self.ways(from, to, level) | is_discarded
+        })
+    }
+
+    /// Follows one pair on all its routes to a LID. Returns whether its packets are discarded on some route.
     fn ways(&mut self, from: usize, to: usize, level: u8) -> bool {
         let Some(detours) = self.lanes.detours else { return self.pair((from, to), level, None) };
         let pair = to * self.wiring.hosts.len() + from;
@@ -133,7 +144,8 @@ impl Walk<'_> {
     /// Follows one pair until its route joins one that was followed before. If there are detours, `way` contains the
     /// number of the route and its intermediate group.
     fn pair(&mut self, (from, to): (usize, usize), level: u8, way: Option<(usize, Option<usize>)>) -> bool {
-        let stamp = way.map_or(to * LEVELS + usize::from(level), |(number, _)| number);
+        let route = way.map_or(to * LEVELS + usize::from(level), |(number, _)| number);
+        let stamp = route * self.tables.lids() + self.path_bits;
         let between = way.and_then(|(_, between)| between);
         let Some((start, _)) = self.wiring.hosts.get(from).copied().flatten() else { return false };
         let mut arrival = start;
@@ -141,7 +153,7 @@ impl Walk<'_> {
         let is_discarded = loop {
             let NodeRef::Switch(at) = arrival.node else { break false };
             let at = at as usize;
-            let ports = (arrival.port, self.tables.port(at, to));
+            let ports = (arrival.port, self.tables.port_by(self.path_bits, at, to));
             let (port, lane) = self.lanes.step_over(at, ports, (from, to), level, between);
             // A table may contain ports that do not exist. Such pairs have no route.
             let (Some(slot), target) = (self.network.slot(at, port), self.network.target(at, port)) else {
@@ -345,7 +357,7 @@ mod tests {
         let all = Lanes { maps: LaneMaps::new(&topology, [15; LEVELS]).unwrap(), ..some };
         let found = check_lanes(&topology, &tables, &all);
         assert_eq!((found.discarded, found.lanes.len()), (20, 0));
-        let nothing = check_lanes(&topology, &Tables { out: Vec::new() }, &all);
+        let nothing = check_lanes(&topology, &Tables::new(Vec::new()), &all);
         assert_eq!(nothing, LaneAnalysis::default());
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn groups_of(topology: &Topology, kind: &str) -> Result<Groups, Routi
 pub(super) fn tables(topology: &Topology, shape: Groups) -> Tables {
     let hosts = 0..topology.hosts.len();
     let table = |switch| hosts.clone().map(|host| minimal_port(shape, switch, host)).collect();
-    Tables { out: (0..topology.switches.len()).map(table).collect() }
+    Tables::new((0..topology.switches.len()).map(table).collect())
 }
 
 /// The output port of a switch towards a host.

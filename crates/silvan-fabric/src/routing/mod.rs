@@ -11,13 +11,15 @@
 //! | [`shortest_path`] | fewest hops on any graph, which may deadlock |
 //! | [`check`] | paths, loads and unroutable pairs of any tables |
 //! | [`adaptive`] | routes selected switch by switch when a flow starts |
+//! | [`path_bits`] | the LIDs that packets use, if hosts have several |
 //! | [`port_groups`] | ports among which each packet can select |
 //! | [`deadlock`] | whether packets can wait for each other in a cycle |
+//! | [`sound`] | the two checks above in one pass, for tables without defects |
 //! | [`lanes`] | service levels of paths, and their mapping to lanes by switches |
 //! | [`lane_check`] | deadlock check per lane |
 //!
 //! Tables depend only on destinations: the current switch and the destination of a packet determine its next hop,
-//! as in InfiniBand's linear forwarding tables.
+//! as in InfiniBand's linear forwarding tables. A host may have several LIDs, with routes of their own.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,19 +32,26 @@ pub mod d_mod_k;
 pub mod deadlock;
 pub mod destination_tag;
 pub mod dimension_order;
+pub mod ecmp;
 mod graph;
 pub mod lane_check;
 pub mod lanes;
 pub mod minimal;
+pub mod path_bits;
 pub mod port_groups;
 pub mod shortest_path;
+pub mod sound;
+pub mod spraying;
 pub mod up_down;
 pub mod valiant;
 
-pub use check::{Analysis, Channel, LoadSummary, Path, analyze, analyze_lanes, trace, trace_lanes};
+pub use check::{
+    Analysis, Channel, LoadSummary, Path, analyze, analyze_lanes, trace, trace_lanes, trace_lids,
+};
 pub use deadlock::{ChannelName, cycle_text, deadlock_cycle};
 pub use lane_check::{LaneAnalysis, LaneVerdict, check_lanes};
 pub use lanes::{LaneMaps, Lanes, PathLevels};
+pub use sound::is_sound;
 
 use d_mod_k::DModK;
 use destination_tag::DestinationTag;
@@ -56,10 +65,16 @@ use valiant::{Ugal, Valiant};
 pub const MAX_TABLE_ENTRIES: u64 = 500_000_000;
 
 /// Linear forwarding tables: the output port for each switch and destination host.
+///
+/// A port with LID mask control (LMC) m answers to 2^m consecutive LIDs, from its base LID on. Switches have an entry for
+/// each of them. The lower m bits of a LID are its path bits, which the sender of a packet selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tables {
-    /// `out[switch][host]` is the output port (from 1), or [`Tables::NO_ROUTE`].
+    /// `out[switch][host]` is the output port (from 1) for the base LID of the host, or [`Tables::NO_ROUTE`].
     pub out: Vec<Vec<u16>>,
+    /// The same for the other LIDs of hosts: `further[i]` is for path bits `i + 1`. Hosts with fewer LIDs than others
+    /// repeat their entries. Empty if all hosts have one LID.
+    pub further: Vec<Vec<Vec<u16>>>,
 }
 
 /// The reason why tables cannot be computed, or why a packet does not arrive with them. Nodes are given by name.
@@ -129,16 +144,47 @@ impl Tables {
     /// The switch has no route to the destination.
     pub const NO_ROUTE: u16 = 0;
 
+    /// Tables for one LID per host.
+    #[must_use]
+    pub fn new(out: Vec<Vec<u16>>) -> Self {
+        Self { out, further: Vec::new() }
+    }
+
+    /// The largest number of LIDs of a host.
+    #[must_use]
+    pub fn lids(&self) -> usize {
+        1 + self.further.len()
+    }
+
+    /// The tables for path bits: the output port for each switch and destination host.
+    #[must_use]
+    pub fn rows(&self, path_bits: usize) -> &[Vec<u16>] {
+        let further = path_bits.checked_sub(1).and_then(|at| self.further.get(at));
+        further.map_or(&self.out, |rows| rows)
+    }
+
+    /// The tables of all LIDs, in the order of the path bits.
+    pub fn all_rows(&self) -> impl Iterator<Item = &[Vec<u16>]> {
+        (0..self.lids()).map(|path_bits| self.rows(path_bits))
+    }
+
     /// Tables of the correct size without any route.
     #[must_use]
     pub fn empty(topology: &Topology) -> Self {
-        Self { out: vec![vec![Self::NO_ROUTE; topology.hosts.len()]; topology.switches.len()] }
+        Self::new(vec![vec![Self::NO_ROUTE; topology.hosts.len()]; topology.switches.len()])
     }
 
-    /// The output port of a switch towards a host, or [`Tables::NO_ROUTE`] if there is no entry.
+    /// The output port of a switch towards the base LID of a host, or [`Tables::NO_ROUTE`] if there is no entry.
     #[must_use]
     pub fn port(&self, switch: usize, host: usize) -> u16 {
-        self.out.get(switch).and_then(|table| table.get(host)).copied().unwrap_or(Self::NO_ROUTE)
+        self.port_by(0, switch, host)
+    }
+
+    /// The output port of a switch towards a LID of a host, or [`Tables::NO_ROUTE`] if there is no entry.
+    #[must_use]
+    pub fn port_by(&self, path_bits: usize, switch: usize, host: usize) -> u16 {
+        let table = self.rows(path_bits).get(switch);
+        table.and_then(|table| table.get(host)).copied().unwrap_or(Self::NO_ROUTE)
     }
 
     /// Checks that there is a table per switch with an entry per host, and that every entry is a port of
@@ -147,29 +193,33 @@ impl Tables {
     /// # Errors
     /// [`RoutingError::BadTables`] with the first violated condition.
     pub fn validate(&self, topology: &Topology) -> Result<(), RoutingError> {
-        let (tables, switches, hosts) = (self.out.len(), topology.switches.len(), topology.hosts.len());
-        if tables != switches {
+        self.all_rows().try_for_each(|rows| validate_rows(rows, topology))
+    }
+}
+
+fn validate_rows(rows: &[Vec<u16>], topology: &Topology) -> Result<(), RoutingError> {
+    let (tables, switches, hosts) = (rows.len(), topology.switches.len(), topology.hosts.len());
+    if tables != switches {
+        return Err(RoutingError::BadTables(format!(
+            "there are {tables} forwarding tables for {switches} switches; there must be one for each"
+        )));
+    }
+    for (switch, table) in topology.switches.iter().zip(rows) {
+        if table.len() != hosts {
             return Err(RoutingError::BadTables(format!(
-                "there are {tables} forwarding tables for {switches} switches; there must be one for each"
+                "the forwarding table of switch {} has {} entries; it must have one for each of {hosts} hosts",
+                switch.name,
+                table.len()
             )));
         }
-        for (switch, table) in topology.switches.iter().zip(&self.out) {
-            if table.len() != hosts {
-                return Err(RoutingError::BadTables(format!(
-                    "the forwarding table of switch {} has {} entries; it must have one for each of {hosts} hosts",
-                    switch.name,
-                    table.len()
-                )));
-            }
-            if let Some(host) = table.iter().position(|&port| port > switch.ports) {
-                return Err(RoutingError::BadTables(format!(
-                    "the forwarding table of switch {} sends to host {} by port {}; its ports are 1 to {}",
-                    switch.name, topology.hosts[host].name, table[host], switch.ports
-                )));
-            }
+        if let Some(host) = table.iter().position(|&port| port > switch.ports) {
+            return Err(RoutingError::BadTables(format!(
+                "the forwarding table of switch {} sends to host {} by port {}; its ports are 1 to {}",
+                switch.name, topology.hosts[host].name, table[host], switch.ports
+            )));
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// An algorithm that computes tables: its `kind` and the parameters of that kind.

@@ -23,7 +23,7 @@ use crate::topology::Topology;
 pub struct Choices {
     /// For each host, the index into `groups`.
     of_host: Vec<u32>,
-    /// Ports (from 1) in ascending order; empty if there is no route.
+    /// Ports (from 1) in ascending order, or in the order of path bits; empty if there is no route.
     groups: Vec<Box<[u16]>>,
 }
 
@@ -33,6 +33,11 @@ impl Choices {
     #[must_use]
     pub fn ports(&self, host: usize) -> &[u16] {
         self.of_host.get(host).map_or(&[], |&group| &self.groups[group as usize])
+    }
+
+    /// All groups that are in use.
+    pub(crate) fn groups(&self) -> &[Box<[u16]>] {
+        &self.groups
     }
 }
 
@@ -73,6 +78,39 @@ impl PortGroups {
             }
         }
         Self { switches: switches.into_iter().map(Arc::new).collect() }
+    }
+
+    /// The ports towards the LIDs of hosts, in the order of the path bits. If all ports towards a host are equal, there is
+    /// one.
+    #[must_use]
+    pub fn of_lids(tables: &Tables) -> Self {
+        let choices = |switch: usize| {
+            let mut choices = Choices::default();
+            let mut numbers: HashMap<Box<[u16]>, u32> = HashMap::new();
+            for host in 0..tables.out[switch].len() {
+                let base = tables.port(switch, host);
+                // A switch without a route to some LID is not on the way to it.
+                let port = |path_bits| match tables.port_by(path_bits, switch, host) {
+                    Tables::NO_ROUTE => base,
+                    port => port,
+                };
+                let mut ports: Vec<u16> = (0..tables.lids()).map(port).collect();
+                if ports.iter().all(|&port| port == base) {
+                    ports.truncate(1);
+                }
+                if base == Tables::NO_ROUTE {
+                    ports.retain(|&port| port != base);
+                }
+                let fresh = choices.groups.len() as u32;
+                let number = *numbers.entry(ports.into()).or_insert_with_key(|ports| {
+                    choices.groups.push(ports.clone());
+                    fresh
+                });
+                choices.of_host.push(number);
+            }
+            Arc::new(choices)
+        };
+        Self { switches: (0..tables.out.len()).map(choices).collect() }
     }
 
     /// The ports of a switch towards a host.

@@ -2,10 +2,11 @@
 
 use std::num::NonZeroU32;
 
+use rustc_hash::FxHashMap;
 use silvan_engine::Rate;
 
 use super::Builder;
-use super::model::PacketChoice;
+use super::model::{Model, PacketChoice};
 use crate::congestion::marking::{Marker, Outputs, Switches};
 use crate::congestion::reaction::{ExplicitRate, Reaction, Reactor, SharedTables, Source};
 use crate::congestion::receiver::{Responder, Sink};
@@ -14,19 +15,24 @@ use crate::congestion::{Feedback, Notification};
 use crate::error::{Reason, SetupError};
 use crate::host::Announcer;
 use crate::routing::adaptive::{AdaptiveTables, SwitchState};
+use crate::routing::ecmp::Hash;
 use crate::routing::port_groups::PortGroups;
-use crate::switch::{Chooser, Detourer, Director, FlowRoutes, Neighbours, PortWiring, Ports, Steering};
+use crate::switch::{
+    Chooser, Detourer, Director, FlowRoutes, Hasher, Neighbours, PortWiring, Ports, Steering,
+};
 use crate::topology::{End, NodeRef};
 
 /// The data that all reactions of a run share.
 pub(super) struct Reactions<'a> {
-    reaction: &'a Reaction,
+    /// The reaction of most hosts, then those of [`Components::hosts`], each with the tables that its hosts share.
+    of: Vec<(&'a Reaction, SharedTables)>,
+    /// See [`Model::own_reactions`].
+    own: &'a FxHashMap<u32, usize>,
     /// Present if the reaction needs it.
     round_trip: Option<&'a RoundTrip>,
     seed: u64,
     full_size: u32,
     mtu: u32,
-    tables: SharedTables,
 }
 
 impl Builder<'_> {
@@ -58,16 +64,23 @@ impl Builder<'_> {
         ports.marking.is_quantized = parts.feedback == Feedback::Quantized;
     }
 
-    fn explicit_rates(&self) -> Option<ExplicitRate> {
-        match &self.model.parts.reaction {
+    /// The reaction of a host.
+    fn reaction_of(&self, host: u32) -> &Reaction {
+        let Model { parts, own_reactions, .. } = &self.model;
+        let own = own_reactions.get(&host).and_then(|&index| parts.hosts.get(index));
+        own.map_or(&parts.reaction, |setting| &setting.reaction)
+    }
+
+    fn explicit_rates(reaction: &Reaction) -> Option<ExplicitRate> {
+        match reaction {
             Reaction::ExplicitRate(rates) => Some(rates.clone()),
             _ => None,
         }
     }
 
     /// Creates the announcer of a host, if flows are announced.
-    pub(super) fn announcer(&self, rate: Rate) -> Option<Box<Announcer>> {
-        let rates = self.explicit_rates();
+    pub(super) fn announcer(&self, host: u32, rate: Rate) -> Option<Box<Announcer>> {
+        let rates = Self::explicit_rates(self.reaction_of(host));
         let announces = rates.is_some() || self.model.flow_routes.is_some();
         announces.then(|| Box::new(Announcer::new(rates, rate)))
     }
@@ -75,7 +88,7 @@ impl Builder<'_> {
     /// Creates one director per switch, if flows are announced.
     pub(super) fn directors(&self) -> Result<Option<Vec<Director>>, SetupError> {
         let adaptive = self.model.flow_routes;
-        if adaptive.is_none() && self.explicit_rates().is_none() {
+        if adaptive.is_none() && Self::explicit_rates(&self.model.parts.reaction).is_none() {
             return Ok(None);
         }
         let mut rates: Vec<Vec<Rate>> =
@@ -115,6 +128,20 @@ impl Builder<'_> {
         )
     }
 
+    /// Creates one hasher per switch, if switches hash packets onto ports, or if packets use several LIDs of hosts.
+    pub(super) fn hashers(&self) -> Option<Vec<Hasher>> {
+        let path_bits = self.model.path_bits;
+        if path_bits.is_used() {
+            let hash = Hash::of_lids(path_bits, self.tables.lids());
+            let switches = PortGroups::of_lids(self.tables).switches.into_iter();
+            return Some(switches.map(|choices| Hasher { choices, hash }).collect());
+        }
+        self.model.ecmp.as_ref()?;
+        let groups = PortGroups::new(self.topology, self.tables).switches.into_iter().enumerate();
+        let hasher = |(switch, choices)| Hasher { choices, hash: Hash::new(self.model.seed, switch as u64) };
+        Some(groups.map(hasher).collect())
+    }
+
     /// The switches at the far ends of ports. Present if the length of detours matters.
     pub(super) fn neighbours(&self) -> Neighbours {
         if self.model.path_lanes.as_ref().is_none_or(|lanes| lanes.bias().is_none()) {
@@ -142,17 +169,17 @@ impl Builder<'_> {
 
     pub(super) fn reactions(&self) -> Reactions<'_> {
         Reactions {
-            reaction: &self.model.parts.reaction,
+            of: self.model.parts.reactions().map(|reaction| (reaction, SharedTables::default())).collect(),
+            own: &self.model.own_reactions,
             round_trip: self.model.round_trip.as_ref(),
             seed: self.model.seed,
             full_size: self.model.sizes.mtu + self.model.sizes.header,
             mtu: self.model.sizes.mtu,
-            tables: SharedTables::default(),
         }
     }
 
     /// Creates the receiver component of a host whose link has the given rate.
-    pub(super) fn responder(&self, rate: Rate) -> Responder {
+    pub(super) fn responder(&self, host: u32, rate: Rate) -> Responder {
         let (components, sizes) = (&self.model.parts, &self.model.sizes);
         let full_size = sizes.mtu + sizes.header;
         let coalescing = components.coalescing;
@@ -160,8 +187,8 @@ impl Builder<'_> {
         let mtu = sizes.mtu;
         let tables = SharedTables::default();
         let (round_trip, seed) = (self.model.round_trip.as_ref(), self.model.seed);
-        let source = Source { host: 0, rate, full_size, mtu, round_trip, seed, tables: &tables };
-        let pacing = components.reaction.pacing(&source);
+        let source = Source { host, rate, full_size, mtu, round_trip, seed, tables: &tables };
+        let pacing = self.reaction_of(host).pacing(&source);
         components.notification.responder(&Sink {
             coalescing,
             notification_delay,
@@ -176,7 +203,9 @@ impl Builder<'_> {
 impl Reactions<'_> {
     /// Creates the reaction of a host whose link has the given rate.
     pub fn reactor(&self, host: u32, rate: Rate) -> Option<Reactor> {
-        let Self { reaction, round_trip, seed, full_size, mtu, tables } = self;
+        let Self { round_trip, seed, full_size, mtu, .. } = self;
+        let own = self.own.get(&host).map_or(0, |index| index + 1);
+        let (reaction, tables) = self.of.get(own)?;
         let (round_trip, seed, full_size, mtu) = (*round_trip, *seed, *full_size, *mtu);
         reaction.reactor(&Source { host, rate, full_size, mtu, round_trip, seed, tables })
     }

@@ -6,6 +6,7 @@ mod model;
 mod offered;
 mod partition;
 mod pause;
+mod pfc;
 mod queues;
 mod round_trip;
 mod routes;
@@ -25,13 +26,15 @@ use silvan_engine::{Bytes, Rate, Time};
 use self::model::Model;
 use self::partition::{Divided, Whole};
 use self::sources::placement;
-use crate::config::{Config, Engine};
+use crate::config::{Config, Delivery, Engine};
 use crate::congestion::Components;
 use crate::congestion::marking::SwitchMarking;
 use crate::congestion::reaction::Reactor;
 use crate::error::{Reason, SetupError};
 use crate::host::{Adapter, Host, HostSpec};
-use crate::link::{ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, Receiver, key};
+use crate::link::{
+    ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, Receiver, UNLIMITED, key,
+};
 use crate::meters::Meters;
 use crate::observe::{Forest, LinkName, Series};
 use crate::order::Order;
@@ -39,6 +42,8 @@ use crate::partition::{Partition, Places, View};
 use crate::port::{Port, Vl};
 use crate::report::Group;
 use crate::routing::Tables;
+use crate::routing::path_bits::PathBits;
+use crate::routing::spraying::{Sprayer, Spraying};
 use crate::switch::{PortWiring, Ports, Steering, Switch};
 use crate::topology::{End, Link, MAX_SWITCH_PORTS, NodeRef, Topology};
 use crate::traffic::forest::Placement;
@@ -111,7 +116,7 @@ fn small(bytes: Bytes, key: &str) -> Result<u32, SetupError> {
         .ok_or_else(|| Reason::TooLarge.of(key, bytes))
 }
 
-/// Builds the network; see [`crate::simulation::Simulation::new`].
+/// Builds the network from inputs that passed [`check_routes`]; see [`crate::simulation::Simulation::new`].
 pub(crate) fn build(
     topology: &Topology,
     tables: &Tables,
@@ -119,7 +124,6 @@ pub(crate) fn build(
     engine: Engine,
 ) -> Result<Network, SetupError> {
     let builder = Builder::new(topology, tables, config)?;
-    check_routes(config, topology, tables)?;
     check_links(&builder.model.parts, topology)?;
     let (links, receiver) = builder.links()?;
     let switches = builder.switches()?;
@@ -201,6 +205,7 @@ impl<'a> Builder<'a> {
             NodeRef::Host(index) => (true, index, Port::FIRST),
             NodeRef::Switch(index) => (false, index, Port::of_number(end.port)),
         };
+        let frames = self.frames()?;
         let mut receiver = Vec::new();
         let divisions: Vec<(Division, u32)> = (0..self.topology.switches.len())
             .map(|switch| self.division(switch))
@@ -216,6 +221,7 @@ impl<'a> Builder<'a> {
                 let (division, region_capacity) =
                     if to_host { whole() } else { divisions[to_node as usize].clone() };
                 let pause = self.pause(link, to_host, &division, region_capacity)?;
+                let region_capacity = if frames.is_some() { UNLIMITED } else { region_capacity };
                 Ok(ChannelSpec {
                     rate: link.rate,
                     delay: link.delay,
@@ -229,8 +235,11 @@ impl<'a> Builder<'a> {
                 })
             })
             .collect::<Result<_, SetupError>>()?;
-        let links = Links::new(&specs, self.model.lanes.count)
+        let mut links = Links::new(&specs, self.model.lanes.count)
             .map_err(|what| Reason::TooManyKindsOfLinks(what).at("topology"))?;
+        if let Some(frames) = frames {
+            links.set_frames(frames);
+        }
         Ok((links, receiver))
     }
 
@@ -264,19 +273,25 @@ impl<'a> Builder<'a> {
         let rule = self.marking_rule();
         let mut directors = self.directors()?.map(Vec::into_iter);
         let mut choosers = self.choosers().map(Vec::into_iter);
+        let mut hashers = self.hashers().map(Vec::into_iter);
         let neighbours = self.neighbours();
         let mut tables = FxHashMap::default();
         let build = |(index, wiring): (usize, Box<[Option<PortWiring>]>)| {
             let marker = self.marker(&rule, index, &wiring);
             let director = directors.as_mut().and_then(|directors| directors.next()).map(Steering::Flows);
             let chooser = choosers.as_mut().and_then(|choosers| choosers.next()).map(Steering::Packets);
+            let hasher = hashers.as_mut().and_then(|hashers| hashers.next()).map(Steering::Hashed);
             let lanes_of_paths = || self.steering_by_lanes(&neighbours);
-            let steering = director.or(chooser).or_else(lanes_of_paths).map(Box::new);
+            let steering = director.or(chooser).or(hasher).or_else(lanes_of_paths).map(Box::new);
             let lanes = usize::from(self.model.lanes.count);
             let table = self.shared_table(index, &mut tables);
-            let marking = SwitchMarking::new(marker, wiring.len(), self.model.full_space);
+            let mut marking = SwitchMarking::new(marker, wiring.len(), self.model.full_space);
+            if self.model.measure.congestion_log {
+                marking.keep_log();
+            }
             let mut ports = Ports::new(index as u32, lanes, wiring, table, (marking, steering));
             self.set_way_back(&mut ports);
+            ports.first_lane = self.model.lanes.first.map(Vl);
             self.switch(ports)
         };
         Ok(wiring.into_iter().enumerate().map(build).collect())
@@ -344,20 +359,35 @@ impl<'a> Builder<'a> {
             lanes: lanes.count,
             control_lane: lanes.control.map(Vl),
             reactor,
-            responder: self.responder(rate),
+            responder: self.responder(id, rate),
             validates: parts.marking.validates(),
             lane_of,
             paths: None,
             adapter,
-            announcer: self.announcer(rate),
+            announcer: self.announcer(id, rate),
             order: self.order(),
+            sprayer: self.sprayer(id),
+            log: self.model.measure.congestion_log.then(Box::default),
         }
     }
 
     /// Restores the packet order at a host. Present if packets may overtake each other.
     fn order(&self) -> Option<Box<Order>> {
         let pins = self.model.packet_routes.as_ref().is_some_and(|choice| choice.pins_throttled);
-        self.model.may_reorder.then(|| Box::new(Order::new(pins)))
+        let accepts = self.model.delivery == Delivery::OutOfOrder;
+        self.model.may_reorder.then(|| Box::new(Order::new(pins, accepts)))
+    }
+
+    /// Selects the entropy values or path bits of a host's packets. Present if the packets of a flow have several.
+    fn sprayer(&self, host: u32) -> Option<Box<Sprayer>> {
+        let (spraying, values) = match self.model.path_bits {
+            PathBits::PerPacket => (Spraying::Oblivious, self.tables.lids() as u16),
+            PathBits::Zero | PathBits::PerFlow => {
+                let ecmp = self.model.ecmp.filter(|ecmp| ecmp.spraying.is_on())?;
+                (ecmp.spraying, ecmp.values)
+            }
+        };
+        Some(Box::new(Sprayer::new(spraying, values, self.model.seed, host)))
     }
 
     /// The names of all channels out of switches and hosts, such as "S1:3->H4".

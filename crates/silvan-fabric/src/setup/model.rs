@@ -4,15 +4,19 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate, Time};
 
 use super::offered::{self, Offered, Sender};
-use super::small;
+use super::pfc::PfcModel;
+use super::{HostNames, small};
 use crate::config::{
-    AdaptiveRouting, Arbitration, Architecture, Assignment, Config, FlowControl, Measure, Pinned, RoutePer,
+    AdaptiveRouting, Arbitration, Architecture, Assignment, Config, Delivery, Ecmp, FlowControl, Measure,
+    PathBits, Pinned, RoutePer,
 };
 use crate::congestion::Components;
+use crate::congestion::reaction::Reaction;
 use crate::congestion::round_trip::RoundTrip;
 use crate::congestion::unfit::{Limits, Unfit};
 use crate::error::{Reason, SetupError};
@@ -44,10 +48,14 @@ pub(super) struct Model<'a> {
     /// leaves. Always present with output buffers.
     pub crossbar: Option<BytePace>,
     pub host: HostModel,
-    /// Thresholds of on/off flow control; `None` with credits.
+    /// Thresholds of on/off flow control; `None` with another one.
     pub on_off: Option<OnOffModel>,
+    /// Pause frames; `None` with another flow control.
+    pub pfc: Option<PfcModel>,
     /// The components of congestion management in effect.
     pub parts: Components,
+    /// The index of the setting in `parts.hosts` of each host that has one.
+    pub own_reactions: FxHashMap<u32, usize>,
     /// The rule of special queues, if there are any.
     pub special: Option<Arc<SpecialQueueRule>>,
     /// The shortest round trip, if the reaction needs it.
@@ -56,10 +64,16 @@ pub(super) struct Model<'a> {
     pub flow_routes: Option<FlowChoice>,
     /// How routes of packets are selected, if routing is adaptive per packet.
     pub packet_routes: Option<PacketChoice>,
+    /// How packets are hashed onto ports, if they are.
+    pub ecmp: Option<&'a Ecmp>,
+    /// Which LIDs of hosts packets use.
+    pub path_bits: PathBits,
     /// Service levels of routes and lanes of switches. Present if they determine lanes.
     pub path_lanes: Option<Arc<routing::Lanes>>,
     /// Whether packets of a flow may overtake each other.
     pub may_reorder: bool,
+    /// When packets that overtook others are delivered.
+    pub delivery: Delivery,
     pub flows: Vec<Sender>,
     pub traffic: Vec<Offered<'a>>,
     pub jobs: &'a [Job],
@@ -70,6 +84,8 @@ pub(super) struct LaneModel {
     pub count: u8,
     /// The lane of control packets. With `None`, they use the lane of the packet that they answer.
     pub control: Option<u8>,
+    /// The lane that outputs of switches serve before all others.
+    pub first: Option<u8>,
     /// The lanes of data packets for each destination, if destinations determine lanes.
     pub data: Vec<u8>,
     pub assignment: Assignment,
@@ -180,7 +196,9 @@ fn check_components(components: &Components, sizes: Sizes, switch: &SwitchModel)
         move |unfit: Unfit| Reason::Component(unfit.what).at(format!("congestion.{component}.{}", unfit.key))
     };
     marking.check(&limits).map_err(of("marking"))?;
-    reaction.check(&limits).map_err(of("reaction"))
+    reaction.check(&limits).map_err(of("reaction"))?;
+    let of_hosts = |unfit: Unfit| Reason::Component(unfit.what).at(format!("congestion.{}", unfit.key));
+    components.check_hosts(&limits).map_err(of_hosts)
 }
 
 /// Checks that the class number of a packet has enough bits for all classes. The roles of a forest are three classes.
@@ -209,6 +227,20 @@ fn crossbar(
     }
 }
 
+/// See [`Model::own_reactions`].
+fn own_reactions(parts: &Components, topology: &Topology) -> Result<FxHashMap<u32, usize>, SetupError> {
+    let mut found = FxHashMap::default();
+    if parts.hosts.is_empty() {
+        return Ok(found);
+    }
+    let names = HostNames::new(topology);
+    for (index, setting) in parts.hosts.iter().enumerate() {
+        let hosts = names.find_all(&setting.at, &format!("congestion.hosts.{index}.at"))?;
+        found.extend(hosts.into_iter().map(|host| (host, index)));
+    }
+    Ok(found)
+}
+
 impl<'a> Model<'a> {
     /// Resolves a configuration for its network.
     pub fn new(topology: &Topology, tables: &Tables, config: &'a Config) -> Result<Self, SetupError> {
@@ -223,8 +255,9 @@ impl<'a> Model<'a> {
             Isolation::SpecialQueues(special) => Some(Arc::new(special.rule(sizes.mtu + sizes.header))),
         };
         let trip = || RoundTrip::of(topology, tables, config);
+        let needs_round_trip = parts.reactions().any(Reaction::needs_round_trip);
         let on_off = match &config.flow_control {
-            FlowControl::Credits => None,
+            FlowControl::Credits | FlowControl::Pfc(_) => None,
             FlowControl::OnOff(given) => Some(OnOffModel {
                 xoff: given.xoff.map(|xoff| small(xoff, "flow_control.xoff")).transpose()?,
                 xon: given.xon.map(|xon| small(xon, "flow_control.xon")).transpose()?,
@@ -247,13 +280,18 @@ impl<'a> Model<'a> {
             switch,
             host: HostModel::new(config, sizes, special.is_some())?,
             on_off,
-            round_trip: parts.reaction.needs_round_trip().then(trip),
+            pfc: PfcModel::new(config)?,
+            round_trip: needs_round_trip.then(trip),
+            own_reactions: own_reactions(&parts, topology)?,
             parts,
             special,
             flow_routes,
             packet_routes: packet_routes.map(|adaptive| PacketChoice::new(adaptive, sizes)),
+            ecmp: config.hashing(),
+            path_bits: config.path_bits,
             path_lanes: config.path_lanes.clone(),
             may_reorder: config.may_reorder(),
+            delivery: config.host.delivery,
             flows: offered::flows(config, topology)?,
             traffic: offered::patterns(config, topology)?,
             jobs: &config.jobs,
@@ -271,9 +309,11 @@ impl LaneModel {
             None => level % count,
         };
         let data: Vec<u8> = (0..count).filter(|&vl| given.control != Some(vl)).collect();
+        let control = given.control.map(|lane| lane.min(count - 1));
         Self {
             count,
-            control: given.control.map(|lane| lane.min(count - 1)),
+            control,
+            first: control.filter(|_| given.control_priority && count > 1),
             data: if data.is_empty() { vec![0] } else { data },
             assignment: given.assignment,
             of_level: std::array::from_fn(|level| of_level(level as u8)),

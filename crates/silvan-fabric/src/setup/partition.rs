@@ -8,6 +8,7 @@ use super::Builder;
 use crate::config::Engine;
 use crate::congestion::Notification;
 use crate::congestion::marking::Marking;
+use crate::congestion::reaction::Reaction;
 use crate::context::{Ahead, Borders, Context};
 use crate::error::SetupError;
 use crate::host::Host;
@@ -17,6 +18,7 @@ use crate::link::{Links, Receiver};
 use crate::meters::Meters;
 use crate::outputs::{BinnedSwitch, Outputs, Partitioning, Plan};
 use crate::partition::{Partition, Places};
+use crate::port::Vl;
 use crate::queueing::Isolation;
 use crate::switch::Switch;
 use crate::topology::{End, Link, NodeRef};
@@ -186,16 +188,18 @@ impl Builder<'_> {
         let parts = &self.model.parts;
         let quiet = matches!(parts.marking, Marking::None)
             && !parts.notification.answers_unmarked()
-            && !parts.reaction.sends_requests()
+            && !parts.reactions().any(Reaction::sends_requests)
             && !hosts.iter().any(Host::announces);
         Plan {
             links,
             receivers,
             drain: self.model.host.drain(),
             acknowledges: parts.notification.answers_unmarked(),
+            may_reorder: hosts.iter().any(Host::restores_order),
             hosts_from: hosts.iter().map(|host| (host.out, host.id)).collect(),
             hosts_at: self.directed().filter_map(host_at).collect(),
             lanes: self.model.lanes.count,
+            first_lane: self.model.lanes.first.map(Vl),
             full_space: self.model.full_space,
             control_space: self.model.sizes.space(self.model.sizes.control),
             have_adapters: hosts.iter().any(|host| host.adapter.is_some()),
@@ -223,7 +227,7 @@ impl Builder<'_> {
         spans.min().unwrap_or(Time::NEVER)
     }
 
-    /// Bytes of the smallest notification that switches send to the next node; `None` if they send none.
+    /// Bytes of the smallest notification or pause frame that switches send to the next node; `None` if they send none.
     fn least_notice(&self) -> Option<u32> {
         let parts = &self.model.parts;
         let lines = match &parts.isolation {
@@ -231,7 +235,8 @@ impl Builder<'_> {
             Isolation::SpecialQueues(special) => Some(u32::try_from(special.message.0).unwrap_or(u32::MAX)),
         };
         let reports = (parts.notification == Notification::Backward).then_some(self.model.sizes.control);
-        lines.into_iter().chain(reports).min()
+        let pauses = self.model.pfc.as_ref().map(|pfc| pfc.frame);
+        lines.into_iter().chain(reports).chain(pauses).min()
     }
 
     /// A lower bound on the payload of packets from a source.

@@ -79,15 +79,17 @@ fn check_ports(parts: &Components, topology: &Topology) -> Result<(), SetupError
 /// are patterns, and for notifications from switches to sources. Also checks that switches and ports with settings of
 /// their own exist.
 ///
+/// Returns whether the tables are known to be deadlock-free on a single lane; `false` means that this was not determined.
+///
 /// # Errors
 /// [`Reason::NoSuchHost`] and [`Reason::NoRoute`] at the key that names the host, [`Reason::Unroutable`] at
 /// `routing.kind`, [`Reason::NoWayBack`] at `congestion.notification`, [`Reason::NoSuchPort`] at the key of the port.
-pub fn check_routes(config: &Config, topology: &Topology, tables: &Tables) -> Result<(), SetupError> {
+pub fn check_routes(config: &Config, topology: &Topology, tables: &Tables) -> Result<bool, SetupError> {
     check_ports(&config.components(), topology)?;
     let (names, wiring) = (HostNames::new(topology), topology.wiring());
     let route = |from: u32, to: u32, key: &str| {
-        let found = routing::trace(topology, &wiring, tables, from, to);
-        found.map(drop).map_err(|error| Reason::NoRoute(error.to_string()).at(key))
+        let found = routing::trace_lids(topology, &wiring, tables, from, to);
+        found.map(drop).map_err(|error| Reason::NoRoute(error).at(key))
     };
     for (at, flow) in config.flows.iter().enumerate() {
         let key = format!("flow.{at}.to");
@@ -108,7 +110,8 @@ pub fn check_routes(config: &Config, topology: &Topology, tables: &Tables) -> Re
             route(from, to, &key)?;
         }
     }
-    if !config.traffic.is_empty() {
+    let sound = !config.traffic.is_empty() && routing::is_sound(topology, tables);
+    if !config.traffic.is_empty() && !sound {
         let analysis = routing::analyze(topology, tables);
         if analysis.unroutable > 0 {
             let first = analysis.problems.first().cloned().unwrap_or_default();
@@ -116,10 +119,9 @@ pub fn check_routes(config: &Config, topology: &Topology, tables: &Tables) -> Re
         }
     }
     if config.components().notification == Notification::Backward {
-        check_ways_back(topology, tables)
-    } else {
-        Ok(())
+        check_ways_back(topology, tables)?;
     }
+    Ok(sound)
 }
 
 /// Checks that every switch has routes to all hosts, because it may have to notify them.

@@ -58,7 +58,9 @@ type Place = (u32, u16);
 enum Routes<'a> {
     /// The route of the tables.
     Fixed,
-    /// Each packet selects a port of a group.
+    /// The routes of the tables to all LIDs.
+    Lids,
+    /// Each packet uses any port of a group.
     Packets(PortGroups),
     /// Each flow selects a port of extended tables.
     Flows(AdaptiveTables),
@@ -83,7 +85,10 @@ impl Builder<'_> {
     pub(super) fn ways(&self, sl: u8) -> Result<Ways<'_>, String> {
         let detours = self.model.path_lanes.as_deref().and_then(|lanes| lanes.detours.as_ref());
         let chooses = |levels: u16| levels >> sl & 1 == 1;
-        let routes = if self.model.packet_routes.as_ref().is_some_and(|choice| chooses(choice.levels)) {
+        let is_free = self.model.packet_routes.as_ref().is_some_and(|choice| chooses(choice.levels));
+        let routes = if self.model.path_bits.is_used() {
+            Routes::Lids
+        } else if is_free || self.model.ecmp.is_some() {
             Routes::Packets(PortGroups::new(self.topology, self.tables))
         } else if self.model.flow_routes.is_some() {
             Routes::Flows(AdaptiveTables::new(self.topology).map_err(|error| error.to_string())?)
@@ -115,6 +120,14 @@ impl Ways<'_> {
         let links = path.channels.iter().map(|channel| (channel.link, channel.to));
         let reach = match &self.routes {
             Routes::Fixed => self.along(links),
+            Routes::Lids => {
+                let paths = routing::trace_lids(self.topology, &self.wiring, self.tables, from, to)?;
+                let links = |path: &routing::Path| -> Vec<(usize, End)> {
+                    path.channels.iter().map(|channel| (channel.link, channel.to)).collect()
+                };
+                let ways = paths.iter().map(|path| self.along(links(path).into_iter()));
+                ways.fold(Reach::NONE, Reach::combined_with)
+            }
             Routes::Detours(detours) => self.detours(detours, (from, to)).combined_with(self.along(links)),
             Routes::Packets(_) | Routes::Flows(_) => {
                 if self.destination != to {
@@ -187,7 +200,7 @@ impl Ways<'_> {
                 let (default, others) = tables.switches[switch as usize].candidates(input, to);
                 [&[default], others].concat()
             }
-            Routes::Fixed | Routes::Detours(_) => Vec::new(),
+            Routes::Fixed | Routes::Lids | Routes::Detours(_) => Vec::new(),
         };
         ports.sort_unstable();
         ports.dedup();

@@ -40,6 +40,8 @@ fn run() -> Simulation {
         host: HostConfig::default(),
         congestion: Congestion::default(),
         adaptive_routing: None,
+        ecmp: None,
+        path_bits: crate::config::PathBits::Zero,
         flows: vec![flow],
         traffic: Vec::new(),
         jobs: Vec::new(),

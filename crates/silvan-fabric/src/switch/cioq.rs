@@ -227,9 +227,8 @@ impl<S: PortSet> CioqSwitch<S> {
         if ctx.free_at(channel) > ctx.now {
             return;
         }
-        let lanes = self.ports.lanes;
         let first = self.outputs[output.index()].link_turn;
-        for vl in first.in_turn(lanes) {
+        for vl in self.ports.lane_order().from(first) {
             let lane = self.ports.lane(output, vl);
             let Some(id) = self.lanes[lane.index()].queue.head() else { continue };
             let packet = &ctx.packets[id];
@@ -243,7 +242,7 @@ impl<S: PortSet> CioqSwitch<S> {
 
     /// Puts the packet at the head of an output lane on the link.
     fn send_head(&mut self, ctx: &mut Context, (output, vl): (Port, Vl), id: PacketId) {
-        let lanes = self.ports.lanes;
+        let order = self.ports.lane_order();
         let (at, packet) = (self.ports.lane(output, vl), &ctx.packets[id]);
         let (space, size) = (packet.space, packet.size);
         let lane = &mut self.lanes[at.index()];
@@ -251,7 +250,7 @@ impl<S: PortSet> CioqSwitch<S> {
         lane.bytes -= size;
         let state = &mut self.outputs[output.index()];
         state.held -= 1;
-        state.link_turn = vl.after(lanes);
+        state.link_turn = order.after(state.link_turn, vl);
         self.depart(ctx, output, vl, id);
         let end = ctx.send(self.ports.out(output), id);
         // The previous packet has left by `end`.
@@ -274,11 +273,11 @@ impl<S: PortSet> CioqSwitch<S> {
         if self.outputs[output.index()].write_free > ctx.now {
             return false;
         }
-        let lanes = self.ports.lanes;
+        let order = self.ports.lane_order();
         let first = self.outputs[output.index()].write_turn;
-        for vl in first.in_turn(lanes) {
+        for vl in order.from(first) {
             if let Some((input, queue)) = self.choose(ctx, output, vl) {
-                self.outputs[output.index()].write_turn = vl.after(lanes);
+                self.outputs[output.index()].write_turn = order.after(first, vl);
                 self.move_packet(ctx, (input, output, vl), queue);
                 return true;
             }

@@ -72,8 +72,12 @@ impl Ports {
     pub(super) fn direct_flow(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
         let table = self.route(ctx.packets[id].dst);
         let Some(Steering::Flows(director)) = self.steering.as_deref_mut() else { return };
+        let number = match ctx.packets[id].kind {
+            Kind::Data => ctx.packets.announcement(id),
+            kind => kind.announces().then_some(ctx.packets[id].payload),
+        };
         let packet = &mut ctx.packets[id];
-        let announced = packet.kind.announces().then(|| ctx.announcements.get_mut(packet.payload));
+        let announced = number.map(|number| ctx.announcements.get_mut(number));
         let bytes = announced.as_ref().map_or(0, |announced| announced.bytes);
         let output = director.direct(input, packet, bytes).unwrap_or(table);
         packet.out = output;

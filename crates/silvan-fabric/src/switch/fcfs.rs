@@ -114,7 +114,7 @@ impl Architecture for FcfsSwitch {
 
     /// Sends from an output, if possible.
     fn settle(&mut self, ctx: &mut Context, output: Port) {
-        let (channel, lanes) = (self.ports.out(output), self.ports.lanes);
+        let (channel, order) = (self.ports.out(output), self.ports.lane_order());
         let state = &mut self.outputs[output.index()];
         state.dirty = false;
         let (first, waiting) = (state.turn, state.bytes);
@@ -126,7 +126,7 @@ impl Architecture for FcfsSwitch {
         if waiting == 0 {
             return;
         }
-        for vl in first.in_turn(lanes) {
+        for vl in order.from(first) {
             let lane = &mut self.lanes[self.ports.lane(output, vl).index()];
             if lane.bytes == 0 {
                 continue;
@@ -142,7 +142,7 @@ impl Architecture for FcfsSwitch {
             lane.bytes -= size;
             let left = lane.bytes;
             let state = &mut self.outputs[output.index()];
-            state.turn = vl.after(lanes);
+            state.turn = order.after(first, vl);
             state.bytes -= size;
             self.fill_changed(ctx, output, vl, input);
             self.ports.departs(ctx, id, Outgoing::unbuffered(output, left));

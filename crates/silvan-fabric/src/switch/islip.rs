@@ -13,7 +13,8 @@
 //! request it.
 //!
 //! With several virtual lanes, a matching has as many steps as there are lanes. In each step, every free output considers
-//! one lane, beginning with the lane that follows the last one that the output served.
+//! one lane, beginning with the lane that follows the last one that the output served, or with the lane that precedes all
+//! others.
 //!
 //! iSLIP resolves unmatched pairs in the next time slot. Without slots, the matching is repeated instead: if an
 //! output's grant was not accepted in the last iteration and another free input requests the output, the next matching
@@ -27,7 +28,7 @@ use super::queued::{Arbiter, Head, QueuedSwitch};
 use super::rounds::Rounds;
 use crate::context::Context;
 use crate::link::ChannelId;
-use crate::port::{Port, PortVl, Vl};
+use crate::port::{LaneOrder, Port, PortVl, Vl};
 use crate::port_set::PortSet;
 
 /// The state of the matching.
@@ -192,14 +193,13 @@ impl<S: PortSet> Islip<S> {
 
     /// The virtual lane that an output considers in a step of a matching.
     #[inline]
-    fn lane_at(&self, output: Port, step: usize, lanes: usize) -> Vl {
-        let lane = self.lane_turn[output.index()].index() + step;
-        Vl::new(if lane < lanes { lane } else { lane - lanes })
+    fn lane_at(&self, output: Port, step: usize, order: LaneOrder) -> Vl {
+        order.at(self.lane_turn[output.index()], step)
     }
 
     /// The outputs that consider the given virtual lane in a step of a matching.
-    fn with_turn(&self, outputs: S, step: usize, (vl, lanes): (Vl, usize)) -> S {
-        let considers = |&output: &Port| self.lane_at(output, step, lanes) == vl;
+    fn with_turn(&self, outputs: S, step: usize, (vl, order): (Vl, LaneOrder)) -> S {
+        let considers = |&output: &Port| self.lane_at(output, step, order) == vl;
         outputs.iter().filter(considers).map(S::of).fold(S::default(), S::or)
     }
 
@@ -248,7 +248,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         let Arbiter::Islip(state) = &self.arbiter else { return };
         let Some(cells) = &state.cells else { return };
         for output in refused.without(state.sending).iter() {
-            let lane = self.ports.lane(output, state.lane_at(output, step, self.ports.lanes));
+            let lane = self.ports.lane(output, state.lane_at(output, step, self.ports.lane_order()));
             if !self.buffers.requests(lane).without(state.busy).is_empty() {
                 ctx.wake(self.ports.out(output), ctx.now + cells[output.index()]);
             }
@@ -265,7 +265,7 @@ impl<S: PortSet> QueuedSwitch<S> {
             let Arbiter::Islip(state) = &self.arbiter else { return refused };
             let mut free = self.buffers.asked_for(vl).without(state.sending);
             if lanes > 1 {
-                free = state.with_turn(free, step, (vl, lanes));
+                free = state.with_turn(free, step, (vl, self.ports.lane_order()));
             }
             for output in free.iter() {
                 let Some(offer) = self.grant(ctx, (output, vl), S::default()) else { continue };
@@ -280,7 +280,7 @@ impl<S: PortSet> QueuedSwitch<S> {
             let taken = accepted.iter().map(|pair| S::of(pair.input)).fold(S::default(), S::or);
             for output in later.iter() {
                 let Arbiter::Islip(state) = &self.arbiter else { return refused };
-                let vl = state.lane_at(output, step, lanes);
+                let vl = state.lane_at(output, step, self.ports.lane_order());
                 if let Some(offer) = self.grant(ctx, (output, vl), taken) {
                     self.offer(offer, accepted, &mut refused);
                 }
@@ -355,9 +355,10 @@ impl<S: PortSet> QueuedSwitch<S> {
         let (read, end, _) = self.serve(ctx, (input, output, vl), head);
         let channel = self.ports.out(output);
         let lane = self.ports.lane(output, vl);
-        let next_lane = vl.after(self.ports.lanes);
+        let order = self.ports.lane_order();
         if let Arbiter::Islip(state) = &mut self.arbiter {
-            state.lane_turn[output.index()] = next_lane;
+            let turn = &mut state.lane_turn[output.index()];
+            *turn = order.after(*turn, vl);
             state.sends(output);
             state.reads((input, output), (read, channel), ctx.now);
             state.rounds.served(lane, input, (ctx.now, end));

@@ -7,6 +7,7 @@ mod cioq;
 mod detour;
 mod director;
 mod fcfs;
+mod hasher;
 mod islip;
 mod ports;
 mod queued;
@@ -28,6 +29,7 @@ pub(crate) use cioq::CioqSwitch;
 pub(crate) use detour::{Detourer, Neighbours};
 pub(crate) use director::{Director, FlowRoutes, weight_ps};
 pub(crate) use fcfs::FcfsSwitch;
+pub(crate) use hasher::Hasher;
 pub(crate) use islip::Islip;
 pub(crate) use ports::{Outgoing, PortWiring, Ports, Steering};
 pub(crate) use queued::{Arbiter, QueuedSwitch};
@@ -125,6 +127,7 @@ impl Switch {
     fn steer(&mut self, ctx: &mut Context, input: Port, packet: PacketId) {
         match self.ports().steering.as_deref() {
             Some(Steering::Packets(_)) => self.choose_port(ctx, packet),
+            Some(Steering::Hashed(_)) => self.ports().hash_packet(ctx, packet),
             Some(Steering::Detours(..)) => {
                 self.choose_detour(ctx, packet);
                 self.ports().choose_lane(ctx, input, packet);
@@ -189,13 +192,19 @@ impl Switch {
         match ctx.notices.take(id) {
             Some(Word::Report(report)) => ctx.reports.push(((self.ports().place, false, port), report)),
             Some(Word::Line(notice)) => with_switch!(self, switch => switch.notice(ctx, port, notice)),
-            None => ctx.report_broken(format!("notification {id} has arrived twice")),
+            None | Some(Word::Pause(..)) => ctx.report_broken(format!("notification {id} has arrived twice")),
         }
     }
 
     /// Sends a report to a source at the end of an instant. Only packets that leave at this instant precede it.
     pub fn send_report(&mut self, ctx: &mut Context, report: Report) {
-        let Some(output) = self.ports().send_report(ctx, report) else { return };
+        if let Some(output) = self.ports().send_report(ctx, report) {
+            self.link_was_used(ctx, output);
+        }
+    }
+
+    /// Handles that a message of this switch occupies the link of an output.
+    pub fn link_was_used(&mut self, ctx: &mut Context, output: Port) {
         with_switch!(self, switch => switch.note_sending(output));
         // Packets that wait for the output may have scheduled a wake-up for an earlier time.
         if self.queued_bytes(output) > 0 {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use silvan_engine::cache::prefetch;
 use silvan_engine::{Rate, Time};
 
-use super::{Chooser, Detourer, Director};
+use super::{Chooser, Detourer, Director, Hasher};
 use crate::congestion::marking::{Arriving, MarkedLane, OutputFacts, SwitchMarking};
 use crate::context::Context;
 use crate::facts::{QueueChange, Severity};
 use crate::link::{ChannelId, Class, key};
 use crate::message::{CreditReturn, Report, Word};
 use crate::packet::{Kind, Packet, PacketId};
-use crate::port::{Port, PortVl, Vl};
+use crate::port::{LaneOrder, Port, PortVl, Vl};
 use crate::routing::lanes::Lanes;
 
 /// The two channels of a wired port.
@@ -56,6 +56,8 @@ pub(crate) enum Steering {
     Flows(Director),
     /// Each packet is routed adaptively.
     Packets(Chooser),
+    /// Packets are hashed onto the ports of minimal routes.
+    Hashed(Hasher),
     /// Lanes follow from the service levels of routes and the SL-to-VL tables.
     Lanes(Arc<Lanes>),
     /// Same as `Lanes`, but packets may also take detours.
@@ -85,6 +87,8 @@ pub(crate) struct Ports {
     pub may_underrun: bool,
     /// Wiring of each port; `None` if unwired.
     pub wiring: Box<[Option<PortWiring>]>,
+    /// The lane that outputs serve before all others, if there is one.
+    pub first_lane: Option<Vl>,
 }
 
 impl Ports {
@@ -111,7 +115,14 @@ impl Ports {
             steering,
             marking,
             may_underrun,
+            first_lane: None,
         }
+    }
+
+    /// The order in which outputs serve their lanes.
+    #[inline(always)]
+    pub fn lane_order(&self) -> LaneOrder {
+        LaneOrder { lanes: self.lanes, first: self.first_lane }
     }
 
     /// The director, if there is one.
@@ -119,7 +130,7 @@ impl Ports {
     pub fn director(&self) -> Option<&Director> {
         match self.steering.as_deref()? {
             Steering::Flows(director) => Some(director),
-            Steering::Packets(_) | Steering::Lanes(_) | Steering::Detours(..) => None,
+            Steering::Packets(_) | Steering::Hashed(_) | Steering::Lanes(_) | Steering::Detours(..) => None,
         }
     }
 
@@ -127,7 +138,7 @@ impl Ports {
     #[inline]
     fn maps(&self) -> Option<&Arc<Lanes>> {
         match self.steering.as_deref()? {
-            Steering::Flows(_) | Steering::Packets(_) => None,
+            Steering::Flows(_) | Steering::Packets(_) | Steering::Hashed(_) => None,
             Steering::Lanes(maps) | Steering::Detours(maps, _) => Some(maps),
         }
     }
@@ -185,7 +196,9 @@ impl Ports {
     pub fn is_by_destination(&self) -> bool {
         match self.steering.as_deref() {
             None => true,
-            Some(Steering::Flows(_) | Steering::Packets(_) | Steering::Detours(..)) => false,
+            Some(Steering::Flows(_) | Steering::Packets(_) | Steering::Hashed(_) | Steering::Detours(..)) => {
+                false
+            }
             Some(Steering::Lanes(maps)) => maps.detours.is_none(),
         }
     }
@@ -321,13 +334,13 @@ impl Ports {
         let space = self.marking.root_space(ctx.free_at(channel) <= ctx.now);
         let has_credit = || ctx.has_some_credit(channel, packet.vl, space);
         let verdict = self.marking.departs(at.lane, &facts, &packet, has_credit);
-        let applied = self.marking.apply(at.output, &mut ctx.packets, id, verdict);
+        let applied = self.marking.apply((at.output, ctx.now), &mut ctx.packets, id, verdict);
         ctx.note_applied((self.place, true, from.output), applied);
     }
 
     /// Marks a packet at an output, or notifies the packet's source.
     pub fn mark(&mut self, ctx: &mut Context, output: Port, id: PacketId, severity: Severity) {
-        let applied = self.marking.mark(output.index(), &mut ctx.packets[id], severity);
+        let applied = self.marking.mark((output.index(), ctx.now), &mut ctx.packets[id], severity);
         ctx.note_applied((self.place, true, output), applied);
     }
 

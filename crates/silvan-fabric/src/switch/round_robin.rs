@@ -108,12 +108,12 @@ impl<S: PortSet> QueuedSwitch<S> {
     /// Sends from one of the virtual lanes of a free output. The lanes are tried in turn.
     #[inline(never)]
     fn settle_one_of(&mut self, ctx: &mut Context, (output, channel): (Port, ChannelId), first: Vl) {
-        let lanes = self.ports.lanes;
-        for vl in first.in_turn(lanes) {
+        let order = self.ports.lane_order();
+        for vl in order.from(first) {
             if self.settle_lane(ctx, (output, vl, channel)) {
                 if let Arbiter::RoundRobin(state) = &mut self.arbiter {
                     let of_output = self.ports.lane(output, Vl::FIRST);
-                    state.lanes[of_output.index()].lane_turn = vl.after(lanes);
+                    state.lanes[of_output.index()].lane_turn = order.after(first, vl);
                 }
                 return;
             }

@@ -79,7 +79,8 @@ impl<const LANES: usize> VoqSwitch<LANES> {
             |port: Port| Output::new(port.0 as u8, Ordered { channel: ports.out(port), dirty: false });
         let records = Port::all(ports.count()).map(record).collect();
         let reads_queues = ports.marking.marker.needs_queues();
-        let outputs = VoqOutputs::new(records, ports.count(), ports.lanes, reads_queues, &ports.marking);
+        let outputs =
+            VoqOutputs::new(records, ports.count(), ports.lane_order(), reads_queues, &ports.marking);
         Self { outputs, ports }
     }
 

@@ -68,8 +68,10 @@ pub const MAX_LINK_DELAY: Time = Time(1_000_000_000_000);
 pub struct Host {
     /// Name in results and scenarios; unique among all nodes.
     pub name: String,
-    /// LID of its port, in imported fabrics.
+    /// Base LID of its port, in imported fabrics.
     pub lid: Option<u16>,
+    /// LID mask control (LMC) of its port: the port has 2^LMC consecutive LIDs, from the base LID on.
+    pub lmc: u8,
     /// Port GUID in imported fabrics.
     pub guid: Option<u64>,
 }
@@ -81,8 +83,10 @@ pub struct Switch {
     pub name: String,
     /// Number of external ports, which are numbered 1..=ports as on the device.
     pub ports: u16,
-    /// LID of the switch, in imported fabrics.
+    /// Base LID of the switch, in imported fabrics.
     pub lid: Option<u16>,
+    /// LID mask control (LMC) of its management port.
+    pub lmc: u8,
     /// Node GUID in imported fabrics.
     pub guid: Option<u64>,
 }

@@ -75,11 +75,11 @@ pub(super) fn numbered_hosts(count: u64) -> Vec<Host> {
 }
 
 pub(crate) fn host(name: String) -> Host {
-    Host { name, lid: None, guid: None }
+    Host { name, lid: None, lmc: 0, guid: None }
 }
 
 pub(crate) fn switch(name: String, ports: u16) -> Switch {
-    Switch { name, ports, lid: None, guid: None }
+    Switch { name, ports, lid: None, lmc: 0, guid: None }
 }
 
 /// The network port of a host.

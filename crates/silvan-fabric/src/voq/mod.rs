@@ -23,8 +23,8 @@ use silvan_engine::{Rate, Time};
 
 use crate::congestion::marking::{Applied, Arriving, MarkedLane, OutputFacts, SwitchMarking};
 use crate::facts::{QueueChange, QueueFill};
-use crate::packet::{Fifo, Pool};
-use crate::port::{Port, Vl};
+use crate::packet::{Fifo, PacketId, Pool};
+use crate::port::{LaneOrder, Port, Vl};
 use crate::port_set::{PortSet, Ports256, next_of};
 
 pub(crate) use record::{Head, Output, OutputLane};
@@ -116,6 +116,8 @@ pub(crate) struct VoqOutputs<const LANES: usize, const MARKS: u8, X> {
     width: usize,
     /// Virtual lanes in use, at most `LANES`.
     lanes: usize,
+    /// The lane that outputs serve before all others, as a bit; zero if all lanes take turns.
+    first: u16,
     /// Requests of inputs with numbers from 64, per output and lane; empty if no switch has more than 64 ports.
     beyond: Box<[[u64; 3]]>,
     /// Bytes per queue; empty unless the marking rule reads single queues.
@@ -127,16 +129,20 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
     /// single queues.
     const IS_GENERAL: bool = LANES == MOST_LANES;
 
-    /// `width` is the number of inputs of the largest switch; `lanes` is the number of virtual lanes in use.
+    /// `width` is the number of inputs of the largest switch; `order` contains the virtual lanes in use.
     pub fn new(
         mut records: Vec<Output<LANES, X>>,
         width: usize,
-        lanes: usize,
+        LaneOrder { lanes, first }: LaneOrder,
         reads_queues: bool,
         marking: &SwitchMarking,
     ) -> Self {
         debug_assert!(Self::IS_GENERAL || lanes == LANES && width <= 64 && !reads_queues);
         let count = records.len() * lanes;
+        if let (Some(first), false) = (first, Self::IS_GENERAL) {
+            // With two lanes, it is always the turn of the first one.
+            records.iter_mut().for_each(|record| record.turn = first.0);
+        }
         if MARKS != UNMARKED {
             for (output, record) in records.iter_mut().enumerate() {
                 for (vl, lane) in record.lanes[..lanes].iter_mut().enumerate() {
@@ -149,6 +155,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
             queues: vec![Fifo::default(); count * width].into(),
             width,
             lanes,
+            first: first.map_or(0, |first| 1 << first.0),
             beyond: vec![[0; 3]; if width > 64 { count } else { 0 }].into(),
             queue_bytes: vec![0; if reads_queues { count * width } else { 0 }].into(),
         }
@@ -330,7 +337,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         let verdict = marking.departs(at.lane, &facts, &packet, || {
             wires.has_credit(around, record, Need { output, vl, dst: 0, space, now })
         });
-        let applied = marking.apply(output, W::packets(around), head.packet, verdict);
+        let applied = marking.apply((output, now), W::packets(around), head.packet, verdict);
         wires.applied(around, record, applied);
     }
 
@@ -348,17 +355,24 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
             return self.settle_lane((wires, around), marking, (output, 0), now);
         }
         let mut wake = Time::NEVER;
-        let record = &self.records[output];
+        let mut waiting = self.records[output].waiting;
+        if Self::IS_GENERAL && waiting & self.first != 0 {
+            let vl = self.first.trailing_zeros() as usize % LANES;
+            match self.settle_lane((wires, around), marking, (output, vl), now) {
+                Ok(sending) => return Ok(sending),
+                Err(ready) => wake = ready,
+            }
+            waiting &= !self.first;
+        }
         // Try the lanes starting with `turn` first, then the lanes before it.
-        let ahead = record.waiting & (u16::MAX << record.turn);
-        for mut lanes in [ahead, record.waiting & !ahead] {
+        let ahead = waiting & (u16::MAX << self.records[output].turn);
+        for mut lanes in [ahead, waiting & !ahead] {
             while lanes != 0 {
                 let vl = lanes.trailing_zeros() as usize % LANES;
                 lanes &= lanes - 1;
                 match self.settle_lane((wires, around), marking, (output, vl), now) {
                     Ok(sending) => {
-                        let lanes = self.lanes();
-                        self.records[output].served(vl, lanes);
+                        self.served(output, vl);
                         return Ok(sending);
                     }
                     Err(ready) => wake = wake.min(ready),
@@ -366,6 +380,15 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
             }
         }
         Err(wake)
+    }
+
+    /// Moves the turn of an output behind a lane that it has served. If a lane precedes all others, it has no turn.
+    #[inline(always)]
+    fn served(&mut self, output: usize, vl: usize) {
+        let lanes = self.lanes();
+        if self.first == 0 || Self::IS_GENERAL && self.first >> vl & 1 == 0 {
+            self.records[output].served(vl, lanes);
+        }
     }
 
     #[inline(always)]
@@ -476,11 +499,9 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
             self.arrives((wires, around), marking, slot, packet, now);
             self.records[slot.output()].lanes[slot.vl()].sum = 0;
         }
-        let lanes = self.lanes();
-        let record = &mut self.records[slot.output()];
-        record.lanes[slot.vl()].turn = slot.input + 1;
+        self.records[slot.output()].lanes[slot.vl()].turn = slot.input + 1;
         if LANES > 1 {
-            record.served(slot.vl(), lanes);
+            self.served(slot.output(), slot.vl());
         }
     }
 
@@ -503,6 +524,16 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         let vl = if LANES == 1 { 0 } else { waiting.trailing_zeros() as usize % LANES };
         let input = self.next_input(output, vl)?.index();
         Some(Slot::new(output, vl, input))
+    }
+
+    /// The packet at the head of the queue of an input, if the output stores it.
+    #[inline(always)]
+    pub fn stored_head(&self, slot: Slot) -> Option<PacketId> {
+        if Self::IS_GENERAL {
+            return None;
+        }
+        let record = &self.records[slot.output()];
+        record.find(slot.vl(), slot.input()).map(|place| record.head(place).packet)
     }
 
     /// The queue of an input for an output and lane, as its stored head and the packets behind it.

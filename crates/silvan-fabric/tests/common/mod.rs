@@ -36,6 +36,8 @@ pub fn config(duration: Time) -> Config {
         congestion: Default::default(),
         flow_control: FlowControl::default(),
         adaptive_routing: None,
+        ecmp: None,
+        path_bits: silvan_fabric::config::PathBits::Zero,
         flows: Vec::new(),
         traffic: Vec::new(),
         jobs: Vec::new(),

@@ -18,6 +18,7 @@ use silvan_engine::Rate;
 use silvan_fabric::topology::Topology;
 
 use super::ibnetdiscover::Options;
+use super::lids::Lids;
 use super::records::{self, Facts, Place, Records};
 use super::scan::{self, Cursor, Lines};
 use super::{ImportError, clip, speed};
@@ -107,10 +108,10 @@ fn assemble(
                 is_switch,
                 ports: known.ports,
                 description: first.name,
-                lid: Some(row.lid),
+                lids: Some(Lids { base: row.lid, lmc: 0 }),
             };
             let node = records.node(&first.line, facts)?;
-            Ok(Place { node, port: row.port, guid, lid: Some(row.lid) })
+            Ok(Place { node, port: row.port, guid, lids: Some(Lids { base: row.lid, lmc: 0 }) })
         };
         let ends = [place(row)?, place(back)?];
         records.link(&row.line, ends, Some(rate))?;

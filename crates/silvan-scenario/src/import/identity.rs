@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use silvan_fabric::topology::{Topology, TopologyError};
 
+use super::lids::Lids;
 use super::{MAX_PORTS, MAX_UNICAST_LID};
 
 /// First assigned GUIDs. Their prefix is locally administered, so they cannot be mistaken for a vendor's
@@ -48,15 +49,20 @@ impl Identities {
             );
             return Err(TopologyError(message));
         }
+        let lmcs = topology.hosts.iter().map(|h| h.lmc).chain(topology.switches.iter().map(|s| s.lmc));
+        let lids: usize = lmcs.map(|lmc| 1 << lmc).sum();
         let nodes = topology.hosts.len() + topology.switches.len();
-        if nodes > usize::from(MAX_UNICAST_LID) {
+        if lids > usize::from(MAX_UNICAST_LID) {
             let message =
-                format!("{nodes} hosts and switches need as many LIDs; InfiniBand has {MAX_UNICAST_LID}");
+                format!("{nodes} hosts and switches need {lids} LIDs; InfiniBand has {MAX_UNICAST_LID}");
             return Err(TopologyError(message));
         }
         let host_lids = topology.hosts.iter().map(|h| h.lid);
         let switch_lids = topology.switches.iter().map(|s| s.lid);
-        let used: HashSet<u16> = host_lids.clone().chain(switch_lids.clone()).flatten().collect();
+        let hosts = topology.hosts.iter().map(|h| (h.lid, h.lmc));
+        let taken = hosts.chain(topology.switches.iter().map(|s| (s.lid, s.lmc)));
+        let taken = taken.filter_map(|(lid, lmc)| lid.map(|base| Lids { base, lmc }));
+        let used: HashSet<u16> = taken.flat_map(Lids::all).collect();
         let mut free_lids = (1..=MAX_UNICAST_LID).filter(|lid| !used.contains(lid));
         let mut lid = |known: Option<u16>| known.or_else(|| free_lids.next()).unwrap_or(0);
 

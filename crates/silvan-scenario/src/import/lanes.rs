@@ -22,9 +22,10 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use silvan_fabric::routing::lanes::{IDENTITY, LEVELS, LaneMaps, Map, PathLevels};
-use silvan_fabric::topology::{Topology, TopologyError};
+use silvan_fabric::topology::{Host, Topology, TopologyError};
 
 use super::identity::Identities;
+use super::lids::Lids;
 use super::scan::{self, Cursor, Lines};
 use super::{ImportError, MAX_UNICAST_LID, clip};
 
@@ -61,9 +62,10 @@ pub fn paths(text: &str, origin: &str, topology: &Topology) -> Result<Paths, Imp
     let levels = PathLevels::new(topology, 0).ok_or_else(|| {
         ImportError::new(origin, format!("{hosts} hosts have too many pairs for a table of service levels"))
     })?;
-    let by_lid: HashMap<u16, usize> =
-        (0..).zip(&topology.hosts).filter_map(|(i, host)| Some((host.lid?, i))).collect();
-    if by_lid.len() < hosts {
+    let lids = |host: &Host| host.lid.map(|base| Lids { base, lmc: host.lmc });
+    let of_host = |(i, host)| lids(host).into_iter().flat_map(Lids::all).map(move |lid| (lid, i));
+    let by_lid: HashMap<u16, usize> = (0..).zip(&topology.hosts).flat_map(of_host).collect();
+    if topology.hosts.iter().any(|host| host.lid.is_none()) {
         let message =
             "the topology has hosts without a LID; take it from the running fabric, not from a netlist";
         return Err(ImportError::new(origin, message));

@@ -12,6 +12,7 @@ use silvan_fabric::topology::{End, NodeRef, Topology, TopologyError};
 
 use super::ibnetdiscover::Options;
 use super::identity::Identities;
+use super::lids::Lids;
 use super::records::{self, Facts, Place, Records};
 use super::scan::{self, Cursor, Lines};
 use super::{ImportError, clip, speed};
@@ -77,12 +78,13 @@ fn end<'a>(line: &mut Cursor<'a>, records: &mut Records<'a>) -> Result<Place, Im
     let ports = records::port(&whole, ports, 16)?;
     let mut tail_words = tail.split_whitespace();
     let lid = records::lid(&whole, tail_words.next().unwrap_or(""), 16)?;
+    let lids = lid.map(|base| Lids { base, lmc: 0 });
     let number = tail_words.next().and_then(|word| word.strip_prefix("PN:"));
     let number = records::port(&whole, number.ok_or_else(|| bad("PN is missing in"))?, 16)?;
     let description = if description.trim().is_empty() { node_guid_text(head) } else { description };
-    let facts = Facts { key: node_guid, guid: Some(node_guid), is_switch, ports, description, lid };
+    let facts = Facts { key: node_guid, guid: Some(node_guid), is_switch, ports, description, lids };
     let node = records.node(&whole, facts)?;
-    Ok(Place { node, port: number, guid: Some(port_guid), lid })
+    Ok(Place { node, port: number, guid: Some(port_guid), lids })
 }
 
 /// The GUID as written, which names nodes without a description.

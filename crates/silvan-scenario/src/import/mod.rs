@@ -22,6 +22,7 @@ pub mod ibnetdiscover;
 pub mod identity;
 pub mod lanes;
 pub mod lft;
+mod lids;
 pub mod lst;
 mod natural;
 mod records;

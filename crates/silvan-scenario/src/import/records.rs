@@ -7,6 +7,7 @@ use silvan_engine::Rate;
 use silvan_fabric::topology::Topology;
 
 use super::ibnetdiscover::{Options, build, read};
+use super::lids::Lids;
 use super::scan::Cursor;
 use super::{ImportError, MAX_NODES, MAX_PORTS, MAX_UNICAST_LID, clip};
 
@@ -17,7 +18,7 @@ pub(super) struct Place {
     pub(super) node: usize,
     pub(super) port: u16,
     pub(super) guid: Option<u64>,
-    pub(super) lid: Option<u16>,
+    pub(super) lids: Option<Lids>,
 }
 
 /// The known attributes of a node.
@@ -28,7 +29,7 @@ pub(super) struct Facts<'a> {
     pub(super) is_switch: bool,
     pub(super) ports: u16,
     pub(super) description: &'a str,
-    pub(super) lid: Option<u16>,
+    pub(super) lids: Option<Lids>,
 }
 
 /// Nodes and links read so far.
@@ -54,7 +55,7 @@ impl<'a> Records<'a> {
                 )));
             }
             node.ports = node.ports.max(facts.ports);
-            node.lid = node.lid.or(facts.lid.filter(|_| facts.is_switch));
+            node.lids = node.lids.or(facts.lids.filter(|_| facts.is_switch));
             return Ok(known);
         }
         if self.nodes.len() == MAX_NODES {
@@ -69,7 +70,7 @@ impl<'a> Records<'a> {
             id_text: description,
             description,
             guid: facts.guid,
-            lid: facts.lid.filter(|_| facts.is_switch),
+            lids: facts.lids.filter(|_| facts.is_switch),
             links: Vec::new(),
         });
         self.by_key.insert(facts.key, self.nodes.len() - 1);
@@ -129,7 +130,7 @@ impl<'a> Records<'a> {
             peer_text,
             peer_port: there.port,
             peer_guid: None,
-            lid: here.lid.filter(|_| !node.is_switch),
+            lids: here.lids.filter(|_| !node.is_switch),
             rate,
         });
         Ok(())

@@ -17,6 +17,7 @@ use silvan_engine::Rate;
 use silvan_fabric::topology::Topology;
 
 use super::ibnetdiscover::Options;
+use super::lids::{self, Lids};
 use super::records::{self, Facts, Place, Records};
 use super::scan::{self, Cursor, Lines};
 use super::{ImportError, MAX_PORTS, MAX_UNICAST_LID, clip, speed};
@@ -41,7 +42,7 @@ pub struct Sections {
 
 /// A row of the section PORTS.
 struct Port {
-    lid: Option<u16>,
+    lids: Option<Lids>,
     guid: Option<u64>,
     /// Data rate. The outer `None` means that the section has no width and speed for this port.
     rate: Option<Rate>,
@@ -246,10 +247,13 @@ impl<'a> Reader<'a> {
             let what = format!("the LID is {}; it must be at most {MAX_UNICAST_LID}", lid.unwrap_or(0));
             return Err(line.error(what));
         }
+        let lmc = titles.get(row, &["LMC"]).filter(|text| number(text).is_some());
+        let lmc = lmc.map_or(Ok(0), |text| lids::lmc(line, text))?;
+        let lids = lid.map(|lid| Lids::new(line, lid, lmc)).transpose()?;
         let code = |title: &str| titles.get(row, &[title]).and_then(number).unwrap_or(0);
         let rate = speed::of_codes(code("LinkWidthActv"), code("LinkSpeedActv"), code("LinkSpeedExtActv"));
         let port_guid = titles.get(row, &["PortGUID", "PortGuid"]).and_then(scan::guid);
-        let known = Port { lid, guid: port_guid.filter(|&guid| guid != 0), rate };
+        let known = Port { lids, guid: port_guid.filter(|&guid| guid != 0), rate };
         if self.ports.insert((guid, port), known).is_some() {
             return Err(
                 line.error(format!("port {port} of node 0x{guid:016x} appears twice; it must appear once"))
@@ -288,18 +292,18 @@ impl<'a> Reader<'a> {
                 };
                 let own = self.ports.get(&(guid, port));
                 // A switch has one LID, which belongs to port 0.
-                let lid = if node.is_switch { self.ports.get(&(guid, 0)).or(own) } else { own };
-                let lid = lid.and_then(|port| port.lid);
+                let lids = if node.is_switch { self.ports.get(&(guid, 0)).or(own) } else { own };
+                let lids = lids.and_then(|port| port.lids);
                 let facts = Facts {
                     key: guid,
                     guid: Some(node.guid),
                     is_switch: node.is_switch,
                     ports: node.ports.unwrap_or(port),
                     description: node.description,
-                    lid,
+                    lids,
                 };
                 let node = records.node(line, facts)?;
-                places.push(Place { node, port, guid: own.and_then(|port| port.guid), lid });
+                places.push(Place { node, port, guid: own.and_then(|port| port.guid), lids });
             }
             let rate = link.ends.iter().find_map(|end| self.ports.get(end)?.rate);
             records.link(&link.line, [places[0], places[1]], rate)?;

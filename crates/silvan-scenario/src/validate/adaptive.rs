@@ -55,7 +55,8 @@ fn of_packets(adaptive: &AdaptiveRouting, spec: &Spec) -> Check {
 /// Checks the components that adaptive routing needs or excludes.
 fn check_components(adaptive: &AdaptiveRouting, spec: &Spec, components: &Components) -> Check {
     ensure(
-        !adaptive.pins(Pinned::Throttled) || components.reaction != Reaction::None,
+        !adaptive.pins(Pinned::Throttled)
+            || components.reactions().any(|reaction| *reaction != Reaction::None),
         "adaptive_routing.pinned",
         || "names flows that are throttled, but congestion.reaction throttles none".to_owned(),
     )?;
@@ -67,7 +68,7 @@ fn check_components(adaptive: &AdaptiveRouting, spec: &Spec, components: &Compon
     ensure(!matches!(components.reaction, Reaction::ExplicitRate(_)), "adaptive_routing.per", || {
         "\"packet\" cannot be combined with explicit rates, which apply to one route; use \"flow\"".to_owned()
     })?;
-    ensure(!components.reaction.needs_one_route(), "adaptive_routing.per", || {
+    ensure(!components.reactions().any(Reaction::needs_one_route), "adaptive_routing.per", || {
         "\"packet\" cannot be combined with this congestion.reaction, which compares the telemetry of one route; \
          use \"flow\""
             .to_owned()

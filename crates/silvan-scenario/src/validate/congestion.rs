@@ -3,6 +3,8 @@
 
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Arbitration, Architecture};
+use silvan_fabric::congestion::marking::Marking;
+use silvan_fabric::congestion::reaction::Reaction;
 use silvan_fabric::congestion::{Components, Feedback, Notification};
 use silvan_fabric::queueing::{Isolation, Memory, Queues, SpecialArbitration, SpecialQueues};
 use silvan_fabric::routing::RoutingSpec;
@@ -65,8 +67,14 @@ fn pairs(spec: &Spec, components: &Components) -> Check {
                 .to_owned()
         },
     )?;
+    let marks = components.marking != Marking::None && !components.marking.stamps();
+    ensure(!spec.measure.congestion_log || marks, "measure.congestion_log", || {
+        "needs switches that mark packets; set congestion.mechanism = \"ib-cc\", or a congestion.marking other than \
+         \"none\" and \"telemetry\""
+            .to_owned()
+    })?;
     let is_ugal = matches!(spec.routing.source, RoutingSource::Computed(RoutingSpec::Ugal(_)));
-    ensure(!is_ugal || !components.reaction.needs_one_route(), "routing.kind", || {
+    ensure(!is_ugal || !components.reactions().any(Reaction::needs_one_route), "routing.kind", || {
         "\"ugal\" cannot be combined with this congestion.reaction, which compares the telemetry of one route; use \
          \"minimal\" or \"valiant\""
             .to_owned()

@@ -13,11 +13,11 @@ use crate::trace::{ANY, MAX_RANKS, Operation, Trace, TraceBuilder};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kernel {
-    /// Messages back and forth between two ranks, for one pair of ranks after the other.
+    /// Round trips of messages between two ranks. The pairs of ranks run one after another.
     PingPong,
     /// Each rank exchanges messages with its two neighbors.
     NaturalRing,
-    /// The same as `natural-ring`, with the ranks in random order.
+    /// Like `natural-ring`, with the ranks in random order.
     RandomRing,
     /// Transpose of a matrix that is distributed in blocks over a grid of ranks.
     Ptrans,
@@ -41,7 +41,7 @@ pub struct Kernels {
     pub bytes: u64,
     /// Number of repetitions.
     pub iterations: u32,
-    /// Number of pairs in the ping-pong: all, or this many, evenly distributed.
+    /// Maximum number of pairs in the ping-pong. If there are more pairs, an evenly distributed subset is used.
     pub pairs: u32,
     /// Order of the matrix (PTRANS, HPL).
     pub n: u64,
@@ -49,7 +49,7 @@ pub struct Kernels {
     pub nb: u64,
     /// Number of points of the transform; each is a complex number of 16 bytes.
     pub points: u64,
-    /// Messages that each rank sends (RandomAccess).
+    /// Number of messages that each rank sends (RandomAccess).
     pub messages: u32,
     /// Whether calls block (PTRANS, RandomAccess): in PTRANS, a rank exchanges its blocks with one rank after the
     /// other; in RandomAccess, it begins to send a message when the previous send has finished.

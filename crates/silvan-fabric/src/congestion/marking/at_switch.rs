@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use silvan_engine::{Rate, Time};
 
 use super::Marker;
+use crate::congestion::log::{MarkEvent, OutputLog};
 use crate::facts::{Arrival, Departure, PortState, QueueChange, Severity, Verdict};
 use crate::message::Report;
 use crate::packet::{Kind, Packet, PacketId, Pool};
@@ -17,6 +18,8 @@ pub(crate) struct SwitchMarking {
     /// Number of data packets that each output marked since the start of the run, excluding packets that were already
     /// marked.
     pub marks: Box<[u64]>,
+    /// For each output, the latest packets that count in `marks`, if switches keep a congestion log.
+    log: Option<Box<[OutputLog]>>,
     /// Bytes of the notification for a mark, if switches notify sources themselves.
     pub report: Option<NonZeroU32>,
     /// Whether marks carry the severity of congestion.
@@ -82,6 +85,7 @@ impl SwitchMarking {
         Self {
             marker,
             marks,
+            log: None,
             report: None,
             is_quantized: false,
             full_space,
@@ -93,15 +97,17 @@ impl SwitchMarking {
 
     /// Joins the states of several switches in their order.
     pub fn join(parts: Vec<Self>) -> Self {
-        let (mut marks, mut markers) = (Vec::new(), Vec::new());
+        let (mut marks, mut markers, mut logs) = (Vec::new(), Vec::new(), Vec::new());
         let (mut report, mut is_quantized, mut full_space) = (None, false, 0);
         for part in parts {
             (report, is_quantized, full_space) = (part.report, part.is_quantized, part.full_space);
             marks.extend(part.marks);
             markers.push(part.marker);
+            logs.extend(part.log.into_iter().flatten());
         }
+        let log = (!logs.is_empty()).then(|| logs.into());
         let joined = Self::new(Marker::join(markers), marks.len(), full_space);
-        Self { marks: marks.into(), report, is_quantized, ..joined }
+        Self { marks: marks.into(), log, report, is_quantized, ..joined }
     }
 
     /// The fill up to which the rule needs neither queue changes nor departures, unless [`Self::needs_all`] is true.
@@ -161,7 +167,7 @@ impl SwitchMarking {
         let arrival = Arrival { now, size, is_data, queue_bytes, sent_bytes, rate };
         match self.marker.arrives(at.lane, &arrival) {
             Verdict::Forward => Applied::default(),
-            verdict => self.apply(at.output, packets, id, verdict),
+            verdict => self.apply((at.output, now), packets, id, verdict),
         }
     }
 
@@ -192,13 +198,29 @@ impl SwitchMarking {
         self.marker.departs(lane, &departure, has_credit)
     }
 
-    /// Applies the rule's decision at an output to a packet.
-    pub fn apply(&mut self, output: usize, packets: &mut Pool, id: PacketId, verdict: Verdict) -> Applied {
+    /// Starts a congestion log.
+    pub fn keep_log(&mut self) {
+        self.log = Some(vec![OutputLog::default(); self.marks.len()].into());
+    }
+
+    /// The congestion log of an output, from the oldest event to the latest; empty if there is no log.
+    pub fn log(&self, output: usize) -> &[MarkEvent] {
+        self.log.as_ref().map_or(&[], |log| log[output].events())
+    }
+
+    /// Applies the rule's decision at an output and a time to a packet.
+    pub fn apply(
+        &mut self,
+        at: (usize, Time),
+        packets: &mut Pool,
+        id: PacketId,
+        verdict: Verdict,
+    ) -> Applied {
         let packet = &mut packets[id];
         let is_data = packet.kind == Kind::Data;
         match verdict {
             Verdict::Forward => {}
-            Verdict::Mark(severity) => return self.mark(output, packet, severity),
+            Verdict::Mark(severity) => return self.mark(at, packet, severity),
             Verdict::Validate => {
                 let is_validation = is_data && !packet.validated;
                 packet.validated |= is_data;
@@ -210,24 +232,35 @@ impl SwitchMarking {
         Applied::default()
     }
 
-    /// Marks a packet at an output, or instead requests a notification of its source.
-    pub fn mark(&mut self, output: usize, packet: &mut Packet, severity: Severity) -> Applied {
+    /// Marks a packet at an output and a time, or instead requests a notification of its source.
+    pub fn mark(&mut self, at: (usize, Time), packet: &mut Packet, severity: Severity) -> Applied {
         let severity = if self.is_quantized { severity } else { 0 };
         let is_data = packet.kind == Kind::Data;
         if self.report.is_some() {
             if !is_data {
                 return Applied::default();
             }
-            self.marks[output] += 1;
+            self.count(at, packet);
             let Packet { src: to, dst: destination, source, injected: sent_at, .. } = *packet;
             let report = Some(Report { to, destination, source, severity, sent_at });
             return Applied { is_mark: true, report, ..Applied::default() };
         }
         let is_mark = is_data && !packet.fecn;
-        self.marks[output] += u64::from(is_mark);
+        if is_mark {
+            self.count(at, packet);
+        }
         packet.fecn = true;
         packet.severity = packet.severity.max(severity);
         Applied { is_mark, ..Applied::default() }
+    }
+
+    /// Counts a mark, and logs it.
+    #[inline(always)]
+    fn count(&mut self, (output, now): (usize, Time), packet: &Packet) {
+        self.marks[output] += 1;
+        if let Some(log) = &mut self.log {
+            note(&mut log[output], now, packet);
+        }
     }
 
     /// The number of data packets that an output has marked, and whether it is in the congestion state on any lane.
@@ -235,4 +268,11 @@ impl SwitchMarking {
         let state = |lane| self.marker.state(lane);
         (self.marks[output], lanes.map(state).any(|PortState { is_congested, .. }| is_congested))
     }
+}
+
+#[cold]
+#[inline(never)]
+fn note(log: &mut OutputLog, time: Time, packet: &Packet) {
+    let &Packet { src: source, dst: destination, sl, .. } = packet;
+    log.note(MarkEvent { time, source, destination, sl });
 }

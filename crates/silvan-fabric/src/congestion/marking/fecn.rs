@@ -71,11 +71,11 @@ pub struct PortSetting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FillMapping {
-    /// The fill of each virtual output queue.
+    /// The fill of each virtual output queue separately.
     Each,
-    /// The sum over the input ports.
+    /// The sum of the virtual output queues of all input ports.
     Sum,
-    /// The sum, compared with the threshold divided by the number of contributing input ports.
+    /// The same sum, compared with the threshold divided by the number of input ports that contribute to it.
     SumPerInput,
 }
 

@@ -35,7 +35,7 @@ pub struct Red {
     /// Percentage of the packets that are marked at `max` (Pmax).
     #[schemars(range(min = 1, max = 100))]
     pub percent: u8,
-    /// Whether packets are selected at random or at regular distances.
+    /// Whether packets are marked at random or at regular intervals.
     pub pattern: MarkingPattern,
 }
 

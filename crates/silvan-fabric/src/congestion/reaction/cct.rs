@@ -28,6 +28,9 @@ pub struct Cct {
     /// Period after which each index is decremented by one, in units of 1.024 us.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub ccti_timer: u32,
+    /// The congestion log contains an event each time an index rises from less than this value to this value or more
+    /// (`Trigger_Threshold`; see `measure.congestion_log`). 0 stands for no events.
+    pub trigger_threshold: u16,
     /// Whether that timer runs freely or restarts with each BECN.
     pub timer: TimerStart,
     /// Whether an index belongs to a queue pair (flow) or to a service level.
@@ -53,7 +56,7 @@ pub enum ControlLevel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimerStart {
-    /// It runs freely: one timer per host and service level (IBA 1.2.1, annex A10).
+    /// Periodically, independent of notifications: one timer per host and service level (IBA 1.2.1, annex A10).
     Cyclic,
     /// Each BECN restarts the timer of its index, so the index is decremented after a period without a BECN (Paper I,
     /// 3.2; Paper V, III.D; MVCM, 3.2.2).
@@ -76,6 +79,8 @@ pub struct PerSl {
     /// See [`Cct::ccti_timer`].
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub ccti_timer: Option<u32>,
+    /// See [`Cct::trigger_threshold`].
+    pub trigger_threshold: Option<u16>,
 }
 
 /// The format of the table. Delays are for a full packet (MTU); those of shorter packets are proportionally shorter.
@@ -127,6 +132,7 @@ impl Default for Cct {
             ccti_limit: 127,
             ccti_min: 0,
             ccti_timer: 150,
+            trigger_threshold: 0,
             timer: TimerStart::Cyclic,
             level: ControlLevel::Qp,
             table: CctTable::Quadratic { divisor: 106, scale: 1, entries: 128 },
@@ -147,6 +153,7 @@ struct Level {
     increase: u16,
     limit: u16,
     min: u16,
+    trigger: u16,
     period_ps: u64,
     /// Phase of the free-running timer in picoseconds, because hosts are not synchronized.
     phase_ps: u64,
@@ -287,6 +294,7 @@ impl ReactionParameters for Cct {
     fn check(&self, _limits: &Limits) -> Check {
         let entries = self.table.check()?;
         check_bounds("", self.ccti_limit, self.ccti_min, entries)?;
+        check_trigger("", self.trigger_threshold, (self.ccti_min, self.ccti_limit))?;
         ensure(self.ccti_timer > 0, "ccti_timer", || "must be at least 1 (unit 1.024 us)".to_owned())?;
         for (index, own) in self.per_sl.iter().enumerate() {
             let at = format!("per_sl.{index}.");
@@ -295,7 +303,9 @@ impl ReactionParameters for Cct {
                 format!("is already given by congestion.reaction.per_sl.{first}")
             })?;
             let limit = own.ccti_limit.unwrap_or(self.ccti_limit);
-            check_bounds(&at, limit, own.ccti_min.unwrap_or(self.ccti_min), entries)?;
+            let min = own.ccti_min.unwrap_or(self.ccti_min);
+            check_bounds(&at, limit, min, entries)?;
+            check_trigger(&at, own.trigger_threshold.unwrap_or(0), (min, limit))?;
             ensure(own.ccti_timer != Some(0), &format!("{at}ccti_timer"), || {
                 "must be at least 1 (unit 1.024 us)".to_owned()
             })?;
@@ -310,6 +320,17 @@ fn check_bounds(at: &str, limit: u16, min: u16, entries: usize) -> Check {
         format!("must be 0 to {}, as the table has {entries} entries", entries - 1)
     })?;
     ensure(min <= limit, &format!("{at}ccti_min"), || format!("must be at most ccti_limit, {limit}"))
+}
+
+/// Checks that an index can rise to the trigger threshold. `at` is the prefix of its key.
+fn check_trigger(at: &str, trigger: u16, (min, limit): (u16, u16)) -> Check {
+    ensure(trigger == 0 || (min < trigger && trigger <= limit), &format!("{at}trigger_threshold"), || {
+        if min == limit {
+            "must be 0 (no events), because the index is constant: ccti_min equals ccti_limit".to_owned()
+        } else {
+            format!("must be 0 (no events) or {} to {limit}, to which an index can rise", min + 1)
+        }
+    })
 }
 
 impl Cct {
@@ -333,6 +354,7 @@ impl Cct {
                     increase: own.and_then(|own| own.ccti_increase).unwrap_or(self.ccti_increase),
                     limit: own.and_then(|own| own.ccti_limit).unwrap_or(self.ccti_limit),
                     min: own.and_then(|own| own.ccti_min).unwrap_or(self.ccti_min),
+                    trigger: own.and_then(|own| own.trigger_threshold).unwrap_or(self.trigger_threshold),
                     period_ps,
                     phase_ps: ((u128::from(period_ps) * u128::from(fraction)) >> 32) as u64,
                     start: self.timer,
@@ -451,6 +473,10 @@ impl ReactionRule for CctRule {
     fn strength(&self, state: &CctState, sl: u8, now: Time) -> u16 {
         self.index(state, sl, now)
     }
+
+    fn trigger(&self, sl: u8) -> u16 {
+        self.levels[usize::from(sl)].trigger
+    }
 }
 
 #[cfg(test)]
@@ -550,8 +576,14 @@ mod tests {
 
     #[test]
     fn service_levels_have_their_own_parameters() {
-        let own =
-            PerSl { sl: 3, ccti_increase: Some(9), ccti_limit: None, ccti_min: None, ccti_timer: Some(1) };
+        let own = PerSl {
+            sl: 3,
+            ccti_increase: Some(9),
+            ccti_limit: None,
+            ccti_min: None,
+            ccti_timer: Some(1),
+            trigger_threshold: None,
+        };
         let rule = rule(&Cct { per_sl: vec![own], ..Cct::default() });
         let (mut a, mut b) = (rule.fresh(0), rule.fresh(3));
         rule.answered(&mut a, 0, &answer(Mark::Hot, 0, 0));

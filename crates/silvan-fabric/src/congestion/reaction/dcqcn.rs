@@ -34,7 +34,7 @@ use crate::facts::{Answer, Mark, Next, Sent};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dcqcn {
-    /// Where the intervals come from that are not given.
+    /// The published parameter set that provides the intervals that are not set here.
     pub set: DcqcnSet,
     /// Time between updates of alpha.
     pub alpha_interval: Option<Time>,
@@ -42,26 +42,28 @@ pub struct Dcqcn {
     pub decrease_interval: Option<Time>,
     /// Time between increases of the rate.
     pub increase_interval: Option<Time>,
-    /// Bytes of the flow between increases of the rate; by default only time counts.
+    /// Number of bytes that the flow sends between increases of the rate; by default, only `increase_interval` causes
+    /// increases.
     pub increase_bytes: Option<Bytes>,
     /// The gain g of alpha is 1 divided by this number.
     #[schemars(range(min = 1))]
     pub gain_divisor: u16,
-    /// Increases of fast recovery, after which the target grows as well (F).
+    /// Number of increases in fast recovery (F). Later increases also raise the target.
     #[schemars(range(min = 1, max = 100))]
     pub fast_recovery: u8,
-    /// Added to the target by an increase after fast recovery; by default 5 Mbit/s per 25 Gbit/s of the host's link.
+    /// Increment of the target in additive increase; by default 5 Mbit/s per 25 Gbit/s of the host's link.
     pub additive_increase: Option<Rate>,
-    /// Added to the target by a hyper increase; by default 50 Mbit/s per 25 Gbit/s of the host's link.
+    /// Increment of the target in hyper increase; by default 50 Mbit/s per 25 Gbit/s of the host's link.
     pub hyper_increase: Option<Rate>,
     /// The lowest rate of a flow; by default 1 % of the host's link, as 1 Gbit/s of 100 Gbit/s.
     pub min_rate: Option<Rate>,
-    /// Whether each decrease sets the target to the rate, also one that follows another without an increase between them.
+    /// Whether every decrease sets the target to the current rate. Otherwise, only the first of several consecutive decreases
+    /// does.
     pub clamp_target: bool,
     /// Rate after the first notification, in percent of the link.
     #[schemars(range(min = 1, max = 100))]
     pub first_rate_percent: u8,
-    /// Which comes first if alpha and the rate change at one instant.
+    /// Whether alpha or the rate is updated first when both change at the same time.
     pub order: DcqcnOrder,
 }
 
@@ -72,11 +74,11 @@ pub enum DcqcnSet {
     /// Tuned by the vendor: alpha every 1 us, decreases every 4 us, increases every 300 us.
     #[default]
     Tuned,
-    /// Those of the paper: 50 us, 50 us, 55 us.
+    /// The values of the paper: alpha every 50 us, decreases every 50 us, increases every 55 us.
     Paper,
 }
 
-/// Which of two changes at one instant comes first.
+/// The order of updates at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DcqcnOrder {

@@ -100,8 +100,8 @@ impl<R: ReactionRule> Flows<R> {
     }
 
     #[inline]
-    pub fn target(&self, of: FlowRef, next: &Next) -> Option<u32> {
-        self.rule.target(&self.states[self.index(of)], next)
+    pub fn target(&self, of: FlowRef, next: &Next, sharing: u32) -> Option<u32> {
+        self.rule.target(&self.states[self.index(of)], next, sharing)
     }
 
     #[inline]
@@ -127,6 +127,10 @@ impl<R: ReactionRule> Flows<R> {
 
     pub fn strength(&self, of: FlowRef, now: Time) -> u16 {
         self.rule.strength(&self.states[self.index(of)], of.sl, now)
+    }
+
+    pub fn trigger(&self, sl: u8) -> u16 {
+        self.rule.trigger(sl)
     }
 
     pub fn fresh_strength(&self, sl: u8, now: Time) -> u16 {

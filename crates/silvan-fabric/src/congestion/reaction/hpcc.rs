@@ -30,14 +30,14 @@ use crate::facts::{Answer, Next, Sent, Telemetry};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hpcc {
-    /// Utilization of links that flows aim at, in percent (eta).
+    /// Target utilization of links, in percent (eta).
     #[schemars(range(min = 1, max = 100))]
     pub utilization_percent: u8,
-    /// Round trips with additive increase alone, after which the rate follows the utilization again (maxStage). With 0,
-    /// it always does.
+    /// Maximum number of consecutive round trips with only an additive increase (maxStage). The next round trip adjusts
+    /// the rate by the measured utilization. With 0, every round trip does.
     #[schemars(range(max = 200))]
     pub max_stage: u8,
-    /// Added to the rate with each answer; by default 10 Mbit/s per 25 Gbit/s of the host's link.
+    /// Increment of the rate for each acknowledgement; by default 10 Mbit/s per 25 Gbit/s of the host's link.
     pub additive_increase: Option<Rate>,
     /// The lowest rate of a flow; by default 1 % of the host's link.
     pub min_rate: Option<Rate>,

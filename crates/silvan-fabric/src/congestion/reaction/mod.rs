@@ -45,7 +45,7 @@ pub use dcqcn::{Dcqcn, DcqcnOrder, DcqcnSet};
 pub use dctcp::Dctcp;
 pub(crate) use dctcp::DctcpRule;
 pub(crate) use explicit::Announced;
-pub use explicit::{ExplicitRate, Injection};
+pub use explicit::{ExplicitRate, Injection, Probing};
 pub(crate) use flows::{FlowRef, Flows};
 pub use hpcc::Hpcc;
 pub(crate) use hpcc::HpccRule;
@@ -116,6 +116,11 @@ pub trait ReactionParameters {
 
     /// Whether sources wait for grants of the receivers.
     fn needs_grants(&self) -> bool {
+        false
+    }
+
+    /// Whether links or receivers control the flows of all hosts together, so that all hosts must have this reaction.
+    fn concerns_all_hosts(&self) -> bool {
         false
     }
 
@@ -214,8 +219,8 @@ pub(crate) trait ReactionRule {
     }
 
     /// The target that the next data packet of a flow carries to its receiver, if packets carry one. It counts this
-    /// packet as sent.
-    fn target(&self, _state: &Self::State, _next: &Next) -> Option<u32> {
+    /// packet as sent. `sharing` is the number of the host's flows that may send, with this one.
+    fn target(&self, _state: &Self::State, _next: &Next, _sharing: u32) -> Option<u32> {
         None
     }
 
@@ -239,6 +244,11 @@ pub(crate) trait ReactionRule {
     /// The strength with which a flow is slowed down: its index into the congestion control table, its number of
     /// waiting slots or inter-packet delays, or the divisor of its rate less one.
     fn strength(&self, _state: &Self::State, _sl: u8, _now: Time) -> u16 {
+        0
+    }
+
+    /// The strength from which the congestion log contains an increase; 0 if the log contains no increase.
+    fn trigger(&self, _sl: u8) -> u16 {
         0
     }
 }
@@ -330,8 +340,8 @@ macro_rules! reactions {
             }
 
             #[inline]
-            pub fn target(&self, flow: FlowRef, next: &Next) -> Option<u32> {
-                match self { $( Self::$name(flows) => flows.target(flow, next), )* }
+            pub fn target(&self, flow: FlowRef, next: &Next, sharing: u32) -> Option<u32> {
+                match self { $( Self::$name(flows) => flows.target(flow, next, sharing), )* }
             }
 
             #[inline]
@@ -354,6 +364,10 @@ macro_rules! reactions {
 
             pub fn strength(&self, flow: FlowRef, now: Time) -> u16 {
                 match self { $( Self::$name(flows) => flows.strength(flow, now), )* }
+            }
+
+            pub fn trigger(&self, sl: u8) -> u16 {
+                match self { $( Self::$name(flows) => flows.trigger(sl), )* }
             }
 
             /// The [`Self::strength`] of a flow that has received no answers.
@@ -456,6 +470,12 @@ impl Reaction {
     #[must_use]
     pub fn needs_grants(&self) -> bool {
         self.parameters().is_some_and(|parameters| parameters.needs_grants())
+    }
+
+    /// See [`ReactionParameters::concerns_all_hosts`].
+    #[must_use]
+    pub fn concerns_all_hosts(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.concerns_all_hosts())
     }
 
     /// How a host grants credit, if the reaction gives that.

@@ -34,10 +34,10 @@ pub struct Mvcm {
     /// of hosts at a switch, k.
     #[schemars(range(min = 1))]
     pub factor: Option<u16>,
-    /// How often the number of slots may be raised; by default the number of stages, n.
+    /// Maximum number of increases of the number of slots; by default the number of stages, n.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub limit: Option<u8>,
-    /// Whether `limit` applies. Without it, the slots grow to at most one second.
+    /// Whether `limit` applies. Otherwise, the slots of a flow last at most one second in total.
     pub limited: bool,
     /// Whether warm acknowledgements count; if not, they are treated as cold ones.
     pub warm: bool,

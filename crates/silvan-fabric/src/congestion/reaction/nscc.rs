@@ -41,9 +41,10 @@ pub struct Nscc {
     /// The target of the queueing delay, Q; by default the round trip without load. With trimming, the standard has 0.75 of
     /// it.
     pub target: Option<Time>,
-    /// Whether windows adapt at once to what was acknowledged where queues are far too long.
+    /// Whether a window is set to the recently acknowledged bytes when the queueing delay is far above the target.
     pub quick_adapt: bool,
-    /// Quick adapt takes place if less than the largest window divided by two to the power of this was acknowledged.
+    /// Quick adapt applies if fewer bytes were acknowledged than the largest window divided by 2 to the power of this
+    /// number.
     #[schemars(range(max = 10))]
     pub quick_adapt_gate: u8,
 }

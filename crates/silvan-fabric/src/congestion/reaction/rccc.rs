@@ -16,8 +16,10 @@
 //! With `nscc`, a flow also has NSCC's window, and sends only what both allow.
 //!
 //! Grants and targets count in quanta of 256 bytes, modulo 2^32. They count bytes on the wire. The receiver is
-//! [`crate::congestion::receiver::Notification::AckGrant`], and [`Pacing`] are its parameters. In the consortium's
-//! simulator a host with several active flows also divides the targets by their number.
+//! [`crate::congestion::receiver::Notification::AckGrant`], and [`Pacing`] are its parameters. With `divide_requests`, a
+//! host with several flows that may send divides what a data packet asks for by their number, and with `oversubscribed`,
+//! receivers grant less while many packets are marked. The consortium's simulator always does the first, and the second
+//! in oversubscribed networks without NSCC.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,6 +27,7 @@ use silvan_engine::{Bytes, Time};
 
 use super::nscc::{Nscc, NsccRule, NsccState};
 use super::{ReactionParameters, ReactionRule, Source};
+use crate::congestion::receiver::{Oversubscribed, Oversubscription};
 use crate::congestion::unfit::{Check, Limits, Unfit, ensure, ensure_time};
 use crate::facts::{Answer, Grant, Next, Queued, Sent};
 
@@ -50,14 +53,28 @@ pub struct Rccc {
     pub grant_packets: u8,
     /// Whether a receiver grants credit, up to the largest one, to flows that ask for none while no flow asks.
     pub idle_credit: bool,
+    /// Whether a host divides the credit that a data packet asks for by the number of the flows of the host that may send
+    /// when the packet leaves. Needs `idle_credit`, because the part that a flow asks for may not suffice for a packet.
+    pub divide_requests: bool,
+    /// Lower rates of grants while many packets are marked, for oversubscribed networks.
+    pub oversubscribed: Option<Oversubscribed>,
     /// A window as well, of NSCC with these parameters.
     pub nscc: Option<Nscc>,
 }
 
 impl Default for Rccc {
     fn default() -> Self {
-        let (round_trip, limit, speculative, nscc) = (None, None, None, None);
-        Self { round_trip, limit, speculative, grant_percent: 99, grant_packets: 4, idle_credit: true, nscc }
+        Self {
+            round_trip: None,
+            limit: None,
+            speculative: None,
+            grant_percent: 99,
+            grant_packets: 4,
+            idle_credit: true,
+            divide_requests: false,
+            oversubscribed: None,
+            nscc: None,
+        }
     }
 }
 
@@ -69,6 +86,8 @@ pub(crate) struct Pacing {
     pub turn: u32,
     /// Quanta that a flow may have without asking for them.
     pub idle: u32,
+    /// How marks lower the rate.
+    pub oversubscription: Option<Oversubscription>,
 }
 
 /// The most credit that can be given: 1 GiB.
@@ -84,12 +103,14 @@ impl ReactionParameters for Rccc {
     }
 
     fn reads_marks(&self) -> bool {
-        self.nscc.is_some()
+        self.nscc.is_some() || self.oversubscribed.is_some()
     }
 
     fn needs_round_trip(&self) -> bool {
         let is_given = self.limit.is_some() || self.round_trip.is_some();
-        !is_given || self.nscc.as_ref().is_some_and(Nscc::needs_round_trip)
+        let is_timed =
+            self.oversubscribed.as_ref().is_none_or(|rule| rule.interval.or(self.round_trip).is_some());
+        !is_given || !is_timed || self.nscc.as_ref().is_some_and(Nscc::needs_round_trip)
     }
 
     fn sends_requests(&self) -> bool {
@@ -97,6 +118,10 @@ impl ReactionParameters for Rccc {
     }
 
     fn needs_grants(&self) -> bool {
+        true
+    }
+
+    fn concerns_all_hosts(&self) -> bool {
         true
     }
 
@@ -110,15 +135,25 @@ impl ReactionParameters for Rccc {
             Some(limit) => format!("must be at most `limit`, {limit}"),
             None => format!("must be at most {MOST}"),
         })?;
+        ensure(self.idle_credit || !self.divide_requests, "divide_requests", || {
+            "needs `idle_credit`: the part that a flow asks for may not suffice for a packet, and a flow that cannot send \
+             cannot ask again"
+                .to_owned()
+        })?;
+        let nested = |unfit: Unfit| Unfit { key: format!("oversubscribed.{}", unfit.key), ..unfit };
+        self.oversubscribed.as_ref().map_or(Ok(()), Oversubscribed::check).map_err(nested)?;
         let nested = |unfit: Unfit| Unfit { key: format!("nscc.{}", unfit.key), ..unfit };
         self.nscc.as_ref().map_or(Ok(()), |nscc| nscc.check(limits)).map_err(nested)
     }
 }
 
 impl Rccc {
+    fn round_trip_of(&self, source: &Source) -> Time {
+        self.round_trip.unwrap_or_else(|| source.shortest_round_trip())
+    }
+
     fn limit_of(&self, source: &Source) -> u64 {
-        let round_trip = self.round_trip.unwrap_or_else(|| source.shortest_round_trip());
-        let usual = source.rate.bytes_in(round_trip) * 3 / 2;
+        let usual = source.rate.bytes_in(self.round_trip_of(source)) * 3 / 2;
         self.limit.map_or(usual, |limit| limit.0).clamp(u64::from(source.full_size), MOST.0)
     }
 
@@ -129,6 +164,10 @@ impl Rccc {
             percent: self.grant_percent,
             turn: (source.mtu * u32::from(self.grant_packets) / QUANTUM).max(1),
             idle: if self.idle_credit { (limit / u64::from(QUANTUM)) as u32 } else { 0 },
+            oversubscription: self
+                .oversubscribed
+                .as_ref()
+                .map(|rule| rule.at(self.round_trip_of(source), (source.seed, source.host))),
         }
     }
 
@@ -145,6 +184,7 @@ impl Rccc {
             full: i64::from(source.full_size),
             mtu: u64::from(source.mtu.max(1)),
             header: u64::from(source.header()),
+            divides: self.divide_requests,
             nscc,
         })
     }
@@ -158,6 +198,8 @@ pub(crate) struct RcccRule {
     full: i64,
     mtu: u64,
     header: u64,
+    /// Whether targets are divided by the number of flows that may send.
+    divides: bool,
     nscc: Option<NsccRule>,
 }
 
@@ -176,8 +218,8 @@ pub(crate) struct RcccState {
 }
 
 impl RcccRule {
-    /// The target of a flow with this credit and these bytes that wait.
-    fn target(&self, state: &RcccState, credit: i64, waiting: i64) -> u32 {
+    /// The target of a flow with this credit and these bytes that wait, if `sharing` flows ask for credit.
+    fn target(&self, state: &RcccState, (credit, waiting): (i64, i64), sharing: u32) -> u32 {
         let mut most = waiting.min(self.limit);
         if let (Some(rule), Some(nscc)) = (&self.nscc, &state.nscc) {
             most = most.min(rule.window(nscc) as i64 + self.full);
@@ -185,6 +227,9 @@ impl RcccRule {
         let mut wanted = most - credit;
         if state.is_speculative && waiting > 0 {
             wanted = wanted.max(self.full);
+        }
+        if self.divides {
+            wanted /= i64::from(sharing.max(1));
         }
         let quanta =
             wanted.div_euclid(i64::from(QUANTUM)) + i64::from(wanted.rem_euclid(i64::from(QUANTUM)) > 0);
@@ -219,16 +264,16 @@ impl ReactionRule for RcccRule {
             return 0;
         }
         state.is_untouched = false;
-        self.target(state, state.credit, state.waiting).max(1)
+        self.target(state, (state.credit, state.waiting), 1).max(1)
     }
 
     fn has_targets(&self) -> bool {
         true
     }
 
-    fn target(&self, state: &RcccState, next: &Next) -> Option<u32> {
+    fn target(&self, state: &RcccState, next: &Next, sharing: u32) -> Option<u32> {
         let size = i64::from(next.size);
-        Some(self.target(state, state.credit - size, state.waiting - size))
+        Some(self.target(state, (state.credit - size, state.waiting - size), sharing))
     }
 
     fn sent(&self, state: &mut RcccState, sent: &Sent) {
@@ -337,15 +382,15 @@ mod tests {
         assert_eq!(rule.request(&mut state, &queued(4 * 4_096)), 0, "there is speculative credit");
         assert_eq!(state.waiting, 16_640);
         // 12,480 bytes wait, and 4,160 of the credit are left: 8,320 bytes in 33 quanta.
-        assert_eq!(ReactionRule::target(&rule, &state, &full()), Some(33));
+        assert_eq!(ReactionRule::target(&rule, &state, &full(), 1), Some(33));
         rule.sent(&mut state, &sent(0, 4_160));
-        assert_eq!(ReactionRule::target(&rule, &state, &full()), Some(33));
+        assert_eq!(ReactionRule::target(&rule, &state, &full(), 1), Some(33));
         rule.sent(&mut state, &sent(0, 4_160));
         assert_eq!(rule.may_send_at(&state, 0, &full()), None);
         assert_eq!(rule.strength(&state, 0, Time::ZERO), 2);
         rule.granted(&mut state, &grant(1));
         assert_eq!(rule.may_send_at(&state, 0, &next(7)), Some(Time(7)), "any credit lets a packet go");
-        assert_eq!(ReactionRule::target(&rule, &state, &full()), Some(33), "the same bytes in all");
+        assert_eq!(ReactionRule::target(&rule, &state, &full(), 1), Some(33), "the same bytes in all");
         rule.sent(&mut state, &sent(0, 4_160));
         assert_eq!(state.credit, 256 - 4_160);
         rule.granted(&mut state, &grant(1));
@@ -361,7 +406,7 @@ mod tests {
         let mut state = rule.fresh(0);
         rule.request(&mut state, &queued(2 * 4_096));
         // One packet waits for which there is credit: still, a packet is asked for.
-        assert_eq!(ReactionRule::target(&rule, &state, &full()), Some(17));
+        assert_eq!(ReactionRule::target(&rule, &state, &full(), 1), Some(17));
         rule.sent(&mut state, &sent(0, 4_160));
         rule.granted(&mut state, &grant(17));
         assert_eq!(state.credit, 17 * 256);
@@ -374,6 +419,19 @@ mod tests {
     }
 
     #[test]
+    fn hosts_divide_what_packets_ask_for_by_the_number_of_flows() {
+        let rule = rule(&Rccc { divide_requests: true, ..given(100_000, 0) });
+        let mut state = rule.fresh(0);
+        assert_eq!(rule.request(&mut state, &queued(100 * 4_096)), 391, "not of a request");
+        rule.granted(&mut state, &grant(391));
+        assert_eq!(state.credit, 100_000);
+        (0..8).for_each(|_| rule.sent(&mut state, &sent(0, 4_160)));
+        // The packet makes it 9 * 4,160 = 37,440 bytes: 147 quanta in all, or 49 for one of three flows.
+        let target = |sharing| ReactionRule::target(&rule, &state, &full(), sharing);
+        assert_eq!([1, 3, 0].map(target), [Some(391 + 147), Some(391 + 49), Some(391 + 147)]);
+    }
+
+    #[test]
     fn a_flow_without_credit_requests_some_when_it_gets_a_message() {
         let rule = rule(&given(100_000, 0));
         let mut state = rule.fresh(0);
@@ -381,7 +439,7 @@ mod tests {
         assert!(!rule.is_fresh(&state, 0, Time::ZERO));
         assert_eq!(rule.request(&mut state, &queued(4_096)), 0, "grants of the first will come");
         rule.granted(&mut state, &grant(17));
-        assert_eq!(ReactionRule::target(&rule, &state, &full()), Some(33));
+        assert_eq!(ReactionRule::target(&rule, &state, &full(), 1), Some(33));
         assert_eq!(rule.request(&mut rule.fresh(0), &queued(1_000_000)), 391, "the limit in quanta");
         assert_eq!(rule.request(&mut rule.fresh(0), &queued(0)), 17, "a packet, while nothing was granted");
     }
@@ -391,7 +449,7 @@ mod tests {
         let rule = rule(&given(100_000, 0));
         let mut state =
             RcccState { granted: (1 << 32) - 10, waiting: 4_160, is_speculative: false, ..rule.fresh(0) };
-        assert_eq!(rule.target(&state, 0, 4_160), 7);
+        assert_eq!(rule.target(&state, (0, 4_160), 1), 7);
         rule.granted(&mut state, &grant(7));
         assert_eq!((state.granted, state.credit), ((1 << 32) + 7, 17 * 256));
     }
@@ -403,7 +461,7 @@ mod tests {
         let mut state = rule.fresh(0);
         rule.request(&mut state, &queued(100 * 4_096));
         // A window of 13,125 bytes and a packet, without the credit of 4,840 that is left: 12,445 bytes.
-        assert_eq!(ReactionRule::target(&rule, &state, &full()), Some(49));
+        assert_eq!(ReactionRule::target(&rule, &state, &full(), 1), Some(49));
         (0..3).for_each(|_| rule.sent(&mut state, &sent(0, 4_160)));
         state.credit = 50_000;
         assert_eq!(rule.may_send_at(&state, 0, &full()), None, "the window is full");

@@ -32,26 +32,27 @@ use crate::facts::{Answer, Next, Sent};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Swift {
-    /// The target without regard to switches and window; by default the network's round trip without load, over its
+    /// Target delay before the additions for hops and window; by default the network's round trip without load, over its
     /// longest route.
     pub base_target: Option<Time>,
-    /// Added to the target for each switch; by default a part of 6.55 of the base.
+    /// Addition to the target for each switch on the route; by default the base target divided by 6.55.
     pub per_hop: Option<Time>,
-    /// The most that flow scaling adds to the target; by default five times the base. `"0 s"` switches it off.
+    /// Maximum addition to the target by flow scaling; by default five times the base target. `"0 s"` disables flow
+    /// scaling.
     pub flow_scaling: Option<Time>,
-    /// The window at which flow scaling adds the most, in percent of a packet.
+    /// Window at or below which flow scaling adds its maximum, in percent of a packet.
     #[schemars(range(min = 1, max = 10_000))]
     pub scaling_from_percent: u16,
-    /// The window from which on flow scaling adds nothing, in packets.
+    /// Window at or above which flow scaling adds nothing, in packets.
     #[schemars(range(min = 1))]
     pub scaling_to_packets: u16,
-    /// Packets that the window grows per round trip.
+    /// Increase of the window per round trip, in packets.
     #[schemars(range(min = 1, max = 100))]
     pub increase_packets: u8,
-    /// How much a delay reduces the window, in percent of its excess (beta).
+    /// Relative decrease of the window, in percent of the relative excess of the delay over the target (beta).
     #[schemars(range(min = 1, max = 100))]
     pub beta_percent: u8,
-    /// The most that the window shrinks at a time, in percent (`max_mdf`).
+    /// Maximum decrease of the window at one time, in percent (`max_mdf`).
     #[schemars(range(min = 1, max = 99))]
     pub max_decrease_percent: u8,
     /// The first window of a flow, in packets.

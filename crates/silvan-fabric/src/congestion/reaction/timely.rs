@@ -31,24 +31,24 @@ use crate::facts::{Answer, Next, Sent};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timely {
-    /// Delay below which the rate grows (`T_low`); by default 2.5 times the least delay.
+    /// Delay below which the rate always increases (`T_low`); by default 2.5 times the least delay.
     pub low: Option<Time>,
-    /// Delay above which the rate shrinks whatever the gradient (`T_high`); by default 25 times the least delay.
+    /// Delay above which the rate always decreases, regardless of the gradient (`T_high`); by default 25 times the least delay.
     pub high: Option<Time>,
     /// The least delay (`D_minRTT`); by default the network's round trip without load, over its longest route.
     pub min_delay: Option<Time>,
-    /// Weight of a new difference of delays, in thousandths (alpha).
+    /// Weight of the newest sample in the moving average of delay differences, in thousandths (alpha).
     #[schemars(range(min = 1, max = 1000))]
     pub weight_permille: u16,
-    /// How much a delay reduces the rate, in thousandths (beta).
+    /// Factor of multiplicative decreases, in thousandths (beta).
     #[schemars(range(min = 1, max = 1000))]
     pub beta_permille: u16,
-    /// Increases in a row after which the rate grows faster.
+    /// Number of consecutive increases after which the increment is `hyper_increase`.
     #[schemars(range(min = 1, max = 100))]
     pub stages: u8,
-    /// Added to the rate by an increase (delta); by default 0.1 % of the host's link.
+    /// Increment of the rate (delta); by default 0.1 % of the rate of the host's link.
     pub additive_increase: Option<Rate>,
-    /// Added to the rate by an increase after `stages` in a row; by default 0.5 % of the host's link.
+    /// Increment of the rate after `stages` consecutive increases; by default 0.5 % of the rate of the host's link.
     pub hyper_increase: Option<Rate>,
     /// The lowest rate of a flow; by default 1 % of the host's link.
     pub min_rate: Option<Rate>,

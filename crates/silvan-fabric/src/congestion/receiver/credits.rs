@@ -4,7 +4,7 @@
 //! ```text
 //!  flows whose target is ahead of their grants take turns: up to `turn` quanta each
 //!  while there are none, flows whose demand was met take turns: `turn` quanta, until they are `idle` quanta ahead
-//!  next turn: when the link has carried what was granted, at `percent` of its rate
+//!  next turn: when the link has carried what was granted, at `percent` of its rate, or less ([`super::oversubscribed`])
 //! ```
 //!
 //! Targets and grants count quanta since the flow began, modulo 2^32.
@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 use silvan_engine::units::BytePace;
 
+use super::oversubscribed::Slowdown;
 use super::{ReceiverRule, Replies, Sink};
 use crate::congestion::reaction::{Pacing, QUANTUM};
 use crate::facts::{Received, Request, Sender};
@@ -55,6 +56,8 @@ pub(crate) struct Accounts {
     met: VecDeque<Sender>,
     /// When the link will have carried what was granted.
     free_at: Time,
+    /// Present once a packet has arrived, if marks lower the rate.
+    slowdown: Option<Box<Slowdown>>,
 }
 
 impl AcknowledgeAndGrant {
@@ -82,7 +85,9 @@ impl AcknowledgeAndGrant {
             return;
         };
         let span = self.pace.time(quanta * QUANTUM);
-        state.free_at = now + Time(span.0 * 100 / u64::from(pacing.percent.max(1)));
+        let span = Time(span.0 * 100 / u64::from(pacing.percent.max(1)));
+        let span = state.slowdown.as_mut().map_or(span, |slowdown| slowdown.stretched(now, span));
+        state.free_at = now + span;
         out.grant(to, state.of.get(&to.key()).map_or(0, |account| account.granted));
     }
 
@@ -129,7 +134,11 @@ impl ReceiverRule for AcknowledgeAndGrant {
     }
 
     fn received(&self, state: &mut Accounts, packet: &Received, out: &mut Replies) {
-        if self.pacing.is_some() {
+        if let Some(pacing) = self.pacing {
+            if let Some(rule) = pacing.oversubscription {
+                let slowdown = state.slowdown.get_or_insert_with(|| Box::new(Slowdown::new(rule)));
+                slowdown.count(packet.now, packet.is_marked);
+            }
             self.note(state, packet.now, packet.from, packet.target, out);
         }
         out.acknowledge(packet, packet.payload);
@@ -156,7 +165,7 @@ mod tests {
 
     /// A byte takes 1 ns; turns have 4 quanta.
     fn rule(percent: u8, idle: u32) -> AcknowledgeAndGrant {
-        let pacing = Pacing { percent, turn: 4, idle };
+        let pacing = Pacing { percent, turn: 4, idle, oversubscription: None };
         AcknowledgeAndGrant::new(&Sink { pacing: Some(pacing), ..sink() })
     }
 

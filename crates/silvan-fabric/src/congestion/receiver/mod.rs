@@ -13,12 +13,15 @@
 mod acknowledge;
 mod credits;
 mod notify;
+mod oversubscribed;
 mod silent;
 
 use acknowledge::{AcknowledgeMessages, AcknowledgePackets, CombineMarks};
 use credits::AcknowledgeAndGrant;
 use notify::NotifyMarks;
 pub use notify::{CoalescePer, Coalescing};
+pub use oversubscribed::Oversubscribed;
+pub(crate) use oversubscribed::Oversubscription;
 use silent::Silent;
 
 use schemars::JsonSchema;
@@ -102,13 +105,14 @@ pub(crate) struct Echo {
     pub is_marked: bool,
     pub severity: Severity,
     pub is_validated: bool,
+    pub entropy: u16,
     pub hops: Vec<Telemetry>,
 }
 
 impl Echo {
     fn of(packet: &Received) -> Self {
-        let Received { sent_at, is_marked, severity, is_validated, hops, .. } = *packet;
-        Self { sent_at, is_marked, severity, is_validated, hops: hops.to_vec() }
+        let Received { sent_at, is_marked, severity, is_validated, entropy, hops, .. } = *packet;
+        Self { sent_at, is_marked, severity, is_validated, entropy, hops: hops.to_vec() }
     }
 }
 
@@ -311,6 +315,7 @@ mod trial {
             is_last,
             hops: &[],
             target: 0,
+            entropy: 0,
         }
     }
 

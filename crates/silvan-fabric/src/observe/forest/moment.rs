@@ -76,7 +76,7 @@ impl Map {
             .collect();
         let lanes = config.lanes.count.max(1);
         let (drain, changes_lanes) = (config.host.drain_rate, config.path_lanes.is_some());
-        let has_choice = config.chosen_routes(RoutePer::Packet).is_some();
+        let has_choice = config.chosen_routes(RoutePer::Packet).is_some() || config.sprays();
         let (of_host, tables) = (Vec::new(), None);
         Self {
             links,

@@ -104,8 +104,12 @@ impl Tables {
     }
 }
 
-/// The links of all possible routes of an adaptively routed flow, starting with those nearest to its source.
+/// The links of all possible routes of a flow whose packets take several routes, starting with those nearest to its source.
 fn ways(key: FlowKey, view: View, map: &Map) -> Vec<u32> {
+    let direct = view.all_ports().find_map(|ports| ports.hasher()?.hash.direct());
+    if let Some(lids) = direct {
+        return ways_by_lid(key, lids, view, map);
+    }
     let mut links = vec![map.of_host[key.source as usize]];
     links.retain(|&link| link != NONE);
     let (mut met, mut next) = (FxHashSet::default(), 0);
@@ -113,10 +117,27 @@ fn ways(key: FlowKey, view: View, map: &Map) -> Vec<u32> {
         next += 1;
         let receiver = view.receiver[map.links[link as usize].channel as usize];
         let Some((switch, _)) = receiver.filter(|&(switch, _)| met.insert(switch)) else { continue };
-        let Some(chooser) = view.ports(switch).chooser() else { continue };
-        let ports = chooser.choices.ports(key.destination as usize).iter();
+        let ports = view.ports(switch);
+        let chosen = ports.chooser().map(|chooser| &chooser.choices);
+        let Some(choices) = chosen.or(ports.hasher().map(|hasher| &hasher.choices)) else { continue };
+        let ports = choices.ports(key.destination as usize).iter();
         let outputs = ports.filter_map(|&port| map.outputs[switch as usize].get(usize::from(port) - 1));
         links.extend(outputs.filter(|&&link| link != NONE));
+    }
+    links
+}
+
+/// Same as [`ways`], if each packet is sent to one of several LIDs.
+fn ways_by_lid(key: FlowKey, lids: u16, view: View, map: &Map) -> Vec<u32> {
+    let mut links = Vec::new();
+    let first = Some(map.of_host[key.source as usize]).filter(|&link| link != NONE);
+    for lid in 0..lids {
+        let next = |&link: &u32| {
+            let (switch, _) = view.receiver[map.links[link as usize].channel as usize]?;
+            let output = view.ports(switch).hashed_output(&key, lid)?;
+            map.outputs[switch as usize].get(output.index()).copied().filter(|&link| link != NONE)
+        };
+        links.extend(std::iter::successors(first, next).take(view.switch_count() + 1));
     }
     links
 }
@@ -130,8 +151,10 @@ fn way(key: FlowKey, view: View, map: &Map) -> impl Iterator<Item = u32> {
         let (switch, input) = view.receiver[map.links[link as usize].channel as usize]?;
         let ports = view.ports(switch);
         let routes = ports.director().and_then(|director| director.routes.as_ref());
+        let hashed = || ports.hashed_output(&key, 0);
+        let plain = || hashed().unwrap_or_else(|| ports.output_of(key.source, key.destination));
         let output = routes.map_or_else(
-            || ports.output_of(key.source, key.destination).index(),
+            || plain().index(),
             |routes| usize::from(routes.state.forward(&routes.table, input.number(), key)).wrapping_sub(1),
         );
         map.outputs[switch as usize].get(output).copied().filter(|&link| link != NONE)

@@ -7,6 +7,7 @@ use silvan_fabric::topology::{End, Host, Link, NodeRef, Shape, Switch, Topology}
 
 use super::Options;
 use super::read::{Id, Node, Port};
+use crate::import::lids::Lids;
 use crate::import::{ImportError, natural};
 
 /// A port: index of the node in the file, and port number.
@@ -213,10 +214,10 @@ fn named<'a>(
 
 /// Checks that LIDs and port GUIDs are unique.
 fn check_addresses(hosts: &[Named], switches: &[Named], origin: &str) -> Result<(), ImportError> {
-    let mut lids: HashMap<u16, (&str, usize)> = HashMap::new();
+    let mut owners: HashMap<u16, (&str, usize)> = HashMap::new();
     let mut guids: HashMap<u64, (&str, usize)> = HashMap::new();
     for item in hosts.iter().chain(switches) {
-        let (line, lid) = item.port.map_or((item.node.line, item.node.lid), |port| (port.line, port.lid));
+        let (line, lids) = item.port.map_or((item.node.line, item.node.lids), |port| (port.line, port.lids));
         let clash = |what: String, (name, first): (&str, usize)| {
             let message = format!(
                 "{what} of \"{}\" is also that of \"{name}\" (line {first}); it must be unique",
@@ -224,8 +225,10 @@ fn check_addresses(hosts: &[Named], switches: &[Named], origin: &str) -> Result<
             );
             Err(ImportError::at(origin, line, message))
         };
-        if let Some((lid, first)) = lid.and_then(|lid| Some((lid, lids.insert(lid, (&item.name, line))?))) {
-            return clash(format!("LID {lid}"), first);
+        for lid in lids.into_iter().flat_map(Lids::all) {
+            if let Some(first) = owners.insert(lid, (&item.name, line)) {
+                return clash(format!("LID {lid}"), first);
+            }
         }
         // The node GUID of a switch may equal the GUID of its port, but two ports never share one.
         let port_guid = item.guid.filter(|_| item.port.is_some());
@@ -268,11 +271,19 @@ fn assemble(
         name: file.to_owned(),
         hosts: hosts
             .iter()
-            .map(|h| Host { name: h.name.clone(), lid: h.port.and_then(|p| p.lid), guid: h.guid })
+            .map(|h| {
+                let lids = h.port.and_then(|p| p.lids);
+                let (lid, lmc) = (lids.map(|lids| lids.base), lids.map_or(0, |lids| lids.lmc));
+                Host { name: h.name.clone(), lid, lmc, guid: h.guid }
+            })
             .collect(),
         switches: switches
             .iter()
-            .map(|s| Switch { name: s.name.clone(), ports: s.node.ports, lid: s.node.lid, guid: s.guid })
+            .map(|s| {
+                let lids = s.node.lids;
+                let (lid, lmc) = (lids.map(|lids| lids.base), lids.map_or(0, |lids| lids.lmc));
+                Switch { name: s.name.clone(), ports: s.node.ports, lid, lmc, guid: s.guid }
+            })
             .collect(),
         links,
         shape: Shape::Arbitrary,

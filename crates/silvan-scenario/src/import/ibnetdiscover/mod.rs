@@ -53,7 +53,7 @@ impl Default for Options {
 ///
 /// # Errors
 /// If the text is malformed, a node or port appears twice, the two ends of a link disagree, a number is out
-/// of range, or an address mask (LMC) is not 0.
+/// of range, or LIDs do not fit the LID mask control (LMC) of their port.
 pub fn parse(text: &str, origin: &str, options: Options) -> Result<Topology, ImportError> {
     let nodes = read::nodes(text, origin)?;
     build::topology(&nodes, origin, options)

@@ -2,6 +2,7 @@
 
 use silvan_engine::Rate;
 
+use crate::import::lids::{self, Lids};
 use crate::import::scan::{self, Cursor, Lines};
 use crate::import::{ImportError, MAX_NODES, MAX_PORTS, MAX_UNICAST_LID, clip, speed};
 
@@ -36,7 +37,7 @@ pub(in crate::import) struct Node<'a> {
     pub(in crate::import) description: &'a str,
     pub(in crate::import) guid: Option<u64>,
     /// LID of a switch. Hosts have one LID per port instead.
-    pub(in crate::import) lid: Option<u16>,
+    pub(in crate::import) lids: Option<Lids>,
     pub(in crate::import) links: Vec<Port<'a>>,
 }
 
@@ -50,7 +51,7 @@ pub(in crate::import) struct Port<'a> {
     pub(in crate::import) peer_text: &'a str,
     pub(in crate::import) peer_port: u16,
     pub(in crate::import) peer_guid: Option<u64>,
-    pub(in crate::import) lid: Option<u16>,
+    pub(in crate::import) lids: Option<Lids>,
     pub(in crate::import) rate: Option<Rate>,
 }
 
@@ -150,7 +151,7 @@ fn node(mut line: Cursor<'_>) -> Result<Node<'_>, ImportError> {
     let quoted = quoted(&mut line, "the node's name")?;
     let id_text = quoted.trim();
     let (description, tail) = description(&line)?;
-    let lid = if is_switch { own_lid(&line, tail)? } else { None };
+    let lids = if is_switch { own_lids(&line, tail)? } else { None };
     Ok(Node {
         line: line.line,
         is_switch,
@@ -159,7 +160,7 @@ fn node(mut line: Cursor<'_>) -> Result<Node<'_>, ImportError> {
         id_text,
         description: if description.is_empty() { id_text } else { description },
         guid: None,
-        lid,
+        lids,
         links: Vec::new(),
     })
 }
@@ -206,9 +207,9 @@ fn comment<'a>(line: &Cursor<'a>) -> Result<Option<&'a str>, ImportError> {
 }
 
 /// Parses the node's own `lid N lmc M` from the text of a comment.
-fn own_lid(line: &Cursor, text: &str) -> Result<Option<u16>, ImportError> {
+fn own_lids(line: &Cursor, text: &str) -> Result<Option<Lids>, ImportError> {
     let mut words = text.split_whitespace();
-    let mut lid = None;
+    let (mut lid, mut lmc) = (None, 0);
     while let Some(word) = words.next() {
         if word == "lid" && lid.is_none() {
             let value = words.next().unwrap_or("");
@@ -219,16 +220,10 @@ fn own_lid(line: &Cursor, text: &str) -> Result<Option<u16>, ImportError> {
                 ))
             })?);
         } else if word == "lmc" {
-            let value = words.next().unwrap_or("");
-            if value != "0" {
-                return Err(line.error(format!(
-                    "the LMC is {}; only fabrics with one LID per port (lmc 0) are read",
-                    clip(value)
-                )));
-            }
+            lmc = lids::lmc(line, words.next().unwrap_or(""))?;
         }
     }
-    Ok(lid.filter(|&lid| lid != 0))
+    lid.filter(|&lid| lid != 0).map(|lid| Lids::new(line, lid, lmc)).transpose()
 }
 
 /// Parses a port line; `None` if the port is not connected.
@@ -254,7 +249,7 @@ fn port<'a>(mut line: Cursor<'a>, node: &Node) -> Result<Option<Port<'a>>, Impor
         }
         _ => (comment, comment),
     };
-    let lid = if node.is_switch { None } else { own_lid(&line, before)? };
+    let lids = if node.is_switch { None } else { own_lids(&line, before)? };
     Ok(Some(Port {
         line: line.line,
         number,
@@ -263,7 +258,7 @@ fn port<'a>(mut line: Cursor<'a>, node: &Node) -> Result<Option<Port<'a>>, Impor
         peer_text,
         peer_port,
         peer_guid,
-        lid,
+        lids,
         rate: rate(&line, after)?,
     }))
 }

@@ -51,12 +51,12 @@ fn the_small_fabric_is_read_whole() {
     let expected = Topology {
         name: "f".into(),
         hosts: vec![
-            Host { name: "one/1".into(), lid: Some(1), guid: Some(0xb01) },
-            Host { name: "one/2".into(), lid: Some(2), guid: Some(0xb02) },
+            Host { name: "one/1".into(), lid: Some(1), lmc: 0, guid: Some(0xb01) },
+            Host { name: "one/2".into(), lid: Some(2), lmc: 0, guid: Some(0xb02) },
         ],
         switches: vec![
-            Switch { name: "left".into(), ports: 4, lid: Some(3), guid: Some(0xa0) },
-            Switch { name: "right".into(), ports: 4, lid: Some(4), guid: Some(0xb0) },
+            Switch { name: "left".into(), ports: 4, lid: Some(3), lmc: 0, guid: Some(0xa0) },
+            Switch { name: "right".into(), ports: 4, lid: Some(4), lmc: 0, guid: Some(0xb0) },
         ],
         links: vec![
             Link {
@@ -215,7 +215,13 @@ fn invalid_nodes_are_reported() {
         ),
         ("lid 3 lmc 0", "lid 49152 lmc 0", "f:6: the LID is `49152`; it must be a number from 0 to 49151".into()),
         ("lid 3 lmc 0", "lid", "f:6: the LID is ``; it must be a number from 0 to 49151".into()),
-        ("lid 1 lmc 0", "lid 1 lmc 2", "f:17: the LMC is `2`; only fabrics with one LID per port (lmc 0) are read".into()),
+        ("lid 1 lmc 0", "lid 1 lmc 8", "f:17: the LMC is `8`; it must be a number from 0 to 7".into()),
+        (
+            "lid 1 lmc 0",
+            "lid 6 lmc 2",
+            "f:17: the LID is 6 with LMC 2; it must be a multiple of 4, the number of LIDs of the port".into(),
+        ),
+        ("lid 1 lmc 0", "lid 2 lmc 1", "f:18: LID 2 of \"one/2\" is also that of \"one/1\" (line 17); it must be unique".into()),
         ("lid 2 lmc 0", "lid 1 lmc 0", "f:18: LID 1 of \"one/2\" is also that of \"one/1\" (line 17); it must be unique".into()),
         (
             "\"[2](b02) \t\t# \"one\" lid 2",

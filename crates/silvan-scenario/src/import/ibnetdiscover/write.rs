@@ -24,13 +24,14 @@ pub fn write(topology: &Topology) -> Result<String, TopologyError> {
     let mut out = format!("# {} hosts, {} switches\n", topology.hosts.len(), topology.switches.len());
     for (index, (switch, ports)) in (0u32..).zip(topology.switches.iter().zip(&wiring.switches)) {
         let (guid, lid) = (writer.ids.switch_guids[index as usize], writer.ids.switch_lids[index as usize]);
+        let lmc = switch.lmc;
         line(&mut out, format_args!(""));
         line(&mut out, format_args!("switchguid=0x{guid:x}({guid:x})"));
         let node = writer.node(NodeRef::Switch(index));
         line(
             &mut out,
             format_args!(
-                "Switch\t{} {node}\t\t# \"{}\" base port 0 lid {lid} lmc 0",
+                "Switch\t{} {node}\t\t# \"{}\" base port 0 lid {lid} lmc {lmc}",
                 switch.ports, switch.name
             ),
         );
@@ -56,7 +57,8 @@ pub fn write(topology: &Topology) -> Result<String, TopologyError> {
         line(
             &mut out,
             format_args!(
-                "[1]({port_guid:x}) \t{end}\t\t# lid {lid} lmc 0 \"{name}\" lid {}{rate}",
+                "[1]({port_guid:x}) \t{end}\t\t# lid {lid} lmc {} \"{name}\" lid {}{rate}",
+                host.lmc,
                 writer.lid(far.node)
             ),
         );

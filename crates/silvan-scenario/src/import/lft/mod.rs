@@ -21,6 +21,7 @@
 //! - Switches are identified by GUID, or by name if the topology has no GUIDs.
 //! - The LIDs of hosts come from the topology. If the topology has none, they come from the port GUIDs and
 //!   names that OpenSM adds to each entry (but `dump_fts` does not).
+//! - A port with several LIDs (LMC > 0) has an entry for each of them. Its routes to them may differ.
 //! - LIDs that do not belong to a node of the topology are skipped, because tables keep the LIDs of removed
 //!   nodes.
 //! - The table of a switch ends with a count. OpenSM prints the top LID there, and the other tools print
@@ -46,9 +47,9 @@ pub struct Forwarding {
     pub tables: Tables,
     /// The routes to the switches themselves (to their management ports).
     pub switch_routes: SwitchRoutes,
-    /// LID of each host.
+    /// Base LID of each host.
     pub host_lids: Vec<u16>,
-    /// LID of each switch; `None` if neither the topology nor the dump contains it.
+    /// Base LID of each switch; `None` if neither the topology nor the dump contains it.
     pub switch_lids: Vec<Option<u16>>,
 }
 

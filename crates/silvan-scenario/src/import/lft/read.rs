@@ -36,8 +36,11 @@ struct Owners<'a> {
     by_guid: HashMap<u64, NodeRef>,
     by_name: HashMap<&'a str, NodeRef>,
     owner: HashMap<u16, NodeRef>,
+    /// Base LID of each host; 0 if unknown.
     host_lids: Vec<u16>,
     switch_lids: Vec<Option<u16>>,
+    /// The largest number of LIDs of a host.
+    lids: usize,
 }
 
 /// Reads a whole dump. LIDs are resolved to hosts only at the end, because a later line may name the owner
@@ -51,9 +54,15 @@ pub(super) fn forwarding(text: &str, origin: &str, topology: &Topology) -> Resul
     dump(text, origin, topology)
 }
 
+/// The largest number of LIDs of a host.
+fn most_lids(topology: &Topology) -> usize {
+    topology.hosts.iter().map(|host| 1 << host.lmc).max().unwrap_or(1)
+}
+
 fn check_size(origin: &str, topology: &Topology) -> Result<(), ImportError> {
     let (hosts, switches) = (topology.hosts.len(), topology.switches.len());
-    if (hosts + switches).saturating_mul(switches) > MAX_ENTRIES
+    let lids = most_lids(topology);
+    if (hosts.saturating_mul(lids) + switches).saturating_mul(switches) > MAX_ENTRIES
         || hosts + switches > usize::from(MAX_UNICAST_LID)
     {
         let message =
@@ -317,6 +326,7 @@ impl<'a> Owners<'a> {
             owner: HashMap::new(),
             host_lids: vec![0; topology.hosts.len()],
             switch_lids: vec![None; topology.switches.len()],
+            lids: most_lids(topology),
         };
         let hosts = (0..).zip(&topology.hosts).map(|(i, h)| (NodeRef::Host(i), &h.name, h.guid, h.lid));
         let switches =
@@ -327,7 +337,11 @@ impl<'a> Owners<'a> {
                 None => owners.by_name.insert(name, node),
             };
             if let Some(lid) = lid.filter(|&lid| lid != 0) {
-                if lid > MAX_UNICAST_LID || owners.owner.contains_key(&lid) {
+                let lids = owners.lids_from(node, lid);
+                let is_free = |lid: u32| {
+                    u16::try_from(lid).is_ok_and(|l| l <= MAX_UNICAST_LID && !owners.owner.contains_key(&l))
+                };
+                if !lids.into_iter().all(is_free) {
                     let message = format!("LID {lid} of \"{name}\" in the topology is taken or out of range");
                     return Err(ImportError::new(origin, message));
                 }
@@ -337,8 +351,23 @@ impl<'a> Owners<'a> {
         Ok(owners)
     }
 
+    /// All LIDs of a node with the given base LID.
+    fn lids_from(&self, node: NodeRef, base: u16) -> std::ops::Range<u32> {
+        let lmc = match node {
+            NodeRef::Host(i) => self.topology.hosts[i as usize].lmc,
+            NodeRef::Switch(i) => self.topology.switches[i as usize].lmc,
+        };
+        u32::from(base)..u32::from(base) + (1 << lmc)
+    }
+
+    /// The LID of a host for path bits. A host with fewer LIDs ignores the upper bits.
+    fn lid_by(&self, path_bits: usize, host: usize) -> u16 {
+        let own = (1 << self.topology.hosts[host].lmc) - 1;
+        self.host_lids[host] + (path_bits as u16 & own)
+    }
+
     fn set(&mut self, node: NodeRef, lid: u16) {
-        self.owner.insert(lid, node);
+        self.owner.extend(self.lids_from(node, lid).map(|lid| (lid as u16, node)));
         match node {
             NodeRef::Host(i) => self.host_lids[i as usize] = lid,
             NodeRef::Switch(i) => self.switch_lids[i as usize] = Some(lid),
@@ -386,10 +415,11 @@ impl<'a> Owners<'a> {
         }
         match self.lid_of(node) {
             None => self.set(node, lid),
-            Some(had) if had != lid => {
+            Some(had) if !self.lids_from(node, had).contains(&u32::from(lid)) => {
                 return Err(line.error(format!(
                     "\"{known}\" has LID 0x{lid:04x} here, but 0x{had:04x} elsewhere; take both files from the same fabric \
-                     at the same time"
+                     at the same time, and the wiring from a file with the LMC if ports have several LIDs (ibnetdiscover, \
+                     ibdiagnet2.db_csv)"
                 )));
             }
             Some(_) => {}
@@ -407,7 +437,7 @@ impl<'a> Owners<'a> {
             );
             return Err(ImportError::new(origin, message));
         }
-        let mut out = Vec::with_capacity(tables.len());
+        let (hosts, mut all) = (self.host_lids.len(), vec![Vec::with_capacity(tables.len()); self.lids]);
         let mut switch_out = Vec::with_capacity(tables.len());
         for (index, (table, switch)) in tables.iter().zip(&self.topology.switches).enumerate() {
             let Some(section) = table else {
@@ -422,46 +452,51 @@ impl<'a> Owners<'a> {
                 None | Some(&NO_PATH) => Tables::NO_ROUTE,
                 Some(&port) => port,
             };
-            if let Some(host) =
-                self.host_lids.iter().position(|&lid| section.ports.get(usize::from(lid)) == Some(&0))
-            {
-                let (lid, name) = (self.host_lids[host], &self.topology.hosts[host].name);
-                let message = format!(
-                    "the table of switch \"{}\" sends LID 0x{lid:04x} to port 0, the switch itself, but it is that of host \"{name}\"",
-                    switch.name
-                );
-                return Err(ImportError::at(origin, section.line, message));
+            for (path_bits, out) in all.iter_mut().enumerate() {
+                let lid = |host: usize| self.lid_by(path_bits, host);
+                let is_own = |&host: &usize| section.ports.get(usize::from(lid(host))) == Some(&0);
+                if let Some(host) = (0..hosts).find(is_own) {
+                    let (lid, name) = (lid(host), &self.topology.hosts[host].name);
+                    let message = format!(
+                        "the table of switch \"{}\" sends LID 0x{lid:04x} to port 0, the switch itself, but it is that of host \"{name}\"",
+                        switch.name
+                    );
+                    return Err(ImportError::at(origin, section.line, message));
+                }
+                out.push((0..hosts).map(|host| port(lid(host))).collect::<Vec<u16>>());
             }
-            out.push(self.host_lids.iter().map(|&lid| port(lid)).collect());
             let to_switch = |(target, lid): (usize, &Option<u16>)| match lid {
                 Some(lid) if target != index => port(*lid),
                 _ => Tables::NO_ROUTE,
             };
             switch_out.push(self.switch_lids.iter().enumerate().map(to_switch).collect());
         }
-        let tables_out = Tables { out };
-        self.check_reached(tables, &tables_out, origin)?;
+        for (path_bits, out) in all.iter().enumerate() {
+            self.check_reached(tables, (path_bits, out), origin)?;
+        }
+        let mut all = all.into_iter();
+        let tables = Tables { out: all.next().unwrap_or_default(), further: all.collect() };
         Ok(Forwarding {
-            tables: tables_out,
+            tables,
             switch_routes: SwitchRoutes { out: switch_out },
             host_lids: self.host_lids,
             switch_lids: self.switch_lids,
         })
     }
 
-    /// If no table has an entry for a host, the dump is wrong, not the routing.
+    /// If no table has an entry for a LID of a host, the dump is wrong, not the routing.
     fn check_reached(
         &self,
         sections: &[Option<Section>],
-        tables: &Tables,
+        (path_bits, out): (usize, &[Vec<u16>]),
         origin: &str,
     ) -> Result<(), ImportError> {
-        if tables.out.is_empty() {
+        if out.is_empty() {
             return Ok(());
         }
-        let lost = |&host: &usize| tables.out.iter().all(|row| row[host] == Tables::NO_ROUTE);
+        let lost = |&host: &usize| out.iter().all(|row| row[host] == Tables::NO_ROUTE);
         let Some(host) = (0..self.host_lids.len()).find(lost) else { return Ok(()) };
-        let (lid, name) = (self.host_lids[host], &self.topology.hosts[host].name);
+        let (lid, name) = (self.lid_by(path_bits, host), &self.topology.hosts[host].name);
         let top = sections.iter().flatten().map(|s| s.top).max().unwrap_or(0);
         let why = if lid == top && lid.is_multiple_of(64) {
             "`dump_fts` omits the last LID if it is a multiple of 64; take the dump from OpenSM (opensm-lfts.dump)"

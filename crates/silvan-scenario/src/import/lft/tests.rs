@@ -31,7 +31,7 @@ fn message(name: &str, from: &str, to: &str) -> String {
 #[test]
 fn both_forms_give_the_same_tables() {
     // swA has nodes 0 to 2 on ports 1 to 3, swB nodes 3 to 6 on ports 1 to 4; port 8 connects them.
-    let expected = Tables { out: vec![vec![1, 2, 3, 8, 8, 8, 8], vec![8, 8, 8, 1, 2, 3, 4]] };
+    let expected = Tables::new(vec![vec![1, 2, 3, 8, 8, 8, 8], vec![8, 8, 8, 1, 2, 3, 4]]);
     assert_eq!(parse(&file(NAMED), "f", &small()), Ok(expected.clone()));
     assert_eq!(parse(&file(BARE), "f", &small()), Ok(expected.clone()));
     assert_eq!(parse(&file(NAMED).replace('\n', "\r\n"), "f", &small()), Ok(expected), "Windows line ends");
@@ -225,8 +225,8 @@ fn topologies_beyond_the_address_space_are_rejected_before_anything_is_allocated
     let topology = Topology { switches: vec![small().switches[0].clone(); 60_000], ..Topology::default() };
     let error = parse("", "f", &topology).unwrap_err().to_string();
     assert_eq!(error, "f: 0 hosts and 60000 switches are too many for unicast forwarding tables");
-    let error = write(&topology, &Tables { out: vec![] }, None).unwrap_err().to_string();
-    assert_eq!(error, "60000 hosts and switches need as many LIDs; InfiniBand has 49151");
+    let error = write(&topology, &Tables::new(vec![]), None).unwrap_err().to_string();
+    assert_eq!(error, "60000 hosts and switches need 60000 LIDs; InfiniBand has 49151");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use silvan_fabric::topology::{NodeRef, Topology, TopologyError, Wiring};
 
 use super::SwitchRoutes;
 use crate::import::identity::Identities;
+use crate::import::lids::Lids;
 
 /// Hop count that OpenSM writes if there is no path.
 const NO_HOPS: usize = 255;
@@ -108,7 +109,9 @@ impl<'a> Entries<'a> {
     /// The port of a switch towards a destination; 0 if the switch is the destination.
     fn port(&self, switch: usize, to: &Destination) -> Option<u16> {
         let port = match to.node {
-            NodeRef::Host(host) => self.tables.port(switch, host as usize),
+            NodeRef::Host(host) => {
+                self.tables.port_by(to.path_bits % self.tables.lids(), switch, host as usize)
+            }
             NodeRef::Switch(target) if target as usize == switch => return Some(0),
             NodeRef::Switch(target) => {
                 let row = self.switch_routes.out.get(switch);
@@ -136,23 +139,29 @@ impl<'a> Entries<'a> {
 
 struct Destination {
     lid: u16,
+    path_bits: usize,
     node: NodeRef,
     comment: String,
 }
 
-/// All nodes with a LID, in the order of the LIDs.
+/// All LIDs of all nodes, in order. The routes to all LIDs of a switch are the same.
 fn destinations(topology: &Topology, ids: &Identities) -> Vec<Destination> {
-    let hosts = (0u32..).zip(&topology.hosts).map(|(i, host)| Destination {
-        lid: ids.host_lids[i as usize],
-        node: NodeRef::Host(i),
-        comment: format!("Channel Adapter portguid 0x{:016x}: '{}'", ids.host_guids[i as usize], host.name),
+    let hosts = (0u32..).zip(&topology.hosts).map(|(i, host)| {
+        let guid = ids.host_guids[i as usize];
+        let comment = format!("Channel Adapter portguid 0x{guid:016x}: '{}'", host.name);
+        (NodeRef::Host(i), Lids { base: ids.host_lids[i as usize], lmc: host.lmc }, comment)
     });
-    let switches = (0u32..).zip(&topology.switches).map(|(i, switch)| Destination {
-        lid: ids.switch_lids[i as usize],
-        node: NodeRef::Switch(i),
-        comment: format!("Switch portguid 0x{:016x}: '{}'", ids.switch_guids[i as usize], switch.name),
+    let switches = (0u32..).zip(&topology.switches).map(|(i, switch)| {
+        let guid = ids.switch_guids[i as usize];
+        let comment = format!("Switch portguid 0x{guid:016x}: '{}'", switch.name);
+        (NodeRef::Switch(i), Lids { base: ids.switch_lids[i as usize], lmc: switch.lmc }, comment)
     });
-    let mut all: Vec<Destination> = hosts.chain(switches).collect();
+    let each = |(node, lids, comment): (NodeRef, Lids, String)| {
+        let destination =
+            move |(path_bits, lid)| Destination { lid, path_bits, node, comment: comment.clone() };
+        (0..).zip(lids.all()).map(destination)
+    };
+    let mut all: Vec<Destination> = hosts.chain(switches).flat_map(each).collect();
     all.sort_by_key(|d| d.lid);
     all
 }

@@ -1,0 +1,354 @@
+//! Flow control with pause frames (priority flow control). A receiver stops lanes of its sender by frames on the other
+//! direction of the link.
+//!
+//! | stage | what happens |
+//! | --- | --- |
+//! | freed | a packet has left the buffer of the receiver |
+//! | check | after all arrivals and departures of an instant, the receiver decides which lanes are paused, and starts a frame if that has changed and its link is free; otherwise, it checks again when the link is free |
+//! | obeyed | the frame takes effect at the sender |
+//!
+//! A frame states which lanes are paused when it starts, so at most one frame waits for a link.
+
+mod memory;
+
+use silvan_engine::Time;
+
+use super::{ChannelId, MAX_NODES};
+use crate::port::Vl;
+use memory::Gate;
+pub(crate) use memory::{Lack, Memory, Rule};
+
+/// The stages of pause frames, as port numbers of events of the class `Pause`. The node of these events is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Freed = 0,
+    Check = 1,
+    Obeyed = 2,
+}
+
+/// The state of a lane at its sender, with statistics.
+#[derive(Debug, Clone, Copy)]
+struct Sender {
+    /// The time since which the lane is paused, if it is.
+    since: Option<Time>,
+    first: Time,
+    pauses: u64,
+    resumes: u64,
+    total: Time,
+    longest: Time,
+}
+
+/// Pauses of a lane, up to a given time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Paused {
+    /// Number of frames that paused the lane, and of those that resumed it.
+    pub pauses: u64,
+    pub resumes: u64,
+    pub total: Time,
+    /// The longest time without interruption. If it has not ended, it counts up to the given time.
+    pub longest: Time,
+    pub first: Time,
+    /// The time since which the lane is paused, if it is.
+    pub since: Option<Time>,
+}
+
+/// The receiving end of a channel. Sets of lanes have one bit per lane.
+#[derive(Debug, Clone)]
+struct Receiver {
+    rule: Rule,
+    /// The channel in the other direction.
+    reverse: ChannelId,
+    /// Lanes with arrivals and with departures since the last check.
+    arrived: u16,
+    left: u16,
+    /// Lanes that are to be paused.
+    stopped: u16,
+    /// Lanes that the last frame has paused.
+    announced: u16,
+    /// The time of the last check that followed an arrival or a departure.
+    checked_at: Time,
+    /// The time of the last check that waited for the link.
+    waited_for: Time,
+}
+
+/// A packet that did not fit into the buffer of a lane: the earliest one, and of those at one time, the one of the first
+/// channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Overflow {
+    pub time: Time,
+    pub channel: ChannelId,
+    pub vl: u8,
+    pub lack: Lack,
+}
+
+/// What a check leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Nothing,
+    /// A check at this time.
+    Later(Time),
+    /// A frame that pauses these lanes, and no others.
+    Send(u16),
+}
+
+/// The settings that all links share.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FrameSpec {
+    /// Bytes of a frame.
+    pub bytes: u32,
+    /// Time from the arrival of a frame until it takes effect.
+    pub response: Time,
+}
+
+/// The senders and receivers of all channels. A partition uses those of its own nodes.
+#[derive(Debug, Clone)]
+pub(crate) struct Frames {
+    pub spec: FrameSpec,
+    lanes: usize,
+    senders: Vec<Sender>,
+    receivers: Vec<Receiver>,
+    gates: Vec<Gate>,
+    /// Packets of each lane that are leaving the buffer.
+    leaving: Vec<u32>,
+    memories: Vec<Memory>,
+    /// Packets that are leaving a buffer: channel, lane and space. Slots are reused.
+    freed: Vec<(ChannelId, Vl, u32)>,
+    free_slots: Vec<u32>,
+    pub overflow: Option<Overflow>,
+}
+
+impl Frames {
+    /// `channels` has the memory of the receiver of each channel, and the channel in the other direction.
+    pub fn new(spec: FrameSpec, lanes: usize, channels: &[(Rule, ChannelId)], memories: Vec<Memory>) -> Self {
+        let receiver = |&(rule, reverse): &(Rule, ChannelId)| Receiver {
+            rule,
+            reverse,
+            arrived: 0,
+            left: 0,
+            stopped: 0,
+            announced: 0,
+            checked_at: Time::NEVER,
+            waited_for: Time::NEVER,
+        };
+        let sender = Sender {
+            since: None,
+            first: Time::NEVER,
+            pauses: 0,
+            resumes: 0,
+            total: Time::ZERO,
+            longest: Time::ZERO,
+        };
+        let count = channels.len() * lanes;
+        debug_assert!(channels.len() < MAX_NODES as usize * 256);
+        Self {
+            spec,
+            lanes,
+            senders: vec![sender; count],
+            receivers: channels.iter().map(receiver).collect(),
+            gates: vec![Gate::default(); count],
+            leaving: vec![0; count],
+            memories,
+            freed: Vec::new(),
+            free_slots: Vec::new(),
+            overflow: None,
+        }
+    }
+
+    fn index(&self, channel: ChannelId, vl: Vl) -> usize {
+        channel as usize * self.lanes + vl.index()
+    }
+
+    /// The channel in the other direction.
+    pub fn reverse(&self, channel: ChannelId) -> ChannelId {
+        self.receivers[channel as usize].reverse
+    }
+
+    /// Whether the sender of a lane may start a packet.
+    pub fn is_open(&self, lane: usize) -> bool {
+        self.senders[lane].since.is_none()
+    }
+
+    /// Whether no event is pending that could resume a lane: its receiver has paused it, and no packet is leaving.
+    pub fn is_shut(&self, channel: ChannelId, vl: Vl) -> bool {
+        let receiver = &self.receivers[channel as usize];
+        receiver.stopped & receiver.announced & 1 << vl.0 != 0 && self.leaving[self.index(channel, vl)] == 0
+    }
+
+    /// Stores a packet that has arrived. Returns whether a check at this instant is needed.
+    pub fn store(&mut self, channel: ChannelId, vl: Vl, space: u32, now: Time) -> bool {
+        let index = self.index(channel, vl);
+        let receiver = &mut self.receivers[channel as usize];
+        if let Some(lack) = self.gates[index].store(&receiver.rule, &mut self.memories, space) {
+            let found = Overflow { time: now, channel, vl: vl.0, lack };
+            self.overflow = Some(self.overflow.map_or(found, |first| first.min(found)));
+        }
+        receiver.arrived |= 1 << vl.0;
+        std::mem::replace(&mut receiver.checked_at, now) != now
+    }
+
+    /// Notes that a packet will have left at a known time. Returns the data of the event for that time.
+    pub fn will_leave(&mut self, channel: ChannelId, vl: Vl, space: u32) -> u32 {
+        let index = self.index(channel, vl);
+        self.leaving[index] += 1;
+        let entry = (channel, vl, space);
+        if let Some(slot) = self.free_slots.pop() {
+            self.freed[slot as usize] = entry;
+            return slot;
+        }
+        self.freed.push(entry);
+        (self.freed.len() - 1) as u32
+    }
+
+    /// Removes a packet that has left. Returns the channel if it needs a check at this instant.
+    pub fn left(&mut self, slot: u32, now: Time) -> Option<ChannelId> {
+        let (channel, vl, space) = self.freed[slot as usize];
+        self.free_slots.push(slot);
+        let index = self.index(channel, vl);
+        let receiver = &mut self.receivers[channel as usize];
+        self.leaving[index] -= 1;
+        self.gates[index].remove(&receiver.rule, &mut self.memories, space);
+        receiver.left |= 1 << vl.0;
+        (std::mem::replace(&mut receiver.checked_at, now) != now).then_some(channel)
+    }
+
+    /// Decides which lanes are paused, and whether to announce it now. The link to the sender is free at `free_at`.
+    pub fn check(&mut self, channel: ChannelId, now: Time, free_at: Time) -> Verdict {
+        let first = channel as usize * self.lanes;
+        let receiver = &mut self.receivers[channel as usize];
+        let touched = receiver.arrived | receiver.left;
+        for vl in (0..self.lanes).filter(|vl| touched >> vl & 1 != 0) {
+            let (gate, bit) = (&self.gates[first + vl], 1 << vl);
+            if receiver.stopped & bit == 0 {
+                if receiver.arrived & bit != 0 && gate.is_full(&receiver.rule, &self.memories) {
+                    receiver.stopped |= bit;
+                }
+            } else if receiver.left & bit != 0 && gate.is_low(&receiver.rule, &self.memories) {
+                receiver.stopped &= !bit;
+            }
+        }
+        (receiver.arrived, receiver.left) = (0, 0);
+        if receiver.stopped == receiver.announced {
+            return Verdict::Nothing;
+        }
+        if free_at > now {
+            let is_known = std::mem::replace(&mut receiver.waited_for, free_at) == free_at;
+            return if is_known { Verdict::Nothing } else { Verdict::Later(free_at) };
+        }
+        receiver.announced = receiver.stopped;
+        Verdict::Send(receiver.stopped)
+    }
+
+    /// Pauses these lanes of a sender, and resumes all others. Returns the lanes that it resumed.
+    pub fn obey(&mut self, channel: ChannelId, lanes: u16, now: Time) -> u16 {
+        let first = channel as usize * self.lanes;
+        let mut resumed = 0;
+        for (vl, sender) in self.senders[first..first + self.lanes].iter_mut().enumerate() {
+            match (sender.since, lanes >> vl & 1 != 0) {
+                (None, true) => {
+                    sender.since = Some(now);
+                    sender.first = sender.first.min(now);
+                    sender.pauses += 1;
+                }
+                (Some(since), false) => {
+                    sender.since = None;
+                    sender.resumes += 1;
+                    sender.total += now - since;
+                    sender.longest = sender.longest.max(now - since);
+                    resumed |= 1 << vl;
+                }
+                _ => {}
+            }
+        }
+        resumed
+    }
+
+    /// The pauses of a lane, if there were any.
+    pub fn paused(&self, channel: ChannelId, vl: Vl, now: Time) -> Option<Paused> {
+        let &Sender { since, first, pauses, resumes, total, longest } =
+            &self.senders[self.index(channel, vl)];
+        let current = since.map_or(Time::ZERO, |since| now.saturating_sub(since));
+        (pauses > 0).then(|| Paused {
+            pauses,
+            resumes,
+            total: total + current,
+            longest: longest.max(current),
+            first,
+            since,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames() -> Frames {
+        let rule = Rule::Fixed { xoff: 300, xon: 100, headroom: 1_000 };
+        let spec = FrameSpec { bytes: 84, response: Time::ZERO };
+        Frames::new(spec, 2, &[(rule, 1), (rule, 0)], Vec::new())
+    }
+
+    fn leave(frames: &mut Frames, vl: Vl, space: u32, now: Time) {
+        let slot = frames.will_leave(0, vl, space);
+        frames.left(slot, now);
+    }
+
+    #[test]
+    fn one_frame_states_all_lanes_at_its_start() {
+        let mut frames = frames();
+        assert!(frames.store(0, Vl(0), 301, Time(5)));
+        assert!(!frames.store(0, Vl(1), 301, Time(5)), "one check per instant");
+        // The link is busy until 9; in the meantime, lane 1 drains.
+        assert_eq!(frames.check(0, Time(5), Time(9)), Verdict::Later(Time(9)));
+        leave(&mut frames, Vl(1), 201, Time(7));
+        assert_eq!(frames.check(0, Time(7), Time(9)), Verdict::Nothing, "a check is pending");
+        assert_eq!(frames.check(0, Time(9), Time(9)), Verdict::Send(1));
+        assert_eq!(frames.check(0, Time(9), Time(10)), Verdict::Nothing);
+    }
+
+    #[test]
+    fn a_pause_that_ends_before_its_frame_starts_is_not_announced() {
+        let mut frames = frames();
+        frames.store(0, Vl(0), 301, Time(5));
+        assert_eq!(frames.check(0, Time(5), Time(9)), Verdict::Later(Time(9)));
+        leave(&mut frames, Vl(0), 301, Time(8));
+        assert_eq!(frames.check(0, Time(8), Time(9)), Verdict::Nothing);
+        assert_eq!(frames.check(0, Time(9), Time(9)), Verdict::Nothing);
+    }
+
+    #[test]
+    fn the_statistics_cover_pauses_that_have_not_ended() {
+        let mut frames = frames();
+        assert_eq!(frames.paused(0, Vl(0), Time(50)), None);
+        assert_eq!(frames.obey(0, 0b01, Time(10)), 0);
+        assert_eq!(frames.obey(0, 0b10, Time(30)), 0b01);
+        assert_eq!(frames.obey(0, 0b01, Time(35)), 0b10);
+        let lane = |vl| frames.paused(0, Vl(vl), Time(40)).unwrap();
+        let Paused { pauses, resumes, total, longest, first, since } = lane(0);
+        assert_eq!((pauses, resumes, total, longest), (2, 1, Time(25), Time(20)));
+        assert_eq!((first, since), (Time(10), Some(Time(35))));
+        assert_eq!((lane(1).total, lane(1).since), (Time(5), None));
+        assert!(!frames.is_open(0) && frames.is_open(1));
+    }
+
+    #[test]
+    fn the_first_overflow_is_kept() {
+        let mut frames = frames();
+        frames.store(1, Vl(1), 1_301, Time(5));
+        frames.store(0, Vl(1), 1_302, Time(5));
+        frames.store(0, Vl(0), 1_303, Time(6));
+        let Some(Overflow { time, channel, vl, lack }) = frames.overflow else { panic!("none") };
+        assert_eq!((time, channel, vl, lack.missing), (Time(5), 0, 1, 2));
+    }
+
+    #[test]
+    fn a_lane_from_which_a_packet_leaves_may_resume() {
+        let mut frames = frames();
+        frames.store(0, Vl(0), 500, Time(5));
+        assert!(!frames.is_shut(0, Vl(0)));
+        assert_eq!(frames.check(0, Time(5), Time(5)), Verdict::Send(1));
+        assert!(frames.is_shut(0, Vl(0)));
+        frames.will_leave(0, Vl(0), 500);
+        assert!(!frames.is_shut(0, Vl(0)));
+    }
+}

@@ -1,0 +1,127 @@
+//! Equal-cost multipath (ECMP): a switch hashes the fields that identify a flow, and the entropy value of the packet,
+//! onto the ports that lead to the destination by the fewest hops. Packets with equal fields take one route.
+//!
+//! Each switch has a salt from its own random stream. Without salts, the switches of one level would divide flows in
+//! the same way as those of the level below, so that some ports would never be used (polarization).
+
+use silvan_engine::random::Stream;
+
+use super::adaptive::mixed;
+use super::path_bits::PathBits;
+use super::port_groups::Choices;
+
+/// The hash function of one switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hash {
+    salt: u32,
+    /// If the entropy value of a packet is the number of its port instead of a part of the hash: the number of values.
+    direct: Option<u16>,
+}
+
+/// The fields of a packet that are hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fields {
+    /// Sending host.
+    pub source: u32,
+    /// Receiving host.
+    pub destination: u32,
+    /// The source (traffic generator) in the sending host, which corresponds to a queue pair or a UDP port.
+    pub connection: u16,
+    /// The entropy value that the sending host selected; 0 if packets have none.
+    pub entropy: u16,
+}
+
+impl Hash {
+    /// The hash function of a switch in a run with this seed.
+    #[must_use]
+    pub fn new(seed: u64, switch: u64) -> Self {
+        Self { salt: Stream::new(seed, "ecmp", switch).next_u32(), direct: None }
+    }
+
+    /// The selection of ports by LIDs, for ports in the order of the path bits. All switches select the same position.
+    #[must_use]
+    pub fn of_lids(path_bits: PathBits, lids: usize) -> Self {
+        Self { salt: 0, direct: (path_bits == PathBits::PerPacket).then_some(lids as u16) }
+    }
+
+    /// The number of entropy values, if they are numbers of ports.
+    #[must_use]
+    pub fn direct(self) -> Option<u16> {
+        self.direct
+    }
+
+    /// The port (from 1) of a packet; `None` without a route.
+    #[inline]
+    #[must_use]
+    pub fn port(self, choices: &Choices, fields: &Fields) -> Option<u16> {
+        match choices.ports(fields.destination as usize) {
+            [] => None,
+            [port] => Some(*port),
+            ports => ports.get(self.index(fields, ports.len())).copied(),
+        }
+    }
+
+    /// The index of the port of a packet among a number of ports.
+    #[inline]
+    #[must_use]
+    pub fn index(self, fields: &Fields, ports: usize) -> usize {
+        let value = if self.direct.is_some() { u64::from(fields.entropy) } else { self.of(fields) };
+        (value % ports.max(1) as u64) as usize
+    }
+
+    #[inline]
+    fn of(self, fields: &Fields) -> u64 {
+        let Fields { source, destination, connection, entropy } = *fields;
+        mixed([self.salt, source, destination, u32::from(entropy) << 16 | u32::from(connection)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIELDS: Fields = Fields { source: 3, destination: 8, connection: 1, entropy: 0 };
+
+    #[test]
+    fn every_field_and_the_salt_change_the_hash() {
+        let hash = Hash::new(1, 0);
+        let others = [
+            Fields { source: 4, ..FIELDS },
+            Fields { destination: 9, ..FIELDS },
+            Fields { connection: 2, ..FIELDS },
+            Fields { entropy: 1, ..FIELDS },
+        ];
+        assert!(others.iter().all(|other| hash.of(other) != hash.of(&FIELDS)));
+        assert_ne!(Hash::new(1, 1).of(&FIELDS), hash.of(&FIELDS));
+        assert_ne!(Hash::new(2, 0).of(&FIELDS), hash.of(&FIELDS));
+        assert_eq!(Hash::new(1, 0).of(&FIELDS), hash.of(&FIELDS));
+    }
+
+    #[test]
+    fn flows_and_entropy_values_are_spread_evenly() {
+        let hash = Hash::new(7, 5);
+        for vary in
+            [|value| Fields { source: value, ..FIELDS }, |value| Fields { entropy: value as u16, ..FIELDS }]
+        {
+            let mut counts = [0_u32; 6];
+            (0..60_000).for_each(|value| counts[(hash.of(&vary(value)) % 6) as usize] += 1);
+            // Six standard deviations of a binomial distribution with 60,000 draws.
+            assert!(counts.iter().all(|&count| count.abs_diff(10_000) < 550), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn switches_divide_flows_independently() {
+        // Of the flows that one switch sends through its first of four ports, another switch sends a quarter through
+        // each of its own.
+        let (low, high) = (Hash::new(1, 10), Hash::new(1, 11));
+        let mut counts = [0_u32; 4];
+        for source in 0..40_000 {
+            let fields = Fields { source, ..FIELDS };
+            if low.of(&fields) % 4 == 0 {
+                counts[(high.of(&fields) % 4) as usize] += 1;
+            }
+        }
+        assert!(counts.iter().all(|&count| count.abs_diff(2_500) < 300), "{counts:?}");
+    }
+}

@@ -1,0 +1,277 @@
+//! Packet spraying: a host gives each packet an entropy value, which switches hash in addition to the fields of the flow
+//! ([`super::ecmp`]). Packets of one flow then take many routes.
+//!
+//! The rules are those of the Ultra Ethernet Consortium's simulator (uet-htsim 2025), for fabrics without loss: neither
+//! negative acknowledgements nor timeouts exist. Each host has its own random stream.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::random::Stream;
+
+/// How hosts select the entropy values of data packets. Control packets that answer a packet have its value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spraying {
+    /// Packets have no entropy value: each flow has one route.
+    #[default]
+    None,
+    /// Each flow uses all values in turn, in an order that is permuted at random before each round.
+    Oblivious,
+    /// Each packet has a random value.
+    Random,
+    /// As `oblivious`, but without values whose packets were marked. Each mark of a value skips it once, at most 15 times
+    /// in advance.
+    Bitmap,
+    /// Recycled entropies (REPS): a packet takes the oldest of the last eight values whose packets were acknowledged
+    /// without a mark, and that have not been used since. If there is none, the value is random.
+    Reps,
+    /// A packet takes the oldest value that was acknowledged without a mark and has not been used since. If there is none,
+    /// it takes a value as with `bitmap`.
+    Mixed,
+}
+
+impl Spraying {
+    /// Whether packets of a flow take several routes.
+    #[must_use]
+    pub fn is_on(self) -> bool {
+        self != Self::None
+    }
+
+    /// Whether values depend on marks.
+    #[must_use]
+    pub fn reads_marks(self) -> bool {
+        matches!(self, Self::Bitmap | Self::Reps | Self::Mixed)
+    }
+
+    /// Whether values depend on packets without a mark.
+    #[must_use]
+    pub fn reuses_values(self) -> bool {
+        matches!(self, Self::Reps | Self::Mixed)
+    }
+}
+
+/// Values that REPS stores.
+const RECYCLED: usize = 8;
+/// The most times that a value is skipped in advance.
+const MOST_SKIPS: u8 = 15;
+
+/// A round over all values, in the order of a permutation: the position, with some bits inverted.
+#[derive(Debug, Clone, Copy)]
+struct Round {
+    at: u16,
+    inverted: u16,
+}
+
+impl Round {
+    fn new(values: u16, random: &mut Stream) -> Self {
+        Self { at: 0, inverted: random.below(u32::from(values)) as u16 }
+    }
+
+    fn value(self) -> u16 {
+        self.at ^ self.inverted
+    }
+
+    fn advance(&mut self, values: u16, random: &mut Stream) {
+        self.at += 1;
+        if self.at == values {
+            *self = Self::new(values, random);
+        }
+    }
+}
+
+/// The state of a flow at its source.
+#[derive(Debug)]
+struct Flow {
+    round: Round,
+    /// How often each value is to be skipped; empty unless the rule skips values.
+    skips: Box<[u8]>,
+    /// Values to use again, the oldest first.
+    recycled: VecDeque<u16>,
+}
+
+/// Selects the entropy values of a host's packets.
+#[derive(Debug)]
+pub(crate) struct Sprayer {
+    rule: Spraying,
+    /// The number of values, a power of two.
+    values: u16,
+    random: Stream,
+    /// The flows by source and destination.
+    flows: FxHashMap<(u16, u32), Flow>,
+}
+
+impl Sprayer {
+    pub fn new(rule: Spraying, values: u16, seed: u64, host: u32) -> Self {
+        let random = Stream::new(seed, "entropy", u64::from(host));
+        Self { rule, values: values.max(1), random, flows: FxHashMap::default() }
+    }
+
+    fn flow(&mut self, source: u16, destination: u32) -> (&mut Flow, &mut Stream) {
+        let Self { rule, values, random, flows } = self;
+        let skips = if matches!(rule, Spraying::Bitmap | Spraying::Mixed) { usize::from(*values) } else { 0 };
+        let flow = flows.entry((source, destination)).or_insert_with(|| Flow {
+            round: Round::new(*values, random),
+            skips: vec![0; skips].into(),
+            recycled: VecDeque::new(),
+        });
+        (flow, random)
+    }
+
+    /// The value of the next packet from a source of the host to a destination.
+    pub fn next(&mut self, source: u16, destination: u32) -> u16 {
+        let (rule, values) = (self.rule, self.values);
+        let (flow, random) = self.flow(source, destination);
+        match rule {
+            Spraying::None => 0,
+            Spraying::Oblivious => flow.in_turn(values, random),
+            Spraying::Random => random.below(u32::from(values)) as u16,
+            Spraying::Bitmap => flow.unskipped(values, random),
+            Spraying::Reps => match flow.recycled.pop_front() {
+                Some(value) => value,
+                None => random.below(u32::from(values)) as u16,
+            },
+            Spraying::Mixed => match flow.recycled.pop_front() {
+                Some(value) => value,
+                None => flow.unskipped(values, random),
+            },
+        }
+    }
+
+    /// Handles the answer to a packet with this value.
+    pub fn answered(&mut self, source: u16, destination: u32, value: u16, is_marked: bool) {
+        let rule = self.rule;
+        if !rule.reads_marks() {
+            return;
+        }
+        let (flow, _) = self.flow(source, destination);
+        if is_marked {
+            if let Some(skips) = flow.skips.get_mut(usize::from(value)) {
+                *skips = (*skips + 1).min(MOST_SKIPS);
+            }
+        } else if rule.reuses_values() {
+            flow.recycled.push_back(value);
+            if rule == Spraying::Reps && flow.recycled.len() > RECYCLED {
+                flow.recycled.pop_front();
+            }
+        }
+    }
+}
+
+impl Flow {
+    /// The next value of the round.
+    fn in_turn(&mut self, values: u16, random: &mut Stream) -> u16 {
+        let value = self.round.value();
+        self.round.advance(values, random);
+        value
+    }
+
+    /// The next value of the round that is not to be skipped. A packet makes up for one skip, that of its first value.
+    /// After a whole round, it takes the value at hand.
+    fn unskipped(&mut self, values: u16, random: &mut Stream) -> u16 {
+        let first = usize::from(self.round.value());
+        if self.skips[first] > 0 {
+            self.skips[first] -= 1;
+            for _ in 0..values {
+                self.round.advance(values, random);
+                if self.skips[usize::from(self.round.value())] == 0 {
+                    break;
+                }
+            }
+        }
+        self.in_turn(values, random)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Spraying; 5] =
+        [Spraying::Oblivious, Spraying::Random, Spraying::Bitmap, Spraying::Reps, Spraying::Mixed];
+
+    fn sprayer(rule: Spraying, values: u16) -> Sprayer {
+        Sprayer::new(rule, values, 1, 7)
+    }
+
+    fn take(sprayer: &mut Sprayer, count: usize) -> Vec<u16> {
+        (0..count).map(|_| sprayer.next(0, 9)).collect()
+    }
+
+    #[test]
+    fn each_round_contains_every_value_once() {
+        for rule in [Spraying::Oblivious, Spraying::Bitmap, Spraying::Mixed] {
+            let mut sprayer = sprayer(rule, 16);
+            let rounds: Vec<Vec<u16>> = (0..4).map(|_| take(&mut sprayer, 16)).collect();
+            for round in &rounds {
+                let mut sorted = round.clone();
+                sorted.sort_unstable();
+                assert_eq!(sorted, (0..16).collect::<Vec<u16>>(), "{rule:?}");
+            }
+            assert!(rounds.iter().any(|round| *round != rounds[0]), "{rule:?}: rounds have different orders");
+        }
+    }
+
+    #[test]
+    fn values_stay_below_their_number_and_flows_are_separate() {
+        for rule in ALL {
+            let mut sprayer = sprayer(rule, 8);
+            let one: Vec<u16> = (0..100).map(|_| sprayer.next(0, 1)).collect();
+            let other: Vec<u16> = (0..100).map(|_| sprayer.next(0, 2)).collect();
+            assert!(one.iter().chain(&other).all(|&value| value < 8), "{rule:?}");
+            assert_ne!(one, other, "{rule:?}");
+            assert_eq!(sprayer.flows.len(), 2);
+        }
+        assert!(ALL.map(|rule| take(&mut sprayer(rule, 1), 5)).iter().flatten().all(|&value| value == 0));
+    }
+
+    #[test]
+    fn marked_values_are_skipped_once_per_mark() {
+        let mut sprayer = sprayer(Spraying::Bitmap, 4);
+        let order = take(&mut sprayer, 4);
+        assert_eq!(order.len(), 4);
+        sprayer.answered(0, 9, 2, true);
+        sprayer.answered(0, 9, 2, true);
+        // In each of the next two rounds, another value takes the place of value 2, so a round ends a packet earlier.
+        let next = take(&mut sprayer, 6);
+        assert!(!next.contains(&2), "{next:?}");
+        let last = take(&mut sprayer, 4);
+        assert!(last.contains(&2), "{last:?}");
+    }
+
+    #[test]
+    fn if_all_values_are_marked_a_packet_takes_one_nevertheless() {
+        let mut sprayer = sprayer(Spraying::Bitmap, 4);
+        for _ in 0..40 {
+            (0..4).for_each(|value| sprayer.answered(0, 9, value, true));
+        }
+        // At most 15 skips of each value are due, and each packet makes up for one of them.
+        let found = take(&mut sprayer, 10);
+        assert!(found.iter().all(|&value| value < 4));
+        assert_eq!(sprayer.flows[&(0, 9)].skips.iter().map(|&skips| u32::from(skips)).sum::<u32>(), 50);
+    }
+
+    #[test]
+    fn reps_reuses_the_last_eight_values_without_a_mark() {
+        let mut sprayer = sprayer(Spraying::Reps, 256);
+        (0..12).for_each(|value| sprayer.answered(0, 9, 100 + value, value == 6));
+        // Eleven values without a mark, of which the first three are forgotten.
+        assert_eq!(take(&mut sprayer, 8), [103, 104, 105, 107, 108, 109, 110, 111]);
+        sprayer.answered(0, 9, 42, false);
+        assert_eq!(sprayer.next(0, 9), 42);
+        let random = take(&mut sprayer, 64);
+        assert!(random.iter().any(|&value| value != random[0]));
+    }
+
+    #[test]
+    fn mixed_reuses_all_values_and_then_skips_marked_ones() {
+        let mut sprayer = sprayer(Spraying::Mixed, 4);
+        (0..12).for_each(|value| sprayer.answered(0, 9, value % 4, false));
+        assert_eq!(take(&mut sprayer, 12), [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3]);
+        sprayer.answered(0, 9, 1, true);
+        let next = take(&mut sprayer, 3);
+        assert!(!next.contains(&1), "{next:?}");
+    }
+}

@@ -1,0 +1,192 @@
+//! Computes the thresholds and the headroom of receivers with pause frames.
+
+use silvan_engine::{Bytes, Rate, Time};
+
+use super::{Builder, small};
+use crate::config::{Config, FlowControl, SharedMemory};
+use crate::error::{Reason, SetupError};
+use crate::link::{ChannelId, FrameSpec, Frames, Memory, Rule};
+use crate::topology::{Link, NodeRef};
+
+/// Settings of pause frames, in bytes. Missing ones are derived from the link.
+pub(super) struct PfcModel {
+    xoff: Option<u32>,
+    xon: Option<u32>,
+    headroom: Option<u32>,
+    /// Bytes of a pause frame on the link.
+    pub frame: u32,
+    response: Time,
+    shared: Option<SharedMemory>,
+    /// `switch.buffer`.
+    buffer: Bytes,
+}
+
+impl PfcModel {
+    /// `None` with another flow control.
+    pub fn new(config: &Config) -> Result<Option<Self>, SetupError> {
+        let FlowControl::Pfc(given) = &config.flow_control else { return Ok(None) };
+        let size = |value: Option<Bytes>, key| value.map(|value| small(value, key)).transpose();
+        if let Some(shared) = &given.shared {
+            small(shared.reserve, "flow_control.shared.reserve")?;
+            small(shared.resume_offset, "flow_control.shared.resume_offset")?;
+            size(shared.headroom_pool, "flow_control.shared.headroom_pool")?;
+        }
+        Ok(Some(Self {
+            xoff: size(given.xoff, "flow_control.xoff")?,
+            xon: size(given.xon, "flow_control.xon")?,
+            headroom: size(given.headroom, "flow_control.headroom")?,
+            frame: small(given.frame, "flow_control.frame")?,
+            response: given.response_time,
+            shared: given.shared.clone(),
+            buffer: config.switch.buffer,
+        }))
+    }
+}
+
+impl Builder<'_> {
+    /// The pause frames of a network; `None` with another flow control.
+    pub(super) fn frames(&self) -> Result<Option<Frames>, SetupError> {
+        let Some(pfc) = &self.model.pfc else { return Ok(None) };
+        if self.topology.links.iter().any(|link| link.channels().count() < 2) {
+            let topology = self.topology.name.clone();
+            return Err(Reason::OneWayPauses { topology }.of("flow_control.kind", "pfc"));
+        }
+        if !self.model.switch.shared {
+            return Err(Reason::DividedMemory.of("flow_control.kind", "pfc"));
+        }
+        let memories = match &pfc.shared {
+            Some(shared) => self.shared_memories(pfc, shared)?,
+            None => Vec::new(),
+        };
+        let slowest = self.topology.links.iter().map(|link| link.rate).min().unwrap_or_default();
+        let mut channels = Vec::new();
+        for (id, link, _, to) in self.directed() {
+            let rule = match (to.node, &pfc.shared) {
+                (NodeRef::Switch(switch), Some(shared)) => Rule::Shared {
+                    switch,
+                    shift: shift(shared, link.rate, slowest),
+                    headroom: self.headroom(pfc, link, false),
+                    reserve: shared.reserve.0 as u32,
+                },
+                (NodeRef::Switch(_), None) => self.fixed(pfc, link, false, self.model.switch.lane)?,
+                (NodeRef::Host(_), _) => self.fixed(pfc, link, true, self.model.host.lane)?,
+            };
+            // The channels of a link have consecutive numbers, the first of which is even.
+            channels.push((rule, id ^ 1 as ChannelId));
+        }
+        let spec = FrameSpec { bytes: pfc.frame, response: pfc.response };
+        Ok(Some(Frames::new(spec, usize::from(self.model.lanes.count), &channels, memories)))
+    }
+
+    /// The thresholds of a virtual lane at a link's receiver with `capacity` bytes for the lane.
+    fn fixed(&self, pfc: &PfcModel, link: &Link, to_host: bool, capacity: u32) -> Result<Rule, SetupError> {
+        let headroom = self.headroom(pfc, link, to_host);
+        let most = capacity.saturating_sub(headroom);
+        // The thresholds of hosts are those of switches only if both have memory of their own.
+        let xoff = pfc.xoff.unwrap_or(most);
+        if xoff > most || capacity <= headroom {
+            let room = headroom.into();
+            let reason = Reason::NoRoomAboveThreshold { rate: link.rate, delay: link.delay, capacity, room };
+            return Err(match pfc.xoff {
+                Some(xoff) => reason.of("flow_control.xoff", Bytes(xoff.into())),
+                None => reason.of("flow_control.kind", "pfc"),
+            });
+        }
+        let usual = xoff.saturating_sub(2 * self.model.full_space).max(xoff / 2);
+        let xon = pfc.xon.unwrap_or(usual);
+        if xon > xoff {
+            return Err(Reason::XonAboveXoff { xoff }.of("flow_control.xon", Bytes(xon.into())));
+        }
+        Ok(Rule::Fixed { xoff, xon, headroom })
+    }
+
+    /// The configured headroom of a lane, or the bytes that can arrive, starting with the packet that exceeds the
+    /// threshold, in packets that the sender starts before a pause takes effect.
+    ///
+    /// The first of these packets started when it was sent, `on_its_way` before it was stored. The frame may have to wait
+    /// for a packet, or for another frame, that started one picosecond earlier. The sender completes the packet that it
+    /// starts one picosecond before the frame takes effect. The earlier packets took the time until then, without gaps at
+    /// worst (IEEE 802.1Q, annex N).
+    fn headroom(&self, pfc: &PfcModel, link: &Link, to_host: bool) -> u32 {
+        if let Some(headroom) = pfc.headroom {
+            return headroom;
+        }
+        let sizes = self.model.sizes;
+        let (pace, full) = (link.rate.pace(), sizes.mtu + sizes.header);
+        let stored_after = if to_host { pace.time(full) } else { self.model.switch.latency };
+        let longest = pace.time(full.max(sizes.control)).max(pace.time(pfc.frame));
+        let window = stored_after + longest + pace.time(pfc.frame) + link.delay + link.delay + pfc.response;
+        let started = self.space_of_packets_in(window.saturating_sub(Time(2)), link.rate);
+        u32::try_from(u64::from(self.model.full_space) + started).unwrap_or(u32::MAX)
+    }
+
+    /// The maximum buffer space of packets that can be sent completely within a given time.
+    fn space_of_packets_in(&self, span: Time, rate: Rate) -> u64 {
+        let bytes = u128::from(span.0) * u128::from(rate.0) / 8_000_000_000_000;
+        // The kind of packets that need the most space relative to their size.
+        let space = |size: u32| (u128::from(self.model.sizes.space(size)), u128::from(size));
+        let worst = self.packet_sizes().into_iter().map(space).max_by(|a, b| (a.0 * b.1).cmp(&(b.0 * a.1)));
+        let (space, size) = worst.unwrap_or((1, 1));
+        u64::try_from((bytes * space).div_ceil(size)).unwrap_or(u64::MAX)
+    }
+
+    /// Sizes of packets among which are those that need the most buffer space relative to their size.
+    fn packet_sizes(&self) -> Vec<u32> {
+        let sizes = self.model.sizes;
+        let (mtu, header, block) = (u64::from(sizes.mtu), sizes.header, sizes.credit_block);
+        let mut found = vec![sizes.mtu + header, sizes.control.max(1)];
+        let last = |bytes: u64, piece: u64| match bytes % piece.max(1) {
+            0 => piece,
+            rest => rest,
+        };
+        for flow in &self.model.flows {
+            let message = u64::from(flow.message);
+            let end = if flow.total == u64::MAX { message } else { last(flow.total, message) };
+            found.extend([last(message, mtu), last(end, mtu)].map(|payload| payload as u32 + header));
+        }
+        let traffic = &self.model.traffic;
+        let varies = !self.model.jobs.is_empty() || traffic.iter().any(|traffic| traffic.is_varied);
+        found.extend(traffic.iter().map(|traffic| last(u64::from(traffic.message), mtu) as u32 + header));
+        if varies {
+            // The smallest packet, or the smallest one that needs one more block.
+            let least = 1 + header;
+            found.extend([least, least.div_ceil(block) * block + 1].map(|size| size.min(sizes.mtu + header)));
+        }
+        found
+    }
+
+    /// The shared memory of each switch.
+    fn shared_memories(&self, pfc: &PfcModel, shared: &SharedMemory) -> Result<Vec<Memory>, SetupError> {
+        let lanes = u64::from(self.model.lanes.count);
+        let count = self.topology.switches.len();
+        let (mut ports, mut headroom) = (vec![0u64; count], vec![0u64; count]);
+        for (_, link, _, to) in self.directed() {
+            if let NodeRef::Switch(switch) = to.node {
+                ports[switch as usize] += 1;
+                headroom[switch as usize] += lanes * u64::from(self.headroom(pfc, link, false));
+            }
+        }
+        let mut memories = Vec::with_capacity(count);
+        for (switch, (ports, headroom)) in ports.into_iter().zip(headroom).enumerate() {
+            let given = shared.memory.unwrap_or(Bytes(ports * pfc.buffer.0));
+            let whole = u64::from(small(given, "flow_control.shared.memory")?);
+            let pool = shared.headroom_pool.map_or(headroom, |pool| pool.0);
+            let reserve = lanes * ports * shared.reserve.0;
+            let needed = pool + reserve + u64::from(self.model.full_space);
+            if whole < needed {
+                let name = self.topology.switches[switch].name.clone();
+                let reason = Reason::NoSharedMemory { switch: name, headroom: pool, reserve, needed };
+                return Err(reason.of("flow_control.shared.memory", given));
+            }
+            let (size, resume_offset) = (whole - pool - reserve, shared.resume_offset.0);
+            memories.push(Memory { size, headroom: pool, resume_offset, ..Memory::default() });
+        }
+        Ok(memories)
+    }
+}
+
+/// The power of two by which free memory is divided for a link of this rate.
+fn shift(shared: &SharedMemory, rate: Rate, slowest: Rate) -> i8 {
+    let doublings = if shared.alpha_by_rate { (rate.0 / slowest.0.max(1)).max(1).ilog2() } else { 0 };
+    shared.alpha_shift.saturating_sub(doublings as i8).max(-32)
+}

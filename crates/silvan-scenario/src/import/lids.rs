@@ -1,0 +1,43 @@
+//! The LIDs of a port: a base LID and the LID mask control (LMC).
+
+use super::scan::Cursor;
+use super::{ImportError, clip};
+
+/// Maximum LMC: a port has up to 128 LIDs.
+const MAX_LMC: u8 = 7;
+
+/// Consecutive LIDs of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Lids {
+    /// The first LID, a multiple of the number of LIDs.
+    pub base: u16,
+    /// There are 2^LMC LIDs.
+    pub lmc: u8,
+}
+
+impl Lids {
+    /// Checks the base LID, which is not larger than the maximum of a unicast LID. As that is one less than a multiple of
+    /// 2^[`MAX_LMC`], so are the other LIDs.
+    pub fn new(line: &Cursor, base: u16, lmc: u8) -> Result<Self, ImportError> {
+        let count = 1 << lmc;
+        if !base.is_multiple_of(count) {
+            return Err(line.error(format!(
+                "the LID is {base} with LMC {lmc}; it must be a multiple of {count}, the number of LIDs of the port"
+            )));
+        }
+        Ok(Self { base, lmc })
+    }
+
+    /// All LIDs, in order.
+    pub fn all(self) -> std::ops::Range<u16> {
+        self.base..self.base + (1 << self.lmc)
+    }
+}
+
+/// Parses an LMC.
+pub(super) fn lmc(line: &Cursor, text: &str) -> Result<u8, ImportError> {
+    let lmc = text.parse().ok().filter(|&lmc: &u8| lmc <= MAX_LMC && text.len() == 1);
+    lmc.ok_or_else(|| {
+        line.error(format!("the LMC is {}; it must be a number from 0 to {MAX_LMC}", clip(text)))
+    })
+}

@@ -1,0 +1,57 @@
+//! Checks flow control: the settings of pause frames, and what they can be combined with.
+
+use silvan_engine::{Bytes, Time};
+use silvan_fabric::config::{FlowControl, Pfc, SharedMemory, WatchdogAction};
+use silvan_fabric::congestion::Notification;
+use silvan_fabric::queueing::Isolation;
+
+use super::{Check, LONGEST, LONGEST_DELAY, delay, ensure};
+use crate::spec::Spec;
+
+/// Sizes of pause frames on the link: an Ethernet frame has at least 64 bytes.
+const FRAMES: std::ops::RangeInclusive<Bytes> = Bytes(64)..=Bytes(1_024);
+
+pub(super) fn check(spec: &Spec) -> Check {
+    let FlowControl::Pfc(pfc) = &spec.flow_control else { return Ok(()) };
+    let parts = spec.congestion.components(&spec.packet);
+    // These messages do not wait for credit, so any number of them could delay a pause frame.
+    ensure(parts.isolation == Isolation::None, "flow_control.kind", || {
+        "cannot be combined with special queues, whose notifications would delay pause frames; set \
+         congestion.isolation.kind = \"none\", or use credits"
+            .to_owned()
+    })?;
+    ensure(parts.notification != Notification::Backward, "flow_control.kind", || {
+        "cannot be combined with congestion.notification = \"backward\", whose messages would delay pause frames; use \
+         another notification, or flow_control.kind = \"on-off\""
+            .to_owned()
+    })?;
+    settings(pfc)?;
+    pfc.shared.as_ref().map_or(Ok(()), |shared| shared_memory(pfc, shared))
+}
+
+fn settings(pfc: &Pfc) -> Check {
+    ensure(FRAMES.contains(&pfc.frame), "flow_control.frame", || {
+        format!("must be {} to {}", FRAMES.start(), FRAMES.end())
+    })?;
+    delay("flow_control.response_time", pfc.response_time, LONGEST_DELAY)?;
+    if let Some(limit) = pfc.watchdog {
+        ensure(limit > Time::ZERO, "flow_control.watchdog", || {
+            "must be more than 0 s; leave it out to permit pauses of any length".to_owned()
+        })?;
+        delay("flow_control.watchdog", limit, LONGEST)?;
+    }
+    let acts = pfc.watchdog.is_some() || pfc.watchdog_action == WatchdogAction::default();
+    ensure(acts, "flow_control.watchdog_action", || "has no effect without flow_control.watchdog".to_owned())
+}
+
+fn shared_memory(pfc: &Pfc, shared: &SharedMemory) -> Check {
+    for (key, given) in [("xoff", pfc.xoff), ("xon", pfc.xon)] {
+        ensure(given.is_none(), &format!("flow_control.{key}"), || {
+            "cannot be combined with flow_control.shared, whose thresholds depend on the free memory; leave out one of them"
+                .to_owned()
+        })?;
+    }
+    ensure((-7..=10).contains(&shared.alpha_shift), "flow_control.shared.alpha_shift", || {
+        "must be -7 to 10, for thresholds of 128 times to 1/1024 of the free memory".to_owned()
+    })
+}

@@ -1,0 +1,76 @@
+"""Random scenarios on a fabric whose hosts have several LIDs: other drawings with up to seven hosts."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from verify import drawing, rdma_drawing
+from verify.quantities import NotCovered
+from verify.reading import network
+
+Scenario = dict[str, Any]
+FOLDER = Path(__file__).parents[1] / "tests/data/lmc"
+HOSTS = {f"H{number}" for number in range(1, 8)}
+NAME = re.compile(r"H([1-7])")
+PLACE = re.compile(r"[SL]\d")
+
+
+def on_fabric(value: Any) -> Any:
+    """Replace the names of hosts."""
+    if isinstance(value, dict):
+        return {key: on_fabric(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [on_fabric(inner) for inner in value]
+    name = NAME.fullmatch(value) if isinstance(value, str) else None
+    return f"node-{int(name[1]) - 1}" if name else value
+
+
+def words(value: Any) -> Iterator[str]:
+    """List all texts in a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from itertools.chain.from_iterable(map(words, value.values()))
+    elif isinstance(value, list):
+        yield from itertools.chain.from_iterable(map(words, value))
+
+
+def fits(found: Scenario) -> bool:
+    """Tell whether the fabric has the hosts of a scenario, and the scenario names no switch."""
+    try:
+        hosts = set(network(found["topology"], found.get("routing")).hosts)
+    except NotCovered:
+        return False
+    others = {key: value for key, value in found.items() if key not in ("topology", "routing")}
+    return hosts <= HOSTS and not any(PLACE.match(word) for word in words(others))
+
+
+def variant(seed: int) -> Scenario | None:
+    """Generate a scenario of the seed, if the drawing of that seed fits."""
+    rng = random.Random(f"lids {seed}")
+    found = (rdma_drawing if seed % 3 else drawing).variant(seed)
+    if not fits(found):
+        return None
+    found = {
+        key: on_fabric(value) for key, value in found.items() if key not in ("adaptive_routing", "routing")
+    }
+    reaction = found.get("congestion", {}).get("reaction", {})
+    kinds = ["zero", "per-flow", "per-flow", "per-packet", "per-packet"]
+    path_bits = "per-flow" if "hpcc" in words(reaction) else rng.choice(kinds)
+    if path_bits == "per-packet" and rng.random() < 0.5:
+        found["host"] = {**found.get("host", {}), "delivery": rng.choice(["in-order", "out-of-order"])}
+    found["topology"] = {"kind": "file", "file": str(FOLDER / "fabric.topo")}
+    found["routing"] = {"kind": "table", "file": str(FOLDER / "fabric.lft"), "path_bits": path_bits}
+    return found
+
+
+def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:
+    """Generate a number of scenarios, from the first seed that fits."""
+    drawn = ((seed, variant(seed)) for seed in itertools.count(first))
+    fitting = ((f"drawn for LIDs from seed {seed}", found) for seed, found in drawn if found is not None)
+    return itertools.islice(fitting, count)

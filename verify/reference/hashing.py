@@ -1,0 +1,44 @@
+"""Equal-cost multipath: a hash of a packet's fields selects one of the ports that lead nearer.
+
+The same for one of the LIDs of the destination, if hosts have several.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from verify.mixing import drawn
+from verify.reading import Ecmp
+from verify.reference.links import Packet
+from verify.reference.streams import Stream
+
+if TYPE_CHECKING:
+    from verify.reference.switches import Switch
+
+
+class Hashing:
+    """The hash of one switch."""
+
+    def __init__(self, switch: Switch, rule: Ecmp) -> None:
+        self.switch = switch
+        self.groups = rule.groups[switch.name]
+        #: Whether the value of a packet is the position of its port: path bits that packets use in turn.
+        self.is_position = rule.by_lid and rule.spraying != "none"
+        #: All switches must select the same LID, so they have the same salt.
+        self.salt = 0 if rule.by_lid else Stream(switch.net.plan.seed, "ecmp", switch.number).bits()
+
+    def output(self, packet: Packet) -> int:
+        """Return the output of a packet; answers are packets of their flow in the other direction."""
+        group = self.groups[packet.destination]
+        if self.is_position:
+            return group[packet.entropy % len(group)]
+        there, back = packet.flow.ends
+        sender = back if packet.destination == there else there
+        numbers = self.switch.net.number
+        words = (
+            self.salt,
+            numbers[sender],
+            numbers[packet.destination],
+            packet.entropy * 2**16 + packet.flow.source.number,
+        )
+        return group[drawn(words) % len(group)]

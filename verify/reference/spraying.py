@@ -1,0 +1,89 @@
+"""Entropy values that a host gives its packets, and what it learns from their answers."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from verify.reading import Ecmp
+from verify.reference.streams import Stream
+
+if TYPE_CHECKING:
+    from verify.reference.hosts import Flow, Host
+
+#: Values that REPS keeps, and the most skips of a value that are due.
+KEPT, MOST_DUE = 8, 15
+
+
+@dataclass
+class Path:
+    """The state of a flow: the round over all values, skips that are due, and values to use again."""
+
+    flip: int
+    step: int = 0
+    due: dict[int, int] = field(default_factory=dict)
+    again: deque[int] = field(default_factory=deque)
+
+    @property
+    def value(self) -> int:
+        """The value whose turn it is."""
+        return self.step ^ self.flip
+
+
+class Sprayer:
+    """The values of one host's packets."""
+
+    def __init__(self, host: Host, rule: Ecmp) -> None:
+        self.rule = rule
+        net = host.net
+        self.random = Stream(net.plan.seed, "entropy", net.number[host.name])
+        self.paths: dict[Flow, Path] = {}
+
+    def path(self, flow: Flow) -> Path:
+        """Return the state of a flow."""
+        if flow not in self.paths:
+            self.paths[flow] = Path(self.random.below(self.rule.values))
+        return self.paths[flow]
+
+    def next(self, flow: Flow) -> int:
+        """Return the value of the next packet of a flow."""
+        path = self.path(flow)
+        kind = self.rule.spraying
+        if kind in ("reps", "mixed") and path.again:
+            return path.again.popleft()
+        if kind in ("reps", "random"):
+            return self.random.below(self.rule.values)
+        return self.in_turn(path)
+
+    def in_turn(self, path: Path) -> int:
+        """Return the next value of the round for which no skip is due; the first one uses up a skip."""
+        if path.due.get(path.value, 0):
+            path.due[path.value] -= 1
+            tries = 0
+            self.turn(path)
+            while path.due.get(path.value, 0) and tries < self.rule.values - 1:
+                self.turn(path)
+                tries += 1
+        value = path.value
+        self.turn(path)
+        return value
+
+    def turn(self, path: Path) -> None:
+        """Continue with the next value; a new round has an order of its own."""
+        path.step += 1
+        if path.step == self.rule.values:
+            path.step, path.flip = 0, self.random.below(self.rule.values)
+
+    def heard(self, flow: Flow, value: int, *, is_marked: bool) -> None:
+        """Take the answer to a packet with a value."""
+        kind = self.rule.spraying
+        if kind in ("oblivious", "random"):
+            return
+        path = self.path(flow)
+        if is_marked and kind != "reps":
+            path.due[value] = min(path.due.get(value, 0) + 1, MOST_DUE)
+        if not is_marked and kind != "bitmap":
+            path.again.append(value)
+            if kind == "reps" and len(path.again) > KEPT:
+                path.again.popleft()

@@ -1,0 +1,59 @@
+//! Equal-cost multipath, and several LIDs per host, for a scenario that was drawn without it. Its choices have their own random stream, so that
+//! the scenario of a seed stays the same.
+
+use silvan_engine::random::Stream;
+use toml::{Table, Value};
+
+use super::{Draw, int, put};
+
+/// How the switches of a seed hash packets, and how hosts spray and deliver them: the tables `ecmp` and `host`.
+pub fn hashing(seed: u64) -> (Table, Table) {
+    let mut draw = Draw { random: Stream::new(seed, "swarm ecmp", 0), cycle: None, is_crowd: false };
+    let (mut ecmp, mut host) = (Table::new(), Table::new());
+    if draw.chance(10) {
+        put(&mut ecmp, "enabled", draw.chance(70));
+    }
+    let spraying = draw.pick(&["none", "oblivious", "random", "bitmap", "reps", "mixed"]);
+    if spraying != "none" || draw.chance(30) {
+        put(&mut ecmp, "spraying", spraying);
+    }
+    if spraying != "none" {
+        if draw.chance(70) {
+            let values = draw.pick(&[1, 2, 4, 16, 128, 1_024]);
+            put(&mut ecmp, "values", int(values));
+        }
+        if draw.chance(60) && ecmp.get("enabled").and_then(Value::as_bool) != Some(false) {
+            let delivery = draw.word(&["in-order", "out-of-order"]);
+            put(&mut host, "delivery", delivery);
+        }
+    }
+    (ecmp, host)
+}
+
+/// The lane of control packets of a seed, and whether switches serve it before all others.
+pub fn priority(seed: u64, lanes: u8) -> Table {
+    let mut draw = Draw { random: Stream::new(seed, "swarm priority", 0), cycle: None, is_crowd: false };
+    let mut found = Table::new();
+    if draw.chance(60) {
+        let control = draw.below(lanes.into());
+        put(&mut found, "control", int(control));
+        put(&mut found, "control_priority", draw.chance(80));
+    }
+    found
+}
+
+/// How the hosts of a seed use their LIDs, and deliver packets: the tables `topology`, `routing` and `host`.
+pub fn lids(seed: u64) -> [(&'static str, Table); 3] {
+    let mut draw = Draw { random: Stream::new(seed, "swarm lids", 0), cycle: None, is_crowd: false };
+    let [mut topology, mut routing, mut host] = [Table::new(), Table::new(), Table::new()];
+    put(&mut topology, "file", "../lmc/fabric.topo");
+    put(&mut routing, "kind", "table");
+    put(&mut routing, "file", "../lmc/fabric.lft");
+    let path_bits = draw.pick(&["zero", "per-flow", "per-flow", "per-packet", "per-packet", "per-packet"]);
+    put(&mut routing, "path_bits", path_bits);
+    if path_bits == "per-packet" && draw.chance(60) {
+        let delivery = draw.word(&["in-order", "out-of-order"]);
+        put(&mut host, "delivery", delivery);
+    }
+    [("topology", topology), ("routing", routing), ("host", host)]
+}
