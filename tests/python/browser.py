@@ -30,7 +30,8 @@ class Page:
         self.requests: list[str] = []
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
-        # An image of the whole page removes the scroll bar for a moment, which changes the width of all elements.
+        # A screenshot of the whole page removes the scroll bar for a moment, which changes the width of all
+        # elements.
         self.call("Emulation.setScrollbarsHidden", hidden=True)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:

@@ -97,7 +97,8 @@ def begin(study: Path, out: Path, *options: str) -> "subprocess.Popen[str]":
     )
 
 
-def wait_for(what, seconds: float = 60.0) -> None:
+# The limit is long because the machine may be busy with other work.
+def wait_for(what, seconds: float = 300.0) -> None:
     end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end, "the wait timed out"
