@@ -97,8 +97,8 @@ test-python: $(VENV)/.built test-tools
 test-tools: $(VENV)/.dev-deps
 	@tools/install-test-tools
 
-loom: ## test all interleavings of a few threads at the barrier
-	$(CARGO) test -p silvan-engine --lib --features loom --quiet barrier
+loom: ## test all interleavings of a few threads that work in steps
+	$(CARGO) test -p silvan-engine --lib --features loom --quiet lockstep
 
 # MODULES="host switch/voq" instead of those in which an error would change results unnoticed.
 mutants: ## count mutants of the model that no test catches: N=200, selected by SEED=1 (minutes; cargo-mutants)

@@ -29,10 +29,11 @@ use std::error::Error;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use silvan_engine::barrier::Barrier;
+use silvan_engine::lockstep::{Lockstep, Separate};
 use silvan_engine::memory::HugePages;
 use silvan_engine::random::Stream;
 use silvan_engine::{Event, EventQueue, Time};
@@ -417,20 +418,23 @@ fn run_steps(case: &Case, threads: &str, more: &[String]) -> Result<Value, Box<d
         "packet_hops": simulation.packet_hops(),
         "events": steps.events().collect::<Vec<_>>(),
         "work_ns": steps.work_ns().collect::<Vec<_>>(),
-        "mail": steps.mail().collect::<Vec<_>>(),
+        "neighbors": steps.neighbors(),
+        "rounds": steps.rounds(),
     }))
 }
 
 /// Nanoseconds per step of two threads that do nothing but wait for each other, and the additional time per mailbox that
-/// both lock in turn.
+/// both lock in turn, and per counter that each writes and the other reads.
 fn measure_exchange() -> Value {
     const STEPS: usize = 200_000;
     const CHUNK: usize = 50;
-    const MAILBOXES: usize = 64;
-    let step_ns = |mailboxes: usize| {
-        let barrier = Barrier::new(2);
+    const MANY: usize = 64;
+    let step_ns = |mailboxes: usize, counters: usize| {
+        let steps = Lockstep::new(2);
         // On cache lines of their own, as the buffers of messages are.
         let mail: Vec<[Mutex<[u64; 14]>; 2]> = (0..mailboxes).map(|_| Default::default()).collect();
+        let counts: [Vec<Separate<AtomicUsize>>; 2] =
+            std::array::from_fn(|_| (0..counters).map(|_| Separate::default()).collect());
         let work = |me: usize| {
             let mut chunks = Vec::with_capacity(STEPS / CHUNK);
             let mut start = Instant::now();
@@ -440,8 +444,16 @@ fn measure_exchange() -> Value {
                         mailbox[0] += 1;
                     }
                 }
+                for count in &counts[me] {
+                    count.0.store(step, Ordering::Release);
+                }
                 // It breaks only if a thread panics.
-                let _ = barrier.wait();
+                let _ = steps.meet(me);
+                for count in &counts[1 - me] {
+                    if count.0.load(Ordering::Acquire) < step {
+                        break;
+                    }
+                }
                 if step % CHUNK == 0 {
                     chunks.push(start.elapsed().as_nanos() as f64 / CHUNK as f64);
                     start = Instant::now();
@@ -456,8 +468,9 @@ fn measure_exchange() -> Value {
             work(0)
         })
     };
-    let (empty, full) = (step_ns(0), step_ns(MAILBOXES));
-    json!({ "wait_ns": empty, "mailbox_ns": (full - empty) / MAILBOXES as f64 })
+    let empty = step_ns(0, 0);
+    let each = |full: f64| (full - empty) / MANY as f64;
+    json!({ "wait_ns": empty, "mailbox_ns": each(step_ns(MANY, 0)), "counter_ns": each(step_ns(0, MANY)) })
 }
 
 /// All cases, for a program that runs them with another build.

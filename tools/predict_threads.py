@@ -3,15 +3,16 @@
     python tools/predict_threads.py [CASE...] [--threads 4 16 64] [--json threads.json]
 
 `make threads-model` runs this program. For each number of threads, the benchmark runs a case with as many
-partitions, one after the other on one core, and records the events of each partition between two exchanges
-of messages (`--steps` in `benches/bench.rs`). An event takes as long as in a run with one partition, on
-average. Two real threads measure the cost of an exchange (`--exchange`). The program computes:
+partitions, one after the other on one core. It records the events of each partition between two exchanges of
+messages, and how often all partitions meet (`--steps` in `benches/bench.rs`). An event takes as long as in a
+run with one partition, on average. Two real threads measure the cost of an exchange (`--exchange`). The
+program computes:
 
 - ideal: each step takes as long as its slowest partition;
-- barrier: each step also has the cost of the barrier and of the mailboxes of one partition. The barrier has a
-  counter, which the threads increment in turn, so its cost is proportional to their number;
-- neighbors: a partition starts a step when those partitions have finished the previous step that send
-  messages to it, and reads only their mailboxes.
+- barrier: all partitions meet after each step. Each thread reads the counters of all others, so the cost of a
+  meeting grows with their number;
+- steps: as implemented. A partition starts a step when its neighbors have finished the previous one, and all
+  partitions meet after a number of steps, which the run adapts. It reads only the mailboxes of its neighbors.
 
 The speed-up compares with a run of one partition. The times of
 partitions are recorded as well, but not used: partitions that run in turn share the caches of one core. The
@@ -27,7 +28,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "target/release/examples/bench"
@@ -46,14 +47,27 @@ class Exchange:
 
     wait_ns: float
     mailbox_ns: float
+    #: A step counter of another thread, including the time in which that thread writes it.
+    counter_ns: float
 
-    def barrier_ns(self, threads: int) -> float:
-        """Return the cost of the barrier; two threads have measured theirs."""
-        return self.wait_ns * threads / 2
+    def wait_for_ns(self, threads: int) -> float:
+        """Return the cost of waiting for other threads; two threads have measured that of waiting for one."""
+        return self.wait_ns + self.counter_ns * max(threads - 1, 0)
 
     def mail_ns(self, mailboxes: float) -> float:
         """Return the cost of receiving messages from other threads."""
         return self.mailbox_ns * mailboxes
+
+
+class Log(TypedDict):
+    """The recorded work of partitions."""
+
+    #: Events of each partition in each step.
+    events: list[list[int]]
+    #: Numbers of steps between two meetings of all partitions.
+    rounds: list[int]
+    #: For each partition, those with which it exchanges messages.
+    neighbors: list[list[int]]
 
 
 @dataclass(frozen=True)
@@ -66,43 +80,47 @@ class Prediction:
     imbalance: float
     ideal: float
     barrier: float
+    steps_and_meetings: float
+    #: Number of times that all partitions met.
+    meetings: int
+    #: Mean number of neighbors of a partition.
     neighbors: float
-    #: Mean number of partitions that send messages to a partition.
-    senders: float
 
 
-def predict(
-    one_ns: float, events: Sequence[Sequence[int]], mail: Sequence[Sequence[int]], cost: Exchange
-) -> Prediction:
+def predict(one_ns: float, log: Log, cost: Exchange) -> Prediction:
     """Predict the speed-up of as many threads as there are partitions.
 
-    `events` has the events of each partition in each step, and `mail` the number of steps in which each
-    partition sent messages to each other one. A single partition takes `one_ns` for all events.
+    A single partition takes `one_ns` for all events.
     """
-    count = len(mail)
-    event_ns = one_ns / sum(map(sum, events))
-    work = [[event_ns * number for number in step] for step in events]
+    count = len(log["neighbors"])
+    event_ns = one_ns / sum(map(sum, log["events"]))
+    work = [[event_ns * number for number in step] for step in log["events"]]
     totals = [sum(column) for column in zip(*work, strict=True)]
-    senders = [[other for other in range(count) if mail[other][me] and other != me] for me in range(count)]
     ideal = float(sum(max(step) for step in work))
-    barrier = ideal + len(work) * (cost.barrier_ns(count) + cost.mail_ns(count - 1))
+    barrier = ideal + len(work) * (cost.wait_for_ns(count - 1) + cost.mail_ns(count - 1))
     done = [0.0] * count
-    for step in work:
-        done = [
-            max((done[other] for other in (me, *senders[me])), default=0.0)
-            + step[me]
-            + cost.wait_ns / 2
-            + cost.mail_ns(len(senders[me]))
-            for me in range(count)
-        ]
+    following = iter(work)
+    for steps in log["rounds"]:
+        met = max(done) + cost.wait_for_ns(count - 1)
+        done = [met] * count
+        for number in range(steps):
+            step = next(following)
+            done = [
+                max(done[other] for other in (me, *near))
+                + step[me]
+                + (cost.wait_for_ns(len(near)) if number else 0.0)
+                + cost.mail_ns(len(near))
+                for me, near in enumerate(log["neighbors"])
+            ]
     return Prediction(
         threads=count,
         steps=len(work),
         imbalance=max(totals) * count / sum(totals),
         ideal=one_ns / ideal,
         barrier=one_ns / barrier,
-        neighbors=one_ns / max(done),
-        senders=sum(map(len, senders)) / count,
+        steps_and_meetings=one_ns / max(done),
+        meetings=len(log["rounds"]),
+        neighbors=sum(map(len, log["neighbors"])) / count,
     )
 
 
@@ -126,7 +144,7 @@ def study(case: str, threads: Sequence[int], cost: Exchange, bench: Path, runs: 
     found = []
     for count in threads:
         log = measured("--steps", case, str(count), *keys, bench=bench)
-        found.append(predict(one, log["events"], log["mail"], cost))
+        found.append(predict(one, log, cost))
     return found
 
 
@@ -145,9 +163,12 @@ def main(words: Sequence[str] | None = None) -> int:
     """Measure and predict; print a line per case and number of threads."""
     options = arguments(words)
     cost = Exchange(**measured("--exchange", bench=options.bench))
-    print(f"exchange of two threads: {cost.wait_ns:.0f} ns, and {cost.mailbox_ns:.0f} ns per mailbox")
-    row = "{:<18} {:>7} {:>7} {:>8} {:>9} {:>7} {:>8} {:>10}"
-    head = ("case", "threads", "steps", "senders", "imbalance", "ideal", "barrier", "neighbors")
+    print(
+        f"exchange of two threads: {cost.wait_ns:.0f} ns; {cost.mailbox_ns:.0f} ns per mailbox, "
+        f"{cost.counter_ns:.0f} ns per further counter"
+    )
+    row = "{:<18} {:>7} {:>7} {:>8} {:>9} {:>9} {:>7} {:>8} {:>7}"
+    head = ("case", "threads", "steps", "meetings", "neighbors", "imbalance", "ideal", "barrier", "steps")
     print(row.format(*head), flush=True)
     results: dict[str, Any] = {"exchange": vars(cost)}
     for case in options.case:
@@ -155,10 +176,10 @@ def main(words: Sequence[str] | None = None) -> int:
         results[case] = [vars(one) for one in found]
         for one in found:
             numbers = (
-                f"{one.senders:.1f}",
-                *(f"{x:.2f}" for x in (one.imbalance, one.ideal, one.barrier, one.neighbors)),
+                f"{one.neighbors:.1f}",
+                *(f"{x:.2f}" for x in (one.imbalance, one.ideal, one.barrier, one.steps_and_meetings)),
             )
-            print(row.format(case, one.threads, one.steps, *numbers), flush=True)
+            print(row.format(case, one.threads, one.steps, one.meetings, *numbers), flush=True)
     if options.json:
         options.json.write_text(json.dumps(results, indent=2) + "\n")
     return 0

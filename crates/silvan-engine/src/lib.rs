@@ -4,9 +4,9 @@
 //! picoseconds ([`Time`]), a total order of events that depends only on the events ([`Event`]), and one
 //! random stream per owner and purpose ([`random::Stream`]).
 
-pub mod barrier;
 pub mod bins;
 pub mod cache;
+pub mod lockstep;
 pub mod memory;
 pub mod queue;
 pub mod random;

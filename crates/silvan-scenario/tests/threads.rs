@@ -198,12 +198,12 @@ fn run_in_turn(scenario: &Scenario, partitions: u16) -> Outcome {
     let steps = simulation.steps().unwrap();
     assert!(steps.work_ns().flatten().any(|&time| time > 0), "times are recorded");
     assert!(steps.events().flatten().any(|&events| events > 0), "events are recorded");
-    let mail: Vec<&[u64]> = steps.mail().collect();
-    assert_eq!(mail.len(), usize::from(partitions));
-    for (me, sent) in mail.iter().enumerate() {
-        assert_eq!(sent[me], 0, "no partition sends messages to itself");
-        assert!(sent.iter().any(|&count| count > 0), "each partition sends messages");
+    assert_eq!(steps.neighbors().len(), usize::from(partitions));
+    for (me, near) in steps.neighbors().iter().enumerate() {
+        assert!(!near.is_empty() && near.iter().all(|&other| usize::from(other) != me), "{me}: {near:?}");
     }
+    let count: u32 = steps.rounds().iter().sum();
+    assert_eq!(count as usize, steps.events().count(), "each step belongs to a round");
     simulation.finish().unwrap()
 }
 

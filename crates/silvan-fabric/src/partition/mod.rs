@@ -25,6 +25,31 @@ pub(crate) use view::{Places, View};
 /// The tick of an event that never happens.
 pub(crate) const NEVER: u64 = u64::MAX;
 
+/// The partitions that exchange messages.
+pub(crate) struct Neighbors {
+    /// For each partition, those with which it exchanges messages, in ascending order.
+    pub of: Vec<Vec<u16>>,
+    /// Whether all partitions meet after each step, because events in one partition take effect in all others without
+    /// crossing links: traffic waits for deliveries, or there are jobs.
+    pub all_meet: bool,
+}
+
+impl Neighbors {
+    /// `channels` contains the partitions of the sender and of the receiver of each channel. A receiver returns credit,
+    /// so messages go in both directions.
+    pub fn new(count: usize, channels: impl Iterator<Item = (u16, u16)>, all_meet: bool) -> Self {
+        let mut are_near = vec![vec![all_meet; count]; count];
+        for (sender, receiver) in channels {
+            are_near[usize::from(sender)][usize::from(receiver)] = true;
+            are_near[usize::from(receiver)][usize::from(sender)] = true;
+        }
+        let others = |(me, row): (u16, &Vec<bool>)| {
+            (0..).zip(row).filter(|&(other, near)| *near && other != me).map(|(other, _)| other).collect()
+        };
+        Self { of: (0..).zip(&are_near).map(others).collect(), all_meet }
+    }
+}
+
 /// One partition. Time is counted in ticks. A tick is a bin with the binned scheduler, and a picosecond otherwise.
 pub(crate) struct Partition {
     pub ctx: Context,

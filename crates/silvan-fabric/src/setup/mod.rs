@@ -38,7 +38,7 @@ use crate::link::{
 use crate::meters::Meters;
 use crate::observe::{Forest, LinkName, Series};
 use crate::order::Order;
-use crate::partition::{Partition, Places, View};
+use crate::partition::{Neighbors, Partition, Places, View};
 use crate::port::{Port, Vl};
 use crate::report::Group;
 use crate::routing::Tables;
@@ -52,6 +52,8 @@ use crate::traffic::forest::Placement;
 pub(crate) struct Network {
     pub partitions: Vec<Partition>,
     pub places: Places,
+    /// The partitions that exchange messages.
+    pub neighbors: Neighbors,
     /// The receiving switch and input of each channel.
     pub receiver: Vec<Receiver>,
     /// The sums of the counters of all partitions at the last sample.
@@ -149,13 +151,14 @@ pub(crate) fn build(
     meters.jobs_from = jobs.first().map_or(u16::MAX, |job| job.class);
     let totals = meters.fresh();
     let whole = Whole { links, meters, hosts, switches, triggers, jobs };
-    let Divided { partitions, places, lookahead } = builder.divide(whole, &receiver, engine)?;
+    let Divided { partitions, places, neighbors, lookahead } = builder.divide(whole, &receiver, engine)?;
     let groups = builder.groups();
     let parts = builder.model.parts;
     Ok(Network {
         parts,
         partitions,
         places,
+        neighbors,
         totals,
         receiver,
         series,

@@ -17,7 +17,7 @@ use crate::jobs::Jobs;
 use crate::link::{Links, Receiver};
 use crate::meters::Meters;
 use crate::outputs::{BinnedSwitch, Outputs, Partitioning, Plan};
-use crate::partition::{Partition, Places};
+use crate::partition::{Neighbors, Partition, Places};
 use crate::port::Vl;
 use crate::queueing::Isolation;
 use crate::switch::Switch;
@@ -42,6 +42,7 @@ pub(super) struct Whole {
 pub(super) struct Divided {
     pub partitions: Vec<Partition>,
     pub places: Places,
+    pub neighbors: Neighbors,
     pub lookahead: Lookahead,
 }
 
@@ -67,7 +68,7 @@ impl Builder<'_> {
         receivers: &[Receiver],
         engine: Engine,
     ) -> Result<Divided, SetupError> {
-        let Whole { links, hosts, switches, triggers, .. } = &mut whole;
+        let Whole { links, hosts, switches, triggers, jobs, .. } = &mut whole;
         let plan = self.plan(links, receivers, hosts);
         // Waiting traffic starts with the delivery that completes the count, in the order of all hosts' events.
         let is_awaited = triggers.next < u64::MAX;
@@ -86,13 +87,15 @@ impl Builder<'_> {
             Ok(partitioning.lookahead)
         };
         let places = self.places(&partitioning, hosts, switches);
+        let all_meet = is_awaited || !jobs.is_empty();
+        let neighbors = Neighbors::new(partitioning.count, self.partitions_of_channels(&places), all_meet);
         let binned = if is_binned {
             Outputs::new(&plan, &partitioning, std::mem::take(switches))
         } else {
             Default::default()
         };
         let partitions = self.partitions(whole, &places, binned, partitioning.count)?;
-        Ok(Divided { partitions, places, lookahead })
+        Ok(Divided { partitions, places, neighbors, lookahead })
     }
 
     /// Assigns each node a partition and a place in it.
@@ -120,6 +123,11 @@ impl Builder<'_> {
         Places { senders, hosts: of_host, switches: of_switch }
     }
 
+    /// The partitions of the sender and of the receiver of each channel.
+    fn partitions_of_channels(&self, places: &Places) -> impl Iterator<Item = (u16, u16)> {
+        self.directed().map(|(_, _, from, to)| (places.of(from.node).0, places.of(to.node).0))
+    }
+
     fn partitions(
         &self,
         whole: Whole,
@@ -128,15 +136,8 @@ impl Builder<'_> {
         count: usize,
     ) -> Result<Vec<Partition>, SetupError> {
         let Whole { mut links, meters, mut hosts, switches, triggers, mut jobs } = whole;
-        let node = |node: NodeRef| match node {
-            NodeRef::Host(host) => places.hosts[host as usize],
-            NodeRef::Switch(switch) => places.switches[switch as usize],
-        };
-        let mut ends = Vec::new();
         for (channel, _, from, to) in self.directed() {
-            let ((sender, place), (receiver, far_place)) = (node(from.node), node(to.node));
-            ends.push((sender, receiver));
-            links.renumber(channel, place, far_place);
+            links.renumber(channel, places.of(from.node).1, places.of(to.node).1);
         }
         for place in jobs.iter_mut().flat_map(|job| &mut job.places) {
             place.at = places.hosts[place.host as usize];
@@ -145,7 +146,8 @@ impl Builder<'_> {
         }
         let jobs: Vec<Arc<jobs::Setup>> = jobs.into_iter().map(Arc::new).collect();
         let ports: usize = switches.iter().map(|switch| switch.ports().count()).sum();
-        let (ends, is_binned): (Arc<[(u16, u16)]>, bool) = (ends.into(), !outputs.is_empty());
+        let is_binned = !outputs.is_empty();
+        let ends: Arc<[(u16, u16)]> = self.partitions_of_channels(places).collect();
         let is_awaited = triggers.next < u64::MAX;
         let spacing = Time(self.event_spacing().0 * count as u64);
         let nodes =

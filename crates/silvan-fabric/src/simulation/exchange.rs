@@ -1,14 +1,15 @@
-//! Data that threads exchange between two steps: their progress, and the messages of their partitions.
+//! Data that threads exchange between two steps: the messages of their partitions, and, when all threads meet, their
+//! progress.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use silvan_engine::barrier::Barrier;
+use silvan_engine::lockstep::{Lockstep, Separate};
 use silvan_engine::{Event, Time};
 
 use crate::link::{Class, key};
 use crate::message::Mailbox;
-use crate::partition::{NEVER, Partition};
+use crate::partition::{NEVER, Neighbors, Partition};
 use crate::port::Port;
 
 /// Another thread has ended early, so its messages are lost and the run cannot continue.
@@ -18,96 +19,160 @@ pub(super) struct Halted;
 /// The number of a partition's past deliveries, and the times of the deliveries in the next step.
 type Due = (u64, Vec<Time>);
 
-/// All data exist twice: for one step and for the next.
-pub(super) struct Exchange {
-    partitions: usize,
-    /// For each partition: the next tick in which it has work or its messages take effect; and the amount of work
-    /// done.
-    next: [Vec<AtomicU64>; 2],
-    done: [Vec<AtomicU64>; 2],
-    /// Messages from each partition to each other one.
-    mail: [Vec<Mutex<Mailbox>>; 2],
-    /// The number of known deliveries of each partition, if traffic waits for deliveries.
-    known: [Vec<AtomicU64>; 2],
-    due: Vec<Mutex<Due>>,
-    pub barrier: Barrier,
-}
-
-/// The combined progress of all partitions before a step.
-pub(super) struct Together {
-    /// The next tick with work.
+/// The progress of a partition, or the combined progress of all partitions, when all threads meet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Progress {
+    /// The next tick with work. Messages that have been sent count as work at the time at which they take effect.
     pub next: u64,
+    /// The amount of work done.
     pub done: u64,
+    /// The number of steps with work since the last meeting.
+    pub busy: u64,
+    /// The number of known deliveries, if traffic waits for deliveries.
     pub known: u64,
 }
 
-impl Exchange {
-    pub fn new(partitions: usize) -> Self {
-        let numbers = || (0..partitions).map(|_| AtomicU64::new(0)).collect();
-        let mail = || (0..partitions * partitions).map(|_| Mutex::new(Mailbox::default())).collect();
+/// What a partition publishes for a meeting.
+#[derive(Debug, Default)]
+struct Published {
+    next: AtomicU64,
+    done: AtomicU64,
+    busy: AtomicU64,
+    known: AtomicU64,
+}
+
+/// The messages of one partition for another.
+#[derive(Debug, Default)]
+struct Letterbox {
+    /// Whether there are messages. Threads read it to avoid taking the lock of an empty mailbox.
+    is_full: AtomicBool,
+    mailbox: Mutex<Mailbox>,
+}
+
+/// The number of steps between two meetings of all threads.
+///
+/// At a meeting, the partitions skip the time in which none of them has work. Between two meetings, each partition waits
+/// only for its neighbors, and its steps follow each other without gaps. Results do not depend on these numbers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Round {
+    pub steps: u64,
+    most: u64,
+}
+
+impl Round {
+    /// With more steps, meetings cost less than a tenth of the waits for neighbors.
+    const MOST: u64 = 32;
+
+    pub fn first(neighbors: &Neighbors) -> Self {
+        Self { steps: 1, most: if neighbors.all_meet { 1 } else { Self::MOST } }
+    }
+
+    /// Sets the length of the next round. `busy` is the sum of the partitions' steps with work in this one.
+    pub fn adapt(&mut self, busy: u64) {
+        if busy * 2 <= self.steps {
+            self.steps = (self.steps / 2).max(1);
+        } else if busy * 4 >= self.steps * 3 {
+            self.steps = (self.steps * 2).min(self.most);
+        }
+    }
+}
+
+/// The data that threads exchange. Messages and progress exist twice: a thread may already write those of the next step
+/// or meeting while another one reads those of the last.
+pub(super) struct Exchange<'a> {
+    neighbors: &'a Neighbors,
+    published: [Vec<Separate<Published>>; 2],
+    /// Messages from each partition to each other one.
+    mail: [Vec<Separate<Letterbox>>; 2],
+    due: Vec<Mutex<Due>>,
+    pub steps: Lockstep,
+}
+
+impl<'a> Exchange<'a> {
+    pub fn new(neighbors: &'a Neighbors) -> Self {
+        let partitions = neighbors.of.len();
+        let published = || (0..partitions).map(|_| Separate::default()).collect();
+        let mail = || (0..partitions * partitions).map(|_| Separate::default()).collect();
         Self {
-            partitions,
-            next: [numbers(), numbers()],
-            done: [numbers(), numbers()],
+            neighbors,
+            published: [published(), published()],
             mail: [mail(), mail()],
-            known: [numbers(), numbers()],
             due: (0..partitions).map(|_| Mutex::default()).collect(),
-            barrier: Barrier::new(partitions),
+            steps: Lockstep::new(partitions),
         }
     }
 
-    /// Waits until all threads have arrived.
-    pub fn wait(&self) -> Result<(), Halted> {
-        self.barrier.wait().map(drop).map_err(|_| Halted)
+    fn letterbox(&self, turn: usize, from: usize, to: usize) -> &Letterbox {
+        &self.mail[turn][from * self.neighbors.of.len() + to].0
     }
 
-    /// Publishes the progress of a partition, and returns the combined progress of all partitions.
-    pub fn share(
-        &self,
-        turn: usize,
-        me: usize,
-        Together { next, done, known }: Together,
-    ) -> Result<Together, Halted> {
-        self.next[turn][me].store(next, Ordering::Relaxed);
-        self.done[turn][me].store(done, Ordering::Relaxed);
-        self.known[turn][me].store(known, Ordering::Relaxed);
-        self.wait()?;
-        let load = |numbers: &[AtomicU64]| -> Vec<u64> {
-            numbers.iter().map(|number| number.load(Ordering::Relaxed)).collect()
-        };
-        Ok(Together {
-            next: load(&self.next[turn]).into_iter().min().unwrap_or(NEVER),
-            done: load(&self.done[turn]).into_iter().sum(),
-            known: load(&self.known[turn]).into_iter().sum(),
-        })
+    /// Ends a step, and waits until all threads have ended it.
+    pub fn meet(&self, me: usize) -> Result<(), Halted> {
+        self.steps.meet(me).map_err(|_| Halted)
     }
 
-    /// Posts the messages of a partition for the others. Returns the earliest time at which any of them takes effect.
+    /// Ends a step, and waits until the neighbors have ended it.
+    pub fn wait_for_neighbors(&self, me: usize) -> Result<(), Halted> {
+        self.steps.finish(me);
+        self.steps.wait_for(me, &self.neighbors.of[me]).map_err(|_| Halted)
+    }
+
+    /// Publishes the progress of a partition for meeting number `meeting`, ends a step, and returns the combined
+    /// progress of all partitions.
+    pub fn share(&self, meeting: usize, me: usize, own: Progress) -> Result<Progress, Halted> {
+        let all = &self.published[meeting % 2];
+        // The end of the step makes these values visible.
+        let mine = &all[me].0;
+        mine.next.store(own.next, Ordering::Relaxed);
+        mine.done.store(own.done, Ordering::Relaxed);
+        mine.busy.store(own.busy, Ordering::Relaxed);
+        mine.known.store(own.known, Ordering::Relaxed);
+        self.meet(me)?;
+        let mut together = Progress { next: NEVER, done: 0, busy: 0, known: 0 };
+        for Separate(one) in all {
+            together.next = together.next.min(one.next.load(Ordering::Relaxed));
+            together.done += one.done.load(Ordering::Relaxed);
+            together.busy += one.busy.load(Ordering::Relaxed);
+            together.known += one.known.load(Ordering::Relaxed);
+        }
+        Ok(together)
+    }
+
+    /// Posts the messages of a partition for its neighbors. Returns the earliest time at which any of them takes effect.
     pub fn post(&self, turn: usize, me: usize, partition: &mut Partition) -> Result<Time, Halted> {
         let mut earliest = Time::NEVER;
-        for (other, own) in partition.ctx.outbox.iter_mut().enumerate() {
+        for &other in &self.neighbors.of[me] {
+            let other = usize::from(other);
+            let own = &mut partition.ctx.outbox[other];
             if !own.is_empty() {
-                let mut mailbox = self.mail[turn][me * self.partitions + other].lock().map_err(|_| Halted)?;
+                let letterbox = self.letterbox(turn, me, other);
                 earliest = earliest.min(own.earliest());
-                std::mem::swap(&mut *mailbox, own);
+                std::mem::swap(&mut *letterbox.mailbox.lock().map_err(|_| Halted)?, own);
+                // The end of the step makes this value visible.
+                letterbox.is_full.store(true, Ordering::Relaxed);
             }
         }
+        debug_assert!(partition.ctx.outbox.iter().all(Mailbox::is_empty), "messages go to neighbors");
         Ok(earliest)
     }
 
-    /// Receives the messages that others have posted for a partition.
+    /// Receives the messages that the neighbors have posted for a partition.
     pub fn collect(&self, turn: usize, me: usize, partition: &mut Partition) -> Result<(), Halted> {
-        for other in 0..self.partitions {
-            let mut mailbox = self.mail[turn][other * self.partitions + me].lock().map_err(|_| Halted)?;
-            partition.collect(&mut mailbox);
+        for &other in &self.neighbors.of[me] {
+            let letterbox = self.letterbox(turn, usize::from(other), me);
+            if letterbox.is_full.load(Ordering::Relaxed) {
+                partition.collect(&mut *letterbox.mailbox.lock().map_err(|_| Halted)?);
+                letterbox.is_full.store(false, Ordering::Relaxed);
+            }
         }
+        partition.ctx.exchanged = partition.ctx.now;
         Ok(())
     }
 
     /// Together with the other threads, determines and schedules the traffic that starts before a time.
     pub fn plan_triggers(&self, me: usize, partition: &mut Partition, end: Time) -> Result<(), Halted> {
         self.publish_due(me, partition, end)?;
-        self.wait()?;
+        self.meet(me)?;
         self.schedule_due(partition)
     }
 

@@ -1,15 +1,18 @@
 //! Advances a run from sample to sample, with one thread per partition.
 //!
-//! Partitions affect each other only after their lookahead. Each partition handles all events within that time, then
-//! exchanges messages with the others. If traffic waits for deliveries, all deliveries within that time are known in
-//! advance, and the threads together determine when the traffic starts. A single partition exchanges no messages.
+//! Partitions affect each other only after their lookahead. In each step, a partition handles all events within that
+//! time. It then waits until its neighbors have finished the step as well, and receives their messages. After a number
+//! of steps, all threads meet and skip the time in which no partition has work ([`Round`]). If traffic waits for
+//! deliveries, all deliveries within a step are known in advance, and the threads meet after each step to determine when
+//! the traffic starts. A single partition exchanges no messages.
 
 use silvan_engine::Time;
 
-use super::exchange::{Exchange, Halted, Together};
+use super::exchange::{Exchange, Halted, Progress, Round};
 use super::steps::{Steps, run_in_turn};
 use super::{ModelError, Simulation};
-use crate::partition::Partition;
+use crate::partition::{Neighbors, Partition};
+use crate::setup::Network;
 
 /// The limits of a step of the run.
 #[derive(Clone, Copy)]
@@ -47,58 +50,72 @@ fn run_together(
     partition: &mut Partition,
     me: usize,
     exchange: &Exchange,
+    mut round: Round,
     goal: Goal,
 ) -> Result<Reached, Halted> {
-    let _guard = exchange.barrier.guard();
+    let _guard = exchange.steps.guard();
     let (last, step) = (partition.tick_of(goal.cut), partition.ticks_in(goal.lookahead));
-    let (mut events, mut turn) = (0, 0);
-    // The initial values are the same as after a step.
-    let mut next = partition.next_tick();
+    let (mut turn, mut meeting) = (0, 0);
+    let mut own = Progress { next: partition.next_tick(), done: 0, busy: 1, known: 0 };
     loop {
-        let known = partition.ctx.ahead.as_ref().map_or(0, |ahead| ahead.known());
-        let together = exchange.share(turn, me, Together { next, done: events, known })?;
+        own.known = partition.ctx.ahead.as_ref().map_or(0, |ahead| ahead.known());
+        let together = exchange.share(meeting, me, own)?;
+        meeting += 1;
         exchange.collect(turn, me, partition)?;
-        partition.ctx.exchanged = partition.ctx.now;
         let is_last = together.next >= last;
         if !is_last && together.done >= goal.events {
-            return Ok(Reached { sample: false, events });
+            return Ok(Reached { sample: false, events: own.done });
         }
-        let end = if is_last { last + 1 } else { together.next.saturating_add(step).min(last) };
+        let mut end = if is_last { last + 1 } else { together.next.saturating_add(step).min(last) };
         if together.known >= partition.triggers.next {
             exchange.plan_triggers(me, partition, Time(end))?;
         }
-        turn = 1 - turn;
         if is_last {
             // The last tick is incomplete, so it is a separate step, at whose end all threads meet. Its messages are
             // delivered immediately, for the sample.
-            events += partition.run_to_sample(goal.cut);
+            turn = 1 - turn;
+            own.done += partition.run_to_sample(goal.cut);
             partition.pass(end);
             exchange.post(turn, me, partition)?;
-            exchange.wait()?;
+            exchange.meet(me)?;
             exchange.collect(turn, me, partition)?;
-            return Ok(Reached { sample: true, events });
+            return Ok(Reached { sample: true, events: own.done });
         }
-        events += partition.run(end, u64::MAX);
-        partition.pass(end);
-        // All earlier events have been handled, so messages may take effect in any later tick.
-        partition.begin_exchange(end);
-        let by_messages = exchange.post(turn, me, partition)?;
-        next = partition.next_tick().min(partition.tick_of(by_messages));
+        round.adapt(together.busy);
+        own.busy = 0;
+        for left in (0..round.steps).rev() {
+            turn = 1 - turn;
+            let done = partition.run(end, u64::MAX);
+            own.done += done;
+            own.busy += u64::from(done > 0);
+            partition.pass(end);
+            // All earlier events have been handled, so messages may take effect in any later tick.
+            partition.begin_exchange(end);
+            let by_messages = exchange.post(turn, me, partition)?;
+            if left == 0 || end == last {
+                own.next = partition.next_tick().min(partition.tick_of(by_messages));
+                break;
+            }
+            exchange.wait_for_neighbors(me)?;
+            exchange.collect(turn, me, partition)?;
+            end = end.saturating_add(step).min(last);
+        }
     }
 }
 
 /// Runs all partitions, each in its own thread.
-fn run_threads(partitions: &mut [Partition], goal: Goal) -> Result<Reached, Halted> {
-    let exchange = Exchange::new(partitions.len());
+fn run_threads(partitions: &mut [Partition], neighbors: &Neighbors, goal: Goal) -> Result<Reached, Halted> {
+    let exchange = Exchange::new(neighbors);
+    let round = Round::first(neighbors);
     let results: Vec<Result<Reached, Halted>> = std::thread::scope(|scope| {
         // If the system cannot create another thread, this guard ensures that the existing threads do not wait for it.
-        let _guard = exchange.barrier.guard();
+        let _guard = exchange.steps.guard();
         let threads: Vec<_> = partitions
             .iter_mut()
             .enumerate()
             .map(|(me, partition)| {
                 let exchange = &exchange;
-                scope.spawn(move || run_together(partition, me, exchange, goal))
+                scope.spawn(move || run_together(partition, me, exchange, round, goal))
             })
             .collect();
         threads
@@ -118,7 +135,7 @@ impl Simulation {
     /// Records the work of each partition in each step from now on. The partitions then run in turn on the calling
     /// thread, with the same results.
     pub fn record_steps(&mut self) {
-        self.steps = Some(Steps::new(self.network.partitions.len()));
+        self.steps = Some(Steps::new(&self.network.neighbors));
     }
 
     /// The recorded steps, if [`Self::record_steps`] was called.
@@ -133,12 +150,12 @@ impl Simulation {
         let cut = self.next_sample.map_or(duration, |time| time.min(duration));
         let events = target.saturating_sub(self.events);
         let goal = Goal { cut, events, lookahead: self.network.lookahead.unwrap_or(Time::ZERO) };
-        let partitions = self.network.partitions.as_mut_slice();
-        let reached = match partitions {
+        let Network { partitions, neighbors, .. } = &mut self.network;
+        let reached = match partitions.as_mut_slice() {
             [only] => Ok(run_alone(only, goal)),
             several => match &mut self.steps {
-                Some(steps) => run_in_turn(several, goal, steps),
-                None => run_threads(several, goal),
+                Some(steps) => run_in_turn(several, neighbors, goal, steps),
+                None => run_threads(several, neighbors, goal),
             },
         };
         let now = self.network.partitions.iter().map(|partition| partition.ctx.now).max();
