@@ -292,17 +292,18 @@ mod models {
     use loom::sync::Arc;
     use loom::thread;
 
-    fn model(check: impl Fn() + Sync + Send + 'static) {
+    /// Explores interleavings with a limited number of preemptions. Synchronization errors show up with few, and without
+    /// a limit, three threads take hours.
+    fn model(preemptions: usize, check: impl Fn() + Sync + Send + 'static) {
         let mut builder = loom::model::Builder::new();
-        // Synchronization errors show up with few preemptions, and without a bound, three threads take hours.
-        builder.preemption_bound = Some(3);
+        builder.preemption_bound = Some(preemptions);
         builder.check(check);
     }
 
     /// Starts threads that write a value in each step, and then read the values of the threads that they wait for.
     /// There are two values per thread, because a thread may write the next value while others read this one.
-    fn in_steps(threads: usize, steps: usize, neighbors: fn(usize, usize) -> Vec<u16>) {
-        model(move || {
+    fn in_steps(threads: usize, steps: usize, preemptions: usize, neighbors: fn(usize, usize) -> Vec<u16>) {
+        model(preemptions, move || {
             let lockstep = Arc::new(Lockstep::new(threads));
             // Relaxed accesses: only the counters of steps make the writes of one thread visible to another.
             let values: Arc<Vec<[_; 2]>> =
@@ -340,22 +341,22 @@ mod models {
 
     #[test]
     fn two_threads_see_what_both_wrote_in_each_step() {
-        in_steps(2, 3, all);
+        in_steps(2, 3, 3, all);
     }
 
     #[test]
     fn three_threads_see_what_all_wrote() {
-        in_steps(3, 1, all);
+        in_steps(3, 1, 3, all);
     }
 
     #[test]
     fn three_threads_in_a_chain_see_what_their_neighbors_wrote() {
-        in_steps(3, 2, adjacent);
+        in_steps(3, 2, 2, adjacent);
     }
 
     #[test]
     fn a_thread_that_gives_up_ends_the_wait_of_the_others() {
-        model(|| {
+        model(3, || {
             let lockstep = Arc::new(Lockstep::new(3));
             let other = {
                 let lockstep = Arc::clone(&lockstep);
