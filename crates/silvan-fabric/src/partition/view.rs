@@ -11,7 +11,6 @@ use crate::packet::{Packet, PacketId};
 use crate::port::{Port, Vl};
 use crate::queueing::isolation::Cams;
 use crate::switch::{Ports, Switch};
-use crate::topology::NodeRef;
 
 /// The partition of each node of a network, and the node's place in it.
 #[derive(Debug)]
@@ -22,16 +21,6 @@ pub(crate) struct Places {
     pub switches: Vec<(u16, u32)>,
     /// Per channel: the partition of its sender.
     pub senders: Vec<u16>,
-}
-
-impl Places {
-    /// The partition of a node, and the node's place in it.
-    pub fn of(&self, node: NodeRef) -> (u16, u32) {
-        match node {
-            NodeRef::Host(host) => self.hosts[host as usize],
-            NodeRef::Switch(switch) => self.switches[switch as usize],
-        }
-    }
 }
 
 /// Hosts, switches and channels are identified by their numbers in the network.

@@ -59,6 +59,14 @@ fn divide<T>(all: Vec<T>, places: &[(u16, u32)], count: usize) -> Vec<Vec<T>> {
     divided
 }
 
+/// The partition of a node, and the node's place in it.
+fn place_of(node: NodeRef, places: &Places) -> (u16, u32) {
+    match node {
+        NodeRef::Host(host) => places.hosts[host as usize],
+        NodeRef::Switch(switch) => places.switches[switch as usize],
+    }
+}
+
 impl Builder<'_> {
     /// Divides a network into at most as many partitions as there are threads. Uses the binned scheduler if the network
     /// and `engine` allow it.
@@ -125,7 +133,7 @@ impl Builder<'_> {
 
     /// The partitions of the sender and of the receiver of each channel.
     fn partitions_of_channels(&self, places: &Places) -> impl Iterator<Item = (u16, u16)> {
-        self.directed().map(|(_, _, from, to)| (places.of(from.node).0, places.of(to.node).0))
+        self.directed().map(|(_, _, from, to)| (place_of(from.node, places).0, place_of(to.node, places).0))
     }
 
     fn partitions(
@@ -137,7 +145,7 @@ impl Builder<'_> {
     ) -> Result<Vec<Partition>, SetupError> {
         let Whole { mut links, meters, mut hosts, switches, triggers, mut jobs } = whole;
         for (channel, _, from, to) in self.directed() {
-            links.renumber(channel, places.of(from.node).1, places.of(to.node).1);
+            links.renumber(channel, place_of(from.node, places).1, place_of(to.node, places).1);
         }
         for place in jobs.iter_mut().flat_map(|job| &mut job.places) {
             place.at = places.hosts[place.host as usize];
