@@ -213,6 +213,60 @@ def hpcc(given: dict[str, Any], trip: Trip) -> HpccReaction:
 
 
 @dataclass(frozen=True)
+class PccRttReaction:
+    """The decrease in thousandths, delays in ps, samples until the least is forgotten; rates in bit/s or `None`."""
+
+    decrease: int
+    allowed_ps: int
+    longest_ps: int
+    forget: int
+    additive: int | None
+    slowest: int | None
+
+
+@dataclass(frozen=True)
+class PccTelemetryReaction:
+    """The output that counts, its bytes, thousandths of the decrease and of a busy link; rates in bit/s or `None`."""
+
+    is_last: bool
+    queue: int
+    decrease: int
+    busy: int
+    additive: int | None
+    hyper: int | None
+    slowest: int | None
+
+
+def pcc_rtt(given: dict[str, Any]) -> PccRttReaction:
+    """Read a rate by the round-trip time."""
+    found = PccRttReaction(
+        decrease=given.pop("decrease_permille", 100),
+        allowed_ps=time_ps(given.pop("allowed_delay", "13 us")),
+        longest_ps=time_ps(given.pop("max_delay", "150 us")),
+        forget=given.pop("forget_samples", 256),
+        additive=bits(given, "additive_increase"),
+        slowest=bits(given, "min_rate"),
+    )
+    nothing_left("congestion.reaction", given)
+    return found
+
+
+def pcc_telemetry(given: dict[str, Any]) -> PccTelemetryReaction:
+    """Read a rate by the telemetry of one output."""
+    found = PccTelemetryReaction(
+        is_last=given.pop("hop", "last") == "last",
+        queue=size_bytes(given.pop("queue", "200000 B")),
+        decrease=given.pop("decrease_permille", 100),
+        busy=given.pop("busy_permille", 800),
+        additive=bits(given, "additive_increase"),
+        hyper=bits(given, "hyper_increase"),
+        slowest=bits(given, "min_rate"),
+    )
+    nothing_left("congestion.reaction", given)
+    return found
+
+
+@dataclass(frozen=True)
 class NsccReaction:
     """T and the target of the queueing delay in ps, the gate of quick adapt if it is on, sizes of packets."""
 
@@ -252,7 +306,8 @@ class RcccReaction:
 
 
 #: Reactions that need an acknowledgement of every packet, and all.
-AnsweredReaction = DctcpReaction | TimelyReaction | SwiftReaction | HpccReaction | NsccReaction
+PccReaction = PccRttReaction | PccTelemetryReaction
+AnsweredReaction = DctcpReaction | TimelyReaction | SwiftReaction | HpccReaction | NsccReaction | PccReaction
 RdmaReaction = DcqcnReaction | AnsweredReaction | RcccReaction
 
 
@@ -301,7 +356,7 @@ def rccc(given: dict[str, Any], trip: Trip, full: int, payload: int) -> RcccReac
     return found
 
 
-KINDS = ("dcqcn", "dctcp", "timely", "swift", "hpcc", "nscc", "rccc")
+KINDS = ("dcqcn", "dctcp", "timely", "swift", "hpcc", "nscc", "rccc", "pcc-rtt", "pcc-telemetry")
 
 
 def reaction(kind: str, given: dict[str, Any], trip: Trip, packet: tuple[int, int]) -> RdmaReaction:
@@ -316,4 +371,6 @@ def reaction(kind: str, given: dict[str, Any], trip: Trip, packet: tuple[int, in
         return rccc(given, trip, *packet)
     if kind == "timely":
         return timely(given, trip)
+    if kind.startswith("pcc"):
+        return pcc_rtt(given) if kind == "pcc-rtt" else pcc_telemetry(given)
     return swift(given, trip) if kind == "swift" else hpcc(given, trip)

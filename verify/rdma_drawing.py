@@ -122,6 +122,32 @@ def hpcc(rng: random.Random, full: int) -> dict[str, Any]:
     return found
 
 
+def pcc(rng: random.Random, full: int, *, is_one_route: bool) -> dict[str, Any]:
+    """Select a rate by the round-trip time, or by the telemetry of one output."""
+    found: dict[str, Any] = {"kind": rng.choice(["pcc-rtt", "pcc-telemetry"])}
+    if rng.random() < 0.6:
+        found["decrease_permille"] = rng.choice([1, 100, 300, 499])
+    keys = ["additive_increase", "min_rate"]
+    if found["kind"] == "pcc-rtt":
+        allowed = rng.randint(1, 8 * full)
+        found |= {
+            "allowed_delay": f"{allowed} ns",
+            "max_delay": f"{allowed + rng.randint(0, 20 * full)} ns",
+            "forget_samples": rng.choice([0, 1, 2, 5, 20, 256]),
+        }
+    else:
+        keys.append("hyper_increase")
+        found["queue"] = f"{rng.choice([0, rng.randint(1, full), rng.randint(1, 8 * full)])} B"
+        if rng.random() < 0.6:
+            found["busy_permille"] = rng.choice([0, 300, 800, 1000])
+        if is_one_route and rng.random() < 0.6:
+            found["hop"] = rng.choice(["last", "longest-queue"])
+    for key in keys:
+        if rng.random() < 0.5:
+            found[key] = rng.choice(["1 Mbit/s", "333 Mbit/s", "2 Gbit/s"])
+    return found
+
+
 def nscc(rng: random.Random, full: int) -> dict[str, Any]:
     """Select a window by marks and delays of queues."""
     found: dict[str, Any] = {"kind": "nscc", "quick_adapt": rng.random() < 0.8}
@@ -216,6 +242,12 @@ def variant(seed: int) -> Scenario:
         # From a stream of its own, so that the other seeds keep their scenarios.
         reaction, back = rccc(random.Random(f"rccc {seed}"), full), {"notification": "ack-grant"}
         marking = marking if marking["kind"] == "red" else {"kind": "none"}
+    elif seed % 11 == 5:
+        own_rng = random.Random(f"pcc {seed}")
+        reaction = pcc(own_rng, full, is_one_route=not takes_several_routes(found))
+        back = {"notification": "ack-each"}
+        is_stamped = reaction["kind"] == "pcc-telemetry"
+        marking = {"kind": "telemetry"} if is_stamped else red(own_rng, full)
     congestion = {**parts, "marking": marking, "reaction": reaction, "feedback": "binary", **back}
     return with_host_settings({**found, "congestion": congestion})
 

@@ -81,6 +81,8 @@ def test_scenarios_cover_every_component():
         "hpcc",
         "nscc",
         "rccc",
+        "pcc-rtt",
+        "pcc-telemetry",
     }
     assert {part["marking"]["kind"] for part in parts} == {"red", "telemetry", "none"}
     assert {part["notification"] for part in parts} == {"cnp", "ack", "ack-each", "ack-grant", "backward"}

@@ -12,6 +12,8 @@ from verify.rdma import (
     DctcpReaction,
     HpccReaction,
     NsccReaction,
+    PccRttReaction,
+    PccTelemetryReaction,
     RdmaReaction,
     SwiftReaction,
     TimelyReaction,
@@ -358,6 +360,85 @@ class HpccControl(PacedControl):
             self.stage = self.stage + 1 if is_additive else 0
 
 
+class PccRttControl(PacedControl):
+    """A rate by the delay of one packet of each round trip."""
+
+    def __init__(self, reaction: PccRttReaction, pace: Fraction) -> None:
+        super().__init__(pace)
+        self.reaction = reaction
+        self.additive = part(reaction.additive, pace, 20)
+        self.slowest = part(reaction.slowest, pace, 2**14)
+        #: Delays that counted since the shortest one was last forgotten, and the samples since then.
+        self.delays: list[int] = []
+        self.samples = 0
+        self.is_noted = False
+
+    def heard(self, answer: Answer) -> None:
+        """Take an acknowledgement; the first one of a packet that was sent after the last sample is a sample."""
+        self.is_noted = self.is_noted or answer.mark == "hot"
+        if self.flight.take(answer):
+            self.sample(answer.now - answer.sent_at)
+
+    def sample(self, delay: int) -> None:
+        """Change the rate by a mark, or by how much a delay exceeds the shortest one."""
+        self.samples += 1
+        if self.samples == self.reaction.forget:
+            self.delays, self.samples = [], 0
+        if self.is_noted or delay >= self.reaction.longest_ps:
+            self.is_noted = False
+            self.shrink(2)
+            return
+        shortest = min([2 * 10**8, *self.delays])
+        self.delays.append(delay)
+        above = delay if delay < shortest else delay - shortest
+        if above > self.reaction.allowed_ps:
+            self.shrink(1)
+        else:
+            self.rate = min(self.rate + self.additive, LINE)
+
+    def shrink(self, times: int) -> None:
+        """Take a part from the rate."""
+        kept = self.rate * (1000 - times * self.reaction.decrease) // 1000
+        self.rate = max(kept, self.slowest)
+
+
+class PccTelemetryControl(PacedControl):
+    """A rate by the queue and the use of one output of the route, once per round trip."""
+
+    def __init__(self, reaction: PccTelemetryReaction, pace: Fraction) -> None:
+        super().__init__(pace)
+        self.reaction = reaction
+        self.additive = part(reaction.additive, pace, 2**20) * (1 if reaction.additive else 40)
+        self.hyper = part(reaction.hyper, pace, 2**7)
+        self.slowest = part(reaction.slowest, pace, 2**14)
+        self.hops: tuple[Hop, ...] = ()
+
+    def heard(self, answer: Answer) -> None:
+        """Take an acknowledgement; the first one of a packet that was sent after the last sample is a sample."""
+        if not self.flight.take(answer):
+            return
+        before, self.hops = self.hops, answer.hops
+        if not answer.hops:
+            return
+        at = len(answer.hops) - 1
+        if not self.reaction.is_last:
+            at = max(range(at + 1), key=lambda place: (answer.hops[place].queue, -place))
+        old = None
+        if before and (self.reaction.is_last or len(before) == len(answer.hops)):
+            old = before[-1 if self.reaction.is_last else at]
+        if answer.hops[at].queue > self.reaction.queue:
+            self.rate = max(self.rate * (1000 - self.reaction.decrease) // 1000, self.slowest)
+        elif old is not None:
+            self.rate = min(self.rate + self.step(old, answer.hops[at]), LINE)
+
+    def step(self, old: Hop, new: Hop) -> int:
+        """Return by how much the rate grows: nothing if two samples of an output cannot be compared."""
+        if new.time <= old.time or new.sent < old.sent or new.pace != old.pace:
+            return 0
+        used = (new.sent - old.sent) * new.pace / (new.time - old.time)
+        return self.hyper if used < Fraction(self.reaction.busy, 1000) else self.additive
+
+
 class SwiftControl(Control):
     """A window in packets that aims at a delay."""
 
@@ -539,4 +620,8 @@ def control(reaction: RdmaReaction, pace: Fraction) -> Control:
         return DcqcnControl(reaction, pace)
     if isinstance(reaction, TimelyReaction):
         return TimelyControl(reaction, pace)
+    if isinstance(reaction, PccRttReaction):
+        return PccRttControl(reaction, pace)
+    if isinstance(reaction, PccTelemetryReaction):
+        return PccTelemetryControl(reaction, pace)
     return HpccControl(reaction, pace) if isinstance(reaction, HpccReaction) else NsccControl(reaction, pace)

@@ -9,7 +9,9 @@ use common::{config, flow, topology, us};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::Config;
 use silvan_fabric::congestion::marking::{InBandTelemetry, Marking, MarkingPattern, Red};
-use silvan_fabric::congestion::reaction::{Dcqcn, Dctcp, Hpcc, Nscc, Rccc, Reaction, Swift, Timely};
+use silvan_fabric::congestion::reaction::{
+    Dcqcn, Dctcp, Hpcc, Nscc, PccRtt, PccTelemetry, Rccc, Reaction, Swift, Timely,
+};
 use silvan_fabric::congestion::{CoalescePer, Coalescing, Congestion, Notification};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::topology::Topology;
@@ -244,6 +246,61 @@ fn delays_stay_where_swift_and_timely_aim() {
     }
 }
 
+/// One flow that measures round trips (`pcc-rtt`) has the link's rate while its delay is at most `allowed_delay` above the
+/// least one. With several flows, the queue oscillates around this delay: it grows until samples exceed it, and each flow
+/// then sends 10 % less, so the link does not run empty if the queue holds more than 10 % of what is sent in a round trip.
+#[test]
+fn a_rate_by_round_trips_keeps_the_queue_near_the_allowed_delay() {
+    for sources in [1, 2, 8] {
+        let warmup = us(10_000);
+        let (topology, mut config) = bottleneck(sources, us(20_000), warmup);
+        // An increase per round trip of 20 us that is small enough not to overshoot by much.
+        let rtt = PccRtt { additive_increase: Some(Rate::from_mbit(100)), ..PccRtt::default() };
+        config.congestion = Congestion {
+            notification: Some(Notification::AckEach),
+            reaction: Some(Reaction::PccRtt(rtt)),
+            ..Congestion::default()
+        };
+        let outcome = common::run(&topology, &config);
+        let sum: f64 = rates(&outcome).iter().sum();
+        let [mean, least, most] = queue(&outcome, warmup).map(|bytes| bytes / 12.5);
+        println!("{sources} sources: {sum:.2} Gbit/s, {mean:.0} ns of queue, {least:.0} to {most:.0}");
+        assert!(sum > 99.0, "{sources} sources send {sum} Gbit/s");
+        if sources == 1 {
+            assert_eq!(most, 0.0, "one flow does not wait");
+        } else {
+            assert!((5_000.0..14_500.0).contains(&mean), "{sources} sources: {mean} ns");
+            assert!(most < 20_000.0, "{sources} sources: {most} ns");
+        }
+    }
+}
+
+/// With the telemetry of the last switch (`pcc-telemetry`), the queue oscillates around its threshold, and the link is full.
+#[test]
+fn a_rate_by_telemetry_keeps_the_queue_near_its_threshold() {
+    for sources in [2, 8] {
+        let warmup = us(20_000);
+        let (topology, mut config) = bottleneck(sources, us(40_000), warmup);
+        let telemetry = PccTelemetry {
+            queue: Bytes(100_000),
+            additive_increase: Some(Rate::from_mbit(100)),
+            ..PccTelemetry::default()
+        };
+        config.congestion = congestion(
+            Marking::Telemetry(InBandTelemetry {}),
+            Notification::AckEach,
+            Reaction::PccTelemetry(telemetry),
+        );
+        let outcome = common::run(&topology, &config);
+        let sum: f64 = rates(&outcome).iter().sum();
+        let [mean, least, most] = queue(&outcome, warmup);
+        println!("{sources} sources: {sum:.2} Gbit/s, {mean:.0} bytes of queue, {least:.0} to {most:.0}");
+        assert!(sum > 99.0, "{sources} sources send {sum} Gbit/s");
+        assert!((50_000.0..110_000.0).contains(&mean), "{sources} sources: {mean} bytes");
+        assert!(most < 150_000.0, "{sources} sources: {most} bytes");
+    }
+}
+
 /// NSCC keeps the queueing delay near its target. A single flow uses the whole link, and its queue does not exceed its
 /// window.
 #[test]
@@ -373,6 +430,11 @@ fn threads_make_no_difference_to_targets_and_telemetry() {
     let kinds = [
         (Marking::None, Notification::AckGrant, Reaction::Rccc(Rccc::default())),
         (Marking::Telemetry(InBandTelemetry {}), Notification::AckEach, Reaction::Hpcc(Hpcc::default())),
+        (
+            Marking::Telemetry(InBandTelemetry {}),
+            Notification::AckEach,
+            Reaction::PccTelemetry(PccTelemetry { queue: Bytes(5_000), ..PccTelemetry::default() }),
+        ),
     ];
     for (marking, notification, reaction) in kinds {
         let (_, mut config) = bottleneck(1, us(300), us(0));

@@ -272,6 +272,9 @@ const COMPOSED: &[(&str, &str)] = &[
     ("swift", "roce-hpcc"),
     ("hpcc", "roce-hpcc"),
     ("nscc", "uec-nscc"),
+    ("rccc", "uec-rccc"),
+    ("pcc-rtt", "ndr-rtt"),
+    ("pcc-telemetry", "roce-telemetry"),
 ];
 
 /// A hint for a mechanism that is a composition.

@@ -222,3 +222,80 @@ fn errors_of_the_control_of_grants_are_explained() {
         ),
     ]);
 }
+
+#[test]
+fn errors_of_programmable_congestion_control_are_explained() {
+    let rtt = |keys: &str| -> &'static str {
+        format!("notification = \"ack-each\"\nreaction = {{ kind = \"pcc-rtt\", {keys} }}").leak()
+    };
+    let telemetry = |keys: &str| -> &'static str {
+        let marking = "marking = { kind = \"telemetry\" }\nnotification = \"ack-each\"";
+        format!("{marking}\nreaction = {{ kind = \"pcc-telemetry\", {keys} }}").leak()
+    };
+    check(&[
+        case(rtt("forget_samples = 0"), "fine"),
+        case(telemetry("hop = \"longest-queue\""), "fine"),
+        case(
+            "notification = \"cnp\"\nreaction = { kind = \"pcc-rtt\" }",
+            "a.toml:5: congestion.notification = \"cnp\": must be \"ack-each\" with this congestion.reaction, which \
+             counts the acknowledgements of single packets",
+        ),
+        case(
+            rtt("allowed_delay = \"0 s\""),
+            "a.toml:6: congestion.reaction.allowed_delay = \"0 s\": must be more than 0 s",
+        ),
+        case(
+            rtt("allowed_delay = \"9 us\", max_delay = \"8 us\""),
+            "a.toml:6: congestion.reaction.allowed_delay = \"9 us\": must be at most `max_delay`, 8 us",
+        ),
+        case(
+            rtt("max_delay = \"2 s\""),
+            "a.toml:6: congestion.reaction.max_delay = \"2 s\": must be at most 1 s",
+        ),
+        case(
+            rtt("decrease_permille = 500"),
+            "a.toml:6: congestion.reaction.decrease_permille = 500: must be 1 to 499",
+        ),
+        case(
+            rtt("min_rate = \"0 bit/s\""),
+            "a.toml:6: congestion.reaction.min_rate = \"0 bit/s\": must be more than 0 bit/s; with 0, flows do not recover",
+        ),
+        case(
+            "marking = { kind = \"red\" }\nnotification = \"ack-each\"\nreaction = { kind = \"pcc-telemetry\" }",
+            "a.toml:5: congestion.marking.kind = \"red\": must be \"telemetry\" with this congestion.reaction, which \
+             reads the telemetry of switches",
+        ),
+        case(
+            telemetry("queue = \"2 GiB\""),
+            "a.toml:7: congestion.reaction.queue = \"2 GiB\": must be at most 1 GiB",
+        ),
+        case(
+            telemetry("hop = \"first\""),
+            "a.toml:7: congestion.reaction.hop = \"first\": must be one of `last`, `longest-queue`",
+        ),
+        case(
+            telemetry("busy_permille = 1001"),
+            "a.toml:7: congestion.reaction.busy_permille = 1001: must be 0 to 1000",
+        ),
+    ]);
+}
+
+/// All routes to a host end with the same link, so only telemetry of other links needs one route.
+#[test]
+fn telemetry_of_the_last_hop_permits_several_routes() {
+    let case_of = |hop: &str, expected: &'static str| {
+        let given = format!(
+            "marking = {{ kind = \"telemetry\" }}\nnotification = \"ack-each\"\nreaction = {{ kind = \"pcc-telemetry\", \
+             hop = \"{hop}\" }}\n[adaptive_routing]\nper = \"packet\""
+        );
+        case(given.leak(), expected)
+    };
+    check(&[
+        case_of("last", "fine"),
+        case_of(
+            "longest-queue",
+            "a.toml:9: adaptive_routing.per = \"packet\": \"packet\" cannot be combined with this congestion.reaction, \
+             which compares the telemetry of one route; use \"flow\"",
+        ),
+    ]);
+}

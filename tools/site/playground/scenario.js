@@ -26,7 +26,7 @@ const Scenario = (() => {
     dragonfly: {
       name: "Dragonfly, 72 hosts", hosts: 72, beside: 1, interval: 10, length: 3000, lanes: 2,
       // Its routing changes virtual lanes on the way, which special queues and the switches of others do not support.
-      mechanisms: ["none", "ib-cc", "qcn", "dcqcn", "dctcp", "timely", "swift", "hpcc", "nscc"],
+      mechanisms: ["none", "ib-cc", "qcn", "dcqcn", "dctcp", "timely", "swift", "hpcc", "pcc-rtt", "pcc-telemetry", "nscc", "rccc"],
       lines: ['kind = "dragonfly"', "p = 2", "a = 4", "h = 2"],
     },
     "fat-tree-648": {
@@ -177,6 +177,44 @@ const Scenario = (() => {
       name: "NSCC", parts: [red, "marking.percent = 100", each, 'reaction.kind = "nscc"'],
       text: "Ultra Ethernet: marks and the delay of queues control the window of a flow.",
       values: [lowest, highest],
+    },
+    rccc: {
+      name: "RCCC", parts: ['notification = "ack-grant"', 'reaction.kind = "rccc"'],
+      text: "Ultra Ethernet: receivers grant credit at the rate of their links; a flow sends while it has credit.",
+      values: [
+        {
+          id: "grant", key: "reaction.grant_percent", label: "Grants, %", least: 50, most: 100, usual: 99,
+          text: "The part of the receiver's link that grants fill. With 100 %, queues of the start do not drain.",
+        },
+      ],
+    },
+    "pcc-rtt": {
+      name: "PCC, round trips", parts: [each, 'reaction.kind = "pcc-rtt"'],
+      text: "In the manner of programmable adapters: a flow sends faster while its round trip is short, and more slowly otherwise.",
+      values: [
+        {
+          isWritten: true, id: "allowed", key: "reaction.allowed_delay", label: "Allowed delay, µs", least: 2, most: 100, usual: 13,
+          wrap: (value) => `"${value} us"`, text: "How much longer than the shortest one a round trip may take.",
+        },
+        {
+          id: "factor", key: "reaction.decrease_permille", label: "Decrease, ‰", least: 10, most: 400, usual: 100,
+          text: "How much a long round trip reduces the rate.",
+        },
+      ],
+    },
+    "pcc-telemetry": {
+      name: "PCC, telemetry", parts: ['marking.kind = "telemetry"', each, 'reaction.kind = "pcc-telemetry"'],
+      text: "In the manner of programmable adapters: the queue of the last switch decides whether a flow sends faster or more slowly.",
+      values: [
+        {
+          isWritten: true, id: "queue", key: "reaction.queue", label: "Queue, kB", least: 4, most: 200, usual: 40, wrap: size,
+          text: "Flows send more slowly while the queue to their receiver is longer.",
+        },
+        {
+          id: "factor", key: "reaction.decrease_permille", label: "Decrease, ‰", least: 10, most: 400, usual: 100,
+          text: "How much a long queue reduces the rate.",
+        },
+      ],
     },
     saa: { name: "Single application assignment", text: "The links of a route assign a rate to each flow; flows are announced before they send.", values: [] },
   };

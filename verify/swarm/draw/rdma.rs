@@ -51,6 +51,18 @@ pub fn congestion(seed: u64, around: &Around) -> Table {
         }
         put(&mut congestion, "notification", "ack-grant");
         put(&mut congestion, "reaction", draw.rccc(full));
+    } else if seed % 11 == 5 {
+        let random = Stream::new(seed, "swarm pcc", 0);
+        let mut draw = Draw { random, cycle: None, is_crowd: false };
+        for key in ["coalescing", "notification_delay"] {
+            congestion.remove(key);
+        }
+        let reads_telemetry = draw.chance(50);
+        let marking = if reads_telemetry { kind("telemetry") } else { draw.red(full) };
+        put(&mut congestion, "marking", marking);
+        put(&mut congestion, "notification", "ack-each");
+        let reaction = if reads_telemetry { draw.pcc_telemetry(full) } else { draw.pcc_rtt() };
+        put(&mut congestion, "reaction", reaction);
     }
     congestion
 }
@@ -172,6 +184,34 @@ impl Draw {
         self.span(reaction, "round_trip");
         self.numbers(reaction, &[("utilization_percent", &[50, 90, 100]), ("max_stage", &[0, 1, 10])]);
         self.rates(reaction, &["additive_increase", "min_rate"]);
+    }
+
+    fn pcc_rtt(&mut self) -> Table {
+        let mut reaction = kind("pcc-rtt");
+        if self.chance(70) {
+            let allowed = self.range(1, 10_000_000);
+            let (allowed, longest) = (self.time(allowed), self.time(allowed + 20_000_000));
+            put(&mut reaction, "allowed_delay", allowed);
+            put(&mut reaction, "max_delay", longest);
+        }
+        let choices: [(&str, &[u64]); 2] =
+            [("decrease_permille", &[1, 100, 499]), ("forget_samples", &[0, 1, 10])];
+        self.numbers(&mut reaction, &choices);
+        self.rates(&mut reaction, &["additive_increase", "min_rate"]);
+        reaction
+    }
+
+    fn pcc_telemetry(&mut self, full: u64) -> Table {
+        let mut reaction = kind("pcc-telemetry");
+        if self.chance(70) {
+            let queue = self.pick(&[0, full, 8 * full]);
+            put(&mut reaction, "queue", bytes(queue));
+        }
+        let choices: [(&str, &[u64]); 2] =
+            [("decrease_permille", &[1, 100, 999]), ("busy_permille", &[0, 500, 1_000])];
+        self.numbers(&mut reaction, &choices);
+        self.rates(&mut reaction, &["additive_increase", "hyper_increase", "min_rate"]);
+        reaction
     }
 
     fn nscc(&mut self, reaction: &mut Table) {

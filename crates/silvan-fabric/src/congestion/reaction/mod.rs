@@ -12,6 +12,8 @@
 //! | `timely` | TIMELY: a rate by the gradient of the delay |
 //! | `swift` | Swift: a window that aims at a delay |
 //! | `hpcc` | HPCC: a rate by the utilization of the links, from telemetry |
+//! | `pcc_rtt` | a rate by the round-trip time, in the manner of adapters with programmable congestion control |
+//! | `pcc_telemetry` | a rate by telemetry, in the manner of such adapters |
 //! | `nscc` | Ultra Ethernet: a window by marks and by the delay of queues |
 //! | `rccc` | Ultra Ethernet: credit of the receiver, with or without the window of `nscc` |
 //! | `explicit` | the parameters of rates that the links assign; `host/announce.rs` implements them |
@@ -30,6 +32,8 @@ mod hpcc;
 mod mvcm;
 mod nscc;
 mod paced;
+mod pcc_rtt;
+mod pcc_telemetry;
 mod progress;
 mod qcn;
 mod rate;
@@ -53,6 +57,10 @@ pub use mvcm::Mvcm;
 pub(crate) use mvcm::MvcmRule;
 pub use nscc::Nscc;
 pub(crate) use nscc::NsccRule;
+pub use pcc_rtt::PccRtt;
+pub(crate) use pcc_rtt::PccRttRule;
+pub(crate) use pcc_telemetry::PccTelemetryRule;
+pub use pcc_telemetry::{PccTelemetry, SampledHop};
 pub use qcn::Qcn;
 pub(crate) use qcn::QcnRule;
 pub(crate) use rate::RateRule;
@@ -411,6 +419,10 @@ reactions! {
     Swift(Swift) => Swift::rule as SwiftRule;
     /// HPCC: a rate that follows the utilization of the links, which switches report in telemetry.
     Hpcc(Hpcc) => Hpcc::rule as HpccRule;
+    /// A rate by probes of the round-trip time, in the manner of adapters with programmable congestion control.
+    PccRtt(PccRtt) => PccRtt::rule as PccRttRule;
+    /// A rate by the telemetry of one switch of the route, in the manner of adapters with programmable congestion control.
+    PccTelemetry(PccTelemetry) => PccTelemetry::rule as PccTelemetryRule;
     /// Ultra Ethernet's NSCC: a window that marks and the delay of queues control.
     Nscc(Nscc) => Nscc::rule as NsccRule;
     /// Ultra Ethernet's RCCC: a flow sends while it has credit, which its receiver grants at the rate of its link.
