@@ -246,16 +246,18 @@ fn delays_stay_where_swift_and_timely_aim() {
     }
 }
 
-/// One flow that measures round trips (`pcc-rtt`) has the link's rate while its delay is at most `allowed_delay` above the
-/// least one. With several flows, the queue oscillates around this delay: it grows until samples exceed it, and each flow
-/// then sends 10 % less, so the link does not run empty if the queue holds more than 10 % of what is sent in a round trip.
+/// With rates by round trips (`pcc-rtt`), one flow has the whole link and never waits. Several flows raise their rates until the
+/// queue takes `allowed_delay`, 13 us, and a little more, because rates still grow for a round trip. All flows then reduce
+/// their rates several times, until a packet that was sent after the first decrease is back, and the link runs idle for a
+/// few percent of the time. Small buffers limit the first queue, during which round trips, and hence decreases, take long.
 #[test]
-fn a_rate_by_round_trips_keeps_the_queue_near_the_allowed_delay() {
+fn a_rate_by_round_trips_lets_the_queue_grow_to_the_allowed_delay() {
     for sources in [1, 2, 8] {
         let warmup = us(10_000);
         let (topology, mut config) = bottleneck(sources, us(20_000), warmup);
-        // An increase per round trip of 20 us that is small enough not to overshoot by much.
-        let rtt = PccRtt { additive_increase: Some(Rate::from_mbit(100)), ..PccRtt::default() };
+        config.switch.buffer = Bytes(128 << 10);
+        let increase = Some(Rate(100_000_000));
+        let rtt = PccRtt { additive_increase: increase, forget_samples: 0, ..PccRtt::default() };
         config.congestion = Congestion {
             notification: Some(Notification::AckEach),
             reaction: Some(Reaction::PccRtt(rtt)),
@@ -263,27 +265,29 @@ fn a_rate_by_round_trips_keeps_the_queue_near_the_allowed_delay() {
         };
         let outcome = common::run(&topology, &config);
         let sum: f64 = rates(&outcome).iter().sum();
-        let [mean, least, most] = queue(&outcome, warmup).map(|bytes| bytes / 12.5);
-        println!("{sources} sources: {sum:.2} Gbit/s, {mean:.0} ns of queue, {least:.0} to {most:.0}");
-        assert!(sum > 99.0, "{sources} sources send {sum} Gbit/s");
+        let most = queue(&outcome, warmup)[2] / 12.5;
+        println!("PCC by round trips, {sources} sources: {sum:.2} Gbit/s, {most:.0} ns of queue at most");
         if sources == 1 {
-            assert_eq!(most, 0.0, "one flow does not wait");
+            assert!(sum > 99.9 && most == 0.0, "{sum} Gbit/s, {most} ns");
         } else {
-            assert!((5_000.0..14_500.0).contains(&mean), "{sources} sources: {mean} ns");
-            assert!(most < 20_000.0, "{sources} sources: {most} ns");
+            assert!(sum > 93.0, "{sources} sources send {sum} Gbit/s");
+            assert!((12_000.0..18_500.0).contains(&most), "{sources} sources: {most} ns");
         }
     }
 }
 
-/// With the telemetry of the last switch (`pcc-telemetry`), the queue oscillates around its threshold, and the link is full.
+/// With rates by telemetry of the last switch (`pcc-telemetry`), the queue grows to its threshold, and a little more in a
+/// round trip.
 #[test]
-fn a_rate_by_telemetry_keeps_the_queue_near_its_threshold() {
-    for sources in [2, 8] {
-        let warmup = us(20_000);
-        let (topology, mut config) = bottleneck(sources, us(40_000), warmup);
+fn a_rate_by_telemetry_lets_the_queue_grow_to_its_threshold() {
+    for sources in [1, 2, 8] {
+        let warmup = us(10_000);
+        let (topology, mut config) = bottleneck(sources, us(20_000), warmup);
+        config.switch.buffer = Bytes(128 << 10);
         let telemetry = PccTelemetry {
             queue: Bytes(100_000),
-            additive_increase: Some(Rate::from_mbit(100)),
+            additive_increase: Some(Rate(100_000_000)),
+            hyper_increase: Some(Rate(500_000_000)),
             ..PccTelemetry::default()
         };
         config.congestion = congestion(
@@ -293,11 +297,14 @@ fn a_rate_by_telemetry_keeps_the_queue_near_its_threshold() {
         );
         let outcome = common::run(&topology, &config);
         let sum: f64 = rates(&outcome).iter().sum();
-        let [mean, least, most] = queue(&outcome, warmup);
-        println!("{sources} sources: {sum:.2} Gbit/s, {mean:.0} bytes of queue, {least:.0} to {most:.0}");
-        assert!(sum > 99.0, "{sources} sources send {sum} Gbit/s");
-        assert!((50_000.0..110_000.0).contains(&mean), "{sources} sources: {mean} bytes");
-        assert!(most < 150_000.0, "{sources} sources: {most} bytes");
+        let most = queue(&outcome, warmup)[2];
+        println!("PCC by telemetry, {sources} sources: {sum:.2} Gbit/s, {most:.0} bytes of queue at most");
+        if sources == 1 {
+            assert!(sum > 99.9 && most == 0.0, "{sum} Gbit/s, {most} bytes");
+        } else {
+            assert!(sum > 95.0, "{sources} sources send {sum} Gbit/s");
+            assert!((100_000.0..125_000.0).contains(&most), "{sources} sources: {most} bytes");
+        }
     }
 }
 
