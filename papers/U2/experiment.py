@@ -138,7 +138,7 @@ def plot(results, out):
                 first, last = spread[f"{control} {ratio} {size} {values}"]
                 label = control if n == 0 else None
                 ax.plot([n + shift] * 2, [first, last], "o-", color=colour, markersize=3, label=label)
-        ax.set(ylim=(0, None), title=f"{ratio} hosts per link to a spine", xticks=range(len(cases(ratio))))
+        ax.set(ylim=(0, None), title=f"{ratio} to 1", xticks=range(len(cases(ratio))))
         names = [f"{size} MB, {values}" for size, values in cases(ratio)]
         ax.set_xticklabels(names, rotation=60, ha="right", fontsize="small")
     axes[0].set_ylabel("first and last completion, us")

@@ -245,7 +245,8 @@ mod tests {
         let rule = rule(&PccRtt::default());
         let mut state = rule.fresh(0);
         // Up to 13 us above 10 us are allowed.
-        let found = rates(&rule, &mut state, &[('C', 10), ('C', 24), ('C', 24), ('C', 23), ('C', 10), ('C', 10)]);
+        let found =
+            rates(&rule, &mut state, &[('C', 10), ('C', 24), ('C', 24), ('C', 23), ('C', 10), ('C', 10)]);
         assert_eq!(found, [100.0, 90.0, 81.0, 86.0, 91.0, 96.0]);
     }
 

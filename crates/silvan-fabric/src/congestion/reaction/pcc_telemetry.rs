@@ -271,8 +271,13 @@ mod tests {
         let mut state = rule.fresh(0);
         state.rate = LINE / 2;
         // The link carries 12,500 bytes in 1 us. Of them, 10,000 are the busy share.
-        let found = [hop(0, 0, 0), hop(1_000, 9_999, 200_000), hop(2_000, 19_999, 200_000), hop(3_000, 19_999, 200_001)]
-            .map(|hop| exchange(&rule, &mut state, &[hop]));
+        let found = [
+            hop(0, 0, 0),
+            hop(1_000, 9_999, 200_000),
+            hop(2_000, 19_999, 200_000),
+            hop(3_000, 19_999, 200_001),
+        ]
+        .map(|hop| exchange(&rule, &mut state, &[hop]));
         let half = 1 << 19;
         assert_eq!(found, [half, half + 8_192, half + 8_192 + 40, (half + 8_192 + 40) * 9 / 10]);
     }
@@ -288,7 +293,11 @@ mod tests {
         let longest = rule(&PccTelemetry { hop: SampledHop::LongestQueue, ..PccTelemetry::default() });
         assert_eq!(longest.chosen(&before, &now), Some((Some(&before[1]), &now[1])));
         assert_eq!(longest.chosen(&before[..2], &now), Some((None, &now[1])), "another route");
-        assert_eq!(longest.chosen(&before, &before), Some((Some(&before[0]), &before[0])), "the first of several");
+        assert_eq!(
+            longest.chosen(&before, &before),
+            Some((Some(&before[0]), &before[0])),
+            "the first of several"
+        );
     }
 
     #[test]
