@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -214,7 +215,7 @@ def hpcc(given: dict[str, Any], trip: Trip) -> HpccReaction:
 
 @dataclass(frozen=True)
 class PccRttReaction:
-    """The decrease in thousandths, delays in ps, samples until the least is forgotten; rates in bit/s or `None`."""
+    """The decrease in thousandths, delays in ps, samples until the least is forgotten; rates in bit/s."""
 
     decrease: int
     allowed_ps: int
@@ -226,7 +227,7 @@ class PccRttReaction:
 
 @dataclass(frozen=True)
 class PccTelemetryReaction:
-    """The output that counts, its bytes, thousandths of the decrease and of a busy link; rates in bit/s or `None`."""
+    """The output that counts, its bytes, thousandths of a decrease and of a busy link; rates in bit/s."""
 
     is_last: bool
     queue: int
@@ -361,16 +362,14 @@ KINDS = ("dcqcn", "dctcp", "timely", "swift", "hpcc", "nscc", "rccc", "pcc-rtt",
 
 def reaction(kind: str, given: dict[str, Any], trip: Trip, packet: tuple[int, int]) -> RdmaReaction:
     """Read a reaction of one of these kinds, for packets with a size on the wire and a payload."""
-    if kind == "dcqcn":
-        return dcqcn(given)
+    alone: dict[str, Callable[[dict[str, Any]], RdmaReaction]]
+    by_trip: dict[str, Callable[[dict[str, Any], Trip], RdmaReaction]]
+    alone = {"dcqcn": dcqcn, "pcc-rtt": pcc_rtt, "pcc-telemetry": pcc_telemetry}
+    by_trip = {"timely": timely, "swift": swift, "hpcc": hpcc}
+    if kind in alone:
+        return alone[kind](given)
+    if kind in by_trip:
+        return by_trip[kind](given, trip)
     if kind == "dctcp":
         return dctcp(given, packet[0])
-    if kind == "nscc":
-        return nscc(given, trip, *packet)
-    if kind == "rccc":
-        return rccc(given, trip, *packet)
-    if kind == "timely":
-        return timely(given, trip)
-    if kind.startswith("pcc"):
-        return pcc_rtt(given) if kind == "pcc-rtt" else pcc_telemetry(given)
-    return swift(given, trip) if kind == "swift" else hpcc(given, trip)
+    return nscc(given, trip, *packet) if kind == "nscc" else rccc(given, trip, *packet)

@@ -19,9 +19,9 @@ CONTROLS = {
 SPINES = {1: 64, 4: 16}
 LEAF = 64
 LEAVES, QUICK_LEAVES = 128, 4
-#: Megabytes of a transfer, and paths over which it is sprayed. The source has all combinations of these numbers.
+#: Megabytes of a transfer, and paths over which it is sprayed. The source has all combinations of them.
 SPRAYED = ((1, 32), (1, 64), (1, 128), (2, 64), (4, 64))
-#: Transfers of 4 MB are left out with few links to the spines, because those of 2 MB have the same bottleneck.
+#: With few links to the spines, those of 4 MB have the bottleneck of those of 2 MB.
 LEFT_OUT = {(4, 4)}
 #: The bytes of a full packet, and those of an acknowledgement.
 PACKET, ANSWER = 4150, 64
@@ -42,7 +42,7 @@ def network(gbits, ratio, leaves):
 
 
 def permutation(hosts, megabytes):
-    """Return the destination of each host: a permutation without fixed points, one per size as in the source."""
+    """Return the destination of each host: no host sends to itself. The source has one per size, too."""
     random = Random(megabytes)
     while True:
         order = list(range(hosts))

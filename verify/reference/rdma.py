@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from fractions import Fraction
 from math import ceil, isqrt
@@ -374,7 +375,7 @@ class PccRttControl(PacedControl):
         self.is_noted = False
 
     def heard(self, answer: Answer) -> None:
-        """Take an acknowledgement; the first one of a packet that was sent after the last sample is a sample."""
+        """Take an acknowledgement; that of a packet sent after the last sample is the next sample."""
         self.is_noted = self.is_noted or answer.mark == "hot"
         if self.flight.take(answer):
             self.sample(answer.now - answer.sent_at)
@@ -414,7 +415,7 @@ class PccTelemetryControl(PacedControl):
         self.hops: tuple[Hop, ...] = ()
 
     def heard(self, answer: Answer) -> None:
-        """Take an acknowledgement; the first one of a packet that was sent after the last sample is a sample."""
+        """Take an acknowledgement; that of a packet sent after the last sample is the next sample."""
         if not self.flight.take(answer):
             return
         before, self.hops = self.hops, answer.hops
@@ -610,18 +611,21 @@ class NsccControl(Control):
         return min((max(self.most() - self.window, 0) >> 16) // self.reaction.full, 2**16 - 1)
 
 
+#: The controls with a rate, or with a window that depends on the rate of the link.
+WITH_PACE: dict[type, Callable[..., Control]] = {
+    DcqcnReaction: DcqcnControl,
+    TimelyReaction: TimelyControl,
+    HpccReaction: HpccControl,
+    NsccReaction: NsccControl,
+    PccRttReaction: PccRttControl,
+    PccTelemetryReaction: PccTelemetryControl,
+}
+
+
 def control(reaction: RdmaReaction, pace: Fraction) -> Control:
     """Return the control of a flow of a host whose link has a pace."""
     if isinstance(reaction, DctcpReaction):
         return DctcpControl(reaction)
     if isinstance(reaction, SwiftReaction):
         return SwiftControl(reaction)
-    if isinstance(reaction, DcqcnReaction):
-        return DcqcnControl(reaction, pace)
-    if isinstance(reaction, TimelyReaction):
-        return TimelyControl(reaction, pace)
-    if isinstance(reaction, PccRttReaction):
-        return PccRttControl(reaction, pace)
-    if isinstance(reaction, PccTelemetryReaction):
-        return PccTelemetryControl(reaction, pace)
-    return HpccControl(reaction, pace) if isinstance(reaction, HpccReaction) else NsccControl(reaction, pace)
+    return WITH_PACE[type(reaction)](reaction, pace)
