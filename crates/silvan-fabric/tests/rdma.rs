@@ -249,7 +249,7 @@ fn delays_stay_where_swift_and_timely_aim() {
 /// With rates by round trips (`pcc-rtt`), one flow has the whole link and never waits. Several flows raise their rates until the
 /// queue takes `allowed_delay`, 13 us, and a little more, because rates still grow for a round trip. All flows then reduce
 /// their rates several times, until a packet that was sent after the first decrease is back, and the link runs idle for a
-/// few percent of the time. Small buffers limit the first queue, during which round trips, and hence decreases, take long.
+/// few percent of the time. Small buffers limit the first queue, during which round trips take long and decreases are rare.
 #[test]
 fn a_rate_by_round_trips_lets_the_queue_grow_to_the_allowed_delay() {
     for sources in [1, 2, 8] {
