@@ -9,7 +9,7 @@ FLOWS = ("F1", "F2", "F3", "F4", "F5")
 
 def runs(quick):
     step_s = staged.quick_or_full(quick)
-    return {"off": ("../common/testbed-scenario-1.toml", staged.overrides(5, step_s))}
+    return {"off": ("../common/testbed-scenario-1.toml", staged.overrides(5, step_s, **staged.HARDWARE))}
 
 
 def compare(results):

@@ -33,7 +33,9 @@ def runs(quick):
     _, end_s = _spans_s(quick)
     starts = {f"flow.{n}.start": "0 s" for n in range(5)}
     length = {"duration": f"{round(end_s * 1000)} ms", **starts}
-    return {name: (SCENARIO, {**length, **staged.CC, **own}) for name, own in CASES.items()}
+    return {
+        name: (SCENARIO, {**length, **staged.HARDWARE, **staged.CC, **own}) for name, own in CASES.items()
+    }
 
 
 def _numbers(results):

@@ -13,10 +13,8 @@ SCENARIO = "../common/testbed-scenario-1.toml"
 
 def runs(quick):
     step_s = staged.quick_or_full(quick)
-    return {
-        "off": (SCENARIO, staged.overrides(5, step_s)),
-        "on": (SCENARIO, staged.overrides(5, step_s, **staged.CC)),
-    }
+    overrides = staged.overrides(5, step_s, **staged.HARDWARE)
+    return {"off": (SCENARIO, overrides), "on": (SCENARIO, {**overrides, **staged.CC})}
 
 
 def compare(results):

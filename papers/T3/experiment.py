@@ -14,7 +14,7 @@ def _overrides(size, congested, control, quick):
         "duration": "60 ms" if quick else "250 ms",
         "warmup": "30 ms" if quick else "50 ms",
         **control,
-        "host.message_overhead": "1 us",
+        **staged.HARDWARE,
         "flow.0.message": f"{size} B",
     }
     # In the scenario the contributors start after the first second, that is after these runs.

@@ -10,22 +10,29 @@ FLOWS = ("F1", "F2", "F3")
 SCENARIO = "../common/testbed-scenario-2.toml"
 
 
+#: Steps until the end, by control: the third flow starts after two. Nothing changes without control.
+STEPS = {"off": 3, "on": 22}
+
+
 def runs(quick):
     step_s = staged.quick_or_full(quick)
-    return {
-        "off": (SCENARIO, staged.overrides(3, step_s)),
-        "on": (SCENARIO, staged.overrides(3, step_s, **staged.CC)),
-    }
+
+    def run(name, control):
+        length = {"duration": f"{round(STEPS[name] * step_s * 1000)} ms"}
+        return SCENARIO, {**staged.overrides(3, step_s), **length, **staged.HARDWARE, **control}
+
+    return {"off": run("off", {}), "on": run("on", staged.CC)}
 
 
-def _samples(run):
-    """Throughput in Mbit/s by flow and sample, over the second half of the last step."""
-    step_s = run.duration_s / 3
-    return np.array([run.samples_gbit_s(flow, 2.5 * step_s, 3 * step_s) for flow in FLOWS]) * 1000
+def _samples(results, name):
+    """Throughput in Mbit/s by flow and sample, from half a step after the last start on."""
+    run, steps = results[name], STEPS[name]
+    step_s = run.duration_s / steps
+    return np.array([run.samples_gbit_s(flow, 2.5 * step_s, steps * step_s) for flow in FLOWS]) * 1000
 
 
 def compare(results):
-    off, on = _samples(results["off"]), _samples(results["on"])
+    off, on = _samples(results, "off"), _samples(results, "on")
     means = on.mean(axis=1)
     single = {}
     for name, case in (("off", off), ("on", on)):
@@ -62,6 +69,6 @@ def compare(results):
 def plot(results, out):
     fig, (left, right) = figures.figure(columns=2)
     figures.throughput(left, results["off"], FLOWS, "Scenario 2, congestion control off")
-    smooth = max(1, round(results["on"].duration_s / 3 / 0.1))
+    smooth = max(1, round(results["on"].duration_s / STEPS["on"] / 0.1))
     figures.throughput(right, results["on"], FLOWS, "Scenario 2, congestion control on", smooth=smooth)
     figures.save(fig, out, "T4")

@@ -27,6 +27,7 @@ def _overrides(timer_us, rate):
         "flow.4.start": f"{round(JOIN_S * 1000)} ms",
         "duration": f"{round(JOIN_S * 1000) + 1000} ms",
         "measure.interval": "10 ms",
+        **staged.HARDWARE,
         **staged.CC,
         "congestion.marking.marking_rate": rate,
         "congestion.reaction.ccti_timer": round(timer_us / 1.024),
