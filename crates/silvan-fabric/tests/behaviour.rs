@@ -72,7 +72,11 @@ fn every_reaction_shortens_queues_in_every_switch() {
     let fecn = Marking::Fecn(Fecn::default());
     config.congestion.marking = Some(fecn.clone());
     let without = run_in_all_switches(&topology, &config);
-    for reaction in all::<Reaction>().into_iter().filter(|reaction| *reaction != Reaction::None) {
+    for mut reaction in all::<Reaction>().into_iter().filter(|reaction| *reaction != Reaction::None) {
+        if let Reaction::PccTelemetry(parameters) = &mut reaction {
+            // The default is more than the buffers of this network.
+            parameters.queue = Bytes(8_000);
+        }
         let goes_with = |notification: &Notification| {
             let (acknowledges, grants) = (notification.acknowledges_each(), notification.grants());
             if reaction.needs_grants() {
