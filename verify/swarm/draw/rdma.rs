@@ -211,6 +211,10 @@ impl Draw {
             [("decrease_permille", &[1, 100, 999]), ("busy_permille", &[0, 500, 1_000])];
         self.numbers(&mut reaction, &choices);
         self.rates(&mut reaction, &["additive_increase", "hyper_increase", "min_rate"]);
+        if self.chance(50) {
+            let hop = self.word(&["last", "longest-queue"]);
+            put(&mut reaction, "hop", hop);
+        }
         reaction
     }
 
