@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 
-from verify import cases, compare, drawing, ecmp_drawing, laws, lid_drawing, rdma_drawing
+from verify import cases, compare, drawing, ecmp_drawing, laws, lid_drawing, link_drawing, rdma_drawing
 
 
 def main() -> int:
@@ -37,6 +37,13 @@ def main() -> int:
     print("".join(f"  {line}\n" for line in ecmp.wrong), end="")
     compared = count - len(ecmp.refused)
     print(f"  {compared - len(ecmp.wrong)} of {compared} are the same, {len(ecmp.refused)} are not compared")
+    print("The same with errors of links and other rules of credits:")
+    links = compare.compare(link_drawing.many(given.first, count), show=False)
+    print("".join(f"  {line}\n" for line in links.wrong), end="")
+    compared = count - len(links.refused)
+    print(
+        f"  {compared - len(links.wrong)} of {compared} are the same, {len(links.refused)} are not compared"
+    )
     print("The same on a fabric with several LIDs per host:")
     count = max(1, count // 5)
     lids = compare.compare(lid_drawing.many(given.first, count), show=False)
@@ -44,7 +51,7 @@ def main() -> int:
     compared = count - len(lids.refused)
     print(f"  {compared - len(lids.wrong)} of {compared} are the same, {len(lids.refused)} are not compared")
     print("The simulator against closed forms:")
-    drawn_wrong = drawn.wrong + rdma.wrong + ecmp.wrong + lids.wrong
+    drawn_wrong = drawn.wrong + rdma.wrong + ecmp.wrong + links.wrong + lids.wrong
     wrong = table.wrong + table.refused + drawn_wrong + laws.report(quick=given.quick)
     print(f"{len(wrong)} disagreements, {time.perf_counter() - began:.0f} s")
     return 1 if wrong else 0

@@ -80,9 +80,22 @@ def differences(scenario: Scenario) -> list[Difference]:
     for what in TOTALS:
         if totals[what] != result.summary[what]:
             found.append(Difference(None, what, totals[what], result.summary[what]))
+    if net.plan.retry:
+        found += _retries(result, net)
     if net.plan.keeps_logs:
         found += _logs(result, net)
     return found + (_reordering(result, net.reordering) if net.plan.reorders else [])
+
+
+def _retries(result: silvan.Result, net: Network) -> list[Difference]:
+    """Compare the frames that were sent again, those that were bad, and expiries of timers."""
+    summary, found = result.summary["retries"], []
+    ends = [channel.retry for channel in net.channels if channel.retry]
+    for what in ("replayed", "bad", "timeouts"):
+        expected = sum(getattr(end, what) for end in ends)
+        if (got := summary[what]) != expected:
+            found.append(Difference(None, f"frames and timers: {what}", expected, got))
+    return found
 
 
 def _hosts(

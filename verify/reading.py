@@ -171,6 +171,28 @@ class Ecmp:
 
 
 @dataclass(frozen=True)
+class SharedCredits:
+    """Credits that lanes share: bytes of each lane's reserve, and the static or dynamic threshold."""
+
+    reserve: int
+    limit: int | None
+    alpha_shift: int | None
+
+
+@dataclass(frozen=True)
+class RetryPlan:
+    """Link-level retry: the replay buffer, the largest frame, the timer, and errors per billion."""
+
+    frames: int
+    bytes: int
+    largest: int
+    timer_ps: int
+    count: int
+    ack_spacing: int
+    error_ppb: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """All data that the reference model needs. Sizes in bytes, times in picoseconds.
 
@@ -188,6 +210,10 @@ class Plan:
     control: int
     block: int
     lanes: Lanes
+    #: Time between two returns of credits; zero if each returns at once.
+    return_spacing_ps: int
+    shared: SharedCredits | None
+    retry: RetryPlan | None
     switch: SwitchPlan
     host_buffer: int
     injection: Fraction | None
@@ -262,6 +288,9 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
     sizes = Sizes(mtu + header, mtu, control, block, built.buffer, built.output_buffer, built.latency_ps)
     parts = congestion(given.pop("congestion", {}), sizes, net)
     flows = tuple(_flow(flow, mtu) for flow in given.pop("flow", []))
+    spacing, shared = _credits(given.pop("flow_control", {}), max(mtu + header, control), block)
+    if shared and built.queues.is_divided:
+        raise NotCovered("flow_control.shared: the memory is divided")
     found = Plan(
         seed=given.pop("seed", 1),
         wiring=net,
@@ -273,6 +302,9 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         control=control,
         block=block,
         lanes=lanes,
+        return_spacing_ps=spacing,
+        shared=shared,
+        retry=_retry(given.pop("link", {}), max(mtu + header, control)),
         switch=built,
         host_buffer=_share(host.pop("buffer", "64 KiB"), block, lanes),
         injection=_rate_or_none(host, "injection_rate"),
@@ -312,6 +344,43 @@ def network(topology: Mapping[str, Any], routing: Mapping[str, Any] | None) -> W
     if routing:
         raise NotCovered("routing: the network has no choice of it")
     return tree(topology) if topology["kind"].endswith("k-ary-n-tree") else wiring(topology)
+
+
+def _credits(table: Mapping[str, Any], largest: int, block: int) -> tuple[int, SharedCredits | None]:
+    """Read `[flow_control]`."""
+    given = dict(table)
+    if given.pop("kind", "credits") != "credits":
+        raise NotCovered("flow_control: only credits")
+    spacing, shared = time_ps(given.pop("return_spacing", "0 ps")), None
+    if "shared" in given:
+        own = dict(given.pop("shared"))
+        reserve = size_bytes(own.pop("reserve", f"{-(-largest // block) * block} B")) // block * block
+        limit = size_bytes(own.pop("limit")) if "limit" in own else None
+        shared = SharedCredits(reserve, limit, own.pop("alpha_shift", None))
+        nothing_left("flow_control.shared", own)
+    nothing_left("flow_control", given)
+    return spacing, shared
+
+
+def _retry(table: Mapping[str, Any], largest: int) -> RetryPlan | None:
+    """Read `[link]`."""
+    given = dict(table)
+    errors, retry = given.pop("error_rate_ppb", 0), given.pop("retry", None)
+    nothing_left("link", given)
+    if retry is None:
+        return None
+    own = dict(retry)
+    found = RetryPlan(
+        frames=own.pop("frames", 100),
+        bytes=size_bytes(own.pop("bytes", "102400 B")),
+        largest=largest,
+        timer_ps=time_ps(own.pop("timer", "10 us")),
+        count=own.pop("count", 255),
+        ack_spacing=size_bytes(own.pop("ack_spacing", "2048 B")),
+        error_ppb=errors,
+    )
+    nothing_left("link.retry", own)
+    return found
 
 
 def _adaptive(

@@ -68,6 +68,7 @@ def summaries() -> list[Any]:
     logs["congestion.reaction.trigger_threshold"] = "1"
     found.append(silvan.run(silvan.Scenario.from_toml(SMALL, overrides=logs)).summary)
     found.append(short("roce-dcqcn", flow_control={"kind": "pfc"}).summary)
+    found.append(short("roce-dcqcn", link={"error_rate_ppb": 1_000_000, "retry": {}}).summary)
     return found
 
 

@@ -110,6 +110,13 @@ class Host:
         #: Present where receivers grant credit.
         self.granter: Granter | None = None
 
+    def channel_owner(self, port: int) -> int:
+        """Return the number from which the random streams of the host's link are derived."""
+        return 1 << 32 | self.net.number[self.name] << 8
+
+    def link_was_used(self, port: int) -> None:
+        """Do nothing: an attempt finds out that the link is occupied."""
+
     def connect(self, port: int, out: Channel, into: Channel) -> None:
         """Wire the host."""
         self.out, self.into = out, into
@@ -375,7 +382,7 @@ class Host:
             return
         if self.injection.free_at > self.net.now:
             return
-        if self.stalled and all(self.out.parts[lane, 0] < space for lane, space in self.stalled.items()):
+        if self.stalled and all(self.out.lacks((lane, 0), space) for lane, space in self.stalled.items()):
             return
         self.draw_and_send(lacking)
         self.set_alarms()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
 from typing import TYPE_CHECKING, Protocol
+
+from verify.reference.retrying import Retry
+from verify.reference.streams import Stream
 
 if TYPE_CHECKING:
     from verify.reference.announcing import Announcement
@@ -89,6 +93,9 @@ class Packet:
 class Node(Protocol):
     """The node at one end of a link."""
 
+    def channel_owner(self, port: int) -> int:
+        """Return the number from which the random streams of the link out of a port are derived."""
+
     def comes(self, packet: Packet, port: int, head: int, tail: int) -> None:
         """Receive the head of a packet."""
 
@@ -113,6 +120,9 @@ class Node(Protocol):
     def credit_is_back(self, port: int) -> None:
         """Try to send from a port now: the credit that a packet waits for is there."""
 
+    def link_was_used(self, port: int) -> None:
+        """Note that something other than a packet of a queue occupies the link of a port."""
+
 
 class Channel:
     """One direction of a link: packets in this direction, credit of their lane (and region) in the other."""
@@ -120,13 +130,26 @@ class Channel:
     def __init__(self, net: Network, pace: Fraction, delay: int, ends: tuple[Node, int, Node, int]) -> None:
         self.net, self.pace, self.delay = net, pace, delay
         self.sender, self.sender_port, self.receiver, self.port = ends
+        plan, owner = net.plan, self.sender.channel_owner(self.sender_port)
+        #: When the receiver returns credits: the first time, and the period.
+        self.spacing, self.phase = plan.return_spacing_ps, 0
+        if self.spacing:
+            self.phase = Stream(plan.seed, "credit returns", owner).below(self.spacing)
+        self.retry = Retry(self, plan.retry, owner) if plan.retry else None
+        #: What a lane can use at most, and the credits that lanes share.
+        self.capacity = self.receiver.part_size()
+        self.reserve = self.pool = 0
+        if plan.shared:
+            self.reserve = plan.shared.reserve
+            self.pool = (self.capacity - self.reserve) * plan.lanes.count
+            self.capacity = self.reserve + self.pool
         #: When the link is free again, and the bytes of all packets and notifications sent.
         self.free_at = self.bytes = 0
         #: Credit of each lane and region; that of destinations is created at the first use.
-        self.parts: defaultdict[tuple[int, Hashable], int] = defaultdict(self.receiver.part_size)
+        self.parts: defaultdict[tuple[int, Hashable], int] = defaultdict(lambda: self.capacity)
         for lane in range(net.plan.lanes.count):
             for part in self.receiver.fixed_parts():
-                self.parts[lane, part] = self.receiver.part_size()
+                self.parts[lane, part] = self.capacity
         #: Credit on its way back, and the credit that the sender waits for.
         self.returning: defaultdict[tuple[int, Hashable], list[tuple[int, int]]] = defaultdict(list)
         self.wanted: dict[tuple[int, Hashable], int] = {}
@@ -141,28 +164,44 @@ class Channel:
         """Return the lane and region whose credit a packet needs."""
         return packet.lane, self.receiver.part(packet)
 
-    def credit(self, packet: Packet) -> int:
-        """Return the credit that there is for packets like this one."""
-        return self.parts[self.where(packet)]
+    def lacks(self, where: tuple[int, Hashable], space: int) -> bool:
+        """Tell whether no packet of a lane and region and of this space may start."""
+        if self.retry and not self.retry.is_open:
+            return True
+        return self.parts[where] < space or not self.shares(where[0], space)
 
-    def best_credit(self, lane: int) -> int:
-        """Return the maximum credit for some packet of a lane."""
-        known = [credit for (of, _), credit in self.parts.items() if of == lane]
-        return max(known, default=self.receiver.part_size())
+    def shares(self, lane: int, space: int) -> bool:
+        """Tell whether a lane may use this much more of its reserve, or of what all lanes share."""
+        rule = self.net.plan.shared
+        if rule is None:
+            return True
+        beyond = [max(self.used(of) - self.reserve, 0) for of in range(self.net.plan.lanes.count)]
+        free = self.pool - sum(beyond)
+        wanted = max(self.used(lane) + space - self.reserve, 0)
+        limit = self.pool if rule.limit is None else rule.limit
+        if rule.alpha_shift is not None:
+            limit = floor(Fraction(free) / Fraction(2) ** rule.alpha_shift)
+        return wanted == beyond[lane] or (wanted - beyond[lane] <= free and wanted <= limit)
+
+    def has_some_credit(self, lane: int, space: int) -> bool:
+        """Tell whether some packet of a lane and of this space may start."""
+        known = [part for of, part in self.parts if of == lane]
+        if not known:
+            return not (self.retry and not self.retry.is_open) and self.capacity >= space
+        return any(not self.lacks((lane, part), space) for part in known)
 
     def used(self, lane: int) -> int:
         """Return how much of a lane's buffer is in use, in all its regions."""
-        size = self.receiver.part_size()
-        return sum(size - credit for (of, _), credit in self.parts.items() if of == lane)
+        return sum(self.capacity - credit for (of, _), credit in self.parts.items() if of == lane)
 
     def can_take(self, packet: Packet) -> bool:
         """Tell whether the link is free and the receiver has room for the whole packet."""
-        return self.free_at <= self.net.now and self.credit(packet) >= packet.space
+        return self.free_at <= self.net.now and not self.lacks(self.where(packet), packet.space)
 
     def has_credit_or_wait(self, packet: Packet) -> bool:
         """Return whether there is credit; if not, the sender is woken when there is."""
         where = self.where(packet)
-        if self.parts[where] >= packet.space:
+        if not self.lacks(where, packet.space):
             return True
         wanted = self.wanted.get(where, packet.space)
         # A sender that got its credit has been notified, and waits for other credit.
@@ -173,7 +212,8 @@ class Channel:
     def _wake_sender(self, where: tuple[int, Hashable]) -> None:
         """Schedule a wake-up of the sender when the credit that it waits for is back, if it is on its way."""
         credit = self.parts[where]
-        if credit >= self.wanted[where]:
+        if credit >= self.wanted[where] or self.net.plan.shared:
+            # The sender is woken by what the packet waits for: an acknowledgement, or any credit of the pool.
             return
         for time, space in sorted(self.returning[where], key=lambda entry: entry[0]):
             credit += space
@@ -195,12 +235,32 @@ class Channel:
         now, where = self.net.now, self.where(packet)
         self.parts[where] -= packet.space
         self.wanted.pop(where, None)
-        self.free_at = now + self.span(packet.size)
         self.net.hops += 1
-        self.bytes += packet.size
-        self.net.at(self.free_at)
-        self.receiver.comes(packet, self.port, head=now + self.delay, tail=self.free_at + self.delay)
+        self.occupy(packet.size)
+        if self.retry:
+            self.retry.send(packet)
+        else:
+            self.deliver(packet, now + self.delay, self.free_at + self.delay)
         return self.free_at
+
+    def occupy(self, size: int) -> None:
+        """Occupy the link with a packet that starts now."""
+        self.free_at = self.net.now + self.span(size)
+        self.bytes += size
+        self.net.at(self.free_at)
+
+    def deliver(self, packet: Packet, head: int, tail: int) -> None:
+        """Let a packet reach the receiver."""
+        self.receiver.comes(packet, self.port, head=head, tail=tail)
+
+    @contextmanager
+    def reopening(self) -> Iterator[None]:
+        """Wake the sender if packets wait and the replay buffer lets it start frames again."""
+        assert self.retry is not None
+        was_open = self.retry.is_open
+        yield
+        if self.retry.is_open and not was_open and self.wanted:
+            self.sender.credit_is_back(self.sender_port)
 
     def notify(self, notice: Notice, size: int) -> None:
         """Send a notification to the node at the far end."""
@@ -219,11 +279,15 @@ class Channel:
 
     def free(self, packet: Packet, time: int, lane: int) -> None:
         """Return a credit of a lane: the receiver frees the packet's space at a time."""
+        if self.spacing:
+            time = self.phase + max(-((self.phase - time) // self.spacing), 0) * self.spacing
         where, entry = (lane, self.receiver.part(packet)), (time + self.delay, packet.space)
 
         def back() -> None:
             self.returning[where].remove(entry)
             self.parts[where] += packet.space
+            if self.net.plan.shared and self.wanted:
+                self.sender.credit_is_back(self.sender_port)
 
         self.returning[where].append(entry)
         if where in self.wanted:

@@ -73,11 +73,13 @@ class Network:
         self.number = {name: number for number, name in enumerate(plan.wiring.hosts)}
         self.hosts = {name: architectures.host(self, name) for name in plan.wiring.hosts}
         self.switches = {name: architectures.switch(self, name) for name in plan.wiring.switches}
+        self.channels: list[Channel] = []
         for link in plan.wiring.links:
             (near, near_port), (far, far_port) = link.ends
             ends = (self.node(near), near_port, self.node(far), far_port)
             there = Channel(self, link.ps_per_byte, link.delay_ps, ends)
             back = Channel(self, link.ps_per_byte, link.delay_ps, (*ends[2:], *ends[:2]))
+            self.channels += [there, back]
             self.node(near).connect(near_port, out=there, into=back)
             self.node(far).connect(far_port, out=back, into=there)
         #: Delivered packets of each flow, pattern, or role in a forest.

@@ -94,6 +94,10 @@ class Switch:
             return 0
         return queues.index(self.table[packet.destination], self.net.number[packet.destination])
 
+    def channel_owner(self, port: int) -> int:
+        """Return the number from which the random streams of the link out of a port are derived."""
+        return self.number << 8 | port - 1
+
     def part_size(self) -> int:
         """Return the bytes of each region."""
         return self.net.plan.part_size(self.count)
@@ -186,7 +190,7 @@ class Switch:
         full = self.net.space(self.net.plan.full)
         channel = self.out[output]
         wanted = full if channel.free_at > self.net.now else 2 * full
-        self.states[output, lane].fill_changed(fill, channel.best_credit(lane) >= wanted)
+        self.states[output, lane].fill_changed(fill, channel.has_some_credit(lane, wanted))
 
     def sample(self, packet: Packet, total: int) -> None:
         """Mark a packet that has arrived, if it is a sample; `total` bytes wait for its output."""
@@ -246,6 +250,11 @@ class Switch:
         """Return whether any packets wait for an output."""
         return False
 
+    def link_was_used(self, port: int) -> None:
+        """Decide when the link is free again, if packets wait."""
+        if self.is_awaited(port):
+            self.wake(port, self.out[port].free_at)
+
     def send_reports(self) -> None:
         """Send the reports to sources, behind the packets of this instant."""
         reports, self.reports = sorted(self.reports, key=lambda entry: entry[0]), []
@@ -254,8 +263,7 @@ class Switch:
             is_last = isinstance(self.out[output].receiver, Host)
             latency = 0 if is_last else self.net.plan.switch.latency_ps
             self.out[output].send_report(report, self.net.plan.control, latency)
-            if self.is_awaited(output):
-                self.wake(output, self.out[output].free_at)
+            self.link_was_used(output)
 
     def transmit(self, packet: Packet, port: int, read_by: int | None = None) -> int:
         """Send a packet of an input, whose space is free when it has left or been read."""

@@ -151,6 +151,8 @@ fn explained(error: &ModelError) -> End {
         ModelError::PausedTooLong { .. } => End::Explained("watchdog", error.to_string()),
         ModelError::Deadlock { .. } => End::Explained("deadlock", error.to_string()),
         ModelError::Stalled { .. } => End::Explained("stalled", error.to_string()),
+        // Random scenarios permit far more replays than errors can cause.
+        ModelError::LinkFailed { .. } => End::Failed("link failed", error.to_string()),
         ModelError::Configuration(_) => End::Explained("refused", error.to_string()),
     }
 }

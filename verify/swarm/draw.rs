@@ -175,6 +175,10 @@ pub fn draw(seed: u64, attempt: u64) -> Table {
     if draw.chance(10) {
         draw.pause_frames(&mut scenario, &frame);
     }
+    let mut draw = Draw { random: Stream::new(seed, "swarm links", attempt), cycle: None, is_crowd: false };
+    if draw.chance(12) {
+        draw.credits_and_retry(&mut scenario, &frame);
+    }
     let mut draw = Draw { random: Stream::new(seed, "swarm hosts", attempt), cycle: None, is_crowd: false };
     if draw.chance(25) {
         draw.host_settings(&mut scenario, &frame);
@@ -188,7 +192,7 @@ pub fn draw(seed: u64, attempt: u64) -> Table {
 
 /// Keeps only what lanes of the routing permit: switches with one queue per output and no other options.
 fn with_plain_switches(scenario: &mut Table) {
-    for key in ["flow_control", "adaptive_routing"] {
+    for key in ["flow_control", "link", "adaptive_routing"] {
         scenario.remove(key);
     }
     if let Some(switch) = scenario.get_mut("switch").and_then(Value::as_table_mut) {

@@ -91,7 +91,7 @@ pub fn reordered(table: &Table, scenario: &Scenario) -> Option<Table> {
 /// virtual lanes, no triggers, and one of the supported congestion mechanisms.
 pub fn plain(table: &Table, scenario: &Scenario) -> Table {
     let mut other = table.clone();
-    for key in ["flow_control", "adaptive_routing", "lanes", "congestion"] {
+    for key in ["flow_control", "link", "adaptive_routing", "lanes", "congestion"] {
         other.remove(key);
     }
     // Without the lanes that it requires, the routing could deadlock or be rejected.

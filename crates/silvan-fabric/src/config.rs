@@ -32,6 +32,8 @@ pub struct Config {
     pub lanes: Lanes,
     /// See [`FlowControl`].
     pub flow_control: FlowControl,
+    /// See [`LinkConfig`].
+    pub link: LinkConfig,
     /// See [`SwitchConfig`].
     pub switch: SwitchConfig,
     /// See [`HostConfig`].
@@ -157,12 +159,12 @@ impl Default for Lanes {
 }
 
 /// How a receiver prevents its senders from overflowing its buffers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum FlowControl {
-    /// The receiver grants credits for free buffer space, as in InfiniBand.
-    #[default]
-    Credits,
+    /// The receiver grants credits for free buffer space, as in InfiniBand and in the credit-based flow control (CBFC) of
+    /// Ultra Ethernet. The unit of credits is `packet.credit_block`. The messages take no space on the link.
+    Credits(Credits),
     /// The receiver pauses and resumes the sender at buffer thresholds (Xoff/Xon). The messages take no space on the
     /// link.
     OnOff(OnOff),
@@ -172,6 +174,113 @@ pub enum FlowControl {
     /// arrived and after `response_time`. A pause lasts until a frame ends it, so frames that only extend a pause are
     /// not modeled.
     Pfc(Pfc),
+}
+
+impl Default for FlowControl {
+    fn default() -> Self {
+        Self::Credits(Credits::default())
+    }
+}
+
+/// How credits return.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Credits {
+    /// Time between two messages that return credits, at most 1 ms. A message returns the credits of all packets that have
+    /// left the buffer of the link since the previous one, so a credit is late by up to this time. Each direction of a link
+    /// has its own clock with a random phase. Default: each packet returns its credit at once. In InfiniBand, 65,536 symbol
+    /// times pass at most; in Ultra Ethernet, `CF_MIN_SPACING` to `CF_MAX_SPACING` (specification 1.0, 5.2, as in the CBFC
+    /// document of the Switch Abstraction Interface).
+    pub return_spacing: Option<Time>,
+    /// Credits that the virtual lanes of a link share. Default: each lane has an equal part of the buffer.
+    pub shared: Option<SharedCredits>,
+}
+
+/// Credits that the virtual lanes of a link share: the credit pool of a sender in Ultra Ethernet (CBFC, as in the document of
+/// the Switch Abstraction Interface).
+///
+/// ```text
+///  pool   = buffer of the receiver - reserve of all lanes
+///  shared = what a lane uses beyond its reserve
+/// ```
+///
+/// A packet needs credit of the reserve of its lane or of the pool. The pool gives it if it has enough, and if `shared` of the
+/// lane, with the packet, is at most the threshold: `limit`, or the free part of the pool divided by `2^alpha_shift`. One
+/// of `k` busy lanes then gets up to `1 / (2^alpha_shift + k)` of the pool.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SharedCredits {
+    /// Credit that each lane has for itself, at least one packet. Default: one full packet.
+    pub reserve: Option<Bytes>,
+    /// Static threshold: how much of the pool a lane may use.
+    pub limit: Option<Bytes>,
+    /// Dynamic threshold: a lane may use the free part of the pool, divided by this power of two. Negative values multiply.
+    /// With neither threshold, a lane may use all of the pool.
+    #[schemars(range(min = -7, max = 10))]
+    pub alpha_shift: Option<i8>,
+}
+
+/// Errors of links, and how they are repaired. By default, links have no errors.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LinkConfig {
+    /// The mean number of frames (packets on a link) that are bad when they arrive, per billion, at most half of them. Each
+    /// direction of a link draws errors from a random stream of its own, for each frame and independently of its size.
+    /// Acknowledgements of `retry` get lost with the same probability. Other messages between the ends of a link have no
+    /// errors. Errors need `retry`, because no packet may get lost.
+    #[schemars(range(min = 0, max = 500_000_000))]
+    pub error_rate_ppb: u32,
+    /// Link-level retry: bad frames are sent again over the same link.
+    pub retry: Option<LinkRetry>,
+}
+
+impl LinkConfig {
+    /// Whether links have no errors and no retry.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Link-level retry (LLR), as in Ultra Ethernet (specification 1.0, 5.1; the LLR document of the Switch Abstraction Interface)
+/// and, in this form, in InfiniBand: go-back-N.
+///
+/// The sender numbers its frames and keeps them in a replay buffer until they are acknowledged. The receiver delivers only
+/// the frame with the expected number. For the first other or bad frame it returns a NACK, and then discards all frames
+/// without an answer until it gets the expected one, except that it acknowledges again what it has delivered. After a NACK, the sender sends all frames again that are not
+/// acknowledged, before new ones. A bad frame is discarded before any part of it is forwarded. Acknowledgements are
+/// cumulative; they take the delay of the link and no space on it. With a frame time `f`, a round trip `R` from the end of a
+/// frame to its answer, a probability `p` of errors, and a buffer for `R + f`, the throughput relative to the link is about
+/// `(1 - p) / (1 - p + p (1 + R / f))`. The defaults are those of the document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LinkRetry {
+    /// Number of frames that the replay buffer of each direction can hold.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub frames: u32,
+    /// Bytes that it can hold. A sender starts a new frame only if the buffer has room for the largest one. With less than
+    /// the link carries in a round trip, throughput is lower.
+    pub bytes: Bytes,
+    /// If there is no acknowledgement for this time, the sender sends all frames again. Must be more than the round trip with
+    /// two frames and an acknowledgement that waits for `ack_spacing`.
+    pub timer: Time,
+    /// Number of replays without an acknowledgement in between after which the run stops with an error: the link has failed.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub count: u32,
+    /// Two acknowledgements have at least the time between them that the link needs for this number of bytes.
+    pub ack_spacing: Bytes,
+}
+
+impl Default for LinkRetry {
+    fn default() -> Self {
+        Self {
+            frames: 100,
+            bytes: Bytes(102_400),
+            timer: Time::from_us(10),
+            count: 255,
+            ack_spacing: Bytes(2_048),
+        }
+    }
 }
 
 /// Thresholds of on/off flow control, for each virtual lane of an input port (thesis, 2.1.4).

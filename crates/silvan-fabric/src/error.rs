@@ -183,6 +183,36 @@ pub enum Reason {
         /// The stop threshold.
         xoff: u32,
     },
+    /// Shared credits with divided memory.
+    #[error("the queues of an input must share its memory; set switch.memory = \"shared\"")]
+    DividedCredits,
+    /// A reserve of credits that holds no packet, or exceeds the buffer.
+    #[error("must be {least} B, the space of a packet, to {most} B, the buffer's share of a lane")]
+    CreditReserve {
+        /// Space of the largest packet.
+        least: u32,
+        /// Bytes of the buffer per lane.
+        most: u32,
+    },
+    /// A replay buffer without room for a frame.
+    #[error("must have room for the largest packet on a link, {largest} B")]
+    NoRoomForFrame {
+        /// Bytes of the largest packet on the wire.
+        largest: u32,
+    },
+    /// A timer of link-level retry that expires before an acknowledgement can arrive.
+    #[error(
+        "must be more than {least}, the longest time until an acknowledgement arrives on a link of {rate} with a delay of \
+             {delay}"
+    )]
+    ShortRetryTimer {
+        /// Rate of the link.
+        rate: Rate,
+        /// Delay of the link.
+        delay: Time,
+        /// The longest time until an acknowledgement arrives.
+        least: Time,
+    },
     /// Marking depends on buffers that the switches do not have.
     #[error("requires buffers at inputs and outputs; use switch.architecture = \"cioq\", which has both")]
     NoOutputBuffers,
@@ -298,6 +328,19 @@ pub enum ModelError {
         paused: Time,
         /// The setting.
         limit: Time,
+    },
+    /// The frames of a link were sent again too many times without progress.
+    #[error(
+        "link failure at {now}: {link} has sent its frames again more than {count} times without an acknowledgement; increase \
+             link.retry.count, or decrease link.error_rate_ppb"
+    )]
+    LinkFailed {
+        /// Simulated time at which the link failed.
+        now: Time,
+        /// Name of the link.
+        link: String,
+        /// The setting.
+        count: u32,
     },
     /// An invariant of the model was violated, which is an error in the simulator.
     #[error("model error at {now}: {what}")]

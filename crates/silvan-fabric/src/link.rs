@@ -20,16 +20,23 @@ mod key;
 mod ledger;
 mod observe;
 mod pause;
+mod retry;
 mod returns;
+mod rules;
+mod shared;
 mod wake;
 
 use divided::Divided;
+use retry::Sending;
 
 pub(crate) use frames::{FrameSpec, Frames, Memory, Overflow, Paused, Rule, Stage, Verdict};
 pub(crate) use key::{Class, MAX_NODES, MAX_PORTS, key, unkey};
 pub(crate) use ledger::{Ledger, LedgerView};
 pub(crate) use pause::{Pauses, Thresholds};
+pub(crate) use retry::{Replay, Retries, Retry, RetrySpec};
 pub(crate) use returns::{Returns, Spills};
+pub(crate) use rules::{CreditRules, ReturnClock, owner};
+pub(crate) use shared::{CreditPool, Limit, Shared};
 
 /// Index into [`Links::channels`].
 pub(crate) type ChannelId = u32;
@@ -115,13 +122,15 @@ pub(crate) enum Division {
     PerDestination,
 }
 
-/// How receivers stop their senders.
+/// What determines whether a sender may start a packet, unless the ledgers alone do.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "there is one per network")]
-enum Stops {
-    /// By messages that take no space on the link.
+enum Control {
+    /// The ledgers, and more rules.
+    Credits(CreditRules),
+    /// Receivers stop their senders by messages that take no space on the link.
     Messages(Pauses),
-    /// By frames.
+    /// Receivers stop their senders by frames.
     Frames(Frames),
 }
 
@@ -158,8 +167,8 @@ pub(crate) struct Links {
     lane_count: usize,
     /// Present if receive buffers are divided.
     divided: Option<Box<Divided>>,
-    /// Present if receivers stop their senders instead of giving credits.
-    stops: Option<Box<Stops>>,
+    /// Present if receivers stop their senders instead of giving credits, or there are rules beyond the ledgers.
+    control: Option<Box<Control>>,
     /// Number of packets that crossed a link, once per link.
     pub packet_hops: u64,
     /// Space of the packets on the wire for each lane. Debug builds use it to check the credits.
@@ -228,8 +237,8 @@ impl Links {
             capacities,
             lane_count,
             divided: is_divided.then(|| Box::new(divided)),
-            stops: Pauses::new(specs.iter().map(|spec| spec.pause), lane_count)
-                .map(|pauses| Box::new(Stops::Messages(pauses))),
+            control: Pauses::new(specs.iter().map(|spec| spec.pause), lane_count)
+                .map(|pauses| Box::new(Control::Messages(pauses))),
             packet_hops: 0,
         })
     }
@@ -244,36 +253,117 @@ impl Links {
         &self.parameters[usize::from(self.parameters_of[id as usize])]
     }
 
-    /// Whether receivers give credits and their buffers are not divided.
+    /// Whether receivers give credits, and only the ledgers and the clock determine credit, without regions of buffers.
     pub fn is_plain(&self) -> bool {
-        self.divided.is_none() && self.stops.is_none()
+        let has_ledgers_only = match self.control.as_deref() {
+            None => true,
+            Some(Control::Credits(rules)) => rules.is_by_ledgers(),
+            Some(Control::Messages(_) | Control::Frames(_)) => false,
+        };
+        self.divided.is_none() && has_ledgers_only
+    }
+
+    /// Adds rules of credits. Receivers must give credits.
+    pub fn set_credit_rules(&mut self, rules: CreditRules) {
+        debug_assert!(self.control.is_none(), "receivers give credits");
+        if !rules.is_empty() {
+            self.control = Some(Box::new(Control::Credits(rules)));
+        }
+    }
+
+    /// The times at which receivers return credits, if they do so at certain times only.
+    pub fn clock(&self) -> Option<&ReturnClock> {
+        match self.control.as_deref() {
+            Some(Control::Credits(rules)) => rules.clock.as_ref(),
+            _ => None,
+        }
     }
 
     /// Makes receivers stop their senders by frames. The region capacity of the channels must be [`UNLIMITED`], because
     /// receivers check their buffers themselves.
     pub fn set_frames(&mut self, frames: Frames) {
-        self.stops = Some(Box::new(Stops::Frames(frames)));
+        self.control = Some(Box::new(Control::Frames(frames)));
     }
 
     /// Whether receivers stop their senders by frames.
     #[inline(always)]
     pub fn has_frames(&self) -> bool {
-        self.stops.as_deref().is_some_and(|stops| matches!(stops, Stops::Frames(_)))
+        self.control.as_deref().is_some_and(|stops| matches!(stops, Control::Frames(_)))
     }
 
     /// The state of pause frames, if there are any.
     pub fn frames(&self) -> Option<&Frames> {
-        match self.stops.as_deref() {
-            Some(Stops::Frames(frames)) => Some(frames),
+        match self.control.as_deref() {
+            Some(Control::Frames(frames)) => Some(frames),
             _ => None,
         }
     }
 
     /// See [`Self::frames`].
     pub fn frames_mut(&mut self) -> Option<&mut Frames> {
-        match self.stops.as_deref_mut() {
-            Some(Stops::Frames(frames)) => Some(frames),
+        match self.control.as_deref_mut() {
+            Some(Control::Frames(frames)) => Some(frames),
             _ => None,
+        }
+    }
+
+    /// The state of link-level retry, if there is any.
+    #[inline]
+    pub fn retry(&self) -> Option<&Retry> {
+        match self.control.as_deref() {
+            Some(Control::Credits(rules)) => rules.retry.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// See [`Self::retry`].
+    #[inline]
+    pub fn retry_mut(&mut self) -> Option<&mut Retry> {
+        match self.control.as_deref_mut() {
+            Some(Control::Credits(rules)) => rules.retry.as_deref_mut(),
+            _ => None,
+        }
+    }
+
+    /// The times of a frame of `size` bytes that starts on a channel now.
+    fn sending(&self, channel: ChannelId, size: u32, now: Time, ack_spacing: u32) -> Sending {
+        let link = self.parameters(channel);
+        let tail = now + link.pace.time(size) + link.delay;
+        Sending { now, tail, delay: link.delay, ack_spacing: link.pace.time(ack_spacing) }
+    }
+
+    /// With link-level retry, stores a packet that has just started in the replay buffer. Returns whether the receiver
+    /// accepts it.
+    pub fn first_try(&mut self, channel: ChannelId, packet: PacketId, size: u32, now: Time) -> bool {
+        let Some(ack_spacing) = self.retry().map(Retry::ack_spacing) else { return true };
+        let sending = self.sending(channel, size, now, ack_spacing);
+        self.retry_mut().is_none_or(|retry| retry.send(channel, (packet, size), sending))
+    }
+
+    /// Sends a frame again. The channel must be free. Returns the event of its arrival if the receiver accepts it.
+    pub fn send_again(&mut self, channel: ChannelId, replay: Replay, now: Time) -> Option<Event> {
+        let ack_spacing = self.retry()?.ack_spacing();
+        let sending = self.sending(channel, replay.size, now, ack_spacing);
+        let link = self.parameters(channel);
+        let (to_host, delay, head_delay) = (link.to_host, link.delay, link.head_delay);
+        let wire = &mut self.channels[channel as usize];
+        debug_assert!(wire.free_at <= now, "a channel sends one frame at a time");
+        wire.free_at = sending.tail - delay;
+        wire.sent_bytes += u64::from(replay.size);
+        let time = if to_host { sending.tail } else { now + head_delay };
+        let key = wire.arrival_key;
+        let is_accepted = self.retry_mut()?.replay(channel, replay, sending);
+        is_accepted.then_some(Event { time, key, data: replay.packet })
+    }
+
+    /// Wakes the sender of a channel at this instant if packets wait, because it may start frames again.
+    pub fn reopen(&mut self, channel: ChannelId, now: Time, queue: &mut EventQueue) {
+        let lanes = (0..self.lane_count as u8).flat_map(|vl| self.ledgers(channel, Vl(vl)));
+        let waiting: Vec<usize> = lanes.filter(|&index| self.lanes[index].wanted > 0).collect();
+        let key = self.channels[channel as usize].wake_key;
+        for index in waiting {
+            self.ready[index] = now;
+            queue.push(Event { time: now, key, data: index as u32 });
         }
     }
 
@@ -397,25 +487,38 @@ impl Links {
         }
         let ledgers: Vec<usize> = self.ledgers(id, vl).collect();
         if ledgers.is_empty() {
-            // No packet has been sent to any destination yet.
-            return self.divided.as_ref().is_some_and(|divided| divided.capacities[id as usize] >= space);
+            // No packet has been sent to any destination on this lane yet.
+            let is_closed = self.retry().is_some_and(|retry| !retry.is_open(id));
+            return !is_closed
+                && self.divided.as_ref().is_some_and(|divided| divided.capacities[id as usize] >= space);
         }
-        ledgers.into_iter().any(|index| self.ledger_has_credit(index, space, now))
+        ledgers.into_iter().any(|index| self.ledger_has_credit((id, index), space, now))
     }
 
     /// Whether a packet has `space` bytes of credit now.
     #[inline(always)]
     pub fn has_credit(&mut self, (id, vl, dst): Way, space: u32, now: Time) -> bool {
         let index = self.lane_index(id, vl, dst);
-        self.ledger_has_credit(index, space, now)
+        self.ledger_has_credit((id, index), space, now)
     }
 
     #[inline(always)]
-    fn ledger_has_credit(&mut self, index: usize, space: u32, now: Time) -> bool {
-        match self.stops.as_deref_mut() {
+    fn ledger_has_credit(&mut self, (id, index): (ChannelId, usize), space: u32, now: Time) -> bool {
+        match self.control.as_deref_mut() {
             None => {}
-            Some(Stops::Messages(pauses)) => return pauses.is_open(index, now),
-            Some(Stops::Frames(frames)) => return frames.is_open(index),
+            Some(Control::Credits(rules)) => {
+                let is_open = rules.is_open(id);
+                if self.pool_lacks(id, index, space, now) {
+                    return false;
+                }
+                if !is_open {
+                    // Credit that has returned must not wake the sender.
+                    self.ledger(index).collect(now);
+                    return false;
+                }
+            }
+            Some(Control::Messages(pauses)) => return pauses.is_open(index, now),
+            Some(Control::Frames(frames)) => return frames.is_open(index),
         }
         self.ledger(index).has_credit(space, now)
     }
@@ -431,8 +534,8 @@ impl Links {
         now: Time,
     ) -> (Time, Event) {
         let index = self.lane_index(id, packet.vl, packet.dst);
-        if self.stops.is_some() {
-            // If receivers stop senders, no query collects returned space, so collect it here.
+        if self.control.is_some() {
+            // If receivers stop senders, no query collects returned space, so collect it here. Otherwise, this has no effect.
             self.ledger(index).collect(now);
         }
         self.ledger(index).spend(packet.space);
@@ -449,7 +552,7 @@ impl Links {
         channel.sent_bytes += u64::from(packet.size);
         self.packet_hops += 1;
         let arrival = if link.to_host { channel.free_at + link.delay } else { now + link.head_delay };
-        if let Some(Stops::Messages(pauses)) = self.stops.as_deref_mut() {
+        if let Some(Control::Messages(pauses)) = self.control.as_deref_mut() {
             pauses.fills(index, arrival + link.delay, packet.space);
         }
         (channel.free_at, Event { time: arrival, key: channel.arrival_key, data: packet_id })
@@ -485,20 +588,32 @@ impl Links {
         (time, now, passed): (Time, Time, Time),
         queue: &mut EventQueue,
     ) {
-        let back = time + self.parameters(id).delay;
+        let mut back = time + self.parameters(id).delay;
         let index = self.lane_index(id, vl, dst);
         let is_wanted = self.lanes[index].wanted > 0;
-        if let Some(Stops::Messages(pauses)) = self.stops.as_deref_mut() {
-            if is_wanted {
-                pauses.advance(index, now);
+        match self.control.as_deref_mut() {
+            None | Some(Control::Frames(_)) => {}
+            Some(Control::Credits(rules)) => back += rules.later(id, time),
+            Some(Control::Messages(pauses)) => {
+                if is_wanted {
+                    pauses.advance(index, now);
+                }
+                pauses.drains(index, back, space);
             }
-            pauses.drains(index, back, space);
         }
         self.ledger(index).give_back(back, space, now);
         // Credit of this call may arrive before credit that was returned earlier.
-        if is_wanted {
+        if self.has_shared_credits() {
+            self.wake_lanes(id, (now, passed), queue);
+        } else if is_wanted {
             self.wake_with_credit(id, index, passed, queue);
         }
+    }
+
+    /// Whether lanes share credits.
+    #[inline(always)]
+    pub fn has_shared_credits(&self) -> bool {
+        matches!(self.control.as_deref(), Some(Control::Credits(CreditRules { shared: Some(_), .. })))
     }
 }
 
@@ -539,10 +654,10 @@ mod tests {
     fn a_sender_is_not_woken_in_the_past() {
         let mut links = links(1 << 20);
         let pause = Some(Thresholds { xoff: 300, xon: 200 });
-        links.stops = Pauses::new([pause].into_iter(), 1).map(|pauses| Box::new(Stops::Messages(pauses)));
+        links.control = Pauses::new([pause].into_iter(), 1).map(|pauses| Box::new(Control::Messages(pauses)));
         let way = (0, Vl::FIRST, 0);
         let mut queue = EventQueue::new(Time(1));
-        if let Some(Stops::Messages(pauses)) = links.stops.as_deref_mut() {
+        if let Some(Control::Messages(pauses)) = links.control.as_deref_mut() {
             pauses.fills(0, Time(10), 400);
             pauses.drains(0, Time(20), 200);
         }
@@ -559,9 +674,9 @@ mod tests {
     fn a_sender_is_woken_when_it_is_resumed() {
         let mut links = links(1 << 20);
         let pause = Some(Thresholds { xoff: 300, xon: 200 });
-        links.stops = Pauses::new([pause].into_iter(), 1).map(|pauses| Box::new(Stops::Messages(pauses)));
+        links.control = Pauses::new([pause].into_iter(), 1).map(|pauses| Box::new(Control::Messages(pauses)));
         let (way, mut queue) = ((0, Vl::FIRST, 0), EventQueue::new(Time(1)));
-        if let Some(Stops::Messages(pauses)) = links.stops.as_deref_mut() {
+        if let Some(Control::Messages(pauses)) = links.control.as_deref_mut() {
             pauses.fills(0, Time(10), 400);
             pauses.drains(0, Time(20), 200);
         }
@@ -595,7 +710,7 @@ mod tests {
                 let mut sum = back;
                 let due = rest.iter().find(|entry| { sum += entry.1; sum > back + 3 });
                 links.lanes[0].wanted = back + 4;
-                prop_assert_eq!(links.ready_at(0), due.map(|entry| Time(entry.0)));
+                prop_assert_eq!(links.ready_at(0, 0), due.map(|entry| Time(entry.0)));
                 links.lanes[0].wanted = 0;
             }
         }

@@ -187,6 +187,9 @@ pub struct Summary {
     /// Pauses of virtual lanes, with pause frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pauses: Option<PauseSummary>,
+    /// Frames that were sent again, with link-level retry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retries: Option<RetrySummary>,
     /// Totals of the congestion logs, if there are such logs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion_log: Option<CongestionLogSummary>,
@@ -239,6 +242,28 @@ pub struct PauseSummary {
     pub longest_link: Option<String>,
     /// The virtual lane of that pause.
     pub longest_vl: Option<u8>,
+}
+
+/// Frames and messages of link-level retry over the whole run, including those that are on their way at its end. The table
+/// `retries` has the values of single links.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct RetrySummary {
+    /// Frames that were sent for the first time, counted once per link.
+    pub frames: u64,
+    /// Frames that were sent again.
+    pub replayed: u64,
+    /// Frames that were discarded because they were bad.
+    pub bad: u64,
+    /// Good frames that were discarded because the receiver expected another one.
+    pub discarded: u64,
+    /// Acknowledgements.
+    pub acks: u64,
+    /// NACKs.
+    pub nacks: u64,
+    /// Acknowledgements and NACKs that got lost.
+    pub lost: u64,
+    /// Replays because a timer expired.
+    pub timeouts: u64,
 }
 
 /// Use of the special queues of switches and hosts over the whole run, and their cost.

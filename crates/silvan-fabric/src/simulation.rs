@@ -14,7 +14,7 @@ pub use crate::error::ModelError;
 use crate::jobs::{Closed, Jobs, into_tables};
 use crate::observe::{
     Invariants, Logs, check_traffic, find_deadlock, left_waiting, long_pauses, overflow_in_words,
-    pause_summary, pause_table,
+    pause_summary, pause_table, retry_summary, retry_table,
 };
 pub use crate::observe::{Latest, LatestTree, TreeLink};
 pub use crate::outcome::jain;
@@ -221,6 +221,16 @@ impl Simulation {
         }
     }
 
+    /// Checks that no link has failed.
+    fn check_retries(&self) -> Result<(), ModelError> {
+        let Some(retry) = &self.config.link.retry else { return Ok(()) };
+        let Network { series, link_names, .. } = &self.network;
+        let Some((now, channel)) = self.network.view(self.now).failed_link() else { return Ok(()) };
+        let at = series.links.iter().position(|link| link.channel == channel);
+        let link = at.map_or_else(|| "?".to_owned(), |at| link_names[at].clone());
+        Err(ModelError::LinkFailed { now, link, count: retry.count })
+    }
+
     /// Takes a sample, or ends the run, at a time that all partitions have reached.
     fn reach(&mut self, time: Time) -> Result<(), ModelError> {
         self.now = time;
@@ -230,6 +240,7 @@ impl Simulation {
             return Err(ModelError::Broken { now, what });
         }
         self.check_pauses()?;
+        self.check_retries()?;
         if self.next_sample == Some(time) {
             self.events += 1;
             self.sample()?;
@@ -344,6 +355,8 @@ impl Simulation {
         let view = self.network.view(now);
         summary.pauses = pause_summary(view, &series.links, link_names);
         let pauses = pause_table(view, &series.links, link_names);
+        summary.retries = retry_summary(view, &series.links);
+        let retries = retry_table(view, &series.links, link_names);
         let long_pauses = self.long_pauses();
         let forest = self.network.forest.take().map(|forest| forest.judge(self.network.view(now)));
         let Network { link_names, parts, .. } = &self.network;
@@ -360,6 +373,7 @@ impl Simulation {
             inside: summary.packets_inside,
             isolation: summary.isolation.as_ref(),
             pauses: summary.pauses.as_ref(),
+            retries: summary.retries.as_ref(),
             long_pauses: &long_pauses,
             stopped_early: !self.done,
         });
@@ -377,6 +391,7 @@ impl Simulation {
         let mut tables: Vec<Table> = self.network.series.into_tables();
         tables.push(latency);
         tables.extend(pauses);
+        tables.extend(retries);
         if let Some((totals, logs)) = logs {
             summary.congestion_log = Some(totals);
             tables.extend(logs);

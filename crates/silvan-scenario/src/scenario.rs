@@ -291,6 +291,7 @@ pub(crate) fn settings(spec: &Spec) -> Config {
         packet: spec.packet.clone(),
         lanes: spec.lanes.clone(),
         flow_control: spec.flow_control.clone(),
+        link: spec.link.clone(),
         switch: spec.switch.clone(),
         host: spec.host.clone(),
         congestion: spec.congestion.clone(),

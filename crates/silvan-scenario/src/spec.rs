@@ -9,7 +9,8 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
 use silvan_engine::{Rate, Time};
 use silvan_fabric::config::{
-    AdaptiveRouting, Ecmp, FlowControl, HostConfig, Lanes, Measure, Packet, PathBits, SwitchConfig,
+    AdaptiveRouting, Ecmp, FlowControl, HostConfig, Lanes, LinkConfig, Measure, Packet, PathBits,
+    SwitchConfig,
 };
 use silvan_fabric::congestion::Congestion;
 use silvan_fabric::routing::RoutingSpec;
@@ -70,6 +71,9 @@ pub struct Spec {
     /// How receivers prevent their buffers from overflowing.
     #[serde(default)]
     pub flow_control: FlowControl,
+    /// Errors of links, and how they are repaired.
+    #[serde(default, skip_serializing_if = "LinkConfig::is_plain")]
+    pub link: LinkConfig,
     /// Architecture, queues and buffers of switches.
     #[serde(default)]
     pub switch: SwitchConfig,

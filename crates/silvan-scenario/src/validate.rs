@@ -17,6 +17,7 @@ mod adaptive;
 mod congestion;
 mod ecmp;
 mod flow_control;
+mod link;
 
 /// The longest run, one hour of simulated time.
 pub const LONGEST: Time = Time(3_600 * 1_000_000_000_000);
@@ -51,6 +52,7 @@ pub(crate) fn check(spec: &Spec) -> Check {
     adaptive::check(spec)?;
     ecmp::check(spec)?;
     flow_control::check(spec)?;
+    link::check(spec)?;
     flows(spec)?;
     for (index, traffic) in spec.traffic.iter().enumerate() {
         check_traffic(traffic, spec, &format!("traffic.{index}"))?;
@@ -144,7 +146,7 @@ fn path_lanes(spec: &Spec) -> Check {
         && switch.queues(mechanism) == Queues::PerOutput
         && switch.memory(mechanism) == Memory::Shared
         && switch.arbitration == Arbitration::RoundRobin
-        && spec.flow_control == FlowControl::Credits;
+        && matches!(spec.flow_control, FlowControl::Credits(_));
     ensure(is_plain, "lanes.assignment", || {
         "by paths or routing needs switches of architecture \"voq\" with queues \"per-output\" in shared memory, arbitration \
          \"round-robin\" and credits"

@@ -19,10 +19,88 @@ fn message(text: &str, overrides: &[(&str, &str)]) -> String {
     }
 }
 
+/// The base scenario with the latency of switches as its last line.
+fn base_with_switch() -> String {
+    BASE.replace("[congestion]\nmechanism = \"ib-cc\"\n", "[switch]\nlatency = \"100 ns\"\n")
+}
+
+#[test]
+fn errors_of_credits_and_links_name_their_key() {
+    let base = base_with_switch();
+    for (lines, expected) in [
+        ("[flow_control]\nkind = \"credits\"\nreturn_spacing = \"1 ms\"", "fine"),
+        (
+            "[flow_control]\nkind = \"credits\"\nreturn_spacing = \"1001 us\"",
+            "a.toml:8: flow_control.return_spacing = \"1001 us\": must be at most 1 ms",
+        ),
+        (
+            "[flow_control]\nkind = \"credits\"\nshared = {}",
+            "a.toml:8: flow_control.shared: has no effect with one virtual lane; increase lanes.count, or leave it out",
+        ),
+        ("[lanes]\ncount = 2\n[flow_control]\nkind = \"credits\"\nshared = { alpha_shift = -2 }", "fine"),
+        (
+            "[lanes]\ncount = 2\n[flow_control]\nkind = \"credits\"\nshared = { alpha_shift = 11 }",
+            "a.toml:10: flow_control.shared.alpha_shift = 11: must be",
+        ),
+        (
+            "[lanes]\ncount = 2\n[flow_control]\nkind = \"credits\"\nshared = { alpha_shift = 0, limit = \"4 KiB\" }",
+            "a.toml:10: flow_control.shared.alpha_shift = 0: cannot be combined with flow_control.shared.limit; leave out one \
+             of them",
+        ),
+        (
+            "[lanes]\ncount = 2\n[flow_control]\nkind = \"credits\"\nshared = { reserve = \"2047 B\" }",
+            "a.toml:10: flow_control.shared.reserve = \"2047 B\": must be 2048 B, the space of a packet, to ",
+        ),
+        (
+            "[lanes]\ncount = 2\n[flow_control]\nkind = \"credits\"\nshared = { reserve = \"64 KiB\" }",
+            "a.toml:10: flow_control.shared.reserve = \"64 KiB\": must be 2048 B, the space of a packet, to 32768 B, the \
+             buffer's share of a lane",
+        ),
+        (
+            "queues = \"per-destination\"\nqueue_buffer = \"2 KiB\"\n[lanes]\ncount = 2\n[flow_control]\nkind = \"credits\"\nshared = {}",
+            "a.toml:12: flow_control.shared: the queues of an input must share its memory; set switch.memory = \"shared\"",
+        ),
+        ("[link]\nerror_rate_ppb = 1000\nretry = {}", "fine"),
+        (
+            "[link]\nerror_rate_ppb = 1000",
+            "a.toml:7: link.error_rate_ppb = 1000: needs link.retry, because packets must not get lost; set link.retry = {}",
+        ),
+        (
+            "[link]\nerror_rate_ppb = 500000001\nretry = {}",
+            "a.toml:7: link.error_rate_ppb = 500000001: must be",
+        ),
+        ("[link]\nretry = { frames = 0 }", "a.toml:7: link.retry.frames = 0: must be"),
+        ("[link]\nretry = { count = 0 }", "a.toml:7: link.retry.count = 0: must be"),
+        (
+            "[link]\nretry = { timer = \"0 s\" }",
+            "a.toml:7: link.retry.timer = \"0 s\": must be more than 0 s",
+        ),
+        ("[link]\nretry = { timer = \"2 s\" }", "a.toml:7: link.retry.timer = \"2 s\": must be at most 1 s"),
+        ("[link]\nretry = { timer = \"1 us\" }", "a.toml:7: link.retry.timer = \"1 us\": must be more than "),
+        (
+            "[link]\nretry = { bytes = \"2047 B\" }",
+            "a.toml:7: link.retry.bytes = \"2047 B\": must have room for the largest packet on a link, 2048 B",
+        ),
+        (
+            "[link]\nretry = { ack_spacing = \"2 GiB\" }",
+            "a.toml:7: link.retry.ack_spacing = \"2 GiB\": must be at most 1 GiB",
+        ),
+        (
+            "[link]\nretry = {}\n[flow_control]\nkind = \"pfc\"",
+            "a.toml:7: link.retry: needs flow_control.kind = \"credits\": the headroom of receivers that pause their senders \
+             does not cover frames that are sent again",
+        ),
+    ] {
+        let text = base.replace("latency = \"100 ns\"", &format!("latency = \"100 ns\"\n{lines}"));
+        let said = message(&text, &[]);
+        assert!(said.starts_with(expected), "{said}\nwith {lines}");
+    }
+}
+
 #[test]
 fn errors_found_on_the_network_name_their_key() {
     assert_eq!(message(BASE, &[]), "fine");
-    let base = BASE.replace("[congestion]\nmechanism = \"ib-cc\"\n", "[switch]\nlatency = \"100 ns\"\n");
+    let base = base_with_switch();
     for (lines, expected) in [
         (
             "queues = \"per-destination\"\nmemory = \"divided\"\nqueue_buffer = \"2 KiB\"\n\

@@ -119,7 +119,7 @@ pattern = { kind = "hotspots", to = ["H5"] }
 type Setting = (&'static str, &'static str);
 
 /// A description of each case, its network, and the changed settings.
-const CASES: [(&str, &str, &[Setting]); 29] = [
+const CASES: [(&str, &str, &[Setting]); 34] = [
     ("binned scheduler", NETWORK, &[("congestion.mechanism", "ib-cc")]),
     ("special queues, round robin", NETWORK, &[("congestion.mechanism", "ecocc")]),
     (
@@ -143,6 +143,32 @@ const CASES: [(&str, &str, &[Setting]); 29] = [
         "pause frames, shared memory",
         NETWORK,
         &[("flow_control", r#"{ kind = "pfc", shared = { alpha_shift = 5 } }"#)],
+    ),
+    ("credits at times", NETWORK, &[("flow_control", r#"{ kind = "credits", return_spacing = "700 ns" }"#)]),
+    (
+        "credits at times and special queues",
+        NETWORK,
+        &[
+            ("flow_control", r#"{ kind = "credits", return_spacing = "700 ns" }"#),
+            ("congestion.mechanism", "ecocc"),
+        ],
+    ),
+    (
+        "shared credits",
+        NETWORK,
+        &[
+            ("flow_control", r#"{ kind = "credits", shared = { alpha_shift = 0 } }"#),
+            ("lanes", "{ count = 2, control = 1 }"),
+            ("congestion.mechanism", "ib-cc"),
+        ],
+    ),
+    (
+        "errors of links",
+        NETWORK,
+        &[
+            ("link", "{ error_rate_ppb = 20_000_000, retry = { frames = 8 } }"),
+            ("congestion.mechanism", "ib-cc"),
+        ],
     ),
     ("CIOQ and two marking bits", NETWORK, &[("congestion.mechanism", "mvcm")]),
     ("reports to sources", NETWORK, &[("congestion.mechanism", "qcn")]),
@@ -174,6 +200,7 @@ const CASES: [(&str, &str, &[Setting]); 29] = [
     ("the same and hosts that drain slowly", PHASES, &[("host.drain_rate", "20 Gbit/s")]),
     ("the same and CIOQ with two marking bits", PHASES, &[("congestion.mechanism", "mvcm")]),
     ("the same and special queues", PHASES, &[("congestion.mechanism", "ecocc")]),
+    ("the same and errors of links", PHASES, &[("link", "{ error_rate_ppb = 50_000_000, retry = {} }")]),
     ("the same and adaptive packets", PHASES, &[("adaptive_routing.per", "packet")]),
     ("the same and many samples", PHASES, &[("measure.interval", "13 ns"), ("duration", "20 us")]),
 ];

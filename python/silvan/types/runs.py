@@ -240,6 +240,27 @@ class PauseSummary(TypedDict):
     longest_vl: int | None
 
 
+class RetrySummary(TypedDict):
+    """Frames and messages of link-level retry over the whole run, on all links together."""
+
+    #: Number of frames that were sent for the first time, counted once per link.
+    frames: int
+    #: Number of frames that were sent again.
+    replayed: int
+    #: Number of frames that were discarded because they were bad.
+    bad: int
+    #: Number of good frames that were discarded because the receiver expected another one.
+    discarded: int
+    #: Number of acknowledgements.
+    acks: int
+    #: Number of NACKs.
+    nacks: int
+    #: Number of acknowledgements and NACKs that got lost.
+    lost: int
+    #: Number of replays because a timer expired.
+    timeouts: int
+
+
 class SwitchLogSummary(TypedDict):
     """Totals of the congestion log of a switch."""
 
@@ -313,6 +334,7 @@ class Summary(_SummaryOfAll, total=False):
     groups: list[GroupSummary]
     isolation: IsolationSummary
     pauses: PauseSummary
+    retries: RetrySummary
     congestion_log: CongestionLogSummary
     alone: list[AloneSummary]
 

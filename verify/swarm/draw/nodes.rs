@@ -96,6 +96,72 @@ impl Draw {
         }
     }
 
+    /// Other rules of credits, and errors of links with a retry, for networks with credits.
+    pub(super) fn credits_and_retry(&mut self, scenario: &mut Table, frame: &Frame) {
+        let kind = |table: &toml::Value| table.get("kind").and_then(toml::Value::as_str) != Some("credits");
+        if scenario.get("flow_control").is_some_and(kind) {
+            return;
+        }
+        let mut credits = Table::new();
+        put(&mut credits, "kind", "credits");
+        if self.chance(50) {
+            let ps = self.pick(&[0, 1, 333, 100_000, 777_777, 5_000_000]);
+            let spacing = self.time(ps);
+            put(&mut credits, "return_spacing", spacing);
+        }
+        let is_shared = |table: &toml::Value| {
+            let text = |key| table.get(key).and_then(toml::Value::as_str);
+            text("memory") == Some("shared") || matches!(text("queues"), None | Some("single" | "per-output"))
+        };
+        let memory =
+            scenario.get("switch").and_then(|switch| switch.get("memory")).and_then(toml::Value::as_str);
+        let fits = scenario.get("switch").is_none_or(is_shared) && memory != Some("divided");
+        if frame.lanes > 1 && fits && self.chance(50) {
+            let mut shared = Table::new();
+            match self.below(3) {
+                0 => {}
+                1 => {
+                    let limit = frame.space * self.range(0, 8);
+                    put(&mut shared, "limit", bytes(limit));
+                }
+                _ => {
+                    let shift = i64::try_from(self.range(0, 17)).unwrap_or(0) - 7;
+                    put(&mut shared, "alpha_shift", shift);
+                }
+            }
+            if self.chance(30) {
+                put(&mut shared, "reserve", bytes(frame.space));
+            }
+            put(&mut credits, "shared", shared);
+        }
+        put(scenario, "flow_control", credits);
+        if self.chance(60) {
+            self.retry(scenario, frame);
+        }
+    }
+
+    fn retry(&mut self, scenario: &mut Table, frame: &Frame) {
+        let mut retry = Table::new();
+        if self.chance(50) {
+            let frames = self.pick(&[1, 2, 5, 20, 1_000]);
+            put(&mut retry, "frames", int(frames));
+        }
+        let packets = self.pick(&[1, 3, 10, 100]);
+        put(&mut retry, "bytes", bytes(packets * frame.space));
+        // Slow links need tens of microseconds for a packet.
+        let timer = self.pick(&[200_000_000, 1_000_000_000, 20_000_000_000]);
+        let timer = self.time(timer);
+        put(&mut retry, "timer", timer);
+        put(&mut retry, "count", int(100_000));
+        let spacing = frame.space * self.range(0, 3);
+        put(&mut retry, "ack_spacing", bytes(spacing));
+        let mut link = Table::new();
+        let errors = self.pick(&[0, 100_000, 5_000_000, 100_000_000]);
+        put(&mut link, "error_rate_ppb", int(errors));
+        put(&mut link, "retry", retry);
+        put(scenario, "link", link);
+    }
+
     fn shared_memory(&mut self, frame: &Frame, packets: u64) -> Table {
         let mut table = Table::new();
         if self.chance(70) {

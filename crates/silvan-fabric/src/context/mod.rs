@@ -25,7 +25,7 @@ pub(crate) use ahead::Ahead;
 pub(crate) enum Scope {
     /// In this partition, which is the only one.
     Local,
-    /// In this partition or in others, or links have pause frames.
+    /// In this partition or in others, or links have pause frames or link-level retry.
     Shared,
     /// In the binned scheduler: hosts send to its outputs.
     Binned,
@@ -56,9 +56,9 @@ impl Borders {
     }
 }
 
-/// The key of the events of a stage of pause frames.
-fn pause_key(stage: Stage) -> u32 {
-    key(Class::Pause, 0, Port(stage as u16))
+/// The key of the events of a stage of pause frames or of link-level retry.
+fn link_key(stage: Stage) -> u32 {
+    key(Class::Link, 0, Port(stage as u16))
 }
 
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl Context {
     ) -> Self {
         let scope = match &borders {
             _ if is_binned => Scope::Binned,
-            None if !links.has_frames() => Scope::Local,
+            None if !links.has_frames() && links.retry().is_none() => Scope::Local,
             _ => Scope::Shared,
         };
         let mailboxes = if partitions > 1 { partitions } else { 0 };
@@ -232,6 +232,20 @@ impl Context {
             self.entering.push(Entering { channel, packet: id, when: arrival.time });
             return;
         }
+        if self.links.retry().is_some() {
+            let size = self.packets[id].size;
+            let is_accepted = self.links.first_try(channel, id, size, self.now);
+            self.expect_retry(channel);
+            if !is_accepted {
+                return;
+            }
+        }
+        self.forward(channel, arrival);
+    }
+
+    /// Lets a packet that has started to cross a link, and reaches its other end, arrive there.
+    fn forward(&mut self, channel: ChannelId, arrival: Event) {
+        let id = arrival.data;
         let Some(there) = self.borders.as_ref().and_then(|borders| borders.receiver(channel)) else {
             self.expect(arrival);
             return self.queue.push(arrival);
@@ -282,7 +296,7 @@ impl Context {
         let (channel, vl, _) = credit.way;
         if let Some(frames) = self.links.frames_mut() {
             let data = frames.will_leave(channel, vl, credit.space);
-            self.queue.push(Event { time: credit.leaves_at, key: pause_key(Stage::Freed), data });
+            self.queue.push(Event { time: credit.leaves_at, key: link_key(Stage::Freed), data });
         }
         let Some(there) = self.borders.as_ref().and_then(|borders| borders.sender(channel)) else {
             return false;
@@ -316,15 +330,49 @@ impl Context {
     pub fn store_lane(&mut self, channel: ChannelId, vl: Vl, space: u32) {
         let Some(frames) = self.links.frames_mut() else { return };
         if frames.store(channel, vl, space, self.now) {
-            self.queue.push(Event { time: self.now, key: pause_key(Stage::Check), data: channel });
+            self.queue.push(Event { time: self.now, key: link_key(Stage::Check), data: channel });
         }
     }
 
-    /// Handles an event of a link with pause frames. Returns the channel on which a frame was sent.
-    pub fn pause(&mut self, stage: Port, data: u32) -> Option<ChannelId> {
+    /// Schedules the event at which the sender of a channel must act next because of link-level retry.
+    fn expect_retry(&mut self, channel: ChannelId) {
+        let free_at = self.free_at(channel);
+        if let Some(time) = self.links.retry_mut().and_then(|retry| retry.next_look(channel, free_at)) {
+            self.queue.push(Event { time, key: link_key(Stage::Retry), data: channel });
+        }
+    }
+
+    /// Handles what the sender of a channel learns about its frames, and sends the next one again if that is due. Returns
+    /// the channel if it did.
+    fn retry(&mut self, channel: ChannelId) -> Option<ChannelId> {
+        let (now, free_at, delay) = (self.now, self.free_at(channel), self.links.delay(channel));
+        let retry = self.links.retry_mut()?;
+        if !retry.take_look(channel, now) {
+            return None;
+        }
+        let was_open = retry.is_open(channel);
+        retry.hear(channel, now, delay);
+        let replay = retry.next_replay(channel).filter(|_| free_at <= now);
+        if let Some(replay) = replay
+            && let Some(arrival) = self.links.send_again(channel, replay, now)
+        {
+            self.forward(channel, arrival);
+        }
+        if !was_open && self.links.retry()?.is_open(channel) {
+            self.links.reopen(channel, now, &mut self.queue);
+        }
+        self.expect_retry(channel);
+        replay.map(|_| channel)
+    }
+
+    /// Handles an event of a link with pause frames or link-level retry. Returns the channel on which a frame was sent.
+    pub fn link_event(&mut self, stage: Port, data: u32) -> Option<ChannelId> {
+        if stage == Port(Stage::Retry as u16) {
+            return self.retry(data);
+        }
         if stage == Port(Stage::Freed as u16) {
             let channel = self.links.frames_mut()?.left(data, self.now)?;
-            self.queue.push(Event { time: self.now, key: pause_key(Stage::Check), data: channel });
+            self.queue.push(Event { time: self.now, key: link_key(Stage::Check), data: channel });
             return None;
         }
         if stage == Port(Stage::Check as u16) {
@@ -345,11 +393,11 @@ impl Context {
         match self.links.frames_mut()?.check(channel, now, free_at) {
             Verdict::Nothing => None,
             Verdict::Later(time) => {
-                self.queue.push(Event { time, key: pause_key(Stage::Check), data: channel });
+                self.queue.push(Event { time, key: link_key(Stage::Check), data: channel });
                 None
             }
             Verdict::Send(lanes) => {
-                let (time, key) = (self.links.send_frame(channel, now)?, pause_key(Stage::Obeyed));
+                let (time, key) = (self.links.send_frame(channel, now)?, link_key(Stage::Obeyed));
                 let word = Word::Pause(channel, lanes);
                 match self.borders.as_ref().and_then(|borders| borders.sender(channel)) {
                     Some(there) => self.outbox[there].send_notice(time, key, word),

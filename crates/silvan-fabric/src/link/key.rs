@@ -18,9 +18,9 @@ pub(crate) enum Class {
     SwitchNotice = 4,
     /// A notification about a congestion tree has arrived at a host.
     HostNotice = 5,
-    /// Flow control with pause frames: space becomes free, a receiver may have to send a frame, or a frame takes
-    /// effect. The port is the stage; see [`super::frames`].
-    Pause = 6,
+    /// Flow control with pause frames, and link-level retry: space becomes free, a receiver may have to send a frame, a frame
+    /// takes effect, or frames must be sent again. The port is the stage; see [`super::Stage`].
+    Link = 6,
     /// A timer of a component of a host expires.
     HostTimer = 7,
     /// A rank of a job can act.
@@ -54,7 +54,7 @@ impl Class {
             3 => Self::HostDrained,
             4 => Self::SwitchNotice,
             5 => Self::HostNotice,
-            6 => Self::Pause,
+            6 => Self::Link,
             7 => Self::HostTimer,
             8 => Self::Job,
             9 => Self::Trigger,

@@ -4,11 +4,11 @@ use silvan_engine::Time;
 
 #[cfg(debug_assertions)]
 use super::Way;
-use super::{ChannelId, LedgerView, Links, Stops};
+use super::{ChannelId, Control, CreditRules, LedgerView, Links};
 use crate::port::Vl;
 
 impl Links {
-    fn view(&self, index: usize) -> LedgerView<'_> {
+    pub(super) fn view(&self, index: usize) -> LedgerView<'_> {
         let lane = &self.lanes[index];
         let (available, wanted, returns) = (lane.available, lane.wanted, &lane.returns);
         LedgerView { available, wanted, returns, spills: &self.spills }
@@ -23,10 +23,14 @@ impl Links {
     /// Whether the sender waits on this lane for credit that is not on its way. With pause frames, the receiver may be
     /// about to resume the lane.
     pub fn is_stuck(&self, id: ChannelId, vl: Vl, now: Time) -> bool {
-        self.ledgers(id, vl).any(|index| match self.stops.as_deref() {
-            Some(Stops::Messages(pauses)) => self.lanes[index].wanted > 0 && pauses.is_blocked(index, now),
-            Some(Stops::Frames(frames)) => self.lanes[index].wanted > 0 && !frames.is_open(index),
-            None => self.view(index).is_stuck(),
+        self.ledgers(id, vl).any(|index| match self.control.as_deref() {
+            Some(Control::Messages(pauses)) => self.lanes[index].wanted > 0 && pauses.is_blocked(index, now),
+            Some(Control::Frames(frames)) => self.lanes[index].wanted > 0 && !frames.is_open(index),
+            Some(Control::Credits(CreditRules { shared: Some(_), .. })) => {
+                let wanted = self.lanes[index].wanted;
+                wanted > 0 && self.has_no_returns(id) && self.pool_would_lack(id, index, wanted, now)
+            }
+            None | Some(Control::Credits(_)) => self.view(index).is_stuck(),
         })
     }
 
@@ -77,12 +81,19 @@ impl Links {
     pub fn would_have_credit(&self, id: ChannelId, vl: Vl, space: u32, now: Time) -> bool {
         let mut ledgers = self.ledgers(id, vl).peekable();
         if ledgers.peek().is_none() {
-            // No packet has been sent to any destination yet.
-            return self.divided.as_ref().is_some_and(|divided| divided.capacities[id as usize] >= space);
+            // No packet has been sent to any destination on this lane yet.
+            let is_closed = self.retry().is_some_and(|retry| !retry.is_open(id));
+            return !is_closed
+                && self.divided.as_ref().is_some_and(|divided| divided.capacities[id as usize] >= space);
         }
-        ledgers.any(|index| match self.stops.as_deref() {
-            Some(Stops::Messages(pauses)) => !pauses.is_stopped(index, now),
-            Some(Stops::Frames(frames)) => frames.is_open(index),
+        ledgers.any(|index| match self.control.as_deref() {
+            Some(Control::Messages(pauses)) => !pauses.is_stopped(index, now),
+            Some(Control::Frames(frames)) => frames.is_open(index),
+            Some(Control::Credits(rules)) => {
+                rules.is_open(id)
+                    && self.view(index).has(now) >= space
+                    && !self.pool_would_lack(id, index, space, now)
+            }
             None => self.view(index).has(now) >= space,
         })
     }

@@ -4,7 +4,7 @@
 use silvan_engine::cache::prefetch;
 use silvan_engine::{Event, EventQueue, Time};
 
-use super::{ChannelId, Links, Stops, Way};
+use super::{ChannelId, Control, Links, Way};
 
 /// Flag in the data of a wake-up. If it is set, the sender requested this time, and the other bits are the channel.
 /// Otherwise, the other bits are the ledger for whose credit a packet waits.
@@ -13,12 +13,18 @@ const ASKED: u32 = 1 << 31;
 impl Links {
     /// The time at which the credit for which a packet waits arrives at the sender, if the credit is on its way.
     #[inline]
-    pub(super) fn ready_at(&mut self, index: usize) -> Option<Time> {
-        match self.stops.as_deref() {
+    pub(super) fn ready_at(&mut self, id: ChannelId, index: usize) -> Option<Time> {
+        match self.control.as_deref() {
             None => {}
-            Some(Stops::Messages(pauses)) => return pauses.opens_at(index),
+            // With shared credits, a packet may have to wait for more than the next one.
+            Some(Control::Credits(_)) => {
+                if let Some(next) = self.next_return(id) {
+                    return next;
+                }
+            }
+            Some(Control::Messages(pauses)) => return pauses.opens_at(index),
             // The frame that resumes the lane wakes its sender.
-            Some(Stops::Frames(_)) => return None,
+            Some(Control::Frames(_)) => return None,
         }
         self.ledger(index).ready_at()
     }
@@ -52,7 +58,7 @@ impl Links {
         passed: Time,
         queue: &mut EventQueue,
     ) {
-        if let Some(time) = self.ready_at(index)
+        if let Some(time) = self.ready_at(id, index)
             && time >= passed
             && time != self.ready[index]
         {
@@ -89,7 +95,7 @@ impl Links {
             if counts {
                 self.ready[index] = Time::NEVER;
                 // If the lane is paused, a sender that was woken because the lane opened requests another wake-up.
-                if self.stops.is_some() {
+                if matches!(self.control.as_deref(), Some(Control::Messages(_) | Control::Frames(_))) {
                     self.lanes[index].wanted = 0;
                 }
             }

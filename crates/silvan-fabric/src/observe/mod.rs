@@ -9,6 +9,7 @@ mod invariants;
 mod isolation;
 mod latest;
 mod pauses;
+mod retries;
 mod series;
 mod watchdog;
 
@@ -20,5 +21,6 @@ pub(crate) use invariants::Invariants;
 pub(crate) use isolation::summary as isolation_summary;
 pub use latest::{Latest, LatestTree, TreeLink};
 pub(crate) use pauses::{long_pauses, overflow_in_words, summary as pause_summary, table as pause_table};
+pub(crate) use retries::{summary as retry_summary, table as retry_table};
 pub(crate) use series::{FlowName, LinkName, Series};
 pub(crate) use watchdog::find_deadlock;

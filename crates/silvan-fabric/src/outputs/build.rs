@@ -11,7 +11,7 @@ use super::hashing::{Groups, HashedSwitch, Hashing, HashingBuilder, MOST_GROUPS,
 use super::prefetch::MANY;
 use super::reports::Reports;
 use super::routes::{Routes, RoutesBuilder};
-use super::run::Wiring;
+use super::run::{OutputClock, Wiring};
 use super::{
     Bank, Binned, BinnedSwitch, Entry, Feeder, Link, MAX_INPUTS, NONE, Outputs, Partitioning, REMOTE, Remote,
     Sender, TO_HOST, UNPLANNED,
@@ -94,6 +94,10 @@ impl Plan<'_> {
             // The output would depend on the packet's lane and source, but the tables of this scheduler contain only
             // destinations.
             (!are(|ports| !ports.changes_lanes()), "its switches choose the lanes of packets"),
+            // The next frame would depend on acknowledgements that arrive within a bin.
+            (self.links.retry().is_some(), "its links send frames again after errors"),
+            // A packet would depend on the ledgers of all lanes of its output.
+            (self.links.has_shared_credits(), "its lanes share credits"),
             // The record of an output has no space for a ledger for each region of a buffer.
             (!self.links.is_plain(), "its buffers are divided, or it has on/off flow control"),
             // An adapter's output buffer sends at times that do not follow from the host's link.
@@ -267,6 +271,14 @@ impl<'a> Builder<'a> {
         self.plan.links.all_parameters().iter().map(link).collect()
     }
 
+    /// The times at which the outputs of a partition get credits, if they get them at certain times only.
+    fn clock(&self, partition: u16, switches: &[BinnedSwitch]) -> Option<Box<OutputClock>> {
+        let clock = self.plan.links.clock()?.clone();
+        let wirings = own(switches, partition).flat_map(|switch| switch.ports.wiring.iter());
+        let channels = wirings.map(|wiring| wiring.map_or(0, |wiring| wiring.out)).collect();
+        Some(Box::new(OutputClock { clock, channels }))
+    }
+
     /// The partition and input at the far end of a channel to a switch; `None` for a channel to a host.
     fn entry(&self, switches: &[BinnedSwitch], receiver: Receiver) -> Option<(u16, Entry)> {
         let (far, input) = receiver?;
@@ -335,7 +347,7 @@ impl<'a> Builder<'a> {
                 Some((there, output)) if there == partition => Feeder::Output(output),
                 Some((there, output)) => {
                     let delay = parameters[self.plan.links.parameters_index(into)].delay;
-                    senders.push(Sender { partition: there, output, delay });
+                    senders.push(Sender { partition: there, output, channel: into, delay });
                     Feeder::Remote(senders.len() as u32 - 1)
                 }
             }
@@ -390,7 +402,7 @@ impl<'a> Builder<'a> {
             bin: 0,
             voq: VoqOutputs::new(records, width, order, reads_queues, &marking),
             marking,
-            wiring: Wiring { credits, links: self.links(), reports },
+            wiring: Wiring { credits, links: self.links(), reports, clock: self.clock(partition, switches) },
             are_many: count >= MANY || hashing.is_some(),
             sinks: self
                 .partition

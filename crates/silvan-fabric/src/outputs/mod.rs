@@ -170,11 +170,12 @@ struct Entry {
     input: u8,
 }
 
-/// An output of another partition, with the delay of its link.
+/// An output of another partition, with its channel and the delay of its link.
 #[derive(Debug, Clone, Copy)]
 struct Sender {
     partition: u16,
     output: u32,
+    channel: ChannelId,
     delay: Time,
 }
 

@@ -9,7 +9,7 @@ use super::{
     UNPLANNED,
 };
 use crate::congestion::marking::{Applied, Arriving};
-use crate::link::{ChannelId, Class, key};
+use crate::link::{ChannelId, Class, ReturnClock, key};
 use crate::message::{Entering, OutputCredit};
 use crate::packet::{Kind, Pool};
 use crate::port::{Port, Vl};
@@ -22,6 +22,16 @@ pub(super) struct Wiring {
     pub links: Vec<Link>,
     /// Present if switches notify sources themselves.
     pub reports: Option<Box<Reports>>,
+    /// Present if receivers return credits at certain times only.
+    pub clock: Option<Box<OutputClock>>,
+}
+
+/// The times at which receivers return credits to outputs.
+#[derive(Debug)]
+pub(super) struct OutputClock {
+    pub clock: ReturnClock,
+    /// The channel on which each output sends.
+    pub channels: Box<[ChannelId]>,
 }
 
 impl<'a, const L: usize> Wires<L, Binned, Around<'a>> for Wiring {
@@ -383,11 +393,24 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
         let delay = self.wiring.links[usize::from(self.voq.records[output].own.link)].parameters.delay;
         let back = done + delay;
-        if is_data {
+        if self.wiring.clock.is_some() {
+            self.credit_at_tick(output, vl, (done, delay), head.space);
+        } else if is_data {
             self.credit_of_drained(output, vl, back, head.space);
         } else {
             self.credit(output, vl, back, head.space);
         }
+    }
+
+    /// Returns credit for space that becomes free at `freed` when the receiver next returns credits. Credit of several
+    /// packets can return at once, so [`Self::credit_of_drained`] does not apply.
+    #[inline(never)]
+    fn credit_at_tick(&mut self, output: usize, vl: usize, (freed, delay): (Time, Time), space: u32) {
+        let leaves = self.wiring.clock.as_ref().map_or(freed, |own| {
+            let channel = own.channels[output];
+            own.clock.leaves_at(channel, freed)
+        });
+        self.credit(output, vl, leaves + delay, space);
     }
 
     /// Puts a packet on the wire and returns the credit for its space.
@@ -424,11 +447,17 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
                 let feeder = feeder as usize;
                 let link = usize::from(self.voq.records[feeder].own.link);
                 let delay = self.wiring.links[link].parameters.delay;
-                self.credit(feeder, vl, end + delay, head.space);
+                if self.wiring.clock.is_some() {
+                    self.credit_at_tick(feeder, vl, (end, delay), head.space);
+                } else {
+                    self.credit(feeder, vl, end + delay, head.space);
+                }
             }
             Feeder::Remote(sender) => {
-                let Sender { partition, output, delay } = self.senders[sender as usize];
-                let credit = OutputCredit { output, space: head.space, back: end + delay, vl: vl as u8 };
+                let Sender { partition, output, channel, delay } = self.senders[sender as usize];
+                let clock = self.wiring.clock.as_ref();
+                let leaves = clock.map_or(end, |clock| clock.clock.leaves_at(channel, end));
+                let credit = OutputCredit { output, space: head.space, back: leaves + delay, vl: vl as u8 };
                 around.outbox[usize::from(partition)].send_output_credit(credit);
             }
             Feeder::Host(channel) => {

@@ -365,8 +365,8 @@ impl Partition {
             }
             Class::SwitchNotice => switches[node].notice(ctx, port, event.data),
             Class::HostNotice => hosts[node].notice(ctx, event.data),
-            Class::Pause => {
-                if let Some(channel) = ctx.pause(port, event.data) {
+            Class::Link => {
+                if let Some(channel) = ctx.link_event(port, event.data) {
                     self.sent_frame(channel);
                 }
             }
@@ -397,7 +397,7 @@ impl Partition {
         1
     }
 
-    /// Informs the node that sends on a channel that a pause frame occupies the channel.
+    /// Informs the node that sends on a channel that a pause frame or a repeated frame occupies the channel.
     #[cold]
     fn sent_frame(&mut self, channel: ChannelId) {
         let Self { ctx, switches, .. } = self;

@@ -5,7 +5,7 @@ use silvan_engine::{Rate, Time};
 use super::Partition;
 use crate::congestion::log::MarkEvent;
 use crate::host::Host;
-use crate::link::{ChannelId, Overflow, Paused, Receiver};
+use crate::link::{ChannelId, Overflow, Paused, Receiver, Retries};
 use crate::meters::Meters;
 use crate::packet::{Packet, PacketId};
 use crate::port::{Port, Vl};
@@ -132,6 +132,16 @@ impl<'a> View<'a> {
     /// The first packet that did not fit into a buffer, with pause frames.
     pub fn overflow(self) -> Option<Overflow> {
         self.partitions.iter().filter_map(|partition| partition.ctx.links.frames()?.overflow).min()
+    }
+
+    /// The counts of link-level retry of a channel, if frames were sent on it.
+    pub fn retries(self, channel: ChannelId) -> Option<Retries> {
+        self.sender(channel).ctx.links.retry()?.counts(channel)
+    }
+
+    /// The first link that failed, and the time.
+    pub fn failed_link(self) -> Option<(Time, ChannelId)> {
+        self.partitions.iter().filter_map(|partition| partition.ctx.links.retry()?.failed).min()
     }
 
     /// A channel's data rate.

@@ -11,7 +11,7 @@ use crate::congestion::marking::Marking;
 use crate::congestion::reaction::Reaction;
 use crate::meters::Meters;
 use crate::observe::{Judged, Verdict};
-use crate::outcome::{IsolationSummary, PauseSummary, TriggerSummary};
+use crate::outcome::{IsolationSummary, PauseSummary, RetrySummary, TriggerSummary};
 
 /// Minimum share of its offered traffic that a class must lose to trees to be reported as a victim.
 const WORTH_NAMING: f64 = 0.05;
@@ -33,6 +33,7 @@ pub(crate) struct Story<'a> {
     pub inside: u64,
     pub isolation: Option<&'a IsolationSummary>,
     pub pauses: Option<&'a PauseSummary>,
+    pub retries: Option<&'a RetrySummary>,
     /// The lanes that the pause watchdog reports, with their longest pauses, the longest first.
     pub long_pauses: &'a [(String, Time)],
     pub stopped_early: bool,
@@ -76,6 +77,7 @@ pub(crate) fn tell(story: &Story) -> (Vec<String>, Vec<String>) {
     account.extend(control(story));
     account.extend(isolation(story));
     account.extend(pauses(story));
+    account.extend(retries(story));
     account.extend(reordering(story));
     (account, warnings(story))
 }
@@ -210,6 +212,14 @@ fn pauses(story: &Story) -> Option<String> {
         if pauses.pause_frames == 1 { "once".to_owned() } else { format!("{} times", pauses.pause_frames) };
     let longest = pauses.longest_ns / 1_000.0;
     Some(format!("Pause frames stopped {lanes} {times}; the longest pause, of {link}, took {longest:.1} us."))
+}
+
+fn retries(story: &Story) -> Option<String> {
+    let RetrySummary { frames, replayed, bad, timeouts, .. } = *story.retries?;
+    let expired = if timeouts == 1 { "once".to_owned() } else { format!("{timeouts} times") };
+    Some(format!(
+        "Of {frames} frames on links, {bad} were bad; {replayed} were sent again, and timers of links expired {expired}."
+    ))
 }
 
 fn reordering(story: &Story) -> Option<String> {

@@ -39,7 +39,7 @@ pub(crate) struct Findings<'a> {
 }
 
 impl Findings<'_> {
-    /// Creates the summary, without the jobs and the pauses.
+    /// Creates the summary, without the jobs, the pauses and the retries.
     pub fn summary(&self) -> Summary {
         let meters = self.view.totals;
         let from = if meters.warm { self.config.warmup } else { Time::ZERO };
@@ -93,6 +93,7 @@ impl Findings<'_> {
             groups,
             isolation: self.isolation(),
             pauses: None,
+            retries: None,
             congestion_log: None,
         }
     }

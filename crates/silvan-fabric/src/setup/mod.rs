@@ -1,6 +1,7 @@
 //! Builds a runnable network from topology, tables and configuration.
 
 mod control;
+mod credits;
 mod jobs;
 mod model;
 mod offered;
@@ -208,6 +209,7 @@ impl<'a> Builder<'a> {
             NodeRef::Host(index) => (true, index, Port::FIRST),
             NodeRef::Switch(index) => (false, index, Port::of_number(end.port)),
         };
+        self.check_shared_credits()?;
         let frames = self.frames()?;
         let mut receiver = Vec::new();
         let divisions: Vec<(Division, u32)> = (0..self.topology.switches.len())
@@ -224,7 +226,15 @@ impl<'a> Builder<'a> {
                 let (division, region_capacity) =
                     if to_host { whole() } else { divisions[to_node as usize].clone() };
                 let pause = self.pause(link, to_host, &division, region_capacity)?;
-                let region_capacity = if frames.is_some() { UNLIMITED } else { region_capacity };
+                let region_capacity = match self.model.credits.and_then(|credits| credits.shared.as_ref()) {
+                    _ if frames.is_some() => UNLIMITED,
+                    None => region_capacity,
+                    // The most that one lane can use.
+                    Some(shared) => {
+                        let pool = self.pool(shared, region_capacity)?;
+                        pool.reserve + pool.size
+                    }
+                };
                 Ok(ChannelSpec {
                     rate: link.rate,
                     delay: link.delay,
@@ -242,6 +252,9 @@ impl<'a> Builder<'a> {
             .map_err(|what| Reason::TooManyKindsOfLinks(what).at("topology"))?;
         if let Some(frames) = frames {
             links.set_frames(frames);
+        }
+        if let Some(credits) = self.model.credits {
+            links.set_credit_rules(self.credit_rules(credits)?);
         }
         Ok((links, receiver))
     }

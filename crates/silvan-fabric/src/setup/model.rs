@@ -12,8 +12,8 @@ use super::offered::{self, Offered, Sender};
 use super::pfc::PfcModel;
 use super::{HostNames, small};
 use crate::config::{
-    AdaptiveRouting, Arbitration, Architecture, Assignment, Config, Delivery, Ecmp, FlowControl, Measure,
-    PathBits, Pinned, RoutePer,
+    AdaptiveRouting, Arbitration, Architecture, Assignment, Config, Credits, Delivery, Ecmp, FlowControl,
+    LinkConfig, Measure, PathBits, Pinned, RoutePer,
 };
 use crate::congestion::Components;
 use crate::congestion::reaction::Reaction;
@@ -52,6 +52,10 @@ pub(super) struct Model<'a> {
     pub on_off: Option<OnOffModel>,
     /// Pause frames; `None` with another flow control.
     pub pfc: Option<PfcModel>,
+    /// The settings of credits; `None` with another flow control.
+    pub credits: Option<&'a Credits>,
+    /// Errors of links, and how they are repaired.
+    pub link: &'a LinkConfig,
     /// The components of congestion management in effect.
     pub parts: Components,
     /// The index of the setting in `parts.hosts` of each host that has one.
@@ -257,7 +261,7 @@ impl<'a> Model<'a> {
         let trip = || RoundTrip::of(topology, tables, config);
         let needs_round_trip = parts.reactions().any(Reaction::needs_round_trip);
         let on_off = match &config.flow_control {
-            FlowControl::Credits | FlowControl::Pfc(_) => None,
+            FlowControl::Credits(_) | FlowControl::Pfc(_) => None,
             FlowControl::OnOff(given) => Some(OnOffModel {
                 xoff: given.xoff.map(|xoff| small(xoff, "flow_control.xoff")).transpose()?,
                 xon: given.xon.map(|xon| small(xon, "flow_control.xon")).transpose()?,
@@ -281,6 +285,11 @@ impl<'a> Model<'a> {
             host: HostModel::new(config, sizes, special.is_some())?,
             on_off,
             pfc: PfcModel::new(config)?,
+            credits: match &config.flow_control {
+                FlowControl::Credits(credits) => Some(credits),
+                FlowControl::OnOff(_) | FlowControl::Pfc(_) => None,
+            },
+            link: &config.link,
             round_trip: needs_round_trip.then(trip),
             own_reactions: own_reactions(&parts, topology)?,
             parts,

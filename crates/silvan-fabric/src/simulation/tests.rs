@@ -36,6 +36,7 @@ fn run() -> Simulation {
         packet: Packet::default(),
         lanes: Lanes::default(),
         flow_control: FlowControl::default(),
+        link: Default::default(),
         switch: SwitchConfig::default(),
         host: HostConfig::default(),
         congestion: Congestion::default(),

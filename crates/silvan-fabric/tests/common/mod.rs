@@ -35,6 +35,7 @@ pub fn config(duration: Time) -> Config {
         host: HostConfig::default(),
         congestion: Default::default(),
         flow_control: FlowControl::default(),
+        link: Default::default(),
         adaptive_routing: None,
         ecmp: None,
         path_bits: silvan_fabric::config::PathBits::Zero,

@@ -1,7 +1,7 @@
-//! Checks flow control: the settings of pause frames, and what they can be combined with.
+//! Checks flow control: the settings of credits and of pause frames, and what they can be combined with.
 
 use silvan_engine::{Bytes, Time};
-use silvan_fabric::config::{FlowControl, Pfc, SharedMemory, WatchdogAction};
+use silvan_fabric::config::{Credits, FlowControl, Pfc, SharedMemory, WatchdogAction};
 use silvan_fabric::congestion::Notification;
 use silvan_fabric::queueing::Isolation;
 
@@ -11,8 +11,15 @@ use crate::spec::Spec;
 /// Sizes of pause frames on the link: an Ethernet frame has at least 64 bytes.
 const FRAMES: std::ops::RangeInclusive<Bytes> = Bytes(64)..=Bytes(1_024);
 
+/// The longest time between two returns of credits.
+const LONGEST_SPACING: Time = Time(1_000_000_000);
+
 pub(super) fn check(spec: &Spec) -> Check {
-    let FlowControl::Pfc(pfc) = &spec.flow_control else { return Ok(()) };
+    let pfc = match &spec.flow_control {
+        FlowControl::Credits(given) => return credits(spec, given),
+        FlowControl::OnOff(_) => return Ok(()),
+        FlowControl::Pfc(pfc) => pfc,
+    };
     let parts = spec.congestion.components(&spec.packet);
     // These messages do not wait for credit, so any number of them could delay a pause frame.
     ensure(parts.isolation == Isolation::None, "flow_control.kind", || {
@@ -27,6 +34,18 @@ pub(super) fn check(spec: &Spec) -> Check {
     })?;
     settings(pfc)?;
     pfc.shared.as_ref().map_or(Ok(()), |shared| shared_memory(pfc, shared))
+}
+
+fn credits(spec: &Spec, given: &Credits) -> Check {
+    let fits = given.return_spacing.is_none_or(|spacing| spacing <= LONGEST_SPACING);
+    ensure(fits, "flow_control.return_spacing", || format!("must be at most {LONGEST_SPACING}"))?;
+    let Some(shared) = &given.shared else { return Ok(()) };
+    ensure(spec.lanes.count > 1, "flow_control.shared", || {
+        "has no effect with one virtual lane; increase lanes.count, or leave it out".to_owned()
+    })?;
+    ensure(shared.limit.is_none() || shared.alpha_shift.is_none(), "flow_control.shared.alpha_shift", || {
+        "cannot be combined with flow_control.shared.limit; leave out one of them".to_owned()
+    })
 }
 
 fn settings(pfc: &Pfc) -> Check {

@@ -18,12 +18,15 @@ use crate::port::Vl;
 use memory::Gate;
 pub(crate) use memory::{Lack, Memory, Rule};
 
-/// The stages of pause frames, as port numbers of events of the class `Pause`. The node of these events is 0.
+/// The stages of pause frames and of link-level retry, as port numbers of events of the class `Link`. The node of these
+/// events is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     Freed = 0,
     Check = 1,
     Obeyed = 2,
+    /// With link-level retry, a message arrives at the sender of a channel, its timer expires, or a frame can be sent again.
+    Retry = 3,
 }
 
 /// The state of a lane at its sender, with statistics.

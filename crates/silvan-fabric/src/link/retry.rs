@@ -1,0 +1,445 @@
+//! Errors of links, and link-level retry: go-back-N with a replay buffer, as in Ultra Ethernet (specification 1.0, 5.1; LLR
+//! document of the Switch Abstraction Interface). InfiniBand's link-level retransmission has the same form.
+//!
+//! | end | rule |
+//! | --- | --- |
+//! | sender | keeps each frame until it is acknowledged, and starts a new one only if the replay buffer has room for the largest frame |
+//! | receiver | delivers a good frame with the expected number, and acknowledges it, together with all earlier ones, at least `ack_spacing` after its last acknowledgement |
+//! | receiver | answers the first other frame with a NACK, which also acknowledges, and discards all frames without an answer until it gets the expected one; it acknowledges again what it has delivered before |
+//! | sender | after a NACK, and when its timer expires, sends all frames again that are not acknowledged, before any new one |
+//!
+//! A bad frame is discarded before the receiver forwards any part of it. Acknowledgements and NACKs take the delay of the
+//! link, but no space on it, and can get lost like frames. What the receiver does follows from the frames and from their
+//! errors, so the sender computes it when it sends a frame, and no event at the receiver is needed.
+
+use std::collections::VecDeque;
+
+use silvan_engine::Time;
+use silvan_engine::random::Stream;
+
+use super::ChannelId;
+use crate::packet::PacketId;
+
+/// Errors are drawn in units of one per this number.
+const BILLION: u32 = 1_000_000_000;
+
+/// The settings that all links share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RetrySpec {
+    /// Limits of the replay buffer. Each frame counts with its bytes on the wire.
+    pub frames: u32,
+    pub bytes: u32,
+    /// Time without progress after which all frames are sent again.
+    pub timer: Time,
+    /// Number of consecutive replays without progress after which the link has failed.
+    pub count: u32,
+    /// Bytes of the largest frame.
+    pub largest: u32,
+    /// Bad frames and lost messages per billion.
+    pub error_ppb: u32,
+    /// The time of this many bytes on the link is the least time between two acknowledgements.
+    pub ack_spacing: u32,
+}
+
+/// Counts since the start of the run. Frames and messages that are on their way at the end are included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Retries {
+    /// Frames sent for the first time.
+    pub frames: u64,
+    /// Frames sent again.
+    pub replayed: u64,
+    /// Frames that the receiver discards because they are bad.
+    pub bad: u64,
+    /// Good frames that the receiver discards because it expects another one.
+    pub discarded: u64,
+    pub acks: u64,
+    pub nacks: u64,
+    /// Acknowledgements and NACKs that got lost.
+    pub lost: u64,
+    /// Replays because the timer has expired.
+    pub timeouts: u64,
+}
+
+/// A frame in a replay buffer.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    size: u32,
+    packet: PacketId,
+    /// The time at which the receiver accepts it, or `Time::NEVER`.
+    accepted_at: Time,
+}
+
+/// A frame that is being sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sending {
+    pub now: Time,
+    /// The time at which its tail reaches the receiver.
+    pub tail: Time,
+    /// The propagation delay.
+    pub delay: Time,
+    /// The least time between two acknowledgements.
+    pub ack_spacing: Time,
+}
+
+/// A frame that is to be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Replay {
+    pub packet: PacketId,
+    pub size: u32,
+    place: usize,
+}
+
+/// Both ends of a channel.
+#[derive(Debug, Clone)]
+struct End {
+    errors: Stream,
+    losses: Stream,
+    /// The replay buffer. The receiver has accepted the first `accepted` frames.
+    frames: VecDeque<Frame>,
+    bytes: u32,
+    accepted: usize,
+    /// Whether the receiver has sent a NACK and waits for the expected frame.
+    is_silent: bool,
+    /// The time of the receiver's last acknowledgement, which may be in the future.
+    ack_at: Option<Time>,
+    /// The times at which acknowledgements and NACKs arrive, in order, and whether they are NACKs.
+    messages: VecDeque<(Time, bool)>,
+    /// The next frame to be sent again, during a replay.
+    next: Option<usize>,
+    /// Number of replays since the last progress.
+    replays: u32,
+    deadline: Time,
+    has_failed: bool,
+    /// The earliest time for which an event is scheduled.
+    look_at: Time,
+    counts: Retries,
+}
+
+/// The channels of all links. A partition uses those on which its own nodes send.
+#[derive(Debug, Clone)]
+pub(crate) struct Retry {
+    spec: RetrySpec,
+    ends: Vec<End>,
+    /// The channel whose replays were without progress for too long: the earliest, and of those at one time, the first.
+    pub failed: Option<(Time, ChannelId)>,
+}
+
+impl End {
+    fn new(seed: u64, owner: u64) -> Self {
+        Self {
+            errors: Stream::new(seed, "link errors", owner),
+            losses: Stream::new(seed, "lost acknowledgements", owner),
+            frames: VecDeque::new(),
+            bytes: 0,
+            accepted: 0,
+            is_silent: false,
+            ack_at: None,
+            messages: VecDeque::new(),
+            next: None,
+            replays: 0,
+            deadline: Time::NEVER,
+            has_failed: false,
+            look_at: Time::NEVER,
+            counts: Retries::default(),
+        }
+    }
+
+    /// Whether a frame of this place in the replay buffer reaches the receiver, which accepts it. Schedules the answer.
+    fn arrives(&mut self, place: usize, sending: Sending, error_ppb: u32) -> bool {
+        let Sending { tail, delay, ack_spacing, .. } = sending;
+        let is_bad = error_ppb > 0 && self.errors.chance(error_ppb, BILLION);
+        let is_accepted = !is_bad && place == self.accepted;
+        self.counts.bad += u64::from(is_bad);
+        self.counts.discarded += u64::from(!is_bad && !is_accepted);
+        if is_accepted {
+            self.frames[place].accepted_at = tail;
+            self.accepted += 1;
+            self.is_silent = false;
+        }
+        // Without an answer to frames that were delivered before, a sender whose buffer is full could wait forever.
+        if is_accepted || (!is_bad && place < self.accepted) {
+            // An acknowledgement that has not left yet covers this frame.
+            if self.ack_at.is_none_or(|last| tail > last) {
+                let leaves = self.ack_at.map_or(tail, |last| tail.max(last + ack_spacing));
+                self.ack_at = Some(leaves);
+                self.counts.acks += 1;
+                self.answer(leaves + delay, false, error_ppb);
+            }
+        } else if !self.is_silent {
+            self.is_silent = true;
+            self.counts.nacks += 1;
+            self.answer(tail + delay, true, error_ppb);
+        }
+        is_accepted
+    }
+
+    /// Sends an acknowledgement or a NACK, which arrives at `back` unless it gets lost.
+    fn answer(&mut self, back: Time, is_nack: bool, error_ppb: u32) {
+        if error_ppb > 0 && self.losses.chance(error_ppb, BILLION) {
+            self.counts.lost += 1;
+            return;
+        }
+        let place = self.messages.iter().rposition(|entry| entry.0 <= back).map_or(0, |at| at + 1);
+        self.messages.insert(place, (back, is_nack));
+    }
+
+    /// Removes the frames that the receiver had accepted by `sent_at`. Returns whether there were any.
+    fn free(&mut self, sent_at: Time) -> bool {
+        let mut count = 0;
+        while self.frames.front().is_some_and(|frame| frame.accepted_at <= sent_at) {
+            self.bytes -= self.frames.pop_front().map_or(0, |frame| frame.size);
+            count += 1;
+        }
+        self.accepted -= count;
+        self.next = self.next.map(|next| next.saturating_sub(count)).filter(|&next| next < self.frames.len());
+        count > 0
+    }
+
+    /// Starts to send all frames again. Returns whether there have been too many replays.
+    fn go_back(&mut self, now: Time, spec: &RetrySpec) -> bool {
+        self.deadline = now + spec.timer;
+        self.next = Some(0);
+        self.replays += 1;
+        self.replays > spec.count
+    }
+
+    /// Handles the messages that have arrived, and the timer. Returns whether the link has failed.
+    fn hear(&mut self, now: Time, delay: Time, spec: &RetrySpec) -> bool {
+        let mut has_failed = false;
+        while let Some(&(_, is_nack)) = self.messages.front().filter(|message| message.0 <= now) {
+            let arrived = self.messages.pop_front().map_or(now, |message| message.0);
+            if self.free(arrived.saturating_sub(delay)) {
+                self.replays = 0;
+                self.deadline = if self.frames.is_empty() { Time::NEVER } else { now + spec.timer };
+            }
+            if is_nack && !self.frames.is_empty() {
+                has_failed |= self.go_back(now, spec);
+            }
+        }
+        if self.deadline <= now {
+            self.counts.timeouts += 1;
+            has_failed |= self.go_back(now, spec);
+        }
+        if has_failed {
+            self.has_failed = true;
+            (self.next, self.deadline) = (None, Time::NEVER);
+            self.messages.clear();
+        }
+        has_failed
+    }
+}
+
+impl Retry {
+    /// `owners` has the number of each channel from which its random streams are derived.
+    pub fn new(spec: RetrySpec, seed: u64, owners: impl Iterator<Item = u64>) -> Self {
+        Self { spec, ends: owners.map(|owner| End::new(seed, owner)).collect(), failed: None }
+    }
+
+    /// Whether the sender of a channel may start a new frame.
+    #[inline]
+    pub fn is_open(&self, channel: ChannelId) -> bool {
+        let (end, spec) = (&self.ends[channel as usize], &self.spec);
+        end.next.is_none()
+            && (end.frames.len() as u32) < spec.frames
+            && end.bytes + spec.largest <= spec.bytes
+            && !end.has_failed
+    }
+
+    /// Sends a new frame. Returns whether the receiver accepts it.
+    pub fn send(&mut self, channel: ChannelId, (packet, size): (PacketId, u32), sending: Sending) -> bool {
+        let (end, spec) = (&mut self.ends[channel as usize], &self.spec);
+        end.frames.push_back(Frame { size, packet, accepted_at: Time::NEVER });
+        end.bytes += size;
+        end.counts.frames += 1;
+        if end.deadline == Time::NEVER {
+            end.deadline = sending.now + spec.timer;
+        }
+        end.arrives(end.frames.len() - 1, sending, spec.error_ppb)
+    }
+
+    /// Handles what has arrived at the sender of a channel by now.
+    pub fn hear(&mut self, channel: ChannelId, now: Time, delay: Time) {
+        if self.ends[channel as usize].hear(now, delay, &self.spec) {
+            let found = (now, channel);
+            self.failed = Some(self.failed.map_or(found, |first| first.min(found)));
+        }
+    }
+
+    /// The frame that must be sent again next, if there is one.
+    pub fn next_replay(&self, channel: ChannelId) -> Option<Replay> {
+        let end = &self.ends[channel as usize];
+        let place = end.next?;
+        let Frame { size, packet, .. } = end.frames[place];
+        Some(Replay { packet, size, place })
+    }
+
+    /// Sends that frame. Returns whether the receiver accepts it.
+    pub fn replay(&mut self, channel: ChannelId, replay: Replay, sending: Sending) -> bool {
+        let end = &mut self.ends[channel as usize];
+        end.counts.replayed += 1;
+        end.next = Some(replay.place + 1).filter(|&next| next < end.frames.len());
+        end.arrives(replay.place, sending, self.spec.error_ppb)
+    }
+
+    /// The time at which the sender of a channel must act next, unless an event is already scheduled for that time or
+    /// before. The channel is free at `free_at`.
+    pub fn next_look(&mut self, channel: ChannelId, free_at: Time) -> Option<Time> {
+        let end = &mut self.ends[channel as usize];
+        let message = end.messages.front().map_or(Time::NEVER, |message| message.0);
+        let replay = end.next.map_or(Time::NEVER, |_| free_at);
+        let time = message.min(end.deadline).min(replay);
+        (time < end.look_at).then(|| {
+            end.look_at = time;
+            time
+        })
+    }
+
+    /// Whether the event of this instant is the one that is expected.
+    pub fn take_look(&mut self, channel: ChannelId, now: Time) -> bool {
+        let end = &mut self.ends[channel as usize];
+        let is_due = end.look_at == now;
+        if is_due {
+            end.look_at = Time::NEVER;
+        }
+        is_due
+    }
+
+    /// The counts of a channel, if frames were sent on it.
+    pub fn counts(&self, channel: ChannelId) -> Option<Retries> {
+        Some(self.ends[channel as usize].counts).filter(|counts| counts.frames > 0)
+    }
+
+    /// The bytes by which acknowledgements are spaced.
+    pub fn ack_spacing(&self) -> u32 {
+        self.spec.ack_spacing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPEC: RetrySpec = RetrySpec {
+        frames: 4,
+        bytes: 450,
+        timer: Time(1_000),
+        count: 2,
+        largest: 100,
+        error_ppb: 0,
+        ack_spacing: 0,
+    };
+
+    fn retry(seed: u64) -> Retry {
+        Retry::new(SPEC, seed, [7].into_iter())
+    }
+
+    /// Sends a frame of 100 bytes, which takes 10 with a delay of 50, at `now`.
+    fn send(retry: &mut Retry, now: u64, ack_spacing: u64) -> bool {
+        retry.send(0, (0, 100), sending(now, ack_spacing))
+    }
+
+    fn sending(now: u64, ack_spacing: u64) -> Sending {
+        Sending { now: Time(now), tail: Time(now + 60), delay: Time(50), ack_spacing: Time(ack_spacing) }
+    }
+
+    fn replay(retry: &mut Retry, now: u64) -> Option<bool> {
+        let next = retry.next_replay(0)?;
+        Some(retry.replay(0, next, sending(now, 0)))
+    }
+
+    /// A seed with which a frame is bad and its NACK arrives, with an error in half of the cases.
+    fn unlucky_frame() -> u64 {
+        let draws = |seed, name| Stream::new(seed, name, 7).chance(BILLION / 2, BILLION);
+        (0..100).find(|&seed| draws(seed, "link errors") && !draws(seed, "lost acknowledgements")).unwrap()
+    }
+
+    #[test]
+    fn frames_stay_in_the_buffer_until_they_are_acknowledged() {
+        let mut retry = retry(1);
+        for (place, now) in [0, 10, 20, 30].into_iter().enumerate() {
+            assert!(retry.is_open(0), "frame {place}");
+            assert!(send(&mut retry, now, 0));
+        }
+        assert!(!retry.is_open(0), "four frames, and no room for another hundred bytes");
+        assert_eq!(retry.next_look(0, Time(40)), Some(Time(110)), "the first tail is there at 60");
+        assert!(!retry.take_look(0, Time(109)) && retry.take_look(0, Time(110)));
+        retry.hear(0, Time(110), Time(50));
+        assert!(retry.is_open(0));
+        assert_eq!((retry.ends[0].frames.len(), retry.ends[0].bytes), (3, 300));
+        assert_eq!(retry.ends[0].deadline, Time(1_110), "the timer starts again");
+        retry.hear(0, Time(140), Time(50));
+        assert_eq!((retry.ends[0].frames.len(), retry.ends[0].deadline), (0, Time::NEVER));
+    }
+
+    #[test]
+    fn acknowledgements_are_cumulative_and_spaced() {
+        let mut retry = retry(1);
+        for now in [0, 10, 20, 30] {
+            send(&mut retry, now, 25);
+        }
+        // Tails at 60, 70, 80 and 90; acknowledgements leave at 60, 85 and 110.
+        assert_eq!(retry.ends[0].messages, [(Time(110), false), (Time(135), false), (Time(160), false)]);
+        let left = [110, 135, 160].map(|now| {
+            retry.hear(0, Time(now), Time(50));
+            retry.ends[0].frames.len()
+        });
+        assert_eq!(left, [3, 1, 0]);
+        assert_eq!(retry.counts(0).map(|counts| (counts.frames, counts.acks)), Some((4, 3)));
+    }
+
+    #[test]
+    fn one_nack_repeats_all_frames_from_the_bad_one_on() {
+        let mut retry = retry(unlucky_frame());
+        retry.spec.error_ppb = BILLION / 2;
+        assert!(!send(&mut retry, 0, 0), "it is bad");
+        retry.spec.error_ppb = 0;
+        assert!(!send(&mut retry, 10, 0), "not the expected frame");
+        assert_eq!(retry.ends[0].messages, [(Time(110), true)], "one NACK");
+        retry.hear(0, Time(110), Time(50));
+        assert!(!retry.is_open(0), "replays precede new frames");
+        assert_eq!(retry.next_look(0, Time(115)), Some(Time(115)), "when the link is free");
+        assert_eq!(
+            [replay(&mut retry, 115), replay(&mut retry, 125), replay(&mut retry, 135)],
+            [Some(true), Some(true), None]
+        );
+        assert!(retry.is_open(0));
+        let Retries { frames, replayed, bad, discarded, acks, nacks, lost, timeouts } =
+            retry.counts(0).unwrap();
+        assert_eq!((frames, replayed, bad, discarded), (2, 2, 1, 1));
+        assert_eq!((acks, nacks, lost, timeouts), (2, 1, 0, 0));
+    }
+
+    #[test]
+    fn the_timer_repeats_frames_until_the_link_has_failed() {
+        let mut retry = retry(1);
+        retry.spec.error_ppb = BILLION;
+        send(&mut retry, 0, 0);
+        assert!(retry.ends[0].messages.is_empty(), "the NACK got lost");
+        for (replays, now) in [1_000, 2_000].into_iter().enumerate() {
+            retry.hear(0, Time(now - 1), Time(50));
+            assert_eq!(retry.next_replay(0), None);
+            retry.hear(0, Time(now), Time(50));
+            assert_eq!(replay(&mut retry, now), Some(false), "replay {replays}");
+        }
+        assert_eq!(retry.failed, None);
+        retry.hear(0, Time(3_000), Time(50));
+        assert_eq!(retry.failed, Some((Time(3_000), 0)), "after more than two replays");
+        assert!(!retry.is_open(0));
+        assert_eq!(retry.counts(0).map(|counts| (counts.replayed, counts.timeouts)), Some((2, 3)));
+    }
+
+    /// The receiver has accepted both frames, but the acknowledgement of the second one got lost.
+    #[test]
+    fn duplicates_are_acknowledged_again() {
+        let mut retry = retry(1);
+        send(&mut retry, 0, 0);
+        send(&mut retry, 10, 0);
+        retry.ends[0].messages.pop_back();
+        retry.hear(0, Time(110), Time(50));
+        retry.hear(0, Time(1_110), Time(50));
+        assert_eq!(replay(&mut retry, 1_110), Some(false), "a packet is delivered once");
+        assert_eq!(retry.counts(0).map(|counts| (counts.discarded, counts.acks)), Some((1, 3)));
+        retry.hear(0, Time(1_220), Time(50));
+        assert!(retry.ends[0].frames.is_empty());
+    }
+}
