@@ -6,7 +6,17 @@ import argparse
 import sys
 import time
 
-from verify import cases, compare, drawing, ecmp_drawing, laws, lid_drawing, link_drawing, rdma_drawing
+from verify import (
+    cases,
+    compare,
+    drawing,
+    ecmp_drawing,
+    laws,
+    lid_drawing,
+    link_drawing,
+    rdma_drawing,
+    trimming_drawing,
+)
 
 
 def main() -> int:
@@ -44,6 +54,12 @@ def main() -> int:
     print(
         f"  {compared - len(links.wrong)} of {compared} are the same, {len(links.refused)} are not compared"
     )
+    print("The same with packet trimming:")
+    trimmed = compare.compare(trimming_drawing.many(given.first, count), show=False)
+    print("".join(f"  {line}\n" for line in trimmed.wrong), end="")
+    compared = count - len(trimmed.refused)
+    same = compared - len(trimmed.wrong)
+    print(f"  {same} of {compared} are the same, {len(trimmed.refused)} are not compared")
     print("The same on a fabric with several LIDs per host:")
     count = max(1, count // 5)
     lids = compare.compare(lid_drawing.many(given.first, count), show=False)
@@ -51,7 +67,7 @@ def main() -> int:
     compared = count - len(lids.refused)
     print(f"  {compared - len(lids.wrong)} of {compared} are the same, {len(lids.refused)} are not compared")
     print("The simulator against closed forms:")
-    drawn_wrong = drawn.wrong + rdma.wrong + ecmp.wrong + links.wrong + lids.wrong
+    drawn_wrong = drawn.wrong + rdma.wrong + ecmp.wrong + links.wrong + trimmed.wrong + lids.wrong
     wrong = table.wrong + table.refused + drawn_wrong + laws.report(quick=given.quick)
     print(f"{len(wrong)} disagreements, {time.perf_counter() - began:.0f} s")
     return 1 if wrong else 0

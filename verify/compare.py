@@ -12,6 +12,7 @@ import silvan
 from verify.quantities import NotCovered
 from verify.reading import plan
 from verify.reference import Network, Sample
+from verify.reference.fcfs import FcfsSwitch
 from verify.reference.ordering import Reordering
 
 Scenario = Mapping[str, Any]
@@ -84,6 +85,8 @@ def differences(scenario: Scenario) -> list[Difference]:
         found += _retries(result, net)
     if net.plan.keeps_logs:
         found += _logs(result, net)
+    if net.plan.switch.trimming:
+        found += _trimming(result, net)
     return found + (_reordering(result, net.reordering) if net.plan.reorders else [])
 
 
@@ -175,6 +178,32 @@ def _logs(result: silvan.Result, net: Network) -> list[Difference]:
     table = result.numpy("congestion_log_hosts")
     columns = [table[key].tolist() for key in ("host", "time_ns", "class", "destination", "sl")]
     return found + _unlike("log of host", answers, _rows(columns, levels=levels))
+
+
+def _trimming(result: silvan.Result, net: Network) -> list[Difference]:
+    """Compare trimmed packets: totals, then those of each output."""
+    expected = {
+        "trimmed_packets": net.trimmed,
+        "retransmitted_packets": net.resent,
+        "most_header_bytes": net.most_headers,
+    }
+    simulated = result.summary["trimming"]
+    found = [
+        Difference(None, what, count, simulated[what])
+        for what, count in expected.items()
+        if count != simulated[what]
+    ]
+    switches = [switch for switch in net.switches.values() if isinstance(switch, FcfsSwitch)]
+    by_output = sorted(
+        (f"{switch.name}:{output}", count)
+        for switch in switches
+        for output, count in switch.trimmed.items()
+        if count
+    )
+    table = result.numpy("trimming")
+    links = [str(link).partition("->")[0] for link in table["link"].tolist()]
+    rows = sorted(zip(links, table["trimmed_packets"].tolist(), strict=True))
+    return found + _unlike("trimmed packets of outputs", by_output, rows)
 
 
 def _rows(columns: list[list[Any]], *, levels: bool) -> list[tuple[Any, ...]]:

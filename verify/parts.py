@@ -189,6 +189,8 @@ class Sizes:
     input_lane: int
     output_lane: int
     latency_ps: int
+    #: Whether switches trim packets; then the lane of an input is the limit of a queue.
+    trims: bool = False
 
 
 #: The reaction of a host, or its explicit rates.
@@ -405,7 +407,7 @@ def _reaction(
     if kind == "qcn":
         return _qcn(given)
     if kind in rdma.KINDS:
-        trip = rdma.Trip(max(net.switches_on_routes()), _round_trip(sizes, net)[2])
+        trip = rdma.Trip(max(net.switches_on_routes()), _round_trip(sizes, net)[2], sizes.trims)
         return rdma.reaction(kind, given, trip, (sizes.full, sizes.payload))
     if kind != "cct":
         return _window_reaction(kind, given, sizes, net)

@@ -90,10 +90,11 @@ class TelemetryMarking:
 
 @dataclass(frozen=True)
 class Trip:
-    """The longest route: its switches, and a round trip on it without load, in ps."""
+    """The longest route: switches, a round trip on it without load in ps; and if switches trim packets."""
 
     hops: int
     trip_ps: int
+    trims: bool
 
 
 @dataclass(frozen=True)
@@ -315,7 +316,8 @@ RdmaReaction = DcqcnReaction | AnsweredReaction | RcccReaction
 def nscc(given: dict[str, Any], trip: Trip, full: int, payload: int) -> NsccReaction:
     """Read NSCC."""
     trip_ps = time_ps(given.pop("round_trip")) if "round_trip" in given else trip.trip_ps
-    target = time_ps(given.pop("target")) if "target" in given else trip_ps
+    usual = max(trip_ps // 4 * 3, 1) if trip.trims else trip_ps
+    target = time_ps(given.pop("target")) if "target" in given else usual
     gate = given.pop("quick_adapt_gate", 3)
     found = NsccReaction(trip_ps, target, gate if given.pop("quick_adapt", True) else None, full, payload)
     nothing_left("congestion.reaction", given)

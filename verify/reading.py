@@ -20,6 +20,9 @@ from verify.searched import searched
 from verify.trees import Tree, tree
 from verify.wiring import Wiring, wiring
 
+#: The credit of a link without flow control.
+UNLIMITED = 2**30
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -115,6 +118,15 @@ class Organisation:
 
 
 @dataclass(frozen=True)
+class Trimming:
+    """Packet trimming: bytes of data that wait for an output's lane, bytes of a header, the choice."""
+
+    queue: int
+    size: int
+    is_random: bool
+
+
+@dataclass(frozen=True)
 class SwitchPlan:
     """The parameters of switches. `buffer` and `output_buffer` are those of a lane, `part` is a queue's.
 
@@ -133,6 +145,7 @@ class SwitchPlan:
     iterations: int
     cell: int
     control_first: bool
+    trimming: Trimming | None
 
 
 @dataclass(frozen=True)
@@ -249,6 +262,7 @@ class Plan:
         """Whether packets of a flow may overtake each other."""
         return (
             self.by_packet is not None
+            or self.switch.trimming is not None
             or self.sprays
             or (isinstance(self.wiring, Direct) and self.wiring.routing == "ugal")
         )
@@ -261,6 +275,8 @@ class Plan:
     def part_size(self, ports: int) -> int:
         """Return the bytes of each region of an input, for a switch with this number of ports."""
         switch = self.switch
+        if switch.trimming:
+            return UNLIMITED
         if not switch.queues.is_divided:
             return switch.buffer
         queues = len(self.wiring.hosts) if switch.queues.kind == "per-destination" else 0
@@ -285,7 +301,9 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
     lanes = _lanes(given.pop("lanes", {}), net)
     mechanism = given.get("congestion", {}).get("mechanism", "none")
     built = _switch(switch, mechanism, block, lanes, net)
-    sizes = Sizes(mtu + header, mtu, control, block, built.buffer, built.output_buffer, built.latency_ps)
+    trims = built.trimming is not None
+    lane = built.trimming.queue if built.trimming else built.buffer
+    sizes = Sizes(mtu + header, mtu, control, block, lane, built.output_buffer, built.latency_ps, trims=trims)
     parts = congestion(given.pop("congestion", {}), sizes, net)
     flows = tuple(_flow(flow, mtu) for flow in given.pop("flow", []))
     spacing, shared = _credits(given.pop("flow_control", {}), max(mtu + header, control), block)
@@ -474,8 +492,22 @@ def _switch(switch: Mapping[str, Any], mechanism: str, block: int, lanes: Lanes,
         iterations=given.pop("islip_iterations", 1),
         cell=size_bytes(given.pop("islip_cell", "64 B")),
         control_first=given.pop("control_first", mechanism == "ccfit"),
+        trimming=_trimming(given.pop("trimming", None)),
     )
     nothing_left("switch", given)
+    return found
+
+
+def _trimming(table: Mapping[str, Any] | None) -> Trimming | None:
+    if table is None:
+        return None
+    given = dict(table)
+    found = Trimming(
+        queue=size_bytes(given.pop("queue")),
+        size=size_bytes(given.pop("size", "64 B")),
+        is_random=given.pop("which", "either") == "either",
+    )
+    nothing_left("switch.trimming", given)
     return found
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from verify.rdma import OversubscribedControl, RcccReaction
 from verify.reference.rdma import LINE, NsccControl
-from verify.reference.reactions import Answer, Control
+from verify.reference.reactions import Answer, Control, Loss
 from verify.reference.streams import Stream
 
 if TYPE_CHECKING:
@@ -71,6 +71,18 @@ class RcccControl(Control):
         self.granted += more
         self.credit = min(self.credit + more * QUANTUM, self.limit)
 
+    def lose(self, loss: Loss) -> int:
+        """Let a lost packet wait again, and ask for credit where no data packet will or has."""
+        had_some, had_credit = self.backlog > 0, self.credit > 0
+        self.backlog += loss.size
+        if self.is_speculative:
+            self.credit = min(self.credit, 0)
+        self.is_speculative = False
+        if self.window:
+            self.window.lose_unless(loss, keeps=loss.at_last)
+        is_asked_for = self.credit > 0 or (had_some and not had_credit)
+        return 0 if is_asked_for else self.wanted(0)
+
     def heard(self, answer: Answer) -> None:
         """Let an acknowledgement change the window."""
         if self.window:
@@ -104,6 +116,8 @@ class Slowdown:
         self.rule, self.random = rule, Stream(seed, "oversubscribed", host)
         self.rate, self.mean, self.steps = LINE, 0, 0
         self.marks: list[bool] = []
+        #: For each trimmed packet, whether it was trimmed at the last output.
+        self.losses: list[bool] = []
         self.ends_at = self.length()
 
     def length(self) -> int:
@@ -118,15 +132,19 @@ class Slowdown:
             share = marked * LINE // len(self.marks) if self.marks else 0
             self.mean = (self.mean + share) // 2
             excess = self.mean - int(self.rule.target * LINE)
+            before = self.losses.count(False)
+            if before:
+                self.rate = max(self.rate - before * LINE // (len(self.marks) + len(self.losses)), 0)
             if excess > 0:
                 self.rate -= int(self.rate * excess // LINE * self.rule.decrease)
+            if excess > 0 or before:
                 self.steps = 0
             else:
                 doubled = 0 if marked else min(self.steps, 12)
                 self.rate += int(self.rule.increase * LINE) * 2**doubled
                 self.steps += 1
             self.rate = min(max(self.rate, int(self.rule.least * LINE)), LINE)
-            self.marks = []
+            self.marks, self.losses = [], []
             self.ends_at += self.length()
 
 
@@ -151,6 +169,12 @@ class Granter:
         if self.slowdown:
             self.slowdown.pass_time(self.host.net.now)
             self.slowdown.marks.append(packet.fecn)
+
+    def count_lost(self, header: Packet) -> None:
+        """Count a packet whose payload was lost."""
+        if self.slowdown:
+            self.slowdown.pass_time(self.host.net.now)
+            self.slowdown.losses.append(header.at_last)
 
     def demand(self, flow: Flow) -> int:
         """Return the quanta by which the target of a flow is ahead."""

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from verify.direct import Direct
 from verify.parts import Reaction
 from verify.rdma import RcccReaction
+from verify.reading import UNLIMITED
 from verify.reference.announcing import Announcer
 from verify.reference.credits import Granter
 from verify.reference.links import Channel, Packet, Report
 from verify.reference.ordering import Order
-from verify.reference.reactions import Answer, Control, control
+from verify.reference.reactions import Answer, Control, Loss, control
 from verify.reference.sources import Message, Source
 from verify.reference.spraying import Sprayer
 
@@ -54,6 +55,8 @@ class Flow:
         self.sent = self.received = 0
         #: Data packets sent.
         self.packets = 0
+        #: Packets whose payload was lost, by number, to be sent again.
+        self.lost: dict[int, Packet] = {}
         #: Identifies the flow within the host while its state is stored.
         self.number: int | None = None
         #: The times at which its reaction may throttle it.
@@ -135,7 +138,7 @@ class Host:
 
     def part_size(self) -> int:
         """Return the bytes of each lane's buffer."""
-        return self.net.plan.host_buffer
+        return UNLIMITED if self.net.plan.switch.trimming else self.net.plan.host_buffer
 
     def fixed_parts(self) -> Iterable[int]:
         """Return the regions that exist from the start."""
@@ -191,21 +194,7 @@ class Host:
         """Take a packet whose tail has just arrived."""
         if packet.is_control:
             self.into.free(packet, self.net.now, packet.lane)
-            if packet.announcement:
-                self.hear(packet)
-                return
-            if packet.kind == "request":
-                assert self.granter
-                self.granter.note(packet)
-                return
-            if packet.kind == "grant":
-                self.take_grant(packet)
-                return
-            self.net.becn_received += packet.becn
-            if self.sprayer:
-                self.sprayer.heard(packet.flow, packet.entropy, is_marked=packet.becn)
-            if packet.becn or self.congestion.has_windows:
-                self.answered(packet)
+            self.take_control(packet)
             return
         drained = max(self.drain.take(head, packet.size), self.net.now)
         self.into.free(packet, drained, packet.lane)
@@ -231,12 +220,63 @@ class Host:
             else:
                 self.reply(answer)
 
+    def take_control(self, packet: Packet) -> None:
+        """Take a control packet, or the header of a data packet."""
+        if packet.announcement:
+            self.hear(packet)
+        elif packet.kind == "request":
+            assert self.granter
+            self.granter.note(packet)
+        elif packet.kind == "grant":
+            self.take_grant(packet)
+        elif packet.kind == "header":
+            self.lack(packet)
+        elif packet.kind == "nack":
+            self.was_lost(packet)
+        else:
+            self.net.becn_received += packet.becn
+            if self.sprayer:
+                self.sprayer.heard(packet.flow, packet.entropy, is_marked=packet.becn)
+            if packet.becn or self.congestion.has_windows:
+                self.answered(packet)
+
     def take_grant(self, packet: Packet) -> None:
         """Take credit for a flow."""
         packet.flow.control.take(packet.target)
         self.stalled = {}
         self.is_asked = True
         self.reopen(packet.flow)
+
+    def lack(self, header: Packet) -> None:
+        """Answer the header of a packet whose payload was lost."""
+        if self.granter:
+            self.granter.count_lost(header)
+            self.granter.note(header)
+        nack = self.control_packet(header.flow, header.flow.origin, header.lane, "nack")
+        nack.becn, nack.entropy, nack.answers = header.fecn, header.entropy, header
+        self.reply(nack)
+
+    def was_lost(self, nack: Packet) -> None:
+        """Send a packet of a flow again, before its messages."""
+        flow, header = nack.flow, nack.answers
+        assert header
+        if self.sprayer:
+            is_lost = not header.at_last
+            self.sprayer.heard(flow, nack.entropy, is_marked=nack.becn or is_lost, skips=4 if is_lost else 1)
+        is_idle = not flow.messages and not flow.lost
+        flow.lost[header.number] = header
+        size = header.payload + self.net.plan.header
+        target = flow.control.lose(Loss(self.net.now, header.injected, size, at_last=header.at_last))
+        if target:
+            request = self.control_packet(flow, flow.destination, flow.lane, "request")
+            request.target = target
+            self.say(request)
+        self.stalled = {}
+        self.is_asked = True
+        if is_idle:
+            self.wait(flow)
+        else:
+            self.reopen(flow)
 
     def at_timer(self, time: int, act: Callable[[], None]) -> None:
         """Act when a timer expires."""
@@ -491,6 +531,7 @@ class Host:
                 self.request(flow, message)
                 if len(flow.messages) == 1:
                     self.remember(flow)
+                if len(flow.messages) == 1 and not flow.lost:
                     self.wait(flow)
         due = [(release, flow) for release, flow in self.waiting if release <= self.net.now]
         by_turn = sorted(due, key=lambda waits: (waits[0], waits[1].served_before, waits[1].number))
@@ -547,7 +588,22 @@ class Host:
         return flow.control.eligible_at(asked) if release == asked else release
 
     def next_packet(self, flow: Flow) -> Packet:
-        """Take the next packet from the flow's message."""
+        """Take the next packet of a flow: one to be sent again, or one of its message."""
+        if flow.lost:
+            before = flow.lost[min(flow.lost)]
+            size = before.payload + self.net.plan.header
+            return Packet(
+                flow,
+                flow.destination,
+                before.payload,
+                size,
+                self.net.space(size),
+                flow.lane,
+                ends_message=before.ends_message,
+                created=before.created,
+                number=before.number,
+                is_again=True,
+            )
         message = flow.messages[0]
         payload = min(message.left, self.net.plan.mtu)
         size = payload + self.net.plan.header
@@ -576,20 +632,24 @@ class Host:
 
     def send(self, flow: Flow, packet: Packet, kept: int = 0) -> None:
         """Send the next packet of a flow; some flows may keep their turn."""
-        packet.number = flow.packets
-        flow.packets += 1
+        if packet.is_again:
+            del flow.lost[packet.number]
+            self.net.resent += 1
+        else:
+            packet.number = flow.packets
+            flow.packets += 1
+            flow.messages[0].left -= packet.payload
         if self.sprayer:
             packet.entropy = self.sprayer.next(flow)
         rule = self.net.plan.by_packet
         if rule and "throttled" in rule.pinned:
             packet.is_pinned = flow.control.strength(self.net.now) > 0
         packet.target = flow.control.wanted(packet.size, len(self.ring) + len(self.held) + kept + 1)
-        flow.messages[0].left -= packet.payload
         self.served += 1
         flow.source.served = self.served
         self.injection.take(self.net.now, packet.size)
         end = self.put(packet)
-        if packet.ends_message:
+        if packet.ends_message and not packet.is_again:
             flow.source.finished(flow.messages.popleft())
             self.injection.free_at += self.net.plan.message_overhead_ps
         self.net.at(self.injection.free_at)
@@ -597,7 +657,7 @@ class Host:
         if self.announcer:
             self.announcer.carry(flow, packet)
             self.announcer.sent(flow, packet.size, is_last=packet.ends_message)
-        if flow.messages:
+        if flow.messages or flow.lost:
             # No other flow sends before the tail has left, so a flow without a delay joins the ring
             # immediately.
             self.wait(flow, since=end)

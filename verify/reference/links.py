@@ -44,7 +44,8 @@ class Packet:
 
     It is an `answer` (which carries a BECN if it answers a marked packet, not if it merely
     acknowledges a message), a `request` of credit or a `grant`, a `set-up`, `probe` or `tear-down` of a
-    flow, or the `reply` to one.
+    flow, or the `reply` to one; or the `header` of a data packet whose payload was lost, or the `nack` that
+    answers that.
     """
 
     flow: Flow
@@ -78,6 +79,9 @@ class Packet:
     came: int = 0
     output: int = 0
     tail_in: int = 0
+    #: Whether its payload was lost at the output to its receiver; for data, whether it is sent again.
+    at_last: bool = False
+    is_again: bool = False
 
     @property
     def is_control(self) -> bool:
@@ -285,7 +289,7 @@ class Channel:
 
         def back() -> None:
             self.returning[where].remove(entry)
-            self.parts[where] += packet.space
+            self.parts[where] += entry[1]
             if self.net.plan.shared and self.wanted:
                 self.sender.credit_is_back(self.sender_port)
 

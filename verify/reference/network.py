@@ -67,6 +67,7 @@ class Network:
         self.injected = self.delivered = self.hops = self.fecn_marks = self.becn_received = (
             self.validations
         ) = 0
+        self.trimmed = self.resent = self.most_headers = 0
         self.samples: list[Sample] = []
         self.reordering = Reordering()
         #: The destinations are numbered in the order of the hosts.

@@ -23,7 +23,7 @@ from verify.reference.reactions import Control
 
 if TYPE_CHECKING:
     from verify.reference.links import Hop, Packet
-    from verify.reference.reactions import Answer
+    from verify.reference.reactions import Answer, Loss
 
 #: The link's rate, and an alpha of one, in the parts in which rates count.
 LINE = 2**30
@@ -515,6 +515,7 @@ class NsccControl(Control):
         self.is_fast = False
         self.interval_ends: int | None = None
         self.achieved = self.to_ignore = self.ignored = 0
+        self.has_lost = False
 
     def most(self) -> int:
         """Return the largest window."""
@@ -540,9 +541,11 @@ class NsccControl(Control):
             return True
         if self.interval_ends is not None and now <= self.interval_ends:
             return False
-        is_late = self.interval_ends is not None and delay > 4 * self.reaction.target_ps
+        is_late = self.has_lost or delay > 4 * self.reaction.target_ps
+        is_late = is_late and self.interval_ends is not None
         is_done = is_late and self.achieved < self.most() >> 16 >> self.reaction.gate
         if is_done:
+            self.has_lost = False
             self.window = max(self.achieved, self.reaction.full) << 16
             self.to_ignore, self.ignored = self.flight.bytes, 0
         self.achieved = 0
@@ -573,6 +576,24 @@ class NsccControl(Control):
         self.bound()
         self.adjust(now)
         self.bound()
+
+    def lose(self, loss: Loss) -> int:
+        """Shrink by a lost packet."""
+        return self.lose_unless(loss, keeps=False)
+
+    def lose_unless(self, loss: Loss, *, keeps: bool) -> int:
+        """Shrink by a lost packet, unless quick adapt does or the window is kept."""
+        self.least = min(self.least, loss.now - loss.sent_at)
+        self.ignored += loss.size
+        self.mean = (79 * self.mean + (self.reaction.trip_ps << 16)) // 80
+        self.has_lost = True
+        if self.adapts(loss.now, 0, is_marked=True):
+            self.pending = self.received = 0
+        elif not keeps:
+            self.window -= loss.size << 16
+        self.bound()
+        self.flight.acknowledged += loss.size
+        return 0
 
     def increase(self, size: int, delay: int) -> None:
         """Grow fast where the queue is all but empty, else by the distance to the target."""

@@ -34,6 +34,16 @@ class Answer:
     hops: tuple[Hop, ...]
 
 
+@dataclass(frozen=True)
+class Loss:
+    """A lost packet: when its answer arrives, when it was sent, bytes on the wire, where it was lost."""
+
+    now: int
+    sent_at: int
+    size: int
+    at_last: bool
+
+
 class Control:
     """The control of a flow (or of a service level at a host); this class never throttles."""
 
@@ -70,6 +80,10 @@ class Control:
 
         A mark has a severity, or 0 if it is one bit.
         """
+
+    def lose(self, loss: Loss) -> int:
+        """Take the loss of a packet, which is to be sent again; return the target to request, or zero."""
+        raise NotImplementedError
 
     def restarted(self) -> None:
         """Record a message that enters the flow's empty queue."""

@@ -75,14 +75,14 @@ class Sprayer:
         if path.step == self.rule.values:
             path.step, path.flip = 0, self.random.below(self.rule.values)
 
-    def heard(self, flow: Flow, value: int, *, is_marked: bool) -> None:
-        """Take the answer to a packet with a value."""
+    def heard(self, flow: Flow, value: int, *, is_marked: bool, skips: int = 1) -> None:
+        """Take the answer to a packet with a value; a mark or a loss is worth a number of skips."""
         kind = self.rule.spraying
         if kind in ("oblivious", "random"):
             return
         path = self.path(flow)
         if is_marked and kind != "reps":
-            path.due[value] = min(path.due.get(value, 0) + 1, MOST_DUE)
+            path.due[value] = min(path.due.get(value, 0) + skips, MOST_DUE)
         if not is_marked and kind != "bitmap":
             path.again.append(value)
             if kind == "reps" and len(path.again) > KEPT:

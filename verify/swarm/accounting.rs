@@ -152,11 +152,15 @@ fn sums(outcome: &Outcome, fail: Fail<'_>) {
     };
     let of_classes: u64 = summary.classes.iter().map(|class| class.delivered_packets).sum();
     equal("packets delivered, by class", summary.packets_delivered, of_classes);
-    let balance = summary.packets_delivered + summary.packets_inside;
+    let trimmed = summary.trimming.as_ref().map_or(0, |trimming| trimming.trimmed_packets);
+    let balance = summary.packets_delivered + summary.packets_inside + trimmed;
     equal("packets injected, and delivered or in the network", summary.packets_injected, balance);
     let total = |table: &str, column: &str| {
         named(outcome, table).map_or(0, |table| numbers(table, column).iter().sum::<u64>())
     };
+    equal("packets trimmed, by output", trimmed, total("trimming", "trimmed_packets"));
+    let resent = summary.trimming.as_ref().map_or(0, |trimming| trimming.retransmitted_packets);
+    equal("packets sent again, and trimmed", resent, resent.min(trimmed));
     let received = total("network", "received_bytes");
     if named(outcome, "hosts").is_some_and(|table| !numbers(table, "time_ns").is_empty()) {
         equal("bytes received, by host", received, total("hosts", "received_bytes"));

@@ -19,7 +19,7 @@ pub struct Failure {
 }
 
 /// All checks by name.
-pub const CHECKS: [&str; 22] = [
+pub const CHECKS: [&str; 23] = [
     "panic",
     "broken",
     "deadlock",
@@ -35,6 +35,7 @@ pub const CHECKS: [&str; 22] = [
     "jobs",
     "rdma",
     "ecmp",
+    "trimming",
     "lids",
     "books",
     "nan",
@@ -200,6 +201,10 @@ pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
     if is_done && wanted.has("ecmp") {
         let with = variants::with_ecmp(table, scenario);
         changed(with, "ecmp", wanted, &mut findings);
+    }
+    if is_done && wanted.has("trimming") {
+        let with = variants::with_trimming(table, scenario);
+        changed(with, "trimming", wanted, &mut findings);
     }
     if is_done && wanted.has("lids") {
         changed(variants::with_lids(table, scenario), "lids", wanted, &mut findings);

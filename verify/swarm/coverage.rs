@@ -113,6 +113,7 @@ mod tests {
     use crate::draw::draw;
     use crate::draw::ecmp::{hashing, lids, priority};
     use crate::draw::rdma::{Around, congestion};
+    use crate::draw::trimming::trimming;
     use crate::variants::with_jobs;
 
     /// Keys and choices that are not generated. The check `threads` runs every relevant scenario with
@@ -165,6 +166,8 @@ mod tests {
                 .map(|(key, table)| (key.to_owned(), table.into()));
             let with = Table::from_iter(tables);
             drawn.extend(of_scenario(&with));
+            let with = trimming(seed, 2_048).map(|(key, table)| (key.to_owned(), table.into()));
+            drawn.extend(of_scenario(&Table::from_iter(with)));
             let with = Table::from_iter(lids(seed).map(|(key, table)| (key.to_owned(), table.into())));
             drawn.extend(of_scenario(&with));
         }

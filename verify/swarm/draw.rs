@@ -16,6 +16,7 @@ mod network;
 mod nodes;
 pub mod rdma;
 mod traffic;
+pub mod trimming;
 
 /// Folder of the real fabrics that scenarios may use.
 pub const FABRICS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/fabrics");

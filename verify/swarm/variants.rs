@@ -7,7 +7,7 @@ use silvan_scenario::Scenario;
 use toml::{Table, Value};
 
 use crate::draw::jobs::{Around, jobs};
-use crate::draw::{ecmp, rdma};
+use crate::draw::{ecmp, rdma, trimming};
 
 /// Longer than any random scenario takes, but fast, because nothing happens in an idle network.
 pub const LONG_S: u64 = 3_000;
@@ -204,6 +204,39 @@ pub fn with_ecmp(table: &Table, scenario: &Scenario) -> Option<Table> {
     other.insert("ecmp".to_owned(), Value::Table(ecmp));
     if let Some(table) = entry(&mut other, "host") {
         table.extend(host);
+    }
+    Some(other)
+}
+
+/// The same scenario with packet trimming, and in half of the cases with switches that hash packets, if its routes permit
+/// this.
+pub fn with_trimming(table: &Table, scenario: &Scenario) -> Option<Table> {
+    let spec = &scenario.spec;
+    let by_way = matches!(spec.lanes.assignment, Assignment::Paths | Assignment::Routing);
+    if by_way || spec.routing.allow_deadlock {
+        return None;
+    }
+    let mut other = table.clone();
+    for key in ["flow_control", "adaptive_routing", "lanes", "congestion", "ecmp"] {
+        other.remove(key);
+    }
+    let full = spec.packet.mtu.0 + spec.packet.header.0;
+    let kept = [("switch", &["latency"][..]), ("host", &["injection_rate", "message_overhead"])];
+    for (key, keys) in kept {
+        if let Some(table) = entry(&mut other, key) {
+            table.retain(|key, _| keys.contains(&key));
+        }
+    }
+    for (key, given) in trimming::trimming(spec.seed, full) {
+        entry(&mut other, key)?.extend(given);
+    }
+    if spec.seed.is_multiple_of(2) {
+        let (ecmp, host) = ecmp::hashing(spec.seed);
+        other.insert("ecmp".to_owned(), Value::Table(ecmp));
+        entry(&mut other, "host")?.extend(host);
+    }
+    if let Some(measure) = entry(&mut other, "measure") {
+        measure.remove("congestion_log");
     }
     Some(other)
 }

@@ -88,11 +88,12 @@ impl Config {
         self.path_bits == PathBits::PerPacket || self.hashing().is_some_and(|ecmp| ecmp.spraying.is_on())
     }
 
-    /// Whether packets of a flow can overtake each other.
+    /// Whether packets of a flow can overtake each other. A packet that is sent again arrives after later ones.
     #[must_use]
     pub fn may_reorder(&self) -> bool {
         let detours = self.path_lanes.as_ref().is_some_and(|lanes| lanes.bias().is_some());
-        detours || self.chosen_routes(RoutePer::Packet).is_some() || self.sprays()
+        let trims = self.switch.trimming.is_some();
+        detours || trims || self.chosen_routes(RoutePer::Packet).is_some() || self.sprays()
     }
 
     /// Warnings about traffic for which explicit rates have no benefit: with messages of a single packet,
@@ -564,6 +565,9 @@ pub struct SwitchConfig {
     /// Whether control packets (notifications, acknowledgements) precede the data of their input. The
     /// default depends on the mechanism: true for `ccfit`, false otherwise.
     pub control_first: Option<bool>,
+    /// Whether outputs have queues of limited size without flow control, and trim the packets that do not fit. Default:
+    /// flow control prevents this, and no payload is lost.
+    pub trimming: Option<Trimming>,
 }
 
 impl SwitchConfig {
@@ -615,8 +619,46 @@ impl Default for SwitchConfig {
             islip_iterations: 1,
             islip_cell: Bytes(64),
             control_first: None,
+            trimming: None,
         }
     }
+}
+
+/// Packet trimming, as in Ultra Ethernet: an output whose queue is full removes the payload of a data packet, and sends
+/// the header ahead of all data. The receiver answers the header with a negative acknowledgement, and the source sends the
+/// packet again. Needs outputs that serve first come, first served (`switch.arbitration`), a lane for headers and other
+/// control packets (`lanes.control` with `control_priority`), and the reaction `nscc` or `rccc`.
+///
+/// With trimming, there is no flow control: receivers give no credits, and `switch.buffer` and `host.buffer` do not apply. A
+/// packet waits only for its output. Queues of headers have no limit, so no header and no control packet is ever lost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Trimming {
+    /// Bytes of data that may wait for an output on each virtual lane, at least a full packet. The packet that is being
+    /// sent does not count.
+    pub queue: Bytes,
+    /// Bytes of a header on the link.
+    #[serde(default = "header_size")]
+    pub size: Bytes,
+    /// Which packet loses its payload.
+    #[serde(default)]
+    pub which: Trimmed,
+}
+
+fn header_size() -> Bytes {
+    Bytes(64)
+}
+
+/// Which packet loses its payload if the queue of an output is full.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trimmed {
+    /// With equal probability, the packet that arrives or the newest one in the queue, if that makes enough room. This
+    /// prevents a packet stream from losing each packet because it arrives just after those of others.
+    #[default]
+    Either,
+    /// The packet that arrives.
+    Arriving,
 }
 
 /// The order in which an output serves packets.

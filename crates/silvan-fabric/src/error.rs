@@ -54,6 +54,30 @@ pub enum Reason {
     /// A name that does not belong to any switch or port of a switch.
     #[error("there is no switch or port of a switch named `{0}`; ports have names such as \"S1:3\"")]
     NoSuchPort(String),
+    /// A queue for packet trimming without room for a packet.
+    #[error("must be {needed} B (a full packet) to 1 GiB")]
+    ShortQueue {
+        /// Bytes of a full packet.
+        needed: u32,
+    },
+    /// The size of the header of a trimmed packet.
+    #[error("must be 1 B to {most} B, the size of a full packet")]
+    HeaderSize {
+        /// Bytes of a full packet.
+        most: u32,
+    },
+    /// Packet trimming without a lane for headers.
+    #[error(
+        "needs a lane that precedes data for headers and other control packets; set lanes.control and \
+         lanes.control_priority = true"
+    )]
+    NoHeaderLane,
+    /// Packet trimming with a reaction that does not handle lost packets.
+    #[error(
+        "does not send packets again that switches have trimmed; use \"nscc\" or \"rccc\" for all hosts, or leave out \
+         switch.trimming"
+    )]
+    NoRetransmission,
     /// A pair of hosts without a route, in words.
     #[error("{0}")]
     NoRoute(String),

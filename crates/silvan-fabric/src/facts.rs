@@ -185,6 +185,19 @@ pub(crate) struct Answer<'a> {
     pub hops: &'a [Telemetry],
 }
 
+/// A negative acknowledgement that reaches the source of a packet whose payload was lost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lost {
+    /// The time at which it arrives.
+    pub now: Time,
+    /// The time at which the source began to send the packet.
+    pub sent_at: Time,
+    /// Payload bytes that were lost.
+    pub payload: u32,
+    /// Whether they were lost at the output to the receiver, where only flows to that receiver compete.
+    pub at_last_hop: bool,
+}
+
 /// A message that a source adds to a flow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Queued {

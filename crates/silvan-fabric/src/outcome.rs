@@ -193,6 +193,21 @@ pub struct Summary {
     /// Totals of the congestion logs, if there are such logs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion_log: Option<CongestionLogSummary>,
+    /// Packets that switches trimmed, with packet trimming.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trimming: Option<TrimmingSummary>,
+}
+
+/// Packets that switches trimmed over the whole run. The table `trimming` has the outputs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct TrimmingSummary {
+    /// Data packets whose payload a switch removed. A packet that was sent again can be trimmed again.
+    pub trimmed_packets: u64,
+    /// Data packets that were sent again. `packets_injected` includes them.
+    pub retransmitted_packets: u64,
+    /// The most bytes of headers and other control packets that waited for one output of a switch, without the packet
+    /// that was being sent.
+    pub most_header_bytes: u64,
 }
 
 /// Totals of the congestion logs over the whole run. The tables `congestion_log_switches` and `congestion_log_hosts`

@@ -36,6 +36,12 @@ pub(crate) enum Kind {
     TearDown,
     /// Returns the result of a set-up, probe or tear-down packet to the source.
     Reply,
+    /// The header of a data packet whose payload a switch has removed. It has the fields of that packet, and `payload` is
+    /// what was lost.
+    Header,
+    /// Negative acknowledgement: from a receiver to the source of a [`Self::Header`], whose number, lost payload and last
+    /// bit it repeats.
+    Nack,
 }
 
 impl Kind {
@@ -59,7 +65,8 @@ pub(crate) struct Packet {
     /// For a data packet, the time at which its message was generated. For an answer to a data packet, the time at
     /// which the source started to send that packet.
     pub created: Time,
-    /// Time at which the source started to send the packet.
+    /// Time at which the source started to send the packet. For a [`Kind::Nack`], the time at which the message of the
+    /// lost packet was generated.
     pub injected: Time,
     /// Time between the arrivals of the packet's head and tail on the last link.
     pub tail_lag: Time,
@@ -93,7 +100,8 @@ pub(crate) struct Packet {
     /// Forward explicit congestion notification, or marking bit. A switch sets it, and nothing clears it.
     pub fecn: bool,
     /// Validation bit: the packet left through a congested output after it was marked. In an acknowledgement, the bit
-    /// of the acknowledged packet.
+    /// of the acknowledged packet. For a [`Kind::Header`] or a [`Kind::Nack`], whether the payload was lost at the output
+    /// to its receiver.
     pub validated: bool,
     /// Backward explicit congestion notification.
     pub becn: bool,

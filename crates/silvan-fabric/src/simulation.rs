@@ -14,7 +14,7 @@ pub use crate::error::ModelError;
 use crate::jobs::{Closed, Jobs, into_tables};
 use crate::observe::{
     Invariants, Logs, check_traffic, find_deadlock, left_waiting, long_pauses, overflow_in_words,
-    pause_summary, pause_table, retry_summary, retry_table,
+    pause_summary, pause_table, retry_summary, retry_table, trimming_table,
 };
 pub use crate::observe::{Latest, LatestTree, TreeLink};
 pub use crate::outcome::jain;
@@ -357,6 +357,8 @@ impl Simulation {
         let pauses = pause_table(view, &series.links, link_names);
         summary.retries = retry_summary(view, &series.links);
         let retries = retry_table(view, &series.links, link_names);
+        let trims = self.config.switch.trimming.is_some();
+        let trimming = trims.then(|| trimming_table(view, &series.links, link_names));
         let long_pauses = self.long_pauses();
         let forest = self.network.forest.take().map(|forest| forest.judge(self.network.view(now)));
         let Network { link_names, parts, .. } = &self.network;
@@ -392,6 +394,7 @@ impl Simulation {
         tables.push(latency);
         tables.extend(pauses);
         tables.extend(retries);
+        tables.extend(trimming);
         if let Some((totals, logs)) = logs {
             summary.congestion_log = Some(totals);
             tables.extend(logs);

@@ -18,6 +18,7 @@ mod congestion;
 mod ecmp;
 mod flow_control;
 mod link;
+mod trimming;
 
 /// The longest run, one hour of simulated time.
 pub const LONGEST: Time = Time(3_600 * 1_000_000_000_000);
@@ -48,6 +49,7 @@ pub(crate) fn check(spec: &Spec) -> Check {
     lanes(spec)?;
     switch(spec)?;
     host(spec)?;
+    trimming::check(spec)?;
     congestion::check(spec)?;
     adaptive::check(spec)?;
     ecmp::check(spec)?;

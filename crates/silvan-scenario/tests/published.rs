@@ -106,6 +106,7 @@ fn every_scenario_is_valid_and_reads_back_as_resolved() {
             "uec-nscc",
             "uec-permutation-1024",
             "uec-rccc",
+            "uec-trimming",
             "uniform-648"
         ]
     );

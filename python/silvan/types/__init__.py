@@ -53,6 +53,7 @@ from silvan.types.runs import (
     Summary,
     SwitchLogSummary,
     TriggerSummary,
+    TrimmingSummary,
 )
 from silvan.types.scenarios import (
     CollectiveUse,
@@ -121,5 +122,6 @@ __all__ = [
     "TraceContents",
     "TraceRun",
     "TriggerSummary",
+    "TrimmingSummary",
     "WrittenTrace",
 ]

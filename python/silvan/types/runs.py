@@ -290,6 +290,17 @@ class CongestionLogSummary(TypedDict):
     hosts: list[HostLogSummary]
 
 
+class TrimmingSummary(TypedDict):
+    """Packets that switches trimmed over the whole run. The table `trimming` has the outputs."""
+
+    #: Number of data packets whose payload a switch removed.
+    trimmed_packets: int
+    #: Number of data packets that were sent again; `packets_injected` includes them.
+    retransmitted_packets: int
+    #: The most bytes of headers and other control packets that waited for one output of a switch.
+    most_header_bytes: int
+
+
 class _SummaryOfAll(TypedDict):
     #: Simulated time, ns.
     simulated_ns: int
@@ -336,6 +347,7 @@ class Summary(_SummaryOfAll, total=False):
     pauses: PauseSummary
     retries: RetrySummary
     congestion_log: CongestionLogSummary
+    trimming: TrimmingSummary
     alone: list[AloneSummary]
 
 

@@ -68,7 +68,7 @@ pub fn congestion(seed: u64, around: &Around) -> Table {
 }
 
 impl Draw {
-    fn red(&mut self, full: u64) -> Table {
+    pub(super) fn red(&mut self, full: u64) -> Table {
         let mut red = kind("red");
         if self.chance(90) {
             let (min, more) = (self.range(0, 4 * full), self.pick(&[0, full, 8 * full]));
@@ -218,7 +218,7 @@ impl Draw {
         reaction
     }
 
-    fn nscc(&mut self, reaction: &mut Table) {
+    pub(super) fn nscc(&mut self, reaction: &mut Table) {
         for key in ["round_trip", "target"] {
             self.span(reaction, key);
         }
@@ -228,7 +228,7 @@ impl Draw {
         self.numbers(reaction, &[("quick_adapt_gate", &[0, 3, 10])]);
     }
 
-    fn rccc(&mut self, full: u64) -> Table {
+    pub(super) fn rccc(&mut self, full: u64) -> Table {
         let mut rccc = kind("rccc");
         self.span(&mut rccc, "round_trip");
         let mut most = 1 << 20;

@@ -334,6 +334,7 @@ impl Host {
             sent_at: None,
             entropy: 0,
             telemetry: Vec::new(),
+            missing: None,
         });
         self.wake(ctx);
     }

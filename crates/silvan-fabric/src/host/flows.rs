@@ -4,10 +4,13 @@
 //! which is served round robin, one packet each. Held flows lack a resource: credit, room, or permission for their
 //! destination. Throttled flows wait in a heap, ordered by the time at which they may send. Closed flows wait for an
 //! answer.
+//!
+//! Packets that were lost precede the messages of their flow, those with the lowest numbers first.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
+use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
 
@@ -88,6 +91,16 @@ impl Messages {
     }
 }
 
+/// A packet whose payload was lost, and which is to be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LostPacket {
+    pub payload: u32,
+    /// When its message was generated.
+    pub created: Time,
+    /// Whether it is the last packet of its message.
+    pub is_last: bool,
+}
+
 /// The traffic from one source of a host to one destination. Occupies one cache line. The index of the flow also
 /// identifies the state of the reaction.
 #[derive(Debug, Clone)]
@@ -128,6 +141,8 @@ pub(crate) struct FlowTable {
     /// zero.
     served: u64,
     last_served: Vec<u64>,
+    /// Packets to be sent again, by number, of the flows that have any.
+    lost: FxHashMap<FlowId, BTreeMap<u64, LostPacket>>,
     /// Number of flows that are throttled or closed.
     waiting: u32,
     /// For each flow, a number that grows each time a flow begins to wait. Empty unless [`Self::keep_order`] was
@@ -235,6 +250,7 @@ impl Default for FlowTable {
             throttled: BinaryHeap::new(),
             served: 0,
             last_served: Vec::new(),
+            lost: FxHashMap::default(),
             waiting: 0,
             began: Vec::new(),
             keeps_order: false,
@@ -243,16 +259,56 @@ impl Default for FlowTable {
     }
 }
 
-impl Flow {
-    /// Payload of its next packet, in bytes.
+impl FlowTable {
+    /// Payload of the next packet of a flow, in bytes.
     #[inline]
-    pub fn next_payload(&self, mtu: u32) -> u32 {
-        let left = self.messages.first().map_or(0, |message| message.left);
+    pub fn next_payload(&self, id: FlowId, mtu: u32) -> u32 {
+        if let Some(packet) = self.first_lost(id) {
+            return packet.payload;
+        }
+        let left = self.get(id).messages.first().map_or(0, |message| message.left);
         left.min(u64::from(mtu)) as u32
     }
-}
 
-impl FlowTable {
+    /// The first packet that a flow is to send again.
+    #[inline]
+    fn first_lost(&self, id: FlowId) -> Option<&LostPacket> {
+        if self.lost.is_empty() {
+            return None;
+        }
+        self.lost.get(&id)?.first_key_value().map(|(_, packet)| packet)
+    }
+
+    /// Whether a flow has data to send.
+    #[inline]
+    pub fn has_data(&self, id: FlowId) -> bool {
+        !self.get(id).messages.is_empty() || self.first_lost(id).is_some()
+    }
+
+    /// Adds a packet that a flow is to send again.
+    pub fn add_lost(&mut self, id: FlowId, number: u64, packet: LostPacket) {
+        self.lost.entry(id).or_default().insert(number, packet);
+    }
+
+    /// Removes and returns the first packet that a flow is to send again, with its number.
+    #[inline]
+    pub fn take_lost(&mut self, id: FlowId) -> Option<(u64, LostPacket)> {
+        if self.lost.is_empty() {
+            return None;
+        }
+        let packets = self.lost.get_mut(&id)?;
+        let first = packets.pop_first();
+        if packets.is_empty() {
+            self.lost.remove(&id);
+        }
+        first
+    }
+
+    /// Payload that a flow is to send again.
+    pub fn lost_bytes(&self, id: FlowId) -> u64 {
+        self.lost.get(&id).into_iter().flatten().map(|(_, packet)| u64::from(packet.payload)).sum()
+    }
+
     /// The flow from a source to a destination, if it has state.
     #[inline]
     pub fn find(&self, source: u16, destination: u32) -> Option<FlowId> {
@@ -352,15 +408,15 @@ impl FlowTable {
         &mut self.flows[id as usize]
     }
 
-    /// The flows with messages, and whether each is in a list.
-    pub fn with_messages(&self) -> impl Iterator<Item = (&Flow, bool)> {
-        let waiting = self.flows.iter().filter(|flow| !flow.messages.is_empty());
-        waiting.map(|flow| (flow, !matches!(flow.place, Place::Idle | Place::Free)))
+    /// The flows with data to send, and whether each is in a list.
+    pub fn with_data(&self) -> impl Iterator<Item = (FlowId, &Flow, bool)> {
+        let is_listed = |flow: &Flow| !matches!(flow.place, Place::Idle | Place::Free);
+        self.sending().map(move |(id, flow)| (id, flow, is_listed(flow)))
     }
 
-    /// The flows with messages.
+    /// The flows with data to send.
     pub fn sending(&self) -> impl Iterator<Item = (FlowId, &Flow)> {
-        (0..).zip(&self.flows).filter(|(_, flow)| !flow.messages.is_empty())
+        (0..).zip(&self.flows).filter(|&(id, _)| self.has_data(id))
     }
 
     /// Whether the flow is in the ring or the heap, held by the host, or closed.
@@ -657,6 +713,27 @@ mod tests {
                 prop_assert!(held.iter(flows).eq(plain_held.iter().copied()));
             }
         }
+    }
+
+    #[test]
+    fn lost_packets_precede_messages_in_the_order_of_their_numbers() {
+        let mut table = FlowTable::default();
+        let id = table.entry(0, 9, |_| {});
+        assert_eq!((table.has_data(id), table.take_lost(id)), (false, None));
+        let message = Message { destination: 9, created: Time(1), left: 100, hot: false };
+        table.get_mut(id).messages.push(message);
+        let packet = |payload| LostPacket { payload, created: Time(1), is_last: false };
+        table.add_lost(id, 7, packet(30));
+        table.add_lost(id, 3, packet(20));
+        assert_eq!((table.next_payload(id, 64), table.lost_bytes(id)), (20, 50));
+        assert_eq!(
+            [table.take_lost(id), table.take_lost(id)],
+            [Some((3, packet(20))), Some((7, packet(30)))]
+        );
+        assert_eq!((table.next_payload(id, 64), table.take_lost(id)), (64, None));
+        table.get_mut(id).messages.pop();
+        table.add_lost(id, 9, packet(1));
+        assert!(table.has_data(id) && table.sending().count() == 1, "without messages");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Read access to hosts for measurements and checks.
 
+use super::outbox::Payload;
 use super::{Adapter, Host};
 use crate::order::Order;
 use crate::packet::{Packet, PacketId, Pool};
@@ -29,9 +30,10 @@ impl Host {
 
     /// The data that have been generated and not sent yet.
     pub fn waiting(&self) -> impl Iterator<Item = Waiting> {
-        let of_flows = self.flows.with_messages().map(|(flow, is_listed)| {
+        let of_flows = self.flows.with_data().map(|(id, flow, is_listed)| {
             let source = &self.sources[usize::from(flow.source)];
-            let bytes = flow.messages.iter().map(|message| message.left).sum();
+            let bytes: u64 = flow.messages.iter().map(|message| message.left).sum();
+            let bytes = bytes + self.flows.lost_bytes(id);
             Waiting { class: source.class, destination: flow.destination, bytes, is_listed }
         });
         let on_hand = self.on_hand.iter().map(|message| Waiting {
@@ -45,7 +47,7 @@ impl Host {
 
     /// Sources with messages, the destinations of these messages, and their virtual lanes.
     pub fn wanted(&self) -> impl Iterator<Item = (u16, u32, Vl)> {
-        let of_flows = self.flows.with_messages().map(|(flow, _)| (flow.source, flow.destination));
+        let of_flows = self.flows.with_data().map(|(_, flow, _)| (flow.source, flow.destination));
         let wanted = of_flows.chain(self.on_hand.iter().map(|message| (0, message.destination)));
         wanted.map(|(source, to)| (source, to, self.lane(usize::from(source), to)))
     }
@@ -64,6 +66,15 @@ impl Host {
             lanes.flat_map(|vl| adapter.buffers.waiting(packets, Port::FIRST, vl)).collect()
         };
         self.adapter.as_deref().map(of).unwrap_or_default()
+    }
+
+    /// Payload that the host knows to be lost and has not reported to its source yet, by class.
+    pub fn unreported(&self) -> impl Iterator<Item = (u16, u64)> {
+        let waiting = self.control.iter().filter(|control| control.missing.is_some());
+        waiting.filter_map(|control| match control.payload {
+            Payload::Bytes(bytes) => Some((control.class, bytes.into())),
+            Payload::New(_) | Payload::Back(_) => None,
+        })
     }
 
     /// Number of control packets that wait to be sent.

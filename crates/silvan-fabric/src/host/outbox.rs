@@ -24,6 +24,16 @@ pub(super) enum Payload {
     Back(u32),
 }
 
+/// What a negative acknowledgement repeats of the packet whose payload was lost.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Missing {
+    pub number: u64,
+    /// When the message of the packet was generated.
+    pub created: Time,
+    /// Whether the packet is the last one of its message.
+    pub is_last: bool,
+}
+
 /// A control packet that waits to be sent.
 #[derive(Debug, Clone)]
 pub(super) struct Control {
@@ -43,6 +53,8 @@ pub(super) struct Control {
     pub entropy: u16,
     /// For an answer to a data packet: the telemetry of that packet.
     pub telemetry: Vec<Telemetry>,
+    /// For a negative acknowledgement.
+    pub missing: Option<Missing>,
 }
 
 /// The control packets that wait to be sent. Each virtual lane has its own order, so that a lane without credit does
@@ -68,6 +80,11 @@ impl Outbox {
 
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// The packets that wait, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = &Control> {
+        self.lanes.iter().flatten().map(|(_, control)| control)
     }
 
     pub fn push_back(&mut self, control: Control) {
@@ -113,6 +130,7 @@ impl Host {
             sent_at: None,
             entropy: 0,
             telemetry: Vec::new(),
+            missing: None,
         }
     }
 
@@ -142,7 +160,7 @@ impl Host {
         };
         let packet = Packet {
             created: control.sent_at.unwrap_or(ctx.now),
-            injected: ctx.now,
+            injected: control.missing.map_or(ctx.now, |missing| missing.created),
             tail_lag: Time::ZERO,
             payload,
             size,
@@ -161,7 +179,7 @@ impl Host {
             validated: control.validated,
             becn: control.becn,
             severity: control.severity,
-            last: true,
+            last: control.missing.is_none_or(|missing| missing.is_last),
             pinned: false,
         };
         ctx.meters.control_injected += 1;
@@ -169,6 +187,9 @@ impl Host {
         ctx.packets.set_telemetry(id, control.telemetry);
         if self.sprayer.is_some() {
             ctx.packets.set_entropy(id, control.entropy);
+        }
+        if let Some(missing) = control.missing {
+            ctx.packets.set_number(id, missing.number);
         }
         id
     }

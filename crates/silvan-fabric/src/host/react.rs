@@ -3,15 +3,16 @@
 
 use silvan_engine::Time;
 
-use super::flows::{Connection, Flow, FlowId};
+use super::flows::{Connection, Flow, FlowId, LostPacket};
 use super::outbox::Payload;
 use super::{Host, level};
 use crate::congestion::log::TriggerEvent;
 use crate::congestion::reaction::{ControlLevel, FlowRef};
 use crate::context::Context;
-use crate::facts::{Answer, Grant, Mark, Next, Queued, Sent, Telemetry};
+use crate::facts::{Answer, Grant, Lost, Mark, Next, Queued, Sent, Telemetry};
 use crate::message::Report;
 use crate::packet::{Kind, Packet};
+use crate::routing::spraying::Feedback;
 
 impl Host {
     /// A reference to a flow for the reaction.
@@ -124,6 +125,44 @@ impl Host {
         self.wake(ctx);
     }
 
+    /// Handles the negative acknowledgement of a packet with this number and entropy value: the packet will be sent again,
+    /// before the messages of its flow.
+    pub(super) fn was_lost(&mut self, ctx: &mut Context, packet: &Packet, number: u64, entropy: u16) {
+        if let Some(sprayer) = &mut self.sprayer {
+            let is_marked = packet.becn;
+            // A loss at the last output does not depend on the route.
+            let feedback = if packet.validated { Feedback::of_mark(is_marked) } else { Feedback::Lost };
+            sprayer.answered(packet.source, packet.src, entropy, feedback);
+        }
+        let of = self.flow_of(packet.source, packet.src);
+        let id = of.flow;
+        let lost = LostPacket { payload: packet.payload, created: packet.injected, is_last: packet.last };
+        self.flows.add_lost(id, number, lost);
+        self.doubt(id);
+        let Packet { created: sent_at, payload, validated: at_last_hop, .. } = *packet;
+        let lost = Lost { now: ctx.now, sent_at, payload, at_last_hop };
+        let wanted = self.reactor.as_mut().map_or(0, |reactor| reactor.lost(of, &lost));
+        self.send_request(id, wanted);
+        self.arm(ctx, of);
+        if self.flows.is_queued(id) {
+            self.reconsider(id, ctx.now);
+        } else {
+            self.enlist(id, ctx.now);
+        }
+        self.wake(ctx);
+    }
+
+    /// Sends a request of a flow for this amount, if it is not zero.
+    fn send_request(&mut self, id: FlowId, wanted: u32) {
+        if wanted > 0 {
+            let Flow { source, destination, .. } = *self.flows.get(id);
+            let flow = Connection { source, destination };
+            let request = self.control_for(Kind::Request, flow, Payload::Bytes(wanted));
+            // The host sends it in the same attempt, or plans another one.
+            self.control.push_back(request);
+        }
+    }
+
     /// Whether a flow that may send keeps that permission until an answer, a grant or a timer concerns the flow. This
     /// is false if flows share state or are announced.
     pub(super) fn permission_lasts(&self) -> bool {
@@ -226,13 +265,7 @@ impl Host {
             reactor.restarted(of);
         }
         let wanted = reactor.request(of, &Queued { now: ctx.now, bytes });
-        if wanted > 0 {
-            let Flow { source, destination, .. } = *self.flows.get(of.flow);
-            let flow = Connection { source, destination };
-            let request = self.control_for(Kind::Request, flow, Payload::Bytes(wanted));
-            // The host sends it in the same attempt, or plans another one.
-            self.control.push_back(request);
-        }
+        self.send_request(of.flow, wanted);
         self.arm(ctx, of);
     }
 
@@ -248,7 +281,7 @@ impl Host {
     #[inline]
     pub(super) fn may_send_at(&self, id: FlowId, now: Time) -> Option<Time> {
         let Some(reactor) = &self.reactor else { return Some(now) };
-        let payload = self.flows.get(id).next_payload(self.sizes.mtu);
+        let payload = self.flows.next_payload(id, self.sizes.mtu);
         let next = Next { now, size: payload + self.sizes.header, payload };
         reactor.may_send_at(self.reference(id), &next)
     }

@@ -2,7 +2,7 @@
 //! into control packets.
 
 use super::Host;
-use super::outbox::{Control, Payload};
+use super::outbox::{Control, Missing, Payload};
 use crate::congestion::receiver::{Content, Echo, Reply};
 use crate::context::Context;
 use crate::facts::{Received, Request, Sender, Telemetry};
@@ -37,7 +37,19 @@ impl Host {
         is_marked: bool,
         (hops, marks): (&[Telemetry], &Marks),
     ) {
-        let received = Received {
+        let received = Self::received(ctx, packet, is_marked, (hops, marks));
+        self.responder.received(&received, &mut self.replies);
+        self.send_replies(ctx);
+    }
+
+    /// The facts about a received data packet, or about the header of one.
+    fn received<'a>(
+        ctx: &Context,
+        packet: &Packet,
+        is_marked: bool,
+        (hops, marks): (&'a [Telemetry], &Marks),
+    ) -> Received<'a> {
+        Received {
             now: ctx.now,
             from: sender(packet),
             size: packet.size,
@@ -50,9 +62,26 @@ impl Host {
             hops,
             target: marks.target,
             entropy: marks.entropy,
-        };
-        self.responder.received(&received, &mut self.replies);
+        }
+    }
+
+    /// Answers the header of a packet whose payload was lost. What the receiver component sends precedes the answer.
+    #[inline(never)]
+    pub(super) fn lacks(
+        &mut self,
+        ctx: &mut Context,
+        packet: &Packet,
+        (hops, marks): (&[Telemetry], &Marks),
+    ) {
+        let received = Self::received(ctx, packet, packet.fecn, (hops, marks));
+        self.responder.trimmed(&received, packet.validated, &mut self.replies);
         self.send_replies(ctx);
+        let echo = Echo::of(&received);
+        let reply = Reply { to: received.from, content: Content::Acknowledgement(echo, packet.payload) };
+        let missing = Missing { number: marks.number, created: packet.created, is_last: packet.last };
+        let control = self.control_of(reply);
+        self.control.push_back(Control { kind: Kind::Nack, missing: Some(missing), ..control });
+        self.wake(ctx);
     }
 
     /// Handles a request from a source.
@@ -118,6 +147,7 @@ impl Host {
             sent_at,
             entropy,
             telemetry,
+            missing: None,
         }
     }
 }

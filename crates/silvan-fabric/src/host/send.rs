@@ -2,7 +2,7 @@
 
 use silvan_engine::Time;
 
-use super::flows::{Flow, FlowId};
+use super::flows::{Flow, FlowId, LostPacket};
 use super::{Attempt, Host};
 use crate::congestion::reaction::{ControlLevel, FlowRef, Reactor};
 use crate::context::Context;
@@ -35,7 +35,7 @@ impl Host {
                 self.flows.get_mut(id).may_send = lasts;
             }
             let vl = self.lane(usize::from(source), destination);
-            let payload = self.flows.get(id).next_payload(self.sizes.mtu);
+            let payload = self.flows.next_payload(id, self.sizes.mtu);
             let space = self.sizes.space(payload + self.sizes.header);
             let lane_has_credit = blocked_lanes >> vl.0 & 1 == 0;
             let is_admitted = match &self.adapter {
@@ -82,7 +82,7 @@ impl Host {
         for id in self.flows.ring() {
             let Flow { source, destination, .. } = *self.flows.get(id);
             let vl = self.lane(usize::from(source), destination);
-            let space = self.sizes.space(self.flows.get(id).next_payload(self.sizes.mtu) + self.sizes.header);
+            let space = self.sizes.space(self.flows.next_payload(id, self.sizes.mtu) + self.sizes.header);
             debug_assert!(self.may_send_at(id, now).is_some_and(|time| time <= now), "no flow has to wait");
             debug_assert!(self.adapter.as_ref().is_some_and(|adapter| !adapter.admits(
                 vl,
@@ -144,6 +144,9 @@ impl Host {
 
     #[inline(always)]
     fn send_packet(&mut self, ctx: &mut Context, id: FlowId, vl: Vl, payload: u32) {
+        if let Some((number, packet)) = self.flows.take_lost(id) {
+            return self.send_again(ctx, id, vl, (number, packet));
+        }
         let flow = self.flows.get_mut(id);
         let (source, destination) = (flow.source, flow.destination);
         let Some(message) = flow.messages.first_mut() else { return };
@@ -196,6 +199,30 @@ impl Host {
         self.requeue(id, end);
     }
 
+    /// Sends a packet whose payload was lost. The packet keeps its number, but may take another route.
+    #[inline(never)]
+    fn send_again(&mut self, ctx: &mut Context, id: FlowId, vl: Vl, (number, lost): (u64, LostPacket)) {
+        let &Flow { source, destination, .. } = self.flows.get(id);
+        let LostPacket { payload, created, is_last } = lost;
+        self.flows.serve(source);
+        let message = Message { destination, created, left: 0, hot: false };
+        let packet = self.data_packet(ctx.now, source, &message, payload, is_last, vl);
+        ctx.meters.injected(&packet);
+        ctx.meters.resent += 1;
+        let size = packet.size;
+        let packet_id = ctx.packets.insert(packet);
+        ctx.packets.set_number(packet_id, number);
+        self.select_entropy(ctx, packet_id);
+        if self.reactor.as_ref().is_some_and(Reactor::has_targets) {
+            self.note_target(ctx, id, packet_id, (size, payload));
+        }
+        self.injection.pass(ctx.now, size);
+        let end = ctx.send(self.out, packet_id);
+        let of = FlowRef { flow: id, sl: packet.sl };
+        self.note_sent(ctx, of, &Sent { now: ctx.now, end, size, payload });
+        self.requeue(id, end);
+    }
+
     /// Numbers a packet that is about to be sent, if packets may overtake each other, and gives it an entropy value, if
     /// packets have one.
     #[inline]
@@ -204,10 +231,16 @@ impl Host {
         let Packet { source, dst: destination, .. } = ctx.packets[id];
         let number = order.next_number(source, destination);
         ctx.packets.set_number(id, number);
-        if let Some(sprayer) = &mut self.sprayer {
-            let entropy = sprayer.next(source, destination);
-            ctx.packets.set_entropy(id, entropy);
-        }
+        self.select_entropy(ctx, id);
+    }
+
+    /// Gives a packet that is about to be sent an entropy value, if packets have one.
+    #[inline]
+    fn select_entropy(&mut self, ctx: &mut Context, id: PacketId) {
+        let Some(sprayer) = &mut self.sprayer else { return };
+        let Packet { source, dst: destination, .. } = ctx.packets[id];
+        let entropy = sprayer.next(source, destination);
+        ctx.packets.set_entropy(id, entropy);
     }
 
     /// Writes the target of its flow into a packet that is about to be sent.
@@ -233,8 +266,7 @@ impl Host {
     /// send.
     #[inline]
     fn requeue(&mut self, id: FlowId, end: Time) {
-        let flow = self.flows.get(id);
-        if !flow.messages.is_empty() {
+        if self.flows.has_data(id) {
             self.enlist(id, end);
             return;
         }

@@ -10,6 +10,7 @@ use crate::message::CreditReturn;
 use crate::packet::Telemetry;
 use crate::packet::{Kind, Packet, PacketId};
 use crate::port::Port;
+use crate::routing::spraying::Feedback;
 
 /// A packet in the input buffer.
 #[derive(Debug, Clone, Copy)]
@@ -45,12 +46,15 @@ impl Host {
             Kind::Reply => self.came_back(ctx, &packet),
             Kind::Cnp | Kind::Ack => {
                 if let Some(sprayer) = &mut self.sprayer {
-                    sprayer.answered(packet.source, packet.src, marks.entropy, packet.becn);
+                    let feedback = Feedback::of_mark(packet.becn);
+                    sprayer.answered(packet.source, packet.src, marks.entropy, feedback);
                 }
                 self.heard(ctx, &packet, &hops);
             }
             Kind::Request => self.requested(ctx, &packet),
             Kind::Grant => self.granted(ctx, &packet),
+            Kind::Header => self.lacks(ctx, &packet, (&hops, &marks)),
+            Kind::Nack => self.was_lost(ctx, &packet, marks.number, marks.entropy),
         }
     }
 

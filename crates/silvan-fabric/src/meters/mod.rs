@@ -149,6 +149,14 @@ pub(crate) struct Meters {
     pub reports: u64,
     /// Reordering counts, if packets may overtake each other.
     pub reordering: Reordering,
+    /// Data packets whose payload switches removed. Afterwards, they count as control packets inside the network.
+    pub trimmed: u64,
+    /// Number of these that had been marked.
+    pub trimmed_marked: u64,
+    /// Data packets that were sent again, which `packets_injected` includes.
+    pub resent: u64,
+    /// The most bytes of headers and control packets that waited for one output.
+    pub most_header_bytes: u32,
     /// Payload received by watched hosts, per sender.
     pub deliveries: Deliveries,
     #[cfg(debug_assertions)]
@@ -209,6 +217,10 @@ impl Meters {
             becn_received: 0,
             reports: 0,
             reordering: Reordering::default(),
+            trimmed: 0,
+            trimmed_marked: 0,
+            resent: 0,
+            most_header_bytes: 0,
             deliveries: Deliveries::default(),
             #[cfg(debug_assertions)]
             order: rustc_hash::FxHashMap::default(),
@@ -242,6 +254,10 @@ impl Meters {
             self.probes += other.probes;
             self.busiest_link_ps = self.busiest_link_ps.max(other.busiest_link_ps);
             self.reordering.add(&other.reordering);
+            self.trimmed += other.trimmed;
+            self.trimmed_marked += other.trimmed_marked;
+            self.resent += other.resent;
+            self.most_header_bytes = self.most_header_bytes.max(other.most_header_bytes);
             self.deliveries.gather(&mut other.deliveries);
             for (sums, own) in [
                 (&mut self.received_bytes, &other.received_bytes),
@@ -319,6 +335,16 @@ impl Meters {
         self.packets_injected += 1;
         self.sent_bytes[packet.src as usize] += u64::from(packet.payload);
         self.classes[usize::from(packet.class)].injected_bytes += u64::from(packet.payload);
+    }
+
+    /// Data packets with payload inside the network: those that were injected but neither delivered nor trimmed.
+    pub fn data_inside(&self) -> Option<u64> {
+        self.packets_injected.checked_sub(self.packets_delivered)?.checked_sub(self.trimmed)
+    }
+
+    /// Control packets inside the network, including the headers of trimmed packets.
+    pub fn control_inside(&self) -> Option<u64> {
+        (self.control_injected + self.trimmed).checked_sub(self.control_delivered)
     }
 
     /// Sets the time before which these counters are not read.

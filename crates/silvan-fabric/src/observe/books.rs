@@ -20,7 +20,14 @@ pub(crate) fn check_traffic(view: View) -> Result<(), String> {
             found[usize::from(packet.class)] += u64::from(packet.payload);
         } else {
             control += 1;
+            // Of lost payload, a header or a negative acknowledgement is inside, or the source knows of it.
+            if matches!(packet.kind, Kind::Header | Kind::Nack) {
+                found[usize::from(packet.class)] += u64::from(packet.payload);
+            }
         }
+    }
+    for (class, bytes) in view.hosts().flat_map(Host::unreported) {
+        found[usize::from(class)] += bytes;
     }
     for packet in view.received_early().chain(view.hosts().flat_map(Host::undelivered)) {
         data += 1;
@@ -51,23 +58,27 @@ pub(crate) fn check_traffic(view: View) -> Result<(), String> {
             ));
         }
     }
-    let inside = meters.packets_injected - meters.packets_delivered;
-    if inside != data {
-        return Err(format!("{data} data packets are inside, but {inside} were injected and not delivered"));
-    }
-    let inside = meters.control_injected - meters.control_delivered;
-    if inside != control {
+    let inside = meters.data_inside();
+    if inside != Some(data) {
         return Err(format!(
-            "{control} control packets are inside, but {inside} were injected and not delivered"
+            "{data} data packets are inside, but {} were injected, {} delivered and {} trimmed",
+            meters.packets_injected, meters.packets_delivered, meters.trimmed
+        ));
+    }
+    let inside = meters.control_inside();
+    if inside != Some(control) {
+        return Err(format!(
+            "{control} control packets are inside, but {} were injected, {} packets were trimmed, and {} were delivered",
+            meters.control_injected, meters.trimmed, meters.control_delivered
         ));
     }
     let delivered: u64 = meters.classes.iter().map(|class| class.total.marked + class.interval.marked).sum();
     let on_their_way = view.reports_on_their_way() as u64;
-    if meters.fecn_marks != delivered + marked + meters.reports + on_their_way {
+    if meters.fecn_marks != delivered + marked + meters.trimmed_marked + meters.reports + on_their_way {
         return Err(format!(
-            "{} packets were marked, but {delivered} were delivered with a mark and {marked} are inside, \
+            "{} packets were marked, but {delivered} were delivered with a mark, {marked} are inside and {} were trimmed, \
              switches have reported {} to sources, and {on_their_way} reports are on their way",
-            meters.fecn_marks, meters.reports
+            meters.fecn_marks, meters.trimmed_marked, meters.reports
         ));
     }
     Ok(())
@@ -90,13 +101,9 @@ pub(crate) fn check_conservation(view: View) -> Result<(), String> {
         view.received_early().count() + view.hosts().map(|host| host.undelivered().count()).sum::<usize>();
     let buffered: u64 = view.hosts().map(|host| data_buffered(view, host)).sum();
     let found = (view.alive() + received) as u64;
-    let left = |injected: u64, delivered: u64| {
-        injected
-            .checked_sub(delivered)
-            .ok_or_else(|| format!("{injected} packets were injected, but {delivered} were delivered"))
-    };
-    let expected = left(meters.packets_injected, meters.packets_delivered)?
-        + left(meters.control_injected, meters.control_delivered)?
+    let too_many = |kind: &str| format!("more {kind} packets were delivered than injected");
+    let expected = meters.data_inside().ok_or_else(|| too_many("data"))?
+        + meters.control_inside().ok_or_else(|| too_many("control"))?
         + buffered;
     if expected != found {
         return Err(format!("{found} packets are inside, but {expected} were injected and not delivered"));

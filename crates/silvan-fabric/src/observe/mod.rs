@@ -11,6 +11,7 @@ mod latest;
 mod pauses;
 mod retries;
 mod series;
+mod trimming;
 mod watchdog;
 
 pub(crate) use books::{check_traffic, left_waiting};
@@ -23,4 +24,5 @@ pub use latest::{Latest, LatestTree, TreeLink};
 pub(crate) use pauses::{long_pauses, overflow_in_words, summary as pause_summary, table as pause_table};
 pub(crate) use retries::{summary as retry_summary, table as retry_table};
 pub(crate) use series::{FlowName, LinkName, Series};
+pub(crate) use trimming::table as trimming_table;
 pub(crate) use watchdog::find_deadlock;

@@ -79,6 +79,7 @@ pub(crate) fn tell(story: &Story) -> (Vec<String>, Vec<String>) {
     account.extend(pauses(story));
     account.extend(retries(story));
     account.extend(reordering(story));
+    account.extend(trimming(story));
     (account, warnings(story))
 }
 
@@ -233,6 +234,22 @@ fn reordering(story: &Story) -> Option<String> {
         found.late,
         100.0 * found.late as f64 / delivered as f64,
         found.most_bytes
+    ))
+}
+
+fn trimming(story: &Story) -> Option<String> {
+    story.config.switch.trimming.as_ref()?;
+    let meters = story.meters;
+    if meters.trimmed == 0 {
+        return Some("No packet was trimmed.".into());
+    }
+    Some(format!(
+        "Switches trimmed {} data packets ({:.2} % of those injected), and sources sent {} packets again; up to {} bytes of \
+         headers and other control packets waited for one output.",
+        meters.trimmed,
+        100.0 * meters.trimmed as f64 / meters.packets_injected.max(1) as f64,
+        meters.resent,
+        meters.most_header_bytes
     ))
 }
 

@@ -8,7 +8,7 @@ use crate::congestion::reaction::Reaction;
 use crate::observe::isolation_summary;
 use crate::outcome::{
     AnnouncedSummary, ClassSummary, FlowSummary, GroupSummary, HostSummary, IsolationSummary, LatencySummary,
-    ReorderingSummary, Summary, TriggerSummary, jain, rate_gbit_s,
+    ReorderingSummary, Summary, TriggerSummary, TrimmingSummary, jain, rate_gbit_s,
 };
 use crate::partition::View;
 use crate::queueing::Isolation;
@@ -76,7 +76,7 @@ impl Findings<'_> {
             packet_hops: self.view.packet_hops(),
             packets_injected: meters.packets_injected,
             packets_delivered: meters.packets_delivered,
-            packets_inside: meters.packets_injected - meters.packets_delivered,
+            packets_inside: meters.data_inside().unwrap_or_default(),
             throughput_gbit_s: hosts.iter().map(|host| host.received_gbit_s).sum(),
             jain_hosts: jain(&received),
             jain_flows: jain(&lasting),
@@ -95,12 +95,22 @@ impl Findings<'_> {
             pauses: None,
             retries: None,
             congestion_log: None,
+            trimming: self.trimming(),
         }
     }
 
     fn isolation(&self) -> Option<IsolationSummary> {
         let Isolation::SpecialQueues(special) = &self.parts.isolation else { return None };
         isolation_summary(special, self.view)
+    }
+
+    fn trimming(&self) -> Option<TrimmingSummary> {
+        let meters = self.view.totals;
+        self.config.switch.trimming.as_ref().map(|_| TrimmingSummary {
+            trimmed_packets: meters.trimmed,
+            retransmitted_packets: meters.resent,
+            most_header_bytes: meters.most_header_bytes.into(),
+        })
     }
 
     fn groups(&self, hosts: &[HostSummary]) -> Vec<GroupSummary> {

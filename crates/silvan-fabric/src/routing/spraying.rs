@@ -1,8 +1,8 @@
 //! Packet spraying: a host gives each packet an entropy value, which switches hash in addition to the fields of the flow
 //! ([`super::ecmp`]). Packets of one flow then take many routes.
 //!
-//! The rules are those of the Ultra Ethernet Consortium's simulator (uet-htsim 2025), for fabrics without loss: neither
-//! negative acknowledgements nor timeouts exist. Each host has its own random stream.
+//! The rules are those of the Ultra Ethernet Consortium's simulator (uet-htsim 2025), without timeouts, which do not exist
+//! here. Each host has its own random stream.
 
 use std::collections::VecDeque;
 
@@ -22,8 +22,8 @@ pub enum Spraying {
     Oblivious,
     /// Each packet has a random value.
     Random,
-    /// As `oblivious`, but without values whose packets were marked. Each mark of a value skips it once, at most 15 times
-    /// in advance.
+    /// As `oblivious`, but without values whose packets were marked or trimmed. Each mark of a value skips it once, and each
+    /// loss before the last output four times, at most 15 times in advance.
     Bitmap,
     /// Recycled entropies (REPS): a packet takes the oldest of the last eight values whose packets were acknowledged
     /// without a mark, and that have not been used since. If there is none, the value is random.
@@ -57,6 +57,24 @@ impl Spraying {
 const RECYCLED: usize = 8;
 /// The most times that a value is skipped in advance.
 const MOST_SKIPS: u8 = 15;
+/// The number of skips after a lost packet.
+const SKIPS_OF_LOSS: u8 = 4;
+
+/// What an answer says about the route of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Feedback {
+    Good,
+    Marked,
+    /// The payload was lost before the last output.
+    Lost,
+}
+
+impl Feedback {
+    /// The feedback of a packet that was not lost.
+    pub fn of_mark(is_marked: bool) -> Self {
+        if is_marked { Self::Marked } else { Self::Good }
+    }
+}
 
 /// A round over all values, in the order of a permutation: the position, with some bits inverted.
 #[derive(Debug, Clone, Copy)]
@@ -141,15 +159,20 @@ impl Sprayer {
     }
 
     /// Handles the answer to a packet with this value.
-    pub fn answered(&mut self, source: u16, destination: u32, value: u16, is_marked: bool) {
+    pub fn answered(&mut self, source: u16, destination: u32, value: u16, feedback: Feedback) {
         let rule = self.rule;
         if !rule.reads_marks() {
             return;
         }
         let (flow, _) = self.flow(source, destination);
-        if is_marked {
+        let more = match feedback {
+            Feedback::Good => 0,
+            Feedback::Marked => 1,
+            Feedback::Lost => SKIPS_OF_LOSS,
+        };
+        if more > 0 {
             if let Some(skips) = flow.skips.get_mut(usize::from(value)) {
-                *skips = (*skips + 1).min(MOST_SKIPS);
+                *skips = (*skips + more).min(MOST_SKIPS);
             }
         } else if rule.reuses_values() {
             flow.recycled.push_back(value);
@@ -232,8 +255,8 @@ mod tests {
         let mut sprayer = sprayer(Spraying::Bitmap, 4);
         let order = take(&mut sprayer, 4);
         assert_eq!(order.len(), 4);
-        sprayer.answered(0, 9, 2, true);
-        sprayer.answered(0, 9, 2, true);
+        sprayer.answered(0, 9, 2, Feedback::Marked);
+        sprayer.answered(0, 9, 2, Feedback::Marked);
         // In each of the next two rounds, another value takes the place of value 2, so a round ends a packet earlier.
         let next = take(&mut sprayer, 6);
         assert!(!next.contains(&2), "{next:?}");
@@ -242,10 +265,22 @@ mod tests {
     }
 
     #[test]
+    fn a_loss_skips_its_value_four_times() {
+        let mut sprayer = sprayer(Spraying::Bitmap, 4);
+        sprayer.answered(0, 9, 2, Feedback::Lost);
+        assert_eq!(*sprayer.flows[&(0, 9)].skips, [0, 0, 4, 0]);
+        (0..4).for_each(|_| sprayer.answered(0, 9, 2, Feedback::Lost));
+        assert_eq!(*sprayer.flows[&(0, 9)].skips, [0, 0, 15, 0]);
+        let mut sprayer = self::sprayer(Spraying::Reps, 4);
+        sprayer.answered(0, 9, 2, Feedback::Lost);
+        assert!(sprayer.flows[&(0, 9)].recycled.is_empty());
+    }
+
+    #[test]
     fn if_all_values_are_marked_a_packet_takes_one_nevertheless() {
         let mut sprayer = sprayer(Spraying::Bitmap, 4);
         for _ in 0..40 {
-            (0..4).for_each(|value| sprayer.answered(0, 9, value, true));
+            (0..4).for_each(|value| sprayer.answered(0, 9, value, Feedback::Marked));
         }
         // At most 15 skips of each value are due, and each packet makes up for one of them.
         let found = take(&mut sprayer, 10);
@@ -256,10 +291,10 @@ mod tests {
     #[test]
     fn reps_reuses_the_last_eight_values_without_a_mark() {
         let mut sprayer = sprayer(Spraying::Reps, 256);
-        (0..12).for_each(|value| sprayer.answered(0, 9, 100 + value, value == 6));
+        (0..12).for_each(|value| sprayer.answered(0, 9, 100 + value, Feedback::of_mark(value == 6)));
         // Eleven values without a mark, of which the first three are forgotten.
         assert_eq!(take(&mut sprayer, 8), [103, 104, 105, 107, 108, 109, 110, 111]);
-        sprayer.answered(0, 9, 42, false);
+        sprayer.answered(0, 9, 42, Feedback::Good);
         assert_eq!(sprayer.next(0, 9), 42);
         let random = take(&mut sprayer, 64);
         assert!(random.iter().any(|&value| value != random[0]));
@@ -268,9 +303,9 @@ mod tests {
     #[test]
     fn mixed_reuses_all_values_and_then_skips_marked_ones() {
         let mut sprayer = sprayer(Spraying::Mixed, 4);
-        (0..12).for_each(|value| sprayer.answered(0, 9, value % 4, false));
+        (0..12).for_each(|value| sprayer.answered(0, 9, value % 4, Feedback::Good));
         assert_eq!(take(&mut sprayer, 12), [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3]);
-        sprayer.answered(0, 9, 1, true);
+        sprayer.answered(0, 9, 1, Feedback::Marked);
         let next = take(&mut sprayer, 3);
         assert!(!next.contains(&1), "{next:?}");
     }

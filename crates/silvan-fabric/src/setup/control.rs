@@ -30,6 +30,8 @@ pub(super) struct Reactions<'a> {
     own: &'a FxHashMap<u32, usize>,
     /// Present if the reaction needs it.
     round_trip: Option<&'a RoundTrip>,
+    /// Whether switches trim packets.
+    trims: bool,
     seed: u64,
     full_size: u32,
     mtu: u32,
@@ -172,6 +174,7 @@ impl Builder<'_> {
             of: self.model.parts.reactions().map(|reaction| (reaction, SharedTables::default())).collect(),
             own: &self.model.own_reactions,
             round_trip: self.model.round_trip.as_ref(),
+            trims: self.model.switch.trimming.is_some(),
             seed: self.model.seed,
             full_size: self.model.sizes.mtu + self.model.sizes.header,
             mtu: self.model.sizes.mtu,
@@ -187,7 +190,8 @@ impl Builder<'_> {
         let mtu = sizes.mtu;
         let tables = SharedTables::default();
         let (round_trip, seed) = (self.model.round_trip.as_ref(), self.model.seed);
-        let source = Source { host, rate, full_size, mtu, round_trip, seed, tables: &tables };
+        let trims = self.model.switch.trimming.is_some();
+        let source = Source { host, rate, full_size, mtu, round_trip, trims, seed, tables: &tables };
         let pacing = self.reaction_of(host).pacing(&source);
         components.notification.responder(&Sink {
             coalescing,
@@ -203,10 +207,10 @@ impl Builder<'_> {
 impl Reactions<'_> {
     /// Creates the reaction of a host whose link has the given rate.
     pub fn reactor(&self, host: u32, rate: Rate) -> Option<Reactor> {
-        let Self { round_trip, seed, full_size, mtu, .. } = self;
+        let Self { round_trip, trims, seed, full_size, mtu, .. } = self;
         let own = self.own.get(&host).map_or(0, |index| index + 1);
         let (reaction, tables) = self.of.get(own)?;
-        let (round_trip, seed, full_size, mtu) = (*round_trip, *seed, *full_size, *mtu);
-        reaction.reactor(&Source { host, rate, full_size, mtu, round_trip, seed, tables })
+        let (round_trip, trims, seed, full_size, mtu) = (*round_trip, *trims, *seed, *full_size, *mtu);
+        reaction.reactor(&Source { host, rate, full_size, mtu, round_trip, trims, seed, tables })
     }
 }

@@ -227,7 +227,7 @@ impl<'a> Builder<'a> {
                     if to_host { whole() } else { divisions[to_node as usize].clone() };
                 let pause = self.pause(link, to_host, &division, region_capacity)?;
                 let region_capacity = match self.model.credits.and_then(|credits| credits.shared.as_ref()) {
-                    _ if frames.is_some() => UNLIMITED,
+                    _ if frames.is_some() || self.model.switch.trimming.is_some() => UNLIMITED,
                     None => region_capacity,
                     // The most that one lane can use.
                     Some(shared) => {

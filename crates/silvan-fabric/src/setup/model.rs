@@ -13,7 +13,7 @@ use super::pfc::PfcModel;
 use super::{HostNames, small};
 use crate::config::{
     AdaptiveRouting, Arbitration, Architecture, Assignment, Config, Credits, Delivery, Ecmp, FlowControl,
-    LinkConfig, Measure, PathBits, Pinned, RoutePer,
+    LinkConfig, Measure, PathBits, Pinned, RoutePer, Trimmed, Trimming,
 };
 use crate::congestion::Components;
 use crate::congestion::reaction::Reaction;
@@ -21,10 +21,12 @@ use crate::congestion::round_trip::RoundTrip;
 use crate::congestion::unfit::{Limits, Unfit};
 use crate::error::{Reason, SetupError};
 use crate::host::Sizes;
+use crate::port::Vl;
 use crate::queueing::isolation::SpecialQueueRule;
 use crate::queueing::{HostQueues, Isolation, Memory, Organisation, Queues};
 use crate::routing::adaptive::Heuristic;
 use crate::routing::{self, Tables};
+use crate::switch::TrimmingRule;
 use crate::topology::Topology;
 use crate::traffic::{Job, Pattern, Traffic};
 
@@ -108,7 +110,7 @@ pub(super) struct SwitchModel {
     /// Memory of each queue in bytes, if memory is divided and this size is configured. Otherwise, all queues have
     /// equal shares.
     pub queue_buffer: Option<Bytes>,
-    /// Memory of an input and of an output, in bytes per virtual lane.
+    /// Memory of an input and of an output, in bytes per virtual lane. With packet trimming, the limit of a queue.
     pub lane: u32,
     pub output_lane: u32,
     pub latency: Time,
@@ -116,6 +118,8 @@ pub(super) struct SwitchModel {
     /// Number of bytes in a cell of iSLIP. A matching is repeated after the time of a cell; zero if it is not repeated.
     pub islip_cell: u32,
     pub control_first: bool,
+    /// Packet trimming, if switches trim packets.
+    pub trimming: Option<TrimmingRule>,
 }
 
 /// The settings that all hosts share.
@@ -191,6 +195,9 @@ fn check_components(components: &Components, sizes: Sizes, switch: &SwitchModel)
     }
     if reaction.needs_telemetry() && !marking.stamps() {
         return Err(Reason::NoTelemetry.at("congestion.marking.kind"));
+    }
+    if let (Some(_), false) = (switch.trimming, components.reactions().all(Reaction::handles_loss)) {
+        return Err(Reason::NoRetransmission.at("congestion.reaction.kind"));
     }
     let limits = Limits {
         lane: Bytes(u64::from(switch.lane)),
@@ -342,6 +349,10 @@ impl LaneModel {
 
 /// A virtual lane's share of a port's memory, in whole credit blocks.
 fn lane_share(config: &Config, sizes: Sizes, buffer: Bytes, key: &str) -> Result<u32, SetupError> {
+    if config.switch.trimming.is_some() {
+        // Buffers have no limit.
+        return Ok(crate::link::UNLIMITED);
+    }
     let lanes = u32::from(config.lanes.count.max(1));
     let per_lane = small(buffer, key)? / lanes;
     let whole = per_lane / sizes.credit_block * sizes.credit_block;
@@ -364,6 +375,8 @@ impl SwitchModel {
         {
             return Err(Reason::QueueBuffer { needed }.of("switch.queue_buffer", size));
         }
+        let trimming = given.trimming.as_ref().map(|given| trimming(given, config, sizes)).transpose()?;
+        let lane = lane_share(config, sizes, given.buffer, "switch.buffer")?;
         Ok(Self {
             architecture,
             arbitration: given.arbitration,
@@ -371,14 +384,34 @@ impl SwitchModel {
             organisation: Organisation::new(queues, given.queue_count),
             shared: given.memory(mechanism) == Memory::Shared,
             queue_buffer: given.queue_buffer,
-            lane: lane_share(config, sizes, given.buffer, "switch.buffer")?,
+            lane: trimming.map_or(lane, |rule| rule.limit),
             output_lane: lane_share(config, sizes, output_buffer, "switch.output_buffer")?,
             latency: given.latency,
             islip_iterations: given.islip_iterations,
             islip_cell: u32::try_from(given.islip_cell.0).unwrap_or(u32::MAX),
             control_first: given.control_first(mechanism),
+            trimming,
         })
     }
+}
+
+/// The rule of packet trimming.
+fn trimming(given: &Trimming, config: &Config, sizes: Sizes) -> Result<TrimmingRule, SetupError> {
+    const KEY: &str = "switch.trimming";
+    let full = sizes.mtu + sizes.header;
+    let limit = small(given.queue, &format!("{KEY}.queue"))?;
+    if limit < full {
+        return Err(Reason::ShortQueue { needed: full }.of(&format!("{KEY}.queue"), given.queue));
+    }
+    let size = small(given.size, &format!("{KEY}.size"))?;
+    if !(1..=full).contains(&size) {
+        return Err(Reason::HeaderSize { most: full }.of(&format!("{KEY}.size"), given.size));
+    }
+    let lanes = &config.lanes;
+    let headers = lanes.control.filter(|_| lanes.control_priority && lanes.count > 1);
+    let headers = headers.map(Vl).ok_or_else(|| Reason::NoHeaderLane.at(KEY))?;
+    let is_random = given.which == Trimmed::Either;
+    Ok(TrimmingRule { limit, size, space: sizes.space(size), headers, is_random })
 }
 
 impl HostModel {

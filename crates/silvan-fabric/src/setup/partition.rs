@@ -213,11 +213,17 @@ impl Builder<'_> {
             full_space: self.model.full_space,
             control_space: self.model.sizes.space(self.model.sizes.control),
             have_adapters: hosts.iter().any(|host| host.adapter.is_some()),
-            smallest: if quiet { data } else { data.min(self.model.sizes.control) }.max(1),
+            smallest: if quiet { data } else { data.min(self.least_control()) }.max(1),
             credit_block: self.model.sizes.credit_block,
             crossbar: self.model.crossbar,
             least_notice: self.least_notice(),
         }
+    }
+
+    /// Bytes of the smallest control packet or header of a trimmed packet.
+    fn least_control(&self) -> u32 {
+        let header = self.model.switch.trimming.map_or(u32::MAX, |rule| rule.size);
+        self.model.sizes.control.min(header)
     }
 
     /// Bytes of the smallest data packet.

@@ -17,7 +17,8 @@ use crate::queueing::buffers::{Buffers, Routes, Shape};
 use crate::queueing::isolation::Cams;
 use crate::queueing::{Isolation, Organisation, Queues};
 use crate::switch::{
-    Arbiter, CioqSwitch, FcfsSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switch, VoqSwitch, is_small,
+    Arbiter, CioqSwitch, FcfsSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switch, Trimmer, VoqSwitch,
+    is_small,
 };
 use crate::topology::NodeRef;
 
@@ -68,7 +69,9 @@ impl Builder<'_> {
     pub(super) fn switch(&self, ports: Ports) -> Switch {
         let SwitchModel { architecture, arbitration, queues, shared, control_first, .. } = self.model.switch;
         if arbitration == Arbitration::Fcfs {
-            return Switch::Fcfs(Box::new(FcfsSwitch::new(ports, control_first)));
+            let trimming = self.model.switch.trimming;
+            let trimmer = trimming.map(|rule| Box::new(Trimmer::new(rule, &ports, self.model.seed)));
+            return Switch::Fcfs(Box::new(FcfsSwitch::new(ports, control_first, trimmer)));
         }
         let is_special = self.model.special.is_some();
         let plain = queues == Queues::PerOutput && shared && !is_special && !control_first;

@@ -4,23 +4,30 @@
 //!
 //! If `switch.control_first` is set, control packets precede data. The exception is a packet that ends a flow's
 //! route, which must stay behind the flow's data.
+//!
+//! With packet trimming ([`super::trimming`]), the data of a lane has a limit. A packet that loses its payload occupies no
+//! memory of its input any more, and its header waits on the lane of control packets.
 
 use std::collections::VecDeque;
 
 use silvan_engine::cache::prefetch_lines;
 
+use super::trimming::Trimmer;
 use super::{Architecture, Outgoing, Ports};
 use crate::context::Context;
 use crate::facts::{QueueChange, QueueFill};
-use crate::packet::PacketId;
+use crate::packet::{Kind, PacketId};
 use crate::port::{Port, Vl};
 use crate::port_set::Ports256;
 
-/// One virtual lane of an output: the waiting packets, and the inputs whose memory they occupy.
+/// A waiting packet, and the input whose memory it occupies; `None` for the header of a packet that was trimmed here.
+type Waiting = (PacketId, Option<Port>);
+
+/// One virtual lane of an output: the waiting packets.
 #[derive(Debug, Default)]
 struct Lane {
-    control: VecDeque<(PacketId, Port)>,
-    data: VecDeque<(PacketId, Port)>,
+    control: VecDeque<Waiting>,
+    data: VecDeque<Waiting>,
     bytes: u32,
 }
 
@@ -41,13 +48,65 @@ pub(crate) struct FcfsSwitch {
     lanes: Box<[Lane]>,
     outputs: Box<[Output]>,
     control_first: bool,
+    trimmer: Option<Box<Trimmer>>,
 }
 
 impl FcfsSwitch {
-    pub fn new(ports: Ports, control_first: bool) -> Self {
+    pub fn new(ports: Ports, control_first: bool, trimmer: Option<Box<Trimmer>>) -> Self {
         let count = ports.count();
         let lanes = (0..count * ports.lanes).map(|_| Lane::default()).collect();
-        Self { lanes, outputs: vec![Output::default(); count].into(), ports, control_first }
+        Self { lanes, outputs: vec![Output::default(); count].into(), ports, control_first, trimmer }
+    }
+
+    /// Number of packets that an output has trimmed.
+    pub fn trimmed(&self, output: Port) -> u64 {
+        self.trimmer.as_ref().map_or(0, |trimmer| trimmer.count(output))
+    }
+
+    /// Makes sure that a data packet that arrives fits into the queue of its output: trims that packet or the newest one in
+    /// the queue if necessary. Returns the input whose memory the arriving packet occupies afterwards.
+    #[inline(never)]
+    fn make_room(&mut self, ctx: &mut Context, output: Port, input: Port, id: PacketId) -> Option<Port> {
+        let Some(trimmer) = &mut self.trimmer else { return Some(input) };
+        let (vl, size) = (ctx.packets[id].vl, ctx.packets[id].size);
+        let at = self.ports.lane(output, vl).index();
+        let lane = &mut self.lanes[at];
+        if lane.bytes + size <= trimmer.limit {
+            return Some(input);
+        }
+        // Data lanes carry no other packets, so the queue `data` has all of their bytes.
+        let newest = trimmer.takes_newest(at).then(|| lane.data.back().copied()).flatten();
+        let newest =
+            newest.filter(|&(newest, _)| lane.bytes - ctx.packets[newest].size + size <= trimmer.limit);
+        let Some((newest, Some(of))) = newest else {
+            trimmer.cut(ctx, &self.ports, (input, output), id);
+            return None;
+        };
+        lane.data.pop_back();
+        lane.bytes -= ctx.packets[newest].size;
+        self.outputs[output.index()].bytes -= ctx.packets[newest].size;
+        trimmer.cut(ctx, &self.ports, (of, output), newest);
+        self.store(ctx, output, (newest, None));
+        Some(input)
+    }
+
+    /// Adds a packet to the queue of its lane.
+    #[inline]
+    fn store(&mut self, ctx: &mut Context, output: Port, (id, input): Waiting) {
+        let packet = &ctx.packets[id];
+        let (vl, size) = (packet.vl, packet.size);
+        let first = self.control_first && !packet.kind.follows_data();
+        let lane = &mut self.lanes[self.ports.lane(output, vl).index()];
+        let queue = if first { &mut lane.control } else { &mut lane.data };
+        queue.push_back((id, input));
+        lane.bytes += size;
+        let sum = lane.bytes;
+        self.outputs[output.index()].bytes += size;
+        if self.trimmer.as_ref().is_some_and(|trimmer| trimmer.headers == vl) {
+            ctx.meters.most_header_bytes = ctx.meters.most_header_bytes.max(sum);
+        }
+        self.ports.arrives(ctx, output, id, sum);
+        self.fill_changed(ctx, output, vl, input.unwrap_or(Port::FIRST));
     }
 
     #[inline]
@@ -68,7 +127,7 @@ impl FcfsSwitch {
             let Lane { control, data, .. } = &self.lanes[lane.index()];
             control.iter().chain(data).map(move |&entry| (output, entry))
         });
-        all.filter(move |(_, (_, from))| *from == input).map(|(output, (id, _))| (output, id))
+        all.filter(move |(_, (_, from))| *from == Some(input)).map(|(output, (id, _))| (output, id))
     }
 }
 
@@ -85,17 +144,12 @@ impl Architecture for FcfsSwitch {
 
     fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
         let packet = &ctx.packets[id];
-        let (vl, size) = (packet.vl, packet.size);
         let output = self.ports.route_of(packet);
-        let first = self.control_first && !packet.kind.follows_data();
-        let lane = &mut self.lanes[self.ports.lane(output, vl).index()];
-        let queue = if first { &mut lane.control } else { &mut lane.data };
-        queue.push_back((id, input));
-        lane.bytes += size;
-        let sum = lane.bytes;
-        self.outputs[output.index()].bytes += size;
-        self.ports.arrives(ctx, output, id, sum);
-        self.fill_changed(ctx, output, vl, input);
+        let mut memory = Some(input);
+        if self.trimmer.is_some() && packet.kind == Kind::Data {
+            memory = self.make_room(ctx, output, input, id);
+        }
+        self.store(ctx, output, (id, memory));
         let channel = self.ports.out(output);
         let free_at = ctx.free_at(channel);
         if free_at > ctx.now {
@@ -144,9 +198,12 @@ impl Architecture for FcfsSwitch {
             let state = &mut self.outputs[output.index()];
             state.turn = order.after(first, vl);
             state.bytes -= size;
-            self.fill_changed(ctx, output, vl, input);
+            self.fill_changed(ctx, output, vl, input.unwrap_or(Port::FIRST));
             self.ports.departs(ctx, id, Outgoing::unbuffered(output, left));
-            let end = self.ports.transmit(ctx, id, input, output, None);
+            let end = match input {
+                Some(input) => self.ports.transmit(ctx, id, input, output, None),
+                None => ctx.send(channel, id),
+            };
             if waiting > size {
                 ctx.wake(channel, end);
             }
@@ -183,7 +240,9 @@ impl Architecture for FcfsSwitch {
         let queue = if lane.control.is_empty() { &lane.data } else { &lane.control };
         if let Some(&(id, input)) = queue.front() {
             ctx.packets.prefetch(id);
-            ctx.links.prefetch_lane(self.ports.feeder(input), Vl::FIRST);
+            if let Some(input) = input {
+                ctx.links.prefetch_lane(self.ports.feeder(input), Vl::FIRST);
+            }
         }
     }
 }

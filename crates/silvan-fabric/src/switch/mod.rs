@@ -13,6 +13,7 @@ mod ports;
 mod queued;
 mod round_robin;
 mod rounds;
+mod trimming;
 mod voq;
 
 use crate::context::Context;
@@ -34,6 +35,7 @@ pub(crate) use islip::Islip;
 pub(crate) use ports::{Outgoing, PortWiring, Ports, Steering};
 pub(crate) use queued::{Arbiter, QueuedSwitch};
 pub(crate) use round_robin::RoundRobin;
+pub(crate) use trimming::{Trimmer, TrimmingRule};
 pub(crate) use voq::{VoqSwitch, is_small};
 
 /// A switch of any architecture.
@@ -236,6 +238,11 @@ impl Switch {
         let ports = self.ports();
         let lanes = output.with_lanes(ports.lanes);
         ports.marking.state(output.index(), lanes.map(PortVl::index))
+    }
+
+    /// The number of packets that an output has trimmed.
+    pub fn trimmed(&self, output: Port) -> u64 {
+        if let Self::Fcfs(switch) = self { switch.trimmed(output) } else { 0 }
     }
 
     /// The shared state of a VOQ switch; `None` for other architectures.

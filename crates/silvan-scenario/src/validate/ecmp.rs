@@ -38,7 +38,7 @@ fn delivery(spec: &Spec) -> Check {
     let sprays = spec.ecmp.as_ref().is_some_and(|ecmp| ecmp.enabled && ecmp.spraying.is_on());
     let detours = matches!(spec.routing.source, RoutingSource::Computed(RoutingSpec::Ugal(_)));
     let rotates = spec.routing.path_bits() == PathBits::PerPacket;
-    let may_reorder = adapts || sprays || detours || rotates;
+    let may_reorder = adapts || sprays || detours || rotates || spec.switch.trimming.is_some();
     ensure(spec.host.delivery == Delivery::InOrder || may_reorder, "host.delivery", || {
         "has no effect: the packets of a flow take one route and arrive in order; set ecmp.spraying or \
          adaptive_routing.per = \"packet\""

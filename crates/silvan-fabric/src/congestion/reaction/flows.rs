@@ -5,7 +5,7 @@ use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
 
 use super::{ControlLevel, ReactionRule};
-use crate::facts::{Answer, Grant, Next, Queued, Sent};
+use crate::facts::{Answer, Grant, Lost, Next, Queued, Sent};
 
 /// A flow and its service level.
 #[derive(Debug, Clone, Copy)]
@@ -91,6 +91,11 @@ impl<R: ReactionRule> Flows<R> {
     pub fn granted(&mut self, of: FlowRef, grant: &Grant) {
         let index = self.index(of);
         self.rule.granted(&mut self.states[index], grant);
+    }
+
+    pub fn lost(&mut self, of: FlowRef, lost: &Lost) -> u32 {
+        let index = self.index(of);
+        self.rule.lost(&mut self.states[index], lost)
     }
 
     #[inline]

@@ -84,7 +84,7 @@ use silvan_engine::{Rate, Time};
 
 use super::round_trip::RoundTrip;
 use super::unfit::{Check, Limits};
-use crate::facts::{Answer, Grant, Next, Queued, Sent};
+use crate::facts::{Answer, Grant, Lost, Next, Queued, Sent};
 
 /// The parameters of a reaction, and the requirements for the rest of the configuration that follow from them.
 pub trait ReactionParameters {
@@ -127,6 +127,11 @@ pub trait ReactionParameters {
         false
     }
 
+    /// Whether the reaction handles packets that were lost, and sends them again.
+    fn handles_loss(&self) -> bool {
+        false
+    }
+
     /// Whether links or receivers control the flows of all hosts together, so that all hosts must have this reaction.
     fn concerns_all_hosts(&self) -> bool {
         false
@@ -152,6 +157,8 @@ pub(crate) struct Source<'a> {
     pub mtu: u32,
     /// The network's round trip. Present if [`ReactionParameters::needs_round_trip`] is true.
     pub round_trip: Option<&'a RoundTrip>,
+    /// Whether switches trim packets.
+    pub trims: bool,
     /// Seed of the run, from which random streams are derived.
     pub seed: u64,
     /// Tables that hosts with the same rate share.
@@ -220,6 +227,12 @@ pub(crate) trait ReactionRule {
 
     /// Handles a grant from the receiver.
     fn granted(&self, _state: &mut Self::State, _grant: &Grant) {}
+
+    /// Handles the loss of a packet, which waits to be sent again. Returns the amount to request from the receiver, as
+    /// [`Self::request`] does.
+    fn lost(&self, _state: &mut Self::State, _lost: &Lost) -> u32 {
+        0
+    }
 
     /// The amount to request from the receiver after a message has joined the flow; zero for no request.
     fn request(&self, _state: &mut Self::State, _queued: &Queued) -> u32 {
@@ -340,6 +353,10 @@ macro_rules! reactions {
 
             pub fn granted(&mut self, flow: FlowRef, grant: &Grant) {
                 match self { $( Self::$name(flows) => flows.granted(flow, grant), )* }
+            }
+
+            pub fn lost(&mut self, flow: FlowRef, lost: &Lost) -> u32 {
+                match self { $( Self::$name(flows) => flows.lost(flow, lost), )* }
             }
 
             #[inline]
@@ -482,6 +499,12 @@ impl Reaction {
     #[must_use]
     pub fn needs_grants(&self) -> bool {
         self.parameters().is_some_and(|parameters| parameters.needs_grants())
+    }
+
+    /// See [`ReactionParameters::handles_loss`].
+    #[must_use]
+    pub fn handles_loss(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.handles_loss())
     }
 
     /// See [`ReactionParameters::concerns_all_hosts`].

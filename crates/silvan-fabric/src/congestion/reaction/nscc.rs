@@ -1,6 +1,5 @@
 //! Ultra Ethernet's network-signaled congestion control, NSCC: a window that depends on marks and on the queueing
-//! delay. The implementation follows the consortium's simulator (uet-htsim, `uec.cpp`, 2025) for a network that loses
-//! no packets.
+//! delay. The implementation follows the consortium's simulator (uet-htsim, `uec.cpp`, 2025).
 //!
 //! ```text
 //!  per acknowledgement of n bytes, with queueing delay d = round trip - least round trip, and its mean a:
@@ -20,8 +19,17 @@
 //! Q counts as a quarter of the minimum round trip. Windows range from one packet to 1.5 times the bandwidth-delay
 //! product, and start at that maximum. A packet is sent if the window has room for the whole packet.
 //!
-//! Windows are in units of 2^-16 bytes, and the mean is in units of 2^-16 picoseconds. Loss (trimming), its NACKs and
-//! the choice of paths are not part of this reaction.
+//! With packet trimming, a negative acknowledgement of n bytes means:
+//!
+//! ```text
+//!    window -= n, except if quick adapt follows, or if RCCC limits the flow, too, and the packet was lost at the last output
+//!    the mean a counts a queueing delay of a round trip without load; quick adapt is due at the end of its interval
+//! ```
+//!
+//! The default of the target Q is then three quarters of the round trip, because queues are shorter.
+//!
+//! Windows are in units of 2^-16 bytes, and the mean is in units of 2^-16 picoseconds. The choice of paths is not part of
+//! this reaction.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,16 +38,16 @@ use silvan_engine::{Rate, Time};
 use super::progress::Progress;
 use super::{ReactionParameters, ReactionRule, Source};
 use crate::congestion::unfit::{Check, Limits, ensure_time};
-use crate::facts::{Answer, Mark, Next, Sent};
+use crate::facts::{Answer, Lost, Mark, Next, Sent};
 
-/// Parameters of NSCC; the defaults are those of the consortium's simulator without trimming.
+/// Parameters of NSCC; the defaults are those of the consortium's simulator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Nscc {
     /// Round trip without load; by default that of the network, over its longest route.
     pub round_trip: Option<Time>,
-    /// The target of the queueing delay, Q; by default the round trip without load. With trimming, the standard has 0.75 of
-    /// it.
+    /// The target of the queueing delay, Q; by default the round trip without load, or three quarters of it if switches trim
+    /// packets.
     pub target: Option<Time>,
     /// Whether a window is set to the recently acknowledged bytes when the queueing delay is far above the target.
     pub quick_adapt: bool,
@@ -72,6 +80,10 @@ impl ReactionParameters for Nscc {
         self.round_trip.is_none()
     }
 
+    fn handles_loss(&self) -> bool {
+        true
+    }
+
     fn check(&self, _limits: &Limits) -> Check {
         ensure_time("round_trip", self.round_trip)?;
         ensure_time("target", self.target)
@@ -82,7 +94,9 @@ impl Nscc {
     /// The rule of a host.
     pub(super) fn rule(&self, source: &Source) -> Option<NsccRule> {
         let round_trip = self.round_trip.unwrap_or_else(|| source.shortest_round_trip()).max(Time(1));
-        Some(self.rule_of_link(source.rate, round_trip, source.full_size, source.header()))
+        let rule = self.rule_of_link(source.rate, round_trip, source.full_size, source.header());
+        let usual = if source.trims { round_trip.0 / 4 * 3 } else { round_trip.0 };
+        Some(NsccRule { target: self.target.map_or(usual.max(1), |target| target.0), ..rule })
     }
 
     fn rule_of_link(&self, link: Rate, round_trip: Time, full: u32, header: u32) -> NsccRule {
@@ -147,6 +161,8 @@ pub(crate) struct NsccState {
     achieved: u64,
     to_ignore: u64,
     ignored: u64,
+    /// Whether a packet was lost since quick adapt last set the window.
+    is_due: bool,
 }
 
 impl NsccRule {
@@ -164,13 +180,15 @@ impl NsccRule {
         state.window = state.window.clamp(self.full << FRACTION, self.most(state));
     }
 
-    /// Whether the window follows quick adapt, or ignores a mark because of it.
+    /// Whether the window follows quick adapt, or ignores a mark or a loss because of it.
     fn quick_adapt(&self, state: &mut NsccState, now: Time, is_marked: bool, delay: u64) -> bool {
         let Some(gate) = self.gate else { return false };
         let mut is_done = state.ignored < state.to_ignore && is_marked;
         if !is_done && state.interval_ends.is_none_or(|end| now > end) {
             let few = state.achieved < (self.most(state) >> FRACTION) >> gate;
-            if state.interval_ends.is_some() && delay > 4 * self.target && few {
+            let is_late = state.is_due || delay > 4 * self.target;
+            if state.interval_ends.is_some() && is_late && few {
+                state.is_due = false;
                 state.window = state.achieved.max(self.full) << FRACTION;
                 (state.to_ignore, state.ignored) = (state.progress.in_flight(), 0);
                 is_done = true;
@@ -201,6 +219,20 @@ impl NsccRule {
         let span = u128::from(self.target - delay);
         state.pending +=
             4 * self.payload * self.product * u128::from(size) * span / (REFERENCE * REFERENCE_PS);
+    }
+
+    /// Handles a lost packet. `keeps` states that the window remains, except for quick adapt.
+    pub(super) fn lose(&self, state: &mut NsccState, lost: &Lost, keeps: bool) {
+        let size = u64::from(lost.payload) + u64::from(self.header);
+        state.least = state.least.min((lost.now - lost.sent_at).0);
+        state.ignored += size;
+        state.mean = (79 * state.mean + (self.round_trip << FRACTION)) / 80;
+        state.is_due = true;
+        if !self.quick_adapt(state, lost.now, true, 0) && !keeps {
+            state.window = state.window.saturating_sub(size << FRACTION);
+        }
+        self.bound(state);
+        state.progress.lost(lost, self.header);
     }
 
     fn reduce(&self, state: &mut NsccState, now: Time) {
@@ -238,6 +270,7 @@ impl ReactionRule for NsccRule {
             achieved: 0,
             to_ignore: 0,
             ignored: 0,
+            is_due: false,
         };
         state.window = self.most(&state);
         state
@@ -281,6 +314,11 @@ impl ReactionRule for NsccRule {
             (state.pending, state.received) = (0, 0);
         }
         self.bound(state);
+    }
+
+    fn lost(&self, state: &mut NsccState, lost: &Lost) -> u32 {
+        self.lose(state, lost, false);
+        0
     }
 
     fn may_send_at(&self, state: &NsccState, _sl: u8, next: &Next) -> Option<Time> {
@@ -341,6 +379,66 @@ mod tests {
         let small = Next { size: 360, ..next(7) };
         assert_eq!(rule.may_send_at(&state, 0, &small), Some(Time(7)));
         assert_eq!(rule.may_send_at(&state, 0, &Next { size: 361, ..next(7) }), None);
+    }
+
+    /// The loss of a packet, which is known `us` microseconds after the start of the run and 12 us after it was sent.
+    fn loss(us: u64) -> Lost {
+        Lost { now: Time::from_us(us), sent_at: Time::from_us(us - 12), payload: 4_096, at_last_hop: false }
+    }
+
+    #[test]
+    fn a_loss_shrinks_the_window_by_the_packet() {
+        let rule = rule(&Nscc::default());
+        let mut state = flow(&rule, 100_000, 20);
+        rule.lost(&mut state, &loss(101));
+        assert_eq!((bytes(&state), state.progress.in_flight()), (100_000 - PACKET, 19 * PACKET));
+        // A queueing delay of 12 us with weight 1/80.
+        assert_eq!(state.mean >> FRACTION, 150_000);
+        rule.lose(&mut state, &loss(101), true);
+        assert_eq!((bytes(&state), state.progress.in_flight()), (100_000 - PACKET, 18 * PACKET));
+        // A shorter round trip is the new minimum, although the header waited less than a packet.
+        rule.lost(&mut state, &Lost { sent_at: Time::from_us(92), ..loss(101) });
+        assert_eq!(state.least, 9_000_000);
+        (0..30).for_each(|_| assert_eq!(rule.lost(&mut state, &loss(101)), 0));
+        assert_eq!(bytes(&state), PACKET, "at least a packet");
+    }
+
+    #[test]
+    fn quick_adapt_follows_a_loss_at_the_end_of_its_interval() {
+        let rule = rule(&Nscc::default());
+        let mut state = flow(&rule, 200_000, 40);
+        state.interval_ends = Some(Time::from_us(110));
+        rule.lost(&mut state, &loss(101));
+        assert_eq!(bytes(&state), 200_000 - PACKET);
+        acknowledge(&rule, &mut state, Mark::Hot, 102, 1);
+        // Only a packet was acknowledged, which is less than an eighth of 225,000.
+        rule.lost(&mut state, &loss(111));
+        assert_eq!((bytes(&state), state.to_ignore), (PACKET, 38 * PACKET));
+        let interval_ends = state.interval_ends;
+        assert_eq!(interval_ends, Some(Time::from_us(111 + 12 + 12)));
+        // Marks and losses of what was in flight are ignored.
+        rule.lost(&mut state, &loss(140));
+        assert_eq!((state.interval_ends, state.ignored), (interval_ends, PACKET));
+    }
+
+    #[test]
+    fn the_target_is_shorter_if_switches_trim() {
+        let tables = super::super::SharedTables::default();
+        let source = |trims| Source {
+            host: 0,
+            rate: Rate::from_gbit(100),
+            full_size: 4_160,
+            mtu: 4_096,
+            round_trip: None,
+            trims,
+            seed: 1,
+            tables: &tables,
+        };
+        let given = Nscc { round_trip: Some(Time::from_us(12)), ..Nscc::default() };
+        let target = |given: &Nscc, trims| given.rule(&source(trims)).map(|rule| rule.target);
+        assert_eq!([target(&given, false), target(&given, true)], [Some(12_000_000), Some(9_000_000)]);
+        let own = Nscc { target: Some(Time::from_us(5)), ..given };
+        assert_eq!(target(&own, true), Some(5_000_000));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Common code of reactions with windows in bytes: the bytes of a flow that are in flight, and its round trips.
 
-use crate::facts::{Answer, Sent};
+use crate::facts::{Answer, Lost, Sent};
 
 /// The bytes of a flow on the wire, since the flow began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,6 +20,14 @@ impl Progress {
     /// not payload.
     pub fn acknowledged(&mut self, answer: &Answer, header: u32) -> u64 {
         let size = u64::from(answer.bytes) + u64::from(header);
+        self.acknowledged = (self.acknowledged + size).min(self.sent);
+        size
+    }
+
+    /// Records that a packet was lost, which is then no longer in flight. Returns its bytes on the wire, as
+    /// [`Self::acknowledged`] does.
+    pub fn lost(&mut self, lost: &Lost, header: u32) -> u64 {
+        let size = u64::from(lost.payload) + u64::from(header);
         self.acknowledged = (self.acknowledged + size).min(self.sent);
         size
     }

@@ -1,6 +1,5 @@
 //! Ultra Ethernet's receiver-credit congestion control, RCCC: a flow sends while it has credit, which its receiver grants
-//! at the rate of its link, in the form of the consortium's simulator (uet-htsim, `uec.cpp`, 2025) for a network that
-//! loses no packet.
+//! at the rate of its link, in the form of the consortium's simulator (uet-htsim, `uec.cpp`, 2025).
 //!
 //! ```text
 //!  a packet is sent      credit -= its bytes, if credit > 0 before
@@ -12,6 +11,9 @@
 //! target of its flow: up to where the receiver should grant, since the flow began. A flow that gets a message while it
 //! has no credit and nothing to send requests credit with a control packet instead. While the credit is speculative,
 //! the target is at least a packet ahead.
+//!
+//! With packet trimming, the bytes of a lost packet wait again, and the first negative acknowledgement takes what is left of
+//! the speculative credit, too. If the flow then has no credit, and nothing has asked for any, it requests some.
 //!
 //! With `nscc`, a flow also has NSCC's window, and sends only what both allow.
 //!
@@ -29,7 +31,7 @@ use super::nscc::{Nscc, NsccRule, NsccState};
 use super::{ReactionParameters, ReactionRule, Source};
 use crate::congestion::receiver::{Oversubscribed, Oversubscription};
 use crate::congestion::unfit::{Check, Limits, Unfit, ensure, ensure_time};
-use crate::facts::{Answer, Grant, Next, Queued, Sent};
+use crate::facts::{Answer, Grant, Lost, Next, Queued, Sent};
 
 /// Bytes of a quantum.
 pub(crate) const QUANTUM: u32 = 256;
@@ -118,6 +120,10 @@ impl ReactionParameters for Rccc {
     }
 
     fn needs_grants(&self) -> bool {
+        true
+    }
+
+    fn handles_loss(&self) -> bool {
         true
     }
 
@@ -296,6 +302,22 @@ impl ReactionRule for RcccRule {
         }
     }
 
+    fn lost(&self, state: &mut RcccState, lost: &Lost) -> u32 {
+        let (had_some, had_credit) = (state.waiting > 0, state.credit > 0);
+        state.waiting += i64::from(lost.payload) + self.header as i64;
+        if std::mem::take(&mut state.is_speculative) {
+            state.credit = state.credit.min(0);
+        }
+        if let (Some(rule), Some(nscc)) = (&self.nscc, &mut state.nscc) {
+            rule.lose(nscc, lost, lost.at_last_hop);
+        }
+        // With credit, a data packet will carry the target. If other data waited for credit, their target is known.
+        if state.credit > 0 || had_some && !had_credit {
+            return 0;
+        }
+        self.target(state, (state.credit, state.waiting), 1).max(1)
+    }
+
     fn answered(&self, state: &mut RcccState, sl: u8, answer: &Answer) {
         if let (Some(rule), Some(nscc)) = (&self.nscc, &mut state.nscc) {
             rule.answered(nscc, sl, answer);
@@ -346,6 +368,7 @@ mod tests {
             full_size: 4_160,
             mtu: 4_096,
             round_trip: None,
+            trims: false,
             seed: 1,
             tables: &tables,
         };
@@ -429,6 +452,29 @@ mod tests {
         // The packet makes it 9 * 4,160 = 37,440 bytes: 147 quanta in all, or 49 for one of three flows.
         let target = |sharing| ReactionRule::target(&rule, &state, &full(), sharing);
         assert_eq!([1, 3, 0].map(target), [Some(391 + 147), Some(391 + 49), Some(391 + 147)]);
+    }
+
+    #[test]
+    fn lost_bytes_wait_again_and_are_asked_for_if_nothing_else_asks() {
+        let rule = rule(&given(100_000, 50_000));
+        let lost = Lost { now: Time(9), sent_at: Time::ZERO, payload: 4_096, at_last_hop: false };
+        let mut state = rule.fresh(0);
+        rule.request(&mut state, &queued(2 * 4_096));
+        rule.sent(&mut state, &sent(0, 4_160));
+        rule.sent(&mut state, &sent(0, 4_160));
+        // The rest of the speculative credit is gone: 4,160 bytes in 17 quanta.
+        assert_eq!(rule.lost(&mut state, &lost), 17);
+        assert_eq!((state.waiting, state.credit), (4_160, 0));
+        assert_eq!(rule.lost(&mut state, &lost), 0, "the request has been made");
+        rule.granted(&mut state, &grant(40));
+        assert_eq!(rule.lost(&mut state, &lost), 0, "a packet will carry the target");
+        assert_eq!(state.waiting, 3 * 4_160);
+        // A new message waited for speculative credit that is lost.
+        let mut state = rule.fresh(0);
+        rule.request(&mut state, &queued(4_096));
+        rule.sent(&mut state, &sent(0, 4_160));
+        rule.request(&mut state, &queued(4_096));
+        assert_eq!(rule.lost(&mut state, &lost), 33);
     }
 
     #[test]

@@ -144,6 +144,15 @@ impl ReceiverRule for AcknowledgeAndGrant {
         out.acknowledge(packet, packet.payload);
     }
 
+    fn trimmed(&self, state: &mut Accounts, header: &Received, at_last_hop: bool, out: &mut Replies) {
+        let Some(pacing) = self.pacing else { return };
+        if let Some(rule) = pacing.oversubscription {
+            let slowdown = state.slowdown.get_or_insert_with(|| Box::new(Slowdown::new(rule)));
+            slowdown.count_trimmed(header.now, at_last_hop);
+        }
+        self.note(state, header.now, header.from, header.target, out);
+    }
+
     fn requested(&self, state: &mut Accounts, request: &Request, out: &mut Replies) {
         self.note(state, request.now, request.from, request.bytes, out);
     }
@@ -232,6 +241,14 @@ mod tests {
         // Flow 1 is 5 quanta ahead of its target, flow 2 none: both until they are 10 ahead.
         let expected = [(13, 2, 7), (17, 1, 14), (21, 2, 11), (25, 1, 18), (29, 2, 15)];
         assert_eq!(turns(&rule, &mut state, 9), expected);
+    }
+
+    #[test]
+    fn a_header_carries_the_target_of_its_flow() {
+        let (rule, mut state, mut out) = (rule(100, 0), Accounts::default(), Replies::default());
+        rule.trimmed(&mut state, &carrying(1, 0, 3), true, &mut out);
+        let replies: Vec<Reply> = out.drain().collect();
+        assert_eq!(replies, [Reply { to: sender(1), content: Content::Grant(3) }], "no acknowledgement");
     }
 
     #[test]

@@ -72,6 +72,10 @@ pub(crate) trait ReceiverRule {
     /// Handles a data packet whose tail has arrived.
     fn received(&self, state: &mut Self::State, packet: &Received, out: &mut Replies);
 
+    /// Handles the header of a packet whose payload was lost. The host itself sends the negative acknowledgement,
+    /// afterwards.
+    fn trimmed(&self, _state: &mut Self::State, _header: &Received, _at_last_hop: bool, _out: &mut Replies) {}
+
     /// Handles a request from a source ([`super::reaction::ReactionRule::request`]).
     fn requested(&self, _state: &mut Self::State, _request: &Request, _out: &mut Replies) {}
 
@@ -110,7 +114,7 @@ pub(crate) struct Echo {
 }
 
 impl Echo {
-    fn of(packet: &Received) -> Self {
+    pub fn of(packet: &Received) -> Self {
         let Received { sent_at, is_marked, severity, is_validated, entropy, hops, .. } = *packet;
         Self { sent_at, is_marked, severity, is_validated, entropy, hops: hops.to_vec() }
     }
@@ -235,6 +239,14 @@ macro_rules! receivers {
             pub fn received(&mut self, packet: &Received, out: &mut Replies) {
                 match self {
                     $( Self::$name(Receiving { rule, state }) => rule.received(state, packet, out), )*
+                }
+            }
+
+            pub fn trimmed(&mut self, header: &Received, at_last_hop: bool, out: &mut Replies) {
+                match self {
+                    $( Self::$name(Receiving { rule, state }) => {
+                        rule.trimmed(state, header, at_last_hop, out);
+                    } )*
                 }
             }
 

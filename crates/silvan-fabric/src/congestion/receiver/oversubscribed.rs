@@ -1,8 +1,9 @@
 //! Control of the rate of grants in an oversubscribed network, where the links to hosts are not the bottleneck, in the form
-//! of the consortium's simulator (uet-htsim, `oversubscribed_cc.cpp`, 2025), for a network that loses no packet.
+//! of the consortium's simulator (uet-htsim, `oversubscribed_cc.cpp`, 2025).
 //!
 //! ```text
-//!  at the end of each interval   mean = (mean + marked packets / packets) / 2
+//!  at the end of each interval   mean = (mean + marked packets / packets with payload) / 2
+//!    lost before the last output   rate -= packets lost there / packets; steps = 0
 //!    mean > target                 rate -= rate * (mean - target) * decrease; steps = 0
 //!    else                          rate += increase, or increase * 2^steps if no packet was marked; steps += 1
 //!  least <= rate <= 1; the length of an interval is random, from 0.75 to 1.25 times the given one
@@ -103,9 +104,12 @@ pub(super) struct Slowdown {
     rate: u64,
     mean: u64,
     steps: u32,
-    /// Packets of this interval.
+    /// Packets of this interval: those with payload, marked ones of these, those that were trimmed, and those of these that
+    /// were trimmed before the last output.
     received: u64,
     marked: u64,
+    trimmed: u64,
+    trimmed_before: u64,
     ends_at: Time,
     random: Stream,
 }
@@ -114,7 +118,9 @@ impl Slowdown {
     pub fn new(rule: Oversubscription) -> Self {
         let random = Stream::new(rule.seed, "oversubscribed", u64::from(rule.host));
         let (mean, steps, received, marked) = (0, 0, 0, 0);
-        let mut found = Self { rule, rate: ONE, mean, steps, received, marked, ends_at: Time::ZERO, random };
+        let (trimmed, trimmed_before, ends_at) = (0, 0, Time::ZERO);
+        let mut found =
+            Self { rule, rate: ONE, mean, steps, received, marked, trimmed, trimmed_before, ends_at, random };
         found.begin();
         found
     }
@@ -138,15 +144,28 @@ impl Slowdown {
         let Oversubscription { target, decrease, increase, least, .. } = self.rule;
         let share = (self.marked * ONE).checked_div(self.received).unwrap_or(0);
         self.mean = u64::midpoint(self.mean, share);
+        let (packets, has_losses) = (self.received + self.trimmed, self.trimmed_before > 0);
+        if has_losses {
+            self.rate = self.rate.saturating_sub(self.trimmed_before * ONE / packets);
+        }
         if self.mean > target {
             self.rate -= (self.rate * (self.mean - target) / ONE) * decrease / 100;
+        }
+        if has_losses || self.mean > target {
             self.steps = 0;
         } else {
             self.rate += if self.marked == 0 { increase << self.steps } else { increase };
             self.steps = (self.steps + 1).min(MOST_STEPS);
         }
         self.rate = self.rate.clamp(least, ONE);
-        (self.received, self.marked) = (0, 0);
+        (self.received, self.marked, self.trimmed, self.trimmed_before) = (0, 0, 0, 0);
+    }
+
+    /// Counts a packet that was trimmed.
+    pub fn count_trimmed(&mut self, now: Time, at_last_hop: bool) {
+        self.pass_time(now);
+        self.trimmed += 1;
+        self.trimmed_before += u64::from(!at_last_hop);
     }
 
     /// Counts a packet.
@@ -180,6 +199,19 @@ mod tests {
         (of.received, of.marked) = (received, marked);
         of.pass_time(of.ends_at);
         (of.rate * 1000 + ONE / 2) / ONE
+    }
+
+    #[test]
+    fn packets_lost_before_the_last_output_lower_the_rate() {
+        let mut of = slowdown(&given());
+        let pass = |of: &mut Slowdown, received, losses: &[bool]| {
+            let now = Time(of.ends_at.0 - 1);
+            losses.iter().for_each(|&at_last_hop| of.count_trimmed(now, at_last_hop));
+            pass(of, received, 0)
+        };
+        assert_eq!(pass(&mut of, 6, &[false, false, true, true]), 800, "two of ten packets");
+        assert_eq!(pass(&mut of, 6, &[true]), 810, "as without a loss");
+        assert_eq!(pass(&mut of, 0, &[false]), 10, "the lowest rate");
     }
 
     #[test]

@@ -1,0 +1,178 @@
+//! Packet trimming: what is trimmed when, that all payload arrives nevertheless, and that threads do not matter.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use common::{config, flow, run, topology, us};
+use silvan_engine::{Bytes, Time};
+use silvan_fabric::config::{Arbitration, Config, Delivery, Ecmp, Lanes, Spraying, Trimmed, Trimming};
+use silvan_fabric::congestion::marking::{Marking, Red};
+use silvan_fabric::congestion::reaction::{Nscc, Rccc, Reaction};
+use silvan_fabric::congestion::{Congestion, Notification};
+use silvan_fabric::outcome::{Outcome, Values};
+use silvan_fabric::topology::Topology;
+use silvan_fabric::traffic::Flow;
+
+/// Hosts on one switch, with links of 1 byte/ns and 1 us, and packets of 1000 bytes.
+fn star(hosts: usize) -> Topology {
+    topology(&format!(
+        r#"{{"kind": "star", "hosts": {hosts}, "link_rate": "8 Gbit/s", "link_delay": "1 us"}}"#
+    ))
+}
+
+/// Switches without latency whose outputs have room for a number of bytes.
+fn trimming(duration: Time, queue: u64, which: Trimmed) -> Config {
+    let mut config = config(duration);
+    config.packet.mtu = Bytes(1_000);
+    config.switch.latency = Time::ZERO;
+    config.switch.arbitration = Arbitration::Fcfs;
+    config.switch.trimming = Some(Trimming { queue: Bytes(queue), size: Bytes(64), which });
+    config.lanes = Lanes { count: 2, control: Some(1), control_priority: true, ..Lanes::default() };
+    config.measure.interval = us(1);
+    with(config, Notification::AckEach, Reaction::Nscc(Nscc::default()))
+}
+
+fn with(config: Config, notification: Notification, reaction: Reaction) -> Config {
+    let (notification, reaction) = (Some(notification), Some(reaction));
+    let congestion = Congestion { marking: Some(Marking::None), notification, reaction, ..config.congestion };
+    Config { congestion, ..config }
+}
+
+/// A message from one host to another at time 0.
+fn message(from: usize, to: usize, bytes: u64) -> Flow {
+    let (message, total) = (Some(Bytes(bytes)), Some(Bytes(bytes)));
+    Flow { message, total, ..flow(&format!("H{from}"), &format!("H{to}")) }
+}
+
+/// When each flow was complete, in nanoseconds.
+fn completed(outcome: &Outcome) -> Vec<Option<u64>> {
+    outcome.summary.flows.iter().map(|flow| flow.completed_ns).collect()
+}
+
+fn counts(outcome: &Outcome) -> (u64, u64) {
+    let found = outcome.summary.trimming.as_ref().unwrap();
+    (found.trimmed_packets, found.retransmitted_packets)
+}
+
+/// H1 and H2 send three packets each to H3. Times are in us; a packet takes 1 us and a header 0.064 us.
+///
+/// ```text
+///  1      the first packets of both arrive; that of H1 leaves
+///  2      the second packet of H1 fits behind the first one of H2; that of H2 does not. Its header leaves before data
+///  2.064  the first packet of H2 leaves, until 3.064
+///  3      the third packet of H1 fits behind its second one; that of H2 does not
+///  3.128  the second and the third packet of H1 leave after the header, and arrive at 5.128 and 6.128
+/// ```
+///
+/// The headers arrive at 3.064 and 4.128. The acknowledgement of the packet that arrived just before delays neither answer.
+/// The answers are at H2 2.064 us later. H2 sends its packets again at 5.128 and 6.192. Each needs 3 us to H3.
+#[test]
+fn packets_that_do_not_fit_are_trimmed_and_sent_again() {
+    let mut config = trimming(us(20), 2_000, Trimmed::Arriving);
+    config.flows = vec![message(1, 3, 3_000), message(2, 3, 3_000)];
+    let outcome = run(&star(3), &config);
+    assert_eq!(counts(&outcome), (2, 2));
+    assert_eq!(completed(&outcome), [Some(6_128), Some(9_192)]);
+    let summary = &outcome.summary;
+    assert_eq!((summary.packets_injected, summary.packets_delivered, summary.packets_inside), (8, 6, 0));
+    assert_eq!(summary.trimming.as_ref().unwrap().most_header_bytes, 64);
+    // Six packets and two more, over the links to the switch and beyond it, without two payloads, and answers to all eight.
+    assert_eq!(summary.packet_hops, 2 * 8 + 2 * 8);
+    let table = outcome.tables.iter().find(|table| table.name == "trimming").unwrap();
+    let Values::Name { codes, names } = &table.columns[0].values else { panic!("a name") };
+    assert_eq!(codes.iter().map(|&code| names[code as usize].as_str()).collect::<Vec<_>>(), ["S1:3->H3"]);
+    assert_eq!(table.columns[1].values, Values::U64(vec![2]));
+}
+
+#[test]
+fn a_queue_with_enough_room_trims_nothing() {
+    let mut config = trimming(us(20), 4_000, Trimmed::Arriving);
+    config.flows = vec![message(1, 3, 3_000), message(2, 3, 3_000)];
+    let outcome = run(&star(3), &config);
+    assert_eq!(counts(&outcome), (0, 0));
+    // The last of six packets leaves the switch from 6 to 7 us.
+    assert_eq!(completed(&outcome).into_iter().max().unwrap(), Some(8_000));
+}
+
+/// All hosts but one send to that one.
+fn incast(hosts: usize, bytes: u64, config: Config) -> Outcome {
+    let flows = (2..=hosts).map(|host| message(host, 1, bytes)).collect();
+    run(&star(hosts), &Config { flows, ..config })
+}
+
+#[test]
+fn all_payload_arrives_with_every_control_of_sources_and_receivers() {
+    let both = Rccc { nscc: Some(Nscc::default()), ..Rccc::default() };
+    let strict = Rccc { idle_credit: false, grant_packets: 1, ..Rccc::default() };
+    let reactions = [
+        (Notification::AckEach, Reaction::Nscc(Nscc::default())),
+        (Notification::AckGrant, Reaction::Rccc(Rccc::default())),
+        (Notification::AckGrant, Reaction::Rccc(both)),
+        (Notification::AckGrant, Reaction::Rccc(strict)),
+    ];
+    for (notification, reaction) in reactions {
+        for which in [Trimmed::Either, Trimmed::Arriving] {
+            for bytes in [700, 1_000, 20_500] {
+                let config = trimming(us(2_000), 2_500, which);
+                let outcome = incast(9, bytes, with(config, notification, reaction.clone()));
+                let what = format!("{notification:?}, {reaction:?}, {which:?}, {bytes}");
+                assert!(completed(&outcome).iter().all(Option::is_some), "{what}");
+                let (trimmed, resent) = counts(&outcome);
+                assert!(trimmed > 0 && trimmed == resent, "{what}: {trimmed}, {resent}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_queue_never_exceeds_its_limit() {
+    for which in [Trimmed::Either, Trimmed::Arriving] {
+        let outcome = incast(9, 20_500, trimming(us(500), 2_999, which));
+        let links = outcome.tables.iter().find(|table| table.name == "links").unwrap();
+        let column = links.columns.iter().find(|column| column.name == "queued_bytes").unwrap();
+        let Values::U32(bytes) = &column.values else { panic!("bytes") };
+        let headers = outcome.summary.trimming.as_ref().unwrap().most_header_bytes;
+        let most = u64::from(*bytes.iter().max().unwrap());
+        assert!((1_500..=2_999 + headers).contains(&most), "{most}, of which headers at most {headers}");
+    }
+}
+
+/// With the arriving packet as the only victim, a sender whose packets always arrive last loses all of them.
+#[test]
+fn a_random_choice_treats_senders_alike() {
+    let first = |which| {
+        let mut config = trimming(us(8), 1_000, which);
+        config.flows = vec![message(1, 3, 8_000), message(2, 3, 8_000)];
+        let outcome = run(&star(3), &config);
+        outcome.summary.flows.iter().map(|flow| flow.received_bytes).collect::<Vec<_>>()
+    };
+    assert_eq!(first(Trimmed::Arriving)[1], 0);
+    assert!(first(Trimmed::Either)[1] > 0);
+}
+
+#[test]
+fn threads_do_not_matter() {
+    let tree = topology(
+        r#"{"kind": "three-level-fat-tree", "radix": 4, "link_rate": "8 Gbit/s", "link_delay": "1 us"}"#,
+    );
+    let outcome = |threads| {
+        let mut config = trimming(us(400), 3_000, Trimmed::Either);
+        config.threads = threads;
+        config.host.delivery = Delivery::OutOfOrder;
+        config.ecmp = Some(Ecmp { spraying: Spraying::Mixed, values: 16, ..Ecmp::default() });
+        let rccc = Rccc { nscc: Some(Nscc::default()), ..Rccc::default() };
+        let mut config = with(config, Notification::AckGrant, Reaction::Rccc(rccc));
+        let red = Red { min: Bytes(500), max: Bytes(2_500), percent: 100, ..Red::default() };
+        config.congestion.marking = Some(Marking::Red(red));
+        config.flows = (2..=16).map(|host| message(host, 1 + host % 3, 15_300)).collect();
+        config.flows.retain(|flow| flow.from != flow.to);
+        run(&tree, &config)
+    };
+    let one = outcome(1);
+    assert!(counts(&one).0 > 50 && one.summary.fecn_marks > 0);
+    assert!(completed(&one).iter().all(Option::is_some));
+    for threads in [2, 3] {
+        assert_eq!(one, outcome(threads), "{threads} threads");
+    }
+}

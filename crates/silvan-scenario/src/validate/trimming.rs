@@ -1,0 +1,78 @@
+//! Checks of packet trimming: what it needs, and the settings that have no effect or no meaning without flow control. The
+//! model checks the sizes, the lane of headers, and that reactions send lost packets again.
+
+use silvan_fabric::config::{Arbitration, Assignment, FlowControl, HostConfig, SwitchConfig};
+use silvan_fabric::queueing::HostQueues;
+
+use super::{Check, ensure};
+use crate::spec::Spec;
+
+pub(super) fn check(spec: &Spec) -> Check {
+    if spec.switch.trimming.is_none() {
+        return Ok(());
+    }
+    ensure(spec.switch.arbitration == Arbitration::Fcfs, "switch.trimming", || {
+        "needs switch.arbitration = \"fcfs\", with which an output has one queue for the packets of all inputs".to_owned()
+    })?;
+    ensure(spec.flow_control == FlowControl::default(), "flow_control.kind", || {
+        "cannot be combined with switch.trimming, which replaces flow control; leave one of them out"
+            .to_owned()
+    })?;
+    buffers(spec)?;
+    ensure(spec.host.drain_rate.is_none(), "host.drain_rate", || {
+        "cannot be combined with switch.trimming: nothing would stop packets that a slower host cannot accept; leave it \
+         out"
+            .to_owned()
+    })?;
+    ensure(spec.host.queues.is_none_or(|queues| queues == HostQueues::None), "host.queues", || {
+        "cannot be combined with switch.trimming, with which hosts keep packets until they know that these have arrived; \
+         use \"none\""
+            .to_owned()
+    })?;
+    let adapts = spec.adaptive_routing.as_ref().is_some_and(|adaptive| adaptive.enabled);
+    ensure(!adapts, "adaptive_routing", || {
+        "cannot be combined with switch.trimming: ports are compared by credits and announcements, which do not exist \
+         without flow control; use [ecmp] with ecmp.spraying"
+            .to_owned()
+    })?;
+    lanes(spec)
+}
+
+/// Checks that no buffer is given, because none has a limit.
+fn buffers(spec: &Spec) -> Check {
+    let given = [
+        ("switch.buffer", spec.switch.buffer != SwitchConfig::default().buffer),
+        ("host.buffer", spec.host.buffer != HostConfig::default().buffer),
+    ];
+    for (key, is_given) in given {
+        ensure(!is_given, key, || {
+            "has no effect with switch.trimming, whose limit is switch.trimming.queue; leave it out"
+                .to_owned()
+        })?;
+    }
+    Ok(())
+}
+
+/// Checks that no data uses the lane of headers.
+fn lanes(spec: &Spec) -> Check {
+    let (Some(control), Assignment::ServiceLevel) = (spec.lanes.control, spec.lanes.assignment) else {
+        return Ok(());
+    };
+    let of_flows = spec.flow.iter().enumerate().map(|(at, flow)| (format!("flow.{at}.sl"), flow.sl));
+    let of_traffic =
+        spec.traffic.iter().enumerate().map(|(at, traffic)| (format!("traffic.{at}.sl"), traffic.sl));
+    let of_jobs = spec.job.iter().enumerate().map(|(at, job)| (format!("job.{at}.sl"), job.sl));
+    for (key, sl) in of_flows.chain(of_traffic).chain(of_jobs) {
+        let lane = match &spec.lanes.sl_to_vl {
+            Some(map) => map.get(usize::from(sl)).copied().unwrap_or(0),
+            None => sl % spec.lanes.count.max(1),
+        };
+        ensure(lane != control, &key, || {
+            format!(
+                "has virtual lane {control}, lanes.control, which with switch.trimming carries only headers and control \
+                 packets; use another service level, or set lanes.sl_to_vl"
+            )
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! Packet trimming, for a scenario that was drawn without it. Its choices have their own random stream, so that the scenario
+//! of a seed stays the same.
+
+use silvan_engine::random::Stream;
+use toml::{Table, Value};
+
+use super::{Draw, bytes, int, kind, put};
+
+/// How the switches of a seed trim packets of up to `full` bytes: the tables `lanes`, `switch` and `congestion`.
+pub fn trimming(seed: u64, full: u64) -> [(&'static str, Table); 3] {
+    let mut draw = Draw { random: Stream::new(seed, "swarm trimming", 0), cycle: None, is_crowd: false };
+    let [mut lanes, mut switch, mut congestion] = [Table::new(), Table::new(), Table::new()];
+    let count = draw.pick(&[2, 2, 3]);
+    let control = draw.below(count);
+    put(&mut lanes, "count", int(count));
+    put(&mut lanes, "control", int(control));
+    put(&mut lanes, "control_priority", true);
+    let data: Vec<u64> = (0..count).filter(|&lane| lane != control).collect();
+    let map: Vec<Value> = (0..16).map(|_| int(draw.pick(&data))).collect();
+    put(&mut lanes, "sl_to_vl", Value::Array(map));
+    let mut trimming = Table::new();
+    let odd = if draw.chance(30) { draw.below(full) } else { 0 };
+    let packets = draw.pick(&[1, 1, 2, 3, 10, 40]);
+    put(&mut trimming, "queue", bytes(full * packets + odd));
+    if draw.chance(50) {
+        let size = draw.pick(&[1, 20, 64, 128, full]).min(full);
+        put(&mut trimming, "size", bytes(size));
+    }
+    if draw.chance(60) {
+        let which = draw.word(&["either", "arriving"]);
+        put(&mut trimming, "which", which);
+    }
+    put(&mut switch, "arbitration", "fcfs");
+    put(&mut switch, "trimming", trimming);
+    let marking = if draw.chance(80) { draw.red(full) } else { kind("none") };
+    put(&mut congestion, "marking", marking);
+    if draw.chance(60) {
+        put(&mut congestion, "notification", "ack-grant");
+        put(&mut congestion, "reaction", draw.rccc(full));
+    } else {
+        let mut reaction = kind("nscc");
+        draw.nscc(&mut reaction);
+        put(&mut congestion, "notification", "ack-each");
+        put(&mut congestion, "reaction", reaction);
+    }
+    [("lanes", lanes), ("switch", switch), ("congestion", congestion)]
+}

@@ -1,0 +1,69 @@
+"""Random scenarios with packet trimming: those with hashed packets, with other switches and NSCC or RCCC."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from verify import ecmp_drawing, rdma_drawing
+
+Scenario = dict[str, Any]
+#: The keys of tables that remain.
+KEPT = {"switch": ("latency", "control_first"), "host": ("injection_rate", "message_overhead", "delivery")}
+
+
+def switch(rng: random.Random, full: int) -> dict[str, Any]:
+    """Select queues of few packets, so that many do not fit."""
+    trimming: dict[str, Any] = {
+        "queue": f"{full * rng.choice([1, 1, 2, 3, 8]) + rng.choice([0, 0, rng.randrange(full)])} B"
+    }
+    if rng.random() < 0.5:
+        trimming["size"] = f"{min(rng.choice([1, 20, 64, 128, full]), full)} B"
+    if rng.random() < 0.6:
+        trimming["which"] = rng.choice(["either", "arriving"])
+    return {"arbitration": "fcfs", "trimming": trimming}
+
+
+def congestion(rng: random.Random, full: int) -> dict[str, Any]:
+    """Select NSCC, RCCC or both, with and without marks."""
+    reaction = rdma_drawing.rccc(rng, full) if rng.random() < 0.6 else rdma_drawing.nscc(rng, full)
+    return {
+        "marking": rdma_drawing.red(rng, full) if rng.random() < 0.8 else {"kind": "none"},
+        "notification": "ack-grant" if reaction["kind"] == "rccc" else "ack-each",
+        "reaction": reaction,
+    }
+
+
+def variant(seed: int) -> Scenario:
+    """Generate a scenario of the seed whose switches trim packets."""
+    found, rng = ecmp_drawing.variant(seed), random.Random(f"trimming {seed}")
+    full = rdma_drawing.full_packet(found)
+    for place, keys in KEPT.items():
+        found[place] = {key: value for key, value in found.get(place, {}).items() if key in keys}
+    found["switch"] |= switch(rng, full)
+    found["congestion"] = congestion(rng, full)
+    found["measure"] = {key: value for key, value in found["measure"].items() if key != "congestion_log"}
+    count = rng.choice([2, 2, 3])
+    control = rng.randrange(count)
+    data = [lane for lane in range(count) if lane != control]
+    found["lanes"] = {
+        "count": count,
+        "control": control,
+        "control_priority": True,
+        "sl_to_vl": [rng.choice(data) for _ in range(16)],
+    }
+    rules = ["oblivious", "random"]
+    if found["congestion"]["marking"]["kind"] == "red":
+        rules += ["bitmap", "reps", "mixed", "mixed"]
+    found["ecmp"].pop("values", None)
+    found["ecmp"]["spraying"] = rng.choice(["none", *rules])
+    if found["ecmp"]["spraying"] == "none" or not found["ecmp"].get("enabled", True):
+        del found["ecmp"]
+    return {**found, "host": {**found["host"], "delivery": rng.choice(["in-order", "out-of-order"])}}
+
+
+def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:
+    """Generate scenarios from consecutive seeds."""
+    for seed in range(first, first + count):
+        yield f"drawn for trimming from seed {seed}", variant(seed)
