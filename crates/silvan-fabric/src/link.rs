@@ -11,7 +11,7 @@ use silvan_engine::cache::prefetch;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Event, EventQueue, Rate, Time};
 
-use crate::packet::{Packet, PacketId};
+use crate::packet::{NO_LEDGER, Packet, PacketId};
 use crate::port::{Port, Vl};
 
 mod divided;
@@ -579,17 +579,18 @@ impl Links {
     }
 
     /// Frees `space` at the receiver at `time` (now or soon), and returns the credit, which arrives one link delay
-    /// later. The sender's clock may be ahead of the receiver's, so the sender is not woken for a time before `passed`.
+    /// later. `ledger` is the ledger of the way, if known. The sender's clock may be ahead of the receiver's, so the sender is not woken for a time before `passed`.
     #[inline(always)]
     pub fn release(
         &mut self,
-        (id, vl, dst): Way,
+        (way, ledger): (Way, u32),
         space: u32,
         (time, now, passed): (Time, Time, Time),
         queue: &mut EventQueue,
     ) {
+        let (id, vl, dst) = way;
         let mut back = time + self.parameters(id).delay;
-        let index = self.lane_index(id, vl, dst);
+        let index = if ledger == NO_LEDGER { self.lane_index(id, vl, dst) } else { ledger as usize };
         let is_wanted = self.lanes[index].wanted > 0;
         match self.control.as_deref_mut() {
             None | Some(Control::Frames(_)) => {}
@@ -664,7 +665,7 @@ mod tests {
         assert!(!links.has_credit_or_wait(way, 64, Time(10), &mut queue));
         assert_eq!(queue.pop().map(|event| event.time), Some(Time(20)));
         assert!(links.take_wake(0, Time(20)), "the lane's credit is back");
-        links.release(way, 64, (Time(30), Time(25), Time(25)), &mut queue);
+        links.release((way, NO_LEDGER), 64, (Time(30), Time(25), Time(25)), &mut queue);
         assert!(queue.pop().is_none_or(|event| event.time >= Time(25)));
     }
 
@@ -681,10 +682,10 @@ mod tests {
             pauses.drains(0, Time(20), 200);
         }
         assert!(!links.has_credit_or_wait(way, 64, Time(10), &mut queue));
-        links.release(way, 64, (Time(30), Time(20), Time(20)), &mut queue);
+        links.release((way, NO_LEDGER), 64, (Time(30), Time(20), Time(20)), &mut queue);
         assert_eq!(queue.pop().map(|event| event.time), Some(Time(20)));
         assert!(links.take_wake(0, Time(20)), "the lane is open from now on");
-        links.release(way, 64, (Time(40), Time(25), Time(25)), &mut queue);
+        links.release((way, NO_LEDGER), 64, (Time(40), Time(25), Time(25)), &mut queue);
         assert_eq!(queue.pop(), None);
     }
 
@@ -700,7 +701,7 @@ mod tests {
             let (mut model, mut now) = (Vec::new(), 0);
             for (wait, later, space) in steps {
                 now += wait;
-                links.release((0, Vl::FIRST, 0), space, (Time(now + later), Time(now), Time(now)), &mut queue);
+                links.release(((0, Vl::FIRST, 0), NO_LEDGER), space, (Time(now + later), Time(now), Time(now)), &mut queue);
                 model.push((now + later, space));
                 let back: u32 = model.iter().filter(|entry| entry.0 <= now).map(|entry| entry.1).sum();
                 prop_assert!(links.has_credit((0, Vl::FIRST, 0), back, Time(now)));

@@ -13,6 +13,9 @@ pub(crate) type PacketId = u32;
 /// Represents no packet.
 pub(crate) const NO_PACKET: PacketId = u32::MAX;
 
+/// Represents no ledger; see [`Pool::ledger`].
+pub(crate) const NO_LEDGER: u32 = u32::MAX;
+
 /// The type of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -159,6 +162,8 @@ pub(crate) struct Pool {
     marks: Vec<Marks>,
     /// Telemetry of each packet, in the order of the switches that wrote it. Empty unless a rule stamps packets.
     telemetry: Vec<Vec<Telemetry>>,
+    /// The ledger of each packet. Empty unless receive buffers are divided.
+    ledgers: Vec<u32>,
 }
 
 impl Pool {
@@ -190,6 +195,30 @@ impl Pool {
         self.free.push(id);
         if let Some(telemetry) = self.telemetry.get_mut(id as usize) {
             telemetry.clear();
+        }
+    }
+
+    /// With divided receive buffers: the ledger whose credit the packet spent on its last link. [`NO_LEDGER`] if it
+    /// is not known, because the buffers are not divided or the packet came from another partition.
+    #[inline]
+    pub fn ledger(&self, id: PacketId) -> u32 {
+        self.ledgers.get(id as usize).copied().unwrap_or(NO_LEDGER)
+    }
+
+    /// See [`Self::ledger`].
+    #[inline]
+    pub fn set_ledger(&mut self, id: PacketId, ledger: u32) {
+        if self.ledgers.len() <= id as usize {
+            self.ledgers.resize(self.slots.len(), NO_LEDGER);
+        }
+        self.ledgers[id as usize] = ledger;
+    }
+
+    /// Forgets the ledger of a packet.
+    #[inline]
+    pub fn forget_ledger(&mut self, id: PacketId) {
+        if let Some(ledger) = self.ledgers.get_mut(id as usize) {
+            *ledger = NO_LEDGER;
         }
     }
 
@@ -293,6 +322,7 @@ impl Pool {
     #[inline]
     pub fn prefetch(&self, id: PacketId) {
         prefetch(&self.slots, id as usize);
+        prefetch(&self.ledgers, id as usize);
     }
 
     /// Prefetches the fields of a packet that switches hash.
@@ -379,10 +409,26 @@ impl Fifo {
 
     /// The packets in order.
     pub fn iter(self, packets: &Pool) -> impl Iterator<Item = PacketId> + use<'_> {
-        std::iter::successors(self.head(), |&id| {
+        self.iter_after(None, packets)
+    }
+
+    /// The packets behind a packet of the queue, in order; `None` stands for all packets.
+    pub fn iter_after(
+        self,
+        before: Option<PacketId>,
+        packets: &Pool,
+    ) -> impl Iterator<Item = PacketId> + use<'_> {
+        let after = |id: PacketId| {
             let next = packets[id].next;
             (next != NO_PACKET).then_some(next)
-        })
+        };
+        let first = before.map_or_else(|| self.head(), after);
+        std::iter::successors(first, move |&id| after(id))
+    }
+
+    /// The last packet.
+    pub fn last(self) -> Option<PacketId> {
+        (!self.is_empty()).then_some(self.tail)
     }
 }
 

@@ -50,8 +50,12 @@ fn errors_of_trimming_are_explained() {
             r#"trimming = { queue = "8 KiB", size = "0 B" }"#,
             "a.toml:14: switch.trimming.size = \"0 B\": must be 1 B to 2048 B, the size of a full packet",
         ),
-        (trimming, r#"trimming = { size = "64 B" }"#, "a.toml:14: switch.trimming.queue: missing, and needed: Bytes of data that may wait for an output on each virtual \
-             lane, at least a full packet"),
+        (
+            trimming,
+            r#"trimming = { size = "64 B" }"#,
+            "a.toml:14: switch.trimming.queue: missing, and needed: Bytes of data that may wait for an output on each virtual \
+             lane, at least a full packet",
+        ),
         (
             trimming,
             r#"trimming = { queue = "8 KiB", which = "oldest" }"#,

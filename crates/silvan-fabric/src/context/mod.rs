@@ -16,7 +16,7 @@ use crate::message::{
     Announcements, Cause, CreditReturn, Entering, Mailbox, Notices, PacketMessage, Report, Word,
 };
 use crate::meters::Meters;
-use crate::packet::{Kind, Packet, PacketId, Pool};
+use crate::packet::{Kind, NO_LEDGER, Packet, PacketId, Pool};
 use crate::port::{Port, Vl};
 pub(crate) use ahead::Ahead;
 
@@ -195,6 +195,13 @@ impl Context {
         self.links.has_credit_or_wait(way, space, self.now, &mut self.queue)
     }
 
+    /// Same as [`Self::has_credit_or_wait`], for a packet in a switch whose destination alone determines its way.
+    /// `ledger` is the ledger of its last link, if known.
+    #[inline]
+    pub fn has_credit_or_wait_behind(&mut self, ledger: u32, way: Way, space: u32) -> bool {
+        self.links.has_credit_or_wait_behind(ledger, way, space, self.now, &mut self.queue)
+    }
+
     /// Whether any of a sender's wake-ups that are due now is still valid. `event` is the first of them. All valid ones
     /// together cause one attempt to send.
     #[inline]
@@ -216,6 +223,9 @@ impl Context {
     #[inline(always)]
     pub fn send(&mut self, channel: ChannelId, packet: PacketId) -> Time {
         let (end, arrival) = self.links.send(channel, packet, &mut self.packets[packet], self.now);
+        if self.links.is_divided() {
+            self.packets.set_ledger(packet, self.links.last_ledger(channel));
+        }
         if self.is_local() {
             self.queue.push(arrival);
         } else {
@@ -284,8 +294,8 @@ impl Context {
     pub fn release(&mut self, credit: CreditReturn) {
         debug_assert!(credit.leaves_at >= self.now, "a message cannot leave before now");
         if self.is_local() || !self.release_outside(credit) {
-            let CreditReturn { way, space, leaves_at } = credit;
-            self.links.release(way, space, (leaves_at, self.now, self.now), &mut self.queue);
+            let CreditReturn { way, space, leaves_at, ledger } = credit;
+            self.links.release((way, ledger), space, (leaves_at, self.now, self.now), &mut self.queue);
         }
     }
 
@@ -424,13 +434,15 @@ impl Context {
             }
             let data = self.packets.insert(packet);
             self.packets.set_marks(data, marks);
+            self.packets.forget_ledger(data);
             if is_data && number.is_some() {
                 self.packets.set_announcement(data, number);
             }
             self.packets.set_telemetry(data, telemetry);
             self.queue.push(Event { time, key, data });
         }
-        for CreditReturn { way, space, leaves_at } in mailbox.credits.drain(..) {
+        for CreditReturn { way, space, leaves_at, .. } in mailbox.credits.drain(..) {
+            let way = (way, NO_LEDGER);
             self.links.release(way, space, (leaves_at, self.now, Time::ZERO), &mut self.queue);
         }
         for (time, key, word) in mailbox.notices.drain(..) {

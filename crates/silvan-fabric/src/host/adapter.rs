@@ -22,14 +22,19 @@ use crate::queueing::buffers::Buffers;
 use crate::queueing::isolation::Cams;
 use crate::traffic::source::Message;
 
+/// Maximum number of virtual lanes.
+const MOST_LANES: usize = 16;
+
 #[derive(Debug)]
 pub(crate) struct Adapter {
     pub buffers: Buffers<Ports64>,
     organisation: Organisation,
     /// Bytes of memory per part, which is the whole buffer, or one queue's share if memory is divided.
     part: u32,
-    /// Bytes in use per virtual lane and share.
-    used: FxHashMap<(Vl, u32), u32>,
+    /// Bytes in use per virtual lane, if the memory is not divided.
+    whole: [u32; MOST_LANES],
+    /// Bytes in use per virtual lane and share, if the memory is divided.
+    shares: FxHashMap<(Vl, u32), u32>,
     lane_turn: Vl,
     /// The virtual lanes of all messages so far, one bit each.
     lanes_in_use: u16,
@@ -43,7 +48,8 @@ impl Adapter {
             buffers,
             organisation,
             part,
-            used: FxHashMap::default(),
+            whole: [0; MOST_LANES],
+            shares: FxHashMap::default(),
             lane_turn: Vl::FIRST,
             lanes_in_use: 0,
             least_payload: u32::MAX,
@@ -58,9 +64,18 @@ impl Adapter {
         (vl, part)
     }
 
+    /// Bytes in use in the part of the memory for a destination.
+    #[inline]
+    fn used(&self, vl: Vl, dst: u32) -> u32 {
+        if self.organisation == Organisation::Single {
+            return self.whole[vl.index() % MOST_LANES];
+        }
+        self.shares.get(&self.place(vl, dst)).copied().unwrap_or(0)
+    }
+
     /// Whether a packet for a destination fits into the buffer now.
     pub fn admits(&self, vl: Vl, dst: u32, space: u32) -> bool {
-        let used = self.used.get(&self.place(vl, dst)).copied().unwrap_or(0);
+        let used = self.used(vl, dst);
         let stopped = self.buffers.cams.as_ref().is_some_and(|cams| cams.stops(PortVl::of_host(vl), dst));
         used + space <= self.part && !stopped
     }
@@ -78,21 +93,35 @@ impl Adapter {
             return false;
         }
         let least = sizes.space(self.least_payload.saturating_add(sizes.header));
-        let mut lanes = Vl::all(16).filter(|vl| self.lanes_in_use >> vl.0 & 1 == 1);
-        lanes.all(|vl| self.used.get(&(vl, 0)).copied().unwrap_or(0) + least > self.part)
+        let mut lanes = self.lanes_in_use;
+        while lanes != 0 {
+            if self.whole[lanes.trailing_zeros() as usize % MOST_LANES] + least <= self.part {
+                return false;
+            }
+            lanes &= lanes - 1;
+        }
+        true
     }
 
     /// Accounts for a packet that has entered the buffer.
     pub fn admit(&mut self, vl: Vl, dst: u32, space: u32) {
-        *self.used.entry(self.place(vl, dst)).or_default() += space;
+        if self.organisation == Organisation::Single {
+            self.whole[vl.index() % MOST_LANES] += space;
+            return;
+        }
+        *self.shares.entry(self.place(vl, dst)).or_default() += space;
     }
 
     fn left(&mut self, vl: Vl, dst: u32, space: u32) {
+        if self.organisation == Organisation::Single {
+            self.whole[vl.index() % MOST_LANES] -= space;
+            return;
+        }
         let place = self.place(vl, dst);
-        if let Some(used) = self.used.get_mut(&place) {
+        if let Some(used) = self.shares.get_mut(&place) {
             *used -= space;
             if *used == 0 {
-                self.used.remove(&place);
+                self.shares.remove(&place);
             }
         }
     }

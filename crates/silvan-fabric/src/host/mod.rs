@@ -91,6 +91,8 @@ pub(crate) struct Host {
     pub sources: Vec<Source>,
     /// Number of sources that generate messages on their own.
     drawing: usize,
+    /// See [`Self::permission_lasts`].
+    permission_lasts: bool,
     /// Whether the host never has more than one message to send; see [`solo`]. The next field is that message.
     is_solo: bool,
     on_hand: Option<Message>,
@@ -182,6 +184,7 @@ impl Host {
         if spec.reactor.as_ref().is_some_and(shares) {
             flows.keep_order();
         }
+        let is_own = spec.reactor.as_ref().is_none_or(|reactor| reactor.level() == ControlLevel::Qp);
         Self {
             id: spec.id,
             place: spec.id,
@@ -195,6 +198,7 @@ impl Host {
             control_lane: spec.control_lane,
             sources: Vec::new(),
             drawing: 0,
+            permission_lasts: is_own && spec.announcer.is_none(),
             is_solo: false,
             on_hand: None,
             answers_unmarked: spec.responder.watches_unmarked(),

@@ -165,9 +165,9 @@ impl Host {
 
     /// Whether a flow that may send keeps that permission until an answer, a grant or a timer concerns the flow. This
     /// is false if flows share state or are announced.
+    #[inline(always)]
     pub(super) fn permission_lasts(&self) -> bool {
-        let is_own = self.reactor.as_ref().is_none_or(|reactor| reactor.level() == ControlLevel::Qp);
-        is_own && self.announcer.is_none()
+        self.permission_lasts
     }
 
     /// Records that a flow's permission to send must be checked again.

@@ -7,8 +7,7 @@ use super::Host;
 use crate::context::Context;
 use crate::link::{Class, key};
 use crate::message::CreditReturn;
-use crate::packet::Telemetry;
-use crate::packet::{Kind, Packet, PacketId};
+use crate::packet::{Kind, NO_LEDGER, Packet, PacketId, Telemetry};
 use crate::port::Port;
 use crate::routing::spraying::Feedback;
 
@@ -78,7 +77,7 @@ impl Host {
                 ctx.meters.check_order(packet, ctx.now);
             }
         }
-        ctx.release(CreditReturn { way, space: packet.space, leaves_at: done });
+        ctx.release(CreditReturn { way, space: packet.space, leaves_at: done, ledger: NO_LEDGER });
         done
     }
 

@@ -1,10 +1,11 @@
 //! Selects the lane whose credit a packet needs, if receive buffers are divided.
 
 use rustc_hash::FxHashMap;
-use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
+use silvan_engine::{EventQueue, Time};
 
 use super::{ChannelId, Division, Lane, Links, Way};
+use crate::packet::NO_LEDGER;
 use crate::port::Vl;
 
 /// The lanes of a network whose receive buffers are divided.
@@ -22,7 +23,22 @@ pub(super) struct Divided {
     pub grown: FxHashMap<(ChannelId, Vl), Vec<u32>>,
     /// Bytes of the receive buffer per region of a virtual lane, for each channel.
     pub capacities: Vec<u32>,
+    /// What the receiver of a packet stores with the ledger whose credit the packet spent, indexed by ledger. Grows with
+    /// its use.
+    relays: Vec<Relay>,
 }
+
+/// The way of the packets of a destination through a switch. It replaces look-ups by destination.
+#[derive(Debug, Clone, Copy)]
+struct Relay {
+    /// The queue of the destination at the input; [`NONE`] if there is none.
+    queue: u32,
+    /// The ledger of the link on which the packets leave; [`NO_LEDGER`] if not known.
+    next: u32,
+}
+
+/// No queue.
+const NONE: u32 = u32::MAX;
 
 /// A table of lanes that never removes entries. An entry with its key takes a quarter of a cache line, and a lookup
 /// usually reads one line; the table has an entry for each destination of each channel, so it exceeds the caches.
@@ -84,21 +100,102 @@ impl WayTable {
         }
         self.slots[at] = slot;
     }
+}
 
-    /// Prefetches the slot of a way.
-    #[inline]
-    fn prefetch(&self, way: Way) {
-        prefetch(&self.slots, self.start(Self::key(way)));
+impl Divided {
+    fn relay(&mut self, ledger: u32) -> &mut Relay {
+        let at = ledger as usize;
+        if self.relays.len() <= at {
+            // Ledgers are created one after the other.
+            let room = (at + 1).next_power_of_two();
+            self.relays.resize(room, Relay { queue: NONE, next: NO_LEDGER });
+        }
+        &mut self.relays[at]
     }
 }
 
 impl Links {
-    /// Prefetches what [`Self::prefetch_way`] reads.
+    /// Prefetches what [`Self::relay_queue`] reads.
     #[inline]
-    pub fn prefetch_slot(&self, way: Way) {
+    pub fn prefetch_relay(&self, ledger: u32) {
         if let Some(divided) = &self.divided {
-            divided.by_destination.prefetch(way);
+            prefetch(&divided.relays, ledger as usize);
         }
+    }
+
+    /// The queue that the receiver of packets has assigned to a ledger.
+    #[inline]
+    pub fn relay_queue(&self, ledger: u32) -> Option<u32> {
+        let relay = self.divided.as_ref()?.relays.get(ledger as usize)?;
+        (relay.queue != NONE).then_some(relay.queue)
+    }
+
+    /// The queue that the receiver of packets has assigned to the ledger of a way.
+    pub fn relay_queue_of(&self, way: Way) -> Option<u32> {
+        let ledger = self.divided.as_ref()?.by_destination.get(way)?;
+        self.relay_queue(ledger)
+    }
+
+    /// Assigns a queue to a ledger.
+    pub fn open_relay(&mut self, ledger: u32, queue: u32) {
+        if let Some(divided) = &mut self.divided {
+            divided.relay(ledger).queue = queue;
+        }
+    }
+
+    /// Ends the assignment of a queue to a ledger.
+    #[inline]
+    pub fn close_relay(&mut self, ledger: u32) {
+        if let Some(divided) = &mut self.divided
+            && let Some(relay) = divided.relays.get_mut(ledger as usize)
+        {
+            relay.queue = NONE;
+        }
+    }
+
+    /// Prefetches the ledger itself, and the ledger of the next link, as far as they are known.
+    #[inline]
+    pub fn prefetch_ledgers(&self, ledger: u32) {
+        prefetch(&self.lanes, ledger as usize);
+        if let Some(relay) = self.divided.as_ref().and_then(|divided| divided.relays.get(ledger as usize)) {
+            prefetch(&self.lanes, relay.next as usize);
+        }
+    }
+
+    /// The ledger of the last packet that was sent on a channel, if it belongs to the destination of the packet;
+    /// otherwise [`NO_LEDGER`].
+    #[inline]
+    pub fn last_ledger(&self, channel: ChannelId) -> u32 {
+        let memo = self.divided.as_ref().and_then(|divided| divided.memo);
+        memo.filter(|((id, ..), _)| *id == channel).map_or(NO_LEDGER, |(_, ledger)| ledger)
+    }
+
+    /// See [`crate::context::Context::has_credit_or_wait_behind`].
+    #[inline(never)]
+    pub fn has_credit_or_wait_behind(
+        &mut self,
+        ledger: u32,
+        way: Way,
+        space: u32,
+        now: Time,
+        queue: &mut EventQueue,
+    ) -> bool {
+        let known = self.divided.as_mut().filter(|_| ledger != NO_LEDGER);
+        let next = known.map_or(NO_LEDGER, |divided| divided.relay(ledger).next);
+        let (id, vl, dst) = way;
+        if next == NO_LEDGER {
+            let index = self.lane_index(id, vl, dst) as u32;
+            // Only ledgers of destinations are stored in the memo.
+            if ledger != NO_LEDGER
+                && let Some(divided) = &mut self.divided
+                && divided.memo == Some((way, index))
+            {
+                divided.relay(ledger).next = index;
+            }
+        } else if let Some(divided) = &mut self.divided {
+            divided.memo = Some((way, next));
+        }
+        self.has_credit_or_wait(way, space, now, queue)
     }
 
     #[inline(never)]
@@ -149,6 +246,7 @@ impl Links {
         if let Some(divided) = &mut self.divided {
             let (id, vl, _) = way;
             divided.by_destination.insert(way, lane as u32);
+            divided.memo = Some((way, lane as u32));
             divided.grown.entry((id, vl)).or_default().push(lane as u32);
             let capacity = divided.capacities[id as usize];
             self.lanes.push(Lane::new(capacity));
@@ -182,8 +280,56 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use silvan_engine::Rate;
 
+    use super::super::ChannelSpec;
     use super::*;
+
+    fn links(divisions: &[Division]) -> Links {
+        let spec = |division: &Division| ChannelSpec {
+            rate: Rate::from_gbit(8),
+            delay: Time(0),
+            receiver_latency: Time(0),
+            to_host: false,
+            arrival_key: 0,
+            wake_key: 1,
+            region_capacity: 100,
+            division: division.clone(),
+            pause: None,
+        };
+        Links::new(&divisions.iter().map(spec).collect::<Vec<_>>(), 1).unwrap()
+    }
+
+    /// Packets for host 7 arrive on channel 0 and leave on channel 1 or 2.
+    #[test]
+    fn a_ledger_leads_to_the_ledger_of_the_next_link() {
+        let mut links = links(&[Division::PerDestination, Division::PerDestination, Division::Whole]);
+        let mut queue = EventQueue::new(Time(1));
+        let [here, next] = [0, 1].map(|channel| links.lane_index(channel, Vl::FIRST, 7) as u32);
+        let way = (1, Vl::FIRST, 7);
+        for _ in 0..2 {
+            assert!(links.has_credit_or_wait_behind(here, way, 100, Time(0), &mut queue));
+            assert_eq!(links.divided.as_ref().unwrap().relays[here as usize].next, next);
+            assert_eq!((links.last_ledger(1), links.last_ledger(0)), (next, NO_LEDGER));
+        }
+        assert!(!links.has_credit_or_wait_behind(here, way, 101, Time(0), &mut queue));
+        assert_eq!(links.lanes[next as usize].wanted, 101, "it waits at the ledger of the next link");
+        // An undivided buffer has no ledger of a destination.
+        assert!(links.has_credit_or_wait_behind(here + 2, (2, Vl::FIRST, 7), 100, Time(0), &mut queue));
+        assert_eq!(links.last_ledger(2), NO_LEDGER);
+    }
+
+    #[test]
+    fn a_ledger_has_a_queue_until_the_queue_is_closed() {
+        let mut links = links(&[Division::PerDestination]);
+        let ledger = links.lane_index(0, Vl::FIRST, 7) as u32;
+        assert_eq!(links.relay_queue(ledger), None);
+        links.open_relay(ledger, 5);
+        assert_eq!((links.relay_queue(ledger), links.relay_queue_of((0, Vl::FIRST, 7))), (Some(5), Some(5)));
+        assert_eq!(links.relay_queue_of((0, Vl::FIRST, 8)), None);
+        links.close_relay(ledger);
+        assert_eq!(links.relay_queue(ledger), None);
+    }
 
     proptest! {
         #[test]

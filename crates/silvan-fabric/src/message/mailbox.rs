@@ -42,6 +42,8 @@ pub(crate) struct CreditReturn {
     /// Bytes of buffer space.
     pub space: u32,
     pub leaves_at: Time,
+    /// See [`crate::packet::Pool::ledger`].
+    pub ledger: u32,
 }
 
 /// The head of a packet on its way to an output of the binned scheduler, stored by value.
@@ -215,6 +217,7 @@ impl Mailbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::NO_LEDGER;
     use crate::port::Vl;
 
     #[test]
@@ -224,7 +227,8 @@ mod tests {
         mailbox.jobs.push(JobMessage::Finished(0, Time(3)));
         assert!(!mailbox.is_empty(), "a message about jobs is a message");
         assert_eq!(mailbox.earliest(), Time::NEVER, "and causes no event");
-        let credit = CreditReturn { way: (0, Vl::FIRST, 0), space: 64, leaves_at: Time(20) };
+        let credit =
+            CreditReturn { way: (0, Vl::FIRST, 0), space: 64, leaves_at: Time(20), ledger: NO_LEDGER };
         mailbox.send_credit(credit, Time(25));
         mailbox.send_output_credit(OutputCredit { output: 0, space: 64, back: Time(30), vl: 0 });
         assert_eq!(mailbox.earliest(), Time(25));

@@ -11,7 +11,7 @@ use super::{
 use crate::congestion::marking::{Applied, Arriving};
 use crate::link::{ChannelId, Class, ReturnClock, key};
 use crate::message::{Entering, OutputCredit};
-use crate::packet::{Kind, Pool};
+use crate::packet::{Kind, NO_LEDGER, Pool};
 use crate::port::{Port, Vl};
 use crate::voq::{ALL_EVENTS, Head, Need, Output, Sending, Slot, UNMARKED, Wires};
 
@@ -60,8 +60,12 @@ impl<'a, const L: usize> Wires<L, Binned, Around<'a>> for Wiring {
         self.credits.wait(output, need)
     }
 
-    fn sent(&self, _around: &Around<'a>, output: &Output<L, Binned>) -> (u64, Rate) {
-        (output.own.sent_bytes, self.links[usize::from(output.own.link)].parameters.rate)
+    fn sent(&self, _around: &Around<'a>, output: &Output<L, Binned>) -> u64 {
+        output.own.sent_bytes
+    }
+
+    fn rate(&self, _around: &Around<'a>, output: &Output<L, Binned>) -> Rate {
+        self.links[usize::from(output.own.link)].parameters.rate
     }
 
     fn applied(&mut self, around: &mut Around<'a>, output: &Output<L, Binned>, applied: Applied) {
@@ -462,7 +466,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
             }
             Feeder::Host(channel) => {
                 around.links.release(
-                    (channel, Vl::new(vl), head.dst()),
+                    ((channel, Vl::new(vl), head.dst()), NO_LEDGER),
                     head.space,
                     (end, now, around.hosts_at),
                     around.queue,

@@ -35,6 +35,8 @@ enum Role {
     Normal,
     /// The queue of one destination.
     Destination,
+    /// The same, remembered by the owner of the buffers instead of [`Buffers::by_destination`].
+    Open,
     /// A queue that can be allocated to a congestion tree.
     Special(u8),
 }
@@ -293,15 +295,18 @@ impl<S: PortSet> Buffers<S> {
         self.wanted.iter().fold(S::default(), |all, of_lane| all.or(of_lane.filled))
     }
 
-    /// Prefetches the data for a packet that arrives at an input port and requests an output port.
+    /// Prefetches the data for a packet that arrives at an input port and requests an output port. `open` is its queue
+    /// if [`Self::open_queue`] created it.
     #[inline]
-    pub fn prefetch(&self, port: Port, vl: Vl, to: Port, dst: u32) {
+    pub fn prefetch(&self, port: Port, vl: Vl, to: Port, dst: u32, open: Option<QueueId>) {
         let (input, output) = (self.with_lane(port, vl), self.with_lane(to, vl));
         // With one queue per output, a queue usually waits alone, and its ring is not used.
         if self.shape.organisation != Organisation::PerOutput {
             prefetch(&self.rings, self.ring_index(output, port));
         }
-        let queue = if self.shape.organisation == Organisation::PerDestination {
+        let queue = if let Some(open) = open {
+            open as usize
+        } else if self.shape.organisation == Organisation::PerDestination {
             self.by_destination.get(&(input, dst)).map_or(usize::MAX, |&queue| queue as usize)
         } else {
             self.first_queue(input) + 1 + self.shape.organisation.index(to, dst)
@@ -394,10 +399,51 @@ impl<S: PortSet> Buffers<S> {
     /// Stores a packet that arrived at an input port, for the output port `to`.
     #[inline(always)]
     pub fn store(&mut self, packets: &mut Pool, now: Time, port: Port, to: Port, id: PacketId) -> Stored {
-        let packet = &packets[id];
-        let (vl, dst, size, kind) = (packet.vl, packet.dst, packet.size, packet.kind);
+        let Packet { vl, dst, kind, .. } = packets[id];
+        let queue = self.queue_for(self.with_lane(port, vl), to, dst, kind);
+        self.store_in(queue, packets, now, (port, to), id)
+    }
+
+    /// Whether each destination has a queue.
+    pub fn is_per_destination(&self) -> bool {
+        self.shape.organisation == Organisation::PerDestination
+    }
+
+    /// Whether a packet of this kind is stored in the queue of its destination.
+    #[inline]
+    pub fn has_own_queue(&self, kind: Kind) -> bool {
+        self.shape.organisation == Organisation::PerDestination
+            && (!self.shape.control_first || kind.follows_data())
+    }
+
+    /// Creates a queue for a destination at an input. The caller remembers it, and stores the packets of the
+    /// destination in it until it is empty.
+    pub fn open_queue(&mut self, port: Port, vl: Vl) -> QueueId {
+        let queue = Queue::new(self.with_lane(port, vl), self.shape.lanes, Role::Open);
+        match self.unused.pop() {
+            Some(id) => {
+                self.queues[id as usize] = queue;
+                id
+            }
+            None => {
+                self.queues.push(queue);
+                self.queues.len() as QueueId - 1
+            }
+        }
+    }
+
+    /// Stores a packet in a queue.
+    #[inline(always)]
+    pub fn store_in(
+        &mut self,
+        queue: QueueId,
+        packets: &mut Pool,
+        now: Time,
+        (port, to): (Port, Port),
+        id: PacketId,
+    ) -> Stored {
+        let Packet { vl, size, .. } = packets[id];
         let (input, output) = (self.with_lane(port, vl), self.with_lane(to, vl));
-        let queue = self.queue_for(input, to, dst, kind);
         self.demand[output.index()].sum += size;
         if let Some(wanted) = self.wanted.get_mut(vl.index()) {
             wanted.filled.insert(to);
@@ -455,9 +501,12 @@ impl<S: PortSet> Buffers<S> {
         {
             wanted.filled.remove(to);
         }
-        let is_isolated = match (&self.cams, role) {
-            (None, _) | (_, Role::Control | Role::Destination) => false,
-            (Some(cams), Role::Normal) => cams.has_own_line(input, to),
+        let is_isolated = match (&mut self.cams, role) {
+            (None, _) | (_, Role::Control | Role::Destination | Role::Open) => false,
+            (Some(cams), Role::Normal) => {
+                cams.normal_lost(input, id);
+                cams.has_own_line(input, to)
+            }
             (Some(_), Role::Special(_)) => true,
         };
         if is_isolated {
@@ -486,10 +535,12 @@ impl<S: PortSet> Buffers<S> {
         };
         let Some(id) = state.fifo.head() else {
             state.seat = Seat::None;
-            let is_over = state.role == Role::Destination;
+            let role = state.role;
             self.leave_ring(queue, output, port);
-            if is_over {
-                self.forget(queue, dst);
+            match role {
+                Role::Destination => self.forget(queue, dst),
+                Role::Open => self.unused.push(queue),
+                Role::Control | Role::Normal | Role::Special(_) => {}
             }
             return;
         };
@@ -622,8 +673,9 @@ impl<S: PortSet> Buffers<S> {
     }
 
     /// Bytes in the queue of an input port whose fill indicates the congestion of an output. This is the special queue
-    /// of the root if roots have one, and otherwise the normal queue.
-    pub fn telling_bytes(&self, port: Port, to: Port, vl: Vl, dst: u32) -> u32 {
+    /// of the root if roots have one, and otherwise the normal queue. `open` is the queue of the destination if
+    /// [`Self::open_queue`] created it.
+    pub fn telling_bytes(&self, (port, to, vl): (Port, Port, Vl), dst: u32, open: Option<QueueId>) -> u32 {
         let input = self.with_lane(port, vl);
         match &self.cams {
             Some(cams) if cams.rule().at_root => {
@@ -631,8 +683,8 @@ impl<S: PortSet> Buffers<S> {
                 root.map_or(0, |at| self.queues[self.special_queue(input, at)].bytes)
             }
             _ if self.normal == 0 => {
-                let queue = self.by_destination.get(&(input, dst));
-                queue.map_or(0, |&queue| self.queues[queue as usize].bytes)
+                let queue = open.or_else(|| self.by_destination.get(&(input, dst)).copied());
+                queue.map_or(0, |queue| self.queues[queue as usize].bytes)
             }
             _ => self.queues[self.first_queue(input) + 1 + self.shape.organisation.index(to, dst)].bytes,
         }

@@ -56,6 +56,7 @@ use silvan_engine::{Bytes, Rate, Time};
 
 use self::marks::Marks;
 use super::SpecialArbitration;
+use crate::packet::PacketId;
 use crate::port::{Port, PortVl, Vl};
 
 /// An isolation rule with its parameters.
@@ -222,6 +223,9 @@ struct Line {
     sent_stop: bool,
     /// Destinations of the packets in the queue, with the number of packets for each destination.
     held: Vec<(u32, u32)>,
+    /// With [`Cause::Root`]: a normal queue and a packet in it. The line lists the destinations of this packet and of
+    /// the packets before it, as far as they request the root.
+    read: Option<(u32, PacketId)>,
 }
 
 /// The CAM line of a normal queue that belongs to a root.
@@ -285,6 +289,9 @@ pub(crate) struct InputLane {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Growth {
     pub at: InputLane,
+    /// The queue, and its last packet.
+    pub queue: u32,
+    pub last: PacketId,
     /// The output, on the lane of the queue, and its port.
     pub output: PortVl,
     pub port: Port,
@@ -457,15 +464,17 @@ impl Cams {
             listed.iter().for_each(|&dst| cam.marks.insert(dst));
         }
         let held = Vec::new();
-        cam.special[at] = Some(Line { output, cause, age, born, propagated: false, sent_stop: false, held });
+        let (propagated, sent_stop, read) = (false, false, None);
+        cam.special[at] = Some(Line { output, cause, age, born, propagated, sent_stop, held, read });
         Some(at)
     }
 
-    /// Handles the growth of a normal queue. `waiting` gives the destinations of its packets for the output, in order.
-    pub fn normal_grew(
+    /// Handles the growth of a normal queue. `waiting` gives the destinations of its packets for the output, in order:
+    /// of the packets behind a given one, or of all packets.
+    pub fn normal_grew<I: Iterator<Item = u32>>(
         &mut self,
         growth: Growth,
-        waiting: impl Iterator<Item = u32>,
+        waiting: impl Fn(Option<PacketId>) -> I,
         now: Time,
     ) -> Option<Notice> {
         let Growth { at: InputLane { input, vl }, port, bytes, .. } = growth;
@@ -486,7 +495,7 @@ impl Cams {
                 *own = OwnLine::Going;
                 self.inputs[input.index()].own += 1;
                 let mut list = Vec::new();
-                extend(&mut list, waiting, self.rule.destinations);
+                extend(&mut list, waiting(None), self.rule.destinations);
                 Message::Allocate(list.into())
             }
             _ => return None,
@@ -497,28 +506,37 @@ impl Cams {
 
     /// Handles the detection of a root if its own switch allocates special queues. Adds the destination to the root's
     /// line at this input. If that line is full, adds it to a new line.
-    fn root(&mut self, growth: Growth, waiting: impl Iterator<Item = u32>, now: Time) -> Option<Notice> {
-        let Growth { at: of, output, .. } = growth;
+    fn root<I: Iterator<Item = u32>>(
+        &mut self,
+        growth: Growth,
+        waiting: impl Fn(Option<PacketId>) -> I,
+        now: Time,
+    ) -> Option<Notice> {
+        let Growth { at: of, output, queue, last, .. } = growth;
         let input = of.input;
         let room = self.rule.destinations;
         let InputCam { special, marks, .. } = &mut self.inputs[input.index()];
         let lines = special.iter_mut().enumerate();
         let mut known = lines.filter_map(|(at, line)| match line {
-            Some(Line { output: own, cause: Cause::Root(list), propagated, .. }) if *own == output => {
-                Some((at, list, *propagated))
+            Some(Line { output: own, cause: Cause::Root(list), propagated, read, .. }) if *own == output => {
+                Some((at, list, *propagated, read))
             }
             _ => None,
         });
-        if let Some((at, list, propagated)) = known.find(|(_, list, _)| list.len() < room) {
+        if let Some((at, list, propagated, read)) = known.find(|(_, list, ..)| list.len() < room) {
             let before = list.len();
-            extend(list, waiting, room);
+            // Only packets that arrived after the line was last extended can add to it.
+            let behind = read.filter(|read| read.0 == queue).map(|read| read.1);
+            extend(list, waiting(behind), room);
+            debug_assert!(list.len() >= room || waiting(None).all(|dst| list.contains(&dst)));
+            *read = (list.len() < room).then_some((queue, last));
             list[before..].iter().for_each(|&dst| marks.insert(dst));
             let list = propagated.then(|| list.clone().into())?;
             return self.say_special(of, at, Message::Allocate(list));
         }
         let cause = || {
             let mut list = Vec::new();
-            extend(&mut list, waiting, room);
+            extend(&mut list, waiting(None), room);
             Cause::Root(list)
         };
         self.take(input, output, cause, now);
@@ -538,6 +556,22 @@ impl Cams {
         };
         self.tally.messages[kind] += 1;
         Some(Notice { vl, line, rate, message })
+    }
+
+    /// Handles a packet that leaves a normal queue of an input.
+    #[inline(always)]
+    pub fn normal_lost(&mut self, input: PortVl, id: PacketId) {
+        if self.inputs[input.index()].used > 0 && self.rule.at_root {
+            self.forget_read(input, id);
+        }
+    }
+
+    /// Makes the lines of an input forget a packet that they read last.
+    #[inline(never)]
+    fn forget_read(&mut self, input: PortVl, id: PacketId) {
+        for line in self.inputs[input.index()].special.iter_mut().flatten() {
+            line.read = line.read.filter(|read| read.1 != id);
+        }
     }
 
     /// Handles a normal queue that a departing packet for the output `port` has reduced to `bytes`.

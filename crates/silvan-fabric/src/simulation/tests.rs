@@ -6,6 +6,7 @@ use super::*;
 use crate::config::{FlowControl, HostConfig, Lanes, Measure, Packet, SwitchConfig};
 use crate::congestion::Congestion;
 use crate::message::CreditReturn;
+use crate::packet::NO_LEDGER;
 use crate::port::Vl;
 use crate::routing::RoutingSpec;
 use crate::topology::TopologySpec;
@@ -107,7 +108,12 @@ fn credit_from_nowhere_ends_a_run_in_every_build() {
     let mut simulation = run();
     simulation.advance(20).unwrap();
     let ctx = &mut simulation.network.partitions[0].ctx;
-    ctx.release(CreditReturn { way: (0, Vl::FIRST, 1), space: 1 << 20, leaves_at: ctx.now });
+    ctx.release(CreditReturn {
+        way: (0, Vl::FIRST, 1),
+        space: 1 << 20,
+        leaves_at: ctx.now,
+        ledger: NO_LEDGER,
+    });
     let error = to_the_end(simulation).unwrap_err();
     // Release builds detect the error at the next sample, debug builds at the next event.
     let ModelError::Broken { now, what } = &error else { panic!("{error}") };

@@ -193,8 +193,10 @@ impl<S: PortSet> CioqSwitch<S> {
         queue: Option<(Port, u32)>,
         sum: u32,
     ) {
-        let fill =
-            |(input, dst)| QueueFill { input, bytes: self.buffers.telling_bytes(input, output, vl, dst) };
+        let fill = |(input, dst)| {
+            let bytes = self.buffers.telling_bytes((input, output, vl), dst, None);
+            QueueFill { input, bytes }
+        };
         let queue = queue.map(fill);
         let inputs = self.buffers.requests(self.ports.lane(output, vl)).widen();
         let change = QueueChange { now: ctx.now, queue, queue_bytes: sum, inputs };
@@ -323,7 +325,7 @@ impl<S: PortSet> CioqSwitch<S> {
         }
         from.leaving = Leaving { end, lane: self.ports.lane(input, vl), space };
         let way = (self.ports.feeder(input), vl, dst);
-        ctx.release(CreditReturn { way, space, leaves_at: end });
+        ctx.release(CreditReturn { way, space, leaves_at: end, ledger: ctx.packets.ledger(id) });
         let state = &mut self.outputs[output.index()];
         state.write_free = end;
         state.held += 1;

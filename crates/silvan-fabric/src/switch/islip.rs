@@ -24,21 +24,46 @@ use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
 
 use super::Ports;
-use super::queued::{Arbiter, Head, QueuedSwitch};
+use super::queued::{Arbiter, Head, QueuedSwitch, candidate};
 use super::rounds::Rounds;
 use crate::context::Context;
 use crate::link::ChannelId;
 use crate::port::{LaneOrder, Port, PortVl, Vl};
 use crate::port_set::PortSet;
+use crate::queueing::buffers::Buffers;
+
+/// The state of an input.
+#[derive(Debug, Clone, Copy)]
+struct Input {
+    /// The time at which its read port becomes free.
+    read_free: Time,
+    /// The channel whose wake-up covers that time.
+    feeding: ChannelId,
+    /// The output to accept first.
+    accept: Port,
+}
+
+/// The state of an output.
+#[derive(Debug, Clone, Copy)]
+struct Output<S> {
+    /// All inputs for which [`Input::feeding`] is the output's channel, and possibly others.
+    readers: S,
+    /// The time after which it repeats a matching in which its grant was not accepted; `NEVER` if it does not repeat it.
+    cell: Time,
+    /// The input to which it grants first.
+    grant: Port,
+    /// The virtual lane to consider first, which follows the lane served last.
+    lane_turn: Vl,
+}
 
 /// The state of the matching.
 #[derive(Debug)]
 pub(crate) struct Islip<S> {
     iterations: u8,
-    /// For each output, the time after which it repeats a matching in which its grant was not accepted.
-    cells: Option<Box<[Time]>>,
-    /// For each input, the time at which its read port becomes free, and the channel whose wake-up covers that time.
-    read_free: Box<[(Time, ChannelId)]>,
+    /// Whether the switch will be settled at the end of this instant.
+    dirty: bool,
+    /// Whether outputs repeat matchings.
+    repeats: bool,
     /// The inputs whose read port was busy at the last check.
     busy: S,
     /// The outputs whose link was busy at the last check.
@@ -47,15 +72,10 @@ pub(crate) struct Islip<S> {
     planned: S,
     /// The inputs in `busy` for which a wake-up is scheduled at the time at which the read port becomes free.
     planned_reads: S,
-    /// For each output, all inputs whose `read_free` contains the output's channel, and possibly others.
-    readers: Box<[S]>,
-    grant: Box<[Port]>,
+    inputs: Box<[Input]>,
+    outputs: Box<[Output<S>]>,
     rounds: Rounds<S>,
-    accept: Box<[Port]>,
-    /// Per output: the virtual lane to consider first, which follows the lane served last.
-    lane_turn: Box<[Vl]>,
-    dirty: bool,
-    /// Scratch space for the matches of an iteration.
+    /// Scratch space for the matches of an iteration, in the order of their inputs.
     matches: Vec<Match>,
 }
 
@@ -75,20 +95,25 @@ impl<S: PortSet> Islip<S> {
     /// [`crate::queueing::buffers::Buffers::is_fifo`] for `is_fifo`.
     pub fn new(ports: &Ports, iterations: u8, cells: Option<Box<[Time]>>, is_fifo: bool) -> Self {
         let count = ports.count();
+        let input = Input { read_free: Time::ZERO, feeding: 0, accept: Port::FIRST };
+        let cell = |at: usize| cells.as_ref().map_or(Time::NEVER, |cells| cells[at]);
+        let output = |at: usize| Output {
+            readers: S::default(),
+            cell: cell(at),
+            grant: Port::FIRST,
+            lane_turn: Vl::FIRST,
+        };
         Self {
             iterations,
-            cells,
-            read_free: vec![(Time::ZERO, 0); count].into(),
+            dirty: false,
+            repeats: cells.is_some(),
             busy: S::default(),
             sending: S::default(),
             planned: S::default(),
             planned_reads: S::default(),
-            readers: vec![S::default(); count].into(),
-            grant: vec![Port::FIRST; count].into(),
+            inputs: vec![input; count].into(),
+            outputs: (0..count).map(output).collect(),
             rounds: Rounds::new(count * ports.lanes, !is_fifo),
-            accept: vec![Port::FIRST; count].into(),
-            lane_turn: vec![Vl::FIRST; count].into(),
-            dirty: false,
             matches: Vec::new(),
         }
     }
@@ -102,19 +127,19 @@ impl<S: PortSet> Islip<S> {
     /// Prefetches the state of an input.
     #[inline]
     pub fn prefetch_input(&self, input: Port) {
-        prefetch(&self.read_free, input.index());
+        prefetch(&self.inputs, input.index());
     }
 
     /// The input to which a free output will probably grant.
     #[inline]
     pub fn likely(&self, output: Port, lane: PortVl, requests: S) -> Option<Port> {
         let free = requests.without(self.busy);
-        self.rounds.likely(lane, free).next(self.grant[output.index()])
+        self.rounds.likely(lane, free).next(self.outputs[output.index()].grant)
     }
 
     /// Called when a packet for an output becomes the head of a queue at an input.
     pub fn ask(&mut self, ctx: &mut Context, ports: &Ports, (input, output): (Port, Port)) {
-        let (read_free, feeding) = self.read_free[input.index()];
+        let Input { read_free, feeding, .. } = self.inputs[input.index()];
         let channel = ports.out(output);
         if read_free > ctx.now {
             ctx.wake(feeding, read_free);
@@ -136,7 +161,7 @@ impl<S: PortSet> Islip<S> {
     /// Whether an input prefers the first of two grants, because the queue of the other grant lets packets pass, or
     /// because the first output is nearer to the input's pointer.
     fn is_nearer(&self, grant: &Match, other: &Match) -> bool {
-        let (count, pointer) = (self.accept.len(), self.accept[grant.input.index()].index());
+        let (count, pointer) = (self.inputs.len(), self.inputs[grant.input.index()].accept.index());
         let ahead =
             |output: usize| if output < pointer { output + count - pointer } else { output - pointer };
         let distance = |grant: &Match| (grant.waits, ahead(grant.output.index()));
@@ -148,7 +173,7 @@ impl<S: PortSet> Islip<S> {
     #[inline]
     fn refresh(&mut self, ctx: &Context, ports: &Ports, filled: S) {
         for input in self.busy.without(self.planned_reads).iter() {
-            if self.read_free[input.index()].0 <= ctx.now {
+            if self.inputs[input.index()].read_free <= ctx.now {
                 self.busy.remove(input);
             }
         }
@@ -158,7 +183,7 @@ impl<S: PortSet> Islip<S> {
             }
         }
         debug_assert!(
-            self.busy.iter().all(|input| self.read_free[input.index()].0 > ctx.now),
+            self.busy.iter().all(|input| self.inputs[input.index()].read_free > ctx.now),
             "a wake-up is missing"
         );
         let sends = |output| ctx.free_at(ports.out(output)) > ctx.now;
@@ -175,9 +200,11 @@ impl<S: PortSet> Islip<S> {
     /// Records that an input is being read for an output until the given time.
     #[inline]
     fn reads(&mut self, (input, output): (Port, Port), (until, channel): (Time, ChannelId), now: Time) {
-        self.read_free[input.index()] = (until, channel);
+        let reader = &mut self.inputs[input.index()];
+        (reader.read_free, reader.feeding) = (until, channel);
         self.planned_reads.remove(input);
-        self.readers[output.index()] = self.readers[output.index()].and(self.busy).or(S::of(input));
+        let readers = &mut self.outputs[output.index()].readers;
+        *readers = readers.and(self.busy).or(S::of(input));
         if until > now {
             self.busy.insert(input);
         }
@@ -188,13 +215,13 @@ impl<S: PortSet> Islip<S> {
     #[inline]
     pub fn woken(&mut self, output: Port) {
         self.planned.remove(output);
-        self.planned_reads = self.planned_reads.without(self.readers[output.index()]);
+        self.planned_reads = self.planned_reads.without(self.outputs[output.index()].readers);
     }
 
     /// The virtual lane that an output considers in a step of a matching.
     #[inline]
     fn lane_at(&self, output: Port, step: usize, order: LaneOrder) -> Vl {
-        order.at(self.lane_turn[output.index()], step)
+        order.at(self.outputs[output.index()].lane_turn, step)
     }
 
     /// The outputs that consider the given virtual lane in a step of a matching.
@@ -204,9 +231,68 @@ impl<S: PortSet> Islip<S> {
     }
 
     fn accepted(&mut self, pair: &Match) {
-        let count = self.accept.len();
-        self.grant[pair.output.index()] = pair.input.after(count);
-        self.accept[pair.input.index()] = pair.output.after(count);
+        let count = self.inputs.len();
+        self.outputs[pair.output.index()].grant = pair.input.after(count);
+        self.inputs[pair.input.index()].accept = pair.output.after(count);
+    }
+
+    /// Adds a grant to the accepted ones unless its input prefers another grant.
+    #[inline(always)]
+    fn offer(&self, offer: Match, accepted: &mut Vec<Match>, refused: &mut S) {
+        let mut place = accepted.len();
+        while place > 0 && accepted[place - 1].input > offer.input {
+            place -= 1;
+        }
+        match accepted[..place].last_mut().filter(|known| known.input == offer.input) {
+            Some(known) => {
+                let (gains, loses) =
+                    if self.is_nearer(&offer, known) { (offer, *known) } else { (*known, offer) };
+                refused.insert(loses.output);
+                *known = gains;
+            }
+            None => accepted.insert(place, offer),
+        }
+    }
+
+    /// Selects the input to which a free output grants: the first one at or after the output's pointer that has a free
+    /// read port, if there is credit for its packet. Inputs in `taken` are treated as busy.
+    #[inline(always)]
+    fn grant(
+        &mut self,
+        ctx: &mut Context,
+        (ports, buffers, relays): (&Ports, &mut Buffers<S>, bool),
+        (output, vl): (Port, Vl),
+        taken: S,
+    ) -> Option<Match> {
+        let lane = ports.lane(output, vl);
+        let channel = ports.out(output);
+        let start = self.outputs[output.index()].grant;
+        let busy = self.busy.or(taken);
+        loop {
+            let asking = buffers.in_turn(lane, busy, ctx.now);
+            let inputs = &self.inputs;
+            let free_at = |input: Port| {
+                if taken.contains(input) { Time::NEVER } else { inputs[input.index()].read_free }
+            };
+            let aside = || buffers.aside(lane);
+            let mut left = self.rounds.choice_of_free(lane, (asking, aside), busy, ctx.now, free_at);
+            let mut any_left = false;
+            while let Some(input) = left.next(start) {
+                left.remove(input);
+                match candidate(ctx, (&mut *buffers, relays), (lane, vl, channel), input) {
+                    Ok(head) => {
+                        let waits = buffers.lets_pass(head.queue, ctx.now);
+                        return Some(Match { input, output, vl, head, waits });
+                    }
+                    // The packet lacks credit and its queue is parked, so the output does not wait for it.
+                    Err(0) => any_left = true,
+                    Err(_) => return None,
+                }
+            }
+            if !any_left {
+                return None;
+            }
+        }
     }
 }
 
@@ -226,9 +312,10 @@ impl<S: PortSet> QueuedSwitch<S> {
                 if matches.is_empty() {
                     break;
                 }
-                for pair in matches.drain(..) {
+                for &pair in &matches {
                     self.send(ctx, pair);
                 }
+                matches.clear();
                 // These inputs are busy, so their new requests are handled when they become free. All matched packets
                 // have started, so notifications cannot use their links first.
                 self.buffers.changes.asked.clear();
@@ -246,48 +333,43 @@ impl<S: PortSet> QueuedSwitch<S> {
     /// Repeats the matching after the time of a cell for outputs that remain free, if a free input requests them.
     fn repeat(&mut self, ctx: &mut Context, step: usize, refused: S) {
         let Arbiter::Islip(state) = &self.arbiter else { return };
-        let Some(cells) = &state.cells else { return };
+        if !state.repeats {
+            return;
+        }
         for output in refused.without(state.sending).iter() {
             let lane = self.ports.lane(output, state.lane_at(output, step, self.ports.lane_order()));
             if !self.buffers.requests(lane).without(state.busy).is_empty() {
-                ctx.wake(self.ports.out(output), ctx.now + cells[output.index()]);
+                ctx.wake(self.ports.out(output), ctx.now + state.outputs[output.index()].cell);
             }
         }
     }
 
     /// Performs one iteration of request, grant and accept among the free inputs and outputs. The matches are ordered
     /// by input. Returns the outputs whose grants were not accepted.
+    #[inline(always)]
     fn match_once(&mut self, ctx: &mut Context, step: usize, first: bool, accepted: &mut Vec<Match>) -> S {
         let mut refused = S::default();
         let mut later = S::default();
-        let lanes = self.ports.lanes;
+        let Self { ports, buffers, arbiter, relays, .. } = self;
+        let Arbiter::Islip(state) = arbiter else { return refused };
+        let (lanes, is_strict) = (ports.lanes, buffers.is_strict());
         for vl in Vl::all(lanes) {
-            let Arbiter::Islip(state) = &self.arbiter else { return refused };
-            let mut free = self.buffers.asked_for(vl).without(state.sending);
+            let mut free = buffers.asked_for(vl).without(state.sending);
             if lanes > 1 {
-                free = state.with_turn(free, step, (vl, self.ports.lane_order()));
+                free = state.with_turn(free, step, (vl, ports.lane_order()));
             }
             for output in free.iter() {
-                let Some(offer) = self.grant(ctx, (output, vl), S::default()) else { continue };
-                if offer.waits && self.buffers.is_strict() {
+                let node = (&*ports, &mut *buffers, *relays);
+                let Some(offer) = state.grant(ctx, node, (output, vl), S::default()) else { continue };
+                if offer.waits && is_strict {
                     later.insert(output);
                 } else {
-                    self.offer(offer, accepted, &mut refused);
+                    state.offer(offer, accepted, &mut refused);
                 }
             }
         }
         if !later.is_empty() {
-            let taken = accepted.iter().map(|pair| S::of(pair.input)).fold(S::default(), S::or);
-            for output in later.iter() {
-                let Arbiter::Islip(state) = &self.arbiter else { return refused };
-                let vl = state.lane_at(output, step, self.ports.lane_order());
-                if let Some(offer) = self.grant(ctx, (output, vl), taken) {
-                    self.offer(offer, accepted, &mut refused);
-                }
-            }
-        }
-        if accepted.len() > 1 {
-            accepted.sort_unstable_by_key(|pair| pair.input);
+            self.match_later(ctx, step, later, accepted, &mut refused);
         }
         if first && let Arbiter::Islip(state) = &mut self.arbiter {
             accepted.iter().for_each(|pair| state.accepted(pair));
@@ -295,57 +377,24 @@ impl<S: PortSet> QueuedSwitch<S> {
         refused
     }
 
-    /// Adds a grant to the accepted ones unless its input prefers another grant.
-    #[inline(always)]
-    fn offer(&self, offer: Match, accepted: &mut Vec<Match>, refused: &mut S) {
-        let Arbiter::Islip(state) = &self.arbiter else { return };
-        match accepted.iter_mut().find(|known| known.input == offer.input) {
-            Some(known) => {
-                let (gains, loses) =
-                    if state.is_nearer(&offer, known) { (offer, *known) } else { (*known, offer) };
-                refused.insert(loses.output);
-                *known = gains;
-            }
-            None => accepted.push(offer),
-        }
-    }
-
-    /// Selects the input to which a free output grants: the first one at or after the output's pointer that has a free
-    /// read port, if there is credit for its packet. Inputs in `taken` are treated as busy.
-    fn grant(&mut self, ctx: &mut Context, (output, vl): (Port, Vl), taken: S) -> Option<Match> {
-        let lane = self.ports.lane(output, vl);
-        loop {
-            let Arbiter::Islip(state) = &mut self.arbiter else { return None };
-            let busy = state.busy.or(taken);
-            let asking = self.buffers.in_turn(lane, busy, ctx.now);
-            let start = state.grant[output.index()];
-            let read_free = &state.read_free;
-            let free_at = |input: Port| {
-                if taken.contains(input) { Time::NEVER } else { read_free[input.index()].0 }
-            };
-            let mut left = state.rounds.choice_of_free(
-                lane,
-                (asking, || self.buffers.aside(lane)),
-                busy,
-                ctx.now,
-                free_at,
-            );
-            let mut any_left = false;
-            let channel = self.ports.out(output);
-            while let Some(input) = left.next(start) {
-                left.remove(input);
-                match self.candidate(ctx, (lane, vl, channel), input) {
-                    Ok(head) => {
-                        let waits = self.buffers.lets_pass(head.queue, ctx.now);
-                        return Some(Match { input, output, vl, head, waits });
-                    }
-                    // The packet lacks credit and its queue is parked, so the output does not wait for it.
-                    Err(0) => any_left = true,
-                    Err(_) => return None,
-                }
-            }
-            if !any_left {
-                return None;
+    /// Lets the outputs whose special queues yield grant to inputs without another grant.
+    #[inline(never)]
+    fn match_later(
+        &mut self,
+        ctx: &mut Context,
+        step: usize,
+        later: S,
+        accepted: &mut Vec<Match>,
+        refused: &mut S,
+    ) {
+        let taken = accepted.iter().map(|pair| S::of(pair.input)).fold(S::default(), S::or);
+        let Self { ports, buffers, arbiter, relays, .. } = self;
+        let Arbiter::Islip(state) = arbiter else { return };
+        for output in later.iter() {
+            let vl = state.lane_at(output, step, ports.lane_order());
+            let node = (&*ports, &mut *buffers, *relays);
+            if let Some(offer) = state.grant(ctx, node, (output, vl), taken) {
+                state.offer(offer, accepted, refused);
             }
         }
     }
@@ -357,7 +406,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         let lane = self.ports.lane(output, vl);
         let order = self.ports.lane_order();
         if let Arbiter::Islip(state) = &mut self.arbiter {
-            let turn = &mut state.lane_turn[output.index()];
+            let turn = &mut state.outputs[output.index()].lane_turn;
             *turn = order.after(*turn, vl);
             state.sends(output);
             state.reads((input, output), (read, channel), ctx.now);
@@ -378,14 +427,15 @@ impl<S: PortSet> QueuedSwitch<S> {
             ctx.wake(channel, ctx.free_at(channel));
         }
         for input in state.busy.without(state.planned_reads).iter() {
-            let (free_at, channel) = state.read_free[input.index()];
-            ctx.wake(channel, free_at);
+            let Input { read_free, feeding, .. } = state.inputs[input.index()];
+            ctx.wake(feeding, read_free);
         }
         (state.planned, state.planned_reads) = (state.planned.or(outputs), state.busy);
         #[cfg(debug_assertions)]
         {
             let ends = outputs.iter().map(|output| self.ports.out(output)).map(|out| (ctx.free_at(out), out));
-            let mut all = ends.chain(state.busy.iter().map(|input| state.read_free[input.index()]));
+            let reads = state.busy.iter().map(|input| state.inputs[input.index()]);
+            let mut all = ends.chain(reads.map(|input| (input.read_free, input.feeding)));
             debug_assert!(all.all(|(time, out)| ctx.links.is_woken_by(out, time)), "the switch is woken");
         }
     }

@@ -293,7 +293,8 @@ impl Ports {
     fn facts(&self, ctx: &Context, from: Outgoing, vl: Vl) -> (MarkedLane, OutputFacts) {
         let Outgoing { output, queue_bytes, buffer_bytes } = from;
         let channel = self.out(output);
-        let (now, sent_bytes) = (ctx.now, ctx.links.sent_by(channel, ctx.now));
+        let now = ctx.now;
+        let sent_bytes = if self.marking.reads_sent_bytes { ctx.links.sent_by(channel, now) } else { 0 };
         let facts = OutputFacts { now, queue_bytes, buffer_bytes, sent_bytes, rate: ctx.links.rate(channel) };
         (MarkedLane { output: output.index(), lane: self.lane(output, vl).index() }, facts)
     }
@@ -374,9 +375,10 @@ impl Ports {
         let packet = &ctx.packets[id];
         let (vl, dst, space) = (packet.vl, packet.dst, packet.space);
         let came = if self.changes_lanes() { packet.came } else { vl };
+        let ledger = ctx.packets.ledger(id);
         let end = ctx.send(self.out(output), id);
         let way = (self.feeder(input), came, dst);
-        ctx.release(CreditReturn { way, space, leaves_at: read.unwrap_or(end) });
+        ctx.release(CreditReturn { way, space, leaves_at: read.unwrap_or(end), ledger });
         end
     }
 }

@@ -21,7 +21,7 @@ use crate::context::Context;
 use crate::facts::{QueueChange, QueueFill};
 use crate::link::{ChannelId, Class};
 use crate::message::Word;
-use crate::packet::{Packet, PacketId};
+use crate::packet::{NO_LEDGER, Packet, PacketId};
 use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, Moved, QueueId, Stored};
@@ -44,6 +44,32 @@ pub(super) struct Head {
     size: u32,
 }
 
+/// Returns the queue of an input that an output lane may serve, if there is credit on the output's channel. With
+/// divided memory, queues whose packets lack credit are parked to let others pass. For `relays`, see [`QueuedSwitch`].
+#[inline(always)]
+pub(super) fn candidate<S: PortSet>(
+    ctx: &mut Context,
+    (buffers, relays): (&mut Buffers<S>, bool),
+    (lane, vl, channel): (PortVl, Vl, ChannelId),
+    input: Port,
+) -> Result<Head, u32> {
+    loop {
+        let queue = buffers.front(lane, input, ctx.now).ok_or(0u32)?;
+        let id = buffers.head(queue).ok_or(0u32)?;
+        let Packet { dst, size, space, .. } = ctx.packets[id];
+        let way = (channel, vl, dst);
+        if !ctx.links.is_divided() {
+            let has_credit = ctx.has_credit_or_wait(way, space);
+            return if has_credit { Ok(Head { queue, id, dst, size }) } else { Err(space) };
+        }
+        let ledger = if relays { ctx.packets.ledger(id) } else { NO_LEDGER };
+        if ctx.has_credit_or_wait_behind(ledger, way, space) {
+            return Ok(Head { queue, id, dst, size });
+        }
+        buffers.park(queue);
+    }
+}
+
 // `repr(C)` keeps this order in memory, starting at the beginning of a cache line. The first eight lines contain
 // everything that each packet uses, except the arbiter.
 #[derive(Debug)]
@@ -51,6 +77,9 @@ pub(super) struct Head {
 pub(crate) struct QueuedSwitch<S> {
     /// Rate of an input's read port, if it differs from the rate of the link.
     crossbar: Option<BytePace>,
+    /// Whether the ledger of a packet on its last link determines the packet's way through this switch. If so, the
+    /// links remember the queue of the packet and the ledger of its next link.
+    pub(super) relays: bool,
     pub ports: Ports,
     pub buffers: Buffers<S>,
     pub arbiter: Arbiter<S>,
@@ -58,7 +87,8 @@ pub(crate) struct QueuedSwitch<S> {
 
 impl<S: PortSet> QueuedSwitch<S> {
     pub fn new(ports: Ports, buffers: Buffers<S>, arbiter: Arbiter<S>, crossbar: Option<BytePace>) -> Self {
-        Self { ports, buffers, arbiter, crossbar }
+        let relays = buffers.is_per_destination() && ports.steering.is_none();
+        Self { ports, buffers, arbiter, crossbar, relays }
     }
 
     /// Whether each packet uses the output of the forwarding table, may leave before its tail has arrived, and needs
@@ -124,7 +154,10 @@ impl<S: PortSet> QueuedSwitch<S> {
     #[inline(never)]
     fn fill_matters(&mut self, ctx: &mut Context, changed: Moved, sum: u32) {
         let Moved { input, output, vl, dst } = changed;
-        let fill = || QueueFill { input, bytes: self.buffers.telling_bytes(input, output, vl, dst) };
+        let fill = || {
+            let open = ctx.links.relay_queue_of((self.ports.feeder(input), vl, dst));
+            QueueFill { input, bytes: self.buffers.telling_bytes((input, output, vl), dst, open) }
+        };
         let queue = self.ports.marking.marker.needs_queues().then(fill);
         let inputs = self.buffers.requests(self.ports.lane(output, vl)).widen();
         let change = QueueChange { now: ctx.now, queue, queue_bytes: sum, inputs };
@@ -146,29 +179,6 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
-    /// Returns the queue of an input that an output lane may serve, if there is credit on the output's channel. With
-    /// divided memory, queues whose packets lack credit are parked to let others pass.
-    #[inline(always)]
-    pub(super) fn candidate(
-        &mut self,
-        ctx: &mut Context,
-        (lane, vl, channel): (PortVl, Vl, ChannelId),
-        input: Port,
-    ) -> Result<Head, u32> {
-        loop {
-            let queue = self.buffers.front(lane, input, ctx.now).ok_or(0u32)?;
-            let id = self.buffers.head(queue).ok_or(0u32)?;
-            let Packet { dst, size, space, .. } = ctx.packets[id];
-            if ctx.has_credit_or_wait((channel, vl, dst), space) {
-                return Ok(Head { queue, id, dst, size });
-            }
-            if !ctx.links.is_divided() {
-                return Err(space);
-            }
-            self.buffers.park(queue);
-        }
-    }
-
     /// Sends the packet at the head of a queue. Returns the time at which its input may be read again, the time at
     /// which its output becomes free, and the number of bytes that remain queued for this lane.
     #[inline(always)]
@@ -179,6 +189,12 @@ impl<S: PortSet> QueuedSwitch<S> {
         Head { queue, id, dst, size }: Head,
     ) -> (Time, Time, u32) {
         let left = self.buffers.take(&mut ctx.packets, ctx.now, queue, output);
+        if self.relays
+            && self.buffers.head(queue).is_none()
+            && self.buffers.has_own_queue(ctx.packets[id].kind)
+        {
+            ctx.links.close_relay(ctx.packets.ledger(id));
+        }
         if self.ports.watches_queue(self.ports.lane(output, vl), left) {
             self.fill_matters(ctx, Moved { input, output, vl, dst }, left);
         }
@@ -220,7 +236,17 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
         let packet = &ctx.packets[id];
         let (vl, dst) = (packet.vl, packet.dst);
         let output = self.ports.route_of(packet);
-        let stored = self.buffers.store(&mut ctx.packets, ctx.now, input, output, id);
+        let ledger = if self.relays { ctx.packets.ledger(id) } else { NO_LEDGER };
+        let stored = if ledger != NO_LEDGER && self.buffers.has_own_queue(packet.kind) {
+            let queue = ctx.links.relay_queue(ledger).unwrap_or_else(|| {
+                let queue = self.buffers.open_queue(input, vl);
+                ctx.links.open_relay(ledger, queue);
+                queue
+            });
+            self.buffers.store_in(queue, &mut ctx.packets, ctx.now, (input, output), id)
+        } else {
+            self.buffers.store(&mut ctx.packets, ctx.now, input, output, id)
+        };
         let lane = self.ports.lane(output, vl);
         let sum = self.buffers.sum(lane);
         self.ports.arrives(ctx, output, id, sum);
@@ -296,10 +322,12 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
     }
 
     #[inline]
-    fn prefetch_route(&self, ctx: &Context, input: Port, id: PacketId) {
+    fn prefetch_route(&self, ctx: &Context, _input: Port, id: PacketId) {
         let packet = &ctx.packets[id];
         self.ports.prefetch_route(packet);
-        ctx.links.prefetch_slot((self.ports.feeder(input), packet.vl, packet.dst));
+        if self.relays {
+            ctx.links.prefetch_relay(ctx.packets.ledger(id));
+        }
     }
 
     #[inline]
@@ -319,7 +347,9 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
             return;
         }
         let lane = self.ports.lane(output, vl);
-        self.buffers.prefetch(input, vl, output, packet.dst);
+        let ledger = if self.relays { ctx.packets.ledger(id) } else { NO_LEDGER };
+        let open = if ledger == NO_LEDGER { None } else { ctx.links.relay_queue(ledger) };
+        self.buffers.prefetch(input, vl, output, packet.dst, open);
         self.ports.marking.marker.prefetch(lane.index());
         match &self.arbiter {
             Arbiter::RoundRobin(state) => state.prefetch(lane),
@@ -327,6 +357,9 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
         }
         let channel = self.ports.out(output);
         ctx.links.prefetch_channel(channel);
+        if ledger != NO_LEDGER {
+            return ctx.links.prefetch_ledgers(ledger);
+        }
         ctx.links.prefetch_way((channel, vl, packet.dst));
         // Credit returns as soon as the packet leaves, which may be at this instant.
         ctx.links.prefetch_way((self.ports.feeder(input), vl, packet.dst));

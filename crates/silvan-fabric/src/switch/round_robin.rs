@@ -5,7 +5,7 @@ use silvan_engine::cache::prefetch;
 
 use super::Ports;
 use super::architecture::Architecture;
-use super::queued::{Arbiter, QueuedSwitch};
+use super::queued::{Arbiter, QueuedSwitch, candidate};
 use super::rounds::Rounds;
 use crate::context::Context;
 use crate::link::ChannelId;
@@ -130,7 +130,7 @@ impl<S: PortSet> QueuedSwitch<S> {
                 requests = rounds.choice(lane, requests, || self.buffers.aside(lane));
             }
             let Some(input) = state.next(lane, requests) else { return false };
-            match self.candidate(ctx, (lane, vl, channel), input) {
+            match candidate(ctx, (&mut self.buffers, self.relays), (lane, vl, channel), input) {
                 Ok(head) => {
                     let next = input.after(self.ports.count());
                     if let Arbiter::RoundRobin(state) = &mut self.arbiter {

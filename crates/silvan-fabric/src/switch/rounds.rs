@@ -123,6 +123,7 @@ impl<S: PortSet> Rounds<S> {
     }
 
     /// Selects inputs when all inputs whose turn it is are busy.
+    #[inline(never)]
     fn out_of_turn(
         &mut self,
         lane: PortVl,

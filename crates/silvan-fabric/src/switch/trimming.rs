@@ -9,7 +9,7 @@ use silvan_engine::random::Stream;
 use super::Ports;
 use crate::context::Context;
 use crate::message::CreditReturn;
-use crate::packet::{Kind, PacketId};
+use crate::packet::{Kind, NO_LEDGER, PacketId};
 use crate::port::{Port, Vl};
 
 /// The settings that all switches share.
@@ -71,6 +71,6 @@ impl Trimmer {
         packet.validated = ports.wiring[output.index()].is_some_and(|wiring| wiring.faces_host);
         ctx.meters.trimmed += 1;
         ctx.meters.trimmed_marked += u64::from(packet.fecn);
-        ctx.release(CreditReturn { way, space, leaves_at: ctx.now });
+        ctx.release(CreditReturn { way, ledger: NO_LEDGER, space, leaves_at: ctx.now });
     }
 }

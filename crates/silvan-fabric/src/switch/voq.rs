@@ -49,9 +49,12 @@ impl<const L: usize> Wires<L, Ordered, Context> for Wiring {
         Time::NEVER
     }
 
-    fn sent(&self, ctx: &Context, output: &Output<L, Ordered>) -> (u64, Rate) {
-        let channel = output.own.channel;
-        (ctx.links.sent_by(channel, ctx.now), ctx.links.rate(channel))
+    fn sent(&self, ctx: &Context, output: &Output<L, Ordered>) -> u64 {
+        ctx.links.sent_by(output.own.channel, ctx.now)
+    }
+
+    fn rate(&self, ctx: &Context, output: &Output<L, Ordered>) -> Rate {
+        ctx.links.rate(output.own.channel)
     }
 
     fn applied(&mut self, ctx: &mut Context, output: &Output<L, Ordered>, applied: Applied) {

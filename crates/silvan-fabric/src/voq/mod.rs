@@ -99,8 +99,11 @@ pub(crate) trait Wires<const L: usize, X, A> {
     /// [`Time::NEVER`] if the time is not known. The scheduler settles the output at that time, or earlier if credit
     /// arrives earlier.
     fn wait_for_credit(&mut self, around: &mut A, output: &mut Output<L, X>, need: Need) -> Time;
-    /// The number of bytes that an output has sent so far, and the rate of its link.
-    fn sent(&self, around: &A, output: &Output<L, X>) -> (u64, Rate);
+    /// The number of bytes that an output has sent so far.
+    fn sent(&self, around: &A, output: &Output<L, X>) -> u64;
+
+    /// The rate of the output's link.
+    fn rate(&self, around: &A, output: &Output<L, X>) -> Rate;
     /// Carries out a decision of the marking rule about a packet at an output.
     fn applied(&mut self, around: &mut A, output: &Output<L, X>, applied: Applied);
 }
@@ -261,10 +264,12 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         (wires, around): (&W, &A),
         slot: Slot,
         now: Time,
+        reads_sent_bytes: bool,
     ) -> (MarkedLane, OutputFacts) {
         let (output, vl) = (slot.output(), slot.vl());
         let record = &self.records[output];
-        let (sent_bytes, rate) = wires.sent(around, record);
+        let sent_bytes = if reads_sent_bytes { wires.sent(around, record) } else { 0 };
+        let rate = wires.rate(around, record);
         let facts = OutputFacts { now, queue_bytes: record.lanes[vl].sum, buffer_bytes: 0, sent_bytes, rate };
         (MarkedLane { output, lane: self.lane_index(output, vl) }, facts)
     }
@@ -283,7 +288,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         if marking.marker.skips_arrival(lane, packet.size, packet.is_data) {
             return;
         }
-        let (at, facts) = self.facts((wires, around), slot, now);
+        let (at, facts) = self.facts((wires, around), slot, now, marking.reads_sent_bytes);
         let applied = marking.arrives(at, &facts, W::packets(around), packet);
         if applied != Applied::default() {
             wires.applied(around, &self.records[slot.output()], applied);
@@ -329,7 +334,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         if !marking.marker.watches_departures(self.lane_index(slot.output(), slot.vl())) {
             return;
         }
-        let (at, facts) = self.facts((wires, around), slot, now);
+        let (at, facts) = self.facts((wires, around), slot, now, marking.reads_sent_bytes);
         let (output, vl) = (slot.output(), slot.vl());
         let record = &mut self.records[output];
         let space = marking.root_space(wires.free_at(around, record) <= now);

@@ -32,6 +32,8 @@ pub(crate) struct SwitchMarking {
     is_always_on: bool,
     /// See [`Self::watches_arrivals`].
     watches_arrivals: bool,
+    /// Whether the rule reads [`OutputFacts::sent_bytes`].
+    pub reads_sent_bytes: bool,
 }
 
 /// An output and one of its lanes, as indexes.
@@ -52,7 +54,7 @@ pub(crate) struct OutputFacts {
     /// Bytes in use of the lane's share of the output buffer, including the packet; zero if there are no output
     /// buffers.
     pub buffer_bytes: u32,
-    /// Bytes sent since the start of the run, on all lanes, excluding this packet.
+    /// Bytes sent since the start of the run, on all lanes, excluding this packet. Zero if the rule does not read it.
     pub sent_bytes: u64,
     pub rate: Rate,
 }
@@ -81,7 +83,7 @@ impl SwitchMarking {
     pub fn new(marker: Marker, outputs: usize, full_space: u32) -> Self {
         let marks = vec![0; outputs].into();
         let (quiet, is_always_on) = marker.quiet_fill().map_or((0, true), |quiet| (quiet, false));
-        let watches_arrivals = marker.watches_arrivals();
+        let (watches_arrivals, reads_sent_bytes) = (marker.watches_arrivals(), marker.reads_sent_bytes());
         Self {
             marker,
             marks,
@@ -92,6 +94,7 @@ impl SwitchMarking {
             quiet,
             is_always_on,
             watches_arrivals,
+            reads_sent_bytes,
         }
     }
 

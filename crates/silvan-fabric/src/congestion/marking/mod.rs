@@ -181,6 +181,11 @@ pub(crate) trait MarkingRule {
         false
     }
 
+    /// Whether the rule reads [`Departure::sent_bytes`], whose computation is slow.
+    fn reads_sent_bytes(&self) -> bool {
+        false
+    }
+
     /// Whether the rule needs [`Self::queue_changed`] for a change that leaves `queue_bytes` in all queues of the lane
     /// together. This test is fast and avoids most of those calls.
     fn watches_queue(&self, _port: &Self::State, _queue_bytes: u32) -> bool {
@@ -396,6 +401,14 @@ macro_rules! markings {
                 match self {
                     Self::None => {}
                     $( Self::$name(ruled) => prefetch(&ruled.ports, lane), )*
+                }
+            }
+
+            /// Whether the rule reads [`Departure::sent_bytes`].
+            pub fn reads_sent_bytes(&self) -> bool {
+                match self {
+                    Self::None => false,
+                    $( Self::$name(ruled) => ruled.rule.reads_sent_bytes(), )*
                 }
             }
 

@@ -42,6 +42,10 @@ impl MarkingRule for StampRule {
 
     fn port(&self, _lane: &OutputLane) {}
 
+    fn reads_sent_bytes(&self) -> bool {
+        true
+    }
+
     fn watches_queue(&self, _port: &(), _queue_bytes: u32) -> bool {
         false
     }

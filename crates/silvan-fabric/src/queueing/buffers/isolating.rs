@@ -66,7 +66,7 @@ impl<S: PortSet> Buffers<S> {
         let notice = match role {
             Role::Special(at) => cams.special_shrank(InputLane { input, vl }, usize::from(at), dst, bytes),
             Role::Normal => cams.normal_shrank(InputLane { input, vl }, to, bytes),
-            Role::Control | Role::Destination => None,
+            Role::Control | Role::Destination | Role::Open => None,
         };
         self.tell(input, notice);
         self.head_left(packets, now, queue, dst);
@@ -96,19 +96,20 @@ impl<S: PortSet> Buffers<S> {
     /// Checks whether a normal queue that has grown indicates a root.
     fn detect(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
         let Queue { fifo, bytes, input, vl, .. } = self.queues[queue as usize];
-        let Some(head) = fifo.head() else { return };
+        let (Some(head), Some(last)) = (fifo.head(), fifo.last()) else { return };
         let port = self.route(&packets[head]);
         let output = self.with_lane(port, vl);
         let (routes, pool) = (&self.routes, &*packets);
         let there = |packet: &&Packet| packet.kind.follows_data() && routes.of(packet) == port;
-        let waiting = fifo.iter(pool).map(|id| &pool[id]).filter(there).map(|packet| packet.dst);
+        let behind = |before| fifo.iter_after(before, pool).map(|id| &pool[id]);
+        let waiting = |before| behind(before).filter(there).map(|packet| packet.dst);
         let Some(cams) = &mut self.cams else { return };
         // Allocate a special queue only for a packet that can move there now.
         if cams.rule().at_root && !packets[head].kind.follows_data() {
             return;
         }
-        let notice =
-            cams.normal_grew(Growth { at: InputLane { input, vl }, output, port, bytes }, waiting, now);
+        let growth = Growth { at: InputLane { input, vl }, queue, last, output, port, bytes };
+        let notice = cams.normal_grew(growth, waiting, now);
         self.tell(input, notice);
         self.reconsider(packets, now, queue);
     }
@@ -130,6 +131,7 @@ impl<S: PortSet> Buffers<S> {
             let output = PortVl::of(port, vl, self.shape.lanes);
             let Some(at) = cams.special_for(input, output, dst, now) else { return any };
             any = true;
+            cams.normal_lost(input, id);
             let state = &mut self.queues[queue as usize];
             state.fifo.pop(packets);
             state.bytes -= size;

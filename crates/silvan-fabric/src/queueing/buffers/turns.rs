@@ -121,7 +121,7 @@ impl<S: PortSet> Buffers<S> {
     fn standing(&self, queue: QueueId) -> Standing {
         match self.queues[queue as usize] {
             Queue { role: Role::Control, .. } => Standing::Control,
-            Queue { role: Role::Normal | Role::Destination, .. } => Standing::Normal,
+            Queue { role: Role::Normal | Role::Destination | Role::Open, .. } => Standing::Normal,
             Queue { role: Role::Special(at), input, .. } => {
                 Standing::Special(SpecialQueue { input, number: at.into() })
             }

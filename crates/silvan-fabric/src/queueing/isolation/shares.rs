@@ -77,8 +77,9 @@ mod tests {
 
     /// The notification of an input whose normal queue for output 0 grows to `bytes`.
     fn grown(cams: &mut Cams, input: usize, bytes: u32) -> Option<Notice> {
-        let growth = Growth { at: at(input), output: PortVl::FIRST, port: Port::FIRST, bytes };
-        cams.normal_grew(growth, [7].into_iter(), Time::ZERO)
+        let (output, port, queue, last) = (PortVl::FIRST, Port::FIRST, input as u32, 0);
+        let growth = Growth { at: at(input), queue, last, output, port, bytes };
+        cams.normal_grew(growth, |_| [7].into_iter(), Time::ZERO)
     }
 
     fn gbit(notice: Option<Notice>) -> Option<u64> {

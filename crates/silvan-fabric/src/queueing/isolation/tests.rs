@@ -18,9 +18,40 @@ fn at(input: usize) -> InputLane {
 }
 
 fn grew(cams: &mut Cams, input: usize, bytes: u32, waiting: &[u32]) -> Option<Message> {
-    let growth = Growth { at: at(input), output: outputs()[0], port: Port::FIRST, bytes };
-    let notice = cams.normal_grew(growth, waiting.iter().copied(), Time::ZERO);
+    let notice = cams.normal_grew(growth(input, bytes, 0), |_| waiting.iter().copied(), Time::ZERO);
     notice.map(|notice| notice.message)
+}
+
+/// The growth of an input's normal queue for output 0; `last` is the last packet of the queue.
+fn growth(input: usize, bytes: u32, last: PacketId) -> Growth {
+    Growth { at: at(input), queue: input as u32, last, output: outputs()[0], port: Port::FIRST, bytes }
+}
+
+/// The queue grows by one packet at a time, whose number is also its destination.
+#[test]
+fn a_line_of_a_root_is_extended_by_new_packets_only() {
+    let mut cams = cams(true, 4);
+    let read = std::cell::RefCell::new(Vec::new());
+    let grow = |cams: &mut Cams, last: u32, bytes| {
+        let waiting = |before: Option<PacketId>| {
+            read.borrow_mut().push(before);
+            before.map_or(0, |before| before + 1)..last + 1
+        };
+        cams.normal_grew(growth(0, bytes, last), waiting, Time::ZERO)
+    };
+    // The list is read again in debug builds, to check the result.
+    let reads = |grow: &mut dyn FnMut()| {
+        grow();
+        read.borrow_mut().drain(..).next().flatten()
+    };
+    assert_eq!(reads(&mut || drop(grow(&mut cams, 0, 7_000))), None, "a new line");
+    assert_eq!(reads(&mut || drop(grow(&mut cams, 1, 8_000))), None);
+    assert_eq!(reads(&mut || drop(grow(&mut cams, 2, 9_000))), Some(1));
+    cams.normal_lost(PortVl::new(0), 1);
+    assert_eq!(reads(&mut || drop(grow(&mut cams, 2, 9_000))), Some(2), "packet 1 is not the last one read");
+    cams.normal_lost(PortVl::new(0), 2);
+    assert_eq!(reads(&mut || drop(grow(&mut cams, 3, 9_000))), None);
+    assert_eq!(cams.inputs[0].special.iter().flatten().count(), 1);
 }
 
 /// A notification about a line of the node behind output 1.
@@ -43,8 +74,7 @@ fn stored(cams: &mut Cams, at_queue: usize, dst: u32, bytes: u32) -> Option<(u16
 fn the_normal_queue_of_a_root_is_announced_stopped_resumed_and_released() {
     let mut cams = cams(false, 8);
     assert_eq!(grew(&mut cams, 1, 6_000, &[7]), None, "not above the threshold");
-    let growth = Growth { at: at(1), output: outputs()[0], port: Port::FIRST, bytes: 6_001 };
-    let notice = cams.normal_grew(growth, [7, 8, 7].into_iter(), Time::ZERO).unwrap();
+    let notice = cams.normal_grew(growth(1, 6_001, 0), |_| [7, 8, 7].into_iter(), Time::ZERO).unwrap();
     // Lines of the two special queues come first.
     assert_eq!((notice.line, notice.message), (2, allocate(&[7, 8])));
     assert_eq!(outputs().map(|output| cams.has_own_line(PortVl::new(1), output.port(1))), [true, false]);
