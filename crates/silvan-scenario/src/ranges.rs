@@ -1,4 +1,5 @@
-//! Expands ranges in lists of hosts: `node-[00-03,7]` means five hosts. A single string may replace a list.
+//! Expands ranges in lists of hosts: `node-[00-03,7]` means five hosts, and `H[1-63/2]` every second one of 63. A single
+//! string may replace a list.
 //!
 //! Lists are expanded when a scenario is read, before the network is known. [`Expanded`] remembers the
 //! original text for messages.
@@ -103,28 +104,44 @@ impl Expander {
         });
         let Some((numbers, suffix)) = parts else { return Err(Fault::new(path, right)) };
         for part in numbers.split(',') {
-            let (first, last, width) = ends(part.trim()).ok_or_else(|| {
+            let Part { first, last, step, width } = Part::read(part.trim()).ok_or_else(|| {
                 let shown: String = part.chars().take(40).collect();
                 Fault::new(path, format!("{right}; `{shown}` is not a number or a rising range"))
             })?;
-            self.left = self.left.checked_sub(last - first + 1).ok_or_else(|| {
+            self.left = self.left.checked_sub((last - first) / step + 1).ok_or_else(|| {
                 Fault::new(path, format!("must not name more than {MOST_HOSTS} hosts by ranges in total"))
             })?;
-            hosts.extend((first..=last).map(|n| (format!("{prefix}{n:0width$}{suffix}"), index)));
+            let numbers = (first..=last).step_by(step as usize);
+            hosts.extend(numbers.map(|n| (format!("{prefix}{n:0width$}{suffix}"), index)));
         }
         Ok(())
     }
 }
 
-/// The first and the last number of a range, and the minimum number of digits.
-fn ends(part: &str) -> Option<(u64, u64, usize)> {
-    let number = |text: &str| {
-        let is_number = (1..=MOST_DIGITS).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
-        if is_number { text.parse::<u64>().ok() } else { None }
-    };
-    let (first, last) = part.split_once('-').unwrap_or((part, part));
-    let (low, high) = (number(first)?, number(last)?);
-    (low <= high).then_some((low, high, first.len()))
+/// A part of a range: the numbers from `first` to `last` at a distance of `step`, with at least `width` digits.
+struct Part {
+    first: u64,
+    last: u64,
+    step: u64,
+    width: usize,
+}
+
+impl Part {
+    /// Reads `7`, `00-03` or `1-63/2`.
+    fn read(part: &str) -> Option<Self> {
+        let number = |text: &str| {
+            let is_number =
+                (1..=MOST_DIGITS).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+            if is_number { text.parse::<u64>().ok() } else { None }
+        };
+        let (range, step) = match part.split_once('/') {
+            Some((range, step)) => (range, number(step).filter(|&step| step > 0)?),
+            None => (part, 1),
+        };
+        let (low, high) = range.split_once('-').unwrap_or((range, range));
+        let (first, last) = (number(low)?, number(high)?);
+        (first <= last).then_some(Self { first, last, step, width: low.len() })
+    }
 }
 
 #[cfg(test)]
@@ -149,6 +166,7 @@ mod tests {
             ("\"H7\"", "H7"),
             ("[\"H2\", \"H[9-11]\", \"H1\"]", "H2 H9 H10 H11 H1"),
             ("[\"node-[08-10, 3]-ib0\"]", "node-08-ib0 node-09-ib0 node-10-ib0 node-3-ib0"),
+            ("\"H[1-8/3, 20-21/5]\"", "H1 H4 H7 H20"),
             ("[]", ""),
         ] {
             let names: Vec<String> = names.split_whitespace().map(str::to_owned).collect();
@@ -158,8 +176,21 @@ mod tests {
 
     #[test]
     fn wrong_ranges_are_refused_at_their_element() {
-        for wrong in ["H[", "H]1[", "H[1-]", "H[3-1]", "H[1][2]", "H[]", "H[a-b]", "H[1]]", "H[+1]", "H[1_0]"]
-        {
+        for wrong in [
+            "H[",
+            "H]1[",
+            "H[1-]",
+            "H[3-1]",
+            "H[1][2]",
+            "H[]",
+            "H[a-b]",
+            "H[1]]",
+            "H[+1]",
+            "H[1_0]",
+            "H[1-4/0]",
+            "H[1-4/]",
+            "H[1-4/1/2]",
+        ] {
             let said = expanded(&format!("[\"H1\", \"{wrong}\"]"));
             // Without an opening bracket, the text is a name, which no host of the network has.
             assert!(
@@ -169,6 +200,7 @@ mod tests {
         }
         let many = expanded("\"H[0-1048576]\"").unwrap_err();
         assert!(many.ends_with("must not name more than 1048576 hosts by ranges in total"), "{many}");
+        assert!(expanded("\"H[0-2097150/2]\"").is_ok());
         let many = expanded("[\"H[1-1048576]\", \"H[5]\"]").unwrap_err();
         assert!(many.starts_with("traffic.0.hosts.1: "), "{many}");
         let long = expanded("\"H[1-99999999999999999999]\"").unwrap_err();
