@@ -69,6 +69,7 @@ def summaries() -> list[Any]:
     found.append(silvan.run(silvan.Scenario.from_toml(SMALL, overrides=logs)).summary)
     found.append(short("roce-dcqcn", flow_control={"kind": "pfc"}).summary)
     found.append(short("roce-dcqcn", link={"error_rate_ppb": 1_000_000, "retry": {}}).summary)
+    found.append(short("uec-trimming", duration="20 us").summary)
     return found
 
 
