@@ -124,7 +124,6 @@ pub(crate) enum Division {
 
 /// What determines whether a sender may start a packet, unless the ledgers alone do.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "there is one per network")]
 enum Control {
     /// The ledgers, and more rules.
     Credits(CreditRules),

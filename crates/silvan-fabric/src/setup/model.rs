@@ -401,11 +401,11 @@ fn trimming(given: &Trimming, config: &Config, sizes: Sizes) -> Result<TrimmingR
     let full = sizes.mtu + sizes.header;
     let limit = small(given.queue, &format!("{KEY}.queue"))?;
     if limit < full {
-        return Err(Reason::ShortQueue { needed: full }.of(&format!("{KEY}.queue"), given.queue));
+        return Err(Reason::ShortQueue { needed: full }.of(format!("{KEY}.queue"), given.queue));
     }
     let size = small(given.size, &format!("{KEY}.size"))?;
     if !(1..=full).contains(&size) {
-        return Err(Reason::HeaderSize { most: full }.of(&format!("{KEY}.size"), given.size));
+        return Err(Reason::HeaderSize { most: full }.of(format!("{KEY}.size"), given.size));
     }
     let lanes = &config.lanes;
     let headers = lanes.control.filter(|_| lanes.control_priority && lanes.count > 1);

@@ -10,12 +10,14 @@
 
 use std::collections::VecDeque;
 
+use silvan_engine::Time;
 use silvan_engine::cache::prefetch_lines;
 
 use super::trimming::Trimmer;
 use super::{Architecture, Outgoing, Ports};
 use crate::context::Context;
 use crate::facts::{QueueChange, QueueFill};
+use crate::link::ChannelId;
 use crate::packet::{Kind, PacketId};
 use crate::port::{Port, Vl};
 use crate::port_set::Ports256;
@@ -91,7 +93,7 @@ impl FcfsSwitch {
     }
 
     /// Adds a packet to the queue of its lane.
-    #[inline]
+    #[inline(always)]
     fn store(&mut self, ctx: &mut Context, output: Port, (id, input): Waiting) {
         let packet = &ctx.packets[id];
         let (vl, size) = (packet.vl, packet.size);
@@ -129,6 +131,13 @@ impl FcfsSwitch {
         });
         all.filter(move |(_, (_, from))| *from == Some(input)).map(|(output, (id, _))| (output, id))
     }
+}
+
+/// Sends the header of a packet that was trimmed at this output, whose memory has already been returned.
+#[cold]
+#[inline(never)]
+fn send_header(ctx: &mut Context, channel: ChannelId, id: PacketId) -> Time {
+    ctx.send(channel, id)
 }
 
 impl Architecture for FcfsSwitch {
@@ -202,7 +211,7 @@ impl Architecture for FcfsSwitch {
             self.ports.departs(ctx, id, Outgoing::unbuffered(output, left));
             let end = match input {
                 Some(input) => self.ports.transmit(ctx, id, input, output, None),
-                None => ctx.send(channel, id),
+                None => send_header(ctx, channel, id),
             };
             if waiting > size {
                 ctx.wake(channel, end);
