@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import silvan
-from verify.quantities import NotCovered
+from verify.quantities import NotCovered, time_ps
 from verify.reading import plan
 from verify.reference import Network, Sample
 from verify.reference.fcfs import FcfsSwitch
 from verify.reference.ordering import Reordering
+from verify.reference.pausing import OverflowedError, PausedTooLongError
 
 Scenario = Mapping[str, Any]
 
@@ -21,6 +23,17 @@ Scenario = Mapping[str, Any]
 PER_FLOW = ("received_bytes", "sent_bytes", "ccti")
 PER_INTERVAL = ("fecn_marks", "becn_received")
 TOTALS = ("packets_injected", "packets_delivered", "packet_hops", "fecn_marks", "becn_received")
+
+#: Errors and warnings of runs with pause frames.
+OVERFLOW = re.compile(
+    r"buffer overflow at (.*?): the receiver of (\S+) lacks (\d+) B for a packet on VL (\d+), because the "
+    r"headroom of (the lane|all lanes of the switch) is only (\d+) B;"
+)
+TOO_LONG = re.compile(r"pause watchdog at (.*?): (\S+) was paused on VL (\d+) for (.*?), and ")
+WARNING = re.compile(
+    r"Pause watchdog: (\S+) \(VL (\d+)\) was paused for (.*?) without interruption"
+    r"(?:, and (one|\d+) other lanes? .*)?\.$"
+)
 
 
 def toml(value: Any, *, top: bool = False) -> str:
@@ -50,8 +63,12 @@ class Difference:
 def differences(scenario: Scenario) -> list[Difference]:
     """Run a scenario in both models and list the differences, the earliest first."""
     net = Network(plan(scenario))
-    samples = net.run()
-    result = silvan.run(silvan.Scenario.from_toml(toml(scenario, top=True)))
+    given = silvan.Scenario.from_toml(toml(scenario, top=True))
+    try:
+        samples = net.run()
+    except (OverflowedError, PausedTooLongError) as stopped:
+        return _stops(given, stopped)
+    result = silvan.run(given)
     found: list[Difference] = []
     names = list(net.flows)
     step = net.plan.interval_ps // 1000
@@ -74,6 +91,7 @@ def differences(scenario: Scenario) -> list[Difference]:
                 found.append(Difference(now, what, getattr(sample, what), got))
         found += _isolation(result, row, now, sample.isolation)
         found += _hosts(result, number, sample, samples[number - 1] if number else None, now)
+        found += _links(result, number, sample, samples[number - 1] if number else None, now)
         found += _classes(result, number, sample, now)
     totals = dict(
         zip(TOTALS, (net.injected, net.delivered, net.hops, net.fecn_marks, net.becn_received), strict=True)
@@ -83,6 +101,8 @@ def differences(scenario: Scenario) -> list[Difference]:
             found.append(Difference(None, what, totals[what], result.summary[what]))
     if net.plan.retry:
         found += _retries(result, net)
+    if net.plan.pfc:
+        found += _pauses(result, net)
     if net.plan.keeps_logs:
         found += _logs(result, net)
     if net.plan.switch.trimming:
@@ -101,6 +121,81 @@ def _retries(result: silvan.Result, net: Network) -> list[Difference]:
     return found
 
 
+def _stops(scenario: silvan.Scenario, stopped: OverflowedError | PausedTooLongError) -> list[Difference]:
+    """Compare the error with which a run with pause frames stops."""
+    try:
+        silvan.run(scenario)
+        message = "the run ends"
+    except silvan.ModelError as error:
+        message = str(error)
+    if isinstance(stopped, OverflowedError):
+        lost = stopped.overflow
+        expected = [lost.time, lost.link, lost.lack.missing, lost.lane, lost.lack.headroom, lost.lack.is_pool]
+        parts = OVERFLOW.match(message)
+        if parts:
+            time, link, missing, lane, whose, headroom = parts.groups()
+            got = [time_ps(time), link, int(missing), int(lane), int(headroom), whose != "the lane"]
+    else:
+        expected = [stopped.time, stopped.link, stopped.lane, stopped.paused]
+        parts = TOO_LONG.match(message)
+        if parts:
+            time, link, lane, paused = parts.groups()
+            got = [time_ps(time), link, int(lane), time_ps(paused)]
+    if parts and got == expected:
+        return []
+    return [Difference(None, f"the run stops with {stopped!r}, not with '{message}'", 1, 0)]
+
+
+def _pauses(result: silvan.Result, net: Network) -> list[Difference]:
+    """Compare the pauses of each lane that was paused, their totals, and the report of the watchdog."""
+    rows = []
+    for channel in net.channels:
+        assert channel.pausing
+        for lane, pause in enumerate(channel.pausing.lanes):
+            if pause.first is not None:
+                total, longest = pause.until(net.plan.duration_ps)
+                rows.append(
+                    (channel.name, lane, pause.pauses, pause.resumes, total, longest, pause.first)
+                )
+    table = result.numpy("pauses")
+    whole = ("link", "vl", "pause_frames", "resume_frames")
+    times = ("paused_ns", "longest_ns", "first_ns")
+    columns = [table[key].tolist() for key in whole]
+    columns += [[round(time * 1000) for time in table[key].tolist()] for key in times]
+    found = _unlike("pauses of lanes", rows, list(zip(*columns, strict=True)))
+    simulated = result.summary["pauses"]
+    longest_row = max(rows, key=lambda row: row[5], default=None)
+    if longest_row and longest_row[5] == 0:
+        longest_row = None
+    expected = {
+        "lanes": len(rows),
+        "pause_frames": sum(row[2] for row in rows),
+        "paused_ns": sum(row[4] for row in rows),
+        "longest_ns": longest_row[5] if longest_row else 0,
+    }
+    for what, value in expected.items():
+        got = simulated[what]
+        if what.endswith("_ns"):
+            got = round(got * 1000)
+        if got != value:
+            found.append(Difference(None, f"pauses: {what}", value, got))
+    place = (simulated["longest_link"], simulated["longest_vl"])
+    if place != (longest_row[:2] if longest_row else (None, None)):
+        found.append(Difference(None, f"place of the longest pause (simulated: {place})", 0, 1))
+    return found + _watchdog(result, net)
+
+
+def _watchdog(result: silvan.Result, net: Network) -> list[Difference]:
+    """Compare the warning of the watchdog."""
+    warned = [parts.groups() for text in result.warnings if (parts := WARNING.match(text))]
+    simulated = [
+        (link, int(lane), time_ps(paused), 1 if others == "one" else int(others or 0))
+        for link, lane, paused, others in warned
+    ]
+    long = net.long_pauses()
+    return _unlike("warnings of the watchdog", [(*long[0], len(long) - 1)] if long else [], simulated)
+
+
 def _hosts(
     result: silvan.Result, number: int, sample: Sample, before: Sample | None, now: int
 ) -> list[Difference]:
@@ -111,6 +206,20 @@ def _hosts(
         for what, total, was in zip(("received_bytes", "sent_bytes"), totals, earlier, strict=True):
             if (got := int(rows[what][number * count + place])) != total - was:
                 found.append(Difference(now, f"{what} of host {name}", total - was, got))
+    return found
+
+
+def _links(
+    result: silvan.Result, number: int, sample: Sample, before: Sample | None, now: int
+) -> list[Difference]:
+    """Compare the bytes of all packets and frames that each link sent in an interval."""
+    rows, found, count = result.numpy("links"), [], len(sample.links)
+    part = slice(number * count, (number + 1) * count)
+    simulated = dict(zip(rows["link"][part].tolist(), rows["sent_bytes"][part].tolist(), strict=True))
+    for name, total in sample.links.items():
+        sent = total - (before.links[name] if before else 0)
+        if simulated[name] != sent:
+            found.append(Difference(now, f"bytes sent on {name}", sent, simulated[name]))
     return found
 
 

@@ -15,6 +15,7 @@ from verify.direct import GRIDS, GROUPS, Direct, direct
 from verify.fabric_files import FileFabric, fabric
 from verify.groups import Groups, circle, groups
 from verify.parts import Congestion, Sizes, congestion
+from verify.pauses import Buffers, Packets, Pfc, payloads, pfc
 from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, size_bytes, time_ps
 from verify.searched import searched
 from verify.trees import Tree, tree
@@ -227,6 +228,8 @@ class Plan:
     return_spacing_ps: int
     shared: SharedCredits | None
     retry: RetryPlan | None
+    #: Present if receivers send pause frames instead of credits.
+    pfc: Pfc | None
     switch: SwitchPlan
     host_buffer: int
     injection: Fraction | None
@@ -305,10 +308,19 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
     lane = built.trimming.queue if built.trimming else built.buffer
     sizes = Sizes(mtu + header, mtu, control, block, lane, built.output_buffer, built.latency_ps, trims=trims)
     parts = congestion(given.pop("congestion", {}), sizes, net)
+    controls = given.pop("flow_control", {})
+    has_pauses = controls.get("kind") == "pfc"
+    spacing, shared = _credits({} if has_pauses else controls, max(mtu + header, control), block)
+    if (has_pauses or shared) and built.queues.is_divided:
+        raise NotCovered("flow_control: the memory is divided")
+    host_buffer, pauses = _share(host.pop("buffer", "64 KiB"), block, lanes), None
+    if has_pauses:
+        data = payloads(given.get("flow", []), given.get("traffic", []), mtu)
+        kinds = (control, *(header + payload for payload in data))
+        whole = size_bytes(scenario.get("switch", {}).get("buffer", "128 KiB"))
+        places = Buffers(whole, built.buffer, host_buffer, built.latency_ps, lanes.count)
+        pauses = pfc(controls, Packets(mtu + header, control, kinds, block), places)
     flows = tuple(_flow(flow, mtu) for flow in given.pop("flow", []))
-    spacing, shared = _credits(given.pop("flow_control", {}), max(mtu + header, control), block)
-    if shared and built.queues.is_divided:
-        raise NotCovered("flow_control.shared: the memory is divided")
     found = Plan(
         seed=given.pop("seed", 1),
         wiring=net,
@@ -323,8 +335,9 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         return_spacing_ps=spacing,
         shared=shared,
         retry=_retry(given.pop("link", {}), max(mtu + header, control)),
+        pfc=pauses,
         switch=built,
-        host_buffer=_share(host.pop("buffer", "64 KiB"), block, lanes),
+        host_buffer=host_buffer,
         injection=_rate_or_none(host, "injection_rate"),
         drain=_rate_or_none(host, "drain_rate"),
         message_overhead_ps=time_ps(host.pop("message_overhead", "0 ps")),
@@ -368,7 +381,7 @@ def _credits(table: Mapping[str, Any], largest: int, block: int) -> tuple[int, S
     """Read `[flow_control]`."""
     given = dict(table)
     if given.pop("kind", "credits") != "credits":
-        raise NotCovered("flow_control: only credits")
+        raise NotCovered("flow_control: only credits and pause frames")
     spacing, shared = time_ps(given.pop("return_spacing", "0 ps")), None
     if "shared" in given:
         own = dict(given.pop("shared"))

@@ -192,6 +192,7 @@ class Host:
 
     def receive(self, packet: Packet, head: int) -> None:
         """Take a packet whose tail has just arrived."""
+        self.into.store(packet)
         if packet.is_control:
             self.into.free(packet, self.net.now, packet.lane)
             self.take_control(packet)

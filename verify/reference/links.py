@@ -7,9 +7,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from math import floor
+from math import ceil, floor
 from typing import TYPE_CHECKING, Protocol
 
+from verify.reading import UNLIMITED
 from verify.reference.retrying import Retry
 from verify.reference.streams import Stream
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from verify.reference.hosts import Flow
     from verify.reference.isolation import Notice
     from verify.reference.network import Network
+    from verify.reference.pausing import Pausing
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,8 @@ class Packet:
 class Node(Protocol):
     """The node at one end of a link."""
 
+    name: str
+
     def channel_owner(self, port: int) -> int:
         """Return the number from which the random streams of the link out of a port are derived."""
 
@@ -140,8 +144,10 @@ class Channel:
         if self.spacing:
             self.phase = Stream(plan.seed, "credit returns", owner).below(self.spacing)
         self.retry = Retry(self, plan.retry, owner) if plan.retry else None
+        #: Present if the receiver sends pause frames. Then, credits have no limit.
+        self.pausing: Pausing | None = None
         #: What a lane can use at most, and the credits that lanes share.
-        self.capacity = self.receiver.part_size()
+        self.capacity = UNLIMITED if plan.pfc else self.receiver.part_size()
         self.reserve = self.pool = 0
         if plan.shared:
             self.reserve = plan.shared.reserve
@@ -160,9 +166,19 @@ class Channel:
         #: When that credit will have returned, as far as is known.
         self.ready: dict[tuple[int, Hashable], int] = {}
 
+    @property
+    def name(self) -> str:
+        """The names of both ends, with the ports of switches."""
+        ends = ((self.sender, self.sender_port), (self.receiver, self.port))
+        return "->".join(f"{node.name}:{port}" if port else node.name for node, port in ends)
+
     def span(self, size: int) -> int:
         """Return how long a packet of this size is on the wire at one place."""
         return -floor(-size * self.pace)
+
+    def sent_by(self, time: int) -> int:
+        """Return the bytes sent by a time; of what the link is sending, those that have started to leave."""
+        return self.bytes - max(ceil((self.free_at - time) / self.pace), 0)
 
     def where(self, packet: Packet) -> tuple[int, Hashable]:
         """Return the lane and region whose credit a packet needs."""
@@ -170,6 +186,8 @@ class Channel:
 
     def lacks(self, where: tuple[int, Hashable], space: int) -> bool:
         """Tell whether no packet of a lane and region and of this space may start."""
+        if self.pausing:
+            return self.pausing.is_paused(where[0])
         if self.retry and not self.retry.is_open:
             return True
         return self.parts[where] < space or not self.shares(where[0], space)
@@ -257,6 +275,19 @@ class Channel:
         """Let a packet reach the receiver."""
         self.receiver.comes(packet, self.port, head=head, tail=tail)
 
+    def store(self, packet: Packet) -> None:
+        """Let the receiver store a packet that has arrived, where it sends pause frames."""
+        if self.pausing:
+            self.pausing.store(packet)
+
+    def reopen_lane(self, lane: int) -> None:
+        """Wake the sender of a lane that has resumed, if packets wait for that."""
+        waiting = [where for where in self.wanted if where[0] == lane]
+        for where in waiting:
+            del self.wanted[where]
+        if waiting:
+            self.sender.credit_is_back(self.sender_port)
+
     @contextmanager
     def reopening(self) -> Iterator[None]:
         """Wake the sender if packets wait and the replay buffer lets it start frames again."""
@@ -283,6 +314,8 @@ class Channel:
 
     def free(self, packet: Packet, time: int, lane: int) -> None:
         """Return a credit of a lane: the receiver frees the packet's space at a time."""
+        if self.pausing:
+            self.pausing.will_leave(lane, packet.space, time)
         if self.spacing:
             time = self.phase + max(-((self.phase - time) // self.spacing), 0) * self.spacing
         where, entry = (lane, self.receiver.part(packet)), (time + self.delay, packet.space)

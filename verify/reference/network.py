@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from verify.reading import Plan
-from verify.reference import architectures, sources
+from verify.reference import architectures, pausing, sources
 from verify.reference.adapters import AdapterHost
 from verify.reference.hosts import Flow, Host
 from verify.reference.isolation import IsolatingBuffers
 from verify.reference.links import Channel, Packet
 from verify.reference.ordering import Reordering
+from verify.reference.pausing import OverflowedError, PausedTooLongError
 from verify.reference.queued import QueuedSwitch
 from verify.reference.switches import Switch
 
@@ -46,6 +47,7 @@ class Sample:
     sent: dict[str, int]
     ccti: dict[str, int]
     hosts: dict[str, tuple[int, int]]
+    links: dict[str, int]
     classes: dict[str, Tally]
     fecn_marks: int
     becn_received: int
@@ -74,6 +76,8 @@ class Network:
         self.number = {name: number for number, name in enumerate(plan.wiring.hosts)}
         self.hosts = {name: architectures.host(self, name) for name in plan.wiring.hosts}
         self.switches = {name: architectures.switch(self, name) for name in plan.wiring.switches}
+        #: The first packet that did not fit, where receivers send pause frames.
+        self.overflow: pausing.Overflow | None = None
         self.channels: list[Channel] = []
         for link in plan.wiring.links:
             (near, near_port), (far, far_port) = link.ends
@@ -83,6 +87,7 @@ class Network:
             self.channels += [there, back]
             self.node(near).connect(near_port, out=there, into=back)
             self.node(far).connect(far_port, out=back, into=there)
+        pausing.build(self)
         #: Delivered packets of each flow, pattern, or role in a forest.
         self.classes: dict[str, Tally] = {}
         #: The flows that have names.
@@ -155,8 +160,30 @@ class Network:
             boundary += self.plan.interval_ps
         return self.samples
 
+    def _check_pauses(self) -> None:
+        """Stop the run if a packet did not fit, or if a pause is too long and the watchdog is to stop."""
+        rule = self.plan.pfc
+        if self.overflow:
+            raise OverflowedError(self.overflow)
+        if rule and rule.stops and (found := self.long_pauses()):
+            raise PausedTooLongError(self.now, *found[0])
+
+    def long_pauses(self) -> list[tuple[str, int, int]]:
+        """Return the links, lanes and times of the pauses that the watchdog reports, the longest first."""
+        rule = self.plan.pfc
+        if rule is None or rule.watchdog_ps is None:
+            return []
+        found = [
+            (channel.name, lane, pause.until(self.now)[1])
+            for channel in self.channels
+            if channel.pausing
+            for lane, pause in enumerate(channel.pausing.lanes)
+        ]
+        return sorted((one for one in found if one[2] >= rule.watchdog_ps), key=lambda one: -one[2])
+
     def _take_sample(self, boundary: int) -> None:
         self.now = boundary
+        self._check_pauses()
         before = self.samples
         self.samples.append(
             Sample(
@@ -169,6 +196,7 @@ class Network:
                 },
                 ccti={name: flow.control.strength(boundary) for name, flow in self.flows.items()},
                 hosts={name: (host.received, host.sent) for name, host in self.hosts.items()},
+                links={channel.name: channel.sent_by(boundary) for channel in self.channels},
                 classes=self.classes,
                 fecn_marks=self.fecn_marks - sum(s.fecn_marks for s in before),
                 becn_received=self.becn_received - sum(s.becn_received for s in before),

@@ -1,0 +1,198 @@
+"""Flow control by pause frames, read a second time: settings, thresholds, headroom, shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+from typing import Any
+
+from verify.quantities import nothing_left, size_bytes, time_ps
+from verify.wiring import Link, Wiring
+
+
+@dataclass(frozen=True)
+class Packets:
+    """Bytes of packets: a full one, a control packet, and all that the traffic can generate; blocks."""
+
+    full: int
+    control: int
+    kinds: tuple[int, ...]
+    block: int
+
+    def space(self, size: int) -> int:
+        """Return the buffer space of a packet: whole blocks."""
+        return -(-size // self.block) * self.block
+
+    @property
+    def densest(self) -> Fraction:
+        """The most space that packets need per byte on the link."""
+        return max(Fraction(self.space(size), size) for size in self.kinds)
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """`switch.buffer`, the shares of lanes at switches and hosts, `switch.latency`, the number of lanes."""
+
+    whole: int
+    of_switch: int
+    of_host: int
+    latency_ps: int
+    lanes: int
+
+
+@dataclass(frozen=True)
+class SharedMemory:
+    """Memory that all inputs of a switch share; by default, it has `switch.buffer` for each of them."""
+
+    memory: int | None
+    alpha_shift: int
+    is_by_rate: bool
+    reserve: int
+    resume_offset: int
+    headroom_pool: int | None
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Memory of its own of a lane: thresholds, and the space above the upper one."""
+
+    xoff: int
+    xon: int
+    headroom: int
+
+
+@dataclass(frozen=True)
+class Pfc:
+    """The settings. Those of buffers are `None` where they follow from the link."""
+
+    xoff: int | None
+    xon: int | None
+    headroom: int | None
+    frame: int
+    response_ps: int
+    watchdog_ps: int | None
+    #: Whether the watchdog stops the run.
+    stops: bool
+    shared: SharedMemory | None
+    packets: Packets
+    buffers: Buffers
+
+    def headroom_of(self, link: Link, *, to_host: bool) -> int:
+        """Return the space that a lane needs above its threshold.
+
+        The packet that exceeds the threshold was sent some time before it was stored. Then the frame waits for
+        a packet or another frame that has just started, and travels. Until it takes effect, one more packet
+        starts. All packets together start within this time, which is two picoseconds less than the sum: the
+        other packet started a picosecond before, and the last one starts a picosecond before the effect.
+        """
+        if self.headroom is not None:
+            return self.headroom
+
+        def span(size: int) -> int:
+            return ceil(size * link.ps_per_byte)
+
+        stored_after = span(self.packets.full) if to_host else self.buffers.latency_ps
+        longest = span(max(self.packets.full, self.packets.control, self.frame))
+        time = stored_after + longest + span(self.frame) + 2 * link.delay_ps + self.response_ps
+        passed = floor(max(time - 2, 0) / link.ps_per_byte)
+        return self.packets.space(self.packets.full) + ceil(passed * self.packets.densest)
+
+    def fixed(self, link: Link, *, to_host: bool) -> Fixed:
+        """Return the thresholds of a lane with memory of its own."""
+        headroom = self.headroom_of(link, to_host=to_host)
+        most = (self.buffers.of_host if to_host else self.buffers.of_switch) - headroom
+        xoff = most if self.xoff is None else self.xoff
+        if xoff > most or most <= 0:
+            raise ValueError(f"a link has room for {most} B below its headroom")
+        usual = max(xoff - 2 * self.packets.space(self.packets.full), xoff // 2)
+        xon = usual if self.xon is None else self.xon
+        if xon > xoff:
+            raise ValueError(f"xon is more than {xoff} B")
+        return Fixed(xoff, xon, headroom)
+
+    def sizes_of(self, net: Wiring, switch: str) -> tuple[int, int]:
+        """Return the shared part of a switch's memory, and the headroom of all of its inputs and lanes."""
+        assert self.shared is not None
+        links = [link for link in net.links if switch in (node for node, _ in link.ends)]
+        pool = self.shared.headroom_pool
+        if pool is None:
+            pool = self.buffers.lanes * sum(self.headroom_of(link, to_host=False) for link in links)
+        memory = self.shared.memory
+        if memory is None:
+            memory = self.buffers.whole * len(links)
+        size = memory - pool - self.buffers.lanes * len(links) * self.shared.reserve
+        if size < self.packets.space(self.packets.full):
+            raise ValueError(f"switch {switch} has no room for a packet")
+        return size, pool
+
+    def shift_of(self, net: Wiring, link: Link) -> int:
+        """Return the power of two by which the free memory is divided for a link."""
+        assert self.shared is not None
+        shift, slowest = self.shared.alpha_shift, max(other.ps_per_byte for other in net.links)
+        while self.shared.is_by_rate and slowest >= 2 * link.ps_per_byte:
+            shift, slowest = shift - 1, slowest / 2
+        return shift
+
+
+def payloads(
+    flows: Iterable[Mapping[str, Any]], traffic: Iterable[Mapping[str, Any]], mtu: int
+) -> set[int]:
+    """Return the payloads of data packets that the traffic can generate."""
+    found = {mtu}
+    for one in flows:
+        message = size_bytes(one["message"]) if "message" in one else mtu
+        found.add(rest(message, mtu))
+        if "total" in one:
+            found.add(rest(rest(size_bytes(one["total"]), message), mtu))
+    for pattern in traffic:
+        found.add(rest(size_bytes(pattern["message"]) if "message" in pattern else mtu, mtu))
+        if "message_max" in pattern:
+            # Messages have random sizes, so their last packets may have any.
+            found |= set(range(1, mtu + 1))
+    return found
+
+
+def rest(size: int, piece: int) -> int:
+    """Return the last piece of a size that is divided into pieces."""
+    return (size - 1) % piece + 1
+
+
+def shared_memory(table: Mapping[str, Any]) -> SharedMemory:
+    """Read `[flow_control.shared]`."""
+    given = dict(table)
+    found = SharedMemory(
+        memory=size_bytes(given.pop("memory")) if "memory" in given else None,
+        alpha_shift=given.pop("alpha_shift", 3),
+        is_by_rate=given.pop("alpha_by_rate", False),
+        reserve=size_bytes(given.pop("reserve", "4096 B")),
+        resume_offset=size_bytes(given.pop("resume_offset", "3072 B")),
+        headroom_pool=size_bytes(given.pop("headroom_pool")) if "headroom_pool" in given else None,
+    )
+    nothing_left("flow_control.shared", given)
+    return found
+
+
+def pfc(table: Mapping[str, Any], packets: Packets, buffers: Buffers) -> Pfc:
+    """Read `[flow_control]` with pause frames."""
+    given = {key: value for key, value in table.items() if key != "kind"}
+
+    def size(key: str) -> int | None:
+        return size_bytes(given.pop(key)) if key in given else None
+
+    shared = given.pop("shared", None)
+    found = Pfc(
+        xoff=size("xoff"),
+        xon=size("xon"),
+        headroom=size("headroom"),
+        frame=size_bytes(given.pop("frame", "84 B")),
+        response_ps=time_ps(given.pop("response_time", "0 ps")),
+        watchdog_ps=time_ps(given.pop("watchdog")) if "watchdog" in given else None,
+        stops=given.pop("watchdog_action", "warn") == "stop",
+        shared=None if shared is None else shared_memory(shared),
+        packets=packets,
+        buffers=buffers,
+    )
+    nothing_left("flow_control", given)
+    return found

@@ -1,0 +1,258 @@
+"""Pause frames: the buffers of receivers, what receivers announce, and the pauses of senders.
+
+    sender --packets--> buffer of a lane: is it to be paused?
+           <--frames---
+
+At one instant, packets leave buffers after all arrivals (rank 4, 5), then receivers look at their buffers and
+start frames (4, 6), then frames take effect (4, 7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from verify.pauses import Fixed, Pfc, SharedMemory
+    from verify.reference.links import Channel, Packet
+    from verify.reference.network import Network
+
+
+@dataclass(frozen=True, order=True)
+class Lack:
+    """What a packet lacked that did not fit: bytes, the headroom, and whether this was that of all lanes."""
+
+    missing: int
+    headroom: int
+    is_pool: bool
+
+
+@dataclass(frozen=True, order=True)
+class Overflow:
+    """A packet that did not fit: time, number of the channel, lane, what it lacked, and the link."""
+
+    time: int
+    channel: int
+    lane: int
+    lack: Lack
+    link: str
+
+
+class OverflowedError(Exception):
+    """A packet did not fit."""
+
+    def __init__(self, overflow: Overflow) -> None:
+        super().__init__(overflow)
+        self.overflow = overflow
+
+
+class PausedTooLongError(Exception):
+    """The watchdog stops the run: the time, and the link, lane and time of the longest pause."""
+
+    def __init__(self, time: int, link: str, lane: int, paused: int) -> None:
+        super().__init__(time, link, lane, paused)
+        self.time, self.link, self.lane, self.paused = time, link, lane, paused
+
+
+class OwnBuffer:
+    """Memory of its own of a lane, with fixed thresholds."""
+
+    def __init__(self, rule: Fixed) -> None:
+        self.rule, self.fill = rule, 0
+
+    def store(self, space: int) -> Lack | None:
+        """Store a packet; return what it lacks, if it does not fit."""
+        self.fill += space
+        missing = self.fill - self.rule.xoff - self.rule.headroom
+        return Lack(missing, self.rule.headroom, is_pool=False) if missing > 0 else None
+
+    def remove(self, space: int) -> None:
+        """Remove a packet."""
+        self.fill -= space
+
+    def must_pause(self) -> bool:
+        """Return whether an arrival has made the lane so full that it is paused."""
+        return self.fill > self.rule.xoff
+
+    def may_resume(self) -> bool:
+        """Return whether a departure lets the lane resume."""
+        return self.fill <= self.rule.xon
+
+
+class SwitchMemory:
+    """The memory that the inputs of a switch share."""
+
+    def __init__(self, rule: SharedMemory, size: int, headroom: int) -> None:
+        self.rule, self.size, self.headroom = rule, size, headroom
+        self.lanes: list[SharedBuffer] = []
+
+    @property
+    def free(self) -> int:
+        """Shared bytes that no lane uses."""
+        return self.size - sum(lane.shared for lane in self.lanes)
+
+
+class SharedBuffer:
+    """A lane's reserve, its part of the shared memory, and its headroom, in bytes in use."""
+
+    def __init__(self, memory: SwitchMemory, shift: int, headroom: int) -> None:
+        self.memory, self.shift, self.headroom = memory, shift, headroom
+        self.reserved = self.shared = self.over = 0
+        memory.lanes.append(self)
+
+    @property
+    def threshold(self) -> int:
+        """How much of the shared memory the lane may use now."""
+        return floor(Fraction(self.memory.free) / Fraction(2) ** self.shift)
+
+    def store(self, space: int) -> Lack | None:
+        """Store a packet: in the reserve, the rest in shared memory; or all of it in the headroom."""
+        of_reserve = min(space, self.memory.rule.reserve - self.reserved)
+        of_shared = space - of_reserve
+        fits = of_shared <= self.memory.free and self.shared + of_shared <= self.threshold
+        if of_shared == 0 or fits:
+            self.reserved += of_reserve
+            self.shared += of_shared
+            return None
+        self.over += space
+        of_all = sum(lane.over for lane in self.memory.lanes)
+        if self.over > self.headroom:
+            return Lack(self.over - self.headroom, self.headroom, is_pool=False)
+        pool = self.memory.headroom
+        return Lack(of_all - pool, pool, is_pool=True) if of_all > pool else None
+
+    def remove(self, space: int) -> None:
+        """Remove a packet: from the headroom, then from shared memory, then from the reserve."""
+        for part in ("over", "shared", "reserved"):
+            freed = min(space, getattr(self, part))
+            setattr(self, part, getattr(self, part) - freed)
+            space -= freed
+
+    def must_pause(self) -> bool:
+        """Return whether an arrival has made the lane so full that it is paused."""
+        return self.over > 0 or self.shared >= self.threshold
+
+    def may_resume(self) -> bool:
+        """Return whether a departure lets the lane resume."""
+        is_below = self.shared + self.memory.rule.resume_offset <= self.threshold
+        return self.over == 0 and (self.shared == 0 or is_below)
+
+
+#: The buffers of all lanes.
+Buffers = list[OwnBuffer] | list[SharedBuffer]
+
+
+@dataclass
+class Pause:
+    """The pauses of a lane: frames, times in picoseconds; `since` is that of a pause that lasts."""
+
+    pauses: int = 0
+    resumes: int = 0
+    total: int = 0
+    longest: int = 0
+    first: int | None = None
+    since: int | None = None
+
+    def until(self, now: int) -> tuple[int, int]:
+        """Return the sum of all pauses, and the longest one, up to a time."""
+        lasts = 0 if self.since is None else now - self.since
+        return self.total + lasts, max(self.longest, lasts)
+
+
+class Pausing:
+    """The pauses of one direction of a link: the receiver's side, and the sender's."""
+
+    def __init__(self, channel: Channel, number: int, rule: Pfc, buffers: Buffers) -> None:
+        self.channel, self.number, self.net, self.rule = channel, number, channel.net, rule
+        self.back, self.buffers = channel.net.channels[number ^ 1], buffers
+        #: The receiver: lanes that it wants to be paused, those in its last frame, and those whose buffers
+        #: have changed since it looked at them.
+        self.stopped, self.announced = set[int](), frozenset[int]()
+        self.arrived, self.left = set[int](), set[int]()
+        #: The sender.
+        self.lanes = [Pause() for _ in buffers]
+
+    def is_paused(self, lane: int) -> bool:
+        """Return whether the sender may not start packets of a lane."""
+        return self.lanes[lane].since is not None
+
+    def store(self, packet: Packet) -> None:
+        """Store a packet that has arrived."""
+        lack = self.buffers[packet.lane].store(packet.space)
+        if lack:
+            found = Overflow(self.net.now, self.number, packet.lane, lack, self.channel.name)
+            self.net.overflow = min(self.net.overflow or found, found)
+        self.arrived.add(packet.lane)
+        self.look_at(self.net.now)
+
+    def will_leave(self, lane: int, space: int, time: int) -> None:
+        """Remove a packet at a time."""
+
+        def leaves() -> None:
+            self.buffers[lane].remove(space)
+            self.left.add(lane)
+            self.look_at(self.net.now)
+
+        self.net.at(time, leaves, rank=(4, 5))
+
+    def look_at(self, time: int) -> None:
+        """Let the receiver look at its buffers at a time, after all arrivals and departures."""
+        self.net.at(time, self.look, rank=(4, 6))
+
+    def look(self) -> None:
+        """Decide which lanes are to be paused, and start a frame if that has changed."""
+        for lane in self.arrived | self.left:
+            if lane in self.stopped:
+                if lane in self.left and self.buffers[lane].may_resume():
+                    self.stopped.remove(lane)
+            elif lane in self.arrived and self.buffers[lane].must_pause():
+                self.stopped.add(lane)
+        self.arrived, self.left = set(), set()
+        back = self.back
+        if self.stopped == self.announced:
+            return
+        if back.free_at > self.net.now:
+            self.look_at(back.free_at)
+            return
+        self.announced = announced = frozenset(self.stopped)
+        back.occupy(self.rule.frame)
+        back.sender.link_was_used(back.sender_port)
+        due = back.free_at + back.delay + self.rule.response_ps
+        self.net.at(due, lambda: self.obey(announced), rank=(4, 7))
+
+    def obey(self, announced: Iterable[int]) -> None:
+        """Let a frame take effect at the sender."""
+        now = self.net.now
+        for lane, pause in enumerate(self.lanes):
+            if lane in announced and pause.since is None:
+                pause.since, pause.pauses = now, pause.pauses + 1
+                pause.first = now if pause.first is None else pause.first
+            elif lane not in announced and pause.since is not None:
+                pause.total, pause.longest = pause.until(now)
+                pause.since, pause.resumes = None, pause.resumes + 1
+                self.channel.reopen_lane(lane)
+
+
+def build(net: Network) -> None:
+    """Give all channels of a network their buffers and pauses, if receivers send pause frames."""
+    rule, wiring = net.plan.pfc, net.plan.wiring
+    if rule is None:
+        return
+    memories = {}
+    if rule.shared:
+        for switch in wiring.switches:
+            memories[switch] = SwitchMemory(rule.shared, *rule.sizes_of(wiring, switch))
+    for number, channel in enumerate(net.channels):
+        link = wiring.links[number // 2]
+        to = channel.receiver.name
+        lanes = range(net.plan.lanes.count)
+        if to in memories:
+            shift, headroom = rule.shift_of(wiring, link), rule.headroom_of(link, to_host=False)
+            shared = [SharedBuffer(memories[to], shift, headroom) for _ in lanes]
+            channel.pausing = Pausing(channel, number, rule, shared)
+            continue
+        thresholds = rule.fixed(link, to_host=to in wiring.hosts)
+        channel.pausing = Pausing(channel, number, rule, [OwnBuffer(thresholds) for _ in lanes])
