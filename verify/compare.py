@@ -212,12 +212,16 @@ def _hosts(
 def _links(
     result: silvan.Result, number: int, sample: Sample, before: Sample | None, now: int
 ) -> list[Difference]:
-    """Compare the bytes of all packets and frames that each link sent in an interval."""
+    """Compare the bytes of all packets and frames that each link sent in an interval.
+
+    Because times are rounded up, a frame that starts at the end of an interval can seem to have more bytes left
+    than it has. The simulator does not count less than zero.
+    """
     rows, found, count = result.numpy("links"), [], len(sample.links)
     part = slice(number * count, (number + 1) * count)
     simulated = dict(zip(rows["link"][part].tolist(), rows["sent_bytes"][part].tolist(), strict=True))
     for name, total in sample.links.items():
-        sent = total - (before.links[name] if before else 0)
+        sent = max(total - (before.links[name] if before else 0), 0)
         if simulated[name] != sent:
             found.append(Difference(now, f"bytes sent on {name}", sent, simulated[name]))
     return found
