@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable, Iterator
 
 from verify import (
     cases,
@@ -14,9 +15,32 @@ from verify import (
     laws,
     lid_drawing,
     link_drawing,
+    pause_drawing,
     rdma_drawing,
     trimming_drawing,
 )
+
+Scenarios = Callable[[int, int], Iterator[tuple[str, compare.Scenario]]]
+#: Random scenarios: what they have in addition, how they are drawn, and every how many seeds.
+DRAWN: tuple[tuple[str, Scenarios, int], ...] = (
+    ("", drawing.many, 1),
+    ("with mechanisms of RDMA over Ethernet", rdma_drawing.many, 1),
+    ("with hashed packets", ecmp_drawing.many, 1),
+    ("with errors of links and other rules of credits", link_drawing.many, 1),
+    ("with pause frames and shared buffers", pause_drawing.many, 1),
+    ("with packet trimming", trimming_drawing.many, 1),
+    ("on a fabric with several LIDs per host", lid_drawing.many, 5),
+)
+
+
+def report(scenarios: Scenarios, first: int, count: int) -> list[str]:
+    """Compare random scenarios, print what differs, and return it."""
+    found = compare.compare(scenarios(first, count), show=False)
+    print("".join(f"  {line}\n" for line in found.wrong), end="")
+    compared = count - len(found.refused)
+    same = compared - len(found.wrong)
+    print(f"  {same} of {compared} are the same, {len(found.refused)} are not compared")
+    return found.wrong
 
 
 def main() -> int:
@@ -31,43 +55,12 @@ def main() -> int:
     print("The simulator against the reference model, exactly:")
     table = compare.compare(cases.table())
     print(f"Scenarios drawn from the seeds {given.first} to {given.first + count - 1}:")
-    drawn = compare.compare(drawing.many(given.first, count), show=False)
-    print("".join(f"  {line}\n" for line in drawn.wrong), end="")
-    compared = count - len(drawn.refused)
-    print(
-        f"  {compared - len(drawn.wrong)} of {compared} are the same, {len(drawn.refused)} are not compared"
-    )
-    print("The same with mechanisms of RDMA over Ethernet:")
-    rdma = compare.compare(rdma_drawing.many(given.first, count), show=False)
-    print("".join(f"  {line}\n" for line in rdma.wrong), end="")
-    compared = count - len(rdma.refused)
-    print(f"  {compared - len(rdma.wrong)} of {compared} are the same, {len(rdma.refused)} are not compared")
-    print("The same with hashed packets:")
-    ecmp = compare.compare(ecmp_drawing.many(given.first, count), show=False)
-    print("".join(f"  {line}\n" for line in ecmp.wrong), end="")
-    compared = count - len(ecmp.refused)
-    print(f"  {compared - len(ecmp.wrong)} of {compared} are the same, {len(ecmp.refused)} are not compared")
-    print("The same with errors of links and other rules of credits:")
-    links = compare.compare(link_drawing.many(given.first, count), show=False)
-    print("".join(f"  {line}\n" for line in links.wrong), end="")
-    compared = count - len(links.refused)
-    print(
-        f"  {compared - len(links.wrong)} of {compared} are the same, {len(links.refused)} are not compared"
-    )
-    print("The same with packet trimming:")
-    trimmed = compare.compare(trimming_drawing.many(given.first, count), show=False)
-    print("".join(f"  {line}\n" for line in trimmed.wrong), end="")
-    compared = count - len(trimmed.refused)
-    same = compared - len(trimmed.wrong)
-    print(f"  {same} of {compared} are the same, {len(trimmed.refused)} are not compared")
-    print("The same on a fabric with several LIDs per host:")
-    count = max(1, count // 5)
-    lids = compare.compare(lid_drawing.many(given.first, count), show=False)
-    print("".join(f"  {line}\n" for line in lids.wrong), end="")
-    compared = count - len(lids.refused)
-    print(f"  {compared - len(lids.wrong)} of {compared} are the same, {len(lids.refused)} are not compared")
+    drawn_wrong: list[str] = []
+    for title, scenarios, share in DRAWN:
+        if title:
+            print(f"The same {title}:")
+        drawn_wrong += report(scenarios, given.first, max(1, count // share))
     print("The simulator against closed forms:")
-    drawn_wrong = drawn.wrong + rdma.wrong + ecmp.wrong + links.wrong + trimmed.wrong + lids.wrong
     wrong = table.wrong + table.refused + drawn_wrong + laws.report(quick=given.quick)
     print(f"{len(wrong)} disagreements, {time.perf_counter() - began:.0f} s")
     return 1 if wrong else 0

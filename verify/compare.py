@@ -99,15 +99,20 @@ def differences(scenario: Scenario) -> list[Difference]:
     for what in TOTALS:
         if totals[what] != result.summary[what]:
             found.append(Difference(None, what, totals[what], result.summary[what]))
-    if net.plan.retry:
-        found += _retries(result, net)
-    if net.plan.pfc:
-        found += _pauses(result, net)
-    if net.plan.keeps_logs:
-        found += _logs(result, net)
-    if net.plan.switch.trimming:
-        found += _trimming(result, net)
-    return found + (_reordering(result, net.reordering) if net.plan.reorders else [])
+    return found + _options(result, net)
+
+
+def _options(result: silvan.Result, net: Network) -> list[Difference]:
+    """Compare what only some scenarios have."""
+    plan_ = net.plan
+    parts = [
+        _retries(result, net) if plan_.retry else [],
+        _pauses(result, net) if plan_.pfc else [],
+        _logs(result, net) if plan_.keeps_logs else [],
+        _trimming(result, net) if plan_.switch.trimming else [],
+        _reordering(result, net.reordering) if plan_.reorders else [],
+    ]
+    return [one for part in parts for one in part]
 
 
 def _retries(result: silvan.Result, net: Network) -> list[Difference]:
@@ -154,9 +159,7 @@ def _pauses(result: silvan.Result, net: Network) -> list[Difference]:
         for lane, pause in enumerate(channel.pausing.lanes):
             if pause.first is not None:
                 total, longest = pause.until(net.plan.duration_ps)
-                rows.append(
-                    (channel.name, lane, pause.pauses, pause.resumes, total, longest, pause.first)
-                )
+                rows.append((channel.name, lane, pause.pauses, pause.resumes, total, longest, pause.first))
     table = result.numpy("pauses")
     whole = ("link", "vl", "pause_frames", "resume_frames")
     times = ("paused_ns", "longest_ns", "first_ns")
@@ -214,8 +217,8 @@ def _links(
 ) -> list[Difference]:
     """Compare the bytes of all packets and frames that each link sent in an interval.
 
-    Because times are rounded up, a frame that starts at the end of an interval can seem to have more bytes left
-    than it has. The simulator does not count less than zero.
+    Because times are rounded up, a frame that starts at the end of an interval can seem to have more bytes
+    left than it has. The simulator does not count less than zero.
     """
     rows, found, count = result.numpy("links"), [], len(sample.links)
     part = slice(number * count, (number + 1) * count)

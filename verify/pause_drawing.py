@@ -63,7 +63,9 @@ def frames(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.5:
         found["frame"] = f"{rng.choice([64, 72, 84, 1_024])} B"
     if rng.random() < 0.7:
-        found["response_time"] = rng.choice(["0 ps", "1 ps", "333 ps", "100 ns", "777777 ps", "3 us", "20 us"])
+        found["response_time"] = rng.choice(
+            ["0 ps", "1 ps", "333 ps", "100 ns", "777777 ps", "3 us", "20 us"]
+        )
     if rng.random() < 0.4:
         found["watchdog"] = rng.choice(["1 ps", "300 ns", "1234567 ps", "5 us", "50 us"])
         if rng.random() < 0.25:
@@ -131,7 +133,9 @@ def variant(seed: int) -> Scenario:
     headroom, lanes = largest_headroom(given), given.lanes.count
     space = -(-given.full // given.block) * given.block
     if rng.random() < 0.2:
-        headroom = rng.choice([headroom, headroom + 1000, rng.randint(0, headroom), rng.randint(0, 2 * space)])
+        headroom = rng.choice(
+            [headroom, headroom + 1000, rng.randint(0, headroom), rng.randint(0, 2 * space)]
+        )
         rule["headroom"] = f"{headroom} B"
     packets = rng.choice([1, 1, 2, 3, 5, 10])
     reserve = 0

@@ -82,10 +82,11 @@ class Pfc:
     def headroom_of(self, link: Link, *, to_host: bool) -> int:
         """Return the space that a lane needs above its threshold.
 
-        The packet that exceeds the threshold was sent some time before it was stored. Then the frame waits for
-        a packet or another frame that has just started, and travels. Until it takes effect, one more packet
-        starts. All packets together start within this time, which is two picoseconds less than the sum: the
-        other packet started a picosecond before, and the last one starts a picosecond before the effect.
+        The packet that exceeds the threshold was sent some time before it was stored. Then the frame waits
+        for a packet or another frame that has just started, and travels. Until it takes effect, one more
+        packet starts. All packets together start within this time, which is two picoseconds less than the
+        sum: the other packet started a picosecond before, and the last one starts a picosecond before the
+        effect.
         """
         if self.headroom is not None:
             return self.headroom
@@ -136,9 +137,7 @@ class Pfc:
         return shift
 
 
-def payloads(
-    flows: Iterable[Mapping[str, Any]], traffic: Iterable[Mapping[str, Any]], mtu: int
-) -> set[int]:
+def payloads(flows: Iterable[Mapping[str, Any]], traffic: Iterable[Mapping[str, Any]], mtu: int) -> set[int]:
     """Return the payloads of data packets that the traffic can generate."""
     found = {mtu}
     for one in flows:

@@ -11,6 +11,8 @@ every node decides what to do. Time is in whole picoseconds; fractions are exact
 | --- | --- |
 | `network` | the clock, the nodes, the counters |
 | `links` | packets, channels, credits |
+| `retrying` | errors of links, link-level retry |
+| `pausing` | pause frames, the buffers of receivers and their thresholds |
 | `hosts` | flows, injection, sinks |
 | `marking` | the state of an output port's congestion manager |
 | `switches` | the state that all switches share, and the VOQ switch |
