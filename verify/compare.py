@@ -77,6 +77,7 @@ def differences(scenario: Scenario) -> list[Difference]:
         (int(t), str(name)): row
         for row, (t, name) in enumerate(zip(flows["time_ns"], flows["flow"], strict=True))
     }
+    sent: dict[str, int] = {}
     for number, sample in enumerate(samples):
         now = (number + 1) * step
         expected = {"received_bytes": sample.received, "sent_bytes": sample.sent, "ccti": sample.ccti}
@@ -91,7 +92,7 @@ def differences(scenario: Scenario) -> list[Difference]:
                 found.append(Difference(now, what, getattr(sample, what), got))
         found += _isolation(result, row, now, sample.isolation)
         found += _hosts(result, number, sample, samples[number - 1] if number else None, now)
-        found += _links(result, number, sample, samples[number - 1] if number else None, now)
+        found += _links(result, number, sample, sent, now)
         found += _classes(result, number, sample, now)
     totals = dict(
         zip(TOTALS, (net.injected, net.delivered, net.hops, net.fecn_marks, net.becn_received), strict=True)
@@ -213,18 +214,19 @@ def _hosts(
 
 
 def _links(
-    result: silvan.Result, number: int, sample: Sample, before: Sample | None, now: int
+    result: silvan.Result, number: int, sample: Sample, earlier: dict[str, int], now: int
 ) -> list[Difference]:
     """Compare the bytes of all packets and frames that each link sent in an interval.
 
     Because times are rounded up, a frame that starts at the end of an interval can seem to have more bytes
-    left than it has. The simulator does not count less than zero.
+    left than it has. A count never decreases; `earlier` has those of the last sample, and is updated.
     """
     rows, found, count = result.numpy("links"), [], len(sample.links)
     part = slice(number * count, (number + 1) * count)
     simulated = dict(zip(rows["link"][part].tolist(), rows["sent_bytes"][part].tolist(), strict=True))
     for name, total in sample.links.items():
-        sent = max(total - (before.links[name] if before else 0), 0)
+        sent = max(total - earlier.get(name, 0), 0)
+        earlier[name] = earlier.get(name, 0) + sent
         if simulated[name] != sent:
             found.append(Difference(now, f"bytes sent on {name}", sent, simulated[name]))
     return found

@@ -201,9 +201,10 @@ impl Series {
             }
             all_congested += u32::from(congested);
             if self.with_links {
-                let sent_bytes = view.sent_by(link.channel);
-                // If a run stops early, a partition may be ahead of the clock.
-                let sent = sent_bytes.saturating_sub(last.0);
+                // The count can be one byte less than at the last sample, because times are rounded. If a run stops early,
+                // a partition may be ahead of the clock.
+                let sent_bytes = view.sent_by(link.channel).max(last.0);
+                let sent = sent_bytes - last.0;
                 rows.time_ns.push(ns(view.now));
                 rows.link.push(index as u32);
                 rows.sent.push(sent);
