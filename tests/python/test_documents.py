@@ -73,6 +73,8 @@ INSTEADS = [
     Instead("docs/questions.md", "then-and-now.toml --plot", "then-and-now.toml --help", LONG),
     Instead("docs/questions.md", "now-victims.toml", "now-victims.toml --help", LONG),
     Instead("docs/questions.md", "now-networks.toml", "now-networks.toml --help", LONG),
+    Instead("docs/questions.md", "now-32k.toml", "now-32k.toml --help", LONG),
+    Instead("docs/questions.md", "now-1024.toml", "now-1024.toml --help", LONG),
     Instead("docs/papers.md", "run T1 A2 ", "run A2 --quick ", LONG),
     Instead("docs/papers.md", "--all --jobs 4 ", "A2 --quick --jobs 2 ", LONG),
     Instead("docs/papers.md", "run F1 --seeds 20 ", "run A2 T4 --quick --seeds 2 ", LONG),
