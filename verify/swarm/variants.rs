@@ -1,12 +1,15 @@
 //! Variants of a scenario: changes that must not affect the results, or that make all traffic end.
 
+use silvan_engine::Time;
 use silvan_fabric::config::Assignment;
 use silvan_fabric::queueing::Isolation;
+use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::Pattern;
 use silvan_scenario::Scenario;
+use silvan_scenario::spec::Spec;
 use toml::{Table, Value};
 
-use crate::draw::jobs::{Around, jobs};
+use crate::draw::jobs::{Around, jobs, reduction};
 use crate::draw::{ecmp, rdma, trimming};
 
 /// Longer than any random scenario takes, but fast, because nothing happens in an idle network.
@@ -150,17 +153,37 @@ pub fn with_jobs(table: &Table, scenario: &Scenario) -> Option<Table> {
     let (topology, _, _) = scenario.build().ok()?;
     let spec = &scenario.spec;
     let around = Around {
-        hosts: topology.hosts.into_iter().map(|host| host.name).collect(),
+        hosts: topology.hosts.iter().map(|host| host.name.clone()).collect(),
+        switches: topology.switches.iter().map(|switch| switch.name.clone()).collect(),
         duration: spec.duration.0,
         mtu: spec.packet.mtu.0,
         levels: spec.lanes.sl_to_vl.as_ref().map_or(16, Vec::len) as u64,
     };
     let mut other = table.clone();
-    other.insert("job".to_owned(), Value::Array(jobs(spec.seed, &around)));
+    let mut jobs = jobs(spec.seed, &around);
+    if spec.seed % 4 == 1
+        && has_units(spec, &topology)
+        && let Some(Value::Table(job)) = jobs.first_mut()
+    {
+        let units = reduction(spec.seed, &around, job);
+        other.insert("reduction".to_owned(), Value::Table(units));
+    }
+    other.insert("job".to_owned(), Value::Array(jobs));
     if spec.seed.is_multiple_of(3) {
         other.insert("end_with_jobs".to_owned(), Value::from(spec.seed.is_multiple_of(2)));
     }
     Some(other)
+}
+
+/// Whether jobs can use reduction units.
+fn has_units(spec: &Spec, topology: &Topology) -> bool {
+    let by_tables = matches!(spec.lanes.assignment, Assignment::ServiceLevel | Assignment::Destination)
+        && spec.adaptive_routing.is_none()
+        && spec.ecmp.is_none();
+    let at_full_rate = spec.host.injection_rate.is_none()
+        && spec.host.drain_rate.is_none()
+        && spec.host.message_overhead == Time::ZERO;
+    by_tables && at_full_rate && !topology.has_one_way_links()
 }
 
 /// The same scenario with congestion management of RDMA over Ethernet, if its own can be replaced.

@@ -81,6 +81,10 @@ pub struct JobSummary {
     pub ranks: usize,
     /// Number of hosts on which the ranks run.
     pub hosts: usize,
+    /// Number of reduction units that the ranks use, if any. Each is a rank of its own in the tables of ranks and
+    /// messages. The other fields of this summary count units only in messages and bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub units: Option<usize>,
     /// The time at which the ranks started.
     pub started_ns: f64,
     /// The time at which the last rank finished, if all did.

@@ -53,6 +53,8 @@ pub struct Simulation {
     network: Network,
     /// Names of all hosts, for the summary.
     hosts: Vec<String>,
+    /// Number of hosts without the reduction units, which are the last hosts.
+    end_hosts: usize,
     /// Names of all switches, for the congestion logs.
     switches: Vec<String>,
     links: usize,
@@ -114,6 +116,7 @@ impl Simulation {
             config: config.clone(),
             network,
             hosts: topology.hosts.iter().map(|host| host.name.clone()).collect(),
+            end_hosts: topology.end_hosts() as usize,
             switches: topology.switches.iter().map(|switch| switch.name.clone()).collect(),
             links: topology.links.len(),
             steps: None,
@@ -421,7 +424,7 @@ impl Simulation {
             config: &self.config,
             parts: &self.network.parts,
             view: self.network.view(self.now),
-            hosts: &self.hosts,
+            hosts: &self.hosts[..self.end_hosts],
             is_destination: &self.network.is_destination,
             groups: &self.network.groups,
             events: self.events,

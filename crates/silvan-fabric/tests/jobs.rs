@@ -32,7 +32,17 @@ fn trace(ranks: &[&[Operation]]) -> Arc<Trace> {
 fn job(trace: Arc<Trace>, hosts: &[u32]) -> Job {
     let (hosts, parameters) = (hosts.to_vec(), Parameters::default());
     let (sends, memory_rate) = (Sends::default(), None);
-    Job { name: "job".into(), trace, hosts, parameters, start: Time::ZERO, sends, memory_rate, sl: 0 }
+    Job {
+        name: "job".into(),
+        trace,
+        hosts,
+        units: 0,
+        parameters,
+        start: Time::ZERO,
+        sends,
+        memory_rate,
+        sl: 0,
+    }
 }
 
 /// A job on a star with three hosts.

@@ -217,6 +217,7 @@ fn with_messages_of_jobs() {
         trace: Arc::new(build.finish().unwrap()),
         // Two ranks are on one host, and the others on different switches.
         hosts: vec![1, 1, 4, 8, 12, 15],
+        units: 0,
         parameters: Parameters { rendezvous_above: 8_000, ..Parameters::default() },
         start: us(5),
         sl: 0,

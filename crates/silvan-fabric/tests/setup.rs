@@ -89,6 +89,7 @@ fn a_network_has_bounds() {
             switches as usize
         ],
         links: (0..hosts).map(link).collect(),
+        units: 0,
         shape: Default::default(),
     };
     let nowhere = Tables::new(vec![vec![Tables::NO_ROUTE; hosts as usize]; switches as usize]);
@@ -312,6 +313,7 @@ fn sources_are_validated() {
             name: "lost".into(),
             trace: Arc::new(trace),
             hosts: vec![0],
+            units: 0,
             parameters: Parameters::default(),
             start: Time::ZERO,
             sl: 0,

@@ -215,7 +215,7 @@ fn network(path: &Path, default_rate: Option<&str>) -> PyResult<(Topology, Optio
     let scenario = silvan_scenario::Scenario::load(path, &[])
         .map_err(|e| convert::ScenarioError::new_err(e.to_string()))?;
     let (topology, tables, _) =
-        scenario.build().map_err(|e| convert::ScenarioError::new_err(e.to_string()))?;
+        scenario.build_plain().map_err(|e| convert::ScenarioError::new_err(e.to_string()))?;
     Ok((topology, Some(tables)))
 }
 

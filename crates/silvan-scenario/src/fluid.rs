@@ -82,7 +82,7 @@ impl Scenario {
     /// # Errors
     /// Same as [`Scenario::build`]. Patterns that choose a destination for each message are also rejected.
     pub fn fluid(&self) -> Result<FluidReport, ScenarioError> {
-        let (topology, tables, config) = self.build()?;
+        let (topology, tables, config) = self.build_plain()?;
         if config.path_lanes.is_some_and(|lanes| lanes.detours.is_some()) {
             let what = "has no rates to compute: fluid rates need forwarding tables, and these routes depend on more than \
                         the destination; choose \"minimal\"";

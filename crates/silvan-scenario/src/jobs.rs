@@ -18,6 +18,7 @@ use silvan_trace::read::{Format, Options, read};
 use silvan_trace::trace::MAX_ITEMS;
 
 use crate::error::Fault;
+use crate::reduction::{self, JobReduction, Units};
 use crate::spec::Spec;
 use crate::validate::ensure;
 
@@ -72,6 +73,9 @@ pub struct JobSpec {
     /// The algorithm of each collective operation.
     #[serde(default)]
     pub algorithms: Algorithms,
+    /// How collective operations of the algorithm `in-network` use the reduction units of switches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reduction: Option<JobReduction>,
 }
 
 const fn one() -> u32 {
@@ -218,6 +222,11 @@ fn algorithms_of<const OPERATION: usize>(_: &mut SchemaGenerator) -> Schema {
 }
 
 impl Algorithms {
+    /// Whether the algorithm of some operation is `in-network`.
+    pub(crate) fn reduces_in_network(&self) -> bool {
+        COLLECTIVES.into_iter().any(|operation| self.given(operation) == Some(Algorithm::InNetwork))
+    }
+
     fn given(&self, operation: Collective) -> Option<Algorithm> {
         match operation {
             Collective::AllReduce => self.all_reduce,
@@ -256,7 +265,7 @@ impl JobSpec {
         }
     }
 
-    /// Reads or generates the trace of the ranks.
+    /// Reads or generates the trace of the ranks, with reducers if an algorithm is `in-network`.
     fn trace(&self, base: &Path, at: &str) -> Result<Trace, Fault> {
         let algorithms = self.algorithms.choice(at)?;
         let wrong = |what: String| Fault::new(format!("{at}.program"), what);
@@ -305,6 +314,7 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
             format!("must be before the end of the run, {}", spec.duration)
         })?;
         job.algorithms.choice(&at)?;
+        reduction::check_job(spec, job, &at)?;
         if let Program::Trace { time_scale, compute_scale, host_flops, .. } = &job.program {
             for (key, value) in [("time_scale", time_scale), ("compute_scale", compute_scale)] {
                 let fine = value.is_finite() && (0.0..=1e12).contains(value);
@@ -331,19 +341,21 @@ fn name(job: &JobSpec, index: usize) -> String {
     job.name.clone().unwrap_or_else(|| format!("job {}", index + 1))
 }
 
-/// The jobs with their traces and the hosts of their ranks.
-pub(crate) fn build(spec: &Spec, base: &Path, topology: &Topology) -> Result<Vec<Job>, Fault> {
+/// The jobs with their traces and the hosts of their ranks, and the reduction units that they use.
+pub(crate) fn build(spec: &Spec, base: &Path, topology: &Topology) -> Result<(Vec<Job>, Units), Fault> {
     let mut used: HashSet<u32> = HashSet::new();
-    let mut jobs = Vec::new();
+    let (mut jobs, mut units) = (Vec::new(), Units::default());
     for (index, job) in spec.job.iter().enumerate() {
         let at = format!("job.{index}");
         let trace = job.trace(base, &at)?;
-        let hosts = places(job, spec.seed, (index, &at), topology, &used, trace.ranks())?;
+        let hosts = places(job, spec.seed, (index, &at), topology, &used, trace.members())?;
         used.extend(&hosts);
+        units.add((job, &at), topology, (&trace, &hosts))?;
         jobs.push(Job {
             name: name(job, index),
             trace: Arc::new(trace),
             hosts,
+            units: 0,
             parameters: job.parameters(),
             start: job.start,
             sl: job.sl,
@@ -351,7 +363,7 @@ pub(crate) fn build(spec: &Spec, base: &Path, topology: &Topology) -> Result<Vec
             memory_rate: job.memory_rate,
         });
     }
-    Ok(jobs)
+    Ok((jobs, units))
 }
 
 /// The host of each rank.

@@ -24,6 +24,7 @@ pub mod opensm;
 mod plain;
 mod prepare;
 mod ranges;
+pub mod reduction;
 mod reference;
 mod report;
 mod rows;

@@ -20,7 +20,7 @@ use crate::{Scenario, ScenarioError};
 /// Same as the errors of the scenario. It is also an error if its congestion control does not exist in
 /// InfiniBand.
 pub fn options(scenario: &Scenario) -> Result<String, ScenarioError> {
-    let (topology, _, config) = scenario.build()?;
+    let (topology, _, config) = scenario.build_plain()?;
     let parts = config.components();
     let is_usual = parts.notification != Notification::Backward && parts.feedback == Feedback::Binary;
     let (true, Marking::Fecn(fecn), Reaction::Cct(cct), Isolation::None) =

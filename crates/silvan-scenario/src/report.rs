@@ -1,12 +1,13 @@
 //! Summarizes a scenario: its network, the link loads of its routing, and the cost of a run
 //! ([`crate::estimate`]).
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 use silvan_fabric::RoundTrip;
 use silvan_fabric::config::{Architecture, Config};
 use silvan_fabric::congestion::reaction::Reaction;
 use silvan_fabric::routing::{Analysis, Tables, analyze_lanes};
-use silvan_fabric::simulation::Simulation;
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::forest::{Placement, Role};
 use silvan_fabric::traffic::{Forest, Job, Pattern, Traffic};
@@ -71,7 +72,9 @@ pub struct JobReport {
     pub ranks: usize,
     /// Hosts of the ranks, in the order of the ranks.
     pub hosts: Vec<String>,
-    /// Number of messages that the ranks send.
+    /// Number of reduction units that the ranks use.
+    pub units: usize,
+    /// Number of messages that the ranks and the units send.
     pub messages: u64,
     /// Total payload of these messages in bytes.
     pub bytes: u64,
@@ -137,12 +140,11 @@ pub struct LinkLoad {
 }
 
 /// Returns a warning if the run uses fewer threads than requested.
-fn threads(topology: &Topology, tables: &Tables, config: &Config) -> Option<String> {
-    let asked = config.threads;
+fn threads(scenario: &Scenario, asked: u16) -> Option<String> {
     if asked <= 1 {
         return None;
     }
-    match Simulation::new(topology, tables, config).ok()?.partitions() {
+    match scenario.simulation().ok()?.partitions() {
         Err(why) => Some(format!("threads = {asked}: the run uses one thread, because {why}")),
         Ok(partitions) if partitions < usize::from(asked) => Some(format!(
             "threads = {asked}: the run uses {partitions} threads, because its network has only that many partitions"
@@ -160,7 +162,7 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, 
     warnings.extend(late(spec));
     warnings.extend(config.announced_packets());
     warnings.extend(rows::warning(spec, topology));
-    warnings.extend(threads(topology, tables, config));
+    warnings.extend(threads(scenario, config.threads));
     Report {
         name: spec.name.clone(),
         topology: topology.name.clone(),
@@ -183,13 +185,16 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, 
 }
 
 fn job_report(job: &Job, topology: &Topology) -> JobReport {
+    let (members, units) = job.hosts.split_at(job.hosts.len() - job.units as usize);
+    let units: HashSet<u32> = units.iter().copied().collect();
     let mut hosts: Vec<String> =
-        job.hosts.iter().map(|&host| topology.hosts[host as usize].name.clone()).collect();
+        members.iter().map(|&host| topology.hosts[host as usize].name.clone()).collect();
     hosts.dedup();
     let contents = Contents::of(&job.trace);
     JobReport {
         job: job.name.clone(),
-        ranks: job.hosts.len(),
+        ranks: members.len(),
+        units: units.len(),
         hosts,
         messages: contents.sends,
         bytes: contents.bytes,

@@ -140,7 +140,8 @@ impl Scenario {
         lookup(&self.table, "routing.kind").and_then(toml::Value::as_str).unwrap_or_default()
     }
 
-    /// Creates the network, its forwarding tables, and the configuration of a run.
+    /// Creates the network, its forwarding tables, and the configuration of a run. The last hosts are the reduction units
+    /// that jobs use; [`Scenario::build_plain`] leaves them out.
     ///
     /// # Errors
     /// If a file cannot be read, the network has wiring errors or cannot be routed, a host does not exist,
@@ -149,17 +150,40 @@ impl Scenario {
         self.try_build().map(|(built, _)| built).map_err(|fault| self.locate(fault))
     }
 
+    /// Same as [`Scenario::build`], with the network and the tables without reduction units, as a description of the
+    /// fabric contains them.
+    ///
+    /// # Errors
+    /// Same as [`Scenario::build`].
+    pub fn build_plain(&self) -> Result<(Topology, Tables, Config), ScenarioError> {
+        let (topology, tables, config) = self.build()?;
+        if topology.units == 0 {
+            return Ok((topology, tables, config));
+        }
+        let plain = || {
+            let topology = self.topology()?;
+            let tables = self.tables(&topology)?;
+            Ok((topology, tables))
+        };
+        let (topology, tables) = plain().map_err(|fault| self.locate(fault))?;
+        Ok((topology, tables, config))
+    }
+
     /// Also returns whether the tables are known to be deadlock-free on a single lane.
     fn try_build(&self) -> Result<((Topology, Tables, Config), bool), Fault> {
-        let topology = self.topology()?;
+        let mut topology = self.topology()?;
         network::check(&self.spec, &topology)?;
-        let tables = self.tables(&topology)?;
+        let mut tables = self.tables(&topology)?;
         if self.spec.adaptive_routing.as_ref().is_some_and(|adaptive| adaptive.is_per(RoutePer::Flow)) {
             AdaptiveTables::new(&topology)
                 .map_err(|error| Fault::new("adaptive_routing", error.to_string()))?;
         }
         let deadlock_free = silvan_fabric::check_routes(&self.config(Vec::new()), &topology, &tables)?;
-        let jobs = jobs::build(&self.spec, &self.base_dir, &topology)?;
+        let (mut jobs, units) = jobs::build(&self.spec, &self.base_dir, &topology)?;
+        if !units.is_empty() {
+            units.install(&self.spec, &mut topology, &mut jobs)?;
+            tables = tables.with_units(&topology);
+        }
         let path_lanes = network::path_lanes(&self.spec, &self.base_dir, &topology, &tables)?;
         let config = Config { path_lanes, ..self.config(jobs) };
         Ok(((topology, tables, config), deadlock_free))
@@ -227,7 +251,7 @@ impl Scenario {
     /// # Errors
     /// Same as [`Scenario::build`]. Tables that can deadlock are reported, not rejected.
     pub fn check(&self) -> Result<Report, ScenarioError> {
-        let (topology, tables, config) = self.build()?;
+        let (topology, tables, config) = self.build_plain()?;
         Ok(report::report(self, &topology, &tables, &config))
     }
 

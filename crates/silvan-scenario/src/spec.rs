@@ -18,6 +18,7 @@ use silvan_fabric::topology::TopologySpec;
 use silvan_fabric::traffic::{Flow, Traffic};
 
 use crate::jobs::JobSpec;
+use crate::reduction::Reduction;
 use crate::threads::Threads;
 
 const fn yes() -> bool {
@@ -100,6 +101,9 @@ pub struct Spec {
     /// Parallel applications. Their ranks wait for messages from each other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub job: Vec<JobSpec>,
+    /// Reduction units of switches, for jobs with collective operations of the algorithm `in-network`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reduction: Option<Reduction>,
     /// Whether the run ends at the end of the sampling interval in which the last job finishes, if that is
     /// before `duration`. Default: true.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]

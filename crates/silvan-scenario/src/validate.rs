@@ -11,6 +11,7 @@ use silvan_fabric::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
 
 use crate::error::Fault;
 use crate::jobs;
+use crate::reduction;
 use crate::spec::{RoutingSource, Spec};
 
 mod adaptive;
@@ -60,6 +61,7 @@ pub(crate) fn check(spec: &Spec) -> Check {
         check_traffic(traffic, spec, &format!("traffic.{index}"))?;
     }
     jobs::check(spec)?;
+    reduction::check(spec)?;
     ensure(spec.end_with_jobs || !spec.job.is_empty(), "end_with_jobs", || {
         "has no effect without a [[job]]".to_owned()
     })?;

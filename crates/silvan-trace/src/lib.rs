@@ -10,6 +10,7 @@
 //! | [`write`] | GOAL, text and binary |
 //! | [`execute`] | runs a trace without a network: MPI matching, LogGP costs, detection of deadlock |
 //! | [`check`] | the contents of a trace, and whether it runs to completion |
+//! | [`reduction`] | replaces reducers by trees of reduction units in switches |
 //! | [`generate`] | kernels of HPC Challenge, training steps of transformers |
 //!
 //! Files come from unknown sources, so a reader checks a number before it allocates memory for it. Errors
@@ -21,6 +22,7 @@ pub mod error;
 pub mod execute;
 pub mod generate;
 pub mod read;
+pub mod reduction;
 pub mod sequence;
 pub mod trace;
 pub mod write;

@@ -1,7 +1,7 @@
 //! Converts the consecutive calls of an MPI rank to a graph of operations.
 
 use crate::collective::{Call, Round};
-use crate::trace::{BuildError, COLLECTIVE_TAGS, Kind, Operation, TraceBuilder, When};
+use crate::trace::{BuildError, COLLECTIVE_TAGS, Operation, TraceBuilder, When};
 
 /// If there would be more dependencies than this between two rounds, an additional operation joins
 /// them.
@@ -97,11 +97,38 @@ impl Sequence {
         self.front.push((operation, When::Finish));
     }
 
+    /// Adds operations that start at the same time. The next operation waits for all of them, if there are any.
+    ///
+    /// # Errors
+    /// Same as [`TraceBuilder::push`].
+    pub(crate) fn together(
+        &mut self,
+        build: &mut TraceBuilder,
+        operations: impl Iterator<Item = Operation> + Clone,
+    ) -> Result<(), BuildError> {
+        let items = operations.clone().count() as u64;
+        build.allow(items)?;
+        // If many operations wait for many others, an operation between them reduces the number of
+        // dependencies.
+        if items * self.front.len() as u64 > JOINED_ABOVE {
+            self.blocking(build, Operation::delay(0))?;
+        }
+        let mut made = Vec::with_capacity(items as usize);
+        for operation in operations {
+            made.push((self.push(build, operation)?, When::Finish));
+        }
+        if !made.is_empty() {
+            self.front = made;
+        }
+        Ok(())
+    }
+
     /// Adds the operations of this rank in a collective operation. `members` lists the ranks, and `me`
     /// is the index of this rank.
     ///
     /// The tag of the messages depends on the communicator `comm`, and differs from all tags of the
-    /// application.
+    /// application. With [`Algorithm::InNetwork`](crate::collective::Algorithm::InNetwork), the trace gets a rank for
+    /// the reducer of the communicator.
     ///
     /// # Errors
     /// Same as [`TraceBuilder::push`].
@@ -115,30 +142,12 @@ impl Sequence {
     ) -> Result<(), BuildError> {
         let tag = COLLECTIVE_TAGS | (comm % (COLLECTIVE_TAGS - 1));
         let first = build.operations(self.rank);
+        let reducer = build.reducer(call, members, me, (comm, tag))?;
         call.rounds(me, &mut |round: &Round| {
-            let items = (round.sends.len() + round.recvs.len()) as u64;
-            build.allow(items)?;
-            // If many operations wait for many others, an operation between them reduces the number of
-            // dependencies.
-            if items * self.front.len() as u64 > JOINED_ABOVE {
-                self.blocking(build, Operation::delay(0))?;
-            }
-            let mut made = Vec::with_capacity(items as usize);
-            let list = [(Kind::Recv, &round.recvs), (Kind::Send, &round.sends)];
-            for (kind, messages) in list {
-                for &(peer, bytes) in messages {
-                    let peer = members(peer);
-                    let operation = match kind {
-                        Kind::Send => Operation::send(peer, bytes, tag),
-                        _ => Operation::recv(peer, bytes, tag),
-                    };
-                    made.push((self.push(build, operation)?, When::Finish));
-                }
-            }
-            if !made.is_empty() {
-                self.front = made;
-            }
-            Ok(())
+            let named = |peer| reducer.filter(|_| peer == call.reducer()).unwrap_or_else(|| members(peer));
+            let recvs = round.recvs.iter().map(|&(peer, bytes)| Operation::recv(named(peer), bytes, tag));
+            let sends = round.sends.iter().map(|&(peer, bytes)| Operation::send(named(peer), bytes, tag));
+            self.together(build, recvs.chain(sends))
         })?;
         build.mark_collective((self.rank, first, comm), call.operation.name(), call.algorithm.name());
         Ok(())

@@ -8,6 +8,9 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use crate::collective::{Algorithm, Call};
+use crate::sequence::Sequence;
+
 /// Wildcard. As a peer, it means any source; as a tag, it means any tag below [`COLLECTIVE_TAGS`].
 pub const ANY: u32 = u32::MAX;
 /// As the size of a receive, it accepts messages of any size.
@@ -211,10 +214,29 @@ pub struct Trace {
     pub collectives: Vec<CollectiveUse>,
     /// Notes of the reader about assumptions, and about contents that have no effect.
     pub notes: Vec<String>,
+    /// Reducers. They are the last ranks, in this order.
+    pub reducers: Vec<Reducer>,
+}
+
+/// A rank that combines the vectors of others: the network's part in the collective operations of a communicator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reducer {
+    /// The ranks whose vectors are combined.
+    pub members: Vec<u32>,
+    /// The bytes of the vector of each operation, in order.
+    pub calls: Vec<u64>,
+    /// The tag of the messages.
+    pub tag: u32,
 }
 
 impl Trace {
-    /// Number of ranks.
+    /// Number of ranks of the application: all ranks without the reducers.
+    #[must_use]
+    pub fn members(&self) -> u32 {
+        self.ranks() - self.reducers.len() as u32
+    }
+
+    /// Number of ranks, with the reducers.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         // The number of ranks is at most `MAX_RANKS`, so it fits.
@@ -327,6 +349,9 @@ pub struct TraceBuilder {
     collectives: Vec<CollectiveUse>,
     /// Notes for the trace, see [`Trace::notes`].
     pub notes: Vec<String>,
+    reducers: Vec<Reducer>,
+    /// The index of each reducer by communicator, number of members, and first member.
+    reducer_of: HashMap<(u32, u32, u32), usize>,
 }
 
 impl TraceBuilder {
@@ -339,10 +364,18 @@ impl TraceBuilder {
         let count = count.ok_or(BuildError::Ranks(ranks))? as usize;
         let limit = limit.min(u64::from(u32::MAX));
         let ranks = std::iter::repeat_with(|| None).take(count).collect();
-        Ok(Self { ranks, items: 0, limit, collectives: Vec::new(), notes: Vec::new() })
+        Ok(Self {
+            ranks,
+            items: 0,
+            limit,
+            collectives: Vec::new(),
+            notes: Vec::new(),
+            reducers: Vec::new(),
+            reducer_of: HashMap::new(),
+        })
     }
 
-    /// Number of ranks.
+    /// Number of ranks, with the reducers so far.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         self.ranks.len() as u32
@@ -375,7 +408,9 @@ impl TraceBuilder {
     /// # Errors
     /// [`BuildError::TooLarge`], or [`BuildError::Peer`] if the peer is out of range.
     pub fn push(&mut self, rank: u32, operation: Operation) -> Result<u32, BuildError> {
-        let ranks = self.ranks();
+        // Only collective operations exchange messages with reducers.
+        let ranks =
+            self.ranks() - if operation.tag < COLLECTIVE_TAGS { self.reducers.len() as u32 } else { 0 };
         let wildcard = operation.kind == Kind::Recv && operation.peer == ANY;
         let message = matches!(operation.kind, Kind::Send | Kind::Recv);
         if message && !wildcard && operation.peer >= ranks {
@@ -418,11 +453,84 @@ impl TraceBuilder {
         }
     }
 
+    /// Returns the reducer of a call, which is created with the first call of its communicator; `None` if the call
+    /// needs none.
+    ///
+    /// # Errors
+    /// [`BuildError::Ranks`] if there would be too many ranks, and [`BuildError::TooLarge`].
+    pub(crate) fn reducer(
+        &mut self,
+        call: &Call<'_>,
+        members: &dyn Fn(u32) -> u32,
+        me: u32,
+        (comm, tag): (u32, u32),
+    ) -> Result<Option<u32>, BuildError> {
+        if call.algorithm != Algorithm::InNetwork || call.ranks <= 1 {
+            return Ok(None);
+        }
+        let known = (comm, call.ranks, members(0));
+        let first = self.ranks() - self.reducers.len() as u32;
+        let index = match self.reducer_of.get(&known) {
+            Some(&index) => index,
+            None => {
+                if self.ranks() >= MAX_RANKS {
+                    return Err(BuildError::Ranks(u64::from(MAX_RANKS) + 1));
+                }
+                let members = (0..call.ranks).map(members).collect();
+                self.reducers.push(Reducer { members, calls: Vec::new(), tag });
+                self.ranks.push(None);
+                self.reducer_of.insert(known, self.reducers.len() - 1);
+                self.reducers.len() - 1
+            }
+        };
+        if me == 0 {
+            self.reducers[index].calls.push(call.reduced());
+        }
+        Ok(Some(first + index as u32))
+    }
+
+    /// Adds the operations of reducers: each receives the vectors of all members, then sends the result to all.
+    fn add_reducers(&mut self) -> Result<(), BuildError> {
+        let reducers = std::mem::take(&mut self.reducers);
+        let first = self.ranks() - reducers.len() as u32;
+        for (rank, reducer) in (first..).zip(&reducers) {
+            let mut sequence = Sequence::new(rank);
+            for &bytes in &reducer.calls {
+                let messages = |of: fn(u32, u64, u32) -> Operation| {
+                    reducer.members.iter().map(move |&member| of(member, bytes, reducer.tag))
+                };
+                sequence.together(self, messages(Operation::recv))?;
+                sequence.together(self, messages(Operation::send))?;
+            }
+        }
+        self.reducers = reducers;
+        Ok(())
+    }
+
     /// Builds the trace.
     ///
     /// # Errors
-    /// [`BuildError::Cycle`] if operations wait for each other in a cycle.
-    pub fn finish(self) -> Result<Trace, BuildError> {
+    /// [`BuildError::Cycle`] if operations wait for each other in a cycle, and [`BuildError::TooLarge`].
+    pub fn finish(mut self) -> Result<Trace, BuildError> {
+        self.add_reducers()?;
+        self.build()
+    }
+
+    /// Continues a trace: the new one has the same collective operations and notes.
+    pub(crate) fn like(trace: &Trace, ranks: u64, limit: u64) -> Result<Self, BuildError> {
+        let build = Self::new(ranks, limit)?;
+        Ok(Self { collectives: trace.collectives.clone(), notes: trace.notes.clone(), ..build })
+    }
+
+    /// Marks operations of a rank as part of a collective operation of a trace that this one continues.
+    pub(crate) fn mark_again(&mut self, rank: u32, (first, end): (u32, u32), mark: &Mark) {
+        if let Some(own) = self.ranks[rank as usize].as_mut() {
+            own.marks.push((first, end, mark.kind, mark.comm));
+        }
+    }
+
+    /// Builds the trace of these ranks.
+    fn build(self) -> Result<Trace, BuildError> {
         let mut trace = Trace {
             first: Vec::with_capacity(self.ranks.len() + 1),
             kind: Vec::new(),
@@ -437,6 +545,7 @@ impl TraceBuilder {
             marks: Vec::new(),
             collectives: self.collectives,
             notes: self.notes,
+            reducers: self.reducers,
         };
         trace.first.push(0);
         // Each rank is consumed here, which releases its memory as soon as its operations are in the arrays.

@@ -222,8 +222,9 @@ def _job(job: JobCheck) -> str:
         for use in job["collectives"]
     )
     notes = (f"; {note}" for note in job["notes"])
+    units = f", {job['units']:,} reduction units" if job["units"] else ""
     return escape(
-        f"{job['ranks']:,} ranks on {len(hosts):,} hosts ({where}), {job['messages']:,} messages of "
+        f"{job['ranks']:,} ranks on {len(hosts):,} hosts ({where}){units}, {job['messages']:,} messages of "
         f"{job['bytes']:,} bytes in all" + "".join(collectives) + "".join(notes)
     )
 

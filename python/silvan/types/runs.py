@@ -96,8 +96,7 @@ class CollectiveSummary(TypedDict):
     crossbar_ns: float
 
 
-class JobSummary(TypedDict):
-    """One job."""
+class _JobOfAll(TypedDict):
 
     #: Name of the job.
     job: str
@@ -137,6 +136,13 @@ class JobSummary(TypedDict):
     throttled_share: float
     #: Collective operations by kind.
     collectives: list[CollectiveSummary]
+
+
+class JobSummary(_JobOfAll, total=False):
+    """One job. `units` exists only if the job uses reduction units."""
+
+    #: Number of reduction units. Each is a rank of its own in the tables of ranks and messages.
+    units: int
 
 
 class AnnouncedSummary(TypedDict):

@@ -41,6 +41,8 @@ class JobCheck(TypedDict):
     ranks: int
     #: Hosts of the ranks, in the order of the ranks.
     hosts: list[str]
+    #: Number of reduction units that the ranks use.
+    units: int
     #: Number of messages that the job will send.
     messages: int
     #: Total payload of these messages, bytes.

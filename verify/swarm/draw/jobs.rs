@@ -25,11 +25,23 @@ const ALGORITHMS: [(&str, &str, &[&str]); 10] = [
 /// Properties of the scenario that its jobs need.
 pub struct Around {
     pub hosts: Vec<String>,
+    pub switches: Vec<String>,
     /// In ps.
     pub duration: u64,
     pub mtu: u64,
     /// Limits how often the highest service level is used.
     pub levels: u64,
+}
+
+/// Replaces the program of a job by a collective operation in the network, and returns the settings of the reduction units.
+/// The separate random stream keeps all other jobs as they were.
+pub fn reduction(seed: u64, around: &Around, job: &mut Table) -> Table {
+    let mut draw = Draw { random: Stream::new(seed, "swarm reduction", 0), cycle: None, is_crowd: false };
+    for key in ["overhead", "copy_rate", "rendezvous_above"] {
+        job.remove(key);
+    }
+    draw.reduced(around, job);
+    draw.units()
 }
 
 /// One or two jobs.
@@ -41,6 +53,67 @@ pub fn jobs(seed: u64, around: &Around) -> Vec<Value> {
 }
 
 impl Draw {
+    fn reduced(&mut self, around: &Around, job: &mut Table) {
+        let mut algorithms = Table::new();
+        for key in ["all_reduce", "barrier"] {
+            put(&mut algorithms, key, "in-network");
+        }
+        put(job, "algorithms", Value::Table(algorithms));
+        let own = job.get("program").and_then(|program| program.get("ranks")).and_then(Value::as_integer);
+        let ranks = own.unwrap_or(2).clamp(1, around.hosts.len() as i64);
+        let mut program = kind("collective");
+        put(&mut program, "ranks", Value::Integer(ranks));
+        if ranks % 2 == 0 && self.chance(30) {
+            put(&mut program, "groups", int(2));
+        }
+        if self.chance(70) {
+            put(&mut program, "operation", "all-reduce");
+            let size = self.range(1, 12 * around.mtu);
+            put(&mut program, "bytes", bytes(size));
+        } else {
+            put(&mut program, "operation", "barrier");
+        }
+        let iterations = self.range(1, 3);
+        put(&mut program, "iterations", int(iterations));
+        put(job, "program", Value::Table(program));
+        let mut reduction = Table::new();
+        if self.chance(50) {
+            let chunk = self.range(1.max(around.mtu / 4), 3 * around.mtu);
+            put(&mut reduction, "chunk", bytes(chunk));
+        }
+        if self.chance(70) {
+            let outstanding = self.range(1, 8);
+            put(&mut reduction, "outstanding", int(outstanding));
+        }
+        if self.chance(30) {
+            let root = self.below(around.switches.len() as u64) as usize;
+            put(&mut reduction, "root", around.switches[root].clone());
+        }
+        if !reduction.is_empty() {
+            put(job, "reduction", Value::Table(reduction));
+        }
+    }
+
+    fn units(&mut self) -> Table {
+        let mut units = Table::new();
+        if self.chance(50) {
+            let combining = self.below(1_000) * 1_000;
+            let combining = self.time(combining);
+            put(&mut units, "combining", combining);
+        }
+        if self.chance(50) {
+            let rate = self.range(1, 400) * 1_000_000_000;
+            let rate = self.rate(rate);
+            put(&mut units, "link_rate", rate);
+        }
+        if self.chance(50) {
+            let delay = self.range(1, 100_000);
+            let delay = self.time(delay);
+            put(&mut units, "link_delay", delay);
+        }
+        units
+    }
+
     fn job(&mut self, around: &Around, hosts: u64) -> Table {
         let mut job = Table::new();
         let per_host = if self.chance(20) { self.range(2, 3) } else { 1 };

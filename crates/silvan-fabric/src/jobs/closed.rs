@@ -18,6 +18,8 @@ pub(crate) struct Closed {
     pub trace: Arc<Trace>,
     /// The host of each rank.
     pub hosts: Vec<u32>,
+    /// Number of ranks that are not reduction units; they come first.
+    pub members: usize,
     pub start: Time,
     /// The time at which the last rank finished, if all did.
     pub done: Option<Time>,
@@ -56,7 +58,7 @@ pub(super) fn ns(time: Time) -> f64 {
 impl Closed {
     pub(super) fn new<'h>(job: Running, host: &impl Fn(u32) -> &'h Host, now: Time) -> Self {
         let until = job.done.unwrap_or(now);
-        let Setup { name, trace, places, alone, start, .. } = &*job.setup;
+        let Setup { name, trace, places, units, alone, start, .. } = &*job.setup;
         let spent_at = |place: &Place| {
             let at = job.hosts.iter().find(|at| at.host == place.host);
             let now = || host(place.host).hours.as_ref().map(|hours| hours.until(now));
@@ -66,6 +68,7 @@ impl Closed {
             name: name.clone(),
             trace: Arc::clone(trace),
             hosts: places.iter().map(|place| place.host).collect(),
+            members: places.len() - *units as usize,
             start: *start,
             done: job.done,
             until,
@@ -91,17 +94,23 @@ impl Closed {
     pub fn summary(&self) -> JobSummary {
         let span = self.span();
         let alone = self.alone.span.saturating_sub(self.start);
-        let mut hosts = self.hosts.clone();
-        hosts.sort_unstable();
-        hosts.dedup();
-        let of_ranks = |times: &[Time]| mean(times.iter().map(|&time| share(time, span)));
-        let of_hosts = |of: fn(&Spent) -> Time| mean(self.spent.iter().map(|spent| share(of(spent), span)));
+        let distinct = |hosts: &[u32]| {
+            let mut hosts = hosts.to_vec();
+            hosts.sort_unstable();
+            hosts.dedup();
+            hosts.len()
+        };
+        let (hosts, units) = self.hosts.split_at(self.members);
+        let of_ranks = |times: &[Time]| mean(times[..self.members].iter().map(|&time| share(time, span)));
+        let spent = &self.spent[..self.members];
+        let of_hosts = |of: fn(&Spent) -> Time| mean(spent.iter().map(|spent| share(of(spent), span)));
         let messages = self.slowdowns.len();
         let quantile = |quantile| self.slowdowns.value_at_quantile(quantile) as f64 / 1_000.0;
         JobSummary {
             job: self.name.clone(),
-            ranks: self.hosts.len(),
-            hosts: hosts.len(),
+            ranks: self.members,
+            hosts: distinct(hosts),
+            units: (!units.is_empty()).then(|| distinct(units)),
             started_ns: ns(self.start),
             finished_ns: self.done.map(ns),
             span_ns: ns(span),
@@ -147,8 +156,9 @@ impl Closed {
     pub fn describe(&self) -> (String, Option<String>) {
         let summary = self.summary();
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);
-        let JobSummary { job, ranks, hosts, .. } = &summary;
-        let mut text = format!("Job `{job}` ({ranks} ranks on {hosts} hosts) ");
+        let JobSummary { job, ranks, hosts, units, .. } = &summary;
+        let with = units.map_or_else(String::new, |units| format!(", {units} reduction units"));
+        let mut text = format!("Job `{job}` ({ranks} ranks on {hosts} hosts{with}) ");
         match summary.slowdown {
             Some(slowdown) => {
                 text += &format!(

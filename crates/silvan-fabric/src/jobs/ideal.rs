@@ -25,6 +25,9 @@ pub(crate) struct Ideal {
     pub ways: FxHashMap<(u32, u32), Way>,
     /// The host of each rank.
     pub hosts: Vec<u32>,
+    /// The rate of the link of each reduction unit that has ranks. It exceeds the rates of the routes to and from the
+    /// unit, most of which can send at the same time.
+    pub units: FxHashMap<u32, Rate>,
     pub mtu: u64,
     pub header: u64,
     /// Payload of a message of zero bytes.
@@ -32,7 +35,7 @@ pub(crate) struct Ideal {
 }
 
 /// The transmission time of a number of bytes at a rate, limited to a time far beyond any run.
-fn span(bytes: u64, rate: Rate) -> Time {
+fn span_of(bytes: u64, rate: Rate) -> Time {
     const PS_BITS: u128 = 8_000_000_000_000;
     let span = (u128::from(bytes) * PS_BITS).div_ceil(u128::from(rate.0.max(1)));
     Time(span.min(u128::from(u64::MAX / 8)) as u64)
@@ -52,9 +55,9 @@ impl Ideal {
         // Every pair that a job uses has a route.
         let Some(way) = self.ways.get(&(from, to)) else { return Default::default() };
         let (before, last) = self.wire(bytes);
-        let drained = span(before + last, way.drain);
-        let spaced = span(before, way.spacing) + span(last, way.last);
-        (way.latency, drained.max(spaced), drained.max(span(before + last, way.spacing)))
+        let drained = span_of(before + last, way.drain);
+        let spaced = span_of(before, way.spacing) + span_of(last, way.last);
+        (way.latency, drained.max(spaced), drained.max(span_of(before + last, way.spacing)))
     }
 
     /// The time that a message takes from one host to another on an empty network. With adaptive routing, this is a
@@ -69,8 +72,11 @@ impl Ideal {
         let (from, to) = (self.hosts[parcel.from as usize], self.hosts[parcel.to as usize]);
         let (latency, span, busy) = self.parts(from, to, parcel.bytes);
         if parcel.part == Part::Permission {
-            return Cost { latency: (latency + span).0, span: 0, busy: 0 };
+            return Cost { latency: (latency + span).0, span: 0, sending: 0, receiving: 0 };
         }
-        Cost { latency: latency.0, span: span.0.into(), busy: busy.0.into() }
+        let (before, last) = self.wire(parcel.bytes);
+        let busy = |host: u32| self.units.get(&host).map_or(busy, |&rate| span_of(before + last, rate)).0;
+        let (sending, receiving) = (busy(from).into(), busy(to).into());
+        Cost { latency: latency.0, span: span.0.into(), sending, receiving }
     }
 }

@@ -85,6 +85,8 @@ pub(crate) struct Setup {
     pub parameters: Parameters,
     /// One entry per rank.
     pub places: Vec<Place>,
+    /// Number of reduction units, which are the last ranks.
+    pub units: u32,
     pub ideal: Ideal,
     /// The job's execution on an ideal crossbar.
     pub alone: Execution,

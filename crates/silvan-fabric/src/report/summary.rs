@@ -29,7 +29,7 @@ pub(crate) struct Findings<'a> {
     pub parts: &'a Components,
     /// The state at the end of the run.
     pub view: View<'a>,
-    /// Names of all hosts.
+    /// Names of all hosts without the reduction units.
     pub hosts: &'a [String],
     /// Whether each host is the destination of any traffic.
     pub is_destination: &'a [bool],

@@ -24,7 +24,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::topology::{Shape, Topology, TopologyError};
+use crate::topology::{End, NodeRef, Shape, Topology, TopologyError};
 
 pub mod adaptive;
 pub mod check;
@@ -172,6 +172,31 @@ impl Tables {
     #[must_use]
     pub fn empty(topology: &Topology) -> Self {
         Self::new(vec![vec![Self::NO_ROUTE; topology.hosts.len()]; topology.switches.len()])
+    }
+
+    /// Adds the routes to the reduction units of a network, for tables of the network without units. A unit receives
+    /// packets from the hosts and the units of its own switch and of adjacent switches; other switches have no route to
+    /// it. Such routes have at most one link between switches, so they cannot add a cycle of dependencies.
+    #[must_use]
+    pub fn with_units(mut self, topology: &Topology) -> Self {
+        let wiring = topology.wiring();
+        let units = topology.end_hosts() as usize..topology.hosts.len();
+        for rows in std::iter::once(&mut self.out).chain(&mut self.further) {
+            for (row, ports) in rows.iter_mut().zip(&wiring.switches) {
+                // The lowest port that leads to the switch of the unit, or to the unit itself.
+                let port = |unit: usize| {
+                    let home = wiring.hosts[unit].map(|(end, _)| end.node);
+                    let unit = Some(NodeRef::Host(unit as u32));
+                    let leads = |peer: &Option<(End, usize)>| {
+                        let node = peer.map(|(end, _)| end.node);
+                        node == unit || node == home
+                    };
+                    ports.iter().position(leads).map_or(Self::NO_ROUTE, |port| port as u16 + 1)
+                };
+                row.extend(units.clone().map(port));
+            }
+        }
+        self
     }
 
     /// The output port of a switch towards the base LID of a host, or [`Tables::NO_ROUTE`] if there is no entry.

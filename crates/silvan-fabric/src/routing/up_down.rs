@@ -166,7 +166,7 @@ mod tests {
             }
         }
         let switches = (0..).zip(&ports).map(|(s, &p)| switch(format!("S{s}"), p)).collect();
-        Topology { name: "random".to_owned(), hosts, switches, links, shape: Shape::Arbitrary }
+        Topology { name: "random".to_owned(), hosts, switches, links, units: 0, shape: Shape::Arbitrary }
     }
 
     proptest! {

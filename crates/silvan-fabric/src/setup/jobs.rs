@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use silvan_engine::Time;
 use silvan_engine::random::Stream;
+use silvan_engine::{Rate, Time};
 use silvan_trace::Kind;
 use silvan_trace::execute::{Carrier, Copies, Crossbar, Execution, Interleaved, Parameters, Ranks};
 
@@ -13,6 +13,7 @@ use crate::error::{Reason, SetupError};
 use crate::host::Host;
 use crate::jobs::{Ideal, Place, Setup};
 use crate::meters::ClassMeter;
+use crate::topology::{End, Link, NodeRef};
 use crate::traffic::source::{Chooser, Clock, Source};
 use crate::traffic::{Job, Sends};
 
@@ -78,6 +79,7 @@ impl Builder<'_> {
             trace: Arc::clone(&job.trace),
             parameters: job.parameters,
             places,
+            units: job.units,
             least: ideal.least,
             ideal,
             alone,
@@ -129,6 +131,16 @@ impl Builder<'_> {
         self.model.jobs.iter().map(|job| of(job).map_or(empty, |least| least.min(empty)) as u32).min()
     }
 
+    /// The rate of each reduction unit's link.
+    fn unit_rates(&self) -> FxHashMap<u32, Rate> {
+        let units = self.topology.end_hosts();
+        let rate = |(_, link, from, _): (u32, &Link, End, End)| match from.node {
+            NodeRef::Host(host) if host >= units => Some((host, link.rate)),
+            _ => None,
+        };
+        self.directed().filter_map(rate).collect()
+    }
+
     /// The routes between all hosts of a job whose ranks communicate, in both directions.
     fn ideal(&self, job: &Job) -> Result<Ideal, String> {
         let sends = (0..job.trace.ranks()).flat_map(|rank| {
@@ -145,6 +157,7 @@ impl Builder<'_> {
         Ok(Ideal {
             ways: ways.collect::<Result<_, String>>()?,
             hosts: job.hosts.clone(),
+            units: self.unit_rates(),
             mtu: self.model.sizes.mtu.into(),
             header: self.model.sizes.header.into(),
             least: self.least_message(),

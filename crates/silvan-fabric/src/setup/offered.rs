@@ -87,11 +87,11 @@ fn pattern<'a>(
 ) -> Result<Offered<'a>, SetupError> {
     let senders = match &traffic.hosts {
         Some(hosts) => names.find_all(hosts, &format!("traffic.{at}.hosts"))?,
-        None => (0..topology.hosts.len() as u32).collect(),
+        None => (0..topology.end_hosts()).collect(),
     };
     let named = match &traffic.pattern {
         Pattern::Hotspots { to } => names.find_all(to, &format!("traffic.{at}.pattern.to"))?,
-        Pattern::Forest(forest) if forest.hotspots == 0 || topology.hosts.len() < 2 => {
+        Pattern::Forest(forest) if forest.hotspots == 0 || topology.end_hosts() < 2 => {
             return Err(Reason::NoForest.at(format!("traffic.{at}.pattern.hotspots")));
         }
         _ => Vec::new(),

@@ -103,7 +103,7 @@ pub fn check_routes(config: &Config, topology: &Topology, tables: &Tables) -> Re
         let key = format!("traffic.{at}.pattern.to");
         let senders = match &traffic.hosts {
             Some(hosts) => names.find_all(hosts, &format!("traffic.{at}.hosts"))?,
-            None => (0..topology.hosts.len() as u32).collect(),
+            None => (0..topology.end_hosts()).collect(),
         };
         let hotspots = names.find_all(to, &key)?;
         for (&from, &to) in senders.iter().zip(hotspots.iter().cycle()).filter(|(from, to)| from != to) {

@@ -144,16 +144,18 @@ impl Builder<'_> {
         hosts: &mut [Host],
         is_destination: &mut [bool],
     ) -> Result<Vec<Waiting>, SetupError> {
-        let targets = self.targets(traffic, class, hosts.len());
+        // Reduction units take no part in patterns.
+        let count = self.topology.end_hosts();
+        let targets = self.targets(traffic, class, count);
         let (message, spread) = (traffic.message, traffic.spread);
         let mut waiting = Vec::new();
         for (position, &sender) in traffic.senders.iter().enumerate() {
-            let Some(chooser) = chooser(traffic.pattern, &targets, position, sender, hosts.len()) else {
+            let Some(chooser) = chooser(traffic.pattern, &targets, position, sender, count) else {
                 continue;
             };
             match &chooser {
                 Chooser::Fixed(to) => is_destination[*to as usize] = true,
-                _ => is_destination.fill(true),
+                _ => is_destination[..count as usize].fill(true),
             }
             let host = &mut hosts[sender as usize];
             let owner = owner(sender, &host.sources, self.model.flows.len());
@@ -218,7 +220,7 @@ impl Builder<'_> {
             let owner = owner(sender, &host.sources, self.model.flows.len());
             let spec = GeneratorSpec {
                 me: sender,
-                hosts: self.topology.hosts.len() as u32,
+                hosts: self.topology.end_hosts(),
                 subset,
                 p,
                 hotspots: Arc::clone(&placement.hotspots),
@@ -277,7 +279,7 @@ impl Builder<'_> {
             };
             if placement.hotspots.periods() == 1 {
                 let hotspots = placement.hotspots.of(0);
-                let others = (0..self.topology.hosts.len() as u32).filter(|host| !hotspots.contains(host));
+                let others = (0..self.topology.end_hosts()).filter(|host| !hotspots.contains(host));
                 add("hotspots", hotspots.to_vec());
                 add("other hosts", others.collect());
             }
@@ -289,9 +291,9 @@ impl Builder<'_> {
     }
 
     /// The hosts to which a pattern refers: its hotspots, or the images of a permutation.
-    fn targets(&self, traffic: &Offered, class: u16, hosts: usize) -> Vec<u32> {
+    fn targets(&self, traffic: &Offered, class: u16, hosts: u32) -> Vec<u32> {
         match traffic.pattern {
-            Pattern::Permutation => permutation(self.model.seed, class, hosts as u32),
+            Pattern::Permutation => permutation(self.model.seed, class, hosts),
             _ => traffic.named.clone(),
         }
     }
@@ -306,7 +308,7 @@ pub(super) fn placement(
     let Pattern::Forest(forest) = traffic.pattern else { return None };
     let owner = (model.seed, number as u64);
     let span = (traffic.start, traffic.stop.min(model.duration));
-    Some(Placement::draw(forest, (&traffic.senders, topology.hosts.len() as u32), owner, span))
+    Some(Placement::draw(forest, (&traffic.senders, topology.end_hosts()), owner, span))
 }
 
 /// The number that distinguishes the random streams of a host's patterns, which is the index of the pattern at the
@@ -339,8 +341,7 @@ pub fn permutation(seed: u64, class: u16, hosts: u32) -> Vec<u32> {
 }
 
 /// The rule by which one sender of a pattern selects destinations; `None` if there are none.
-fn chooser(pattern: &Pattern, targets: &[u32], position: usize, me: u32, hosts: usize) -> Option<Chooser> {
-    let count = hosts as u32;
+fn chooser(pattern: &Pattern, targets: &[u32], position: usize, me: u32, count: u32) -> Option<Chooser> {
     let fixed = |to: u32| (to != me).then_some(Chooser::Fixed(to));
     match pattern {
         Pattern::Uniform { include_self } => (count > 1 || *include_self).then_some(Chooser::Uniform {

@@ -187,6 +187,7 @@ impl Custom {
             hosts: self.hosts.iter().cloned().map(host).collect(),
             switches: switches.collect(),
             links,
+            units: 0,
             shape: Shape::Arbitrary,
         })
     }

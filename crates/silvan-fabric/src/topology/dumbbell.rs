@@ -90,6 +90,7 @@ impl Dumbbell {
             hosts: numbered_hosts(u64::from(left) + u64::from(right)),
             switches: vec![switch("S1".to_owned(), left + 1), switch("S2".to_owned(), right + 1)],
             links,
+            units: 0,
             shape: Shape::Arbitrary,
         })
     }

@@ -253,6 +253,7 @@ impl GridSpec {
             hosts: numbered_hosts(hosts),
             switches: (0..switches).map(|at| switch(grid.name_of(at), ports)).collect(),
             links,
+            units: 0,
             shape: Shape::Grid(grid),
         })
     }

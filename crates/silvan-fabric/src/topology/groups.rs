@@ -256,6 +256,7 @@ impl Given<'_> {
             hosts: numbered_hosts(shape.all_hosts()),
             switches: all.map(|number| switch(name(number), ports(shape.place(number)))).collect(),
             links,
+            units: 0,
             shape: Shape::Groups(shape),
         })
     }

@@ -287,6 +287,7 @@ impl KAryNFly {
             hosts: numbered_hosts(fly.hosts()),
             switches: numbers.map(|(stage, i)| switch(format!("S{stage}.{i}"), fly.k)).collect(),
             links: fly.links(self.link_rate, self.link_delay),
+            units: 0,
             shape: Shape::Fly(fly),
         })
     }

@@ -17,6 +17,7 @@
 //! | [`dragonfly`] | dragonflies |
 //! | [`dragonfly_plus`] | dragonflies whose groups consist of leaves and spines |
 //! | [`custom`] | lists of hosts, switches and links |
+//! | [`units`] | adds reduction units to the switches of any network |
 //!
 //! [`spec`] selects a generator in a scenario. [`validate`](Topology::validate) checks every topology,
 //! whether generated or imported.
@@ -40,6 +41,7 @@ pub mod spec;
 pub mod star;
 pub mod three_level;
 pub mod two_level;
+mod units;
 mod validate;
 
 pub use grid::Grid;
@@ -47,6 +49,7 @@ pub use groups::{Arrangement, Groups, Inside};
 pub use k_ary_n_fly::Fly;
 pub use pgft::Pgft;
 pub use spec::TopologySpec;
+pub use units::UnitTree;
 
 use silvan_engine::{Rate, Time};
 
@@ -142,8 +145,12 @@ impl Link {
 pub struct Topology {
     /// The family, for messages and reports ("4-ary 3-tree").
     pub name: String,
-    /// All hosts. The index of a host is its number everywhere in the model.
+    /// All hosts, followed by the reduction units, which send and receive as hosts do. The index of a host is its
+    /// number everywhere in the model.
     pub hosts: Vec<Host>,
+    /// Number of reduction units, the last entries of `hosts`; see [`Topology::add_units`]. Patterns of traffic do not
+    /// include them.
+    pub units: u32,
     /// All switches.
     pub switches: Vec<Switch>,
     /// All links, in no particular order.
@@ -185,6 +192,12 @@ impl fmt::Display for NodeRef {
 }
 
 impl Topology {
+    /// Number of hosts without the reduction units.
+    #[must_use]
+    pub fn end_hosts(&self) -> u32 {
+        self.hosts.len() as u32 - self.units
+    }
+
     /// The name of a node, "?" for one that does not exist.
     #[must_use]
     pub fn name_of(&self, node: NodeRef) -> &str {

@@ -151,6 +151,7 @@ impl Pgft {
             hosts: numbered_hosts(self.hosts()),
             switches,
             links: self.all_links(rate, delay),
+            units: 0,
             shape: Shape::FatTree(self),
         })
     }

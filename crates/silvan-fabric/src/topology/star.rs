@@ -61,6 +61,7 @@ impl Star {
                     one_way: false,
                 })
                 .collect(),
+            units: 0,
             shape: Shape::Arbitrary,
         })
     }

@@ -328,6 +328,7 @@ mod tests {
             hosts: vec![host("A".to_owned())],
             switches: Vec::new(),
             links: Vec::<Link>::new(),
+            units: 0,
             shape: Shape::Arbitrary,
         };
         assert!(lone.validate().is_err());

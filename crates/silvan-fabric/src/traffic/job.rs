@@ -28,6 +28,8 @@ pub struct Job {
     pub trace: Arc<Trace>,
     /// For each rank, the index of its host.
     pub hosts: Vec<u32>,
+    /// Number of reduction units, which are the last ranks.
+    pub units: u32,
     /// Costs of messages for the ranks: overheads, and the size from which a message waits for its receive.
     /// Latency and gaps have no effect: they result from the simulated network.
     pub parameters: Parameters,

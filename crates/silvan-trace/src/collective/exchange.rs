@@ -18,6 +18,7 @@ pub(super) fn all_reduce<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
             ring(call, call.ahead(me, 0), &chunk, me, take)?;
             ring(call, call.ahead(me, 1), &chunk, me, take)
         }
+        Algorithm::InNetwork => take(&Round::exchange(call.reducer(), bytes, call.reducer(), bytes)),
         Algorithm::Binomial => {
             rooted::reduce(call, me, bytes, take)?;
             rooted::broadcast(call, me, bytes, take)

@@ -57,6 +57,9 @@ pub enum Algorithm {
     Dissemination,
     /// All messages at once, or directly to or from the root, or along a chain.
     Linear,
+    /// The network combines the data: each rank sends its vector to a reducer and receives the result from it.
+    /// See [`crate::reduction`].
+    InNetwork,
 }
 
 /// All collective operations.
@@ -95,16 +98,17 @@ impl Collective {
     #[must_use]
     pub const fn algorithms(self) -> &'static [Algorithm] {
         use Algorithm::{
-            Binomial, Bruck, Dissemination, Linear, Pairwise, RecursiveDoubling, RecursiveHalving, Ring,
+            Binomial, Bruck, Dissemination, InNetwork, Linear, Pairwise, RecursiveDoubling, RecursiveHalving,
+            Ring,
         };
         match self {
-            Self::AllReduce => &[RecursiveDoubling, Ring, RecursiveHalving, Binomial],
+            Self::AllReduce => &[RecursiveDoubling, Ring, RecursiveHalving, Binomial, InNetwork],
             Self::AllGather => &[Ring, RecursiveDoubling, Bruck],
             Self::ReduceScatter => &[Pairwise, Ring, RecursiveHalving],
             Self::AllToAll => &[Pairwise, Bruck, Linear],
             Self::Broadcast => &[Binomial, Ring, Linear],
             Self::Reduce | Self::Gather | Self::Scatter => &[Binomial, Linear],
-            Self::Barrier => &[Dissemination, RecursiveDoubling, Binomial],
+            Self::Barrier => &[Dissemination, RecursiveDoubling, Binomial, InNetwork],
             Self::Scan => &[RecursiveDoubling, Linear],
         }
     }
@@ -123,6 +127,7 @@ impl Algorithm {
             Self::Bruck => "bruck",
             Self::Dissemination => "dissemination",
             Self::Linear => "linear",
+            Self::InNetwork => "in-network",
         }
     }
 }
@@ -269,7 +274,8 @@ impl<'s> Call<'s> {
         Ok(Self { operation, algorithm, ranks, root, sizes })
     }
 
-    /// Passes the rounds of rank `me` to `take`, one by one.
+    /// Passes the rounds of rank `me` to `take`, one by one. If the algorithm is [`Algorithm::InNetwork`], the peer
+    /// is the reducer, whose number is [`Call::reducer`].
     ///
     /// # Errors
     /// The errors of `take`.
@@ -289,6 +295,18 @@ impl<'s> Call<'s> {
             Collective::Gather => rooted::gather(self, me, take),
             Collective::Scatter => rooted::scatter(self, me, take),
         }
+    }
+
+    /// The peer that stands for the reducer of an [`Algorithm::InNetwork`] call: the number after those of all
+    /// ranks.
+    #[must_use]
+    pub const fn reducer(&self) -> u32 {
+        self.ranks
+    }
+
+    /// The bytes that an [`Algorithm::InNetwork`] call reduces: none in a barrier.
+    pub(crate) fn reduced(&self) -> u64 {
+        if self.operation == Collective::Barrier { 0 } else { self.vector() }
     }
 
     /// The bytes of the whole vector.

@@ -101,7 +101,7 @@ impl<C: Fn(&Parcel) -> Cost> Carrier for Interleaved<C> {
         let interface = self.interface(parcel.from, parcel.nic);
         interface.progress(now);
         let pair = |flow: &VecDeque<Sending>| (flow[0].parcel.from, flow[0].parcel.to);
-        let sending = Sending { parcel: *parcel, cost, left: cost.busy };
+        let sending = Sending { parcel: *parcel, cost, left: cost.sending };
         match interface.flows.iter().position(|flow| pair(flow) == (parcel.from, parcel.to)) {
             Some(at) => interface.flows[at].push_back(sending),
             None => {
@@ -133,7 +133,7 @@ impl<C: Fn(&Parcel) -> Cost> Carrier for Interleaved<C> {
         interface.flows.retain(|flow| !flow.is_empty());
         interface.plan(agenda);
         for Sending { parcel, cost, .. } in done {
-            let tail = (u128::from(now) + cost.span).saturating_sub(cost.busy) as u64;
+            let tail = (u128::from(now) + cost.span).saturating_sub(cost.sending) as u64;
             agenda.left(tail.max(now), &parcel);
             self.is_done(later(tail, u128::from(cost.latency)).max(now), &parcel, agenda);
         }
@@ -143,7 +143,7 @@ impl<C: Fn(&Parcel) -> Cost> Carrier for Interleaved<C> {
         let cost = (self.cost)(parcel);
         let interface = self.interface(parcel.to, parcel.nic);
         let start = now.max(interface.incoming);
-        interface.incoming = later(start, cost.busy);
+        interface.incoming = later(start, cost.receiving);
         self.is_done(later(start, cost.span), parcel, agenda);
     }
 }

@@ -15,10 +15,13 @@ struct Interface {
 pub struct Cost {
     /// Time from sending the first byte to receiving it.
     pub latency: u64,
-    /// Transmission time of the bytes on a link.
+    /// Transmission time of the bytes on the slowest link.
     pub span: u128,
-    /// Time for which an interface is busy, at least `span`.
-    pub busy: u128,
+    /// Time for which the interface of the sender is busy. It is less than `span` if that interface is faster than the
+    /// route.
+    pub sending: u128,
+    /// Time for which the interface of the receiver is busy, as for `sending`.
+    pub receiving: u128,
 }
 
 /// Copies messages between ranks of one host, which do not use the network.
@@ -71,7 +74,8 @@ impl Parameters {
     #[must_use]
     pub fn cost(&self, parcel: &Parcel) -> Cost {
         let span = per_byte(parcel.bytes, self.gap_per_byte_fs);
-        Cost { latency: self.latency.0, span, busy: span.max(u128::from(self.gap.0)) }
+        let busy = span.max(u128::from(self.gap.0));
+        Cost { latency: self.latency.0, span, sending: busy, receiving: busy }
     }
 }
 
@@ -88,7 +92,7 @@ impl<C: Fn(&Parcel) -> Cost> Carrier for Crossbar<C> {
         }
         let interface = self.interface(host, parcel.nic);
         let start = now.max(interface.outgoing);
-        interface.outgoing = later(start, cost.busy);
+        interface.outgoing = later(start, cost.sending);
         agenda.head(later(start, u128::from(cost.latency)), parcel);
         agenda.left(later(start, cost.span), parcel);
     }
@@ -98,7 +102,7 @@ impl<C: Fn(&Parcel) -> Cost> Carrier for Crossbar<C> {
         let host = self.hosts[parcel.to as usize];
         let interface = self.interface(host, parcel.nic);
         let start = now.max(interface.incoming);
-        interface.incoming = later(start, cost.busy);
+        interface.incoming = later(start, cost.receiving);
         agenda.arrives(later(start, cost.span), parcel);
     }
 }

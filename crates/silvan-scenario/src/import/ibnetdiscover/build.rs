@@ -286,6 +286,7 @@ fn assemble(
             })
             .collect(),
         links,
+        units: 0,
         shape: Shape::Arbitrary,
     }
 }
