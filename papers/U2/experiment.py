@@ -2,19 +2,15 @@
 
 from random import Random
 
-from silvan.papers import figures
+from silvan.papers import common, figures
+
+uec = common("uec")
 
 TABLES = ()
 
 SCENARIO = "leaves.toml"
 #: The control of sources, and of receivers.
-CONTROLS = {
-    "nscc": {"congestion.notification": "ack-each", "congestion.reaction": {"kind": "nscc"}},
-    "rccc": {
-        "congestion.notification": "ack-grant",
-        "congestion.reaction": {"kind": "rccc", "divide_requests": True},
-    },
-}
+CONTROLS = ("nscc", "rccc")
 #: Spines by the number of hosts per link from a leaf to the spines. Each leaf has 64 hosts.
 SPINES = {1: 64, 4: 16}
 LEAF = 64
@@ -23,21 +19,15 @@ LEAVES, QUICK_LEAVES = 128, 4
 SPRAYED = ((1, 32), (1, 64), (1, 128), (2, 64), (4, 64))
 #: With few links to the spines, those of 4 MB have the bottleneck of those of 2 MB.
 LEFT_OUT = {(4, 4)}
-#: The bytes of a full packet, and those of an acknowledgement.
-PACKET, ANSWER = 4150, 64
 #: Thresholds of marks in packets by the rate of links in Gbit/s.
 THRESHOLDS = {200: (12, 37), 400: (25, 75), 800: (50, 150)}
 
 
 def network(gbits, ratio, leaves):
     """Return the network, whose switches store a packet before they forward it."""
-    link = {"link_rate": f"{gbits} Gbit/s", "link_delay": "1 us"}
-    sizes = {"leaves": leaves, "spines": SPINES[ratio], "hosts_per_leaf": LEAF}
-    low, high = (count * PACKET for count in THRESHOLDS[gbits])
-    return {
-        "topology": {"kind": "two-level-fat-tree", **sizes, **link},
-        "switch.latency": f"{PACKET * 8000 // gbits} ps",
-        "congestion.marking": {"kind": "red", "min": f"{low} B", "max": f"{high} B", "percent": 100},
+    return uec.leaves(leaves, SPINES[ratio], LEAF, gbits) | {
+        "switch.latency": f"{uec.PACKET * 8000 // gbits} ps",
+        "congestion.marking": uec.marks(*THRESHOLDS[gbits]),
     }
 
 
@@ -57,23 +47,11 @@ def permutation(hosts, megabytes):
 
 def flows(pairs, size):
     """Return the flows between numbered hosts."""
-    return [
-        {"name": f"F{n}", "from": f"H{near + 1}", "to": f"H{far + 1}", "message": size, "total": size}
-        for n, (near, far) in enumerate(pairs, 1)
-    ]
+    return [uec.flow(number, near, far, size) for number, (near, far) in enumerate(pairs, 1)]
 
 
 def hosts(quick):
     return LEAF * (QUICK_LEAVES if quick else LEAVES)
-
-
-def grants(control, ratio):
-    """Return the reaction of a network in which the links to the spines are the bottleneck."""
-    if control != "rccc" or ratio == 1:
-        return {}
-    # The lowest rate of grants in thousandths: 0.9 of the part of a link to a spine that each host has.
-    reaction = CONTROLS[control]["congestion.reaction"]
-    return {"congestion.reaction": reaction | {"oversubscribed": {"min_rate_permille": 900 // ratio}}}
 
 
 def cases(ratio):
@@ -83,19 +61,17 @@ def cases(ratio):
 def runs(quick):
     found = {}
     leaves = QUICK_LEAVES if quick else LEAVES
-    for control, parts in CONTROLS.items():
+    for control in CONTROLS:
         for ratio in SPINES:
             for size, values in cases(ratio):
                 given = flows(enumerate(permutation(hosts(quick), size)), f"{size} MB")
-                own = grants(control, ratio) | {"flow": given, "ecmp.values": values}
-                found[f"{control} {ratio} {size} {values}"] = (
-                    SCENARIO,
-                    network(400, ratio, leaves) | parts | own,
-                )
+                own = uec.control(control, ratio) | {"flow": given, "ecmp.values": values}
+                found[f"{control} {ratio} {size} {values}"] = (SCENARIO, network(400, ratio, leaves) | own)
         for gbits in THRESHOLDS:
             # The source has these two senders in a network of 8,192 hosts, of which all others are idle.
             given = flows([(LEAF, 0), (2 * LEAF, 0)], "1048576 B")
-            found[f"incast {control} {gbits}"] = (SCENARIO, network(gbits, 1, 4) | parts | {"flow": given})
+            own = uec.control(control) | {"flow": given}
+            found[f"incast {control} {gbits}"] = (SCENARIO, network(gbits, 1, 4) | own)
     return found
 
 
@@ -104,7 +80,7 @@ def ends(run, pairs, gbits):
     found = []
     for (near, far), flow in zip(pairs, run.summary["flows"], strict=True):
         links = 2 if near // LEAF == far // LEAF else 4
-        found.append(flow["completed_ns"] / 1e3 + links * (1 + ANSWER * 8 / gbits / 1e3))
+        found.append(uec.answered_us(flow["completed_ns"], links, gbits))
     return found
 
 

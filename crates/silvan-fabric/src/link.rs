@@ -633,19 +633,23 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn links(capacity: u32) -> Links {
-        let spec = ChannelSpec {
+    /// A channel without delay.
+    pub(super) fn spec(region_capacity: u32, division: Division) -> ChannelSpec {
+        ChannelSpec {
             rate: Rate::from_gbit(8),
             delay: Time(0),
             receiver_latency: Time(0),
             to_host: false,
             arrival_key: 0,
             wake_key: 1,
-            region_capacity: capacity,
-            division: Division::Whole,
+            region_capacity,
+            division,
             pause: None,
-        };
-        Links::new(&[spec], 1).unwrap()
+        }
+    }
+
+    fn links(capacity: u32) -> Links {
+        Links::new(&[spec(capacity, Division::Whole)], 1).unwrap()
     }
 
     /// The sender was resumed at 20 and used the link for another lane. Space freed at 25 must not wake the sender at

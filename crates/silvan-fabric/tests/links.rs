@@ -6,13 +6,11 @@ mod common;
 use common::*;
 use proptest::prelude::*;
 use silvan_engine::{Bytes, Time};
-use silvan_fabric::config::{
-    Architecture, Config, Credits, FlowControl, LinkConfig, LinkRetry, SharedCredits,
-};
+use silvan_fabric::config::{Config, Credits, FlowControl, LinkConfig, LinkRetry, SharedCredits};
 use silvan_fabric::outcome::{Outcome, RetrySummary, Values};
 use silvan_fabric::simulation::ModelError;
 use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::{Flow, Pattern};
+use silvan_fabric::traffic::Flow;
 
 /// On the link of A, a byte takes one nanosecond; the link of B may be faster.
 fn one_link(delay_ns: u64, other_gbit: u64, duration: Time) -> (Topology, Config) {
@@ -270,42 +268,36 @@ proptest! {
         (errors, frames, ack_spacing) in (0u32..300_000_000, 1u32..20, 0u64..9_000),
         flows in prop::collection::vec((0usize..8, 0usize..8, 0u8..4), 1..10),
     ) {
-        let topology = topology(&random_network(&seed, switches, hosts));
-        let mut config = config(us(300_000));
-        config.measure.interval = us(10_000);
-        config.lanes.count = lanes;
-        config.switch.buffer = Bytes(buffer * 2_112 * u64::from(lanes));
-        config.packet.header = Bytes(30);
-        let shared = (is_shared && lanes > 1)
-            .then(|| SharedCredits { alpha_shift: Some(alpha_shift), ..SharedCredits::default() });
-        let return_spacing = Some(Time(spacing));
-        config.flow_control = FlowControl::Credits(Credits { return_spacing, shared });
-        if errors > 30_000_000 {
-            config.link = retry(errors, LinkRetry {
-                frames,
-                timer: us(30),
-                count: 10_000,
-                ack_spacing: Bytes(ack_spacing),
-                ..LinkRetry::default()
-            });
-        }
-        let all = [Architecture::Voq, Architecture::Iq, Architecture::Cioq];
-        config.switch.architecture = Some(all[architecture]);
-        if cc && architecture != 2 {
-            config.congestion = ib_cc();
-        }
-        for (from, to, sl) in flows {
-            let (from, to) = (from % hosts, to % hosts);
-            if from != to {
-                let name = Some(format!("f{}", config.flows.len()));
-                let flow = flow(&format!("H{from}"), &format!("H{to}"));
-                config.flows.push(Flow { name, message: Some(Bytes(message)), stop: Some(us(100)), sl, ..flow });
+        let load = RandomLoad {
+            seed,
+            switches,
+            hosts,
+            lanes,
+            architecture,
+            cc,
+            message,
+            flows,
+            stop: us(100),
+            uniform_stop: us(60),
+        };
+        let outcome = run_random_load(us(300_000), load, |config| {
+            config.measure.interval = us(10_000);
+            config.switch.buffer = Bytes(buffer * 2_112 * u64::from(lanes));
+            let shared = (is_shared && lanes > 1)
+                .then(|| SharedCredits { alpha_shift: Some(alpha_shift), ..SharedCredits::default() });
+            let return_spacing = Some(Time(spacing));
+            config.flow_control = FlowControl::Credits(Credits { return_spacing, shared });
+            if errors > 30_000_000 {
+                config.link = retry(errors, LinkRetry {
+                    frames,
+                    timer: us(30),
+                    count: 10_000,
+                    ack_spacing: Bytes(ack_spacing),
+                    ..LinkRetry::default()
+                });
             }
-        }
-        let mut uniform = pattern(Pattern::Uniform { include_self: false });
-        (uniform.stop, uniform.start) = (Some(us(60)), Time::from_ns(500));
-        config.traffic = vec![uniform];
-        match try_run(&topology, &config) {
+        });
+        match outcome {
             Ok(outcome) => prop_assert_eq!(outcome.summary.packets_inside, 0),
             Err(error) => return Err(TestCaseError::fail(error.to_string())),
         }

@@ -5,10 +5,9 @@ mod common;
 
 use common::*;
 use proptest::prelude::*;
-use silvan_engine::{Bytes, Time};
-use silvan_fabric::config::{Architecture, FlowControl, OnOff};
+use silvan_engine::Bytes;
+use silvan_fabric::config::{FlowControl, OnOff};
 use silvan_fabric::queueing::Queues;
-use silvan_fabric::traffic::{Flow, Pattern};
 
 fn on_off(xoff: Option<u64>, xon: Option<u64>) -> FlowControl {
     FlowControl::OnOff(OnOff { xoff: xoff.map(Bytes), xon: xon.map(Bytes) })
@@ -87,32 +86,26 @@ proptest! {
         (architecture, cc) in (0usize..3, any::<bool>()),
         flows in prop::collection::vec((0usize..8, 0usize..8, 0u8..4), 1..10),
     ) {
-        let topology = topology(&random_network(&seed, switches, hosts));
-        let mut config = config(us(20_000));
-        config.measure.interval = us(50);
-        config.lanes.count = lanes;
-        config.switch.buffer = Bytes(buffer * u64::from(lanes));
-        config.host.buffer = config.switch.buffer;
-        config.flow_control = on_off(None, None);
-        config.packet.credit_block = Bytes(1);
-        config.packet.header = Bytes(30);
-        let all = [Architecture::Voq, Architecture::Iq, Architecture::Cioq];
-        config.switch.architecture = Some(all[architecture]);
-        if cc && architecture != 2 {
-            config.congestion = ib_cc();
-        }
-        for (from, to, sl) in flows {
-            let (from, to) = (from % hosts, to % hosts);
-            if from != to {
-                let name = Some(format!("f{}", config.flows.len()));
-                let flow = flow(&format!("H{from}"), &format!("H{to}"));
-                config.flows.push(Flow { name, message: Some(Bytes(message)), stop: Some(us(300)), sl, ..flow });
-            }
-        }
-        let mut uniform = pattern(Pattern::Uniform { include_self: false });
-        (uniform.stop, uniform.start) = (Some(us(200)), Time::from_ns(500));
-        config.traffic = vec![uniform];
-        match try_run(&topology, &config) {
+        let load = RandomLoad {
+            seed,
+            switches,
+            hosts,
+            lanes,
+            architecture,
+            cc,
+            message,
+            flows,
+            stop: us(300),
+            uniform_stop: us(200),
+        };
+        let outcome = run_random_load(us(20_000), load, |config| {
+            config.measure.interval = us(50);
+            config.switch.buffer = Bytes(buffer * u64::from(lanes));
+            config.host.buffer = config.switch.buffer;
+            config.flow_control = on_off(None, None);
+            config.packet.credit_block = Bytes(1);
+        });
+        match outcome {
             Ok(outcome) => prop_assert_eq!(outcome.summary.packets_inside, 0),
             Err(error) => return Err(TestCaseError::fail(error.to_string())),
         }

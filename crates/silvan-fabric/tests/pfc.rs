@@ -6,7 +6,7 @@ mod common;
 use common::*;
 use proptest::prelude::*;
 use silvan_engine::{Bytes, Time};
-use silvan_fabric::config::{Architecture, Config, FlowControl, Pfc, SharedMemory, WatchdogAction};
+use silvan_fabric::config::{Config, FlowControl, Pfc, SharedMemory, WatchdogAction};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::routing::RoutingSpec;
 use silvan_fabric::simulation::ModelError;
@@ -288,45 +288,39 @@ proptest! {
         (is_shared, alpha_shift, reserve, resume_offset) in (any::<bool>(), -7i8..8, 0u64..4_000, 0u64..9_000),
         flows in prop::collection::vec((0usize..8, 0usize..8, 0u8..4), 1..10),
     ) {
-        let topology = topology(&random_network(&seed, switches, hosts));
-        let mut config = config(us(20_000));
-        config.measure.interval = us(50);
-        config.lanes.count = lanes;
-        config.switch.buffer = Bytes(buffer * u64::from(lanes));
-        config.host.buffer = Bytes(60_000 * u64::from(lanes));
-        config.packet.header = Bytes(30);
-        config.packet.credit_block = Bytes(if block && message > 1_000 { 64 } else { 1 });
-        let shared = is_shared.then(|| SharedMemory {
-            memory: Some(Bytes(buffer * u64::from(lanes) * 24)),
-            alpha_shift,
-            alpha_by_rate: message % 2 == 0,
-            reserve: Bytes(reserve),
-            resume_offset: Bytes(resume_offset),
-            headroom_pool: None,
+        let load = RandomLoad {
+            seed,
+            switches,
+            hosts,
+            lanes,
+            architecture,
+            cc,
+            message,
+            flows,
+            stop: us(300),
+            uniform_stop: us(200),
+        };
+        let outcome = run_random_load(us(20_000), load, |config| {
+            config.measure.interval = us(50);
+            config.switch.buffer = Bytes(buffer * u64::from(lanes));
+            config.host.buffer = Bytes(60_000 * u64::from(lanes));
+            config.packet.credit_block = Bytes(if block && message > 1_000 { 64 } else { 1 });
+            let shared = is_shared.then(|| SharedMemory {
+                memory: Some(Bytes(buffer * u64::from(lanes) * 24)),
+                alpha_shift,
+                alpha_by_rate: message % 2 == 0,
+                reserve: Bytes(reserve),
+                resume_offset: Bytes(resume_offset),
+                headroom_pool: None,
+            });
+            config.flow_control = FlowControl::Pfc(Pfc {
+                response_time: Time(response),
+                frame: Bytes(frame),
+                shared,
+                ..Pfc::default()
+            });
         });
-        config.flow_control = FlowControl::Pfc(Pfc {
-            response_time: Time(response),
-            frame: Bytes(frame),
-            shared,
-            ..Pfc::default()
-        });
-        let all = [Architecture::Voq, Architecture::Iq, Architecture::Cioq];
-        config.switch.architecture = Some(all[architecture]);
-        if cc && architecture != 2 {
-            config.congestion = ib_cc();
-        }
-        for (from, to, sl) in flows {
-            let (from, to) = (from % hosts, to % hosts);
-            if from != to {
-                let name = Some(format!("f{}", config.flows.len()));
-                let flow = flow(&format!("H{from}"), &format!("H{to}"));
-                config.flows.push(Flow { name, message: Some(Bytes(message)), stop: Some(us(300)), sl, ..flow });
-            }
-        }
-        let mut uniform = pattern(Pattern::Uniform { include_self: false });
-        (uniform.stop, uniform.start) = (Some(us(200)), Time::from_ns(500));
-        config.traffic = vec![uniform];
-        match try_run(&topology, &config) {
+        match outcome {
             Ok(outcome) => prop_assert_eq!(outcome.summary.packets_inside, 0),
             Err(error) => return Err(TestCaseError::fail(error.to_string())),
         }

@@ -280,24 +280,13 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use silvan_engine::Rate;
 
-    use super::super::ChannelSpec;
+    use super::super::tests::spec;
     use super::*;
 
     fn links(divisions: &[Division]) -> Links {
-        let spec = |division: &Division| ChannelSpec {
-            rate: Rate::from_gbit(8),
-            delay: Time(0),
-            receiver_latency: Time(0),
-            to_host: false,
-            arrival_key: 0,
-            wake_key: 1,
-            region_capacity: 100,
-            division: division.clone(),
-            pause: None,
-        };
-        Links::new(&divisions.iter().map(spec).collect::<Vec<_>>(), 1).unwrap()
+        let specs: Vec<_> = divisions.iter().map(|division| spec(100, division.clone())).collect();
+        Links::new(&specs, 1).unwrap()
     }
 
     /// Packets for host 7 arrive on channel 0 and leave on channel 1 or 2.

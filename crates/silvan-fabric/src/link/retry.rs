@@ -5,8 +5,9 @@
 //! | --- | --- |
 //! | sender | keeps each frame until it is acknowledged, and starts a new one only if the replay buffer has room for the largest frame |
 //! | receiver | delivers a good frame with the expected number, and acknowledges it, together with all earlier ones, at least `ack_spacing` after its last acknowledgement |
-//! | receiver | answers the first other frame with a NACK, which also acknowledges, and discards all frames without an answer until it gets the expected one; it acknowledges again what it has delivered before |
-//! | sender | after a NACK, and when its timer expires, sends all frames again that are not acknowledged, before any new one |
+//! | receiver | discards all other frames; it answers the first one that is bad or has a later number with a NACK, which also acknowledges all earlier frames, and gives no answer to the following ones until it gets the expected frame |
+//! | receiver | discards a good frame that it has delivered before, and acknowledges it again |
+//! | sender | after a NACK, and when its timer expires, sends the frames that are not acknowledged again, all of them, before any new one |
 //!
 //! A bad frame is discarded before the receiver forwards any part of it. Acknowledgements and NACKs take the delay of the
 //! link, but no space on it, and can get lost like frames. What the receiver does follows from the frames and from their
@@ -120,7 +121,8 @@ struct End {
 pub(crate) struct Retry {
     spec: RetrySpec,
     ends: Vec<End>,
-    /// The channel whose replays were without progress for too long: the earliest, and of those at one time, the first.
+    /// The first failure: its time, and the channel with too many replays without progress. If several channels fail at
+    /// that time, it is the one with the lowest number.
     pub failed: Option<(Time, ChannelId)>,
 }
 
@@ -144,7 +146,8 @@ impl End {
         }
     }
 
-    /// Whether a frame of this place in the replay buffer reaches the receiver, which accepts it. Schedules the answer.
+    /// Computes what the receiver does with the frame at index `place` of the replay buffer, and schedules its answer.
+    /// Returns whether the receiver accepts the frame.
     fn arrives(&mut self, place: usize, sending: Sending, error_ppb: u32) -> bool {
         let Sending { tail, delay, ack_spacing, .. } = sending;
         let is_bad = error_ppb > 0 && self.errors.chance(error_ppb, BILLION);

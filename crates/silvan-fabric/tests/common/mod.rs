@@ -193,3 +193,55 @@ pub fn random_network(seed: &[u8], switches: usize, hosts: usize) -> String {
         links.join(",")
     )
 }
+
+/// A random network whose switches have one architecture, with a load of flows and of uniform traffic.
+#[derive(Debug, Clone)]
+pub struct RandomLoad {
+    /// The first argument of [`random_network`].
+    pub seed: Vec<u8>,
+    pub switches: usize,
+    pub hosts: usize,
+    pub lanes: u8,
+    /// Selects one of three architectures.
+    pub architecture: usize,
+    /// Whether InfiniBand's congestion control is used, if the architecture supports its marks.
+    pub cc: bool,
+    /// Bytes of the messages of flows.
+    pub message: u64,
+    /// The source and the destination, each modulo the number of hosts, and the service level.
+    pub flows: Vec<(usize, usize, u8)>,
+    /// The end of flows, and of uniform traffic.
+    pub stop: Time,
+    pub uniform_stop: Time,
+}
+
+/// Runs a random load with a configuration that `set` completes.
+pub fn run_random_load(
+    duration: Time,
+    load: RandomLoad,
+    set: impl FnOnce(&mut Config),
+) -> Result<Outcome, ModelError> {
+    let RandomLoad { switches, hosts, lanes, architecture, message, stop, uniform_stop, .. } = load;
+    let topology = topology(&random_network(&load.seed, switches, hosts));
+    let mut config = config(duration);
+    config.lanes.count = lanes;
+    config.packet.header = Bytes(30);
+    let architecture = [Architecture::Voq, Architecture::Iq, Architecture::Cioq][architecture];
+    config.switch.architecture = Some(architecture);
+    if load.cc && architecture != Architecture::Cioq {
+        config.congestion = ib_cc();
+    }
+    for (from, to, sl) in load.flows {
+        let (from, to) = (from % hosts, to % hosts);
+        if from != to {
+            let name = Some(format!("f{}", config.flows.len()));
+            let flow = flow(&format!("H{from}"), &format!("H{to}"));
+            config.flows.push(Flow { name, message: Some(Bytes(message)), stop: Some(stop), sl, ..flow });
+        }
+    }
+    let mut uniform = pattern(Pattern::Uniform { include_self: false });
+    (uniform.stop, uniform.start) = (Some(uniform_stop), Time::from_ns(500));
+    config.traffic = vec![uniform];
+    set(&mut config);
+    try_run(&topology, &config)
+}

@@ -94,9 +94,11 @@ impl Nscc {
     /// The rule of a host.
     pub(super) fn rule(&self, source: &Source) -> Option<NsccRule> {
         let round_trip = self.round_trip.unwrap_or_else(|| source.shortest_round_trip()).max(Time(1));
-        let rule = self.rule_of_link(source.rate, round_trip, source.full_size, source.header());
-        let usual = if source.trims { round_trip.0 / 4 * 3 } else { round_trip.0 };
-        Some(NsccRule { target: self.target.map_or(usual.max(1), |target| target.0), ..rule })
+        let mut rule = self.rule_of_link(source.rate, round_trip, source.full_size, source.header());
+        if source.trims && self.target.is_none() {
+            rule.target = (round_trip.0 / 4 * 3).max(1);
+        }
+        Some(rule)
     }
 
     fn rule_of_link(&self, link: Rate, round_trip: Time, full: u32, header: u32) -> NsccRule {

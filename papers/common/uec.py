@@ -1,0 +1,99 @@
+"""Experiments on Ultra Ethernet: its controls, networks, traffic, and the times at which flows have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from silvan.papers.data import RunData
+
+#: Bytes of a full packet, and of an acknowledgement.
+PACKET, ANSWER = 4150, 64
+#: The control of sources, of receivers, and both.
+CONTROLS: dict[str, dict[str, Any]] = {
+    "nscc": {"congestion.notification": "ack-each", "congestion.reaction": {"kind": "nscc"}},
+    "rccc": {
+        "congestion.notification": "ack-grant",
+        "congestion.reaction": {"kind": "rccc", "divide_requests": True},
+    },
+    "both": {
+        "congestion.notification": "ack-grant",
+        "congestion.reaction": {"kind": "rccc", "divide_requests": True, "nscc": {}},
+    },
+}
+#: Links on the longest route of a network of three levels, and of two.
+LINKS = {"tree": 6, "leaves": 4}
+
+
+def control(name: str, ratio: int = 1, limit: int | None = None) -> dict[str, Any]:
+    """Return a control for a network with `ratio` hosts per link to a spine.
+
+    If the links to the spines are the bottleneck, and RCCC alone controls, the lowest rate of grants is 0.9
+    of the rate of a link, divided by this number. With RCCC, a flow has at most `limit` packets of credit.
+    """
+    parts = CONTROLS[name]
+    reaction = dict(parts["congestion.reaction"])
+    if ratio > 1 and name == "rccc":
+        reaction["oversubscribed"] = {"min_rate_permille": 900 // ratio}
+    if limit is not None and name != "nscc":
+        reaction["limit"] = f"{limit * PACKET} B"
+    return parts | {"congestion.reaction": reaction}
+
+
+def links(gbits: int) -> dict[str, str]:
+    return {"link_rate": f"{gbits} Gbit/s", "link_delay": "1 us"}
+
+
+def tree(radix: int) -> dict[str, Any]:
+    """Return a network of three levels, with links of 100 Gbit/s."""
+    return {"topology": {"kind": "three-level-fat-tree", "radix": radix, **links(100)}}
+
+
+def leaves(leaves: int, spines: int, hosts: int, gbits: int = 100) -> dict[str, Any]:
+    """Return a network of two levels; `hosts` is the number of hosts of a leaf."""
+    sizes = {"leaves": leaves, "spines": spines, "hosts_per_leaf": hosts}
+    return {"topology": {"kind": "two-level-fat-tree", **sizes, **links(gbits)}}
+
+
+def marks(low: int, high: int) -> dict[str, Any]:
+    """Return marks that begin with `low` packets in a queue, and mark all packets from `high` packets on."""
+    return {"kind": "red", "min": f"{low * PACKET} B", "max": f"{high * PACKET} B", "percent": 100}
+
+
+def flow(number: int, near: int, far: int, size: str) -> dict[str, Any]:
+    """Return a flow of one message between numbered hosts."""
+    return {
+        "name": f"F{number}",
+        "from": f"H{near + 1}",
+        "to": f"H{far + 1}",
+        "message": size,
+        "total": size,
+    }
+
+
+def flows(pairs: Iterable[tuple[Any, ...]], size: str = "2 MB") -> dict[str, Any]:
+    """Return the flows between numbered hosts; pairs may have a size and a start."""
+    found = []
+    for number, (near, far, *more) in enumerate(pairs, 1):
+        own, start = more or (size, "0 us")
+        found.append(flow(number, near, far, own) | {"start": start})
+    return {"flow": found}
+
+
+def permutation() -> dict[str, Any]:
+    """Return a random permutation, in which each host sends 2 MB."""
+    one = {"name": "permutation", "pattern": {"kind": "permutation"}}
+    # 490 packets are 2 MB.
+    return {"flow": [], "traffic": [{**one, "message": "2 MB", "packets_per_host": 490}]}
+
+
+def answered_us(delivered_ns: float, links: int, gbits: int = 100) -> float:
+    """Return when the acknowledgement of a delivered packet is back: a link takes 1 us and its own time."""
+    return delivered_ns / 1e3 + links * (1 + ANSWER * 8 / gbits / 1e3)
+
+
+def last_us(run: RunData, case: str, only: str | None = None) -> float:
+    """Return when the last acknowledgement is back, after the longest route: of all flows, or of one."""
+    classes = run.summary["classes"]
+    last_ns = max(one["last_delivery_ns"] for one in classes if only in (None, one["class"]))
+    return answered_us(last_ns, LINKS["leaves" if case.startswith("leaves") else "tree"])
