@@ -76,6 +76,7 @@ fn every_scenario_is_valid_and_reads_back_as_resolved() {
             "hotspot-648",
             "hyperx-64",
             "job-collective",
+            "job-in-network",
             "job-kernel",
             "job-trace",
             "mesh-64",
