@@ -19,6 +19,7 @@ SCENARIOS = ROOT / "scenarios"
 SHIPPED = {
     "job-trace": (["ptrans"], {"all-reduce", "all-gather", "barrier", "reduce"}),
     "job-collective": (["all-reduce"], {"all-reduce"}),
+    "job-in-network": (["all-reduce"], {"all-reduce"}),
     "job-kernel": (["fft"], {"all-to-all"}),
     "step-and-trees": (["step"], {"all-reduce"}),
     "two-jobs": (["exchange", "ring"], {"all-to-all", "all-reduce"}),
