@@ -7,7 +7,7 @@
 
 use silvan_engine::{Rate, Time};
 
-pub(crate) use crate::packet::Telemetry;
+pub(crate) use crate::packet::{Hops, Telemetry};
 use crate::port::{Port, Vl};
 use crate::port_set::Ports256;
 

@@ -3,6 +3,7 @@
 use std::num::NonZeroU16;
 
 use silvan_engine::cache::{prefetch, prefetch_lines};
+use smallvec::SmallVec;
 use silvan_engine::{Rate, Time};
 
 use crate::port::{Port, Vl};
@@ -52,6 +53,12 @@ impl Kind {
     #[inline]
     pub fn announces(self) -> bool {
         matches!(self, Self::SetUp | Self::Probe | Self::TearDown)
+    }
+
+    /// Whether packets of this kind concern a flow of the host that receives them.
+    #[inline]
+    pub fn answers(self) -> bool {
+        matches!(self, Self::Cnp | Self::Ack | Self::Grant | Self::Nack)
     }
 
     /// Whether packets of this kind must not overtake the data of their flow.
@@ -130,6 +137,10 @@ pub(crate) struct Telemetry {
     pub rate: Rate,
 }
 
+/// The telemetry that a packet has collected. Few routes have more than four hops, so lists rarely need memory of their
+/// own.
+pub(crate) type Hops = SmallVec<[Telemetry; 4]>;
+
 /// What a packet carries in addition, if it can overtake others, makes a detour, carries a target or an announcement, or
 /// has an entropy value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -161,7 +172,7 @@ pub(crate) struct Pool {
     /// Marks of each packet, for packets that have any.
     marks: Vec<Marks>,
     /// Telemetry of each packet, in the order of the switches that wrote it. Empty unless a rule stamps packets.
-    telemetry: Vec<Vec<Telemetry>>,
+    telemetry: Vec<Hops>,
     /// The ledger of each packet. Empty unless receive buffers are divided.
     ledgers: Vec<u32>,
 }
@@ -224,28 +235,38 @@ impl Pool {
 
     /// Adds the telemetry of an output to a packet.
     pub fn stamp(&mut self, id: PacketId, telemetry: Telemetry) {
-        if self.telemetry.len() <= id as usize {
-            self.telemetry.resize(self.slots.len(), Vec::new());
-        }
-        self.telemetry[id as usize].push(telemetry);
+        self.telemetry_of(id).push(telemetry);
+    }
+
+    /// Prefetches the telemetry that a packet has collected.
+    #[inline]
+    pub fn prefetch_telemetry(&self, id: PacketId) {
+        prefetch_lines::<_, 3>(&self.telemetry, id as usize);
     }
 
     /// Removes and returns the telemetry that a packet has collected.
     #[inline]
-    pub fn take_telemetry(&mut self, id: PacketId) -> Vec<Telemetry> {
+    pub fn take_telemetry(&mut self, id: PacketId) -> Hops {
         self.telemetry.get_mut(id as usize).map(std::mem::take).unwrap_or_default()
     }
 
     /// Gives a packet the telemetry that it carries.
     #[inline]
-    pub fn set_telemetry(&mut self, id: PacketId, telemetry: Vec<Telemetry>) {
+    pub fn set_telemetry(&mut self, id: PacketId, telemetry: &[Telemetry]) {
         if telemetry.is_empty() {
             return;
         }
+        let own = self.telemetry_of(id);
+        own.clear();
+        own.extend_from_slice(telemetry);
+    }
+
+    #[inline]
+    fn telemetry_of(&mut self, id: PacketId) -> &mut Hops {
         if self.telemetry.len() <= id as usize {
-            self.telemetry.resize(self.slots.len(), Vec::new());
+            self.telemetry.resize(self.slots.len(), Hops::new());
         }
-        self.telemetry[id as usize] = telemetry;
+        &mut self.telemetry[id as usize]
     }
 
     #[inline]

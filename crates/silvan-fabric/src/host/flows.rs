@@ -398,6 +398,21 @@ impl FlowTable {
         id
     }
 
+    /// Prefetches the entry of the index that leads to a flow.
+    #[inline]
+    pub fn prefetch_entry(&self, source: u16, destination: u32) {
+        self.index.prefetch_slot(hash(source, destination));
+    }
+
+    /// Prefetches a flow whose entry has been prefetched, and returns its index. This may be another flow with the same
+    /// hash.
+    #[inline]
+    pub fn prefetch_flow(&self, source: u16, destination: u32) -> Option<FlowId> {
+        let id = self.index.find(hash(source, destination), |_| true)?;
+        prefetch(&self.flows, id as usize);
+        Some(id)
+    }
+
     #[inline]
     pub fn get(&self, id: FlowId) -> &Flow {
         &self.flows[id as usize]

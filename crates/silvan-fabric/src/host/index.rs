@@ -111,6 +111,12 @@ impl Index {
         self.len -= 1;
     }
 
+    /// Prefetches the first slot of a hash.
+    #[inline]
+    pub fn prefetch_slot(&self, hash: Hash) {
+        prefetch(&self.slots, hash as usize & self.mask());
+    }
+
     /// Prefetches the beginning of the table.
     #[inline]
     pub fn prefetch(&self) {

@@ -38,6 +38,7 @@ use crate::context::Context;
 use crate::limiter::Limiter;
 use crate::link::ChannelId;
 use crate::order::Order;
+use crate::packet::{Packet, PacketId};
 use crate::port::Vl;
 use crate::routing::lanes::{LEVELS, Lanes};
 use crate::routing::spraying::Sprayer;
@@ -225,9 +226,39 @@ impl Host {
         }
     }
 
+    /// Whether answers to all packets concern the flows of this host.
+    pub fn awaits_answers(&self) -> bool {
+        self.reactor.as_ref().is_some_and(|reactor| reactor.counts_answers() && reactor.level() == ControlLevel::Qp)
+    }
+
+    /// Prefetches the host itself, before a packet arrives.
+    #[inline]
+    pub fn prefetch(&self) {
+        let host = std::slice::from_ref(self);
+        if self.answers_unmarked { prefetch_lines::<_, 10>(host, 0) } else { prefetch_lines::<_, 1>(host, 0) }
+    }
+
+    /// Prefetches the entry that leads to the flow of an arriving answer.
+    #[inline]
+    pub fn prefetch_answer(&self, packet: &Packet) {
+        if packet.kind.answers() {
+            self.flows.prefetch_entry(packet.source, packet.src);
+        }
+    }
+
     /// Prefetches the data that the arrival of a packet will use.
     #[inline]
-    pub fn prefetch_arrival(&self, ctx: &Context) {
+    pub fn prefetch_arrival(&self, ctx: &Context, id: PacketId) {
+        let packet = &ctx.packets[id];
+        if packet.kind.answers() {
+            if let (Some(flow), Some(reactor)) =
+                (self.flows.prefetch_flow(packet.source, packet.src), &self.reactor)
+            {
+                reactor.prefetch(flow);
+            }
+            ctx.packets.prefetch_telemetry(id);
+            return;
+        }
         ctx.links.prefetch_lane(self.into, Vl::FIRST);
     }
 

@@ -7,7 +7,7 @@ use super::Host;
 use crate::context::Context;
 use crate::link::{Class, key};
 use crate::message::CreditReturn;
-use crate::packet::{Kind, NO_LEDGER, Packet, PacketId, Telemetry};
+use crate::packet::{Kind, NO_LEDGER, Packet, PacketId};
 use crate::port::Port;
 use crate::routing::spraying::Feedback;
 
@@ -25,7 +25,7 @@ impl Host {
     /// Receives a packet whose tail has arrived.
     pub fn receive(&mut self, ctx: &mut Context, id: PacketId) {
         let (packet, marks) = (ctx.packets[id], ctx.packets.marks(id));
-        let hops: Vec<Telemetry> = ctx.packets.take_telemetry(id);
+        let hops = ctx.packets.take_telemetry(id);
         ctx.packets.remove(id);
         let done = self.take_in(ctx, &packet);
         if packet.kind != Kind::Data {

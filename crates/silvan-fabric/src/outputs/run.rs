@@ -158,7 +158,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         let output = entry.first + port;
         let arrival = Arrival::new(output, head, (entry.input, vl), when);
         let (id, packets) = (head.packet, &mut *around.packets);
-        let carried = (packets[id], packets.marks(id), packets.take_telemetry(id));
+        let carried = (packets[id], packets.marks(id), packets.take_telemetry(id).into_vec());
         around.outbox[usize::from(partition)].send_head(when, arrival, carried);
         around.packets.remove(head.packet);
     }

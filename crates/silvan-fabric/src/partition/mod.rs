@@ -8,7 +8,7 @@
 mod state;
 mod view;
 
-use silvan_engine::cache::{prefetch, prefetch_lines};
+use silvan_engine::cache::prefetch_lines;
 use silvan_engine::{Event, Time};
 
 use crate::context::Context;
@@ -83,11 +83,13 @@ impl Partition {
         triggers: Triggers,
         is_large: bool,
     ) -> Self {
+        // Outputs in bins prefetch for themselves. Hosts in bins need it if answers concern many flows.
+        let prefetches = is_large && (outputs.is_none() || hosts.iter().any(Host::awaits_answers));
         Self {
             ctx,
             hosts,
             switches,
-            prefetches: is_large && outputs.is_none(),
+            prefetches,
             outputs,
             binned,
             jobs,
@@ -454,7 +456,7 @@ impl Partition {
             }
             match class {
                 Class::SwitchArrival | Class::SwitchWake => self.switches[node as usize].prefetch(),
-                Class::HostArrival => prefetch(std::slice::from_ref(&self.hosts[node as usize]), 0),
+                Class::HostArrival => self.hosts[node as usize].prefetch(),
                 Class::HostWake => {
                     prefetch_lines::<_, 5>(std::slice::from_ref(&self.hosts[node as usize]), 0);
                 }
@@ -466,6 +468,7 @@ impl Partition {
             let (class, node, port) = unkey(event.key);
             match class {
                 Class::SwitchArrival => self.switches[node as usize].prefetch_route(ctx, port, event.data),
+                Class::HostArrival => self.hosts[node as usize].prefetch_answer(&ctx.packets[event.data]),
                 Class::SwitchWake => self.switches[node as usize].prefetch_output(port),
                 _ => {}
             }
@@ -476,7 +479,7 @@ impl Partition {
             match class {
                 Class::SwitchArrival => self.switches[node].prefetch_arrival(ctx, port, event.data),
                 Class::SwitchWake => self.switches[node].prefetch_wake(ctx, port),
-                Class::HostArrival => self.hosts[node].prefetch_arrival(ctx),
+                Class::HostArrival => self.hosts[node].prefetch_arrival(ctx, event.data),
                 Class::HostWake => self.hosts[node].prefetch_wake(ctx),
                 _ => {}
             }

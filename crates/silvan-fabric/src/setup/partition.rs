@@ -153,7 +153,7 @@ impl Builder<'_> {
             hosts[place.host as usize].hours = Some(Box::default());
         }
         let jobs: Vec<Arc<jobs::Setup>> = jobs.into_iter().map(Arc::new).collect();
-        let ports: usize = switches.iter().map(|switch| switch.ports().count()).sum();
+        let ports: usize = self.topology.switches.iter().map(|switch| usize::from(switch.ports)).sum();
         let is_binned = !outputs.is_empty();
         let ends: Arc<[(u16, u16)]> = self.partitions_of_channels(places).collect();
         let is_awaited = triggers.next < u64::MAX;

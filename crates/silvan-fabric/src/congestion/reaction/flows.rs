@@ -2,7 +2,7 @@
 //! used with another rule.
 
 use silvan_engine::Time;
-use silvan_engine::cache::prefetch;
+use silvan_engine::cache::prefetch_lines;
 
 use super::{ControlLevel, ReactionRule};
 use crate::facts::{Answer, Grant, Lost, Next, Queued, Sent};
@@ -144,6 +144,6 @@ impl<R: ReactionRule> Flows<R> {
 
     #[inline]
     pub fn prefetch(&self, flow: u32) {
-        prefetch(&self.states, flow as usize);
+        prefetch_lines::<_, 4>(&self.states, flow as usize);
     }
 }

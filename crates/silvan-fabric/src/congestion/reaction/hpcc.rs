@@ -24,7 +24,7 @@ use super::paced::{LINE, Last, part};
 use super::progress::Progress;
 use super::{ReactionParameters, ReactionRule, Source};
 use crate::congestion::unfit::{Check, Limits, ensure, ensure_time};
-use crate::facts::{Answer, Next, Sent, Telemetry};
+use crate::facts::{Answer, Hops, Next, Sent, Telemetry};
 
 /// Parameters of HPCC; the defaults are those of the paper (section 5.1).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -146,7 +146,7 @@ pub(crate) struct HpccState {
     utilization: u64,
     progress: Progress,
     /// Telemetry of the last answer.
-    hops: Vec<Telemetry>,
+    hops: Hops,
     last: Last,
 }
 
@@ -222,7 +222,7 @@ impl ReactionRule for HpccRule {
             stage: 0,
             utilization: ONE,
             progress: Progress::default(),
-            hops: Vec::new(),
+            hops: Hops::new(),
             last: Last::NONE,
         }
     }
@@ -240,7 +240,8 @@ impl ReactionRule for HpccRule {
                 state.progress.completes_round();
             }
         }
-        answer.hops.clone_into(&mut state.hops);
+        state.hops.clear();
+        state.hops.extend_from_slice(answer.hops);
     }
 
     fn may_send_at(&self, state: &HpccState, _sl: u8, next: &Next) -> Option<Time> {

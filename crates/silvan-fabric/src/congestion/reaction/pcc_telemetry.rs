@@ -27,7 +27,7 @@ use super::paced::{LINE, Last, part};
 use super::progress::Progress;
 use super::{ReactionParameters, ReactionRule, Source};
 use crate::congestion::unfit::{Check, Limits, ensure};
-use crate::facts::{Answer, Next, Sent, Telemetry};
+use crate::facts::{Answer, Hops, Next, Sent, Telemetry};
 
 /// The output of a route whose telemetry counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -160,7 +160,7 @@ pub(crate) struct PccTelemetryState {
     rate: u32,
     progress: Progress,
     /// Telemetry of the last sample.
-    hops: Vec<Telemetry>,
+    hops: Hops,
     last: Last,
 }
 
@@ -213,7 +213,7 @@ impl ReactionRule for PccTelemetryRule {
     }
 
     fn fresh(&self, _sl: u8) -> PccTelemetryState {
-        PccTelemetryState { rate: LINE, progress: Progress::default(), hops: Vec::new(), last: Last::NONE }
+        PccTelemetryState { rate: LINE, progress: Progress::default(), hops: Hops::new(), last: Last::NONE }
     }
 
     fn sent(&self, state: &mut PccTelemetryState, sent: &Sent) {
@@ -225,7 +225,8 @@ impl ReactionRule for PccTelemetryRule {
         state.progress.acknowledged(answer, self.header);
         if state.progress.completes_round() {
             self.sample(state, answer.hops);
-            answer.hops.clone_into(&mut state.hops);
+            state.hops.clear();
+            state.hops.extend_from_slice(answer.hops);
         }
     }
 
