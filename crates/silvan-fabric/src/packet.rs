@@ -3,8 +3,8 @@
 use std::num::NonZeroU16;
 
 use silvan_engine::cache::{prefetch, prefetch_lines};
-use smallvec::SmallVec;
 use silvan_engine::{Rate, Time};
+use smallvec::SmallVec;
 
 use crate::port::{Port, Vl};
 
@@ -238,7 +238,7 @@ impl Pool {
         self.telemetry_of(id).push(telemetry);
     }
 
-    /// Prefetches the telemetry that a packet has collected.
+    /// Prefetches the telemetry that a packet has collected, if packets carry any.
     #[inline]
     pub fn prefetch_telemetry(&self, id: PacketId) {
         prefetch_lines::<_, 3>(&self.telemetry, id as usize);

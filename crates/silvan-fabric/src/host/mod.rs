@@ -228,20 +228,21 @@ impl Host {
 
     /// Whether answers to all packets concern the flows of this host.
     pub fn awaits_answers(&self) -> bool {
-        self.reactor.as_ref().is_some_and(|reactor| reactor.counts_answers() && reactor.level() == ControlLevel::Qp)
+        self.reactor
+            .as_ref()
+            .is_some_and(|reactor| reactor.counts_answers() && reactor.level() == ControlLevel::Qp)
     }
 
-    /// Prefetches the host itself, before a packet arrives.
+    /// Whether the states of flows do not stay in the cache, so that prefetching them is worthwhile.
     #[inline]
-    pub fn prefetch(&self) {
-        let host = std::slice::from_ref(self);
-        if self.answers_unmarked { prefetch_lines::<_, 10>(host, 0) } else { prefetch_lines::<_, 1>(host, 0) }
+    fn has_many_flows(&self) -> bool {
+        self.flows.len() > 16
     }
 
     /// Prefetches the entry that leads to the flow of an arriving answer.
     #[inline]
     pub fn prefetch_answer(&self, packet: &Packet) {
-        if packet.kind.answers() {
+        if packet.kind.answers() && self.has_many_flows() {
             self.flows.prefetch_entry(packet.source, packet.src);
         }
     }
@@ -260,6 +261,35 @@ impl Host {
             return;
         }
         ctx.links.prefetch_lane(self.into, Vl::FIRST);
+    }
+
+    /// The source and the destination of the next message, if it is due at a time.
+    #[inline]
+    fn next_message(&self, at: Time) -> Option<(u16, u32)> {
+        if !self.has_many_flows() {
+            return None;
+        }
+        let (number, source) = (0..).zip(self.drawing()).find(|(_, source)| source.wants_to_draw(at))?;
+        Some((number, source.next_destination()?))
+    }
+
+    /// Prefetches the entry that leads to the flow of the next message, if it is due at a time.
+    #[inline]
+    pub fn prefetch_entry(&self, at: Time) {
+        if let Some((source, destination)) = self.next_message(at) {
+            self.flows.prefetch_entry(source, destination);
+        }
+    }
+
+    /// Prefetches the flow of the next message, if it is due at a time.
+    #[inline]
+    pub fn prefetch_flow(&self, at: Time) {
+        if let Some((source, destination)) = self.next_message(at)
+            && let (Some(flow), Some(reactor)) =
+                (self.flows.prefetch_flow(source, destination), &self.reactor)
+        {
+            reactor.prefetch(flow);
+        }
     }
 
     /// Prefetches the data that sending a packet will use.

@@ -42,6 +42,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
             if self.hashing.is_some() {
                 packets.prefetch_hashed(arrival.packet);
             }
+            packets.prefetch_telemetry(arrival.packet);
         }
     }
 
@@ -58,6 +59,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
                 && let Some(packet) = self.voq.stored_head(slot)
             {
                 packets.prefetch_hashed(packet);
+                packets.prefetch_telemetry(packet);
             }
         }
     }

@@ -8,7 +8,7 @@
 mod state;
 mod view;
 
-use silvan_engine::cache::prefetch_lines;
+use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::{Event, Time};
 
 use crate::context::Context;
@@ -65,6 +65,8 @@ pub(crate) struct Partition {
     pub triggers: Triggers,
     /// Whether to prefetch, because the network does not fit into the fast caches of a core.
     prefetches: bool,
+    /// Whether answers to all packets arrive at hosts.
+    has_answers: bool,
     next_sample: Time,
     /// The time of an unfinished sample: all arrivals of that time have been handled, but no decisions.
     unfinished_sample: Option<Time>,
@@ -84,12 +86,14 @@ impl Partition {
         is_large: bool,
     ) -> Self {
         // Outputs in bins prefetch for themselves. Hosts in bins need it if answers concern many flows.
-        let prefetches = is_large && (outputs.is_none() || hosts.iter().any(Host::awaits_answers));
+        let has_answers = hosts.iter().any(Host::awaits_answers);
+        let prefetches = is_large && (outputs.is_none() || has_answers);
         Self {
             ctx,
             hosts,
             switches,
             prefetches,
+            has_answers,
             outputs,
             binned,
             jobs,
@@ -456,7 +460,10 @@ impl Partition {
             }
             match class {
                 Class::SwitchArrival | Class::SwitchWake => self.switches[node as usize].prefetch(),
-                Class::HostArrival => self.hosts[node as usize].prefetch(),
+                Class::HostArrival if self.has_answers => {
+                    prefetch_lines::<_, 10>(std::slice::from_ref(&self.hosts[node as usize]), 0);
+                }
+                Class::HostArrival => prefetch(std::slice::from_ref(&self.hosts[node as usize]), 0),
                 Class::HostWake => {
                     prefetch_lines::<_, 5>(std::slice::from_ref(&self.hosts[node as usize]), 0);
                 }
@@ -469,6 +476,7 @@ impl Partition {
             match class {
                 Class::SwitchArrival => self.switches[node as usize].prefetch_route(ctx, port, event.data),
                 Class::HostArrival => self.hosts[node as usize].prefetch_answer(&ctx.packets[event.data]),
+                Class::HostWake if self.has_answers => self.hosts[node as usize].prefetch_entry(event.time),
                 Class::SwitchWake => self.switches[node as usize].prefetch_output(port),
                 _ => {}
             }
@@ -480,7 +488,12 @@ impl Partition {
                 Class::SwitchArrival => self.switches[node].prefetch_arrival(ctx, port, event.data),
                 Class::SwitchWake => self.switches[node].prefetch_wake(ctx, port),
                 Class::HostArrival => self.hosts[node].prefetch_arrival(ctx, event.data),
-                Class::HostWake => self.hosts[node].prefetch_wake(ctx),
+                Class::HostWake => {
+                    self.hosts[node].prefetch_wake(ctx);
+                    if self.has_answers {
+                        self.hosts[node].prefetch_flow(event.time);
+                    }
+                }
                 _ => {}
             }
         }

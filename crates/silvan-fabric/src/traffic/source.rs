@@ -180,6 +180,18 @@ impl Source {
         }
     }
 
+    /// The destination of the next message, without drawing it. `None` if more than a random number determines it.
+    #[inline]
+    pub fn next_destination(&self) -> Option<u32> {
+        match self.chooser {
+            Chooser::Uniform { me, hosts, include_self: false } => {
+                let drawn = self.destinations.clone().below(hosts - 1);
+                Some(drawn + u32::from(drawn >= me))
+            }
+            _ => None,
+        }
+    }
+
     /// Chooses the destination of a message generated now, and returns it with whether it is for a hotspot.
     fn choose(&mut self, now: Time, room: bool) -> (u32, bool) {
         let destination = match &mut self.chooser {
@@ -225,6 +237,18 @@ mod tests {
             backlog: 0,
             ready: 0,
         }
+    }
+
+    #[test]
+    fn the_next_destination_is_that_of_the_next_message() {
+        let mut uniform =
+            source(Chooser::Uniform { me: 3, hosts: 9, include_self: false }, Clock::Saturating);
+        for _ in 0..100 {
+            let next = uniform.next_destination();
+            assert_eq!(next, Some(uniform.draw(Time(100)).destination));
+            assert_ne!(next, Some(3));
+        }
+        assert_eq!(source(Chooser::Fixed(7), Clock::Saturating).next_destination(), None);
     }
 
     #[test]
