@@ -13,6 +13,10 @@ CARGO := tools/with-rust cargo
 # Python compiles a module when it first imports it. Compiling all modules of all packages would take longer
 # than installing them.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-deps --no-compile
+# Compiled modules are kept here, even if the environment tells Python to keep none: hundreds of tests start
+# `silvan`, and each start would compile numpy, matplotlib and others again.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 # The extension module is not linked against libpython, regardless of the program that builds it.
 export PYO3_BUILD_EXTENSION_MODULE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

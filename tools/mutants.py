@@ -54,7 +54,7 @@ CRATE = TREE / "crates" / "silvan-fabric"
 CARGO = [str(ROOT / "tools" / "with-rust"), "cargo"]
 CHECK = [*CARGO, "check", "-p", "silvan-fabric", "--lib", "--message-format", "json"]
 BUILD = [
-    *CARGO, "test", "-p", "silvan-fabric", "--lib", "--test", "all", "--no-run", "--message-format", "json",
+    *CARGO, "test", "-p", "silvan-fabric", "--lib", "--tests", "--no-run", "--message-format", "json",
 ]  # fmt: skip
 #: So that a test does the same each time.
 FIXED = {"RUST_BACKTRACE": "0", "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "1", "PROPTEST_RNG_SEED": "1"}
@@ -66,26 +66,13 @@ def copy_sources() -> None:
     names = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
     wanted = {name for name in names.split("\0") if name and (ROOT / name).is_file()}
     for path in [path for path in TREE.rglob("*") if path.is_file() or path.is_symlink()]:
-        if str(path.relative_to(TREE)) not in wanted and path.name != "all.rs":
+        if str(path.relative_to(TREE)) not in wanted:
             path.unlink()
     for name in wanted:
         source, copy = ROOT / name, TREE / name
-        if name == "crates/silvan-fabric/Cargo.toml":
-            continue
         if not copy.is_file() or copy.read_bytes() != source.read_bytes():
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, copy)
-
-
-def merge_tests() -> None:
-    """Combine the integration tests of the copy in one program, because linking each one is slow."""
-    tests = CRATE / "tests"
-    names = sorted(path.stem for path in tests.glob("*.rs") if path.stem != "all")
-    modules = "".join(f'#[path = "{name}.rs"]\nmod {name};\n' for name in names)
-    write(tests / "all.rs", f"#![allow(missing_docs)]\n{modules}")
-    manifest = (ROOT / "crates" / "silvan-fabric" / "Cargo.toml").read_text(encoding="utf-8")
-    merged = manifest.replace("[package]", "[package]\nautotests = false", 1)
-    write(CRATE / "Cargo.toml", f'{merged}\n[[test]]\nname = "all"\n')
 
 
 def write(path: Path, text: str) -> None:
@@ -296,7 +283,6 @@ def main() -> int:
     every = sorted({path.stem for path in (ROOT / MODEL).iterdir()} - LEFT_OUT)
     modules = tuple(given.modules or every)
     copy_sources()
-    merge_tests()
     mutants = [one for one in listed() if module_of(one, modules)]
     if not mutants:
         print(f"no mutants in {', '.join(modules)}", file=sys.stderr)

@@ -24,6 +24,14 @@ def test_rust_files_say_what_they_are_about():
     assert not silent, "begin with a `//!` comment that states the subject of the file"
 
 
+def test_every_file_of_tests_is_in_a_test_program():
+    """Cargo does not find files by itself in a crate that names its test programs."""
+    folder = ROOT / "crates/silvan-fabric/tests"
+    programs = re.findall(r'\[\[test\]\]\nname = "(\w+)"', (folder.parent / "Cargo.toml").read_text())
+    modules = re.findall(r"^mod (\w+);", (folder / "all.rs").read_text(), re.MULTILINE)
+    assert {path.stem for path in folder.glob("*.rs")} == {*programs, *modules} - {"common"}
+
+
 def pins(lock):
     """Return the normalized names that a lock file pins."""
     lines = (ROOT / lock).read_text().splitlines()

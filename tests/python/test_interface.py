@@ -32,10 +32,12 @@ def test_public_names_are_there_and_documented():
         assert getattr(silvan.fabric, name).__doc__
 
 
-def test_importing_the_package_imports_nothing_slow():
-    code = (
-        "import sys, silvan; print([name for name in ('numpy', 'matplotlib', 'rich') if name in sys.modules])"
-    )
+@pytest.mark.parametrize(
+    ("module", "slow"),
+    [("silvan", ("numpy", "matplotlib", "rich")), ("silvan.cli", ("numpy", "matplotlib", "silvan.sweeps"))],
+)
+def test_importing_the_package_and_its_command_imports_nothing_slow(module, slow):
+    code = f"import sys, {module}; print([name for name in {slow} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

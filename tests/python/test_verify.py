@@ -87,7 +87,7 @@ def test_a_defect_of_any_part_shows(monkeypatch, part, name, broken, seed):
     assert compare.differences(scenario)
 
 
-@pytest.mark.parametrize("first", [144, 306])
+@pytest.mark.parametrize("first", [306, 468, 630])
 def test_direct_networks_and_their_lanes(first):
     compared = compare.compare(drawing.many(first, 18), show=False)
     assert not compared.wrong

@@ -1,4 +1,8 @@
-"""Tests the worked examples of docs/examples: each patch applies, compiles, and passes its tests."""
+"""Tests the worked examples of docs/examples: each patch applies, compiles, and passes its tests.
+
+To compile the model only once, `make check` merges all patches. `make nightly` also compiles each of them
+alone.
+"""
 
 from __future__ import annotations
 
@@ -70,20 +74,53 @@ def added_tests(patch: Path) -> set[str]:
     return set(re.findall(r"^\+\s*#\[test\]\n\+\s*fn (\w+)", patch.read_text(encoding="utf-8"), re.MULTILINE))
 
 
-@pytest.mark.worked_example
-# Run these tests in one process, because they share a folder.
-@pytest.mark.xdist_group("worked_example")
-@pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.stem)
-def test_a_worked_example_passes_its_tests_and_those_of_the_model(patch: Path, tmp_path: Path) -> None:
-    own_tests = added_tests(patch)
-    assert own_tests, f"{patch.name} adds no test"
-    patched(tmp_path, patch)
-    refresh(PLACE, tmp_path)
+def merge(folder: Path, other: Path) -> None:
+    """Add the changes of another copy. Where both change the same lines, such as ends of lists, keep both."""
+    for new in [path for path in other.rglob("*") if path.is_file()]:
+        own, base = folder / new.relative_to(other), ROOT / new.relative_to(other)
+        if not own.exists():
+            own.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(new, own)
+        elif not base.is_file() or new.read_bytes() != base.read_bytes():
+            assert base.is_file(), f"two patches add {base.relative_to(ROOT)}"
+            command = ["git", "merge-file", "--quiet", "--union", str(own), str(base), str(new)]
+            subprocess.run(command, check=True, capture_output=True)
+
+
+def check(folder: Path, patches: list[Path], *, incremental: bool) -> None:
+    """Compile a patched copy; run the tests of the patches and those of the model."""
+    own_tests = set()
+    for patch in patches:
+        tests = added_tests(patch)
+        assert tests, f"{patch.name} adds no test"
+        assert not own_tests & tests, f"another patch has a test of the same name: {own_tests & tests}"
+        own_tests |= tests
+    refresh(PLACE, folder)
     seed(PLACE / "target")
     # Use a separate target folder, because Cargo confuses packages at the same path in two workspaces.
-    env = {**os.environ, "CARGO_TARGET_DIR": str(PLACE / "target"), "CARGO_INCREMENTAL": "1"}
+    kept = {"CARGO_TARGET_DIR": str(PLACE / "target"), "CARGO_INCREMENTAL": str(int(incremental))}
     command = [*CARGO, *QUICKLY_BUILT, "test", "-p", "silvan-fabric", "--lib", "--test", "behaviour"]
-    done = subprocess.run(command, cwd=PLACE, capture_output=True, text=True, check=False, env=env)
+    done = subprocess.run(
+        command, cwd=PLACE, capture_output=True, text=True, check=False, env={**os.environ, **kept}
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     passed = set(re.findall(r"^test (?:\w+::)*(\w+) \.\.\. ok$", done.stdout, re.MULTILINE))
     assert own_tests <= passed, f"not run: {own_tests - passed}"
+
+
+@pytest.mark.worked_example
+def test_all_worked_examples_together_pass_their_tests_and_those_of_the_model(tmp_path: Path) -> None:
+    first, *others = PATCHES
+    patched(tmp_path / "all", first)
+    for patch in others:
+        patched(tmp_path / patch.stem, patch)
+        merge(tmp_path / "all", tmp_path / patch.stem)
+    check(tmp_path / "all", PATCHES, incremental=False)
+
+
+# One test, because the examples share a folder.
+@pytest.mark.nightly
+def test_each_worked_example_alone_passes_its_tests_and_those_of_the_model(tmp_path: Path) -> None:
+    for patch in PATCHES:
+        patched(tmp_path / patch.stem, patch)
+        check(tmp_path / patch.stem, [patch], incremental=True)

@@ -4,9 +4,7 @@
 //! 100 + 10 ns from one host through the switch to another.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::Config;
 use silvan_fabric::outcome::{ClassSummary, LatencySummary, Outcome};

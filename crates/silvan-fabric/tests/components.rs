@@ -2,9 +2,7 @@
 //! incompatible components.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use silvan_engine::Bytes;
 use silvan_fabric::config::Packet;
 use silvan_fabric::congestion::marking::{Fecn, FillMapping, Marking};

@@ -1,9 +1,7 @@
 //! The congestion logs of switches and hosts.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
-use common::{config, flow, ib_cc, tables, topology, us};
+use crate::common::{config, flow, ib_cc, tables, topology, us};
 use silvan_engine::Bytes;
 use silvan_fabric::config::{Config, Engine};
 use silvan_fabric::congestion::reaction::{Cct, Reaction};

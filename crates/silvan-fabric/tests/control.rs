@@ -3,9 +3,7 @@
 //! Links carry 2 bytes per nanosecond (16 Gbit/s), so a packet of 2048 bytes takes 1024 ns.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::Config;
 use silvan_fabric::congestion::Notification;

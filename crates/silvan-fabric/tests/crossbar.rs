@@ -1,9 +1,7 @@
 //! Input-queued switches with one read port per input, compared with the limits of a crossbar.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Architecture, Config};
 use silvan_fabric::queueing::Queues;

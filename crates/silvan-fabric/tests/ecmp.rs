@@ -1,11 +1,9 @@
 //! Equal-cost multipath: the routes of flows, which follow from the hashes of switches, and what they cost.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::*;
+use crate::common::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Architecture, Config, Delivery, Ecmp, Spraying};
 use silvan_fabric::congestion::marking::{Marking, Red};

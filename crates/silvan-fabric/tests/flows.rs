@@ -1,9 +1,7 @@
 //! Flows that are announced before they start: adaptive routes, explicit rates, and FCFS switches.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{AdaptiveRouting, Arbitration, Architecture, Config};

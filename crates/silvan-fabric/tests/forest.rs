@@ -1,9 +1,7 @@
 //! Congestion trees of Paper IV on a small fat tree.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::Config;
 use silvan_fabric::outcome::Outcome;

@@ -2,9 +2,7 @@
 //! packets. A violation ends the run with an error.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::Architecture;

@@ -3,9 +3,7 @@
 //! all resources are released.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::{Architecture, Config};

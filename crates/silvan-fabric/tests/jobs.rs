@@ -4,11 +4,9 @@
 //! arrives after 120 ns, and a packet of 2048 bytes takes 1024 ns.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
+use crate::common::*;
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::Config;
 use silvan_fabric::outcome::{JobSummary, Outcome, Values};

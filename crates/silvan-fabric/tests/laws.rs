@@ -1,9 +1,7 @@
 //! Closed forms that every simulator of a lossless network must match.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::Architecture;
 use silvan_fabric::queueing::Queues;

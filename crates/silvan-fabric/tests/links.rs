@@ -1,9 +1,7 @@
 //! Rules of credits, errors of links, and link-level retry: closed forms, and that no packet is lost.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Config, Credits, FlowControl, LinkConfig, LinkRetry, SharedCredits};

@@ -1,9 +1,7 @@
 //! The definitions of the measured quantities.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::queueing::HostQueues;

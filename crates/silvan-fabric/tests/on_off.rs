@@ -1,9 +1,7 @@
 //! On/off flow control: receivers that pause and resume their senders.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use silvan_engine::Bytes;
 use silvan_fabric::config::{FlowControl, OnOff};

@@ -1,9 +1,7 @@
 //! Adaptive routing per packet: available ports, load criterion, pinned packets, and delivery order.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::{AdaptiveRouting, Architecture, Config, Pinned, RoutePer};
 use silvan_fabric::congestion::Mechanism;

@@ -1,9 +1,7 @@
 //! Flow control with pause frames: when they take effect, and that the headroom is exact.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Config, FlowControl, Pfc, SharedMemory, WatchdogAction};

@@ -2,9 +2,7 @@
 //! different sizes; and time series of traffic classes.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::{assert_near, config, flow, ib_cc, pattern, run, testbed, topology, us};
+use crate::common::{assert_near, config, flow, ib_cc, pattern, run, testbed, topology, us};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::traffic::{Arrivals, Flow, Pattern, Traffic};

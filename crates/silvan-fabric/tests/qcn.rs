@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
-use common::{config, flow, topology, us};
+use crate::common::{self, config, flow, topology, us};
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::Config;
 use silvan_fabric::congestion::marking::{Marking, Sampled};

@@ -1,9 +1,7 @@
 //! The same scenario and seed give the same outcome in every run, in debug and release builds.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use silvan_fabric::config::Config;
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::topology::Topology;

@@ -2,9 +2,7 @@
 //! thresholds of on/off flow control. The expected numbers are computed by hand.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::Reason;
 use silvan_fabric::config::{Config, FlowControl, OnOff};

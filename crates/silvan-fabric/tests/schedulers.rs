@@ -3,11 +3,9 @@
 //! The networks are small, but their outputs, hosts and jobs are spread over several partitions.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
+use crate::common::*;
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::{
     AdaptiveRouting, Architecture, Config, Delivery, Ecmp, FlowControl, OnOff, RoutePer, Spraying,

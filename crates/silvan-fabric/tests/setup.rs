@@ -1,11 +1,9 @@
 //! Each invalid configuration is rejected at the invalid key, with a specific reason.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{config, flow, pattern, run_with, tables, topology, us};
+use crate::common::{self, config, flow, pattern, run_with, tables, topology, us};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{AdaptiveRouting, Architecture, Config, FlowControl, OnOff};
 use silvan_fabric::congestion::marking::{Fecn, Ipm, Marking};

@@ -1,9 +1,7 @@
 //! Every generated packet is delivered, and no packet waits forever: regression tests for earlier faults.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::Config;
 use silvan_fabric::congestion::{Congestion, Mechanism};

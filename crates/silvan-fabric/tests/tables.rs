@@ -4,9 +4,7 @@
 //! bytes therefore occupies a link for 1024 ns, and its head is ready for the next link 110 ns after it began.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::Config;
 use silvan_fabric::congestion::marking::{Fecn, Marking};

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
-use common::{config, flow, run, topology, us};
+use crate::common::{config, flow, run, topology, us};
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Arbitration, Config, Delivery, Ecmp, Lanes, Spraying, Trimmed, Trimming};
 use silvan_fabric::congestion::marking::{Marking, Red};

@@ -4,9 +4,7 @@
 //! 100 + 10 ns from one host through the switch to another.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Arbitration, Architecture, Config};

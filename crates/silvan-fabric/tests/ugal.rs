@@ -2,11 +2,9 @@
 //! group send to the same group.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
+use crate::common::{self, *};
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::{Assignment, Config};
 use silvan_fabric::outcome::Summary;

@@ -1,9 +1,7 @@
 //! CIOQ switches, marking and validation, and the reactions that require acknowledgements.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::RoundTrip;

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -142,6 +141,8 @@ def _jobs(jobs: Sequence[JobSummary]) -> Table:
 
 def _spread(what: str, columns: Mapping[str, Sequence[float]]) -> Table:
     """Return the distribution of values in Gbit/s, with one row for each column of `columns`."""
+    import numpy as np
+
     number = len(next(iter(columns.values())))
     table = _table(f"{what} ({number}), Gbit/s", ("",), ("min", "5 %", "median", "mean", "95 %", "max"))
     for name, values in columns.items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -60,6 +59,8 @@ def _few(shares: Sequence[tuple[FluidFlow, FluidShare]]) -> Table:
 
 def _many(shares: Sequence[FluidShare]) -> Table:
     """Return the bottlenecks that limit most flows, and the distribution of the rates behind each."""
+    import numpy as np
+
     behind = Counter(share["bottleneck"] for share in shares)
     table = _table(("limited by",), ("flows", "min Gbit/s", "mean", "max"))
 

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from silvan._executor import DEFAULT_EXECUTOR
 from silvan.commands import common
-from silvan.sweeps.errors import DEFAULT_EXECUTOR
 
 if TYPE_CHECKING:
     from silvan._store import Keep

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from silvan._executor import DEFAULT_EXECUTOR
 from silvan.commands import common
 from silvan.commands.sweep import (
     Address,
@@ -23,7 +24,6 @@ from silvan.commands.sweep import (
     Runs,
     Settings,
 )
-from silvan.sweeps.errors import DEFAULT_EXECUTOR
 
 if TYPE_CHECKING:
     from silvan.tuning.outcome import Tuned

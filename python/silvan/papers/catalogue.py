@@ -11,8 +11,9 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from silvan import _files, scenarios
@@ -184,9 +185,17 @@ class Experiment:
         return module
 
 
+class _Loader(SourceFileLoader):
+    """Compiles a file at each import. Python would run old code if a file changes within a second."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
 def load_module(path: Path, name: str) -> ModuleType:
     """Import a Python file that is not part of a package."""
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, str(path)))
     if spec is None or spec.loader is None or not path.is_file():
         raise PapersError(f"{path}: no such Python file")
     module = importlib.util.module_from_spec(spec)

@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from silvan._core import Scenario
+from silvan._executor import DEFAULT_EXECUTOR
 from silvan.sweeps.axes import read_seeds
-from silvan.sweeps.errors import DEFAULT_EXECUTOR, Place, SweepError
+from silvan.sweeps.errors import Place, SweepError
 from silvan.sweeps.measures import Measure
 from silvan.sweeps.study import Study, of_file, of_scenario, read_axes, read_measures
 

@@ -13,9 +13,10 @@ from typing import Any
 
 from silvan import _files, _folder, _provenance, results
 from silvan._core import Scenario, ScenarioError, SilvanError, __version__
+from silvan._executor import DEFAULT_EXECUTOR
 from silvan._store import Store, address, build
 from silvan.sweeps.axes import Point
-from silvan.sweeps.errors import DEFAULT_EXECUTOR, SweepError
+from silvan.sweeps.errors import SweepError
 from silvan.sweeps.executors import Options, perform_all
 from silvan.sweeps.measures import defaults, number
 from silvan.sweeps.study import Function, Study

@@ -11,11 +11,6 @@ from silvan._core import SilvanError
 
 #: Maximum length of a value in messages; longer values are truncated.
 SHOWN = 60
-#: Default executor of `sweep`, `tune` and `fabric.study`. The simulator releases the GIL, so threads simulate
-#: as fast as processes. Threads also start faster, and scripts need no `if __name__ == "__main__"`. Processes
-#: isolate runs from each other: if the system kills one, its run is reported as failed, and the others
-#: continue.
-DEFAULT_EXECUTOR = "threads"
 
 
 class SweepError(SilvanError):

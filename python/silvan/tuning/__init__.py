@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from silvan._core import Scenario
-from silvan.sweeps.errors import DEFAULT_EXECUTOR
+from silvan._executor import DEFAULT_EXECUTOR
 from silvan.tuning.problem import Tuning
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from silvan import _core, _files, _opensm, results
 from silvan._core import FabricError, Scenario
+from silvan._executor import DEFAULT_EXECUTOR
 from silvan.fabric.studies import routes as paths
 from silvan.fabric.studies import verdict as verdicts
 from silvan.fabric.studies.load import Load, Shape, draw
 from silvan.fabric.studies.verdict import Care, Verdict
 from silvan.results import Result
 from silvan.sweeps.axes import Axis, as_text
-from silvan.sweeps.errors import DEFAULT_EXECUTOR
 from silvan.sweeps.executors import Options
 from silvan.sweeps.study import Base, of_file
 from silvan.tuning.outcome import Tuned, confirm
