@@ -1,4 +1,4 @@
-"""Further parameters of the testbed (Paper III, VII): table, Threshold, Packet_Size, CCTI_Increase and others."""
+"""Further parameters of the testbed (Paper III, VII): the table and single settings of switches and hosts."""
 
 import numpy as np
 
