@@ -1,4 +1,4 @@
-"""Further parameters of the testbed (Paper III, VII): table, Threshold, Packet_Size, Marking_Rate."""
+"""Further parameters of the testbed (Paper III, VII): the table and single settings of switches and hosts."""
 
 import numpy as np
 
@@ -10,6 +10,8 @@ FLOWS = ("F1", "F2", "F3", "F4", "F5")
 SCENARIO = "../common/testbed-scenario-1.toml"
 #: Packet_Size is in units of 64 bytes: 31 is below the 2048 bytes of the packets, 40 above.
 BELOW, ABOVE = 31, 40
+#: Values of CCTI_Increase. All other cases have the published value, 1.
+INCREASES = (2, 4, 8, 16)
 CASES = {
     "usual": {},
     "divisor 95": {
@@ -21,6 +23,7 @@ CASES = {
         f"timer 50 us, rate {n}": {"congestion.reaction.ccti_timer": 49, "congestion.marking.marking_rate": n}
         for n in (1, 20)
     },
+    **{f"increase {n}": {"congestion.reaction.ccti_increase": n} for n in INCREASES},
 }
 
 
@@ -53,6 +56,7 @@ def compare(results):
     victim = {name: own[0] for name, own in found.items()}
     contributors = {name: own[1] for name, own in found.items()}
     other = [name for name in found if name.startswith("threshold")]
+    increases = [f"increase {n}" for n in INCREASES]
     total = {name: victim[name] + 4 * contributors[name] for name in found}
     return {
         "divisor_oscillation": found["usual"][2] / found["divisor 95"][2],
@@ -63,6 +67,9 @@ def compare(results):
         "size_contributors": contributors[f"size {BELOW}"] / contributors["size 0"],
         "size_too_large": victim[f"size {ABOVE}"] / victim["size 0"],
         "rate_victim": victim["timer 50 us, rate 20"] / victim["timer 50 us, rate 1"],
+        "increase_victim": min(victim[name] for name in increases) / victim["usual"],
+        "increase_contributors": contributors[increases[-1]] / contributors["usual"],
+        "increase_oscillation": found[increases[-1]][2] / found["usual"][2],
     }
 
 
