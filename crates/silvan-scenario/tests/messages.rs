@@ -77,13 +77,13 @@ name = 7"#,
             r#"duration = "1 ms""#,
             r#"duration = "1 ms"
 flows = []"#,
-            "a.toml:2: flows = a list of 0: unknown key; did you mean `flow`? known here: `name`, `description`, `seed`, `cycle`, `duration`, `warmup`, `topology`, `routing`, `packet`, `lanes`, `flow_control`, `link`, `switch`, `host`, `congestion`, `adaptive_routing`, `ecmp`, `flow`, `traffic`, `job`, `end_with_jobs`, `measure`, `threads`",
+            "a.toml:2: flows = a list of 0: unknown key; did you mean `flow`? known here: `name`, `description`, `seed`, `cycle`, `duration`, `warmup`, `topology`, `routing`, `packet`, `lanes`, `flow_control`, `link`, `switch`, `host`, `congestion`, `adaptive_routing`, `ecmp`, `flow`, `traffic`, `job`, `reduction`, `end_with_jobs`, `measure`, `threads`",
         ),
         (
             r#"duration = "1 ms""#,
             r#"duration = "1 ms"
 zebra = 1"#,
-            "a.toml:2: zebra = 1: unknown key; known here: `name`, `description`, `seed`, `cycle`, `duration`, `warmup`, `topology`, `routing`, `packet`, `lanes`, `flow_control`, `link`, `switch`, `host`, `congestion`, `adaptive_routing`, `ecmp`, `flow`, `traffic`, `job`, `end_with_jobs`, `measure`, `threads`",
+            "a.toml:2: zebra = 1: unknown key; known here: `name`, `description`, `seed`, `cycle`, `duration`, `warmup`, `topology`, `routing`, `packet`, `lanes`, `flow_control`, `link`, `switch`, `host`, `congestion`, `adaptive_routing`, `ecmp`, `flow`, `traffic`, `job`, `reduction`, `end_with_jobs`, `measure`, `threads`",
         ),
     ]);
 }
