@@ -83,6 +83,21 @@ pub(crate) fn did_you_mean<'a>(wrong: &str, known: impl IntoIterator<Item = &'a 
     nearest(wrong, known).map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }
 
+/// Describes a name that is not one of `known`: similar names, and the range of valid ones. `nouns` are the singular and
+/// the plural of what was expected, and `other` what the name stands for instead, if anything.
+pub(crate) fn no_such(nouns: (&str, &str), name: &str, other: Option<&str>, known: &[&str]) -> String {
+    let (noun, plural) = nouns;
+    let kind = other.map_or_else(|| format!("no such {noun}"), |other| format!("is a {other}"));
+    let hint = did_you_mean(name, known.iter().copied());
+    let joint = if hint.is_empty() { "; " } else { " " };
+    let valid = match known {
+        [first, .., last] => format!("the {} {plural} are {first} to {last}", known.len()),
+        [only] => format!("the only {noun} is {only}"),
+        [] => format!("there are no {plural}"),
+    };
+    format!("{kind}{hint}{joint}{valid}")
+}
+
 /// Formats names as a list for a message: "`a`, `b`, `c`", shortened if there are many.
 pub(crate) fn name_list(names: &[&str]) -> String {
     const SHOWN: usize = 24;

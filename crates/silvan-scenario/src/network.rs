@@ -14,7 +14,7 @@ use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::{Pattern, Traffic};
 use silvan_fabric::{HostNames, SetupError, check_links};
 
-use crate::error::{Fault, did_you_mean};
+use crate::error::{Fault, no_such};
 use crate::files;
 use crate::rows;
 use crate::spec::{RoutingSource, Spec};
@@ -38,20 +38,9 @@ impl<'t> Names<'t> {
     /// Fails if no host has this name, and lists existing names.
     fn require(&self, name: &str, path: &str) -> Result<(), Fault> {
         let Err(SetupError { key, .. }) = self.names.find(name, path) else { return Ok(()) };
-        let hosts = &self.topology.hosts;
-        let kind = if self.topology.switches.iter().any(|s| s.name == name) {
-            "is a switch"
-        } else {
-            "no such host"
-        };
-        let hint = did_you_mean(name, hosts.iter().map(|h| h.name.as_str()));
-        let known = match hosts.as_slice() {
-            [first, .., last] => format!("the {} hosts are {} to {}", hosts.len(), first.name, last.name),
-            [only] => format!("the only host is {}", only.name),
-            [] => String::new(),
-        };
-        let joint = if hint.is_empty() { "; " } else { " " };
-        Err(Fault::new(key, format!("{kind}{hint}{joint}{known}")))
+        let other = self.topology.switch_named(name).map(|_| "switch");
+        let known: Vec<&str> = self.topology.hosts.iter().map(|host| host.name.as_str()).collect();
+        Err(Fault::new(key, no_such(("host", "hosts"), name, other, &known)))
     }
 }
 

@@ -13,7 +13,7 @@ use silvan_trace::Trace;
 use silvan_trace::reduction::{Chunks, Tree, spread};
 use silvan_trace::trace::MAX_ITEMS;
 
-use crate::error::Fault;
+use crate::error::{Fault, no_such};
 use crate::jobs::JobSpec;
 use crate::spec::Spec;
 use crate::validate::ensure;
@@ -209,16 +209,7 @@ impl Units {
 }
 
 fn no_switch(topology: &Topology, name: &str, key: &str) -> Fault {
-    let kind = if topology.host_named(name).is_some() { "is a host" } else { "no such switch" };
-    let names = topology.switches.iter().map(|switch| switch.name.as_str());
-    let hint = crate::error::did_you_mean(name, names);
-    let known = match topology.switches.as_slice() {
-        [first, .., last] => {
-            format!("the {} switches are {} to {}", topology.switches.len(), first.name, last.name)
-        }
-        [only] => format!("the only switch is {}", only.name),
-        [] => "there are no switches".to_owned(),
-    };
-    let joint = if hint.is_empty() { "; " } else { " " };
-    Fault::new(key, format!("{kind}{hint}{joint}{known}"))
+    let other = topology.host_named(name).map(|_| "host");
+    let known: Vec<&str> = topology.switches.iter().map(|switch| switch.name.as_str()).collect();
+    Fault::new(key, no_such(("switch", "switches"), name, other, &known))
 }
