@@ -108,7 +108,7 @@ loom: ## test all interleavings of a few threads that work in steps
 mutants: ## count mutants of the model that no test catches: N=200, selected by SEED=1 (minutes; cargo-mutants)
 	$(PYTHON) tools/mutants.py --count $(N) --seed $(SEED) $(MODULES)
 
-# The patches of docs/examples, each applied to a copy of the sources and tested there.
+# The patches of docs/examples, merged into one copy of the sources and tested there; `nightly` tests each alone.
 examples-check: $(VENV)/.built $(VENV)/.dev-deps
 	$(BIN)/python -m pytest -rs -m worked_example
 
