@@ -97,7 +97,6 @@ class CollectiveSummary(TypedDict):
 
 
 class _JobOfAll(TypedDict):
-
     #: Name of the job.
     job: str
     #: Number of ranks.
