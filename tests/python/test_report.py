@@ -130,6 +130,23 @@ def test_links_lead_between_the_nodes_that_they_name(results):
     assert sorted(nodes[: run["hosts"]]) == [f"H{at}" for at in range(1, 8)]
 
 
+def test_reduction_units_are_beside_their_switches():
+    result = silvan.run(
+        "job-in-network", job__0__program__bytes="64 KiB", measure__interval="5 us", traffic=[]
+    )
+    run = columns(report.html([result]))["runs"][0]
+    nodes, hosts = run["nodes"], run["hosts"]
+    units = [at for at, name in enumerate(nodes[:hosts]) if name.endswith("/unit")]
+    assert len(units) == result.summary["jobs"][0]["units"] == 9
+    at = place(Wiring(nodes, hosts, run["links"], run["source"], run["target"]))
+    switches = {name: at[number] for number, name in enumerate(nodes) if number >= hosts}
+    rows = {name[:2]: one[1] for name, one in switches.items()}
+    assert rows["L2"] < rows["L1"]
+    assert all(one[1] == rows[name[:2]] for name, one in switches.items())
+    for unit in units:
+        assert np.linalg.norm(at[unit] - switches[nodes[unit].removesuffix("/unit")]) < 0.05
+
+
 @pytest.mark.parametrize("name", HOSTILE, ids=["script", "quotes", "end", "long"])
 def test_hostile_names_are_text(name):
     text = SMALL.replace('name = "small"', f"name = {json.dumps(name)}")

@@ -22,7 +22,41 @@ pub const FAT_TREES: [&str; 6] = [
 /// Fills in omitted values; returns warnings about keys that have no effect.
 pub(crate) fn prepare(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> {
     fill_routing(table);
-    fill_components(table, source)
+    let mut notes = fill_components(table, source)?;
+    notes.extend(drop_reduction(table, source));
+    Ok(notes)
+}
+
+/// Removes the settings of reduction units that have no effect because overrides changed the algorithms of jobs, or the
+/// jobs. Returns a note for each.
+fn drop_reduction(table: &mut Table, source: &Source) -> Vec<String> {
+    let mut notes = Vec::new();
+    let (mut is_used, mut is_changed) = (false, source.is_overridden("job"));
+    let jobs = table.get_mut("job").and_then(Value::as_array_mut);
+    for (index, job) in jobs.into_iter().flatten().enumerate() {
+        let algorithms = job.get("algorithms").and_then(Value::as_table);
+        let in_network = |value: &Value| value.as_str() == Some("in-network");
+        if algorithms.is_some_and(|algorithms| algorithms.values().any(in_network)) {
+            is_used = true;
+            continue;
+        }
+        let (algorithms, own) = (format!("job.{index}.algorithms"), format!("job.{index}.reduction"));
+        let is_other = source.is_overridden("job") || source.is_overridden_within(&algorithms);
+        is_changed |= is_other;
+        if is_other
+            && !source.is_overridden_within(&own)
+            && job.as_table_mut().and_then(|job| job.remove("reduction")).is_some()
+        {
+            notes.push(format!(
+                "{own} has no effect: no operation of the job has the algorithm \"in-network\""
+            ));
+        }
+    }
+    let is_stale = !is_used && is_changed && !source.is_overridden_within("reduction");
+    if is_stale && table.remove("reduction").is_some() {
+        notes.push("reduction has no effect: no job has the algorithm \"in-network\"".to_owned());
+    }
+    notes
 }
 
 fn fill_routing(table: &mut Table) {

@@ -1,6 +1,6 @@
 //! In-network reduction: the reduction units of switches, and the trees of units that jobs use.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::Assignment;
 use silvan_fabric::topology::{MAX_LINK_DELAY, Topology, UnitTree};
-use silvan_fabric::traffic::Job;
+use silvan_fabric::traffic::{Job, MOST_SHARING};
 use silvan_trace::Trace;
 use silvan_trace::reduction::{Chunks, Tree, spread};
 use silvan_trace::trace::MAX_ITEMS;
@@ -46,7 +46,7 @@ impl Default for Reduction {
 #[serde(deny_unknown_fields, default)]
 pub struct JobReduction {
     /// The switch of the root unit. By default, it is a switch with the least distance to the farthest host of the
-    /// group of ranks; if there are several, groups of ranks use them in turn.
+    /// group of ranks; if there are several, the first host of the group determines which.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
     /// Bytes of a chunk. Default: `packet.mtu`, so that each chunk is one packet.
@@ -159,12 +159,23 @@ impl Units {
             None => None,
             Some(name) => Some(topology.switch_named(name).ok_or_else(|| no_switch(topology, name, &key))?),
         };
-        let earlier: usize = self.jobs.iter().map(Vec::len).sum();
         let mut trees = Vec::with_capacity(trace.reducers.len());
-        for (number, reducer) in (earlier..).zip(&trace.reducers) {
+        for reducer in &trace.reducers {
             let members: Vec<u32> = reducer.members.iter().map(|&rank| hosts[rank as usize]).collect();
-            let tree = topology.unit_tree(&members, root, number);
+            let tree = topology.unit_tree(&members, root, spread_over(members[0]));
             trees.push(tree.map_err(|error| Fault::new(format!("{at}.algorithms"), error.to_string()))?);
+        }
+        let mut groups: HashMap<u32, u16> = HashMap::new();
+        for &switch in trees.iter().flat_map(|tree| &tree.switches) {
+            let count = groups.entry(switch).or_default();
+            *count += 1;
+            ensure(*count <= MOST_SHARING, &format!("{at}.algorithms"), || {
+                let name = &topology.switches[switch as usize].name;
+                format!(
+                    "more than {MOST_SHARING} groups of ranks would use the reduction unit of switch {name}; divide the \
+                     job, or give fewer groups \"in-network\""
+                )
+            })?;
         }
         self.jobs.push(trees);
         Ok(())
@@ -206,6 +217,13 @@ impl Units {
         }
         Ok(())
     }
+}
+
+/// A number that distributes the roots of groups over equivalent switches. It depends on the first host of a group only, so
+/// a job uses the same roots alone and together with others.
+fn spread_over(host: u32) -> usize {
+    // The upper half of the product with the golden ratio distributes neighboring values widely.
+    (u64::from(host).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
 }
 
 fn no_switch(topology: &Topology, name: &str, key: &str) -> Fault {

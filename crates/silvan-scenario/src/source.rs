@@ -112,6 +112,14 @@ impl Source {
         offset
     }
 
+    /// Whether an override set this key or one below it.
+    pub fn is_overridden_within(&self, path: &str) -> bool {
+        let is_within = |key: &String| {
+            key.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.overridden.iter().any(is_within)
+    }
+
     /// Whether an override set exactly this key.
     pub fn is_overridden(&self, path: &str) -> bool {
         self.overridden.iter().any(|key| key == path)

@@ -1,11 +1,14 @@
 //! Runs of jobs: closed forms, placement, several jobs at once, invalid jobs.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+mod common;
+
 use std::path::Path;
 
 use silvan_fabric::outcome::{JobSummary, Outcome, Values};
-use silvan_fabric::simulation::Engine;
 use silvan_scenario::Scenario;
+
+use common::runs::outcome;
 
 /// Sixteen hosts at one switch: 100 ns in the switch, 20 ns on each link, 16 Gbit/s (500 ps per byte).
 const STAR: &str = r#"
@@ -23,21 +26,6 @@ const EMPTY: f64 = LATENCY + 64.0 * NS_PER_BYTE;
 
 fn scenario(text: &str) -> Scenario {
     Scenario::from_toml(text, "jobs.toml", Path::new("."), &[]).unwrap()
-}
-
-fn finish(text: &str, engine: Engine) -> Outcome {
-    let mut simulation = scenario(text).simulation_with(engine).unwrap();
-    while !simulation.advance(1_000_000).unwrap().done {}
-    simulation.finish().unwrap()
-}
-
-/// The outcome, which must be the same with both schedulers.
-fn outcome(text: &str) -> Outcome {
-    let fastest = finish(text, Engine::Fastest);
-    let mut general = finish(text, Engine::General);
-    general.summary.events = fastest.summary.events;
-    assert_eq!(fastest, general, "the schedulers give different results");
-    fastest
 }
 
 fn job(rest: &str) -> JobSummary {

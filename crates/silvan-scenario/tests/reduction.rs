@@ -1,12 +1,16 @@
 //! In-network reduction: closed forms, equality with units that a scenario lists itself, other traffic, invalid settings.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+mod common;
+
 use std::fmt::Write as _;
 use std::path::Path;
 
 use silvan_fabric::outcome::{JobSummary, Outcome};
 use silvan_fabric::simulation::Engine;
 use silvan_scenario::Scenario;
+
+use common::runs::{finish, outcome};
 
 /// Links of 16 Gbit/s (0.5 ns per byte) and 20 ns, and 100 ns in a switch.
 const COMMON: &str = r#"
@@ -27,21 +31,6 @@ const COMBINING: f64 = 200.0;
 
 fn scenario(text: &str) -> Result<Scenario, String> {
     Scenario::from_toml(text, "reduction.toml", Path::new("."), &[]).map_err(|error| error.to_string())
-}
-
-fn run(text: &str, engine: Engine) -> Outcome {
-    let mut simulation = scenario(text).unwrap().simulation_with(engine).unwrap();
-    while !simulation.advance(1_000_000).unwrap().done {}
-    simulation.finish().unwrap()
-}
-
-/// The outcome, which must be the same with both schedulers.
-fn outcome(text: &str) -> Outcome {
-    let fastest = run(text, Engine::Fastest);
-    let mut general = run(text, Engine::General);
-    general.summary.events = fastest.summary.events;
-    assert_eq!(fastest, general, "the schedulers give different results");
-    fastest
 }
 
 fn all_reduce(ranks: u32, bytes: u64) -> String {
@@ -133,7 +122,7 @@ fn a_barrier_exchanges_empty_chunks() {
 #[test]
 fn groups_of_ranks_use_trees_of_their_own() {
     let text = format!(
-        "{COMMON}{TREE}\n[[job]]\nplacement = \"round-robin\"\nalgorithms = {{ all_reduce = \"in-network\" }}\n\
+        "{COMMON}{TREE}\n[[job]]\nalgorithms = {{ all_reduce = \"in-network\" }}\n\
          program = {{ kind = \"collective\", operation = \"all-reduce\", ranks = 16, groups = 2, bytes = \"64 KiB\" }}\n"
     );
     let outcome = outcome(&text);
@@ -225,9 +214,48 @@ fn a_hotspot_at_one_member_delays_all_ranks() {
 fn threads_do_not_matter() {
     let text = format!("threads = 3\n{COMMON}{TREE}\n{}", all_reduce(16, 1 << 18));
     let one = outcome(&text.replace("threads = 3", "threads = 1"));
-    let mut three = run(&text, Engine::Fastest);
+    let mut three = finish(&text, Engine::Fastest);
     three.summary.events = one.summary.events;
     assert_eq!(one, three);
+}
+
+#[test]
+fn overrides_of_algorithms_switch_units_off() {
+    let text = format!(
+        "{COMMON}{TREE}\n{}reduction = {{ outstanding = 3 }}\n[reduction]\n",
+        all_reduce(16, 1 << 18)
+    );
+    let with = |overrides: &[(&str, &str)]| {
+        let overrides: Vec<(String, String)> =
+            overrides.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        Scenario::from_toml(&text, "a.toml", Path::new("."), &overrides)
+    };
+    assert_eq!(with(&[]).unwrap().notes, Vec::<String>::new());
+    let ring = with(&[("job.0.algorithms.all_reduce", "ring")]).unwrap();
+    assert_eq!(
+        ring.notes,
+        [
+            "job.0.reduction has no effect: no operation of the job has the algorithm \"in-network\"",
+            "reduction has no effect: no job has the algorithm \"in-network\""
+        ]
+    );
+    assert_eq!((ring.spec.reduction, ring.spec.job[0].reduction.as_ref()), (None, None));
+    let both = [("job.0.algorithms.all_reduce", "ring"), ("job.0.reduction.outstanding", "5")];
+    assert!(
+        with(&both).unwrap_err().to_string().contains("has no effect"),
+        "the override itself has no effect"
+    );
+}
+
+#[test]
+fn a_job_uses_the_same_roots_alone() {
+    let job = "[[job]]\nalgorithms = { all_reduce = \"in-network\" }\n\
+               program = { kind = \"collective\", operation = \"all-reduce\", ranks = 8, bytes = \"64 KiB\" }\n";
+    let text = |jobs: &str| format!("{COMMON}{TREE}\n{jobs}");
+    let second = format!("{job}hosts = \"H[9-16]\"\n");
+    let alone = outcome(&text(&second));
+    let both = outcome(&text(&format!("{job}{second}")));
+    assert_eq!(both.summary.jobs[1].finished_ns, alone.summary.jobs[0].finished_ns, "the jobs share no link");
 }
 
 #[test]
@@ -297,6 +325,14 @@ fn invalid_settings_are_reported() {
                   forwarding tables; leave it out";
     top("adaptive_routing = { per = \"packet\" }", &format!("adaptive_routing: {routes}"));
     top("ecmp = {}", &format!("ecmp: {routes}"));
+    says(
+        format!(
+            "{COMMON}topology = {{ kind = \"star\", hosts = 130 }}\n[[job]]\nalgorithms = {{ barrier = \"in-network\" }}\n\
+             program = {{ kind = \"collective\", operation = \"barrier\", ranks = 130, groups = 65 }}\n"
+        ),
+        "job.0.algorithms: more than 64 groups of ranks would use the reduction unit of switch S1; divide the \
+         job, or give fewer groups \"in-network\"",
+    );
     says(
         format!("{COMMON}topology = {{ kind = \"k-ary-n-fly\", k = 2, n = 3 }}\n{}", all_reduce(4, 100)),
         "job.0.algorithms: no switch is connected with H1 in both directions",

@@ -22,14 +22,18 @@ const Layout = (() => {
     return fitted(isSprung ? sprung(wiring) : rows(wiring, level));
   }
 
-  // Links from the nearest host to each node.
-  function levels({ nodes, hosts, source, target }) {
+  // Whether a host is a reduction unit, which belongs to a switch of any level.
+  const isUnit = ({ nodes, hosts }, node) => node < hosts && nodes[node].endsWith("/unit");
+
+  // Links from the nearest host to each node, regardless of reduction units.
+  function levels(wiring) {
+    const { nodes, hosts, source, target } = wiring;
     const level = nodes.map((_, node) => (node < hosts ? 0 : -1));
     let top = 0;
     for (let depth = 0, isNew = true; isNew; depth += 1) {
       isNew = false;
       for (let link = 0; link < source.length; link += 1) {
-        if (level[source[link]] !== depth || level[target[link]] >= 0) continue;
+        if (level[source[link]] !== depth || level[target[link]] >= 0 || isUnit(wiring, source[link])) continue;
         level[target[link]] = depth + 1;
         top = depth + 1;
         isNew = true;
@@ -71,11 +75,17 @@ const Layout = (() => {
     return position;
   }
 
-  function hostsBelow({ hosts }, level, near, position) {
+  function hostsBelow(wiring, level, near, position) {
+    const { hosts } = wiring;
     const leaves = level.filter((one) => one === 1).length;
     const width = 0.92 / Math.max(leaves, 1);
     const ofLeaf = new Map();
     for (let host = 0; host < hosts; host += 1) {
+      if (isUnit(wiring, host)) {
+        const [x, y] = position[near[host][0]];
+        position[host] = [x + 0.012, y - 0.03];
+        continue;
+      }
       const home = near[host].find((node) => level[node] === 1) ?? -1;
       ofLeaf.set(home, [...(ofLeaf.get(home) ?? []), host]);
     }

@@ -39,12 +39,20 @@ def place(wiring: Wiring) -> NDArray[np.float32]:
     return _rows(wiring, level)
 
 
+def _is_unit(wiring: Wiring) -> NDArray[np.bool_]:
+    """Return whether each node is a reduction unit, which belongs to a switch of any level."""
+    hosts = wiring.names[: wiring.hosts]
+    units = [name.endswith("/unit") for name in hosts]
+    return np.array(units + [False] * (len(wiring.names) - len(hosts)), bool)
+
+
 def _levels(wiring: Wiring) -> NDArray[np.int64]:
-    """Return the number of links between each node and its nearest host."""
+    """Return the number of links between each node and its nearest host, regardless of reduction units."""
     level = np.full(len(wiring.names), -1)
     level[: wiring.hosts] = 0
+    from_unit = _is_unit(wiring)[wiring.source]
     for depth in range(len(level)):
-        reached = wiring.target[level[wiring.source] == depth]
+        reached = wiring.target[(level[wiring.source] == depth) & ~from_unit]
         new = reached[level[reached] < 0]
         if not len(new):
             break
@@ -87,7 +95,11 @@ def _hosts_below(
     leaves = np.flatnonzero(level == 1)
     width = 0.92 / max(len(leaves), 1)
     of_leaf: dict[int, list[int]] = {}
+    is_unit = _is_unit(wiring)
     for host in range(wiring.hosts):
+        if is_unit[host]:
+            position[host] = position[neighbours[host][0]] + (0.012, -0.03)
+            continue
         homes = [node for node in neighbours[host] if level[node] == 1]
         of_leaf.setdefault(homes[0] if homes else -1, []).append(host)
     most = max(map(len, of_leaf.values()), default=1)

@@ -67,6 +67,9 @@ def _wiring(result: Result) -> Wiring:
     ends = [*zip(columns["from_node"], columns["from_kind"], strict=True)]
     ends += zip(columns["to_node"], columns["to_kind"], strict=True)
     switches = list(dict.fromkeys(name for name, kind in ends if kind == "switch"))
+    # Reduction units are connected as hosts are, but the summary does not list them.
+    known = {*hosts}
+    hosts += dict.fromkeys(name for name, kind in ends if kind == "host" and name not in known)
     # Include the kind in the key, because a switch may have the same name as a host.
     number = {(name, "host"): at for at, name in enumerate(hosts)}
     number |= {(name, "switch"): len(hosts) + at for at, name in enumerate(switches)}

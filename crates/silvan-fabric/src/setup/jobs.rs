@@ -15,10 +15,7 @@ use crate::jobs::{Ideal, Place, Setup};
 use crate::meters::ClassMeter;
 use crate::topology::{End, Link, NodeRef};
 use crate::traffic::source::{Chooser, Clock, Source};
-use crate::traffic::{Job, Sends};
-
-/// Maximum number of ranks of a job on one host. The host has one source for each pair of a local and a remote rank.
-const MOST_SHARING: u16 = 64;
+use crate::traffic::{Job, MOST_SHARING, Sends};
 
 impl Builder<'_> {
     /// Creates the sources of the ranks of each job on their hosts, and the class of each job.

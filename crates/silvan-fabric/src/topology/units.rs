@@ -90,7 +90,7 @@ impl Topology {
 
     /// The tree of switches that combines the data of some hosts. If no root is given, it is a switch with the least
     /// distance to the farthest host, and among these one with the least sum of distances. If there are several,
-    /// `number` selects one of them, so that jobs with different numbers use different roots.
+    /// `number` selects one of them.
     ///
     /// # Errors
     /// If the switches of the hosts and the root are not connected in both directions.

@@ -8,6 +8,10 @@ use silvan_engine::{Rate, Time};
 use silvan_trace::Trace;
 use silvan_trace::execute::Parameters;
 
+/// Maximum number of ranks of a job on one host or reduction unit. It has one source for each pair of a local and a
+/// remote rank.
+pub const MOST_SHARING: u16 = 64;
+
 /// How a host sends messages of a job that are posted at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::{Bytes, Rate, Time};
 
 pub use forest::Forest;
-pub use job::{Job, Sends};
+pub use job::{Job, MOST_SHARING, Sends};
 
 /// A flow from one host to another, with its own time series of throughput.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

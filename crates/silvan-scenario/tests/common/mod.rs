@@ -1,7 +1,8 @@
 //! A valid scenario, and the message that results if a part of its text is replaced.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 pub mod draw;
+pub mod runs;
 
 use std::path::Path;
 
