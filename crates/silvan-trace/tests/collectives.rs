@@ -23,9 +23,17 @@ fn rounds(call: &Call<'_>, me: u32) -> Vec<Round> {
 /// Returns two lists: for each rank, the set of ranks (as bits) whose data it finally has, if every
 /// message carries all data of its sender; and the number of bytes that each rank received.
 fn known(call: &Call<'_>) -> (Vec<u64>, Vec<u64>) {
-    let ranks = call.ranks as usize;
-    let all: Vec<Vec<Round>> = (0..call.ranks).map(|me| rounds(call, me)).collect();
-    let mut known: Vec<u64> = (0..ranks).map(|rank| 1 << rank).collect();
+    let mut all: Vec<Vec<Round>> = (0..call.ranks).map(|me| rounds(call, me)).collect();
+    let mut known: Vec<u64> = (0..call.ranks).map(|rank| 1 << rank).collect();
+    let to_reducer = |round: &Round| round.sends.iter().find(|(to, _)| *to == call.reducer()).copied();
+    if let Some((_, bytes)) = all[0].iter().find_map(to_reducer) {
+        // The reducer has no data of its own. It sends the result when it has the data of all ranks.
+        let each: Vec<(u32, u64)> = (0..call.ranks).map(|rank| (rank, bytes)).collect();
+        let (recvs, sends) = (each.clone(), each);
+        all.push(vec![Round { recvs, ..Round::default() }, Round { sends, ..Round::default() }]);
+        known.push(0);
+    }
+    let ranks = all.len();
     let mut received = vec![0; ranks];
     let mut at = vec![(0usize, false); ranks];
     let mut under_way: BTreeMap<(u32, u32), VecDeque<(u64, u64)>> = BTreeMap::new();
@@ -57,6 +65,8 @@ fn known(call: &Call<'_>) -> (Vec<u64>, Vec<u64>) {
     }
     assert!((0..ranks).all(|me| at[me].0 == all[me].len()), "all ranks finish: {call:?}");
     assert!(under_way.values().all(VecDeque::is_empty), "all messages are received: {call:?}");
+    known.truncate(call.ranks as usize);
+    received.truncate(call.ranks as usize);
     (known, received)
 }
 
@@ -110,6 +120,8 @@ fn the_number_of_bytes_follows_from_the_algorithm() {
     }
     assert_eq!(received(Collective::ReduceScatter, "recursive-halving", Sizes::Uniform(8), 8), [56; 8]);
     assert_eq!(received(Collective::AllToAll, "bruck", Sizes::Uniform(8), 8), [96; 8]);
+    assert_eq!(received(Collective::AllReduce, "in-network", Sizes::Uniform(8), 5), [8; 5]);
+    assert_eq!(received(Collective::Barrier, "in-network", Sizes::Uniform(8), 5), [0; 5]);
 }
 
 #[test]
@@ -134,7 +146,7 @@ fn unsupported_uses_of_algorithms_are_explained() {
     );
     assert_eq!(
         message(Collective::Barrier, "ring", 2, Sizes::Uniform(1)),
-        "algorithm `ring` of barrier is not one of dissemination, recursive-doubling, binomial"
+        "algorithm `ring` of barrier is not one of dissemination, recursive-doubling, binomial, in-network"
     );
     assert_eq!(
         message(Collective::AllGather, "ring", 3, Sizes::PerRank(&[1])),
@@ -143,7 +155,7 @@ fn unsupported_uses_of_algorithms_are_explained() {
 }
 
 fn random_trace() -> impl Strategy<Value = Trace> {
-    let calls = prop::collection::vec((0..COLLECTIVES.len(), 0usize..4, 0u32..9, 0u64..100_000), 1..5);
+    let calls = prop::collection::vec((0..COLLECTIVES.len(), 0usize..5, 0u32..9, 0u64..100_000), 1..5);
     (2u32..9, calls).prop_map(|(ranks, calls)| {
         let mut build = TraceBuilder::new(u64::from(ranks), 1 << 16).unwrap();
         for rank in 0..ranks {
