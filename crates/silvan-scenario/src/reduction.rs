@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::Assignment;
-use silvan_fabric::topology::{MAX_LINK_DELAY, Topology, UnitTree};
+use silvan_fabric::topology::{MAX_LINK_DELAY, Topology, TopologyError, UnitTree};
 use silvan_fabric::traffic::{Job, MOST_SHARING};
 use silvan_trace::Trace;
 use silvan_trace::reduction::{Chunks, Tree, spread};
@@ -186,13 +186,10 @@ impl Units {
         let reduction = spec.reduction.unwrap_or_default();
         let switches: BTreeSet<u32> =
             self.jobs.iter().flatten().flat_map(|tree| tree.switches.iter().copied()).collect();
-        let first = topology.hosts.len() as u32;
-        let added = topology.add_units(&switches, reduction.link_rate, reduction.link_delay);
-        added
-            .and_then(|()| topology.validate())
-            .map_err(|error| Fault::new("reduction", error.to_string()))?;
-        let switches: Vec<u32> = switches.into_iter().collect();
-        let unit_of = |switch: u32| first + switches.partition_point(|&other| other < switch) as u32;
+        let wrong = |error: TopologyError| Fault::new("reduction", error.to_string());
+        let unit_of =
+            topology.add_units(&switches, reduction.link_rate, reduction.link_delay).map_err(wrong)?;
+        topology.validate().map_err(wrong)?;
         for (index, (job, trees)) in jobs.iter_mut().zip(self.jobs).enumerate() {
             if trees.is_empty() {
                 continue;
@@ -204,7 +201,7 @@ impl Units {
                 combining_ns: reduction.combining.0 / 1_000,
             };
             for tree in &trees {
-                job.hosts.extend(tree.switches.iter().map(|&switch| unit_of(switch)));
+                job.hosts.extend(tree.switches.iter().map(|switch| unit_of[switch]));
                 job.units += tree.switches.len() as u32;
             }
             let trees: Vec<Tree> = trees

@@ -252,11 +252,7 @@ impl Host {
     pub fn prefetch_arrival(&self, ctx: &Context, id: PacketId) {
         let packet = &ctx.packets[id];
         if packet.kind.answers() {
-            if let (Some(flow), Some(reactor)) =
-                (self.flows.prefetch_flow(packet.source, packet.src), &self.reactor)
-            {
-                reactor.prefetch(flow);
-            }
+            self.prefetch_state(packet.source, packet.src);
             ctx.packets.prefetch_telemetry(id);
             return;
         }
@@ -284,10 +280,15 @@ impl Host {
     /// Prefetches the flow of the next message, if it is due at a time.
     #[inline]
     pub fn prefetch_flow(&self, at: Time) {
-        if let Some((source, destination)) = self.next_message(at)
-            && let (Some(flow), Some(reactor)) =
-                (self.flows.prefetch_flow(source, destination), &self.reactor)
-        {
+        if let Some((source, destination)) = self.next_message(at) {
+            self.prefetch_state(source, destination);
+        }
+    }
+
+    /// Prefetches a flow, whose entry has been prefetched, and its state.
+    #[inline]
+    fn prefetch_state(&self, source: u16, destination: u32) {
+        if let (Some(flow), Some(reactor)) = (self.flows.prefetch_flow(source, destination), &self.reactor) {
             reactor.prefetch(flow);
         }
     }

@@ -12,7 +12,7 @@
 //!             H  H  H     H  H  H
 //! ```
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use silvan_engine::{Rate, Time};
 
@@ -36,17 +36,12 @@ impl Topology {
         format!("{}/unit", self.switches[switch as usize].name)
     }
 
-    /// The unit of a switch, if it has one.
-    #[must_use]
-    pub fn unit_of(&self, switch: u32) -> Option<u32> {
-        let name = self.unit_name(switch);
-        (self.end_hosts()..self.hosts.len() as u32).find(|&unit| self.hosts[unit as usize].name == name)
-    }
-
     /// Adds a reduction unit to each of some switches, at a new port. The rate of its link is by default the total rate
     /// of the switch's links, so that all links can send to the unit, or receive from it, at the same time.
     ///
     /// The regular structure of the network ([`Topology::shape`]) does not include units, so it is no longer known.
+    ///
+    /// Returns the unit of each of these switches.
     ///
     /// # Errors
     /// If a switch has too many ports.
@@ -55,7 +50,8 @@ impl Topology {
         switches: &BTreeSet<u32>,
         rate: Option<Rate>,
         delay: Time,
-    ) -> Result<(), TopologyError> {
+    ) -> Result<BTreeMap<u32, u32>, TopologyError> {
+        let mut units = BTreeMap::new();
         let mut rates = vec![0u64; self.switches.len()];
         for (link, end) in self.links.iter().flat_map(|link| [(link, link.a), (link, link.b)]) {
             if let NodeRef::Switch(switch) = end.node {
@@ -83,9 +79,10 @@ impl Topology {
             });
             self.hosts.push(Host { name, lid: None, lmc: 0, guid: None });
             self.units += 1;
+            units.insert(switch, unit);
         }
         self.shape = super::Shape::Arbitrary;
-        Ok(())
+        Ok(units)
     }
 
     /// The tree of switches that combines the data of some hosts. If no root is given, it is a switch with the least
@@ -253,7 +250,7 @@ mod tests {
     fn a_unit_has_the_rate_of_all_links_of_its_switch() {
         let mut topology = TwoLevelFatTree::new(3, 2, 4).build().unwrap();
         let rate = topology.links[0].rate;
-        topology.add_units(&BTreeSet::from([1, 3]), None, Time::from_ns(1)).unwrap();
+        let unit_of = topology.add_units(&BTreeSet::from([1, 3]), None, Time::from_ns(1)).unwrap();
         topology.validate().unwrap();
         assert_eq!((topology.end_hosts(), topology.hosts.len()), (12, 14));
         let units: Vec<(&str, u64)> = topology.hosts[12..]
@@ -262,7 +259,7 @@ mod tests {
             .map(|(unit, link)| (unit.name.as_str(), link.rate.0 / rate.0))
             .collect();
         assert_eq!(units, [("L1.2/unit", 6), ("L2.1/unit", 3)]);
-        assert_eq!([0, 1, 3].map(|switch| topology.unit_of(switch)), [None, Some(12), Some(13)]);
+        assert_eq!([0, 1, 3].map(|switch| unit_of.get(&switch).copied()), [None, Some(12), Some(13)]);
     }
 
     #[test]
