@@ -21,7 +21,7 @@ mod record;
 use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::{Rate, Time};
 
-use crate::congestion::marking::{Applied, Arriving, MarkedLane, OutputFacts, SwitchMarking};
+use crate::congestion::marking::{Applied, Arriving, Leaving, MarkedLane, OutputFacts, SwitchMarking};
 use crate::facts::{QueueChange, QueueFill};
 use crate::packet::{Fifo, PacketId, Pool};
 use crate::port::{LaneOrder, Port, Vl};
@@ -338,8 +338,9 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         let (output, vl) = (slot.output(), slot.vl());
         let record = &mut self.records[output];
         let space = marking.root_space(wires.free_at(around, record) <= now);
-        let packet = W::packets(around)[head.packet];
-        let verdict = marking.departs(at.lane, &facts, &packet, || {
+        let is_marked = W::packets(around)[head.packet].fecn;
+        let packet = Leaving { size: head.size, is_data: head.is_data(), is_marked };
+        let verdict = marking.leaves(at.lane, &facts, packet, || {
             wires.has_credit(around, record, Need { output, vl, dst: 0, space, now })
         });
         let applied = marking.apply((output, now), W::packets(around), head.packet, verdict);

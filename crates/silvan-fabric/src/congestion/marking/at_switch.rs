@@ -68,6 +68,15 @@ pub(crate) struct Arriving {
     pub is_data: bool,
 }
 
+/// The facts about a packet that starts to leave that a rule may use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Leaving {
+    /// Bytes on the wire.
+    pub size: u32,
+    pub is_data: bool,
+    pub is_marked: bool,
+}
+
 /// The effect of a verdict, for the counters and the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Applied {
@@ -187,17 +196,24 @@ impl SwitchMarking {
         packet: &Packet,
         has_credit: impl FnOnce() -> bool,
     ) -> Verdict {
+        let leaving =
+            Leaving { size: packet.size, is_data: packet.kind == Kind::Data, is_marked: packet.fecn };
+        self.leaves(lane, facts, leaving, has_credit)
+    }
+
+    /// Same as [`Self::departs`].
+    #[inline(always)]
+    pub fn leaves(
+        &mut self,
+        lane: usize,
+        facts: &OutputFacts,
+        packet: Leaving,
+        has_credit: impl FnOnce() -> bool,
+    ) -> Verdict {
         let &OutputFacts { now, queue_bytes, buffer_bytes, sent_bytes, rate } = facts;
-        let departure = Departure {
-            now,
-            size: packet.size,
-            is_data: packet.kind == Kind::Data,
-            is_marked: packet.fecn,
-            queue_bytes,
-            buffer_bytes,
-            sent_bytes,
-            rate,
-        };
+        let Leaving { size, is_data, is_marked } = packet;
+        let departure =
+            Departure { now, size, is_data, is_marked, queue_bytes, buffer_bytes, sent_bytes, rate };
         self.marker.departs(lane, &departure, has_credit)
     }
 

@@ -19,7 +19,7 @@ mod red;
 mod sampled;
 mod telemetry;
 
-pub(crate) use at_switch::{Applied, Arriving, MarkedLane, OutputFacts, SwitchMarking};
+pub(crate) use at_switch::{Applied, Arriving, Leaving, MarkedLane, OutputFacts, SwitchMarking};
 pub(crate) use buffers::BufferRule;
 pub use buffers::{Ipm, Mvpm, Opm};
 pub(crate) use fecn::FecnRule;
