@@ -14,7 +14,8 @@ impl Sizes {
     #[inline]
     pub fn space(self, size: u32) -> u32 {
         let block = self.credit_block;
+        let last = block.wrapping_sub(1);
         // A predictable branch is faster than a division.
-        if block.is_power_of_two() { (size + block - 1) & !(block - 1) } else { size.div_ceil(block) * block }
+        if block & last == 0 { (size + last) & !last } else { size.div_ceil(block) * block }
     }
 }
