@@ -12,6 +12,9 @@ pub(super) const MANY: usize = 8_192;
 /// Number of positions by which records are prefetched in advance.
 const AHEAD: usize = 6;
 
+/// The same for the pass that classifies arrivals, which takes little time per arrival.
+const FAR_AHEAD: usize = 16;
+
 /// Number of positions in advance at which to prefetch the memory to which the records refer.
 const SOON: usize = 3;
 
@@ -26,7 +29,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     /// Prefetches for the pass that classifies arrivals.
     #[inline(always)]
     pub(super) fn prefetch_arrivals(&self, arrivals: &[Arrival], at: usize) {
-        self.prefetch(arrivals.get(at + AHEAD).map(|arrival| arrival.output as usize));
+        self.prefetch(arrivals.get(at + FAR_AHEAD).map(|arrival| arrival.output as usize));
     }
 
     /// Prefetches for the pass that handles arrivals. The records have already been prefetched.
