@@ -54,12 +54,15 @@ impl<T> Bins<T> {
     }
 
     /// Adds an item to a bin, which must be in the ring.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, bin: u64, item: T) {
         debug_assert!(bin >= self.current && bin - self.current < self.ring.len() as u64);
         let slot = self.slot(bin);
-        self.ring[slot].push(item);
-        self.occupied[slot / 64] |= 1 << (slot % 64);
+        let items = &mut self.ring[slot];
+        if items.is_empty() {
+            self.occupied[slot / 64] |= 1 << (slot % 64);
+        }
+        items.push(item);
     }
 
     /// Whether all bins are empty.
@@ -101,6 +104,44 @@ impl<T> Bins<T> {
     }
 }
 
+/// The slot of an item that is not scheduled.
+pub const UNSCHEDULED: u16 = u16::MAX;
+
+/// Bins of items that wait for a time. Each item stores the slot of the bin in which it is scheduled. It may also be in
+/// later bins, where it is to be ignored. There must be fewer bins than [`UNSCHEDULED`].
+impl Bins<u32> {
+    /// Schedules an item, unless it is scheduled in the same bin or an earlier one.
+    #[inline(always)]
+    pub fn schedule(&mut self, item: u32, time: Time, slot: &mut u16) {
+        let bin = self.bin(time);
+        let mask = self.ring.len() - 1;
+        let ahead = |slot: usize| slot.wrapping_sub(self.current as usize) & mask;
+        if *slot == UNSCHEDULED || ahead(self.slot(bin)) < ahead(usize::from(*slot)) {
+            *slot = self.slot(bin) as u16;
+            self.push(bin, item);
+        }
+    }
+
+    /// Schedules an item that was taken out of the bin in which it was scheduled. `Time::NEVER` means that it does not
+    /// wait.
+    #[inline(always)]
+    pub fn schedule_again(&mut self, item: u32, time: Time, slot: &mut u16) {
+        *slot = UNSCHEDULED;
+        if time != Time::NEVER {
+            let bin = self.bin(time);
+            *slot = self.slot(bin) as u16;
+            self.push(bin, item);
+        }
+    }
+
+    /// Whether an item is scheduled in the current bin.
+    #[inline]
+    #[must_use]
+    pub fn is_due(&self, slot: u16) -> bool {
+        usize::from(slot) == self.slot(self.current)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +156,30 @@ mod tests {
         assert_eq!(bins.bin(Time(1 << 30)), 10 + 63);
         bins.push(10 + 63, ());
         assert_eq!(bins.next(), Some(10 + 63));
+    }
+
+    #[test]
+    fn an_item_is_scheduled_once_in_its_earliest_bin() {
+        let mut bins = Bins::new(4, 64);
+        let (mut slot, mut due) = (UNSCHEDULED, Vec::new());
+        bins.schedule(7, Time(16 * 5), &mut slot);
+        bins.schedule(7, Time(16 * 9), &mut slot);
+        bins.schedule(7, Time(16 * 3), &mut slot);
+        assert_eq!(bins.next(), Some(3));
+        bins.turn_to(3);
+        bins.take(&mut due);
+        assert_eq!((due.as_slice(), bins.is_due(slot)), (&[7][..], true));
+        bins.schedule_again(7, Time(16 * 4), &mut slot);
+        bins.turn_to(4);
+        assert!(bins.is_due(slot));
+        due.clear();
+        bins.take(&mut due);
+        bins.schedule_again(7, Time::NEVER, &mut slot);
+        assert_eq!((due.as_slice(), slot), (&[7][..], UNSCHEDULED));
+        // The entry of its first time is left, and is to be ignored.
+        assert_eq!(bins.next(), Some(5));
+        bins.turn_to(5);
+        assert!(!bins.is_due(slot));
     }
 
     proptest! {

@@ -416,6 +416,7 @@ impl Links {
     }
 
     /// Index of a channel's link in [`Self::all_parameters`].
+    #[inline]
     pub fn parameters_index(&self, id: ChannelId) -> usize {
         usize::from(self.parameters_of[id as usize])
     }
@@ -608,6 +609,23 @@ impl Links {
         } else if is_wanted {
             self.wake_with_credit(id, index, passed, queue);
         }
+    }
+
+    /// Books credit of an undivided lane before its arrival if `is_ample` holds for the credit that the sender has.
+    /// Returns whether it did.
+    #[inline(always)]
+    pub fn book_early(
+        &mut self,
+        (id, vl): (ChannelId, Vl),
+        space: u32,
+        is_ample: impl FnOnce(u32) -> bool,
+    ) -> bool {
+        let lane = &mut self.lanes[id as usize * self.lane_count + vl.index()];
+        let is_early = self.control.is_none() && is_ample(lane.available);
+        if is_early {
+            lane.available += space;
+        }
+        is_early
     }
 
     /// Whether lanes share credits.

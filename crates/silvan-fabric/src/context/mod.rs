@@ -11,6 +11,7 @@ use std::sync::Arc;
 use silvan_engine::{Event, EventQueue, Time};
 
 use crate::congestion::marking::Applied;
+use crate::host::Turns;
 use crate::link::{ChannelId, Class, Links, NoticeOnWire, Stage, Verdict, Way, key, unkey};
 use crate::message::{
     Announcements, Cause, CreditReturn, Entering, Mailbox, Notices, PacketMessage, Report, Word,
@@ -85,6 +86,8 @@ pub(crate) struct Context {
     /// The time before which all messages of other partitions have been received; `Time::NEVER` if there is one
     /// partition.
     pub exchanged: Time,
+    /// The turns of hosts, in the binned scheduler.
+    pub turns: Option<Box<Turns>>,
     /// Present if there are several partitions and traffic waits for deliveries.
     pub ahead: Option<Box<Ahead>>,
     /// Messages for other partitions, indexed by partition; empty if there is one partition.
@@ -125,6 +128,7 @@ impl Context {
             dirty_hosts: Vec::new(),
             entering: Vec::new(),
             exchanged: Time::NEVER,
+            turns: None,
             ahead: None,
             outbox: (0..mailboxes).map(|_| Mailbox::default()).collect(),
             broken: None,
@@ -152,6 +156,7 @@ impl Context {
             && self.dirty_outputs.is_empty()
             && self.reports.is_empty()
             && self.entering.is_empty()
+            && self.turns.as_ref().is_none_or(|turns| turns.is_empty())
             && self.outbox.iter().all(Mailbox::is_empty)
             && self.ahead.as_ref().is_none_or(|ahead| ahead.next().is_none())
     }
@@ -223,25 +228,21 @@ impl Context {
     #[inline(always)]
     pub fn send(&mut self, channel: ChannelId, packet: PacketId) -> Time {
         let (end, arrival) = self.links.send(channel, packet, &mut self.packets[packet], self.now);
-        if self.links.is_divided() {
+        if self.scope != Scope::Binned && self.links.is_divided() {
             self.packets.set_ledger(packet, self.links.last_ledger(channel));
         }
-        if self.is_local() {
-            self.queue.push(arrival);
-        } else {
-            self.send_outside(channel, arrival);
+        match self.scope {
+            Scope::Binned => self.entering.push(Entering { channel, packet, when: arrival.time }),
+            Scope::Local => self.queue.push(arrival),
+            Scope::Shared => self.send_outside(channel, arrival),
         }
         end
     }
 
-    /// Handles a packet that has started to cross a link to an output of the binned scheduler, or to another partition.
+    /// Handles a packet that has started to cross a link, perhaps to another partition.
     #[inline(never)]
     fn send_outside(&mut self, channel: ChannelId, arrival: Event) {
         let id = arrival.data;
-        if self.is_binned() {
-            self.entering.push(Entering { channel, packet: id, when: arrival.time });
-            return;
-        }
         if self.links.retry().is_some() {
             let size = self.packets[id].size;
             let is_accepted = self.links.first_try(channel, id, size, self.now);

@@ -23,6 +23,7 @@ mod sink;
 mod sizes;
 mod solo;
 mod timers;
+mod turns;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -53,6 +54,8 @@ use outbox::Outbox;
 use sink::Undrained;
 pub(crate) use sizes::Sizes;
 use timers::Timers;
+use turns::Turn;
+pub(crate) use turns::{Turns, take_turns};
 
 /// The result of an attempt to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,18 +100,19 @@ pub(crate) struct Host {
     /// Whether the host never has more than one message to send; see [`solo`]. The next field is that message.
     is_solo: bool,
     on_hand: Option<Message>,
-    flows: FlowTable,
+    turn: Turn,
+    /// Additional time per message.
+    pub message_overhead: Time,
     /// Virtual lane for each destination; `None` if the service level determines the lane.
     pub lane_of: Option<Arc<[u8]>>,
     /// Service level and lane for each destination, if routes determine them.
     pub paths: Option<Arc<Paths>>,
+    flows: FlowTable,
     /// The output buffer, if there is one.
     pub adapter: Option<Box<Adapter>>,
     /// Announces flows before they start, if the reaction requires this.
     announcer: Option<Box<Announcer>>,
     control: Outbox,
-    /// Additional time per message.
-    pub message_overhead: Time,
     /// The number of flows with state at which the host will next remove idle flows.
     tidy_at: usize,
     /// The reaction to answers, with the states of the flows.
@@ -202,6 +206,7 @@ impl Host {
             permission_lasts: is_own && spec.announcer.is_none(),
             is_solo: false,
             on_hand: None,
+            turn: Turn::default(),
             answers_unmarked: spec.responder.watches_unmarked(),
             reactor: spec.reactor,
             responder: spec.responder,
@@ -331,8 +336,10 @@ impl Host {
     pub fn start(&mut self, ctx: &mut Context) {
         self.is_solo = self.is_solo() && !ctx.links.is_divided();
         self.drawing = self.sources.partition_point(|source| !matches!(source.clock, Clock::Fed));
-        if let Some(due) = self.sources.iter().filter_map(Source::due).min() {
-            ctx.wake(self.out, due);
+        match self.sources.iter().filter_map(Source::due).min() {
+            Some(due) if self.is_solo => self.plan_turn(ctx, due),
+            Some(due) => ctx.wake(self.out, due),
+            None => {}
         }
     }
 
@@ -345,6 +352,9 @@ impl Host {
     /// Sends what may be sent at this instant, and schedules the next wake-up.
     pub fn settle(&mut self, ctx: &mut Context) {
         self.dirty = false;
+        if self.is_solo {
+            self.end_turns(ctx);
+        }
         self.look(ctx);
         if self.hours.is_some() {
             self.note_hours(ctx);
@@ -385,7 +395,8 @@ impl Host {
         }
         let attempt = self.draw_and_send(ctx, blocked_lanes);
         // The flows just generated may have added announcements.
-        if attempt != Attempt::Sent && self.send_control(ctx, &mut blocked_lanes) {
+        if attempt != Attempt::Sent && !self.control.is_empty() && self.send_control(ctx, &mut blocked_lanes)
+        {
             ctx.wake(self.out, ctx.free_at(self.out));
             return;
         }

@@ -1,44 +1,42 @@
 //! A host without a reaction, with a single source that always has data to send. It has one message at a time, so it
 //! needs neither flows nor arbitration among them.
 
-use super::{Attempt, Host};
+use silvan_engine::Time;
+
+use super::Host;
 use crate::context::Context;
+use crate::link::Way;
 use crate::traffic::source::{Chooser, Clock, Message, Source};
 
 impl Host {
     /// Whether this host never has more than one message to send.
-    pub(super) fn is_solo(&self) -> bool {
+    pub fn is_solo(&self) -> bool {
         let is_simple = |source: &Source| {
             matches!(source.clock, Clock::Saturating) && !matches!(source.chooser, Chooser::Forest(_))
         };
-        let is_free = self.reactor.is_none() && self.announcer.is_none();
+        let is_free = self.reactor.is_none() && self.announcer.is_none() && self.hours.is_none();
         let is_free = is_free && self.adapter.is_none() && self.order.is_none();
         is_free && matches!(&*self.sources, [source] if is_simple(source))
     }
 
-    /// Sends a packet if possible, and schedules the next wake-up.
+    /// Sends a packet if possible, and schedules the next attempt.
     pub(super) fn settle_solo(&mut self, ctx: &mut Context, blocked_lanes: u16) {
-        let now = ctx.now;
-        let next = match self.send_solo(ctx, blocked_lanes) {
-            // Returning credit wakes the host.
-            Attempt::Blocked => return,
-            Attempt::Sent if self.on_hand.is_some() || !self.control.is_empty() => Some(now),
-            Attempt::Sent => self.sources[0].next_draw(now),
-            Attempt::Idle => self.sources[0].next_draw(now).filter(|next| *next > now),
-        };
-        if let Some(next) = next {
-            ctx.wake(self.out, next.max(ctx.free_at(self.out)).max(self.injection.free_at));
+        if let Some(next) = self.attempt_solo(ctx, blocked_lanes) {
+            self.plan_turn(ctx, next);
         }
     }
 
-    /// Sends the next packet of the current message, after generating a message if there is none.
-    fn send_solo(&mut self, ctx: &mut Context, blocked_lanes: u16) -> Attempt {
+    /// Sends the next packet of the current message, after generating a message if there is none. Returns the time of
+    /// the next attempt; `None` if there are no more messages, or if a wake-up follows.
+    #[inline]
+    pub(super) fn attempt_solo(&mut self, ctx: &mut Context, blocked_lanes: u16) -> Option<Time> {
         let message = match self.on_hand.take() {
             Some(message) => message,
             None => {
                 let source = &mut self.sources[0];
-                if !source.wants_to_draw(ctx.now) {
-                    return Attempt::Idle;
+                let due = source.next_draw(ctx.now)?;
+                if due > ctx.now {
+                    return Some(due);
                 }
                 let message = source.draw(ctx.now);
                 ctx.meters.generated(source.class, message.left);
@@ -49,24 +47,35 @@ impl Host {
         let vl = self.lane(0, destination);
         let payload = left.min(u64::from(self.sizes.mtu)) as u32;
         let size = payload + self.sizes.header;
-        if blocked_lanes >> vl.0 & 1 == 1
-            || !ctx.has_credit_or_wait((self.out, vl, destination), self.sizes.space(size))
-        {
+        let (way, space) = ((self.out, vl, destination), self.sizes.space(size));
+        let is_blocked = blocked_lanes >> vl.0 & 1 == 1;
+        if is_blocked || !ctx.links.has_credit(way, space, ctx.now) {
             self.on_hand = Some(message);
-            return Attempt::Blocked;
+            return if is_blocked { None } else { self.wait_for_credit(ctx, way, space) };
         }
         let left = left - u64::from(payload);
         let packet = self.data_packet(ctx.now, 0, &message, payload, left == 0, vl);
         ctx.meters.injected(&packet);
         let id = ctx.packets.insert(packet);
         self.injection.pass(ctx.now, size);
-        ctx.send(self.out, id);
+        let end = ctx.send(self.out, id);
         if left == 0 {
             self.sources[0].finished(&message);
             self.injection.free_at += self.message_overhead;
         } else {
             self.on_hand = Some(Message { left, ..message });
         }
-        Attempt::Sent
+        Some(end.max(self.injection.free_at))
+    }
+
+    /// Waits for the credit of a packet. If this host takes turns and the credit is on its way, returns the time of its
+    /// arrival; otherwise, a wake-up follows.
+    #[inline(never)]
+    fn wait_for_credit(&mut self, ctx: &mut Context, way: Way, space: u32) -> Option<Time> {
+        if self.takes_turns(ctx) {
+            return ctx.links.expect_credit(way, space);
+        }
+        ctx.links.wait_for_credit(way, space, &mut ctx.queue);
+        None
     }
 }

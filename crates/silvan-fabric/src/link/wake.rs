@@ -12,7 +12,7 @@ const ASKED: u32 = 1 << 31;
 
 impl Links {
     /// The time at which the credit for which a packet waits arrives at the sender, if the credit is on its way.
-    #[inline]
+    #[inline(always)]
     pub(super) fn ready_at(&mut self, id: ChannelId, index: usize) -> Option<Time> {
         match self.control.as_deref() {
             None => {}
@@ -46,6 +46,16 @@ impl Links {
         let index = self.lane_index(id, vl, dst);
         self.ledger(index).wait(space);
         self.wake_with_credit(id, index, Time::ZERO, queue);
+    }
+
+    /// Same as [`Self::wait_for_credit`], but returns the time of the attempt that the sender must make if its credit is
+    /// on its way. If it is not, or if other credit arrives earlier, the sender is woken.
+    pub fn expect_credit(&mut self, (id, vl, dst): Way, space: u32) -> Option<Time> {
+        let index = self.lane_index(id, vl, dst);
+        self.ledger(index).wait(space);
+        let time = self.ready_at(id, index)?;
+        self.ready[index] = time;
+        Some(time)
     }
 
     /// Wakes the waiting sender when its credit arrives, if the credit is on its way and does not arrive before

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use silvan_engine::bins::UNSCHEDULED;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bins, Time};
 
@@ -14,7 +15,7 @@ use super::routes::{Routes, RoutesBuilder};
 use super::run::{OutputClock, Wiring};
 use super::{
     Bank, Binned, BinnedSwitch, Entry, Feeder, Link, MAX_INPUTS, NONE, Outputs, Partitioning, REMOTE, Remote,
-    Sender, TO_HOST, UNPLANNED,
+    Sender, TO_HOST,
 };
 use crate::congestion::marking::{Marker, SwitchMarking};
 use crate::limiter::Limiter;
@@ -201,7 +202,7 @@ pub(super) fn fresh() -> Binned {
         peer: 0,
         row: TO_HOST,
         stamp: 0,
-        planned: UNPLANNED,
+        planned: UNSCHEDULED,
         link: 0,
         far: 0,
     }
@@ -259,12 +260,14 @@ impl<'a> Builder<'a> {
 
     fn links(&self) -> Vec<Link> {
         let Plan { smallest, credit_block, full_space, .. } = *self.plan;
+        let has_clock = self.plan.links.clock().is_some();
         let link = |parameters: &LinkParameters| {
             // A packet occupies whole credit blocks, so the link consumes buffer space faster than it transmits bytes.
             // The fastest case is the smallest packet that just exceeds a whole number of blocks.
             let span = parameters.pace.time(smallest).0.saturating_sub(1);
-            let least_ps = span / u64::from(smallest + credit_block - 1);
-            // If the pace has no bound, no credit is booked early.
+            let bound_ps = span / u64::from(smallest + credit_block - 1);
+            // If the pace has no bound or credits return at certain times only, no credit is booked early.
+            let least_ps = if has_clock { 0 } else { bound_ps };
             let full_ps = if least_ps == 0 { u64::MAX / 8 } else { u64::from(full_space) * least_ps };
             Link { parameters: *parameters, least_ps, full_ps }
         };
@@ -347,7 +350,7 @@ impl<'a> Builder<'a> {
                 Some((there, output)) if there == partition => Feeder::Output(output),
                 Some((there, output)) => {
                     let delay = parameters[self.plan.links.parameters_index(into)].delay;
-                    senders.push(Sender { partition: there, output, channel: into, delay });
+                    senders.push(Sender { partition: there, output, delay });
                     Feeder::Remote(senders.len() as u32 - 1)
                 }
             }
@@ -381,9 +384,9 @@ impl<'a> Builder<'a> {
         };
         let entries = self.plan.receivers.iter().map(entry).collect();
         let capacities = records.iter().flat_map(|record| &record.lanes[..lanes]);
-        let credits = Credits::new(capacities.map(|lane| lane.available).collect(), lanes);
+        let credits = Credits::new(capacities.map(|lane| lane.available).collect(), lanes, channels);
         let (shift, bins) = (self.reach.shift(), self.reach.bins());
-        debug_assert!(bins < usize::from(UNPLANNED));
+        debug_assert!(bins < usize::from(UNSCHEDULED));
         let reads_queues = marking.marker.needs_queues();
         let order = LaneOrder { lanes, first: self.plan.first_lane };
         let rows =
@@ -400,6 +403,7 @@ impl<'a> Builder<'a> {
             planned: Bins::new(shift, bins),
             shift,
             bin: 0,
+            start: Time::ZERO,
             voq: VoqOutputs::new(records, width, order, reads_queues, &marking),
             marking,
             wiring: Wiring { credits, links: self.links(), reports, clock: self.clock(partition, switches) },

@@ -3,24 +3,60 @@
 
 use silvan_engine::Time;
 
-use super::{Bank, Binned};
-use crate::link::{Ledger, LedgerView, Returns, Spills};
+use super::{Around, Bank, Binned};
+use crate::link::{ChannelId, Ledger, LedgerView, Returns, Spills, Way};
+use crate::packet::NO_LEDGER;
+use crate::port::Vl;
 use crate::voq::{MOST_LANES, Need, Output, OutputLane};
 
 /// Credit of a lane that was booked before its arrival.
 #[derive(Debug, Clone, Copy)]
-struct Early {
+struct Booked {
     back: Time,
     lane: u32,
     space: u32,
+}
+
+/// Credit that was booked before its arrival and arrives after the next sample. The sample must not include it.
+#[derive(Debug)]
+pub(super) struct Early {
+    next_sample: Time,
+    booked: Vec<Booked>,
+    /// The sum of the booked credit of each lane.
+    sums: Box<[u32]>,
+}
+
+impl Early {
+    fn new(lanes: usize) -> Self {
+        Self { next_sample: Time::ZERO, booked: Vec::new(), sums: vec![0; lanes].into() }
+    }
+
+    /// Records credit that was booked before its arrival.
+    #[inline(always)]
+    fn note(&mut self, lane: usize, back: Time, space: u32) {
+        if back > self.next_sample {
+            self.booked.push(Booked { back, lane: lane as u32, space });
+            self.sums[lane] += space;
+        }
+    }
+
+    /// Forgets the credit that has arrived at a sample.
+    fn sample(&mut self, now: Time) {
+        let sums = &mut self.sums;
+        self.booked.retain(|&Booked { back, lane, space }| {
+            let is_outstanding = back > now;
+            if !is_outstanding {
+                sums[lane as usize] -= space;
+            }
+            is_outstanding
+        });
+    }
 }
 
 /// The ledgers of all outputs' links, one per output and lane. The records of the outputs contain the available
 /// credit.
 #[derive(Debug)]
 pub(super) struct Credits {
-    /// The time of the next sample. Events after that time must not be booked before it.
-    pub next_sample: Time,
     /// Number of virtual lanes in use.
     pub lanes: usize,
     pub returns: Box<[Returns]>,
@@ -29,25 +65,24 @@ pub(super) struct Credits {
     pub wanted: Box<[u32]>,
     /// Size of the receive buffer.
     pub capacities: Box<[u32]>,
-    /// Credit that was booked early but arrives after the next sample; the next field contains its sum per lane.
-    early: Vec<Early>,
-    early_sums: Box<[u32]>,
+    early: Early,
+    /// The same for the links on which hosts send, indexed by channel and lane.
+    early_of_hosts: Early,
     #[cfg(debug_assertions)]
     pub in_flight: Box<[u32]>,
 }
 
 impl Credits {
-    pub fn new(capacities: Vec<u32>, lanes: usize) -> Self {
+    pub fn new(capacities: Vec<u32>, lanes: usize, channels: usize) -> Self {
         let count = capacities.len();
         Self {
-            next_sample: Time::ZERO,
             lanes,
             returns: vec![Returns::default(); count].into(),
             spills: Vec::new(),
             wanted: vec![0; count].into(),
             capacities: capacities.into(),
-            early: Vec::new(),
-            early_sums: vec![0; count].into(),
+            early: Early::new(count),
+            early_of_hosts: Early::new(channels * lanes),
             #[cfg(debug_assertions)]
             in_flight: vec![0; count].into(),
         }
@@ -107,27 +142,30 @@ impl Credits {
     #[inline(always)]
     fn book_early(&mut self, at: usize, lane: &mut OutputLane, back: Time, space: u32) {
         lane.available += space;
-        if back > self.next_sample {
-            self.early.push(Early { back, lane: at as u32, space });
-            self.early_sums[at] += space;
+        self.early.note(at, back, space);
+    }
+
+    /// Announces the time of the next sample.
+    pub fn expect_sample(&mut self, time: Time) {
+        for early in [&mut self.early, &mut self.early_of_hosts] {
+            early.next_sample = time;
         }
     }
 
     /// Updates the outstanding credit at a sample by removing credit that has arrived.
     pub fn sample(&mut self, now: Time) {
-        let sums = &mut self.early_sums;
-        self.early.retain(|&Early { back, lane, space }| {
-            let is_outstanding = back > now;
-            if !is_outstanding {
-                sums[lane as usize] -= space;
-            }
-            is_outstanding
-        });
+        self.early.sample(now);
+        self.early_of_hosts.sample(now);
+    }
+
+    /// Credit of a host that was booked before its arrival and has not arrived at a sampling time.
+    pub fn early_of_host(&self, channel: ChannelId, vl: Vl) -> u32 {
+        self.early_of_hosts.sums[channel as usize * self.lanes + vl.index()]
     }
 
     /// Bytes of the receive buffer for which the sender has no credit at a sampling time.
     pub fn outstanding(&self, at: usize, lane: &OutputLane, now: Time) -> u32 {
-        self.capacities[at] + self.early_sums[at] - self.view(at, lane).has(now)
+        self.capacities[at] + self.early.sums[at] - self.view(at, lane).has(now)
     }
 }
 
@@ -136,12 +174,13 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     ///
     /// The credit is booked immediately if, until it arrives, the output will have credit for everything that it can
     /// send, for two more full packets (the most that the marking rule requires), and for a third one that can begin
-    /// at the last moment. Only a sample of the outstanding credit could then show the difference.
+    /// at the last moment. Only a sample of the outstanding credit could then show the difference. If receivers return
+    /// credits at certain times only, `back` does not include the wait for such a time.
     #[inline(always)]
     pub(super) fn credit(&mut self, output: usize, vl: usize, back: Time, space: u32) {
         let record = &mut self.voq.records[output];
         let link = &self.wiring.links[usize::from(record.own.link)];
-        let until_back = back.0 - (self.bin << self.shift);
+        let until_back = back.0 - self.start.0;
         let lane = &mut record.lanes[vl];
         if u64::from(lane.available) * link.least_ps >= until_back + 3 * link.full_ps {
             let at = self.wiring.credits.index::<LANES>(output, vl);
@@ -162,7 +201,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     pub(super) fn credit_of_drained(&mut self, output: usize, vl: usize, back: Time, space: u32) {
         let record = &mut self.voq.records[output];
         let link = &self.wiring.links[usize::from(record.own.link)];
-        let until_back = back.0 - (self.bin << self.shift);
+        let until_back = back.0 - self.start.0;
         let at = self.wiring.credits.index::<LANES>(output, vl);
         let capacity = self.wiring.credits.capacities[at];
         if u64::from(capacity) * link.least_ps >= until_back + 4 * link.full_ps {
@@ -172,16 +211,45 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
     }
 
+    /// Same as [`Self::credit`], for the host that sends on a channel. The space becomes free at `freed`.
+    #[inline(always)]
+    pub(super) fn credit_host(
+        &mut self,
+        around: &mut Around,
+        (channel, vl, dst): Way,
+        (freed, now): (Time, Time),
+        space: u32,
+    ) {
+        let link = &self.wiring.links[around.links.parameters_index(channel)];
+        let back = freed + link.parameters.delay;
+        let needed = back.0 - self.start.0 + 3 * link.full_ps;
+        let is_ample = |available: u32| u64::from(available) * link.least_ps >= needed;
+        if around.links.book_early((channel, vl), space, is_ample) {
+            let lane = channel as usize * self.wiring.credits.lanes + vl.index();
+            self.wiring.credits.early_of_hosts.note(lane, back, space);
+        } else {
+            let (way, times) = (((channel, vl, dst), NO_LEDGER), (freed, now, around.hosts_at));
+            around.links.release(way, space, times, around.queue);
+        }
+    }
+
     /// Same as [`Self::credit`], but always books the credit with its arrival time.
     #[inline(never)]
     fn credit_exactly(&mut self, output: usize, vl: usize, back: Time, space: u32) {
         let at = self.wiring.credits.index::<LANES>(output, vl);
         let record = &mut self.voq.records[output];
+        let back = match &self.wiring.clock {
+            None => back,
+            Some(own) => {
+                let delay = self.wiring.links[usize::from(record.own.link)].parameters.delay;
+                own.clock.leaves_at(own.channels[output], back - delay) + delay
+            }
+        };
         let lane = &mut record.lanes[vl];
         let waits = lane.short;
         let mut ledger = self.wiring.credits.ledger(at, lane);
         // The output can still decide at any time of this bin.
-        ledger.give_back(back, space, Time(self.bin << self.shift));
+        ledger.give_back(back, space, self.start);
         if waits && let Some(ready) = ledger.ready_at() {
             let ready = ready.max(record.free_at);
             if ready < record.own.ready_at {

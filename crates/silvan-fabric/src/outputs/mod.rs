@@ -92,7 +92,7 @@ struct Binned {
     row: u32,
     /// The lower bits of the arrival time of the first packet in the latest bin with arrivals.
     stamp: u32,
-    /// The bin in which the next decision is scheduled, as an index into the ring.
+    /// The slot of the next decision in [`Bank::planned`].
     planned: u16,
     /// Index into [`Wiring::links`].
     link: u8,
@@ -109,10 +109,12 @@ impl Binned {
 
     #[inline(always)]
     fn company(&self) -> Company {
-        match self.far & 3 {
-            0 => Company::Alone,
-            1 => Company::Together,
-            _ => Company::Several,
+        if self.far & 2 != 0 {
+            Company::Several
+        } else if self.far & 1 != 0 {
+            Company::Together
+        } else {
+            Company::Alone
         }
     }
 
@@ -137,8 +139,6 @@ impl Binned {
 const TO_HOST: u32 = u32::MAX;
 /// The far switch is in another partition.
 const REMOTE: u32 = u32::MAX - 1;
-/// Marks an output that is not planned.
-const UNPLANNED: u16 = u16::MAX;
 /// Maximum number of inputs of a switch, because an input must fit in 6 bits.
 const MAX_INPUTS: usize = 64;
 
@@ -170,12 +170,11 @@ struct Entry {
     input: u8,
 }
 
-/// An output of another partition, with its channel and the delay of its link.
+/// An output of another partition, and the delay of its link.
 #[derive(Debug, Clone, Copy)]
 struct Sender {
     partition: u16,
     output: u32,
-    channel: ChannelId,
     delay: Time,
 }
 
@@ -195,8 +194,9 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8> {
     planned: Bins<u32>,
     /// Width of a bin in picoseconds, as a power of two.
     shift: u32,
-    /// The current bin.
+    /// The current bin, and its start.
     bin: u64,
+    start: Time,
     voq: VoqOutputs<LANES, MARKS, Binned>,
     marking: SwitchMarking,
     wiring: Wiring,
@@ -320,9 +320,14 @@ impl Outputs {
         with_bank!(self, bank => bank.run(around, arrive_before, decide_before));
     }
 
+    /// Empty bins that are as wide and as many as those of decisions.
+    pub fn bins_of_decisions(&self) -> Bins<u32> {
+        with_bank!(self, bank => Bins::new(bank.shift, bank.planned.count()))
+    }
+
     /// Announces the time of the next sample.
     pub fn expect_sample(&mut self, time: Time) {
-        with_bank!(self, bank => bank.wiring.credits.next_sample = time);
+        with_bank!(self, bank => bank.wiring.credits.expect_sample(time));
     }
 
     /// Updates the state at a sample.

@@ -118,6 +118,11 @@ impl Outputs {
         })
     }
 
+    /// Credit of the host that sends on a channel, which was booked before its arrival.
+    pub fn early_of_host(&self, channel: ChannelId, vl: Vl) -> u32 {
+        with_bank!(self, bank => bank.wiring.credits.early_of_host(channel, vl))
+    }
+
     /// Whether an output has credit for `space` bytes at a time.
     pub fn has_some_credit(&self, output: usize, vl: Vl, space: u32, now: Time) -> bool {
         with_bank!(self, bank => bank.ledger(output, vl).has(now) >= space)

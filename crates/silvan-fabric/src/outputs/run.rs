@@ -6,12 +6,11 @@ use super::credit::Credits;
 use super::reports::Reports;
 use super::{
     Around, Arrival, Bank, Binned, Company, Feeder, InOrder, Link, NONE, REMOTE, Remote, Sender, TO_HOST,
-    UNPLANNED,
 };
 use crate::congestion::marking::{Applied, Arriving};
 use crate::link::{ChannelId, Class, ReturnClock, key};
 use crate::message::{Entering, OutputCredit};
-use crate::packet::{Kind, NO_LEDGER, Pool};
+use crate::packet::{Kind, Pool};
 use crate::port::{Port, Vl};
 use crate::voq::{ALL_EVENTS, Head, Need, Output, Sending, Slot, UNMARKED, Wires};
 
@@ -22,7 +21,7 @@ pub(super) struct Wiring {
     pub links: Vec<Link>,
     /// Present if switches notify sources themselves.
     pub reports: Option<Box<Reports>>,
-    /// Present if receivers return credits at certain times only.
+    /// Present if receivers return credits at certain times only. Then no credit is booked early.
     pub clock: Option<Box<OutputClock>>,
 }
 
@@ -87,25 +86,25 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
 
     #[inline]
     pub(super) fn begin(&mut self, bin: u64) {
-        self.bin = bin;
+        (self.bin, self.start) = (bin, Time(bin << self.shift));
         self.arrivals.turn_to(bin);
         self.planned.turn_to(bin);
     }
 
     #[inline]
     pub(super) fn start(&self) -> Time {
-        Time(self.bin << self.shift)
+        self.start
     }
 
     #[inline]
     pub(super) fn end(&self) -> Time {
-        Time((self.bin + 1) << self.shift)
+        self.start + Time(1 << self.shift)
     }
 
     /// The time of an arrival in the current bin.
     #[inline(always)]
     pub(super) fn time(&self, when: u32) -> Time {
-        let start = self.start().0;
+        let Time(start) = self.start;
         Time(start + u64::from(when.wrapping_sub(start as u32)))
     }
 
@@ -166,29 +165,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     /// Schedules a decision of an output, unless one is scheduled for an earlier bin.
     #[inline(always)]
     pub(super) fn plan(&mut self, output: usize, ready: Time) {
-        let bin = self.planned.bin(ready);
-        let slot = self.planned.slot(bin);
-        let own = &mut self.voq.records[output].own;
-        let mask = self.planned.count() - 1;
-        let now = self.bin as usize;
-        let ahead = |slot: usize| slot.wrapping_sub(now) & mask;
-        if own.planned == UNPLANNED || ahead(slot) < ahead(usize::from(own.planned)) {
-            own.planned = slot as u16;
-            self.planned.push(bin, output as u32);
-        }
-    }
-
-    /// Same as [`Self::plan`], after the output has made its scheduled decisions.
-    #[inline(always)]
-    fn plan_again(&mut self, output: usize) {
-        let own = &mut self.voq.records[output].own;
-        if own.ready_at == Time::NEVER {
-            own.planned = UNPLANNED;
-            return;
-        }
-        let bin = self.planned.bin(own.ready_at);
-        own.planned = self.planned.slot(bin) as u16;
-        self.planned.push(bin, output as u32);
+        self.planned.schedule(output as u32, ready, &mut self.voq.records[output].own.planned);
     }
 
     /// See [`super::Outputs::run`].
@@ -196,15 +173,14 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         self.run_arrivals(around, arrive_before, decide_before);
         let mut planned = std::mem::take(&mut self.to_decide);
         self.planned.take(&mut planned);
-        let slot = self.planned.slot(self.bin) as u16;
         for (at, &output) in planned.iter().enumerate() {
             self.prefetch_decisions(around.packets, &planned, at);
-            let output = output as usize;
-            if self.voq.records[output].own.planned != slot {
+            if !self.planned.is_due(self.voq.records[output as usize].own.planned) {
                 continue;
             }
-            self.decide(around, output, decide_before);
-            self.plan_again(output);
+            self.decide(around, output as usize, decide_before);
+            let own = &mut self.voq.records[output as usize].own;
+            self.planned.schedule_again(output, own.ready_at, &mut own.planned);
         }
         planned.clear();
         self.to_decide = planned;
@@ -256,15 +232,15 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
             if MARKS == ALL_EVENTS && self.wiring.reports.is_some() && self.keep_for_switch(arrival, at) {
                 continue;
             }
-            match self.voq.records[arrival.output as usize].own.company() {
-                Company::Alone => self.land(around, arrival, decide_before, decide_before),
-                Company::Together => self.land(around, arrival, Time::ZERO, decide_before),
-                Company::Several => {
-                    let since = arrival.when.wrapping_sub(start);
-                    let Arrival { output, input, .. } = *arrival;
-                    self.several.push(InOrder { output, since, input, at: at as u32 });
-                }
+            let company = self.voq.records[arrival.output as usize].own.company();
+            if company == Company::Several {
+                let since = arrival.when.wrapping_sub(start);
+                let Arrival { output, input, .. } = *arrival;
+                self.several.push(InOrder { output, since, input, at: at as u32 });
+                continue;
             }
+            let leave_before = if company == Company::Alone { decide_before } else { Time::ZERO };
+            self.land(around, arrival, leave_before, decide_before);
         }
         if !self.several.is_empty() {
             let mut several = std::mem::take(&mut self.several);
@@ -397,24 +373,11 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
         let delay = self.wiring.links[usize::from(self.voq.records[output].own.link)].parameters.delay;
         let back = done + delay;
-        if self.wiring.clock.is_some() {
-            self.credit_at_tick(output, vl, (done, delay), head.space);
-        } else if is_data {
+        if is_data {
             self.credit_of_drained(output, vl, back, head.space);
         } else {
             self.credit(output, vl, back, head.space);
         }
-    }
-
-    /// Returns credit for space that becomes free at `freed` when the receiver next returns credits. Credit of several
-    /// packets can return at once, so [`Self::credit_of_drained`] does not apply.
-    #[inline(never)]
-    fn credit_at_tick(&mut self, output: usize, vl: usize, (freed, delay): (Time, Time), space: u32) {
-        let leaves = self.wiring.clock.as_ref().map_or(freed, |own| {
-            let channel = own.channels[output];
-            own.clock.leaves_at(channel, freed)
-        });
-        self.credit(output, vl, leaves + delay, space);
     }
 
     /// Puts a packet on the wire and returns the credit for its space.
@@ -451,26 +414,16 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
                 let feeder = feeder as usize;
                 let link = usize::from(self.voq.records[feeder].own.link);
                 let delay = self.wiring.links[link].parameters.delay;
-                if self.wiring.clock.is_some() {
-                    self.credit_at_tick(feeder, vl, (end, delay), head.space);
-                } else {
-                    self.credit(feeder, vl, end + delay, head.space);
-                }
+                self.credit(feeder, vl, end + delay, head.space);
             }
             Feeder::Remote(sender) => {
-                let Sender { partition, output, channel, delay } = self.senders[sender as usize];
-                let clock = self.wiring.clock.as_ref();
-                let leaves = clock.map_or(end, |clock| clock.clock.leaves_at(channel, end));
-                let credit = OutputCredit { output, space: head.space, back: leaves + delay, vl: vl as u8 };
+                let Sender { partition, output, delay } = self.senders[sender as usize];
+                let credit = OutputCredit { output, space: head.space, back: end + delay, vl: vl as u8 };
                 around.outbox[usize::from(partition)].send_output_credit(credit);
             }
             Feeder::Host(channel) => {
-                around.links.release(
-                    ((channel, Vl::new(vl), head.dst()), NO_LEDGER),
-                    head.space,
-                    (end, now, around.hosts_at),
-                    around.queue,
-                );
+                let way = (channel, Vl::new(vl), head.dst());
+                self.credit_host(around, way, (end, now), head.space);
             }
         }
     }

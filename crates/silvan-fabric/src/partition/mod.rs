@@ -12,7 +12,7 @@ use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::{Event, Time};
 
 use crate::context::Context;
-use crate::host::Host;
+use crate::host::{Host, Turns, take_turns};
 use crate::jobs::Jobs;
 use crate::link::{ChannelId, Class, key, unkey};
 use crate::message::Mailbox;
@@ -63,7 +63,9 @@ pub(crate) struct Partition {
     pub jobs: Option<Jobs>,
     /// Traffic of these hosts that starts after a number of deliveries.
     pub triggers: Triggers,
-    /// Whether to prefetch, because the network does not fit into the fast caches of a core.
+    /// Whether the network does not fit into the fast caches of a core.
+    is_large: bool,
+    /// Whether to prefetch for events.
     prefetches: bool,
     /// Whether answers to all packets arrive at hosts.
     has_answers: bool,
@@ -76,7 +78,7 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    /// `is_large` states that the network does not fit into the fast caches of a core.
+    /// See [`Self::is_large`].
     pub fn new(
         ctx: Context,
         (hosts, switches): (Vec<Host>, Vec<Switch>),
@@ -92,6 +94,7 @@ impl Partition {
             ctx,
             hosts,
             switches,
+            is_large,
             prefetches,
             has_answers,
             outputs,
@@ -107,7 +110,12 @@ impl Partition {
 
     /// Schedules the first events: the end of the warm-up, and the first actions of hosts and ranks.
     pub fn start(&mut self, warmup: Time) {
-        let Self { ctx, hosts, jobs, .. } = self;
+        let Self { ctx, hosts, jobs, outputs, .. } = self;
+        if let Some(outputs) = outputs
+            && hosts.iter().any(Host::is_solo)
+        {
+            ctx.turns = Some(Box::new(Turns::new(outputs.bins_of_decisions(), self.is_large)));
+        }
         if let Some(jobs) = jobs {
             jobs.start(ctx);
         }
@@ -186,10 +194,11 @@ impl Partition {
     pub fn next_tick(&mut self) -> u64 {
         let of_event =
             self.unfinished_sample.or_else(|| self.next_time()).map_or(NEVER, |time| self.tick_of(time));
+        let of_hosts = self.ctx.turns.as_ref().and_then(|turns| turns.next_bin()).unwrap_or(NEVER);
         let of_outputs = self.outputs.as_ref().and_then(|outputs| outputs.next_bin()).unwrap_or(NEVER);
         // A delivery that has no event, but after which traffic may start.
         let delivery = self.ctx.ahead.as_ref().and_then(|ahead| ahead.next());
-        of_event.min(of_outputs).min(delivery.map_or(NEVER, |time| time.0))
+        of_event.min(of_hosts).min(of_outputs).min(delivery.map_or(NEVER, |time| time.0))
     }
 
     /// The time of the next event.
@@ -260,7 +269,11 @@ impl Partition {
         let Some(outputs) = &mut self.outputs else { return 0 };
         outputs.begin(bin);
         let end = outputs.end_of_bin();
+        if let Some(turns) = &mut self.ctx.turns {
+            turns.begin(bin);
+        }
         let mut events = self.instants(end.min(cut), u64::MAX);
+        take_turns(&mut self.ctx, &mut self.hosts, end.min(cut));
         if cut >= end {
             return events + self.run_outputs(end, end);
         }
@@ -391,6 +404,7 @@ impl Partition {
                 return 0;
             }
             Class::Warmup => {
+                take_turns(ctx, hosts, event.time);
                 hosts.iter_mut().for_each(|host| host.count_drained(ctx));
                 ctx.meters.end_warmup();
                 self.expect_sample(self.next_sample);

@@ -64,7 +64,10 @@ impl Partition {
     pub fn outstanding(&self, channel: ChannelId, vl: Vl) -> u32 {
         match self.output(channel) {
             Some((outputs, output)) => outputs.outstanding(output, vl, self.ctx.now),
-            None => self.ctx.links.outstanding(channel, vl, self.ctx.now),
+            None => {
+                let early = self.outputs.as_ref().map_or(0, |outputs| outputs.early_of_host(channel, vl));
+                self.ctx.links.outstanding(channel, vl, self.ctx.now) + early
+            }
         }
     }
 
