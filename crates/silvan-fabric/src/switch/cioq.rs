@@ -197,7 +197,7 @@ impl<S: PortSet> CioqSwitch<S> {
             let bytes = self.buffers.telling_bytes((input, output, vl), dst, None);
             QueueFill { input, bytes }
         };
-        let queue = queue.map(fill);
+        let queue = queue.filter(|_| self.ports.marking.marker.needs_queues()).map(fill);
         let inputs = self.buffers.requests(self.ports.lane(output, vl)).widen();
         let change = QueueChange { now: ctx.now, queue, queue_bytes: sum, inputs };
         self.ports.queue_changed(ctx, output, vl, &change);

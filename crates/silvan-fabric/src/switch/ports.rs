@@ -8,7 +8,7 @@ use silvan_engine::{Rate, Time};
 use super::{Chooser, Detourer, Director, Hasher};
 use crate::congestion::marking::{Arriving, MarkedLane, OutputFacts, SwitchMarking};
 use crate::context::Context;
-use crate::facts::{QueueChange, Severity};
+use crate::facts::{QueueChange, Severity, Verdict};
 use crate::link::{ChannelId, Class, key};
 use crate::message::{CreditReturn, Report, Word};
 use crate::packet::{Kind, Packet, PacketId};
@@ -290,6 +290,7 @@ impl Ports {
     }
 
     /// The facts about an output and lane that the marking rule may use.
+    #[inline(always)]
     fn facts(&self, ctx: &Context, from: Outgoing, vl: Vl) -> (MarkedLane, OutputFacts) {
         let Outgoing { output, queue_bytes, buffer_bytes } = from;
         let channel = self.out(output);
@@ -335,6 +336,9 @@ impl Ports {
         let space = self.marking.root_space(ctx.free_at(channel) <= ctx.now);
         let has_credit = || ctx.has_some_credit(channel, packet.vl, space);
         let verdict = self.marking.departs(at.lane, &facts, &packet, has_credit);
+        if verdict == Verdict::Forward {
+            return;
+        }
         let applied = self.marking.apply((at.output, ctx.now), &mut ctx.packets, id, verdict);
         ctx.note_applied((self.place, true, from.output), applied);
     }
