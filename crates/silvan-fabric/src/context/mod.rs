@@ -19,6 +19,7 @@ use crate::message::{
 use crate::meters::Meters;
 use crate::packet::{Kind, NO_LEDGER, Packet, PacketId, Pool};
 use crate::port::{Port, Vl};
+use crate::switch::Match;
 pub(crate) use ahead::Ahead;
 
 /// The location of the receivers of packets, for nodes that handle events.
@@ -77,6 +78,8 @@ pub(crate) struct Context {
     pub announcements: Announcements,
     /// Outputs that may have packets to send at this instant, with their switches.
     pub dirty_outputs: Vec<(u32, Port)>,
+    /// Scratch space of iSLIP switches: the matches of an iteration, in the order of their inputs.
+    pub matches: Vec<Match>,
     /// Reports that switches send to sources at the end of this instant.
     pub reports: Vec<(Cause, Report)>,
     /// Hosts that may have packets to send at this instant, by their position in the partition.
@@ -124,6 +127,7 @@ impl Context {
             notices: Notices::default(),
             announcements: Announcements::default(),
             dirty_outputs: Vec::new(),
+            matches: Vec::new(),
             reports: Vec::new(),
             dirty_hosts: Vec::new(),
             entering: Vec::new(),

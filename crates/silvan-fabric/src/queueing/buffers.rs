@@ -14,6 +14,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
+use smallvec::{SmallVec, smallvec};
 
 use super::Organisation;
 use super::arbitration::{DueTimes, SpecialQueue};
@@ -94,7 +95,20 @@ impl Member for Queue {
     }
 }
 
-/// The queues that wait for an output. With few ports, this occupies half a cache line.
+/// The turn of an output lane, which its arbiter determines.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Turn {
+    /// Buffer space that the next packet needs and for which it has no credit.
+    pub blocked: u32,
+    /// The input port to consider first.
+    pub input: Port,
+    /// The virtual lane to consider first; used only in the first lane of an output.
+    pub lane: Vl,
+    /// Whether the output will be settled at the end of this instant; used only in the first lane of an output.
+    pub dirty: bool,
+}
+
+/// The queues that wait for an output, and its turn. With few ports, this occupies half a cache line.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(32))]
 struct Demand<S> {
@@ -107,6 +121,7 @@ struct Demand<S> {
     sum: u32,
     /// Number of parked queues.
     parked: u32,
+    turn: Turn,
 }
 
 /// The output ports that are needed on a virtual lane.
@@ -142,25 +157,63 @@ pub(crate) enum Stored {
 /// Changes in a node's buffers that concern its neighbors, arbitration or marking.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// Outputs for which a queue has started to wait, with the input port of the queue.
-    pub asked: Vec<(PortVl, Port)>,
-    /// Packets that moved to another queue.
-    pub moved: Vec<Moved>,
-    /// Notifications for the node upstream of an input port.
-    pub notices: Vec<(Port, Notice)>,
+    /// Whether any list may contain a change. Most packets change nothing, so the lists need not be read.
+    any: bool,
+    lists: Box<ChangeLists>,
+}
+
+#[derive(Debug, Default)]
+struct ChangeLists {
+    asked: Vec<(PortVl, Port)>,
+    moved: Vec<Moved>,
+    notices: Vec<(Port, Notice)>,
 }
 
 impl Changes {
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.asked.is_empty() && self.moved.is_empty() && self.notices.is_empty()
+        !self.any
     }
 
     /// Removes all changes.
+    #[inline]
     pub fn clear(&mut self) {
-        self.asked.clear();
-        self.moved.clear();
-        self.notices.clear();
+        if std::mem::take(&mut self.any) {
+            let ChangeLists { asked, moved, notices } = &mut *self.lists;
+            asked.clear();
+            moved.clear();
+            notices.clear();
+        }
+    }
+
+    /// Outputs for which a queue has started to wait, with the input port of the queue.
+    pub fn asked(&mut self) -> &mut Vec<(PortVl, Port)> {
+        &mut self.lists.asked
+    }
+
+    /// Packets that moved to another queue.
+    pub fn moved(&mut self) -> &mut Vec<Moved> {
+        &mut self.lists.moved
+    }
+
+    /// Notifications for the node upstream of an input port.
+    pub fn notices(&mut self) -> &mut Vec<(Port, Notice)> {
+        &mut self.lists.notices
+    }
+
+    fn ask(&mut self, output: PortVl, input: Port) {
+        self.any = true;
+        self.lists.asked.push((output, input));
+    }
+
+    fn note_moved(&mut self, moved: Moved) {
+        self.any = true;
+        self.lists.moved.push(moved);
+    }
+
+    fn notify(&mut self, input: Port, notice: Notice) {
+        self.any = true;
+        self.lists.notices.push((input, notice));
     }
 }
 
@@ -201,20 +254,23 @@ impl Routes {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Buffers<S> {
-    shape: Shape,
+    organisation: Organisation,
+    inputs: u16,
+    /// Number of queues per input that exist from the start, and how many of these are normal queues.
+    per_input: u16,
+    normal: u16,
+    lanes: u8,
+    control_first: bool,
     routes: Routes,
     /// For each input, its control queue, its fixed normal queues and its special queues, followed by the queues for
     /// destinations.
     queues: Vec<Queue>,
-    /// Number of queues per input that exist from the start.
-    per_input: usize,
-    normal: usize,
     /// Indexed by `output * ports + input port`.
     rings: Box<[Ring]>,
     /// One entry per output.
     demand: Box<[Demand<S>]>,
     /// One entry per virtual lane; empty if not needed.
-    wanted: Box<[Wanted<S>]>,
+    wanted: SmallVec<[Wanted<S>; 1]>,
     /// Due times of special queues; `None` if all queues take turns.
     due_times: Option<Box<DueTimes>>,
     pub changes: Changes,
@@ -229,7 +285,7 @@ pub(crate) struct Buffers<S> {
 
 impl<S: PortSet> Buffers<S> {
     pub fn new(shape: Shape, routes: Routes, cams: Option<Cams>) -> Self {
-        let Shape { inputs, outputs, lanes, organisation, .. } = shape;
+        let Shape { inputs, outputs, lanes, organisation, control_first } = shape;
         let normal = organisation.fixed(outputs);
         let special = cams.as_ref().map_or(0, |cams| cams.rule().queues);
         let roles = std::iter::once(Role::Control)
@@ -240,16 +296,19 @@ impl<S: PortSet> Buffers<S> {
             .flat_map(|input| roles.clone().map(move |role| queue(input, role)))
             .collect();
         Self {
-            shape,
+            organisation,
+            inputs: inputs as u16,
+            per_input: (1 + normal + special) as u16,
+            normal: normal as u16,
+            lanes: lanes as u8,
+            control_first,
             routes,
             queues,
             rings: vec![Ring::EMPTY; outputs * lanes * inputs].into(),
-            per_input: 1 + normal + special,
-            normal,
             by_destination: FxHashMap::default(),
             unused: Vec::new(),
             demand: vec![Demand::default(); outputs * lanes].into(),
-            wanted: Box::default(),
+            wanted: SmallVec::new(),
             parked: vec![Vec::new(); outputs * lanes].into(),
             unparked: Vec::new(),
             due_times: cams
@@ -264,7 +323,13 @@ impl<S: PortSet> Buffers<S> {
     /// Enables the sets of outputs for which queues wait, [`Self::asked_for`] and [`Self::filled`]. Must be called
     /// before any packet is stored.
     pub fn note_wanted(&mut self) {
-        self.wanted = vec![Wanted::default(); self.shape.lanes].into();
+        self.wanted = smallvec![Wanted::default(); self.lanes()];
+    }
+
+    /// Number of virtual lanes.
+    #[inline(always)]
+    fn lanes(&self) -> usize {
+        usize::from(self.lanes)
     }
 
     fn route(&self, packet: &Packet) -> Port {
@@ -275,6 +340,18 @@ impl<S: PortSet> Buffers<S> {
     #[inline]
     pub fn sum(&self, output: PortVl) -> u32 {
         self.demand[output.index()].sum
+    }
+
+    /// The turn of an output.
+    #[inline(always)]
+    pub fn turn(&self, output: PortVl) -> &Turn {
+        &self.demand[output.index()].turn
+    }
+
+    /// See [`Self::turn`].
+    #[inline(always)]
+    pub fn turn_mut(&mut self, output: PortVl) -> &mut Turn {
+        &mut self.demand[output.index()].turn
     }
 
     /// Input ports with queues that wait for an output.
@@ -301,19 +378,18 @@ impl<S: PortSet> Buffers<S> {
     pub fn prefetch(&self, port: Port, vl: Vl, to: Port, dst: u32, open: Option<QueueId>) {
         let (input, output) = (self.with_lane(port, vl), self.with_lane(to, vl));
         // With one queue per output, a queue usually waits alone, and its ring is not used.
-        if self.shape.organisation != Organisation::PerOutput {
+        if self.organisation != Organisation::PerOutput {
             prefetch(&self.rings, self.ring_index(output, port));
         }
         let queue = if let Some(open) = open {
             open as usize
-        } else if self.shape.organisation == Organisation::PerDestination {
+        } else if self.organisation == Organisation::PerDestination {
             self.by_destination.get(&(input, dst)).map_or(usize::MAX, |&queue| queue as usize)
         } else {
-            self.first_queue(input) + 1 + self.shape.organisation.index(to, dst)
+            self.first_queue(input) + 1 + self.organisation.index(to, dst)
         };
         prefetch(&self.queues, queue);
         prefetch(&self.demand, output.index());
-        prefetch(&self.wanted, vl.index());
         if let Some(cams) = &self.cams {
             cams.prefetch(input, output);
         }
@@ -328,30 +404,30 @@ impl<S: PortSet> Buffers<S> {
     /// Combines a port and a virtual lane of this node.
     #[inline(always)]
     fn with_lane(&self, port: Port, vl: Vl) -> PortVl {
-        PortVl::of(port, vl, self.shape.lanes)
+        PortVl::of(port, vl, self.lanes())
     }
 
     /// The index of an input's control queue, which is followed by its normal and special queues.
     #[inline(always)]
     fn first_queue(&self, input: PortVl) -> usize {
-        input.index() * self.per_input
+        input.index() * usize::from(self.per_input)
     }
 
     /// The index of a special queue of an input.
     #[inline(always)]
     fn special_queue(&self, input: PortVl, at: usize) -> usize {
-        self.first_queue(input) + 1 + self.normal + at
+        self.first_queue(input) + 1 + usize::from(self.normal) + at
     }
 
     /// The index of the ring of an input port at an output.
     #[inline(always)]
     fn ring_index(&self, output: PortVl, port: Port) -> usize {
-        output.index() * self.shape.inputs + port.index()
+        output.index() * usize::from(self.inputs) + port.index()
     }
 
     /// Whether each input port has a single first-in first-out queue.
     pub fn is_fifo(&self) -> bool {
-        self.shape.lanes == 1 && self.normal == 1 && self.cams.is_none() && !self.shape.control_first
+        self.lanes() == 1 && self.normal == 1 && self.cams.is_none() && !self.control_first
     }
 
     /// Input ports of the queues that are parked at an output.
@@ -373,20 +449,20 @@ impl<S: PortSet> Buffers<S> {
     #[inline(always)]
     fn queue_for(&mut self, input: PortVl, to: Port, dst: u32, kind: Kind) -> QueueId {
         let base = self.first_queue(input);
-        if self.shape.control_first && !kind.follows_data() {
+        if self.control_first && !kind.follows_data() {
             return base as QueueId;
         }
-        if self.shape.organisation == Organisation::PerDestination {
+        if self.organisation == Organisation::PerDestination {
             return self.queue_of_destination(input, dst);
         }
-        (base + 1 + self.shape.organisation.index(to, dst)) as QueueId
+        (base + 1 + self.organisation.index(to, dst)) as QueueId
     }
 
     fn queue_of_destination(&mut self, input: PortVl, dst: u32) -> QueueId {
         let fresh = self.unused.last().copied().unwrap_or(self.queues.len() as QueueId);
         let id = *self.by_destination.entry((input, dst)).or_insert(fresh);
         if id == fresh {
-            let queue = Queue::new(input, self.shape.lanes, Role::Destination);
+            let queue = Queue::new(input, self.lanes(), Role::Destination);
             if self.unused.pop().is_some() {
                 self.queues[id as usize] = queue;
             } else {
@@ -406,20 +482,19 @@ impl<S: PortSet> Buffers<S> {
 
     /// Whether each destination has a queue.
     pub fn is_per_destination(&self) -> bool {
-        self.shape.organisation == Organisation::PerDestination
+        self.organisation == Organisation::PerDestination
     }
 
     /// Whether a packet of this kind is stored in the queue of its destination.
     #[inline]
     pub fn has_own_queue(&self, kind: Kind) -> bool {
-        self.shape.organisation == Organisation::PerDestination
-            && (!self.shape.control_first || kind.follows_data())
+        self.organisation == Organisation::PerDestination && (!self.control_first || kind.follows_data())
     }
 
     /// Creates a queue for a destination at an input. The caller remembers it, and stores the packets of the
     /// destination in it until it is empty.
     pub fn open_queue(&mut self, port: Port, vl: Vl) -> QueueId {
-        let queue = Queue::new(self.with_lane(port, vl), self.shape.lanes, Role::Open);
+        let queue = Queue::new(self.with_lane(port, vl), self.lanes(), Role::Open);
         match self.unused.pop() {
             Some(id) => {
                 self.queues[id as usize] = queue;
@@ -520,7 +595,7 @@ impl<S: PortSet> Buffers<S> {
     #[inline]
     fn tell(&mut self, input: PortVl, notice: Option<Notice>) {
         if let Some(notice) = notice {
-            self.changes.notices.push((input.port(self.shape.lanes), notice));
+            self.changes.notify(input.port(self.lanes()), notice);
         }
     }
 
@@ -589,7 +664,7 @@ impl<S: PortSet> Buffers<S> {
             return;
         }
         self.sit(queue, output, to, port, now);
-        self.changes.asked.push((output, port));
+        self.changes.ask(output, port);
     }
 
     /// Adds a queue to the ring of its input port at an output.
@@ -637,7 +712,7 @@ impl<S: PortSet> Buffers<S> {
         }
         requests.remove(port);
         if requests.is_empty() && !self.wanted.is_empty() {
-            let (to, vl) = (output.port(self.shape.lanes), output.vl(self.shape.lanes));
+            let (to, vl) = (output.port(self.lanes()), output.vl(self.lanes()));
             self.wanted[vl.index()].asked_for.remove(to);
         }
     }
@@ -686,7 +761,7 @@ impl<S: PortSet> Buffers<S> {
                 let queue = open.or_else(|| self.by_destination.get(&(input, dst)).copied());
                 queue.map_or(0, |queue| self.queues[queue as usize].bytes)
             }
-            _ => self.queues[self.first_queue(input) + 1 + self.shape.organisation.index(to, dst)].bytes,
+            _ => self.queues[self.first_queue(input) + 1 + self.organisation.index(to, dst)].bytes,
         }
     }
 

@@ -305,23 +305,23 @@ pub(crate) struct Growth {
 #[repr(C)]
 pub(crate) struct Cams {
     rule: Arc<SpecialQueueRule>,
-    lanes: usize,
     inputs: Box<[InputCam]>,
     /// Lines of normal queues, indexed by `input * ports + output port`. Empty unless each queue has one output.
     own: Box<[OwnLine]>,
-    /// Number of normal queues per input that may have a line.
-    own_ports: usize,
     /// The destinations on the lines of each output.
     listed: Box<[Marks]>,
+    /// Number of lines of all outputs.
+    output_lines: u32,
+    /// Number of normal queues per input that may have a line.
+    own_ports: u16,
+    lanes: u8,
     /// Whether normal queues detect roots, which is false for hosts.
     detects: bool,
     outputs: Box<[Vec<OutputLine>]>,
-    /// Number of lines of all outputs.
-    output_lines: usize,
     /// Rate of the link at each output port.
     rates: Box<[Rate]>,
     ages: u64,
-    pub tally: Tally,
+    pub tally: Box<Tally>,
 }
 
 impl Cams {
@@ -338,18 +338,22 @@ impl Cams {
         let input = InputCam { special: vec![None; rule.queues].into(), ..InputCam::default() };
         Self {
             rule,
-            lanes,
+            lanes: lanes as u8,
             rates,
             detects,
             inputs: vec![input; inputs * lanes].into(),
             own: vec![OwnLine::Free; inputs * lanes * own_ports].into(),
-            own_ports,
+            own_ports: own_ports as u16,
             outputs: vec![Vec::new(); outputs * lanes].into(),
             listed: vec![Marks::default(); outputs * lanes].into(),
             output_lines: 0,
             ages: 0,
-            tally: Tally::default(),
+            tally: Box::default(),
         }
+    }
+
+    fn lanes(&self) -> usize {
+        usize::from(self.lanes)
     }
 
     pub fn rule(&self) -> &SpecialQueueRule {
@@ -401,7 +405,7 @@ impl Cams {
     /// The index of the line of an input's normal queue for the output `port`.
     #[inline(always)]
     fn own_index(&self, input: PortVl, port: Port) -> usize {
-        input.index() * self.own_ports + port.index()
+        input.index() * usize::from(self.own_ports) + port.index()
     }
 
     /// The number by which the upstream node knows the line of a normal queue for the output `port`. Lower numbers

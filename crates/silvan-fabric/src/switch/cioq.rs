@@ -206,9 +206,13 @@ impl<S: PortSet> CioqSwitch<S> {
     /// Schedules the outputs for which a packet has just become the head of a queue.
     #[inline]
     fn ask_all(&mut self, ctx: &mut Context) {
-        while let Some((lane, input)) = self.buffers.changes.asked.pop() {
+        if self.buffers.changes.is_empty() {
+            return;
+        }
+        while let Some((lane, input)) = self.buffers.changes.asked().pop() {
             self.ask(ctx, lane.port(self.ports.lanes), input);
         }
+        self.buffers.changes.clear();
     }
 
     /// Schedules an output because an input has a packet for it.

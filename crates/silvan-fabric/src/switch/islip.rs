@@ -28,7 +28,7 @@ use super::queued::{Arbiter, Head, QueuedSwitch, candidate};
 use super::rounds::Rounds;
 use crate::context::Context;
 use crate::link::ChannelId;
-use crate::port::{LaneOrder, Port, PortVl, Vl};
+use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
 use crate::queueing::buffers::Buffers;
 
@@ -43,27 +43,13 @@ struct Input {
     accept: Port,
 }
 
-/// The state of an output.
-#[derive(Debug, Clone, Copy)]
-struct Output<S> {
-    /// All inputs for which [`Input::feeding`] is the output's channel, and possibly others.
-    readers: S,
-    /// The time after which it repeats a matching in which its grant was not accepted; `NEVER` if it does not repeat it.
-    cell: Time,
-    /// The input to which it grants first.
-    grant: Port,
-    /// The virtual lane to consider first, which follows the lane served last.
-    lane_turn: Vl,
-}
-
-/// The state of the matching.
+/// The state of the matching. The [`crate::queueing::buffers::Turn`] of an output contains the input to which it grants
+/// first, and the virtual lane to consider first, which follows the lane served last.
 #[derive(Debug)]
 pub(crate) struct Islip<S> {
     iterations: u8,
     /// Whether the switch will be settled at the end of this instant.
     dirty: bool,
-    /// Whether outputs repeat matchings.
-    repeats: bool,
     /// The inputs whose read port was busy at the last check.
     busy: S,
     /// The outputs whose link was busy at the last check.
@@ -73,15 +59,17 @@ pub(crate) struct Islip<S> {
     /// The inputs in `busy` for which a wake-up is scheduled at the time at which the read port becomes free.
     planned_reads: S,
     inputs: Box<[Input]>,
-    outputs: Box<[Output<S>]>,
+    /// For each output, all inputs for which [`Input::feeding`] is the output's channel, and possibly others.
+    readers: Box<[S]>,
     rounds: Rounds<S>,
-    /// Scratch space for the matches of an iteration, in the order of their inputs.
-    matches: Vec<Match>,
+    /// For each output, the time after which it repeats a matching in which its grant was not accepted; `None` if
+    /// outputs do not repeat matchings.
+    cells: Option<Box<[Time]>>,
 }
 
 /// A grant, or an accepted grant.
 #[derive(Debug, Clone, Copy)]
-struct Match {
+pub(crate) struct Match {
     input: Port,
     output: Port,
     vl: Vl,
@@ -96,25 +84,17 @@ impl<S: PortSet> Islip<S> {
     pub fn new(ports: &Ports, iterations: u8, cells: Option<Box<[Time]>>, is_fifo: bool) -> Self {
         let count = ports.count();
         let input = Input { read_free: Time::ZERO, feeding: 0, accept: Port::FIRST };
-        let cell = |at: usize| cells.as_ref().map_or(Time::NEVER, |cells| cells[at]);
-        let output = |at: usize| Output {
-            readers: S::default(),
-            cell: cell(at),
-            grant: Port::FIRST,
-            lane_turn: Vl::FIRST,
-        };
         Self {
             iterations,
             dirty: false,
-            repeats: cells.is_some(),
             busy: S::default(),
             sending: S::default(),
             planned: S::default(),
             planned_reads: S::default(),
             inputs: vec![input; count].into(),
-            outputs: (0..count).map(output).collect(),
+            readers: vec![S::default(); count].into(),
             rounds: Rounds::new(count * ports.lanes, !is_fifo),
-            matches: Vec::new(),
+            cells,
         }
     }
 
@@ -130,11 +110,10 @@ impl<S: PortSet> Islip<S> {
         prefetch(&self.inputs, input.index());
     }
 
-    /// The input to which a free output will probably grant.
+    /// The inputs to which a free output will probably grant.
     #[inline]
-    pub fn likely(&self, output: Port, lane: PortVl, requests: S) -> Option<Port> {
-        let free = requests.without(self.busy);
-        self.rounds.likely(lane, free).next(self.outputs[output.index()].grant)
+    pub fn likely(&self, lane: PortVl, requests: S) -> S {
+        self.rounds.likely(lane, requests.without(self.busy))
     }
 
     /// Called when a packet for an output becomes the head of a queue at an input.
@@ -203,7 +182,7 @@ impl<S: PortSet> Islip<S> {
         let reader = &mut self.inputs[input.index()];
         (reader.read_free, reader.feeding) = (until, channel);
         self.planned_reads.remove(input);
-        let readers = &mut self.outputs[output.index()].readers;
+        let readers = &mut self.readers[output.index()];
         *readers = readers.and(self.busy).or(S::of(input));
         if until > now {
             self.busy.insert(input);
@@ -215,25 +194,7 @@ impl<S: PortSet> Islip<S> {
     #[inline]
     pub fn woken(&mut self, output: Port) {
         self.planned.remove(output);
-        self.planned_reads = self.planned_reads.without(self.outputs[output.index()].readers);
-    }
-
-    /// The virtual lane that an output considers in a step of a matching.
-    #[inline]
-    fn lane_at(&self, output: Port, step: usize, order: LaneOrder) -> Vl {
-        order.at(self.outputs[output.index()].lane_turn, step)
-    }
-
-    /// The outputs that consider the given virtual lane in a step of a matching.
-    fn with_turn(&self, outputs: S, step: usize, (vl, order): (Vl, LaneOrder)) -> S {
-        let considers = |&output: &Port| self.lane_at(output, step, order) == vl;
-        outputs.iter().filter(considers).map(S::of).fold(S::default(), S::or)
-    }
-
-    fn accepted(&mut self, pair: &Match) {
-        let count = self.inputs.len();
-        self.outputs[pair.output.index()].grant = pair.input.after(count);
-        self.inputs[pair.input.index()].accept = pair.output.after(count);
+        self.planned_reads = self.planned_reads.without(self.readers[output.index()]);
     }
 
     /// Adds a grant to the accepted ones unless its input prefers another grant.
@@ -266,7 +227,7 @@ impl<S: PortSet> Islip<S> {
     ) -> Option<Match> {
         let lane = ports.lane(output, vl);
         let channel = ports.out(output);
-        let start = self.outputs[output.index()].grant;
+        let start = buffers.turn(ports.lane(output, Vl::FIRST)).input;
         let busy = self.busy.or(taken);
         loop {
             let asking = buffers.in_turn(lane, busy, ctx.now);
@@ -296,6 +257,12 @@ impl<S: PortSet> Islip<S> {
     }
 }
 
+/// The virtual lane that an output considers in a step of a matching.
+#[inline]
+fn lane_at<S: PortSet>((ports, buffers): (&Ports, &Buffers<S>), output: Port, step: usize) -> Vl {
+    ports.lane_order().at(buffers.turn(ports.lane(output, Vl::FIRST)).lane, step)
+}
+
 impl<S: PortSet> QueuedSwitch<S> {
     /// Matches free inputs to free outputs, sends the matched packets, and schedules the next wake-up of the switch.
     pub(super) fn settle_matching(&mut self, ctx: &mut Context) {
@@ -304,7 +271,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         state.dirty = false;
         state.refresh(ctx, &self.ports, self.buffers.filled());
         let iterations = state.iterations.max(1);
-        let mut matches = std::mem::take(&mut state.matches);
+        let mut matches = std::mem::take(&mut ctx.matches);
         for step in 0..lanes {
             let mut refused = S::default();
             for iteration in 0..iterations {
@@ -318,28 +285,22 @@ impl<S: PortSet> QueuedSwitch<S> {
                 matches.clear();
                 // These inputs are busy, so their new requests are handled when they become free. All matched packets
                 // have started, so notifications cannot use their links first.
-                self.buffers.changes.asked.clear();
-                self.mark_moved(ctx);
-                self.send_notices(ctx);
+                self.buffers.changes.asked().clear();
+                self.spread(ctx);
             }
             self.repeat(ctx, step, refused);
         }
-        if let Arbiter::Islip(state) = &mut self.arbiter {
-            state.matches = matches;
-        }
+        ctx.matches = matches;
         self.plan(ctx);
     }
 
     /// Repeats the matching after the time of a cell for outputs that remain free, if a free input requests them.
     fn repeat(&mut self, ctx: &mut Context, step: usize, refused: S) {
-        let Arbiter::Islip(state) = &self.arbiter else { return };
-        if !state.repeats {
-            return;
-        }
-        for output in refused.without(state.sending).iter() {
-            let lane = self.ports.lane(output, state.lane_at(output, step, self.ports.lane_order()));
-            if !self.buffers.requests(lane).without(state.busy).is_empty() {
-                ctx.wake(self.ports.out(output), ctx.now + state.outputs[output.index()].cell);
+        let Arbiter::Islip(Islip { cells: Some(cells), sending, busy, .. }) = &self.arbiter else { return };
+        for output in refused.without(*sending).iter() {
+            let lane = self.ports.lane(output, lane_at((&self.ports, &self.buffers), output, step));
+            if !self.buffers.requests(lane).without(*busy).is_empty() {
+                ctx.wake(self.ports.out(output), ctx.now + cells[output.index()]);
             }
         }
     }
@@ -356,7 +317,8 @@ impl<S: PortSet> QueuedSwitch<S> {
         for vl in Vl::all(lanes) {
             let mut free = buffers.asked_for(vl).without(state.sending);
             if lanes > 1 {
-                free = state.with_turn(free, step, (vl, ports.lane_order()));
+                let considers = |&output: &Port| lane_at((ports, buffers), output, step) == vl;
+                free = free.iter().filter(considers).map(S::of).fold(S::default(), S::or);
             }
             for output in free.iter() {
                 let node = (&*ports, &mut *buffers, *relays);
@@ -371,10 +333,20 @@ impl<S: PortSet> QueuedSwitch<S> {
         if !later.is_empty() {
             self.match_later(ctx, step, later, accepted, &mut refused);
         }
-        if first && let Arbiter::Islip(state) = &mut self.arbiter {
-            accepted.iter().for_each(|pair| state.accepted(pair));
+        if first {
+            self.move_pointers(accepted);
         }
         refused
+    }
+
+    /// Moves the pointers of the outputs and inputs whose grants were accepted.
+    fn move_pointers(&mut self, accepted: &[Match]) {
+        let Arbiter::Islip(state) = &mut self.arbiter else { return };
+        let count = state.inputs.len();
+        for pair in accepted {
+            self.buffers.turn_mut(self.ports.lane(pair.output, Vl::FIRST)).input = pair.input.after(count);
+            state.inputs[pair.input.index()].accept = pair.output.after(count);
+        }
     }
 
     /// Lets the outputs whose special queues yield grant to inputs without another grant.
@@ -391,7 +363,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         let Self { ports, buffers, arbiter, relays, .. } = self;
         let Arbiter::Islip(state) = arbiter else { return };
         for output in later.iter() {
-            let vl = state.lane_at(output, step, ports.lane_order());
+            let vl = lane_at((ports, buffers), output, step);
             let node = (&*ports, &mut *buffers, *relays);
             if let Some(offer) = state.grant(ctx, node, (output, vl), taken) {
                 state.offer(offer, accepted, refused);
@@ -405,9 +377,9 @@ impl<S: PortSet> QueuedSwitch<S> {
         let channel = self.ports.out(output);
         let lane = self.ports.lane(output, vl);
         let order = self.ports.lane_order();
+        let turn = &mut self.buffers.turn_mut(self.ports.lane(output, Vl::FIRST)).lane;
+        *turn = order.after(*turn, vl);
         if let Arbiter::Islip(state) = &mut self.arbiter {
-            let turn = &mut state.outputs[output.index()].lane_turn;
-            *turn = order.after(*turn, vl);
             state.sends(output);
             state.reads((input, output), (read, channel), ctx.now);
             state.rounds.served(lane, input, (ctx.now, end));

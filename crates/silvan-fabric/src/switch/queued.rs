@@ -37,7 +37,7 @@ pub(crate) enum Arbiter<S> {
 
 /// A packet that an output may send because it is at the head of a queue.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Head {
+pub(crate) struct Head {
     pub queue: QueueId,
     id: PacketId,
     dst: u32,
@@ -76,19 +76,19 @@ pub(super) fn candidate<S: PortSet>(
 #[repr(C, align(64))]
 pub(crate) struct QueuedSwitch<S> {
     /// Rate of an input's read port, if it differs from the rate of the link.
-    crossbar: Option<BytePace>,
+    crossbar: Option<Box<BytePace>>,
     /// Whether the ledger of a packet on its last link determines the packet's way through this switch. If so, the
     /// links remember the queue of the packet and the ledger of its next link.
     pub(super) relays: bool,
     pub ports: Ports,
-    pub buffers: Buffers<S>,
     pub arbiter: Arbiter<S>,
+    pub buffers: Buffers<S>,
 }
 
 impl<S: PortSet> QueuedSwitch<S> {
     pub fn new(ports: Ports, buffers: Buffers<S>, arbiter: Arbiter<S>, crossbar: Option<BytePace>) -> Self {
         let relays = buffers.is_per_destination() && ports.steering.is_none();
-        Self { ports, buffers, arbiter, crossbar, relays }
+        Self { ports, buffers, arbiter, crossbar: crossbar.map(Box::new), relays }
     }
 
     /// Whether each packet uses the output of the forwarding table, may leave before its tail has arrived, and needs
@@ -100,7 +100,7 @@ impl<S: PortSet> QueuedSwitch<S> {
 
     /// Reports buffer changes to the marking rule, the arbiter and the neighbors.
     #[inline]
-    fn spread(&mut self, ctx: &mut Context) {
+    pub(super) fn spread(&mut self, ctx: &mut Context) {
         if !self.buffers.changes.is_empty() {
             self.spread_all(ctx);
         }
@@ -109,18 +109,17 @@ impl<S: PortSet> QueuedSwitch<S> {
     #[inline(never)]
     fn spread_all(&mut self, ctx: &mut Context) {
         self.mark_moved(ctx);
-        for at in 0..self.buffers.changes.asked.len() {
-            let (lane, input) = self.buffers.changes.asked[at];
+        for at in 0..self.buffers.changes.asked().len() {
+            let (lane, input) = self.buffers.changes.asked()[at];
             self.ask(ctx, lane, input);
         }
-        self.buffers.changes.asked.clear();
         self.send_notices(ctx);
+        self.buffers.changes.clear();
     }
 
     /// Reports packets that have moved between queues to the marking rule.
-    #[inline]
-    pub(super) fn mark_moved(&mut self, ctx: &mut Context) {
-        while let Some(moved) = self.buffers.changes.moved.pop() {
+    fn mark_moved(&mut self, ctx: &mut Context) {
+        while let Some(moved) = self.buffers.changes.moved().pop() {
             let lane = self.ports.lane(moved.output, moved.vl);
             let sum = self.buffers.sum(lane);
             if self.ports.watches_queue(lane, sum) {
@@ -130,16 +129,9 @@ impl<S: PortSet> QueuedSwitch<S> {
     }
 
     /// Sends the notifications that are due. They precede all packets that have not started.
-    #[inline]
-    pub(super) fn send_notices(&mut self, ctx: &mut Context) {
-        if !self.buffers.changes.notices.is_empty() {
-            self.tell_all(ctx);
-        }
-    }
-
-    fn tell_all(&mut self, ctx: &mut Context) {
+    fn send_notices(&mut self, ctx: &mut Context) {
         let Some(cams) = &self.buffers.cams else { return };
-        for (port, notice) in self.buffers.changes.notices.drain(..) {
+        for (port, notice) in self.buffers.changes.notices().drain(..) {
             let Some(wiring) = self.ports.wiring[port.index()] else { continue };
             let class = if wiring.faces_host { Class::HostNotice } else { Class::SwitchNotice };
             let bytes = cams.wire_size(&notice.message);
@@ -168,13 +160,7 @@ impl<S: PortSet> QueuedSwitch<S> {
     #[inline(always)]
     fn ask(&mut self, ctx: &mut Context, lane: PortVl, input: Port) {
         match &mut self.arbiter {
-            Arbiter::RoundRobin(round_robin) => {
-                let buffers = &self.buffers;
-                round_robin.ask(ctx, &self.ports, lane, |ctx| {
-                    let head = buffers.front(lane, input, ctx.now).and_then(|queue| buffers.head(queue));
-                    head.map_or(0, |id| ctx.packets[id].space)
-                });
-            }
+            Arbiter::RoundRobin(_) => self.ask_output(ctx, lane, input),
             Arbiter::Islip(islip) => islip.ask(ctx, &self.ports, (input, lane.port(self.ports.lanes))),
         }
     }
@@ -198,7 +184,8 @@ impl<S: PortSet> QueuedSwitch<S> {
         if self.ports.watches_queue(self.ports.lane(output, vl), left) {
             self.fill_matters(ctx, Moved { input, output, vl, dst }, left);
         }
-        let read = self.crossbar.map(|pace| (ctx.now + pace.time(size)).max(ctx.packets[id].tail_lag));
+        let read =
+            self.crossbar.as_ref().map(|pace| (ctx.now + pace.time(size)).max(ctx.packets[id].tail_lag));
         self.ports.departs(ctx, id, Outgoing::unbuffered(output, left));
         let end = self.ports.transmit(ctx, id, input, output, read);
         if matches!(self.arbiter, Arbiter::RoundRobin(_)) {
@@ -265,10 +252,10 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
         if ctx.links.is_divided() {
             let of_output = output.with_lanes(self.ports.lanes);
             of_output.for_each(|lane| self.buffers.unpark(&ctx.packets, ctx.now, lane));
-            self.buffers.changes.asked.clear();
+            self.buffers.changes.asked().clear();
         }
         let settle = match &mut self.arbiter {
-            Arbiter::RoundRobin(round_robin) => round_robin.wake(output, self.ports.lanes),
+            Arbiter::RoundRobin(_) => self.unblock(output),
             Arbiter::Islip(islip) => {
                 islip.woken(output);
                 islip.mark(ctx, &self.ports);
@@ -318,7 +305,6 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
     #[inline]
     fn prefetch(&self) {
         prefetch_lines::<_, 8>(std::slice::from_ref(self), 0);
-        prefetch_lines::<_, 2>(std::slice::from_ref(&self.arbiter), 0);
     }
 
     #[inline]
@@ -351,9 +337,8 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
         let open = if ledger == NO_LEDGER { None } else { ctx.links.relay_queue(ledger) };
         self.buffers.prefetch(input, vl, output, packet.dst, open);
         self.ports.marking.marker.prefetch(lane.index());
-        match &self.arbiter {
-            Arbiter::RoundRobin(state) => state.prefetch(lane),
-            Arbiter::Islip(state) => state.prefetch_input(input),
+        if let Arbiter::Islip(state) = &self.arbiter {
+            state.prefetch_input(input);
         }
         let channel = self.ports.out(output);
         ctx.links.prefetch_channel(channel);
@@ -371,10 +356,11 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
         ctx.links.prefetch_lane(self.ports.out(output), Vl::FIRST);
         self.ports.marking.marker.prefetch(lane.index());
         let requests = self.buffers.requests(lane);
-        let next = match &self.arbiter {
-            Arbiter::RoundRobin(state) => state.next(lane, requests),
-            Arbiter::Islip(state) => state.likely(output, lane, requests),
+        let likely = match &self.arbiter {
+            Arbiter::RoundRobin(_) => requests,
+            Arbiter::Islip(state) => state.likely(lane, requests),
         };
+        let next = likely.next(self.buffers.turn(lane).input);
         let Some(input) = next else { return };
         if let Some(id) = self.buffers.front(lane, input, ctx.now).and_then(|queue| self.buffers.head(queue))
         {

@@ -1,8 +1,6 @@
 //! Round-robin arbitration with one read port per queue. Each output serves in turn the inputs that have packets for
 //! it, and also its virtual lanes in turn, as in [`super::voq`].
 
-use silvan_engine::cache::prefetch;
-
 use super::Ports;
 use super::architecture::Architecture;
 use super::queued::{Arbiter, QueuedSwitch, candidate};
@@ -12,88 +10,57 @@ use crate::link::ChannelId;
 use crate::port::{Port, PortVl, Vl};
 use crate::port_set::PortSet;
 
-/// One virtual lane of an output.
-#[derive(Debug, Clone, Copy, Default)]
-struct Lane {
-    /// Buffer space that the next packet needs and for which it has no credit.
-    blocked: u32,
-    /// The input to consider first.
-    turn: Port,
-    /// The virtual lane to consider first; used only in the first lane of an output.
-    lane_turn: Vl,
-    /// Whether the output will be settled at the end of this instant; used only in the first lane of an output.
-    dirty: bool,
-}
-
-/// The state of the outputs.
+/// The state of the outputs that [`crate::queueing::buffers::Turn`] does not contain.
 #[derive(Debug)]
 pub(crate) struct RoundRobin<S> {
-    /// State per output and virtual lane.
-    lanes: Box<[Lane]>,
     /// Present if packets for other destinations may overtake those that lack credit.
     rounds: Option<Rounds<S>>,
 }
 
 impl<S: PortSet> RoundRobin<S> {
     pub fn new(ports: &Ports, divided: bool) -> Self {
-        let (count, lanes) = (ports.count(), ports.lanes);
-        Self {
-            lanes: vec![Lane::default(); count * lanes].into(),
-            rounds: divided.then(|| Rounds::new(count * lanes, false)),
-        }
-    }
-
-    /// The input to serve next.
-    pub fn next(&self, lane: PortVl, requests: S) -> Option<Port> {
-        requests.next(self.lanes[lane.index()].turn)
-    }
-
-    /// Prefetches the state that an output will use.
-    #[inline]
-    pub fn prefetch(&self, lane: PortVl) {
-        prefetch(&self.lanes, lane.index());
-    }
-
-    /// Called when a packet for an output lane has become the head of a queue. `space` computes the buffer space that
-    /// the packet needs, and is called only if necessary.
-    #[inline(always)]
-    pub fn ask(
-        &mut self,
-        ctx: &mut Context,
-        ports: &Ports,
-        lane: PortVl,
-        space: impl FnOnce(&Context) -> u32,
-    ) {
-        let blocked = self.lanes[lane.index()].blocked;
-        if blocked > 0 && space(ctx) >= blocked {
-            return;
-        }
-        let output = lane.port(ports.lanes);
-        let channel = ports.out(output);
-        let free_at = ctx.free_at(channel);
-        if free_at > ctx.now {
-            ctx.wake(channel, free_at);
-        } else if !std::mem::replace(&mut self.lanes[ports.lane(output, Vl::FIRST).index()].dirty, true) {
-            ctx.dirty_outputs.push((ports.place, output));
-        }
-    }
-
-    /// Called when an output may be able to send again. Returns whether it must be settled now.
-    pub fn wake(&mut self, output: Port, lanes: usize) -> bool {
-        let of_output = &mut self.lanes[output.lane_range(lanes)];
-        of_output.iter_mut().for_each(|lane| lane.blocked = 0);
-        !of_output[0].dirty
+        Self { rounds: divided.then(|| Rounds::new(ports.count() * ports.lanes, false)) }
     }
 }
 
 impl<S: PortSet> QueuedSwitch<S> {
+    /// Called when a packet for an output lane has become the head of a queue at an input.
+    #[inline(always)]
+    pub(super) fn ask_output(&mut self, ctx: &mut Context, lane: PortVl, input: Port) {
+        let blocked = self.buffers.turn(lane).blocked;
+        if blocked > 0 {
+            let head = self.buffers.front(lane, input, ctx.now).and_then(|queue| self.buffers.head(queue));
+            if head.map_or(0, |id| ctx.packets[id].space) >= blocked {
+                return;
+            }
+        }
+        let output = lane.port(self.ports.lanes);
+        let channel = self.ports.out(output);
+        let free_at = ctx.free_at(channel);
+        if free_at > ctx.now {
+            ctx.wake(channel, free_at);
+            return;
+        }
+        let turn = self.buffers.turn_mut(self.ports.lane(output, Vl::FIRST));
+        if !std::mem::replace(&mut turn.dirty, true) {
+            ctx.dirty_outputs.push((self.ports.place, output));
+        }
+    }
+
+    /// Called when an output may be able to send again. Returns whether it must be settled now.
+    pub(super) fn unblock(&mut self, output: Port) -> bool {
+        for lane in output.with_lanes(self.ports.lanes) {
+            self.buffers.turn_mut(lane).blocked = 0;
+        }
+        !self.buffers.turn(self.ports.lane(output, Vl::FIRST)).dirty
+    }
+
     /// Sends from an output, if possible, and schedules its next wake-up.
     pub(super) fn settle_output(&mut self, ctx: &mut Context, output: Port) {
         let lanes = self.ports.lanes;
-        let Arbiter::RoundRobin(state) = &mut self.arbiter else { return };
-        let of_output = &mut state.lanes[self.ports.lane(output, Vl::FIRST).index()];
-        of_output.dirty = false;
-        let first = of_output.lane_turn;
+        let turn = self.buffers.turn_mut(self.ports.lane(output, Vl::FIRST));
+        turn.dirty = false;
+        let first = turn.lane;
         let channel = self.ports.out(output);
         let free_at = ctx.free_at(channel);
         if free_at > ctx.now {
@@ -111,10 +78,8 @@ impl<S: PortSet> QueuedSwitch<S> {
         let order = self.ports.lane_order();
         for vl in order.from(first) {
             if self.settle_lane(ctx, (output, vl, channel)) {
-                if let Arbiter::RoundRobin(state) = &mut self.arbiter {
-                    let of_output = self.ports.lane(output, Vl::FIRST);
-                    state.lanes[of_output.index()].lane_turn = order.after(first, vl);
-                }
+                let turn = self.buffers.turn_mut(self.ports.lane(output, Vl::FIRST));
+                turn.lane = order.after(first, vl);
                 return;
             }
         }
@@ -129,16 +94,13 @@ impl<S: PortSet> QueuedSwitch<S> {
             if let Some(rounds) = &mut state.rounds {
                 requests = rounds.choice(lane, requests, || self.buffers.aside(lane));
             }
-            let Some(input) = state.next(lane, requests) else { return false };
+            let Some(input) = requests.next(self.buffers.turn(lane).input) else { return false };
             match candidate(ctx, (&mut self.buffers, self.relays), (lane, vl, channel), input) {
                 Ok(head) => {
-                    let next = input.after(self.ports.count());
-                    if let Arbiter::RoundRobin(state) = &mut self.arbiter {
-                        state.lanes[lane.index()].turn = next;
-                        if let Some(rounds) = &mut state.rounds {
-                            // In this switch, inputs are never busy, so no input is served out of turn.
-                            rounds.served(lane, input, (ctx.now, ctx.now));
-                        }
+                    self.buffers.turn_mut(lane).input = input.after(self.ports.count());
+                    if let Arbiter::RoundRobin(RoundRobin { rounds: Some(rounds) }) = &mut self.arbiter {
+                        // In this switch, inputs are never busy, so no input is served out of turn.
+                        rounds.served(lane, input, (ctx.now, ctx.now));
                     }
                     let (_, end, left) = self.serve(ctx, (input, output, vl), head);
                     if left > 0 || self.ports.lanes > 1 && self.queued_bytes(output) > 0 {
@@ -149,9 +111,7 @@ impl<S: PortSet> QueuedSwitch<S> {
                 // All packets of this input lack credit and let others pass. Other inputs may have credit.
                 Err(0) => {}
                 Err(space) => {
-                    if let Arbiter::RoundRobin(state) = &mut self.arbiter {
-                        state.lanes[lane.index()].blocked = space;
-                    }
+                    self.buffers.turn_mut(lane).blocked = space;
                     return false;
                 }
             }

@@ -27,7 +27,7 @@ impl<S: PortSet> Buffers<S> {
         let may_detect = role == Role::Normal && cams.may_detect(bytes);
         let mut stored = if was_empty { Stored::First } else { Stored::Behind };
         if was_empty && !may_match {
-            self.sit(queue, output, output.port(self.shape.lanes), port, now);
+            self.sit(queue, output, output.port(self.lanes()), port, now);
         } else if was_empty {
             stored = Stored::Otherwise;
             self.head_changed(packets, now, queue);
@@ -36,7 +36,7 @@ impl<S: PortSet> Buffers<S> {
             return stored;
         }
         if stored == Stored::First {
-            self.changes.asked.push((output, port));
+            self.changes.ask(output, port);
         }
         if may_detect {
             self.detect(packets, now, queue);
@@ -79,7 +79,7 @@ impl<S: PortSet> Buffers<S> {
 
     /// Releases an empty special queue, and isolates packets that waited for one.
     fn release(&mut self, packets: &mut Pool, now: Time, input: PortVl, at: usize) {
-        let vl = input.vl(self.shape.lanes);
+        let vl = input.vl(self.lanes());
         let Some(cams) = &mut self.cams else { return };
         let (released, notice) = cams.release(InputLane { input, vl }, at, now);
         let wanted = released && cams.take_wanting(input);
@@ -89,7 +89,8 @@ impl<S: PortSet> Buffers<S> {
         self.tell(input, notice);
         if wanted {
             let first = (self.first_queue(input) + 1) as QueueId;
-            (first..first + self.normal as QueueId).for_each(|queue| self.reconsider(packets, now, queue));
+            (first..first + QueueId::from(self.normal))
+                .for_each(|queue| self.reconsider(packets, now, queue));
         }
     }
 
@@ -118,6 +119,8 @@ impl<S: PortSet> Buffers<S> {
     /// whether any packet moved.
     pub(super) fn isolate(&mut self, packets: &mut Pool, now: Time, queue: QueueId) -> bool {
         let mut any = false;
+        let lanes = self.lanes();
+        let first_special = self.special_queue(self.queues[queue as usize].input, 0);
         loop {
             let Queue { fifo, input, vl, role, .. } = self.queues[queue as usize];
             let (Some(cams), Role::Normal, Some(id)) = (&mut self.cams, role, fifo.head()) else {
@@ -128,7 +131,7 @@ impl<S: PortSet> Buffers<S> {
                 return any;
             }
             let port = self.routes.of(&packets[id]);
-            let output = PortVl::of(port, vl, self.shape.lanes);
+            let output = PortVl::of(port, vl, lanes);
             let Some(at) = cams.special_for(input, output, dst, now) else { return any };
             any = true;
             cams.normal_lost(input, id);
@@ -136,7 +139,7 @@ impl<S: PortSet> Buffers<S> {
             state.fifo.pop(packets);
             state.bytes -= size;
             let left = state.bytes;
-            let special = (input.index() * self.per_input + 1 + self.normal + at) as QueueId;
+            let special = (first_special + at) as QueueId;
             let state = &mut self.queues[special as usize];
             let was_empty = state.fifo.is_empty();
             state.fifo.push(id, packets);
@@ -145,7 +148,7 @@ impl<S: PortSet> Buffers<S> {
             let notices =
                 [cams.normal_shrank(place, port, left), cams.special_grew(place, at, dst, state.bytes)];
             notices.into_iter().for_each(|notice| self.tell(input, notice));
-            self.changes.moved.push(Moved { input: input.port(self.shape.lanes), output: port, vl, dst });
+            self.changes.note_moved(Moved { input: input.port(lanes), output: port, vl, dst });
             if was_empty {
                 self.seat(packets, now, special);
             }
@@ -172,7 +175,7 @@ impl<S: PortSet> Buffers<S> {
         }
         self.unpark(packets, now, output);
         let waiting: Vec<QueueId> =
-            Port::all(self.shape.inputs).flat_map(|port| self.members(output, port)).collect();
+            Port::all(usize::from(self.inputs)).flat_map(|port| self.members(output, port)).collect();
         for queue in waiting {
             self.reconsider(packets, now, queue);
             if let Queue { fifo, seat: Seat::Ring(_), .. } = self.queues[queue as usize]

@@ -23,8 +23,8 @@ impl<S: PortSet> Buffers<S> {
     /// for the output.
     #[inline(always)]
     fn home(&self, output: PortVl, port: Port) -> QueueId {
-        let (to, vl) = (output.port(self.shape.lanes), output.vl(self.shape.lanes));
-        (self.first_queue(self.with_lane(port, vl)) + 1 + self.shape.organisation.index(to, 0)) as QueueId
+        let (to, vl) = (output.port(self.lanes()), output.vl(self.lanes()));
+        (self.first_queue(self.with_lane(port, vl)) + 1 + self.organisation.index(to, 0)) as QueueId
     }
 
     /// The queues of an input port that wait for an output, in the order of their turns.
@@ -242,7 +242,7 @@ mod tests {
             "of two times 20 packets"
         );
         assert_eq!(buffers.front(OUT, Port::FIRST, Time::ZERO), Some(queue));
-        assert!(buffers.changes.asked.is_empty(), "no further input waits");
+        assert!(buffers.changes.asked().is_empty(), "no further input waits");
         let stop = Notice { vl: Vl::FIRST, line: 0, rate: None, message: Message::Stop };
         buffers.received(&mut packets, Time::ZERO, Port::FIRST, stop);
         assert_eq!(buffers.front(OUT, Port::FIRST, Time::ZERO), None);

@@ -12,7 +12,7 @@ impl Cams {
     pub fn share(&self, input: PortVl, at: usize) -> Option<Rate> {
         let Line { output, cause, .. } = self.inputs[input.index()].special[at].as_ref()?;
         let whole = match cause {
-            Cause::Root(_) => self.rates[output.port(self.lanes).index()],
+            Cause::Root(_) => self.rates[output.port(self.lanes()).index()],
             Cause::Branch(number) => self.known(*output, *number)?.rate?,
             Cause::Orphan => return None,
         };
@@ -31,7 +31,7 @@ impl Cams {
     /// The rate that the root accepts from a normal queue of its own switch: the rate of the root divided evenly among
     /// the inputs (of a virtual lane) whose queues have lines.
     fn own_share(&self, vl: Vl, port: Port) -> Rate {
-        let inputs = (vl.index()..self.inputs.len()).step_by(self.lanes).map(PortVl::new);
+        let inputs = (vl.index()..self.inputs.len()).step_by(self.lanes()).map(PortVl::new);
         let lines = inputs.filter(|&input| self.own[self.own_index(input, port)] != OwnLine::Free).count();
         Rate(self.rates[port.index()].0 / lines.max(1) as u64)
     }

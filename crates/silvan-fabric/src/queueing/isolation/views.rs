@@ -7,20 +7,21 @@ impl Cams {
     /// Number of CAM lines in use at an input, and the number of these with a special queue.
     pub fn usage(&self, input: PortVl) -> (usize, usize) {
         let cam = &self.inputs[input.index()];
-        let own = &self.own[input.index() * self.own_ports..(input.index() + 1) * self.own_ports];
+        let ports = usize::from(self.own_ports);
+        let own = &self.own[input.index() * ports..(input.index() + 1) * ports];
         let used = usize::from(cam.used);
         (used + own.iter().filter(|line| **line != OwnLine::Free).count(), used)
     }
 
     /// Number of CAM lines in use at outputs.
     pub fn output_lines(&self) -> usize {
-        self.output_lines
+        self.output_lines as usize
     }
 
     /// Whether a line lists a destination on a virtual lane: either the line of a special queue whose root is in this
     /// node, or a line reported by the next node.
     pub fn lists(&self, vl: Vl, dst: u32) -> bool {
-        let of_lane = |at: &PortVl| at.vl(self.lanes) == vl;
+        let of_lane = |at: &PortVl| at.vl(self.lanes()) == vl;
         let here = |line: &Line| matches!(&line.cause, Cause::Root(listed) if listed.contains(&dst));
         let at_input = |input: PortVl| {
             let cam = &self.inputs[input.index()];
@@ -37,8 +38,8 @@ impl Cams {
     pub fn is_root(&self, port: Port) -> bool {
         let own = |input: PortVl| self.own.get(self.own_index(input, port));
         self.inputs().any(|input| {
-            port.index() < self.own_ports && own(input).is_some_and(|line| *line != OwnLine::Free)
-                || port.with_lanes(self.lanes).any(|output| self.root_queue(input, output).is_some())
+            port.0 < self.own_ports && own(input).is_some_and(|line| *line != OwnLine::Free)
+                || port.with_lanes(self.lanes()).any(|output| self.root_queue(input, output).is_some())
         })
     }
 }
