@@ -14,6 +14,7 @@
 //! ([`super::rounds`]). An input has one read port for all its lanes.
 
 use silvan_engine::Time;
+use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::units::BytePace;
 
 use super::rounds::Rounds;
@@ -443,5 +444,56 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
     fn heads(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
         let heads = self.buffers.heads(&ctx.packets, input, vl);
         heads.into_iter().map(|output| (output, vl)).collect()
+    }
+
+    #[inline]
+    fn prefetch(&self) {
+        prefetch_lines::<_, 9>(std::slice::from_ref(self), 0);
+    }
+
+    #[inline]
+    fn prefetch_route(&self, ctx: &Context, input: Port, id: PacketId) {
+        prefetch(&self.inputs, input.index());
+        self.ports.prefetch_route(&ctx.packets[id]);
+    }
+
+    #[inline]
+    fn prefetch_output(&self, output: Port) {
+        prefetch(&self.outputs, output.index());
+        prefetch(&self.lanes, self.ports.lane(output, Vl::FIRST).index());
+    }
+
+    #[inline]
+    fn prefetch_arrival(&self, ctx: &Context, input: Port, id: PacketId) {
+        let packet = &ctx.packets[id];
+        let (output, vl) = (self.ports.route_of(packet), packet.vl);
+        if output.index() >= self.ports.count() {
+            return;
+        }
+        let lane = self.ports.lane(output, vl);
+        self.buffers.prefetch(input, vl, output, packet.dst, None);
+        self.prefetch_output(output);
+        self.rounds.prefetch(lane);
+        ctx.links.prefetch_channel(self.ports.out(output));
+        ctx.links.prefetch_way((self.ports.out(output), vl, packet.dst));
+        // Credit returns as soon as the packet leaves, which may be at this instant.
+        ctx.links.prefetch_way((self.ports.feeder(input), vl, packet.dst));
+    }
+
+    #[inline]
+    fn prefetch_wake(&self, ctx: &Context, output: Port) {
+        let lane = self.ports.lane(output, Vl::FIRST);
+        ctx.links.prefetch_lane(self.ports.out(output), Vl::FIRST);
+        self.rounds.prefetch(lane);
+        if let Some(id) = self.lanes[lane.index()].queue.head() {
+            ctx.packets.prefetch(id);
+        }
+        let next = self.buffers.requests(lane).next(self.lanes[lane.index()].turn);
+        let Some(input) = next else { return };
+        prefetch(&self.inputs, input.index());
+        if let Some(id) = self.buffers.front(lane, input, ctx.now).and_then(|queue| self.buffers.head(queue)) {
+            ctx.packets.prefetch(id);
+        }
+        ctx.links.prefetch_lane(self.ports.feeder(input), Vl::FIRST);
     }
 }
