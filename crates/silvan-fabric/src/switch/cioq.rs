@@ -491,7 +491,8 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
         let next = self.buffers.requests(lane).next(self.lanes[lane.index()].turn);
         let Some(input) = next else { return };
         prefetch(&self.inputs, input.index());
-        if let Some(id) = self.buffers.front(lane, input, ctx.now).and_then(|queue| self.buffers.head(queue)) {
+        if let Some(id) = self.buffers.front(lane, input, ctx.now).and_then(|queue| self.buffers.head(queue))
+        {
             ctx.packets.prefetch(id);
         }
         ctx.links.prefetch_lane(self.ports.feeder(input), Vl::FIRST);

@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 
 use silvan_engine::Time;
-use silvan_engine::cache::prefetch_lines;
+use silvan_engine::cache::{prefetch, prefetch_lines};
 
 use super::trimming::Trimmer;
 use super::{Architecture, Outgoing, Ports};
@@ -25,22 +25,53 @@ use crate::port_set::Ports256;
 /// A waiting packet, and the input whose memory it occupies; `None` for the header of a packet that was trimmed here.
 type Waiting = (PacketId, Option<Port>);
 
-/// One virtual lane of an output: the waiting packets.
+/// One virtual lane of an output: the waiting packets. It occupies one cache line.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 struct Lane {
-    control: VecDeque<Waiting>,
     data: VecDeque<Waiting>,
+    /// Packets that precede `data`.
+    control: Box<VecDeque<Waiting>>,
+    /// Number of packets in `control`.
+    controls: u32,
+    /// Waiting bytes of this lane.
     bytes: u32,
-}
-
-#[derive(Debug, Clone, Default)]
-struct Output {
+    /// Waiting bytes of all virtual lanes of the output; used only in its first lane, as are the following fields.
+    all_bytes: u32,
     /// The virtual lane to consider first.
     turn: Vl,
-    /// Waiting bytes, on all virtual lanes.
-    bytes: u32,
     /// Whether the output will be settled at the end of this instant.
     dirty: bool,
+}
+
+impl Lane {
+    /// The packet that is sent next.
+    fn front(&self) -> Option<Waiting> {
+        let queue = if self.controls == 0 { &self.data } else { &*self.control };
+        queue.front().copied()
+    }
+
+    /// Removes the packet that is sent next, which has `size` bytes.
+    fn pop_front(&mut self, size: u32) {
+        self.bytes -= size;
+        if self.controls == 0 {
+            self.data.pop_front();
+        } else {
+            self.control.pop_front();
+            self.controls -= 1;
+        }
+    }
+
+    /// Adds a packet of `size` bytes.
+    fn push_back(&mut self, waiting: Waiting, size: u32, is_control: bool) {
+        self.bytes += size;
+        if is_control {
+            self.control.push_back(waiting);
+            self.controls += 1;
+        } else {
+            self.data.push_back(waiting);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -48,7 +79,6 @@ pub(crate) struct FcfsSwitch {
     pub ports: Ports,
     /// State per output and virtual lane.
     lanes: Box<[Lane]>,
-    outputs: Box<[Output]>,
     control_first: bool,
     trimmer: Option<Box<Trimmer>>,
 }
@@ -57,7 +87,13 @@ impl FcfsSwitch {
     pub fn new(ports: Ports, control_first: bool, trimmer: Option<Box<Trimmer>>) -> Self {
         let count = ports.count();
         let lanes = (0..count * ports.lanes).map(|_| Lane::default()).collect();
-        Self { lanes, outputs: vec![Output::default(); count].into(), ports, control_first, trimmer }
+        Self { lanes, ports, control_first, trimmer }
+    }
+
+    /// The first lane of an output.
+    #[inline(always)]
+    fn first_lane(&mut self, output: Port) -> &mut Lane {
+        &mut self.lanes[self.ports.lane(output, Vl::FIRST).index()]
     }
 
     /// Number of packets that an output has trimmed.
@@ -86,7 +122,7 @@ impl FcfsSwitch {
         };
         lane.data.pop_back();
         lane.bytes -= ctx.packets[newest].size;
-        self.outputs[output.index()].bytes -= ctx.packets[newest].size;
+        self.lanes[self.ports.lane(output, Vl::FIRST).index()].all_bytes -= ctx.packets[newest].size;
         trimmer.cut(ctx, &self.ports, (of, output), newest);
         self.store(ctx, output, (newest, None));
         Some(input)
@@ -99,11 +135,9 @@ impl FcfsSwitch {
         let (vl, size) = (packet.vl, packet.size);
         let first = self.control_first && !packet.kind.follows_data();
         let lane = &mut self.lanes[self.ports.lane(output, vl).index()];
-        let queue = if first { &mut lane.control } else { &mut lane.data };
-        queue.push_back((id, input));
-        lane.bytes += size;
+        lane.push_back((id, input), size, first);
         let sum = lane.bytes;
-        self.outputs[output.index()].bytes += size;
+        self.first_lane(output).all_bytes += size;
         if self.trimmer.as_ref().is_some_and(|trimmer| trimmer.headers == vl) {
             ctx.meters.most_header_bytes = ctx.meters.most_header_bytes.max(sum);
         }
@@ -127,7 +161,7 @@ impl FcfsSwitch {
         let lanes = Port::all(self.ports.count()).map(move |output| (output, self.ports.lane(output, vl)));
         let all = lanes.flat_map(move |(output, lane)| {
             let Lane { control, data, .. } = &self.lanes[lane.index()];
-            control.iter().chain(data).map(move |&entry| (output, entry))
+            control.iter().chain(data.iter()).map(move |&entry| (output, entry))
         });
         all.filter(move |(_, (_, from))| *from == Some(input)).map(|(output, (id, _))| (output, id))
     }
@@ -163,14 +197,14 @@ impl Architecture for FcfsSwitch {
         let free_at = ctx.free_at(channel);
         if free_at > ctx.now {
             ctx.wake(channel, free_at);
-        } else if !std::mem::replace(&mut self.outputs[output.index()].dirty, true) {
+        } else if !std::mem::replace(&mut self.first_lane(output).dirty, true) {
             ctx.dirty_outputs.push((self.ports.place, output));
         }
     }
 
     /// Called when an output is free or credit has returned.
     fn wake(&mut self, ctx: &mut Context, output: Port) {
-        if !self.outputs[output.index()].dirty {
+        if !self.first_lane(output).dirty {
             self.settle(ctx, output);
         }
     }
@@ -178,9 +212,9 @@ impl Architecture for FcfsSwitch {
     /// Sends from an output, if possible.
     fn settle(&mut self, ctx: &mut Context, output: Port) {
         let (channel, order) = (self.ports.out(output), self.ports.lane_order());
-        let state = &mut self.outputs[output.index()];
+        let state = self.first_lane(output);
         state.dirty = false;
-        let (first, waiting) = (state.turn, state.bytes);
+        let (first, waiting) = (state.turn, state.all_bytes);
         let free_at = ctx.free_at(channel);
         if free_at > ctx.now {
             ctx.wake(channel, free_at);
@@ -194,19 +228,17 @@ impl Architecture for FcfsSwitch {
             if lane.bytes == 0 {
                 continue;
             }
-            let queue = if lane.control.is_empty() { &mut lane.data } else { &mut lane.control };
-            let Some(&(id, input)) = queue.front() else { continue };
+            let Some((id, input)) = lane.front() else { continue };
             let packet = &ctx.packets[id];
             let (way, space, size) = ((channel, vl, packet.dst), packet.space, packet.size);
             if !ctx.has_credit_or_wait(way, space) {
                 continue;
             }
-            queue.pop_front();
-            lane.bytes -= size;
+            lane.pop_front(size);
             let left = lane.bytes;
-            let state = &mut self.outputs[output.index()];
+            let state = self.first_lane(output);
             state.turn = order.after(first, vl);
-            state.bytes -= size;
+            state.all_bytes -= size;
             self.fill_changed(ctx, output, vl, input.unwrap_or(Port::FIRST));
             self.ports.departs(ctx, id, Outgoing::unbuffered(output, left));
             let end = match input {
@@ -221,7 +253,7 @@ impl Architecture for FcfsSwitch {
     }
 
     fn queued_bytes(&self, output: Port) -> u32 {
-        self.outputs[output.index()].bytes
+        self.lanes[self.ports.lane(output, Vl::FIRST).index()].all_bytes
     }
 
     #[cfg(debug_assertions)]
@@ -243,11 +275,35 @@ impl Architecture for FcfsSwitch {
     }
 
     #[inline]
+    fn prefetch_route(&self, ctx: &Context, input: Port, id: PacketId) {
+        self.ports.prefetch_route(&ctx.packets[id]);
+        ctx.links.prefetch_lane(self.ports.feeder(input), Vl::FIRST);
+    }
+
+    #[inline]
+    fn prefetch_output(&self, output: Port) {
+        prefetch(&self.lanes, self.ports.lane(output, Vl::FIRST).index());
+    }
+
+    #[inline]
+    fn prefetch_arrival(&self, ctx: &Context, _input: Port, id: PacketId) {
+        let packet = &ctx.packets[id];
+        // With steering, the packet may take another output.
+        let output = self.ports.route(packet.dst);
+        if output.index() < self.ports.count() {
+            let lane = self.ports.lane(output, packet.vl);
+            prefetch(&self.lanes, lane.index());
+            self.ports.marking.marker.prefetch(lane.index());
+            ctx.links.prefetch_channel(self.ports.out(output));
+            ctx.links.prefetch_way((self.ports.out(output), packet.vl, packet.dst));
+        }
+    }
+
+    #[inline]
     fn prefetch_wake(&self, ctx: &Context, output: Port) {
         ctx.links.prefetch_lane(self.ports.out(output), Vl::FIRST);
         let lane = &self.lanes[self.ports.lane(output, Vl::FIRST).index()];
-        let queue = if lane.control.is_empty() { &lane.data } else { &lane.control };
-        if let Some(&(id, input)) = queue.front() {
+        if let Some((id, input)) = lane.front() {
             ctx.packets.prefetch(id);
             if let Some(input) = input {
                 ctx.links.prefetch_lane(self.ports.feeder(input), Vl::FIRST);
