@@ -42,6 +42,7 @@ RECORD = ROOT / "benches/instructions.json"
 RECORDED = (
     "uniform_648",
     "hotspot_648_cc",
+    "forest_648_cc",
     "hotspot_648_dcqcn",
     "dcqcn_648",
     "hpcc_648",

@@ -31,6 +31,7 @@ type Waiting = (PacketId, Option<Port>);
 struct Lane {
     data: VecDeque<Waiting>,
     /// Packets that precede `data`.
+    #[expect(clippy::box_collection, reason = "the lane would occupy two cache lines")]
     control: Box<VecDeque<Waiting>>,
     /// Number of packets in `control`.
     controls: u32,
