@@ -256,8 +256,9 @@ impl Routes {
 pub(crate) struct Buffers<S> {
     organisation: Organisation,
     inputs: u16,
-    /// Number of queues per input that exist from the start, and how many of these are normal queues.
+    /// Number of queues per input that exist from the start.
     per_input: u16,
+    /// Number of normal queues among them.
     normal: u16,
     lanes: u8,
     control_first: bool,

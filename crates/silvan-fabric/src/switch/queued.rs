@@ -71,7 +71,7 @@ pub(super) fn candidate<S: PortSet>(
 }
 
 // `repr(C)` keeps this order in memory, starting at the beginning of a cache line. The first eight lines contain
-// everything that each packet uses, except the arbiter.
+// everything that each packet uses.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct QueuedSwitch<S> {
