@@ -5,13 +5,13 @@
 //! into the [`Mailbox`] for that partition.
 
 mod ahead;
+mod turns;
 
 use std::sync::Arc;
 
 use silvan_engine::{Event, EventQueue, Time};
 
 use crate::congestion::marking::Applied;
-use crate::host::Turns;
 use crate::link::{ChannelId, Class, Links, NoticeOnWire, Stage, Verdict, Way, key, unkey};
 use crate::message::{
     Announcements, Cause, CreditReturn, Entering, Mailbox, Notices, PacketMessage, Report, Word,
@@ -19,8 +19,8 @@ use crate::message::{
 use crate::meters::Meters;
 use crate::packet::{Kind, NO_LEDGER, Packet, PacketId, Pool};
 use crate::port::{Port, Vl};
-use crate::switch::Match;
 pub(crate) use ahead::Ahead;
+pub(crate) use turns::Turns;
 
 /// The location of the receivers of packets, for nodes that handle events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,8 +78,6 @@ pub(crate) struct Context {
     pub announcements: Announcements,
     /// Outputs that may have packets to send at this instant, with their switches.
     pub dirty_outputs: Vec<(u32, Port)>,
-    /// Scratch space of iSLIP switches: the matches of an iteration, in the order of their inputs.
-    pub matches: Vec<Match>,
     /// Reports that switches send to sources at the end of this instant.
     pub reports: Vec<(Cause, Report)>,
     /// Hosts that may have packets to send at this instant, by their position in the partition.
@@ -127,7 +125,6 @@ impl Context {
             notices: Notices::default(),
             announcements: Announcements::default(),
             dirty_outputs: Vec::new(),
-            matches: Vec::new(),
             reports: Vec::new(),
             dirty_hosts: Vec::new(),
             entering: Vec::new(),

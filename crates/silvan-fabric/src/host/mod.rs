@@ -55,7 +55,7 @@ use sink::Undrained;
 pub(crate) use sizes::Sizes;
 use timers::Timers;
 use turns::Turn;
-pub(crate) use turns::{Turns, take_turns};
+pub(crate) use turns::take_turns;
 
 /// The result of an attempt to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

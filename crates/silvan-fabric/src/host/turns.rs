@@ -3,9 +3,9 @@
 //! turns follow the events of the bin, because no event of another node depends on them. A host that handles an event
 //! first takes its earlier turns.
 
+use silvan_engine::Time;
 use silvan_engine::bins::UNSCHEDULED;
 use silvan_engine::cache::prefetch_lines;
-use silvan_engine::{Bins, Time};
 
 use super::Host;
 use crate::context::Context;
@@ -14,38 +14,6 @@ use crate::port::Vl;
 /// Number of turns in advance at which to prefetch the host, and the memory to which the host refers.
 const AHEAD: usize = 4;
 const SOON: usize = 2;
-
-/// The hosts of a partition that wait for their turns, by place.
-#[derive(Debug)]
-pub(crate) struct Turns {
-    bins: Bins<u32>,
-    /// Whether to prefetch hosts, because they do not fit into the fast caches of a core.
-    prefetches: bool,
-    /// Empty between calls.
-    due: Vec<u32>,
-}
-
-impl Turns {
-    pub fn new(bins: Bins<u32>, prefetches: bool) -> Self {
-        Self { bins, prefetches, due: Vec::new() }
-    }
-
-    /// The first bin with turns.
-    #[inline]
-    pub fn next_bin(&self) -> Option<u64> {
-        self.bins.next()
-    }
-
-    /// Starts a bin.
-    #[inline]
-    pub fn begin(&mut self, bin: u64) {
-        self.bins.turn_to(bin);
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.bins.is_empty()
-    }
-}
 
 /// The next turn of a host.
 #[derive(Debug)]

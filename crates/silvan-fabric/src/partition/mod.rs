@@ -11,8 +11,8 @@ mod view;
 use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::{Event, Time};
 
-use crate::context::Context;
-use crate::host::{Host, Turns, take_turns};
+use crate::context::{Context, Turns};
+use crate::host::{Host, take_turns};
 use crate::jobs::Jobs;
 use crate::link::{ChannelId, Class, key, unkey};
 use crate::message::Mailbox;

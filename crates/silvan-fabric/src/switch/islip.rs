@@ -65,11 +65,13 @@ pub(crate) struct Islip<S> {
     /// For each output, the time after which it repeats a matching in which its grant was not accepted; `None` if
     /// outputs do not repeat matchings.
     cells: Option<Box<[Time]>>,
+    /// Scratch space for the matches of an iteration, in the order of their inputs.
+    matches: Vec<Match>,
 }
 
 /// A grant, or an accepted grant.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Match {
+struct Match {
     input: Port,
     output: Port,
     vl: Vl,
@@ -95,6 +97,7 @@ impl<S: PortSet> Islip<S> {
             readers: vec![S::default(); count].into(),
             rounds: Rounds::new(count * ports.lanes, !is_fifo),
             cells,
+            matches: Vec::new(),
         }
     }
 
@@ -271,7 +274,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         state.dirty = false;
         state.refresh(ctx, &self.ports, self.buffers.filled());
         let iterations = state.iterations.max(1);
-        let mut matches = std::mem::take(&mut ctx.matches);
+        let mut matches = std::mem::take(&mut state.matches);
         for step in 0..lanes {
             let mut refused = S::default();
             for iteration in 0..iterations {
@@ -290,7 +293,9 @@ impl<S: PortSet> QueuedSwitch<S> {
             }
             self.repeat(ctx, step, refused);
         }
-        ctx.matches = matches;
+        if let Arbiter::Islip(state) = &mut self.arbiter {
+            state.matches = matches;
+        }
         self.plan(ctx);
     }
 

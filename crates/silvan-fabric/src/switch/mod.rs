@@ -31,7 +31,7 @@ pub(crate) use detour::{Detourer, Neighbours};
 pub(crate) use director::{Director, FlowRoutes, weight_ps};
 pub(crate) use fcfs::FcfsSwitch;
 pub(crate) use hasher::Hasher;
-pub(crate) use islip::{Islip, Match};
+pub(crate) use islip::Islip;
 pub(crate) use ports::{Outgoing, PortWiring, Ports, Steering};
 pub(crate) use queued::{Arbiter, QueuedSwitch};
 pub(crate) use round_robin::RoundRobin;

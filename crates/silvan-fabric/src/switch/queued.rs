@@ -37,7 +37,7 @@ pub(crate) enum Arbiter<S> {
 
 /// A packet that an output may send because it is at the head of a queue.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Head {
+pub(super) struct Head {
     pub queue: QueueId,
     id: PacketId,
     dst: u32,

@@ -1,0 +1,35 @@
+//! The hosts of the binned scheduler that take turns. `host/turns.rs` describes and takes the turns.
+
+use silvan_engine::Bins;
+
+/// The hosts of a partition that wait for their turns, by place.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    pub bins: Bins<u32>,
+    /// Whether to prefetch hosts, because they do not fit into the fast caches of a core.
+    pub prefetches: bool,
+    /// Empty between calls.
+    pub due: Vec<u32>,
+}
+
+impl Turns {
+    pub fn new(bins: Bins<u32>, prefetches: bool) -> Self {
+        Self { bins, prefetches, due: Vec::new() }
+    }
+
+    /// The first bin with turns.
+    #[inline]
+    pub fn next_bin(&self) -> Option<u64> {
+        self.bins.next()
+    }
+
+    /// Starts a bin.
+    #[inline]
+    pub fn begin(&mut self, bin: u64) {
+        self.bins.turn_to(bin);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.bins.is_empty()
+    }
+}
