@@ -157,7 +157,7 @@ impl Context {
             && self.dirty_outputs.is_empty()
             && self.reports.is_empty()
             && self.entering.is_empty()
-            && self.turns.as_ref().is_none_or(|turns| turns.is_empty())
+            && self.turns.as_ref().is_none_or(|turns| turns.bins.is_empty())
             && self.outbox.iter().all(Mailbox::is_empty)
             && self.ahead.as_ref().is_none_or(|ahead| ahead.next().is_none())
     }

@@ -16,20 +16,4 @@ impl Turns {
     pub fn new(bins: Bins<u32>, prefetches: bool) -> Self {
         Self { bins, prefetches, due: Vec::new() }
     }
-
-    /// The first bin with turns.
-    #[inline]
-    pub fn next_bin(&self) -> Option<u64> {
-        self.bins.next()
-    }
-
-    /// Starts a bin.
-    #[inline]
-    pub fn begin(&mut self, bin: u64) {
-        self.bins.turn_to(bin);
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.bins.is_empty()
-    }
 }

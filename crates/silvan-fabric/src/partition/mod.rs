@@ -194,7 +194,7 @@ impl Partition {
     pub fn next_tick(&mut self) -> u64 {
         let of_event =
             self.unfinished_sample.or_else(|| self.next_time()).map_or(NEVER, |time| self.tick_of(time));
-        let of_hosts = self.ctx.turns.as_ref().and_then(|turns| turns.next_bin()).unwrap_or(NEVER);
+        let of_hosts = self.ctx.turns.as_ref().and_then(|turns| turns.bins.next()).unwrap_or(NEVER);
         let of_outputs = self.outputs.as_ref().and_then(|outputs| outputs.next_bin()).unwrap_or(NEVER);
         // A delivery that has no event, but after which traffic may start.
         let delivery = self.ctx.ahead.as_ref().and_then(|ahead| ahead.next());
@@ -270,7 +270,7 @@ impl Partition {
         outputs.begin(bin);
         let end = outputs.end_of_bin();
         if let Some(turns) = &mut self.ctx.turns {
-            turns.begin(bin);
+            turns.bins.turn_to(bin);
         }
         let mut events = self.instants(end.min(cut), u64::MAX);
         take_turns(&mut self.ctx, &mut self.hosts, end.min(cut));

@@ -446,6 +446,12 @@ impl<S: PortSet> Buffers<S> {
         self.queues[queue as usize].fifo.head()
     }
 
+    /// The packet at the head of the queue of an input port whose turn it is at an output.
+    #[inline]
+    pub fn first_packet(&self, output: PortVl, port: Port, now: Time) -> Option<PacketId> {
+        self.head(self.front(output, port, now)?)
+    }
+
     /// The queue in which a packet is stored.
     #[inline(always)]
     fn queue_for(&mut self, input: PortVl, to: Port, dst: u32, kind: Kind) -> QueueId {

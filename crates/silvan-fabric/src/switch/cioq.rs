@@ -475,9 +475,7 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
         self.prefetch_output(output);
         self.rounds.prefetch(lane);
         ctx.links.prefetch_channel(self.ports.out(output));
-        ctx.links.prefetch_way((self.ports.out(output), vl, packet.dst));
-        // Credit returns as soon as the packet leaves, which may be at this instant.
-        ctx.links.prefetch_way((self.ports.feeder(input), vl, packet.dst));
+        self.ports.prefetch_credit(ctx, (input, output), packet);
     }
 
     #[inline]
@@ -491,8 +489,7 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
         let next = self.buffers.requests(lane).next(self.lanes[lane.index()].turn);
         let Some(input) = next else { return };
         prefetch(&self.inputs, input.index());
-        if let Some(id) = self.buffers.front(lane, input, ctx.now).and_then(|queue| self.buffers.head(queue))
-        {
+        if let Some(id) = self.buffers.first_packet(lane, input, ctx.now) {
             ctx.packets.prefetch(id);
         }
         ctx.links.prefetch_lane(self.ports.feeder(input), Vl::FIRST);

@@ -6,7 +6,7 @@ use silvan_engine::cache::prefetch;
 use silvan_engine::{Rate, Time};
 
 use super::{Chooser, Detourer, Director, Hasher};
-use crate::congestion::marking::{Arriving, MarkedLane, OutputFacts, SwitchMarking};
+use crate::congestion::marking::{Arriving, Leaving, MarkedLane, OutputFacts, SwitchMarking};
 use crate::context::Context;
 use crate::facts::{QueueChange, Severity, Verdict};
 use crate::link::{ChannelId, Class, key};
@@ -226,6 +226,14 @@ impl Ports {
         prefetch(&self.table, packet.dst as usize);
     }
 
+    /// Prefetches the credit of a packet from an input to an output, at both links. The credit of its last link returns
+    /// as soon as the packet leaves, which may be at the instant of its arrival.
+    #[inline]
+    pub fn prefetch_credit(&self, ctx: &Context, (input, output): (Port, Port), packet: &Packet) {
+        ctx.links.prefetch_way((self.out(output), packet.vl, packet.dst));
+        ctx.links.prefetch_way((self.feeder(input), packet.vl, packet.dst));
+    }
+
     /// Output port per destination host.
     pub fn table(&self) -> &Arc<[Port]> {
         &self.table
@@ -330,12 +338,12 @@ impl Ports {
 
     #[inline(never)]
     fn judge_departure(&mut self, ctx: &mut Context, id: PacketId, from: Outgoing) {
-        let packet = ctx.packets[id];
-        let (at, facts) = self.facts(ctx, from, packet.vl);
+        let (vl, packet) = (ctx.packets[id].vl, Leaving::of(&ctx.packets[id]));
+        let (at, facts) = self.facts(ctx, from, vl);
         let channel = self.out(from.output);
         let space = self.marking.root_space(ctx.free_at(channel) <= ctx.now);
-        let has_credit = || ctx.has_some_credit(channel, packet.vl, space);
-        let verdict = self.marking.departs(at.lane, &facts, &packet, has_credit);
+        let has_credit = || ctx.has_some_credit(channel, vl, space);
+        let verdict = self.marking.departs(at.lane, &facts, packet, has_credit);
         if verdict == Verdict::Forward {
             return;
         }

@@ -340,14 +340,11 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
         if let Arbiter::Islip(state) = &self.arbiter {
             state.prefetch_input(input);
         }
-        let channel = self.ports.out(output);
-        ctx.links.prefetch_channel(channel);
+        ctx.links.prefetch_channel(self.ports.out(output));
         if ledger != NO_LEDGER {
             return ctx.links.prefetch_ledgers(ledger);
         }
-        ctx.links.prefetch_way((channel, vl, packet.dst));
-        // Credit returns as soon as the packet leaves, which may be at this instant.
-        ctx.links.prefetch_way((self.ports.feeder(input), vl, packet.dst));
+        self.ports.prefetch_credit(ctx, (input, output), packet);
     }
 
     #[inline]
@@ -362,8 +359,7 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
         };
         let next = likely.next(self.buffers.turn(lane).input);
         let Some(input) = next else { return };
-        if let Some(id) = self.buffers.front(lane, input, ctx.now).and_then(|queue| self.buffers.head(queue))
-        {
+        if let Some(id) = self.buffers.first_packet(lane, input, ctx.now) {
             ctx.packets.prefetch(id);
         }
         ctx.links.prefetch_lane(self.ports.feeder(input), Vl::FIRST);

@@ -29,8 +29,8 @@ impl<S: PortSet> QueuedSwitch<S> {
     pub(super) fn ask_output(&mut self, ctx: &mut Context, lane: PortVl, input: Port) {
         let blocked = self.buffers.turn(lane).blocked;
         if blocked > 0 {
-            let head = self.buffers.front(lane, input, ctx.now).and_then(|queue| self.buffers.head(queue));
-            if head.map_or(0, |id| ctx.packets[id].space) >= blocked {
+            let first = self.buffers.first_packet(lane, input, ctx.now);
+            if first.map_or(0, |id| ctx.packets[id].space) >= blocked {
                 return;
             }
         }

@@ -340,7 +340,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         let space = marking.root_space(wires.free_at(around, record) <= now);
         let is_marked = W::packets(around)[head.packet].fecn;
         let packet = Leaving { size: head.size, is_data: head.is_data(), is_marked };
-        let verdict = marking.leaves(at.lane, &facts, packet, || {
+        let verdict = marking.departs(at.lane, &facts, packet, || {
             wires.has_credit(around, record, Need { output, vl, dst: 0, space, now })
         });
         let applied = marking.apply((output, now), W::packets(around), head.packet, verdict);

@@ -77,6 +77,13 @@ pub(crate) struct Leaving {
     pub is_marked: bool,
 }
 
+impl Leaving {
+    #[inline]
+    pub fn of(packet: &Packet) -> Self {
+        Self { size: packet.size, is_data: packet.kind == Kind::Data, is_marked: packet.fecn }
+    }
+}
+
 /// The effect of a verdict, for the counters and the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Applied {
@@ -189,21 +196,8 @@ impl SwitchMarking {
     /// caller has already reported. With a single threshold, the packet whose departure brings the fill below the
     /// threshold is not marked. This makes a single threshold unfair, so two thresholds must differ by more than a
     /// packet (Paper II, section IV).
-    pub fn departs(
-        &mut self,
-        lane: usize,
-        facts: &OutputFacts,
-        packet: &Packet,
-        has_credit: impl FnOnce() -> bool,
-    ) -> Verdict {
-        let leaving =
-            Leaving { size: packet.size, is_data: packet.kind == Kind::Data, is_marked: packet.fecn };
-        self.leaves(lane, facts, leaving, has_credit)
-    }
-
-    /// Same as [`Self::departs`].
     #[inline(always)]
-    pub fn leaves(
+    pub fn departs(
         &mut self,
         lane: usize,
         facts: &OutputFacts,
