@@ -1,4 +1,4 @@
-"""Confidence intervals of mean values."""
+"""Confidence intervals of mean values, and prediction intervals of single values."""
 
 from __future__ import annotations
 
@@ -17,3 +17,8 @@ def half_width(values: Sequence[float]) -> float:
     freedom = len(values) - 1
     quantile = STUDENT[freedom - 1] if freedom <= len(STUDENT) else 1.96 + 2.5 / freedom
     return quantile * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+
+
+def prediction(values: Sequence[float]) -> float:
+    """Return the half-width of the 95 % interval around the mean in which one more independent value lies."""
+    return half_width(values) * math.sqrt(len(values) + 1)

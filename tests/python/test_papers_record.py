@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT
-from silvan.papers import PapersError, RunData, list_experiments, page, record, run_experiments, runner
-from silvan.papers.catalogue import ONE_SIDED
+from silvan.papers import PapersError, RunData, list_experiments, page, record, run_experiments, runner, score
+from silvan.papers.catalogue import ONE_SIDED, UNMET
 
 PAGE = ROOT / "docs" / "papers.md"
 ROWS = """
@@ -140,10 +140,12 @@ def test_a_page_has_counts_rows_and_reasons(papers: Path, monkeypatch: pytest.Mo
     file.write_text("Before.\n\n" + "\nold\n".join(lines) + "\n\nAfter.\n")
     record.write_page(file, path)
     text = file.read_text()
-    assert text.startswith(f"Before.\n\n{lines[0]}\n\nOf 2 two-sided numbers that the papers print, ")
+    assert text.startswith(
+        f"Before.\n\n{lines[0]}\n\nOf 2 two-sided numbers that the eight papers print and "
+    )
     assert text.endswith(f"{lines[-1]}\n\nAfter.\n")
     assert "simulations meet 1 (50 %). Of 0 orderings" in text
-    assert "| published numbers, two-sided | 2 | 1 | 1 | 0 | 0 | 0 |" in text
+    assert "| published numbers, two-sided | 2 | 1 | 1 | 0 | 0 | 0 | 0 | 0 |" in text
     assert "| Nowhere | 1 of 2 | 0 of 0 | 1, 2 | X2 |" in text
     assert "## Nowhere\n\n### X1: A test\n\nNowhere. Nothing. Full runs, 2 seeds.\n" in text
     assert "**Assumptions.** The same as in X1." in text
@@ -175,6 +177,9 @@ def test_each_row_is_counted_once(papers: Path) -> None:
         "weak numbers": 'published = 10.0\nweak = "Hardly."',
         "quick runs with wide tolerances": "published = 10.0\nquick_tolerance = 0.5",
         "shown without a verdict": 'read = 10.0\nbasis = "Ten or so."',
+        "duplicates of other rows": 'published = 10.0\nduplicate_of = "X1.k0"',
+        "not decidable": 'published = 10.0\nundecidable = "Its trace is lost."',
+        "trivial: cannot fail": 'published = 10.0\ntrivial = "It is configured."\nweak = "Hardly."',
     }
     unit = {"orderings": "1"}
     tolerance = {
@@ -196,9 +201,9 @@ def test_each_row_is_counted_once(papers: Path) -> None:
     run_experiments(["X1", "X2"], quick=True, record=path)
     text = page.summary(record.rows_by_experiment(path, list_experiments()))
     for name in own:
-        verdicts = "0 | 0 | 0 | 1 | 0" if name.startswith("shown") else "1 | 0 | 0 | 0 | 0"
+        verdicts = "0 | 0 | 0 | 0 | 0 | 1 | 0" if name.startswith("shown") else "1 | 0 | 0 | 0 | 0 | 0 | 0"
         assert f"| {name} | 1 | {verdicts} |" in text
-    assert "| laws and closed forms | 1 | 1 | 0 | 0 | 0 | 0 |" in text
+    assert "1 laws and closed forms are not counted; 1 of them are met." in text
     # The ordering has a margin of ten, so this result proves little.
     assert (
         "Of 1 orderings that they state, 1 hold, by a median factor of 10; 1 of them by more than two."
@@ -236,7 +241,7 @@ def test_what_is_not_met_has_a_cause() -> None:
     without = [
         (r["id"], r["quantity"])
         for r in rows
-        if r["verdict"] in ("missed", "open") and not {"reason", "cause"} <= r.keys()
+        if r["verdict"] in UNMET and "undecidable" not in r and not {"reason", "cause"} <= r.keys()
     ]
     assert without == []
 
@@ -261,3 +266,44 @@ def test_bounds_are_orderings_or_say_where_they_come_from() -> None:
         for name, row in rows
         if row.tolerance in ONE_SIDED and row.kind != "ordering" and not row.basis
     ] == []
+
+
+def test_other_sources_and_compatible_draws_are_counted_on_their_own(
+    papers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (papers / "X2" / "published.toml").write_text("other_source = true\n" + ROWS)
+    monkeypatch.setattr(runner, "simulate", lambda task: RunData(summary={"value": 8.0 + 2 * task.repeat}))
+    path = record.find_record()
+    run_experiments(["X1"], seeds=5, record=path)
+    run_experiments(["X2"], seeds=1, record=path)
+    found = record.rows_by_experiment(path, list_experiments())
+    assert score.rows_by_category(found) == {
+        score.PAPERS: {"compatible: draws vary by more than the tolerance": {"compatible": ["X1.speed"]}},
+        score.OTHERS: {score.NUMBERS: {"missed": ["X2.speed"]}},
+    }
+    assert score.rows_by_category(found, reading=3) == {}
+    assert page.headline(found).endswith("Of 1 numbers of other sources, 0 are met (0 %).")
+
+
+def test_duplicates_name_a_row_with_the_same_printed_number() -> None:
+    rows = {f"{e.id}.{row.key}": row for e in list_experiments() for row in e.rows}
+    for name, row in rows.items():
+        if row.duplicate_of:
+            other = rows[row.duplicate_of]
+            assert (other.expected, other.duplicate_of) == (row.expected, ""), name
+
+
+def test_every_published_count_is_that_of_a_list_of_rows() -> None:
+    """`silvan papers score --json` lists the rows behind the headline."""
+    found = record.rows_by_experiment(record.find_record(), list_experiments())
+    lists = score.rows_by_category(found)
+    numbers = lists[score.PAPERS][score.NUMBERS]
+    total, met = sum(map(len, numbers.values())), len(numbers["met"])
+    assert page.headline(found).startswith(f"Of {total} two-sided numbers ")
+    assert f"simulations meet {met} (" in page.headline(found)
+    readings = [score.rows_by_category(found, reading) for reading in (1, 2, 3)]
+    for line, categories in lists.items():
+        for name, verdicts in categories.items():
+            for verdict, rows in verdicts.items():
+                parts = [one.get(line, {}).get(name, {}).get(verdict, []) for one in readings]
+                assert sorted(rows) == sorted(row for part in parts for row in part)

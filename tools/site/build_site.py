@@ -192,7 +192,7 @@ def make_scoreboard() -> None:
             cells = (
                 f'<a href="docs/papers.html" title="{escape(experiment.title)}">{experiment.id}</a>',
                 f"{escape(row['quantity'])}{below}", expected_text(row), simulated_text(row),
-                escape(row["unit"]), tolerance_text(row["tolerance"]),
+                escape(row["unit"]), tolerance_text(row),
                 f'<span class="{verdict}">{verdict}</span>{marked}', origin,
             )  # fmt: skip
             body = "".join(f"<td>{cell}</td>" for cell in cells)

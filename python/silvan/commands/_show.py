@@ -30,7 +30,15 @@ if TYPE_CHECKING:
     )
 
 #: Colors of verdicts.
-VERDICT_COLOURS = {"met": "green", "missed": "red", "open": "yellow", "shown": "default", "not run": "yellow"}
+VERDICT_COLOURS = {
+    "met": "green",
+    "missed": "red",
+    "incompatible": "red",
+    "open": "yellow",
+    "compatible": "green",
+    "shown": "default",
+    "not run": "yellow",
+}
 
 #: Longer lists of flows or hosts are replaced by a summary.
 LIST_AT_MOST = 16
@@ -318,7 +326,7 @@ def papers(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             escape(expected_text(row) + unit),
             simulated_text(row),
             _number(row["ratio"]),
-            tolerance_text(row["tolerance"]),
+            tolerance_text(row),
             f"[{VERDICT_COLOURS[row['verdict']]}]{verdict}[/]",
         )
     console.print(table)
@@ -332,6 +340,22 @@ def papers(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         console.print("\n[bold]Assumptions where the source has no information[/]")
         for key, text in notes:
             console.print(f"{key}: {escape(text)}")
+
+
+def score(console: Console, rows: Mapping[str, Mapping[str, Mapping[str, Sequence[str]]]]) -> None:
+    """Print how many rows have each verdict, by line of the score and category."""
+    from silvan.papers.catalogue import VERDICTS
+    from silvan.papers.score import CATEGORIES
+
+    for line, categories in rows.items():
+        shown = [one for one in VERDICTS if any(one in own for own in categories.values())]
+        table = _table(line, ("category",), ("rows", *shown))
+        for category in CATEGORIES:
+            own = categories.get(category)
+            if own:
+                numbers = [len(own.get(one, ())) for one in shown]
+                table.add_row(category, str(sum(numbers)), *map(str, numbers))
+        console.print(table)
 
 
 def _number(value: object) -> str:

@@ -120,3 +120,26 @@ def record_(
         common.print_json(rows)
     else:
         _show.papers(common.out_console(), rows)
+
+
+@app.command("score")
+def score_(
+    reading: Annotated[
+        int | None,
+        typer.Option("--reading", metavar="N", min=1, max=3, help="Only rows that this reading added."),
+    ] = None,
+    as_json: common.AsJson = False,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="Record to count.", show_default="the record in papers/"),
+    ] = None,
+) -> None:
+    """Count the recorded rows by category and verdict; with --json, list the rows behind each count."""
+    from silvan.papers import list_experiments, record, score
+
+    found = record.rows_by_experiment(file or record.find_record(), list_experiments())
+    rows = score.rows_by_category(found, reading)
+    if as_json:
+        common.print_json(rows)
+    else:
+        _show.score(common.out_console(), rows)

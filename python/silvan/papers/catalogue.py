@@ -28,14 +28,21 @@ else:  # pragma: no cover - the same parser under its older name
 #: number.
 ONE_SIDED = ("at least", "at most")
 SHOWN = "shown"
-#: All verdicts. `open`: the confidence interval contains a bound; `not run`: there is no result on record.
+#: All verdicts. `open`: the confidence interval contains a bound. `compatible` and `incompatible`: single
+#: draws spread more widely than the tolerance, so the prediction interval of a draw decides; see `spread`.
+#: `not run`: there is no result on record.
+COMPATIBLE, INCOMPATIBLE = "compatible", "incompatible"
 NOT_RUN = "not run"
-VERDICTS = ("met", "missed", "open", SHOWN, NOT_RUN)
+VERDICTS = ("met", "missed", "open", INCOMPATIBLE, COMPATIBLE, SHOWN, NOT_RUN)
+#: Verdicts of rows that need a reason.
+UNMET = ("missed", "open", INCOMPATIBLE)
 
 #: Origins of expected numbers: printed in the text or in a table of the source; read from its wording
 #: ("almost 7"); derived from a rule of the source; or assumed because the source has no number.
 PUBLISHED = "published"
 PROVENANCES = (PUBLISHED, "read", "derived", "assumed")
+#: Readings of the sources. Each added rows.
+READINGS = (1, 2, 3)
 #: Kinds of comparisons: a number with a tolerance on both sides; an ordering, which compares the ratio of two
 #: simulated numbers with 1; a bound; or nothing.
 TWO_SIDED, ORDERING, BOUND = "two-sided", "ordering", "bound"
@@ -94,8 +101,17 @@ class Published:
     computed: bool
     #: Whether the source derives it from numbers of other rows, such as a gain of one over another.
     restated: bool
-    #: Whether a second reading of the source added the row.
-    second_reading: bool
+    #: The reading of the sources that added the row: 1, 2 or 3.
+    reading: int = 1
+    #: Whether the number is a ratio that states a gain or a loss. The tolerance then applies to the gain,
+    #: which is the difference from 1.
+    gain: bool = False
+    #: Why the row cannot fail, if so.
+    trivial: str = ""
+    #: Why the source does not allow a decision, if so.
+    undecidable: str = ""
+    #: ``<ID>.<key>`` of the row that has the same printed number, if there is one.
+    duplicate_of: str = ""
 
     @property
     def published(self) -> float | None:
@@ -122,8 +138,15 @@ class Published:
         if isinstance(tolerance, str):
             least = self.expected if tolerance == "at least" else -math.inf
             return least, self.expected if tolerance == "at most" else math.inf
-        width = tolerance * abs(self.expected)
+        width = self._width(tolerance)
         return self.expected - width, self.expected + width
+
+    def _width(self, tolerance: float) -> float:
+        if self.gain:
+            # Gains are printed in percent: not more precisely than their last digit.
+            decimals = len(repr(self.expected).partition(".")[2])
+            return max(tolerance * abs(self.expected - 1), 10.0 ** -max(decimals, 2))
+        return tolerance * abs(self.expected)
 
     def margin(self, simulated: float) -> float | None:
         """Return the factor by which a simulated number clears a bound; below 1 it does not.
@@ -135,13 +158,20 @@ class Published:
         ratio = simulated / self.expected
         return ratio if self.tolerance == "at least" else 1 / ratio
 
-    def verdict(self, simulated: float, interval: float = 0.0, quick: bool = False) -> str:
-        """Return ``met``, ``missed``, ``open`` or ``shown``.
+    def verdict(
+        self, simulated: float, interval: float = 0.0, quick: bool = False, spread: float = 0.0
+    ) -> str:
+        """Return one of `VERDICTS` except ``not run``.
 
-        ``interval`` is half the width of the confidence interval of ``simulated``.
+        ``interval`` is half the width of the confidence interval of ``simulated``, and ``spread`` is half
+        the width of the prediction interval of a single draw. Sources print single draws. If draws spread
+        more widely than the tolerance, the prediction interval decides instead of the tolerance.
         """
-        if (self.quick_tolerance if quick else self.tolerance) == SHOWN:
+        tolerance = self.quick_tolerance if quick else self.tolerance
+        if tolerance == SHOWN:
             return SHOWN
+        if self.published is not None and isinstance(tolerance, float) and spread > self._width(tolerance):
+            return COMPATIBLE if abs(self.expected - simulated) <= spread else INCOMPATIBLE
         least, most = self.bounds(quick)
         if least <= simulated - interval and simulated + interval <= most:
             return "met"
@@ -161,6 +191,8 @@ class Experiment:
     paper: str
     #: Whether its numbers are laws and closed forms, which follow from the rules of the model.
     law: bool
+    #: Whether the source is not one of the eight papers, so that its rows are counted separately.
+    other_source: bool
     folder: Path
     #: The runs and the comparison, in a few sentences.
     about: str
@@ -249,6 +281,13 @@ def _flag(raw: dict[str, Any], key: str, where: str) -> bool:
     return value
 
 
+def _reading(raw: dict[str, Any], where: str) -> int:
+    value = raw.get("reading", 1)
+    if value not in READINGS or isinstance(value, bool):
+        raise PapersError(f"{where}: reading = {value!r}: must be one of {', '.join(map(str, READINGS))}")
+    return int(value)
+
+
 def _text(raw: dict[str, Any], key: str, where: str, default: str = "") -> str:
     value = raw.get(key, default)
     if not isinstance(value, str):
@@ -316,7 +355,11 @@ def _row(raw: dict[str, Any], common: dict[str, Any], where: str) -> Published:
         calibrated=_flag(raw, "calibrated", where),
         computed=_flag(raw, "computed", where) or common["computed"],
         restated=_flag(raw, "restated", where),
-        second_reading=_flag(raw, "second_reading", where),
+        reading=_reading(raw, where),
+        gain=_flag(raw, "gain", where),
+        trivial=_text(raw, "trivial", where),
+        undecidable=_text(raw, "undecidable", where, common["undecidable"]),
+        duplicate_of=_text(raw, "duplicate_of", where),
     )
 
 
@@ -335,6 +378,7 @@ def read_experiment(folder: Path) -> Experiment:
         "assumption": raw.get("assumption", ""),
         "basis": raw.get("basis", ""),
         "computed": _flag(raw, "computed", str(path)),
+        "undecidable": _text(raw, "undecidable", str(path)),
         "texts": raw.get("texts", {}),
     }
     rows = tuple(_row(row, common, f"{path}: row {n}") for n, row in enumerate(raw["row"], 1))
@@ -347,6 +391,7 @@ def read_experiment(folder: Path) -> Experiment:
         source=raw["source"],
         paper=_text(raw, "paper", str(path), raw["source"].partition(",")[0]),
         law=_flag(raw, "law", str(path)),
+        other_source=_flag(raw, "other_source", str(path)),
         folder=folder,
         about=" ".join(raw["about"].split()),
         assumption=" ".join(common["assumption"].split()),

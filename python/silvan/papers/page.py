@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from silvan.papers import score
 from silvan.papers.catalogue import (
-    BOUND,
     CAUSES,
+    COMPATIBLE,
     NOT_RUN,
-    ORDERING,
-    PUBLISHED,
+    READINGS,
     SHOWN,
-    TWO_SIDED,
+    UNMET,
     VERDICTS,
     Experiment,
 )
@@ -55,77 +55,93 @@ def markers(name: str) -> tuple[str, str]:
 
 
 def headline(found: Found) -> str:
-    """Return the score in two sentences."""
-    rows = _compared(found)
-    numbers = [row for row in rows if _category(row) == NUMBERS]
-    orders = [row for row in rows if _category(row) == ORDERS]
-    met, held = _met(numbers), _met(orders)
+    """Return the score in three sentences."""
+    rows = score.compared(found, score.PAPERS)
+    numbers, orders = (score.of_category(rows, name) for name in (score.NUMBERS, score.ORDERS))
+    others = score.of_category(score.compared(found, score.OTHERS), score.NUMBERS)
+    met, held, of_others = score.met(numbers), score.met(orders), score.met(others)
     margins = sorted(row["margin"] for row in held if "margin" in row)
     strong = sum("weak" not in row for row in held)
     text = (
-        f"Of {len(numbers)} two-sided numbers that the papers print, simulations meet {len(met)} "
-        f"({_percent(len(met), len(numbers))}). Of {len(orders)} orderings that they state, {len(held)} hold"
+        f"Of {len(numbers)} two-sided numbers that the eight papers print and that can be decided, "
+        f"simulations meet {len(met)} ({_percent(len(met), len(numbers))}). "
+        f"Of {len(orders)} orderings that they state, {len(held)} hold"
     )
     if margins:
         middle = margins[len(margins) // 2]
         text += f", by a median factor of {middle:.2g}; {len(held) - strong} of them by more than two"
+    if others:
+        text += (
+            f". Of {len(others)} numbers of other sources, {len(of_others)} are met "
+            f"({_percent(len(of_others), len(others))})"
+        )
     return f"{text}."
 
 
 def summary(found: Found) -> str:
-    """Return the score as Markdown: the headline, counts by category and counts by paper."""
-    rows = _compared(found)
+    """Return the score as Markdown: the headline, counts by category, by paper and by reading."""
+    lines = [f"**{headline(found)}**", ""]
+    for line in score.LINES:
+        rows = score.compared(found, line)
+        if rows:
+            lines += _categories(line, rows)
     laws = [row for experiment, _, own in found.values() if experiment.law for row in own]
-    own_met = _met([row for row in rows if _category(row) == NUMBERS])
-    calibrated = sum("calibrated" in row for row in own_met)
-    lines = [
-        f"**{headline(found)}**",
-        "",
-        f"{calibrated} of the {len(own_met)} numbers that are met were used to choose parameters of the "
-        "model. "
-        "The following table also shows the categories that the headline does not count:",
-        "",
-        f"| category | rows | {' | '.join(VERDICTS)} |",
-        f"| --- | --- | {' | '.join('---' for _ in VERDICTS)} |",
-    ]
-    for name in CATEGORIES:
-        lines.append(_count_line(name, [row for row in rows if _category(row) == name]))
-    lines += [_count_line("laws and closed forms", laws), ""]
+    if laws:
+        met = len(score.met(laws))
+        lines += [f"{len(laws)} laws and closed forms are not counted; {met} of them are met.", ""]
     lines += [
         "| paper | numbers met | orderings that hold | seeds | quick runs |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for paper, members in _by_paper(found):
+    for paper, members in by_paper(found):
         if members[0][0].law:
             continue
         own = [row for _, _, table in members for row in table]
-        of = {name: [row for row in own if _category(row) == name] for name in (NUMBERS, ORDERS)}
-        cells = [f"{len(_met(each))} of {len(each)}" for each in of.values()]
+        of = [score.of_category(own, name) for name in (score.NUMBERS, score.ORDERS)]
+        cells = [f"{len(score.met(each))} of {len(each)}" for each in of]
         seeds = sorted({row.get("seeds", 1) for row in own if row["verdict"] != NOT_RUN})
         quick = [e.id for e, entry, _ in members if entry and entry.quick]
         cells += [", ".join(map(str, seeds)), ", ".join(quick) or "none"]
         lines.append(f"| {paper} | {' | '.join(cells)} |")
-    added = [row for row in rows if "second_reading" in row and _category(row) in (NUMBERS, ORDERS)]
-    if added:
-        counted = [[row for row in added if _category(row) == name] for name in (NUMBERS, ORDERS)]
-        lines += [
-            "",
-            "Some rows were added in a second reading of the papers and are included above. Of these, "
-            f"{len(_met(counted[0]))} of {len(counted[0])} "
-            f"numbers are met and {len(_met(counted[1]))} of {len(counted[1])} orderings hold.",
-        ]
-    return "\n".join([*lines, *_causes(rows)])
+    rows = score.compared(found, score.PAPERS)
+    lines += ["", "The papers were read three times, and each reading added rows:", ""]
+    lines += ["| reading | numbers met | orderings that hold |", "| --- | --- | --- |"]
+    for reading in READINGS:
+        own = [row for row in rows if row["reading"] == reading]
+        of = [score.of_category(own, name) for name in (score.NUMBERS, score.ORDERS)]
+        cells = [f"{len(score.met(each))} of {len(each)}" for each in of]
+        lines.append(f"| {reading} | {' | '.join(cells)} |")
+    return "\n".join([*lines, *_causes(score.compared(found))])
+
+
+def _categories(line: str, rows: Sequence[Row]) -> list[str]:
+    """Return the counts of a line of the score as a table, with the number of rows that chose parameters."""
+    met = score.met(score.of_category(rows, score.NUMBERS))
+    calibrated = sum("calibrated" in row for row in met)
+    lines = [
+        f"{line[:1].upper()}{line[1:]}; {calibrated} of the {len(met)} numbers that are met were used to "
+        "choose parameters of the model:",
+        "",
+        f"| category | rows | {' | '.join(VERDICTS)} |",
+        f"| --- | --- | {' | '.join('---' for _ in VERDICTS)} |",
+    ]
+    for name in score.CATEGORIES:
+        own = score.of_category(rows, name)
+        if own:
+            lines.append(_count_line(name, own))
+    return [*lines, ""]
 
 
 def _causes(rows: Iterable[Row]) -> list[str]:
     """Return a table of why rows are missed or open."""
-    unmet = [row for row in rows if row["verdict"] in ("missed", "open")]
+    counted = (score.NUMBERS, score.ORDERS, score.RESTATED)
+    # The reason of a row that cannot be decided is not a cause in the model.
+    unmet = [row for row in rows if row["verdict"] in UNMET and "undecidable" not in row]
     if not unmet:
         return []
-    columns = (NUMBERS, ORDERS, "restated: gains and losses between other rows")
     lines = [
         "",
-        "Why rows are missed or open; the notes below each table say more:",
+        "Why rows are missed, open or incompatible; the notes below each table say more:",
         "",
         "| cause | numbers | orderings | restated | other | experiments |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -133,56 +149,13 @@ def _causes(rows: Iterable[Row]) -> list[str]:
     for cause, text in (*CAUSES.items(), ("", "no cause is given")):
         own = [row for row in unmet if row.get("cause", "") == cause]
         if own:
-            counted = [sum(_category(row) == name for row in own) for name in columns]
+            by_column = [len(score.of_category(own, name)) for name in counted]
             ids = ", ".join(dict.fromkeys(row["id"] for row in own))
-            cells = [text, *map(str, counted), str(len(own) - sum(counted)), ids]
+            cells = [text, *map(str, by_column), str(len(own) - sum(by_column)), ids]
             lines.append(f"| {' | '.join(cells)} |")
-    total = [sum(_category(row) == name for row in unmet) for name in columns]
+    total = [len(score.of_category(unmet, name)) for name in counted]
     cells = ["all", *map(str, total), str(len(unmet) - sum(total)), ""]
     return [*lines, f"| {' | '.join(cells)} |"]
-
-
-#: Categories that are counted separately.
-NUMBERS = "published numbers, two-sided"
-ORDERS = "orderings"
-CATEGORIES = (
-    NUMBERS,
-    ORDERS,
-    "published bounds",
-    "other numbers and bounds: read, derived or assumed",
-    "weak numbers",
-    "restated: gains and losses between other rows",
-    "quick runs with wide tolerances",
-    "computed, no packets simulated",
-    "shown without a verdict",
-)
-
-
-def _category(row: Row) -> str:
-    """Return the category that a row is counted in."""
-    fits = {
-        NUMBERS: row["kind"] == TWO_SIDED and row["provenance"] == PUBLISHED,
-        ORDERS: row["kind"] == ORDERING,
-        "published bounds": row["kind"] == BOUND and row["provenance"] == PUBLISHED,
-        "other numbers and bounds: read, derived or assumed": row["provenance"] != PUBLISHED,
-        "shown without a verdict": row["kind"] == SHOWN,
-        "computed, no packets simulated": "computed" in row,
-        "quick runs with wide tolerances": "smoke" in row,
-        "restated: gains and losses between other rows": "restated" in row,
-        "weak numbers": row["kind"] == TWO_SIDED and "weak" in row,
-    }
-    # An ordering has no other category because of its provenance. Categories that exclude a row go first.
-    excluded = [name for name in reversed(CATEGORIES[4:]) if fits[name]]
-    return excluded[0] if excluded else next(name for name in CATEGORIES if fits[name])
-
-
-def _compared(found: Found) -> list[Row]:
-    """Return the rows of all experiments except laws."""
-    return [row for experiment, _, own in found.values() if not experiment.law for row in own]
-
-
-def _met(rows: Iterable[Row]) -> list[Row]:
-    return [row for row in rows if row["verdict"] == "met"]
 
 
 def _percent(part: int, whole: int) -> str:
@@ -193,7 +166,7 @@ def _count_line(name: str, rows: Sequence[Row]) -> str:
     return f"| {name} | {len(rows)} | {' | '.join(map(str, counts(rows).values()))} |"
 
 
-def _by_paper(found: Found) -> list[tuple[str, list[tuple[Experiment, Entry | None, list[Row]]]]]:
+def by_paper(found: Found) -> list[tuple[str, list[tuple[Experiment, Entry | None, list[Row]]]]]:
     """Return the experiments by paper: Papers I to VI, the others, and at the end the laws."""
     groups: dict[str, list[tuple[Experiment, Entry | None, list[Row]]]] = {}
     for member in found.values():
@@ -209,7 +182,7 @@ LAWS = "Laws and closed forms"
 def sections(found: Found) -> str:
     """Return the rows of all experiments as Markdown: a section per paper, a table per experiment."""
     lines = []
-    for paper, members in _by_paper(found):
+    for paper, members in by_paper(found):
         lines += [f"## {paper}", ""]
         assumed: dict[str, str] = {}
         for experiment, entry, rows in members:
@@ -245,7 +218,7 @@ def _table(experiment: Experiment, rows: Iterable[Row]) -> list[str]:
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
-        verdict = row["verdict"] if row["verdict"] in ("met", SHOWN) else f"**{row['verdict']}**"
+        verdict = row["verdict"] if row["verdict"] in ("met", COMPATIBLE, SHOWN) else f"**{row['verdict']}**"
         number = f"{row['expected']:.4g}"
         is_published = row["published"] is not None
         cells = (
@@ -254,7 +227,7 @@ def _table(experiment: Experiment, rows: Iterable[Row]) -> list[str]:
             number if is_published else "",
             "" if is_published else f"{number} ({row['provenance']})",
             simulated_text(row),
-            tolerance_text(row["tolerance"]),
+            tolerance_text(row),
             ", ".join((verdict, *marks(row))),
             row["source"].removeprefix(f"{experiment.paper}, "),
         )
@@ -266,9 +239,12 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     """Return the notes below a table: reasons, sources of expected numbers, and why rows are weak."""
     lines = []
     for title, name in (
-        ("Reasons for numbers that are missed, open or not run", "reason"),
+        ("Reasons for numbers that are missed, open, incompatible or not run", "reason"),
         ("Where expected numbers come from if the paper does not print them", "basis"),
         ("Reasons why rows are weak", "weak"),
+        ("Reasons why rows cannot fail", "trivial"),
+        ("Reasons why the source does not allow a decision", "undecidable"),
+        ("Rows with the same printed number", "duplicate_of"),
     ):
         found: dict[str, list[str]] = {}
         for row in rows:

@@ -8,23 +8,50 @@ from typing import Any
 
 import numpy as np
 
-from silvan._statistics import half_width
-from silvan.papers.catalogue import NOT_RUN, SHOWN, VERDICTS, Experiment, PapersError, Published
+from silvan._statistics import half_width, prediction
+from silvan.papers.catalogue import (
+    NOT_RUN,
+    SHOWN,
+    TWO_SIDED,
+    UNMET,
+    VERDICTS,
+    Experiment,
+    PapersError,
+    Published,
+)
 
-#: ``id, quantity, unit, published, expected, provenance, kind, simulated, ratio, tolerance, verdict,
-#: source, assumption``. ``expected`` is the number that ``simulated`` is compared with; ``published`` is the
-#: same number if the source prints it, else None. With several seeds also their number, ``seeds``, and half
-#: the width of the 95 % confidence interval of ``simulated``, ``interval``. Where they apply: ``margin``
-#: (the factor by which a bound is cleared), ``reason`` and ``cause`` (missed and open rows), ``basis``,
-#: ``second_reading``, and the marks ``weak``, ``calibrated``, ``computed``, ``restated`` and ``smoke`` (see
-#: `marks`).
+#: ``id, key, quantity, unit, published, expected, provenance, kind, simulated, ratio, tolerance, verdict,
+#: source, assumption, reading``. ``expected`` is the number that ``simulated`` is compared with, and
+#: ``published`` is the same number if the source prints it, else None. With several seeds also their number,
+#: ``seeds``, and half the width of the 95 % confidence interval of ``simulated``, ``interval``; for two-sided
+#: rows also ``spread``, half the width of the 95 % prediction interval of a single draw. Where they apply:
+#: ``margin`` (the factor by which a bound is cleared), ``reason`` and ``cause`` (rows that are not met),
+#: ``basis``, ``gain`` (the tolerance applies to the difference from 1), and the marks ``weak``,
+#: ``calibrated``, ``computed``, ``restated``, ``trivial``, ``undecidable``, ``duplicate_of`` and ``smoke``
+#: (see `marks`).
 Row = dict[str, Any]
+
+#: Fields of rows that exist only where they apply and do not depend on simulated numbers.
+DESCRIPTIONS = (
+    "basis",
+    "weak",
+    "calibrated",
+    "computed",
+    "restated",
+    "gain",
+    "trivial",
+    "undecidable",
+    "duplicate_of",
+)
 
 #: An experiment's numbers by key: one for each seed.
 Values = Mapping[str, Sequence[float]]
 
 #: A relative difference up to this is due to rounding.
 EQUAL = 1e-12
+
+#: Fewest seeds for a prediction interval.
+DRAWS = 3
 
 #: A row that clears its bound by a larger factor is weak.
 WEAK_MARGIN = 2.0
@@ -33,6 +60,9 @@ WEAK_MARGIN = 2.0
 MARKS = {
     "computed": "computed from formulas or by counting, without simulating packets",
     "calibrated": "a parameter of the model was chosen to meet it",
+    "trivial": "cannot fail; a note states why",
+    "undecidable": "the source does not allow a decision; a note states why",
+    "duplicate_of": "another row has the same printed number",
     "restated": "the source derives it from numbers of other rows",
     "weak": "clears its bound by a factor of more than two, or could hardly be missed",
     "smoke": "a quick run, which only shows whether the number has the right order of magnitude",
@@ -57,6 +87,7 @@ def _described(experiment: Experiment, published: Published, tolerance: float | 
     """Return the fields of a row that do not depend on simulated numbers."""
     row: Row = {
         "id": experiment.id,
+        "key": published.key,
         "quantity": published.quantity,
         "unit": published.unit,
         "published": published.published,
@@ -69,8 +100,9 @@ def _described(experiment: Experiment, published: Published, tolerance: float | 
         "verdict": NOT_RUN,
         "source": published.source,
         "assumption": published.assumption,
+        "reading": published.reading,
     }
-    for name in ("basis", "weak", "second_reading", "calibrated", "computed", "restated"):
+    for name in DESCRIPTIONS:
         if getattr(published, name):
             row[name] = getattr(published, name)
     return row
@@ -83,14 +115,18 @@ def _row(experiment: Experiment, published: Published, values: Sequence[float], 
     simulated = values[0] if are_equal else float(np.mean(values))
     is_usable = math.isfinite(simulated)
     interval = half_width(values) if is_usable and not are_equal else 0.0
-    row["verdict"] = published.verdict(simulated, interval, quick)
+    # Few draws do not show how widely draws spread.
+    spread = prediction(values) if is_usable and len(values) >= DRAWS and not are_equal else 0.0
+    row["verdict"] = published.verdict(simulated, interval, quick, spread)
     if is_usable:
         row["simulated"] = simulated
         row["ratio"] = simulated / published.expected if published.expected else None
         row |= _margin(published, simulated, row)
     if len(values) > 1:
         row["seeds"], row["interval"] = len(values), interval if is_usable else None
-    if row["verdict"] in ("missed", "open") and published.reason:
+    if spread and published.kind == TWO_SIDED:
+        row["spread"] = spread
+    if row["verdict"] in UNMET and published.reason:
         row["reason"] = published.reason
         if published.cause:
             row["cause"] = published.cause
@@ -137,8 +173,11 @@ def expected_text(row: Mapping[str, Any]) -> str:
     return text if row["published"] is not None else f"{text} ({row['provenance']})"
 
 
-def tolerance_text(tolerance: float | str) -> str:
+def tolerance_text(row: Mapping[str, Any]) -> str:
     """Return a row's tolerance for a table."""
-    if tolerance == "shown":
+    tolerance = row["tolerance"]
+    if tolerance == SHOWN:
         return "-"
-    return tolerance if isinstance(tolerance, str) else f"{100 * tolerance:g} %"
+    if isinstance(tolerance, str):
+        return tolerance
+    return f"{100 * tolerance:g} %{' of the gain' if row.get('gain') else ''}"

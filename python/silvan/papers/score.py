@@ -1,0 +1,98 @@
+"""The score: categories of rows, and what is counted on which line.
+
+The headline counts the numbers that the eight papers print and that can be decided, and the orderings that
+they state. Numbers of other sources are counted separately. Every other row has a category that says why it
+is not in the headline. `rows_by_category` lists the rows behind each count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from silvan.papers.catalogue import BOUND, COMPATIBLE, ORDERING, PUBLISHED, SHOWN, TWO_SIDED
+from silvan.papers.record import Found
+from silvan.papers.rows import Row
+
+#: Lines of the score.
+PAPERS, OTHERS = "the eight papers", "other sources"
+LINES = (PAPERS, OTHERS)
+
+#: Categories that the headline counts.
+NUMBERS = "published numbers, two-sided"
+ORDERS = "orderings"
+RESTATED = "restated: gains and losses between other rows"
+#: All categories. From the fifth on, they exclude a row from the headline. The last that fits counts.
+CATEGORIES = (
+    NUMBERS,
+    ORDERS,
+    "published bounds",
+    "other numbers and bounds: read, derived or assumed",
+    "compatible: draws vary by more than the tolerance",
+    "weak numbers",
+    RESTATED,
+    "quick runs with wide tolerances",
+    "computed, no packets simulated",
+    "shown without a verdict",
+    "duplicates of other rows",
+    "not decidable",
+    "trivial: cannot fail",
+)
+
+
+def category(row: Mapping[str, Any]) -> str:
+    """Return the category that a row is counted in."""
+    fits = {
+        NUMBERS: row["kind"] == TWO_SIDED and row["provenance"] == PUBLISHED,
+        ORDERS: row["kind"] == ORDERING,
+        "published bounds": row["kind"] == BOUND and row["provenance"] == PUBLISHED,
+        "other numbers and bounds: read, derived or assumed": row["provenance"] != PUBLISHED,
+        "compatible: draws vary by more than the tolerance": row["verdict"] == COMPATIBLE,
+        "weak numbers": row["kind"] == TWO_SIDED and "weak" in row,
+        RESTATED: "restated" in row,
+        "quick runs with wide tolerances": "smoke" in row,
+        "computed, no packets simulated": "computed" in row,
+        "shown without a verdict": row["kind"] == SHOWN,
+        "duplicates of other rows": "duplicate_of" in row,
+        "not decidable": "undecidable" in row,
+        "trivial: cannot fail": "trivial" in row,
+    }
+    # An ordering has no other category because of its provenance. Categories that exclude a row go first.
+    excluded = [name for name in reversed(CATEGORIES[4:]) if fits[name]]
+    return excluded[0] if excluded else next(name for name in CATEGORIES if fits[name])
+
+
+def compared(found: Found, line: str | None = None) -> list[Row]:
+    """Return the rows of all experiments of a line of the score, or of both lines, except laws."""
+    return [
+        row
+        for experiment, _, own in found.values()
+        if not experiment.law and line in (None, line_of(experiment.other_source))
+        for row in own
+    ]
+
+
+def line_of(other_source: bool) -> str:
+    """Return the line of the score on which an experiment is counted."""
+    return OTHERS if other_source else PAPERS
+
+
+def of_category(rows: Iterable[Row], name: str) -> list[Row]:
+    """Return the rows of a category."""
+    return [row for row in rows if category(row) == name]
+
+
+def met(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows that are met."""
+    return [row for row in rows if row["verdict"] == "met"]
+
+
+def rows_by_category(found: Found, reading: int | None = None) -> dict[str, dict[str, dict[str, list[str]]]]:
+    """Return ``<ID>.<key>`` of all rows by line, category and verdict, of one reading if it is given."""
+    names: dict[str, dict[str, dict[str, list[str]]]] = {}
+    for line in LINES:
+        for row in compared(found, line):
+            if reading in (None, row["reading"]):
+                own = names.setdefault(line, {}).setdefault(category(row), {})
+                own.setdefault(row["verdict"], []).append(f"{row['id']}.{row['key']}")
+    return names
