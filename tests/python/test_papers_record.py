@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from conftest import ROOT
+from silvan import cli
 from silvan.papers import PapersError, RunData, list_experiments, page, record, run_experiments, runner, score
 from silvan.papers.catalogue import ONE_SIDED, UNMET
+from silvan.papers.causes import read_causes
 
 PAGE = ROOT / "docs" / "papers.md"
 ROWS = """
@@ -37,6 +41,23 @@ def compare(results):
 
 def plot(results, out):
     pass
+"""
+
+
+CAUSES = """
+[[cause]]
+paper = "Nowhere"
+ids = ["X1"]
+cause = "Slower links."
+quantity = "speed"
+published = "10"
+before = "12"
+after = "11"
+decision = "rejected"
+why = "@fast"
+
+[texts]
+fast = "Still too fast."
 """
 
 
@@ -95,8 +116,8 @@ def test_what_has_changed_since_is_not_on_record(papers: Path) -> None:
     (papers / "X1" / "scenario.toml").write_text("seed = 1")
     (papers / "X1" / "published.toml").write_text(ROWS.replace('"speed"', '"pace"', 1))
     assert verdict("X1") == ("not run", "Its rows have changed since it was recorded.")
-    text = page.sections(record.rows_by_experiment(path, list_experiments()))
-    assert "- *all rows*: Its rows have changed since it was recorded." in text
+    (written,) = record.write_pages(papers / "pages", path)
+    assert "- *all rows*: Its rows have changed since it was recorded." in written.read_text()
 
 
 @pytest.mark.parametrize(
@@ -135,6 +156,9 @@ def test_a_page_has_counts_rows_and_reasons(papers: Path, monkeypatch: pytest.Mo
     run_experiments(["X1"], seeds=2, record=path)
     monkeypatch.setattr(runner, "simulate", lambda _: RunData(summary={"value": 12.0}))
     run_experiments(["X2"], quick=True, record=path)
+    (papers / "causes.toml").write_text(CAUSES)
+    (papers / "notes").mkdir()
+    (papers / "notes" / "nowhere.md").write_text("The speed was chosen.\n")
     file = papers / "page.md"
     lines = [line for name in page.BLOCKS for line in page.markers(name)]
     file.write_text("Before.\n\n" + "\nold\n".join(lines) + "\n\nAfter.\n")
@@ -147,11 +171,17 @@ def test_a_page_has_counts_rows_and_reasons(papers: Path, monkeypatch: pytest.Mo
     assert "simulations meet 1 (50 %). Of 0 orderings" in text
     assert "| published numbers, two-sided | 2 | 1 | 1 | 0 | 0 | 0 | 0 | 0 |" in text
     assert "| Nowhere | 1 of 2 | 0 of 0 | 1, 2 | X2 |" in text
-    assert "## Nowhere\n\n### X1: A test\n\nNowhere. Nothing. Full runs, 2 seeds.\n" in text
-    assert "**Assumptions.** The same as in X1." in text
-    assert "| speed | Gbit/s | 10 |  | 10.06 ± 0.79 | 10 % | met | Nowhere |" in text
-    assert "| speed | Gbit/s | 10 |  | 12 | 10 % | **missed** | Nowhere |" in text
-    assert "- *speed*: The source omits an input that affects the number. It is too fast." in text
+    (written,) = record.write_pages(papers / "pages", path)
+    assert written.name == "nowhere.md"
+    own = written.read_text()
+    assert own.startswith("# Nowhere\n\nSimulations meet 1 of 2 two-sided numbers that can be decided; ")
+    assert "## X1: A test\n\nNowhere. Nothing. Full runs, 2 seeds.\n" in own
+    assert "**Assumptions.** The same as in X1." in own
+    assert "| speed | Gbit/s | 10 |  | 10.06 ± 0.79 | 10 % | met | Nowhere |" in own
+    assert "| speed | Gbit/s | 10 |  | 12 | 10 % | **missed** | Nowhere |" in own
+    assert "- *speed*: The source omits an input that affects the number. It is too fast." in own
+    assert "| X1 | Slower links. | speed | 10 | 12 | 11 | rejected | Still too fast. |" in own
+    assert own.endswith("## How parameters were chosen\n\nThe speed was chosen.\n")
     assert "| the source omits an input that affects the number | 1 | 0 | 0 | 0 | X2 |" in text
     assert "no cause is given" not in text
     record.write_page(file, path)
@@ -222,15 +252,17 @@ def test_what_is_on_record_has_five_seeds_or_is_deterministic() -> None:
 
 
 def test_the_page_is_that_of_the_record() -> None:
-    """`silvan papers record --page docs/papers.md` updates the page."""
+    """`silvan papers pages DIR` updates the page."""
     text = PAGE.read_text(encoding="utf-8")
     found = record.rows_by_experiment(record.find_record(), list_experiments())
     assert page.fill(text, found) == text
-    assert all(page.markers(name)[0] in text for name in ("summary", "experiments"))
+    assert page.markers("summary")[0] in text
+    # Rows, reasons and causes are on the pages of the papers.
+    assert len(re.findall(r"[A-Za-z0-9]\S*", text)) <= 2050
 
 
 def test_the_readme_has_the_headline_of_the_record() -> None:
-    """`silvan papers record --page README.md` updates the README."""
+    """`silvan papers pages DIR` updates the README."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert page.fill(text, record.rows_by_experiment(record.find_record(), list_experiments())) == text
 
@@ -307,3 +339,44 @@ def test_every_published_count_is_that_of_a_list_of_rows() -> None:
             for verdict, rows in verdicts.items():
                 parts = [one.get(line, {}).get(name, {}).get(verdict, []) for one in readings]
                 assert sorted(rows) == sorted(row for part in parts for row in part)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (CAUSES.replace('"rejected"', '"likely"'), "decision = 'likely': must be one of adopted, rejected"),
+        (CAUSES.replace('before = "12"\n', ""), "missing or unknown: before"),
+        (
+            CAUSES.replace('"@fast"', '"@slow"'),
+            r"why = '@slow': must be text, or @name of a text of \[texts\]",
+        ),
+        (CAUSES.replace('["X1"]', "[]"), r"ids = \[\]: must be a list of experiments"),
+    ],
+)
+def test_a_cause_has_a_quantity_before_and_after_and_a_decision(
+    papers: Path, wrong: str, message: str
+) -> None:
+    (papers / "causes.toml").write_text(wrong)
+    with pytest.raises(PapersError, match=message):
+        read_causes()
+
+
+def test_causes_name_experiments_of_their_paper_first() -> None:
+    experiments = {e.id: e for e in list_experiments()}
+    for cause in read_causes():
+        assert set(cause.ids) <= experiments.keys(), cause
+        assert experiments[cause.ids[0]].paper == cause.paper, cause
+
+
+def test_an_experiment_is_shown_with_its_causes() -> None:
+    result = CliRunner().invoke(cli.app, ["papers", "show", "t5", "--json"])
+    shown = json.loads(result.stdout)
+    assert {row["id"] for row in shown["rows"]} == {"T5"}
+    assert shown["causes"]
+    assert all("T5" in cause["ids"] for cause in shown["causes"])
+    result = CliRunner().invoke(cli.app, ["papers", "show", "T5"])
+    assert "T5: One switch, one or two thresholds" in result.stdout
+    assert "Causes that were tested" in result.stdout
+    result = CliRunner().invoke(cli.app, ["papers", "score"])
+    assert "the eight papers" in result.stdout
+    assert "other sources" in result.stdout

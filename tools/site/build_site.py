@@ -4,10 +4,10 @@
 
 Pages are those of the repository, at the places that they have there, so that their links hold: the README,
 docs/, the changelog, CONTRIBUTING.md, and the files that they name. Made here are the gallery with its
-pictures, the scoreboard (the rows of papers/, with the numbers of their record), live reports, the
-playground (left out, with a message, where the compiler cannot make a module for browsers), and the
-reference of the Python modules from their docstrings. MkDocs turns all into HTML; any of its warnings is an
-error, and so is a link in the HTML that leads nowhere, or to another machine for anything but a reader's
+pictures, the scoreboard (the rows of papers/, with the numbers of their record), a page per paper, live
+reports, the playground (left out, with a message, where the compiler cannot make a module for browsers), and
+the reference of the Python modules from their docstrings. MkDocs turns all into HTML; any of its warnings is
+an error, and so is a link in the HTML that leads nowhere, or to another machine for anything but a reader's
 click.
 """
 
@@ -32,8 +32,10 @@ from markdown_it import MarkdownIt
 import gallery
 import playground
 from silvan import report
-from silvan.papers import list_experiments, record
+from silvan.papers import find_papers, list_experiments, record
 from silvan.papers.catalogue import VERDICTS
+from silvan.papers.causes import read_causes
+from silvan.papers.page import by_paper, paper_pages, slug
 from silvan.papers.rows import expected_text, marks, simulated_text, tolerance_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,6 +64,7 @@ def main() -> int:
         make_reports()
         make_playground()
         make_scoreboard()
+        make_papers()
         make_reference()
         build()
         pages = check()
@@ -180,6 +183,7 @@ def make_scoreboard() -> None:
     """Compare all published numbers with the record, in a table with a filter."""
     rows, sources = [], {}
     found = record.rows_by_experiment(record.find_record(), list_experiments())
+    pages = {one.id: slug(paper) for paper, members in by_paper(found) for one, _, _ in members}
     for experiment, _, table in found.values():
         for published, row in zip(experiment.rows, table, strict=True):
             paper, _, where = published.source.partition(", ")
@@ -190,7 +194,8 @@ def make_scoreboard() -> None:
             marked = "".join(f"<small>{name}</small>" for name in marks(row))
             origin = f"{escape(paper)}<small>{escape(where)}</small>"
             cells = (
-                f'<a href="docs/papers.html" title="{escape(experiment.title)}">{experiment.id}</a>',
+                f'<a href="docs/papers/{pages[experiment.id]}.html" title="{escape(experiment.title)}">'
+                f"{experiment.id}</a>",
                 f"{escape(row['quantity'])}{below}", expected_text(row), simulated_text(row),
                 escape(row["unit"]), tolerance_text(row),
                 f'<span class="{verdict}">{verdict}</span>{marked}', origin,
@@ -208,9 +213,17 @@ def make_scoreboard() -> None:
     write("scoreboard.md", re.sub("{{(.*?)}}", lambda match: fill[match[1]], page))
 
 
+def make_papers() -> None:
+    """Write the page of each paper from the record."""
+    found = record.rows_by_experiment(record.find_record(), list_experiments())
+    for name, text in paper_pages(found, read_causes(), find_papers() / "notes", "../img").items():
+        write(f"docs/papers/{name}", relisted(text))
+
+
 def make_reference() -> None:
     """Write a page per module, and name them in the navigation."""
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    papers = [f"docs/papers/{path.name}" for path in sorted((PAGES / "docs" / "papers").glob("*.md"))]
     pages = []
     for module in MODULES:
         write(f"reference/{module}.md", f"::: {module}\n")
@@ -218,6 +231,8 @@ def make_reference() -> None:
     for section in settings["nav"]:
         if "Python" in section:
             section["Python"] = pages
+        if "Published experiments" in section:
+            section["Published experiments"].append({"Papers": papers})
     settings |= {"docs_dir": str(PAGES), "site_dir": str(HTML)}
     python = settings["plugins"][-1]["mkdocstrings"]["handlers"]["python"]
     python["paths"] = [str(ROOT / path) for path in python["paths"]]

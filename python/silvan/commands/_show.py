@@ -342,22 +342,6 @@ def papers(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             console.print(f"{key}: {escape(text)}")
 
 
-def score(console: Console, rows: Mapping[str, Mapping[str, Mapping[str, Sequence[str]]]]) -> None:
-    """Print how many rows have each verdict, by line of the score and category."""
-    from silvan.papers.catalogue import VERDICTS
-    from silvan.papers.score import CATEGORIES
-
-    for line, categories in rows.items():
-        shown = [one for one in VERDICTS if any(one in own for own in categories.values())]
-        table = _table(line, ("category",), ("rows", *shown))
-        for category in CATEGORIES:
-            own = categories.get(category)
-            if own:
-                numbers = [len(own.get(one, ())) for one in shown]
-                table.add_row(category, str(sum(numbers)), *map(str, numbers))
-        console.print(table)
-
-
 def _number(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, (int, float)) else "-" if value is None else escape(str(value))
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from silvan.commands import _show, common
+from silvan.commands import _show, _show_papers, common
 
 app = typer.Typer(
     help="Published experiments: run them, and compare with the published numbers.", no_args_is_help=True
@@ -142,4 +142,53 @@ def score_(
     if as_json:
         common.print_json(rows)
     else:
-        _show.score(common.out_console(), rows)
+        _show_papers.score(common.out_console(), rows)
+
+
+@app.command()
+def show(
+    identifier: Annotated[str, typer.Argument(metavar="ID", help="An experiment.")],
+    as_json: common.AsJson = False,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="Record to show.", show_default="the record in papers/"),
+    ] = None,
+) -> None:
+    """Show one experiment: its numbers, verdicts and reasons, and the causes that were tested."""
+    from dataclasses import asdict
+
+    from silvan.papers import causes, record
+    from silvan.papers.catalogue import choose
+
+    (experiment,) = choose([identifier])
+    found = record.rows_by_experiment(file or record.find_record(), [experiment])
+    rows = found[experiment.id][2]
+    tested = causes.about(causes.read_causes(), experiment.id)
+    if as_json:
+        common.print_json({"rows": rows, "causes": [asdict(cause) for cause in tested]})
+    else:
+        _show_papers.experiment(common.out_console(), experiment, rows, tested)
+
+
+@app.command()
+def pages(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the pages of the papers.")],
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="Record to use.", show_default="the record in papers/"),
+    ] = None,
+) -> None:
+    """Write what follows from the record: the score in README.md and docs/papers.md, and a page per paper."""
+    from silvan.papers import record
+    from silvan.papers.catalogue import find_papers
+
+    path = file or record.find_record()
+    written = record.write_pages(folder, path)
+    # An installed Silvan has the experiments, but neither of these pages.
+    for name in ("README.md", "docs/papers.md"):
+        page = find_papers().parent / name
+        if page.is_file():
+            record.write_page(page, path)
+            written.append(page)
+    for page in written:
+        common.out_console().print(str(page), highlight=False, soft_wrap=True)

@@ -1,12 +1,16 @@
-"""Write the record as Markdown: a headline, a summary, and a section per paper.
+"""Write the record as Markdown: a headline, a summary, and a page per paper.
 
 :func:`fill` writes each block of a page between a pair of marker lines (see :func:`markers`).
+:func:`paper_pages` writes the pages of the papers, which are part of the site and not of the repository.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
+from silvan import _files
 from silvan.papers import score
 from silvan.papers.catalogue import (
     CAUSES,
@@ -18,6 +22,7 @@ from silvan.papers.catalogue import (
     VERDICTS,
     Experiment,
 )
+from silvan.papers.causes import Cause
 from silvan.papers.record import Entry, Found
 from silvan.papers.rows import Row, counts, marks, simulated_text, tolerance_text
 
@@ -179,19 +184,69 @@ def by_paper(found: Found) -> list[tuple[str, list[tuple[Experiment, Entry | Non
 LAWS = "Laws and closed forms"
 
 
-def sections(found: Found) -> str:
-    """Return the rows of all experiments as Markdown: a section per paper, a table per experiment."""
-    lines = []
-    for paper, members in by_paper(found):
-        lines += [f"## {paper}", ""]
-        assumed: dict[str, str] = {}
-        for experiment, entry, rows in members:
-            first = assumed.setdefault(experiment.assumption, experiment.id)
-            lines += [*_head(experiment, entry, first), *_table(experiment, rows), *_notes(rows)]
-    return "\n".join(lines[:-1])
+def slug(paper: str) -> str:
+    """Return the name of a paper's page without its ending."""
+    return re.sub(r"[^a-z0-9]+", "-", paper.lower()).strip("-")
 
 
-def _head(experiment: Experiment, entry: Entry | None, first: str) -> list[str]:
+def paper_pages(found: Found, causes: Sequence[Cause], notes: Path, images: str) -> dict[str, str]:
+    """Return the page of each paper by the name of its file.
+
+    A page has the rows of the paper's experiments, the causes that were tested, and how parameters were
+    chosen, which is in ``notes``. ``images`` is the path of the folder of figures from the pages.
+    """
+    return {
+        f"{slug(paper)}.md": _paper_page(paper, members, causes, notes, images)
+        for paper, members in by_paper(found)
+    }
+
+
+def _paper_page(
+    paper: str,
+    members: Sequence[tuple[Experiment, Entry | None, list[Row]]],
+    causes: Sequence[Cause],
+    notes: Path,
+    images: str,
+) -> str:
+    title = paper[:1].upper() + paper[1:]
+    lines = [f"# {title}", ""]
+    own = [row for experiment, _, rows in members if not experiment.law for row in rows]
+    if own:
+        numbers, orders = (score.of_category(own, name) for name in (score.NUMBERS, score.ORDERS))
+        lines += [
+            f"Simulations meet {len(score.met(numbers))} of {len(numbers)} two-sided numbers that can be "
+            f"decided; {len(score.met(orders))} of {len(orders)} orderings hold. The page on the published "
+            "experiments describes how to read the tables.",
+            "",
+        ]
+    assumed: dict[str, str] = {}
+    for experiment, entry, rows in members:
+        first = assumed.setdefault(experiment.assumption, experiment.id)
+        lines += [*_head(experiment, entry, first, images), *_table(experiment, rows), *_notes(rows)]
+    tested = [cause for cause in causes if cause.paper == paper]
+    if tested:
+        lines += ["## Causes that were tested", "", *_causes_table(tested)]
+    note = notes / f"{slug(paper)}.md"
+    if note.is_file():
+        lines += ["## How parameters were chosen", "", _files.read_text(note).strip(), ""]
+    return "\n".join(lines)
+
+
+def _causes_table(causes: Iterable[Cause]) -> list[str]:
+    lines = [
+        "An adopted cause holds for all experiments of its system. Numbers are those of one seed, unless the "
+        "last column names more.",
+        "",
+        "| experiments | cause | quantity | published | before | after | decision | why |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for one in causes:
+        cells = (", ".join(one.ids), one.cause, one.quantity, one.published, one.before, one.after)
+        lines.append(f"| {' | '.join((*cells, one.decision, one.why))} |")
+    return [*lines, ""]
+
+
+def _head(experiment: Experiment, entry: Entry | None, first: str, images: str) -> list[str]:
     """Return the lines before a table; `first` is the first experiment with the same assumptions."""
     if entry is None:
         runs = "No result is on record."
@@ -202,13 +257,13 @@ def _head(experiment: Experiment, entry: Entry | None, first: str) -> list[str]:
         if not experiment.deterministic:
             runs = f"{length}, {seeds} seeds." if seeds > 1 else f"{length}, one seed."
     source = experiment.source[:1].upper() + experiment.source[1:]
-    lines = [f"### {experiment.id}: {experiment.title}", "", f"{source}. {experiment.about} {runs}", ""]
+    lines = [f"## {experiment.id}: {experiment.title}", "", f"{source}. {experiment.about} {runs}", ""]
     if experiment.assumption:
         same = first != experiment.id
         text = f"The same as in {first}." if same else experiment.assumption
         lines += [f"**Assumptions.** {text}", ""]
     if experiment.figure:
-        lines += [f"![{experiment.title}](img/{experiment.figure})", ""]
+        lines += [f"![{experiment.title}]({images}/{experiment.figure})", ""]
     return lines
 
 
@@ -273,4 +328,4 @@ def _listed(quantities: Sequence[str], of: int) -> str:
 
 
 #: The blocks of a page by name, with the functions that write them.
-BLOCKS = {"headline": headline, "summary": summary, "experiments": sections}
+BLOCKS = {"headline": headline, "summary": summary}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -166,3 +167,25 @@ def write_page(page: Path, record: Path) -> None:
     except ValueError as error:
         raise PapersError(f"{page}: {error}") from error
     _files.write_text(page, text)
+
+
+def write_pages(folder: Path, record: Path) -> list[Path]:
+    """Write a page per paper and the figures that they show into a folder; return the pages."""
+    # The pages need what is defined above.
+    from silvan.papers.causes import read_causes
+    from silvan.papers.page import paper_pages
+
+    experiments = list_experiments()
+    found = rows_by_experiment(record, experiments)
+    papers = find_papers()
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, text in paper_pages(found, read_causes(), papers / "notes", "img").items():
+        written.append(folder / name)
+        _files.write_text(written[-1], text)
+    figures = papers.parent / "docs" / "img"
+    for experiment in experiments:
+        if experiment.figure and (figures / experiment.figure).is_file():
+            (folder / "img").mkdir(exist_ok=True)
+            shutil.copyfile(figures / experiment.figure, folder / "img" / experiment.figure)
+    return written
