@@ -21,13 +21,21 @@ pub fn is_sound(topology: &Topology, tables: &Tables) -> bool {
         return false;
     }
     let (hosts, switches) = (topology.hosts.len(), topology.switches.len());
-    let mut dependencies = Dependencies::new(&network, 1);
-    let is_sound = |rows| is_each_sound(&network, Block::new(rows, switches), hosts, &mut dependencies);
-    tables.all_rows().all(is_sound) && dependencies.cycle(&network).is_none()
+    let mut found = Found { dependencies: Dependencies::new(&network, 1), last: vec![None; network.ports()] };
+    let is_sound = |rows| is_each_sound(&network, Block::new(rows, switches), hosts, &mut found);
+    tables.all_rows().all(is_sound) && found.dependencies.cycle(&network).is_none()
+}
+
+/// The dependencies between channels found so far.
+struct Found {
+    dependencies: Dependencies,
+    /// The next port of the last dependency of each channel: most entries repeat it, and a repetition needs no further
+    /// look-up.
+    last: Vec<Option<u16>>,
 }
 
 /// Checks the entries for the same path bits, and adds their dependencies.
-fn is_each_sound(network: &Network, mut block: Block, hosts: usize, dependencies: &mut Dependencies) -> bool {
+fn is_each_sound(network: &Network, mut block: Block, hosts: usize, found: &mut Found) -> bool {
     for first in (0..hosts).step_by(Block::WIDTH) {
         block.load(first);
         for switch in 0..network.switches() {
@@ -39,8 +47,11 @@ fn is_each_sound(network: &Network, mut block: Block, hosts: usize, dependencies
                     Target::Switch(next) => {
                         let next = next as usize;
                         let onward = block.port(next, to);
+                        if found.last[slot].replace(onward) == Some(onward) {
+                            continue;
+                        }
                         if matches!(network.target(next, onward), Target::Switch(_)) {
-                            dependencies.add(network, slot, (next, onward, 0));
+                            found.dependencies.add(network, slot, (next, onward, 0));
                         }
                     }
                     Target::Host(_) | Target::Nothing => return false,
