@@ -10,8 +10,13 @@ the traffic counts. The counts are the same in each run, so they show changes th
 noise of times. They depend on the compiler and on the instruction sets of the processor, because the C
 library chooses its functions by them. Counts are therefore compared only if both are equal.
 
-With `--caches`, Callgrind also simulates caches and branch prediction. The results are only printed and
-added to the file `--json`; they are not on record.
+The record also states mispredicted branches (of Callgrind's simulated predictor) and hot code: the size of
+the 64-byte lines of code that hold 99 % of the executed instructions. Only instructions have a limit. The
+cases do not sample congestion trees, because the sampler would hide changes of the model; the sampler is a
+case of its own (`forest_648_cc_sampled`).
+
+With `--caches`, Callgrind also simulates caches. The results are only printed and added to the file
+`--json`; they are not on record.
 
 Exit status: 0 if no case needs 3 % more instructions than on record (or if nothing can be compared), 1 if
 one does, 2 if the program cannot run.
@@ -43,6 +48,7 @@ RECORDED = (
     "uniform_648",
     "hotspot_648_cc",
     "forest_648_cc",
+    "forest_648_cc_sampled",
     "hotspot_648_dcqcn",
     "dcqcn_648",
     "hpcc_648",
@@ -59,14 +65,19 @@ LIMIT = 0.03
 LEAST = 1.0
 #: The rest of the functions.
 OTHERS = "all others"
+#: Size of a line of code in bytes.
+CODE_LINE = 64
+#: Share of the instructions that hot code holds.
+HOT_SHARE = 0.99
 #: Functions named in a comparison.
 NAMED = 5
 #: Instruction sets by which the C library chooses its functions.
 SETS = ("avx2", "bmi2", "erms")
 #: Events of Callgrind, by their names in `bench.json`.
+MISPREDICTED = ("Bcm", "Bim")
 EVENTS = {
     "instructions": ("Ir",),
-    "branch_misses": ("Bcm", "Bim"),
+    "branch_misses": MISPREDICTED,
     "l1_misses": ("I1mr", "D1mr", "D1mw"),
     "last_level_misses": ("ILmr", "DLmr", "DLmw"),
 }
@@ -83,10 +94,23 @@ class Count:
     hops: int
     #: Events by function; each a counter of Callgrind's events.
     functions: Mapping[str, Counter[str]]
+    #: Instructions executed in each line of code, by object file and number of the line in it.
+    code: Mapping[tuple[str, int], int]
 
     def per_hop(self, *events: str) -> float:
         """Return the number of events per packet hop."""
         return sum(found[event] for found in self.functions.values() for event in events) / self.hops
+
+    def hot_code_kib(self) -> float:
+        """Return the size of the smallest set of code lines that holds `HOT_SHARE` of the instructions."""
+        left = HOT_SHARE * sum(self.code.values())
+        lines = 0
+        for executed in sorted(self.code.values(), reverse=True):
+            if left <= 0:
+                break
+            left -= executed
+            lines += 1
+        return lines * CODE_LINE / 1024
 
     def instructions(self) -> dict[str, float]:
         """Return the instructions per hop, of all functions with at least `LEAST`, and of the rest."""
@@ -97,31 +121,60 @@ class Count:
         return {name: round(count, 2) for name, count in [*ordered, (OTHERS, rest)]}
 
 
-def read_profile(text: str) -> dict[str, Counter[str]]:
-    """Return the events of each function of a profile in Callgrind's format, without those of its callees."""
-    events: list[str] = []
-    names: dict[str, str] = {}
+@dataclass
+class Profile:
+    """Events of a profile in Callgrind's format, without those of callees."""
+
+    #: Events by function.
+    functions: dict[str, Counter[str]]
+    #: Instructions by line of code; empty if the profile has no addresses.
+    code: Counter[tuple[str, int]]
+
+
+class _Names:
+    """Names in a profile: `fn=(3) name` defines an abbreviation that `fn=(3)` uses."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def resolve(self, word: str) -> str:
+        """Return the name for the text after the equals sign."""
+        number, _, name = word.partition(" ")
+        return self._known.setdefault(number, name)
+
+
+def read_profile(text: str) -> Profile:
+    """Read a profile whose positions are not compressed."""
+    head: dict[str, list[str]] = {"positions": ["line"]}
+    functions, objects = _Names(), _Names()
     found: dict[str, Counter[str]] = {}
+    code: Counter[tuple[str, int]] = Counter()
     here: Counter[str] = Counter()
+    object_file = ""
     is_call = False
     for line in text.splitlines():
-        if line.startswith("events:"):
-            events = line.split()[1:]
-        elif match := re.match(r"fn=\((\d+)\)(?: (.*))?$", line):
-            if match[2]:
-                names[match[1]] = plain(match[2])
-            here = found.setdefault(names[match[1]], Counter())
-        elif match := re.match(r"cfn=\((\d+)\) (.*)$", line):
-            names[match[1]] = plain(match[2])
-        elif line.startswith("calls="):
+        kind, separator, rest = line.partition("=")
+        if not separator and ": " in line:
+            key, _, values = line.partition(": ")
+            head[key] = values.split()
+        elif kind in ("ob", "cob"):
+            name = objects.resolve(rest)
+            object_file = name if kind == "ob" else object_file
+        elif kind in ("fn", "cfn"):
+            name = plain(functions.resolve(rest))
+            here = found.setdefault(name, Counter()) if kind == "fn" else here
+        elif kind == "calls":
             # The next line has the events of the call, which are counted where they occur.
             is_call = True
-        elif line[:1].isdigit() or line[:1] in "+-*":
+        elif line and (line[0].isdigit() or line[0] in "+-*"):
+            words = line.split()
+            counts = dict(zip(head["events"], map(int, words[len(head["positions"]) :]), strict=False))
             if not is_call:
-                for event, number in zip(events, line.split()[1:], strict=False):
-                    here[event] += int(number)
+                here.update(counts)
+                if head["positions"][0] == "instr":
+                    code[object_file, int(words[0], 16) // CODE_LINE] += counts.get("Ir", 0)
             is_call = False
-    return {name: events for name, events in found.items() if events}
+    return Profile({name: events for name, events in found.items() if events}, code)
 
 
 def plain(name: str) -> str:
@@ -136,10 +189,11 @@ def count(case: str, bench: Path = BENCH, *, caches: bool = False) -> Count:
     """Count the events of a case."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "profile"
-        more = ("--cache-sim=yes", "--branch-sim=yes") if caches else ()
+        more = ("--cache-sim=yes",) if caches else ()
         done = subprocess.run(
             [
                 *("valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"),
+                *("--branch-sim=yes", "--dump-instr=yes", "--compress-pos=no"),
                 *("--toggle-collect=bench::counted*", *more, str(bench), "--counted", case),
             ],
             cwd=ROOT,
@@ -149,11 +203,11 @@ def count(case: str, bench: Path = BENCH, *, caches: bool = False) -> Count:
         )
         if done.returncode != 0:
             raise CannotCountError(f"{case}: {(done.stderr.strip().splitlines() or ['valgrind failed'])[-1]}")
-        functions = read_profile(out.read_text())
+        profile = read_profile(out.read_text())
     hops = json.loads(done.stdout)["packet_hops"]
-    if not hops or not functions:
+    if not hops or not profile.functions:
         raise CannotCountError(f"{case}: no packet moved while instructions were counted")
-    return Count(hops, functions)
+    return Count(hops, profile.functions, profile.code)
 
 
 def count_all(cases: Sequence[str], bench: Path, *, caches: bool, jobs: int) -> dict[str, Count]:
@@ -188,15 +242,17 @@ def compare(record: Mapping[str, Any], found: Mapping[str, Count]) -> bool:
     Return whether there is one.
     """
     is_worse = False
-    print(f"{'case':<24} {'on record':>10} {'now':>10} {'change':>8}   instructions per hop")
+    head = ("case", "on record", "now", "change", "mispredicted", "hot KiB")
+    print("{:<24} {:>10} {:>10} {:>8} {:>13} {:>8}   instructions per hop".format(*head))
     for case, now in found.items():
         after = now.per_hop("Ir")
+        others = f"{now.per_hop(*MISPREDICTED):>13.2f} {now.hot_code_kib():>8.1f}"
         if case not in record:
-            print(f"{case:<24} {'-':>10} {after:>10.1f}")
+            print(f"{case:<24} {'-':>10} {after:>10.1f} {'':>8} {others}")
             continue
         before = record[case]["instructions_per_hop"]
         change = after / before - 1
-        print(f"{case:<24} {before:>10.1f} {after:>10.1f} {change:>+8.1%}")
+        print(f"{case:<24} {before:>10.1f} {after:>10.1f} {change:>+8.1%} {others}")
         if change > LIMIT:
             is_worse = True
             for name, old, new in changes(record[case]["functions"], now.instructions()):
@@ -209,6 +265,8 @@ def recorded(found: Mapping[str, Count]) -> dict[str, Any]:
     return {
         case: {
             "instructions_per_hop": round(one.per_hop("Ir"), 1),
+            "mispredicted_per_hop": round(one.per_hop(*MISPREDICTED), 2),
+            "hot_code_kib": round(one.hot_code_kib(), 1),
             "packet_hops": one.hops,
             "functions": one.instructions(),
         }

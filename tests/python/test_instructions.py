@@ -32,12 +32,38 @@ fn=(3) model::hop'2
 
 
 def test_a_profile_counts_a_function_without_its_callees():
-    found = instructions.read_profile(PROFILE)
+    found = instructions.read_profile(PROFILE).functions
     assert found == {
         "bench::counted": Counter(Ir=7, Bcm=1),
         "model::hop": Counter(Ir=657, Bcm=6),
     }
-    assert Count(10, found).per_hop("Ir") == pytest.approx(66.4)
+    assert Count(10, found, {}).per_hop("Ir") == pytest.approx(66.4)
+
+
+def test_hot_code_is_the_smallest_set_of_lines_with_99_percent_of_the_instructions():
+    profile = instructions.read_profile(
+        """\
+positions: instr line
+events: Ir Bc Bcm
+ob=(1) bench
+fn=(1) bench::counted
+0x100 10 900 5 1
+0x13f 11 60
+cob=(2) libc
+cfn=(2) memcpy
+calls=1 0x100 0
+0x13c 11 500
+0x140 12 6
+0x1000 13 4
+ob=(2)
+fn=(2)
+0x100 0 30
+"""
+    )
+    assert profile.code == {("bench", 4): 960, ("bench", 5): 6, ("bench", 64): 4, ("libc", 4): 30}
+    # 990 of 1,000 instructions lie in two of the four lines.
+    assert Count(10, profile.functions, profile.code).hot_code_kib() == 2 * 64 / 1024
+    assert Count(10, profile.functions, profile.code).per_hop("Bcm") == 0.1
 
 
 def test_names_do_not_depend_on_the_build_or_the_processor():
@@ -48,13 +74,15 @@ def test_names_do_not_depend_on_the_build_or_the_processor():
 
 
 def count(**functions):
-    return Count(100, {name: Counter(Ir=number) for name, number in functions.items()})
+    return Count(100, {name: Counter(Ir=number) for name, number in functions.items()}, {})
 
 
 def test_small_functions_are_recorded_together():
     entry = instructions.recorded({"case": count(large=5_000, small=60, tiny=30)})["case"]
     assert entry == {
         "instructions_per_hop": 50.9,
+        "mispredicted_per_hop": 0.0,
+        "hot_code_kib": 0.0,
         "packet_hops": 100,
         "functions": {"large": 50.0, "all others": 0.9},
     }
@@ -66,7 +94,7 @@ def test_an_increase_names_the_functions_responsible(capsys):
     assert "slower" not in capsys.readouterr().out
     assert instructions.compare(record, {"case": count(same=50_000, slower=13_000, faster=2_000, new=900)})
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split()[-1] == "+4.6%"
+    assert lines[1].split()[3] == "+4.6%"
     assert [line.split()[-1] for line in lines[2:]] == ["slower", "new"]
 
 
