@@ -9,10 +9,12 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from silvan._comparison_text import change_cell, is_equal, letter, mean_cell, setting_cell
 from silvan.report import _picture, _summary, _text
 from silvan.report._scene import Scene
 
 if TYPE_CHECKING:
+    from silvan.comparison import Comparison
     from silvan.forest import Forest
     from silvan.results import Result
     from silvan.sweeps.table import Sweep
@@ -42,8 +44,33 @@ def of_result(result: Result) -> str:
     return f"<div>{''.join(parts)}</div>"
 
 
+def of_comparison(found: Comparison) -> str:
+    """Return the settings and the results that differ, one column per group."""
+    letters = [letter(number) for number in range(len(found.groups))]
+    groups = "".join(
+        f"<p><b>{name}</b>: {_cut(group.runs[0].name)}, "
+        f"seed{'s' if len(group.seeds) > 1 else ''} {escape(', '.join(map(str, group.seeds)))}</p>"
+        for name, group in zip(letters, found.groups, strict=True)
+    )
+    settings = [(key, *map(setting_cell, values)) for key, values in found.settings.items()]
+    heads = ["result", "unit", letters[0], *(part for name in letters[1:] for part in (name, "change"))]
+    results = []
+    for row in found.rows:
+        if not is_equal(row):
+            cells = [row.measure, row.unit, mean_cell(row.means[0])]
+            for mean, change in zip(row.means[1:], row.changes, strict=True):
+                cells += [mean_cell(mean), change_cell(change, row.means[0])]
+            results.append(cells)
+    parts = [
+        groups,
+        _table(["setting", *letters], settings[:MOST_ROWS], len(settings)) if settings else "",
+        _table(heads, results, 0) if results else "<p>The results do not differ.</p>",
+    ]
+    return f"<div>{''.join(parts)}</div>"
+
+
 def of_forest(forest: Forest, result: Result) -> str:
-    """Return an image of the network at the time when most links were in trees, and the largest trees."""
+    """Return an image of the network at a typical time, and the largest trees."""
     head = f"<p>{escape(repr(forest)[1:-1])}</p>"
     if not forest.trees:
         return f"<div>{head}</div>"
@@ -69,10 +96,11 @@ def of_forest(forest: Forest, result: Result) -> str:
         )
         for tree in largest[:MOST_ROWS]
     ]  # fmt: skip
-    at = _text.time(scene.clock.frames_ns[scene.busiest])[0]
+    at = _text.time(scene.clock.frames_ns[scene.typical])[0]
     return (
-        f'<div class="silvan-still">{_STILL}{head}{scene.still()}<p>The network at {escape(at)}, when most '
-        f"links are in trees. The largest trees:</p>{_table(heads, rows, len(largest))}</div>"
+        f'<div class="silvan-still">{_STILL}{head}{scene.still()}<p>The network at {escape(at)}, when as '
+        f"many links are in trees as on average. The largest trees:</p>"
+        f"{_table(heads, rows, len(largest))}</div>"
     )
 
 

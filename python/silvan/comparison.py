@@ -82,7 +82,7 @@ class Row:
     changes: tuple[Change | None, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """The result of :func:`silvan.compare`."""
 
@@ -90,6 +90,16 @@ class Comparison:
     #: Keys whose values differ between groups, with one value per group; None if a group lacks the key.
     settings: dict[str, tuple[Any, ...]]
     rows: tuple[Row, ...]
+
+    def __repr__(self) -> str:
+        groups = " with ".join(f"{len(group.runs)} run{'s' * (len(group.runs) > 1)}" for group in self.groups)
+        return f"<Comparison of {groups}: {len(self.settings)} settings differ, {len(self.rows)} results>"
+
+    def _repr_html_(self) -> str:
+        """Return the comparison as HTML for notebooks."""
+        from silvan import _notebook
+
+        return _notebook.of_comparison(self)
 
 
 def compare(*runs: Result) -> Comparison:
@@ -166,7 +176,9 @@ def measures(result: Result) -> dict[tuple[str, str], float]:
         found[f"job {job['job']}: span", "us"] = job["span_ns"] / 1000
     if "tree_links" in result.tables:
         found["links in congestion trees", ""] = links_in_trees(result)
-    found["Jain's index of the hosts", ""] = summary["jain_hosts"]
+    # The index of a single host is always 1.
+    if sum(host["received_gbit_s"] > 0 for host in summary["hosts"]) > 1:
+        found["Jain's index of the hosts", ""] = summary["jain_hosts"]
     found["packets marked (FECN)", ""] = summary["fecn_marks"]
     return found
 

@@ -28,7 +28,7 @@ from silvan._core import SilvanError
 from silvan.report import _roots
 from silvan.report._picture import HUES
 from silvan.report._roots import Roots
-from silvan.report._scene import Scene
+from silvan.report._scene import Scene, typical_ns
 from silvan.report._text import time as time_cell
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from silvan.results import Result
 
-#: Name of the time at which most links are in trees.
-BUSIEST = "busiest"
+#: Names of times: as many links are in trees as on average; most links are in trees.
+TYPICAL, BUSIEST = "typical", "busiest"
 #: Default number of frames of an animation, and frames per second.
 FRAMES, FRAMES_PER_S = 120, 12
 #: Size of the image of a network in inches, and dots per inch of an animation.
@@ -68,13 +68,30 @@ def read_time(text: str) -> float:
 def still(
     results: Sequence[Result], time_ns: float | None = None, *, titles: Sequence[str] | None = None
 ) -> Figure:
-    """Draw networks side by side at a time; by default, the time when most links are in trees.
+    """Draw networks side by side at a time.
+
+    By default, it is a time at which as many links of each run are in trees as on average.
 
     Raises `ValueError` for a time outside a run, and `KeyError` for a run without a forest.
     """
     picture = _Picture(results, titles)
-    picture.show(picture.busiest_ns if time_ns is None else time_ns)
+    picture.show(picture.typical_ns if time_ns is None else time_ns)
     return picture.figure
+
+
+def named_time(results: Sequence[Result], text: str) -> float:
+    """Return the time, in ns, of a text such as ``4.5 s``, ``typical`` or ``busiest``; raises `ValueError`.
+
+    Raises `KeyError` if a time is named and a run has no forest.
+    """
+    if text == TYPICAL:
+        return _Picture(results, None).typical_ns
+    if text == BUSIEST:
+        return _Picture(results, None).busiest_ns
+    try:
+        return read_time(text)
+    except ValueError as error:
+        raise ValueError(f"{error}, or {TYPICAL}, or {BUSIEST}") from None
 
 
 def save(figure: Figure, path: str | PathLike[str]) -> list[Path]:
@@ -200,6 +217,11 @@ class _Picture:
     def end_ns(self) -> float:
         """The end of the shortest run, in ns."""
         return min(network.end_ns for network in self._networks)
+
+    @property
+    def typical_ns(self) -> float:
+        """A time at which as many links of each run are in trees as on average."""
+        return typical_ns([network.scene for network in self._networks])
 
     @property
     def busiest_ns(self) -> float:

@@ -11,9 +11,13 @@ Each function draws into the given axes or creates new ones, and returns the axe
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +29,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, StrMethodFormatter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,19 +73,112 @@ STYLE: dict[Any, Any] = {
 }
 
 
+#: Widths of figures in inches, by name: a column and the page of an IEEE journal, a slide.
+WIDTHS: Mapping[str, float] = {"ieee-column": 3.5, "ieee-page": 7.16, "slide": 10.0}
+#: Below this width, in inches, legends are below the axes.
+NARROW = 5.0
+#: Shades of gray for black-and-white print.
+GRAYS = ("#000000", "#6e6e6e", "#a8a8a8")
+#: Changes of the style for black-and-white print.
+PRINT: dict[Any, Any] = {
+    "axes.prop_cycle": cycler(color=GRAYS) * cycler(linestyle=DASHES),
+    "axes.titleweight": "normal",
+    "grid.color": "#d9d9d9",
+    "font.family": "serif",
+}
+
+
+@dataclass(frozen=True)
+class Format:
+    """Width and colors of figures, see :func:`formatted`."""
+
+    #: Width in inches; None leaves each figure's own.
+    width: float | None = None
+    #: Whether figures are for black-and-white print.
+    is_print: bool = False
+
+
+_format: ContextVar[Format] = ContextVar("silvan.plot.format", default=Format())  # noqa: B039
+
+
+@contextmanager
+def formatted(width: str | float | None = None, *, is_print: bool = False) -> Iterator[None]:
+    """Draw figures inside the block with a width, or for black-and-white print.
+
+    Args:
+        width: A name of :data:`WIDTHS`, or inches (1 to 40). Text then has 8 points, as journals ask for, and
+            the height shrinks less than the width, so that the labels have space.
+        is_print: Use shades of gray, dashes and a serif font.
+
+    Raises:
+        ValueError: no such width.
+
+    """
+    token = _format.set(Format(None if width is None else inches(width), is_print))
+    try:
+        yield
+    finally:
+        _format.reset(token)
+
+
+def inches(width: str | float) -> float:
+    """Return a width in inches from a name of :data:`WIDTHS` or a number; raises `ValueError`."""
+    try:
+        value = WIDTHS.get(str(width)) or float(width)
+    except ValueError:
+        value = math.nan
+    if not 1 <= value <= 40:
+        raise ValueError(f"`{width}` is no width: must be {', '.join(WIDTHS)}, or 1 to 40 inches")
+    return value
+
+
+def line_look(number: int) -> dict[str, Any]:
+    """Return the color and the dashes of the line with this number, counted from 0."""
+    if _format.get().is_print:
+        return {
+            "color": GRAYS[number // len(DASHES) % len(GRAYS)],
+            "linestyle": DASHES[number % len(DASHES)],
+        }
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "linestyle": DASHES[number // len(COLOURS) % len(DASHES)],
+    }
+
+
 @contextmanager
 def style() -> Iterator[None]:
     """Apply Silvan's style to figures that are created inside the block."""
-    with mpl.rc_context(STYLE):
+    chosen = _format.get()
+    look = STYLE | (PRINT if chosen.is_print else {})
+    if chosen.width is not None:
+        look |= {"font.size": 8, "axes.titlesize": 8, "legend.fontsize": 7, "figure.dpi": 300}
+    with mpl.rc_context(look):
         yield
+
+
+class Picture(Figure):
+    """A figure that notebooks show as an image, with or without matplotlib's support for notebooks."""
+
+    def _repr_png_(self) -> bytes:
+        data = BytesIO()
+        with style():
+            self.savefig(data, format="png")
+        return data.getvalue()
 
 
 def new_figure(
     columns: int = 1, width: float = 8.0, height: float = 4.2, **shared: Any
 ) -> tuple[Figure, list[Axes]]:
-    """Create a figure in Silvan's style with axes side by side; it is independent of pyplot."""
+    """Create a figure in Silvan's style with axes side by side; it is independent of pyplot.
+
+    `width` and `height` are in inches; :func:`formatted` changes them.
+    """
+    wanted = _format.get().width
+    if wanted is not None:
+        # Labels keep their size, so the height shrinks with the square root only.
+        width, height = wanted, height * math.sqrt(wanted / width)
     with style():
-        figure = Figure(figsize=(width, height))
+        figure = Picture(figsize=(width, height))
         FigureCanvasAgg(figure)
         axes = figure.subplots(1, columns, squeeze=False, **shared)
     return figure, list(axes.flat)
@@ -92,7 +189,11 @@ def _axes(given: Axes | None) -> Axes:
 
 
 def legend_beside(ax: Axes) -> None:
-    """Place the legend to the right of the axes."""
+    """Place the legend to the right of the axes, or below them in a narrow figure."""
+    wanted = _format.get().width
+    if wanted is not None and wanted < NARROW:
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=3, borderaxespad=0.0)
+        return
     ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
 
 
@@ -171,23 +272,22 @@ def _steps(
             edges,
             baseline=low,
             fill=True,
-            color=to_rgba(COLOURS[0], 0.25),
+            color=to_rgba(line_look(0)["color"], 0.25),
             label=f"middle 90 % of {what}",
         )
-        ax.stairs(half, edges, baseline=None, color=COLOURS[0], label="median")
+        ax.stairs(half, edges, baseline=None, label="median", **line_look(0))
         top = np.argsort(np.nan_to_num(values).mean(axis=1))[::-1][:3]
         for rank, i in enumerate(top, start=1):
             ax.stairs(
-                values[i], edges, baseline=None, color=COLOURS[rank], linewidth=1.2, label=series.names[i]
+                values[i], edges, baseline=None, linewidth=1.2, label=series.names[i], **line_look(rank)
             )
     else:
         # Omit the zeros before the first value of a line.
         shown = np.where(np.maximum.accumulate(values > 0, axis=1), values, np.nan)
         place, many = _overlaps(shown, logarithmic=logarithmic)
         for i, name in enumerate(series.names):
-            look: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "linewidth": 1.6, "baseline": None}
-            dash = DASHES[i // len(COLOURS) % len(DASHES)]
-            ax.stairs(shown[i], edges, linestyle=dash, label=name, **look)
+            look = line_look(i) | {"linewidth": 1.6, "baseline": None}
+            ax.stairs(shown[i], edges, label=name, **look)
             # Draw overlapping lines as alternating dashes, so that all of them are visible.
             for size_here in np.unique(many[i][many[i] > 1]):
                 for rank_here in np.unique(place[i][many[i] == size_here]):
@@ -198,7 +298,7 @@ def _steps(
                     is_here = (many[i] == size_here) & (place[i] == rank_here)
                     pattern = (rank_here * STRIPE, (STRIPE, (size_here - 1) * STRIPE))
                     part = np.where(is_here, shown[i], np.nan)
-                    ax.stairs(part, edges, linestyle=pattern, zorder=3, **look)
+                    ax.stairs(part, edges, zorder=3, **look | {"linestyle": pattern})
         _name_ends(ax, series, values)
         ax.margins(y=0.1)
     if not logarithmic:
@@ -325,8 +425,15 @@ def utilisation(result: Result, ax: Axes | None = None, *, title: str | None = N
     size = _time_axis(ax, float(series.end_ns[-1]) if len(series.end_ns) else 1.0)
     rows = np.arange(len(order) + 1)
     percent = 100.0 * series.values[order]
+    shades = "Greys" if _format.get().is_print else "YlGnBu"
     mesh = ax.pcolormesh(
-        series.edges_ns / size, rows, percent, cmap="YlGnBu", vmin=0, vmax=100, rasterized=True
+        series.edges_ns / size,
+        rows,
+        percent,
+        cmap=shades,
+        vmin=0,
+        vmax=100,
+        rasterized=True,
     )
     ax.set_yticks(rows[:-1] + 0.5, [series.names[i] for i in order], fontsize=7 if len(order) > 20 else 9)
     ax.invert_yaxis()
@@ -375,9 +482,8 @@ def congestion(result: Result, ax: Axes | None = None, *, title: str | None = No
     if network["congested_outputs"].any():
         lines["outputs that mark"] = network["congested_outputs"].astype(float)
     for i, (label, values) in enumerate(lines.items(), start=0 if where else 1):
-        ax.stairs(
-            values, edges, baseline=None, label=label, color=COLOURS[i], linestyle=DASHES[i], linewidth=1.6
-        )
+        dashes = line_look(i) | {"linestyle": DASHES[i]}
+        ax.stairs(values, edges, baseline=None, label=label, linewidth=1.6, **dashes)
     ax.set_ylim(0, _top(*lines.values()))
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_ylabel("Number")
@@ -394,11 +500,11 @@ def congestion(result: Result, ax: Axes | None = None, *, title: str | None = No
 def _packets_inside(ax: Axes, values: NDArray[Any], edges: NDArray[np.float64]) -> Any:
     """Draw the number of packets inside the network on an axis on the right; return the line."""
     right = ax.twinx()
-    line = right.stairs(values, edges, baseline=None, color=COLOURS[0], linewidth=1.6)
+    line = right.stairs(values, edges, baseline=None, linewidth=1.6, **line_look(0))
     right.set_ylim(0, _top(values))
     right.grid(False)
     right.spines["right"].set_visible(True)
-    right.set_ylabel("Packets inside the network", color=COLOURS[0])
+    right.set_ylabel("Packets inside the network", color=line_look(0)["color"])
     return line
 
 
@@ -433,13 +539,15 @@ def latency(
     for i, name in enumerate(classes[:LINES_AT_MOST]):
         rows = chosen & (columns["class"] == name)
         bounds_us, share = _cumulative(columns, rows)
+        # Equal distributions stay visible: later lines are wider, and lie below the earlier ones.
         width, order = 1.3 + 0.5 * min(i, 4), 3.0 - 0.05 * i
-        ax.plot(bounds_us, share, color=COLOURS[i % len(COLOURS)], linewidth=width, label=name, zorder=order)
+        ax.plot(bounds_us, share, label=name, linewidth=width, zorder=order, **line_look(i))
     ax.set_xscale("log")
     low, high = ax.get_xlim()
     ax.set_xlim(low / 1.5, high * 1.5)
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     if high / low < 20:
+        ax.xaxis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
         ax.xaxis.set_minor_formatter(StrMethodFormatter("{x:g}"))
     ax.set_ylim(0, 1.02)
     ax.set_xlabel(f"Latency since {since} (µs)")

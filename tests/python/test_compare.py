@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import os
 import subprocess
 import sys
@@ -14,9 +15,9 @@ from typer.testing import CliRunner
 
 import silvan
 from conftest import SMALL
-from silvan import cli, templates
+from silvan import _comparison_text, _statistics, cli, comparison, templates
 from silvan.commands import doctor
-from silvan.comparison import compare
+from silvan.comparison import Change, Mean, compare
 
 STAR = """
 name = "star"
@@ -239,3 +240,43 @@ def test_shells_complete_commands_and_scenarios(tmp_path):
     assert completed("silvan check testb") == ["testbed"]
     assert "--seed" in completed("silvan run --s")
     assert invoke("completion", "csh").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "text"),
+    [
+        (1895.2, 120.3, "1,895 ± 120"),
+        (205.4, 1.26, "205.4 ± 1.3"),
+        (0.0213177, 0.00042, "0.02132 ± 0.00042"),
+        (12.0, 0.0, "12 ± 0"),
+        (10540.4, None, "10,540"),
+        (1234567.0, None, "1,234,567"),
+        (0.99996, None, "1.0000"),
+        (0.0, None, "0"),
+        (5e-14, None, "5e-14"),
+        (math.nan, None, "nan"),
+    ],
+)
+def test_numbers_have_sensible_digits(value, half, text):
+    assert _statistics.in_words(value, half) == text
+
+
+def test_differences_have_a_sign_and_no_exponent():
+    assert [_statistics.signed(value) for value in (706.1, -1054.4, 0.01234, 0)] == [
+        "+706", "-1,054", "+0.0123", "0"
+    ]  # fmt: skip
+    tiny = Change(-2.2e-16, None, None)
+    assert _comparison_text.change_cell(tiny, Mean(1.0, None)) == "0 %"
+
+
+def test_one_receiver_has_no_fairness():
+    alone = SimpleNamespace(
+        summary={
+            "throughput_gbit_s": 1.0, "flows": [], "classes": [], "latency": [], "fecn_marks": 0,
+            "jain_hosts": 1.0, "hosts": [{"received_gbit_s": 1.0}, {"received_gbit_s": 0.0}],
+        },
+        tables={},
+    )  # fmt: skip
+    assert not any("Jain" in name for name, _ in comparison.measures(alone))
+    alone.summary["hosts"][1]["received_gbit_s"] = 0.5
+    assert any("Jain" in name for name, _ in comparison.measures(alone))

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from PIL import Image
 import silvan
 from conftest import SMALL, command
 from silvan import forest_figures
+from silvan.report._scene import typical_ns
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +55,41 @@ def test_a_still_shows_the_trees_of_its_time(runs, time_ns):
         assert "no tree" in figure.axes[0].get_title("left")
 
 
-def test_without_a_time_it_is_the_busiest(runs):
-    figure = forest_figures.still(runs)
+def sizes(run):
+    """Return the number of links in trees at each sample after the warm-up, and the times of the samples."""
+    times = run.numpy("network")["time_ns"]
+    times = times[times > run.summary["averages_from_ns"]]
+    return np.array([len(run.forest.at(time)) for time in times]), times
+
+
+def test_without_a_time_it_is_a_typical_one(runs):
+    figure = forest_figures.still(runs[:1])
     waiting = [one for one in figure.axes[0].collections if isinstance(one, LineCollection)][1]
+    found, _ = sizes(runs[0])
+    away = np.abs(found - found.mean())
+    assert abs(len(waiting.get_segments()) - found.mean()) == away.min()
+    assert len(waiting.get_segments()) == len(
+        runs[0].forest.at(forest_figures.named_time(runs[:1], "typical"))
+    )
+
+
+def test_the_busiest_time_has_the_most_links(runs):
+    at = forest_figures.named_time(runs[:1], "busiest")
     most = np.unique(runs[0].numpy("tree_links")["time_ns"], return_counts=True)[1].max()
-    assert len(waiting.get_segments()) == most
+    assert len(runs[0].forest.at(at)) == most
+
+
+def test_a_transient_is_not_typical():
+    def scene(*links):
+        clock = SimpleNamespace(frames_ns=np.arange(1, len(links) + 1) * 100)
+        return SimpleNamespace(clock=clock, links_in_trees=np.array(links), averages_from_ns=200.0)
+
+    # After the warm-up the mean is 6 links, so the time with 6 is typical, not the one with 18.
+    assert typical_ns([scene(0, 50, 18, 2, 6, 2, 2)]) == 500
+    # Two runs: relative to their means, the sum of both deviations counts.
+    assert typical_ns([scene(0, 0, 9, 3, 6), scene(0, 0, 40, 22, 28)]) == 500
+    # Without samples after the warm-up it is the end.
+    assert typical_ns([scene(4, 4)]) == 200
 
 
 def test_files_of_a_still_are_the_same_each_time(runs, tmp_path):

@@ -136,3 +136,17 @@ def test_a_report_lives_in_a_frame(off, tmp_path):
         assert len(seen) > 20_000
         assert page.complaints == []
         assert {url.partition(":")[0] for url in page.requests} <= {"file", "about", "data"}
+
+
+def test_a_comparison_shows_settings_and_results(off):
+    on = silvan.run(silvan.Scenario.from_toml(SMALL), congestion__mechanism="ib-cc")
+    found = silvan.compare(off, on)
+    page = Page(found._repr_html_())
+    assert ["congestion.mechanism", "none", "ib-cc"] in page.rows
+    heads = next(row for row in page.rows if row[:1] == ["result"])
+    assert heads == ["result", "unit", "A", "B", "change"]
+    received = next(row for row in page.rows if row[0] == "received by all hosts")
+    assert received[1] == "Gbit/s"
+    assert len(received) == 5
+    assert repr(found).startswith("<Comparison of 1 run with 1 run: ")
+    assert "<script>" not in silvan.compare(off, on)._repr_html_()

@@ -47,11 +47,13 @@ impl Scenario {
 
 #[pymethods]
 impl Scenario {
-    /// Reads a scenario file.
+    /// Reads a scenario file, or the scenario of that name that comes with Silvan.
     #[staticmethod]
     #[pyo3(signature = (path, overrides=None))]
     fn load(py: Python<'_>, path: PathBuf, overrides: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let overrides = convert::overrides(overrides)?;
+        // A file takes precedence over a name; if there is neither, the error lists similar names.
+        let path: PathBuf = py.import("silvan.scenarios")?.call_method1("locate", (path,))?.extract()?;
         // Reading first lets the scenario crate report all errors of the file. The text is then read again
         // only to be stored.
         let inner = py

@@ -10,10 +10,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from silvan._comparison_text import change_cell, is_equal, letter, mean_cell, setting_cell
 from silvan.commands import common
 
 if TYPE_CHECKING:
-    from silvan.comparison import Change, Comparison, Group, Mean, Row
+    from silvan.comparison import Comparison, Group
 
 
 def register(app: typer.Typer) -> None:
@@ -47,11 +48,6 @@ def compare(
     show(common.out_console(), found, folders, everything=everything)
 
 
-def letter(number: int) -> str:
-    """Return the short name of a group: A to Z, then A1, B1 and so on."""
-    return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")
-
-
 def show(console: Console, found: Comparison, folders: list[Path], *, everything: bool) -> None:
     """Print a comparison."""
     letters = [letter(number) for number in range(len(found.groups))]
@@ -63,7 +59,7 @@ def show(console: Console, found: Comparison, folders: list[Path], *, everything
         hidden = set() if everything else _of_one_kind(found.settings)
         for key, values in found.settings.items():
             if key not in hidden:
-                table.add_row(escape(key), *(escape(_setting(value)) for value in values))
+                table.add_row(escape(key), *(escape(setting_cell(value)) for value in values))
         console.print(table)
         if hidden:
             more = f"{len(hidden)} parameters that not all of these kinds have: --all lists them"
@@ -74,10 +70,10 @@ def show(console: Console, found: Comparison, folders: list[Path], *, everything
     heads = [part for name in letters[1:] for part in (name, "change")]
     table = _table("Results", ["", "unit"], [letters[0], *heads])
     for row in found.rows:
-        if everything or not _is_equal(row):
-            cells = [_mean(row.means[0])]
+        if everything or not is_equal(row):
+            cells = [mean_cell(row.means[0])]
             for mean, change in zip(row.means[1:], row.changes, strict=True):
-                cells += [_mean(mean), _change(change, row.means[0])]
+                cells += [mean_cell(mean), change_cell(change, row.means[0])]
             table.add_row(escape(row.measure), row.unit, *cells)
     if table.row_count:
         console.print(table)
@@ -117,39 +113,6 @@ def _of_one_kind(settings: dict[str, tuple[Any, ...]]) -> set[str]:
         and not key.endswith(".mechanism")
         and any(key.startswith(table) for table in differ)
     }
-
-
-def _setting(value: Any) -> str:
-    if value is None:
-        return "-"
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _is_equal(row: Row) -> bool:
-    return all(mean == row.means[0] for mean in row.means)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value == round(value) and abs(value) < 1e12 else f"{value:,.4g}"
-
-
-def _mean(mean: Mean | None) -> str:
-    if mean is None:
-        return "-"
-    return _number(mean.value) + ("" if mean.half is None else f" ± {mean.half:.2g}")
-
-
-def _change(change: Change | None, first: Mean | None) -> str:
-    """Format a change, relative to the first group unless that is 0; mark changes within the interval."""
-    if change is None or first is None:
-        return "-"
-    scale, unit = (100 / abs(first.value), " %") if first.value else (1.0, "")
-    shown = f"{change.difference * scale:+.3g}{unit}"
-    if change.low is None or change.high is None:
-        return shown
-    interval = f"({change.low * scale:+.3g} to {change.high * scale:+.3g}{unit})"
-    return f"{shown} {interval}" if change.is_proven else f"no difference {interval}"
 
 
 def numbers(found: Comparison, folders: list[Path]) -> dict[str, Any]:

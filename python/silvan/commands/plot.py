@@ -29,7 +29,7 @@ def plot(
         typer.Option(
             "--forest",
             metavar="AT",
-            help='Draw only the network at a time ("4.5 s", or busiest), as SVG and PDF.',
+            help='Draw only the network at a time ("4.5 s", typical or busiest), as SVG and PDF.',
         ),
     ] = None,
     animate: Annotated[
@@ -42,8 +42,33 @@ def plot(
         int, typer.Option("--frames", metavar="N", min=1, max=2_000, help="Frames of --animate.")
     ] = 120,
     titles: common.Titles = None,
+    width: Annotated[
+        str | None,
+        typer.Option("--width", metavar="WIDTH", help="ieee-column, ieee-page, slide, or inches."),
+    ] = None,
+    is_print: Annotated[
+        bool, typer.Option("--print", help="Black and white: shades of gray, dashes and a serif font.")
+    ] = False,
 ) -> None:
     """Draw the figures of a run that was written with --out, or its network with the congestion trees."""
+    from silvan import plot as drawing
+
+    try:
+        in_inches = None if width is None else drawing.inches(width)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--width") from None
+    with drawing.formatted(in_inches, is_print=is_print):
+        _draw(folders, out, forest, animate, frames, titles)
+
+
+def _draw(
+    folders: list[Path],
+    out: Path | None,
+    forest: str | None,
+    animate: Path | None,
+    frames: int,
+    titles: list[str] | None,
+) -> None:
     import silvan
 
     if titles and len(titles) != len(folders):
@@ -60,7 +85,7 @@ def plot(
 
     runs = [silvan.load(folder) for folder in folders]
     if forest is not None:
-        at = None if forest == forest_figures.BUSIEST else _time(forest, "--forest")
+        at = _on_forests(lambda: forest_figures.named_time(runs, forest), "--forest")
         target = (out or folders[0] / "figures") / f"forest-{forest.replace(' ', '')}"
         figure = _on_forests(lambda: forest_figures.still(runs, at, titles=titles or None), "--forest")
         typer.echo(f"Forest in {' and '.join(map(str, forest_figures.save(figure, target)))}")
@@ -69,15 +94,6 @@ def plot(
             lambda: forest_figures.animate(runs, animate, titles=titles or None, frames=frames), "--animate"
         )
         typer.echo(f"Forest in {path}")
-
-
-def _time(text: str, option: str) -> float:
-    from silvan import forest_figures
-
-    try:
-        return forest_figures.read_time(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{error}, or {forest_figures.BUSIEST}", param_hint=option) from None
 
 
 def _on_forests(draw: Callable[[], Drawn], option: str) -> Drawn:

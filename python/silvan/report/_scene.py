@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -47,18 +48,58 @@ class Scene:
         return np.array([self.roots[root] % len(_picture.HUES) for root in roots], np.int64)
 
     @cached_property
-    def busiest(self) -> int:
-        """The frame with the most links in trees, or the first frame if there are no trees."""
-        frames = len(self.clock.frames_ns)
-        links = np.zeros(max(frames, 1) + 1, np.int64)
+    def links_in_trees(self) -> NDArray[np.int64]:
+        """The number of links in trees at each frame."""
+        links = np.zeros(len(self.clock.frames_ns) + 1, np.int64)
         np.add.at(links, self.spans["first"], 1)
         np.add.at(links, self.spans["last"] + 1, -1)
-        return int(np.argmax(np.cumsum(links)[:-1])) if frames else 0
+        sizes: NDArray[np.int64] = np.cumsum(links)[:-1]
+        return sizes
+
+    @cached_property
+    def averages_from_ns(self) -> float:
+        """The time from which averages are taken, that is the end of the warm-up, in ns."""
+        return float(self._result.summary["averages_from_ns"])
+
+    @property
+    def busiest(self) -> int:
+        """The frame with the most links in trees, or the first frame if there are no trees."""
+        return int(np.argmax(self.links_in_trees)) if len(self.links_in_trees) else 0
+
+    @property
+    def typical(self) -> int:
+        """The frame of :func:`typical_ns`."""
+        return int(np.searchsorted(self.clock.frames_ns, typical_ns([self])))
 
     def still(self) -> str:
-        """Return the network at its busiest frame as SVG."""
+        """Return the network at its typical frame as SVG."""
         ends = (self.wiring.source, self.wiring.target)
-        return _picture.still(self.position, ends, self.wiring.hosts, self.spans, (self.busiest, self.hues))
+        return _picture.still(self.position, ends, self.wiring.hosts, self.spans, (self.typical, self.hues))
+
+
+def typical_ns(scenes: Sequence[Scene]) -> float:
+    """Return a time at which as many links of each run are in trees as on average after the warm-up, in ns.
+
+    The largest number of links often belongs to a transient at the start, which congestion control does not
+    shorten. Reports open at this time, too (``mostTelling`` in ``main.js``). If there are no frames after the
+    warm-up, it is the end of the shortest run.
+    """
+    since = max(scene.averages_from_ns for scene in scenes)
+    end = min(
+        (float(scene.clock.frames_ns[-1]) for scene in scenes if len(scene.clock.frames_ns)), default=0.0
+    )
+    finest = max(scenes, key=lambda scene: len(scene.clock.frames_ns)).clock.frames_ns.astype(float)
+    times = finest[(finest > since) & (finest <= end)]
+    if not len(times):
+        return end
+    away = np.zeros(len(times))
+    for scene in scenes:
+        frames, sizes = scene.clock.frames_ns.astype(float), scene.links_in_trees
+        mean = float(sizes[frames > since].mean())
+        shown = sizes[np.minimum(np.searchsorted(frames, times), len(sizes) - 1)]
+        away += np.abs(shown - mean) / max(mean, 1.0)
+    best = np.flatnonzero(away <= away.min() + 1e-9)
+    return float(times[best[len(best) // 2]])
 
 
 def _wiring(result: Result) -> Wiring:
