@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
-
-from silvan._statistics import in_words, signed
 
 if TYPE_CHECKING:
     from silvan.comparison import Change, Mean, Row
@@ -13,6 +12,42 @@ if TYPE_CHECKING:
 ROUNDING = 1e-9
 #: Maximum number of letters of a setting.
 LETTERS = 60
+#: Significant digits of numbers without an interval, and of half-widths of intervals.
+_DIGITS, _DIGITS_OF_HALF = 4, 2
+#: Numbers from this size on, and below its inverse, are written with an exponent.
+_LARGE = 1e12
+
+
+def in_words(value: float, half: float | None = None) -> str:
+    """Format a number with sensible digits, without an exponent: ``10,540``, ``1,895 ± 120``, ``0.0213``.
+
+    `half` is the half-width of its confidence interval. It has two significant digits, and the value as many
+    decimals. Digits before the decimal point are never rounded away.
+    """
+    if half is None:
+        return _rounded(value, _decimals(value, _DIGITS))
+    decimals = _decimals(half, _DIGITS_OF_HALF) if half else _decimals(value, _DIGITS)
+    if half and decimals < 0:
+        return f"{_rounded(value, 0)} ± {round(half, decimals):,.0f}"
+    return f"{_rounded(value, decimals)} ± {_rounded(half, decimals)}"
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """Format a difference with its sign and some significant digits, without an exponent."""
+    text = _rounded(value, _decimals(value, digits))
+    return text if text.startswith("-") or value == 0 else f"+{text}"
+
+
+def _decimals(value: float, digits: int) -> int:
+    """Return the number of decimals for some significant digits, negative if it ends before the point."""
+    return digits - 1 - math.floor(math.log10(abs(value))) if value and math.isfinite(value) else 0
+
+
+def _rounded(value: float, decimals: int) -> str:
+    if not math.isfinite(value) or abs(value) >= _LARGE or 0 < abs(value) < 1 / _LARGE:
+        return f"{value:.3g}"
+    # Zeros at the end say nothing about a whole number.
+    return f"{value:,.{0 if float(value).is_integer() else max(decimals, 0)}f}"
 
 
 def letter(number: int) -> str:

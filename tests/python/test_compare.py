@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import silvan
 from conftest import SMALL
-from silvan import _comparison_text, _statistics, cli, comparison, templates
+from silvan import _comparison_text, cli, comparison, templates
 from silvan.commands import doctor
 from silvan.comparison import Change, Mean, compare
 
@@ -258,11 +258,11 @@ def test_shells_complete_commands_and_scenarios(tmp_path):
     ],
 )
 def test_numbers_have_sensible_digits(value, half, text):
-    assert _statistics.in_words(value, half) == text
+    assert _comparison_text.in_words(value, half) == text
 
 
 def test_differences_have_a_sign_and_no_exponent():
-    assert [_statistics.signed(value) for value in (706.1, -1054.4, 0.01234, 0)] == [
+    assert [_comparison_text.signed(value) for value in (706.1, -1054.4, 0.01234, 0)] == [
         "+706", "-1,054", "+0.0123", "0"
     ]  # fmt: skip
     tiny = Change(-2.2e-16, None, None)

@@ -1,4 +1,4 @@
-"""Tests the Dockerfile and the conda recipe with their own linters, and that they name the right dependencies."""
+"""Tests the Dockerfile and the conda recipe with their own linters, and their dependencies."""
 
 import re
 import subprocess
