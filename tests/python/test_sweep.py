@@ -1,8 +1,10 @@
 """Tests sweeps: any executor gives the same table, and no run is lost or repeated after a kill."""
 
+import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -448,3 +450,52 @@ def test_figures_over_three_axes_are_over_the_last_two(scenario, tmp_path):
     for step, part in enumerate(parts.values()):
         np.testing.assert_array_equal(figures.cube(part, "jain_flows")[0], whole[step])
         assert figures._title(part, "jain_flows").endswith(f"congestion.mechanism {['none', 'ib-cc'][step]}")
+
+
+#: Prints the ports of a process on which another user can connect.
+CONNECT = """\
+import encodings.idna, os, socket, sys
+if os.geteuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+for port in map(int, sys.argv[1:]):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=2).close()
+    except OSError:
+        continue
+    print(port)
+"""
+
+
+def reachable(process: psutil.Process) -> set[int]:
+    """Return the listening ports of a process and its children that a second user can connect to."""
+    ports = set()
+    for one in (process, *process.children(recursive=True)):
+        ports |= {link.laddr.port for link in one.net_connections("inet") if link.status == "LISTEN"}
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", CONNECT, *map(str, sorted(ports))],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd="/",
+    )
+    return {int(port) for port in done.stdout.split()}
+
+
+def test_the_dask_cluster_of_a_sweep_cannot_be_reached(study: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as open_port:
+        # The check finds a port that is open.
+        assert open_port.getsockname()[1] in reachable(psutil.Process())
+    arguments = ["sweep", study, "--out", tmp_path, "--executor", "dask", "--jobs", "2"]
+    looks = 0
+    with subprocess.Popen(
+        [sys.executable, "-m", "silvan.cli", *map(str, arguments)], stderr=subprocess.PIPE, text=True
+    ) as process:
+        sweep = psutil.Process(process.pid)
+        while process.poll() is None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                assert not reachable(sweep)
+                # From the first thread of Dask on, its servers would be there.
+                looks += sweep.num_threads() > 2
+        assert process.returncode == 0, process.stderr.read()
+    assert looks > 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import os
 import signal
@@ -37,7 +36,7 @@ class Options:
 
     #: Number of concurrent runs: threads, processes, Dask workers, or tasks of a Slurm array.
     jobs: int | None = None
-    #: Address of a Dask scheduler; None starts a cluster on this machine.
+    #: Address of a Dask scheduler; None starts a cluster in this process.
     address: str | None = None
     #: `slurm`, or `local` to use processes instead of Slurm tasks.
     cluster: str = "slurm"
@@ -81,8 +80,8 @@ def perform_all(jobs: Sequence[Job], executor: str | Executor, options: Options)
         with _ended(SlurmExecutor(options, len(jobs))) as slurm:
             yield from _through(slurm, jobs, perform)
     elif executor == "dask":
-        with _dask(options) as dask:
-            yield from _through(dask, jobs, perform)
+        with _dask(options) as (dask, what):
+            yield from _through(dask, jobs, what)
     else:
         raise SweepError(f"executor `{executor}` is not one of {', '.join(NAMES)}, nor an Executor")
 
@@ -206,40 +205,20 @@ def _end_with(sentinel: int) -> None:
 
 
 @contextmanager
-def _dask(options: Options) -> Iterator[Executor]:
+def _dask(options: Options) -> Iterator[tuple[Executor, Callable[[Job], Done]]]:
     try:
-        from distributed import Client, LocalCluster
+        from distributed import Client
     except ImportError:
         raise SweepError("the executor `dask` needs Dask: pip install 'silvan[dask]'") from None
-    if options.address is not None:
-        try:
-            client = Client(options.address, timeout="20s")
-        except (OSError, ValueError) as error:
-            raise SweepError(f"no Dask scheduler at {options.address}: {error}") from None
-        with client:
-            yield client.get_executor()
-        return
-    # Give each worker its own process and core, so that a crash ends only one run.
-    with _deaf_children():
-        cluster = LocalCluster(
-            n_workers=options.count,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=None,
-            silence_logs=logging.CRITICAL,
-        )
-    with cluster, Client(cluster) as client:
-        yield client.get_executor()
+    if options.address is None:
+        from silvan.sweeps import local_dask
 
-
-@contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Block SIGINT in processes and threads started in the block; the main process handles Ctrl-C."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
+        with local_dask.cluster(options.count) as found:
+            yield found
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        client = Client(options.address, timeout="20s")
+    except (OSError, ValueError) as error:
+        raise SweepError(f"no Dask scheduler at {options.address}: {error}") from None
+    with client:
+        yield client.get_executor(), perform
