@@ -1,8 +1,11 @@
 """Tests watched runs: results are unchanged, only the page's address works, and the page shows the run."""
 
+import contextlib
 import http.client
 import json
 import re
+import select
+import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +18,8 @@ import silvan
 from browser import browser
 from conftest import ROOT, SMALL
 from silvan.live import Recording, Server, page, recording
+from silvan.live import server as live_server
+from silvan.live.server import MOST_CONNECTIONS
 
 LOOPBACK = "127.0.0.1"
 
@@ -410,3 +415,123 @@ def test_the_scripts_of_the_page_are_in_the_package():
     live = {path.name for path in resources.files("silvan.live").iterdir() if path.name.endswith(".js")}
     assert live == {*page.OF_VIEWERS, "watch.js", "widget.js"}
     assert (ROOT / "python" / "silvan" / "live" / "viewer.css").is_file()
+
+
+def test_connections_are_limited(server, monkeypatch):
+    monkeypatch.setattr(live_server, "REQUEST_S", 600)
+    idle = [socket.create_connection((LOOPBACK, urlsplit(server.url).port)) for _ in range(80)]
+    try:
+        deadline = time.monotonic() + 5
+        refused = []
+        while len(refused) < 80 - MOST_CONNECTIONS and time.monotonic() < deadline:
+            refused, _, _ = select.select(idle, [], [], 0.1)
+        # The server has closed the further ones, and waits for requests on the others.
+        assert len(refused) == 80 - MOST_CONNECTIONS
+        assert all(one.recv(1) == b"" for one in refused)
+    finally:
+        for one in idle:
+            one.close()
+    time.sleep(0.5)
+    assert get(server.url, urlsplit(server.url).path)[0] == 200
+
+
+def test_a_request_must_be_complete_in_time(monkeypatch):
+    monkeypatch.setattr(live_server, "REQUEST_S", 0.5)
+    with Server("small") as server, socket.create_connection((LOOPBACK, urlsplit(server.url).port)) as slow:
+        slow.settimeout(10)
+        started = time.monotonic()
+        # Each byte arrives in time, but not the request.
+        with contextlib.suppress(OSError):
+            while time.monotonic() - started < 8:
+                slow.sendall(b"G")
+                if select.select([slow], [], [], 0.1)[0]:
+                    break
+        assert time.monotonic() - started < 4
+        # A viewer whose request is complete stays connected.
+        with contextlib.closing(http.client.HTTPConnection(LOOPBACK, urlsplit(server.url).port)) as viewer:
+            viewer.request("GET", urlsplit(server.url).path + "events")
+            answer = viewer.getresponse()
+            time.sleep(1.5)
+            assert answer.readline().startswith(b"event: ")
+
+
+def test_malformed_requests_have_the_headers_of_all_responses(server):
+    port = urlsplit(server.url).port
+    for request in (
+        b"POST / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /" + b"a" * 70_000 + b"\r\n\r\n",
+    ):
+        with socket.create_connection((LOOPBACK, port)) as connection:
+            connection.sendall(request)
+            answer = b"".join(iter(lambda: connection.recv(4096), b""))
+        assert b"X-Content-Type-Options: nosniff" in answer, answer[:200]
+        assert b"Content-Security-Policy: frame-ancestors 'none'" in answer
+
+
+#: Starts a watched run with few file descriptors; every descriptor that is free is taken when the run ends.
+CROWDED = """\
+import os, resource, sys
+from silvan.commands import run
+from silvan.live import Server
+from silvan import cli
+
+taken = []
+close = Server.close
+def free(self):
+    close(self)
+    while taken:
+        os.close(taken.pop())
+Server.close = free
+write = run._write
+def crowded(*arguments):
+    if not taken and not hasattr(run, "done"):
+        run.done = True
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        try:
+            while True:
+                taken.append(os.dup(0))
+        except OSError:
+            pass
+    return write(*arguments)
+run._write = crowded
+sys.argv = ["silvan", *sys.argv[1:]]
+cli.main()
+"""
+
+
+def test_connections_cannot_cost_the_results(small, tmp_path):
+    arguments = ["run", small, "--watch", "--watch-limit", "0", "--out", tmp_path / "run"]
+    done = subprocess.run(
+        [sys.executable, "-c", CROWDED, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    assert silvan.load(tmp_path / "run").summary["simulated_ns"] > 0
+
+
+@pytest.mark.parametrize("limit", [40, 64])
+def test_idle_connections_do_not_cost_the_results(small, tmp_path, limit):
+    command = f"ulimit -n {limit}; exec {sys.executable} -m silvan.cli run {small} --watch --watch-limit 0"
+    settings = "--set 'duration=400 ms' --set 'measure.interval=10 ms'"
+    with subprocess.Popen(
+        ["sh", "-c", f"{command} {settings} --out {tmp_path / 'run'}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as process:
+        address = re.search(r"http\S+", process.stderr.readline())[0]
+        idle = []
+        with contextlib.suppress(OSError):
+            for _ in range(66):
+                idle.append(socket.create_connection((LOOPBACK, urlsplit(address).port), timeout=1))
+        process.stderr.read()
+        for one in idle:
+            one.close()
+    assert process.returncode == 0
+    assert silvan.load(tmp_path / "run").summary["simulated_ns"] == 400_000_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from silvan import _folder, _opensm
+from silvan._core import SilvanError
 from silvan.commands import _show, common
 
 if TYPE_CHECKING:
@@ -87,7 +89,16 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
         server = _serve(stack, loaded.name) if watch else None
         viewer = server.recording if server else None
         result = common.simulate(loaded, title=loaded.name, progress=progress, alone=alone, viewer=viewer)
-        _show_result(result, _write(result, out, plot, force), out, as_json)
+        try:
+            written = _write(result, out, plot, force)
+        except (OSError, SilvanError) as error:
+            cause = error if isinstance(error, OSError) else error.__cause__
+            if server is None or getattr(cause, "errno", None) not in (errno.EMFILE, errno.ENFILE):
+                raise
+            # Connections to the page have taken the file descriptors. The results are more important.
+            server.close()
+            written = _write(result, out, plot, force)
+        _show_result(result, written, out, as_json)
         if server:
             _linger(server, result, watch_limit)
 

@@ -6,17 +6,20 @@ with another host name are rejected, so that no other site can reach the server 
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
+import logging
 import secrets
 import select
 import socket
+import sys
 import threading
 import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from silvan._core import SilvanError
 from silvan.live import page
@@ -34,6 +37,11 @@ LIMIT_S = 600.0
 PULSE_S = 0.5
 BATCH = 50
 MOST_STREAMS = 16
+#: Maximum number of open connections. A further one is closed at once, because everybody on this machine can
+#: connect, and each connection needs a thread and a file descriptor.
+MOST_CONNECTIONS = 32
+#: Maximum time in seconds from the connection to the end of the request.
+REQUEST_S = 10.0
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -59,6 +67,7 @@ class Server:
         self.is_closed = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.1,), daemon=True)
+        self._is_serving = False
 
     @property
     def url(self) -> str:
@@ -67,6 +76,7 @@ class Server:
 
     def __enter__(self) -> Server:
         self._thread.start()
+        self._is_serving = True
         return self
 
     def __exit__(
@@ -75,13 +85,23 @@ class Server:
         if self.recording.state == RUNNING:
             self.recording.fail(str(error) if isinstance(error, SilvanError) else "The run was stopped.")
         # Wait until viewers have received the last samples and the end of the run.
-        self._viewers.wait_for_told(2.0)
+        if self._is_serving:
+            self._viewers.wait_for_told(2.0)
+        self.close()
+
+    def close(self) -> None:
+        """Close the server and all its connections, which frees their file descriptors."""
         self.is_closed = True
-        self._http.shutdown()
-        self._http.server_close()
+        if self._is_serving:
+            self._is_serving = False
+            self._http.shutdown()
+            self._http.server_close()
+            self._http.drop_all()
 
     def linger(self, limit_s: float = LIMIT_S) -> None:
         """Wait until the last viewer has disconnected, or until the time limit."""
+        if not self._is_serving:
+            return
         end = time.monotonic() + limit_s
         self._viewers.wait_for_none(end, first_s=PATIENCE_S, return_s=RETURN_S)
 
@@ -163,23 +183,89 @@ class Viewers:
 
 class _Http(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 2 * MOST_CONNECTIONS
     app: Server
 
+    def __init__(self, *arguments: Any) -> None:
+        self._guard = threading.Lock()
+        #: The open connections, with the time at which the request must be complete; None once it is.
+        self._connections: dict[socket.socket, float | None] = {}
+        self._has_failed = False
+        super().__init__(*arguments)
+
+    def verify_request(self, request: Any, client_address: object) -> bool:
+        """Accept a connection only if there are not too many."""
+        with self._guard:
+            if len(self._connections) >= MOST_CONNECTIONS:
+                return False
+            self._connections[request] = time.monotonic() + REQUEST_S
+            return True
+
+    def service_actions(self) -> None:
+        """End connections whose request is late. The server calls this several times a second."""
+        now = time.monotonic()
+        with self._guard:
+            late = [one for one, end in self._connections.items() if end is not None and end < now]
+        for connection in late:
+            _end(connection)
+
+    def note_request(self, request: socket.socket) -> None:
+        """Record that the request of a connection is complete."""
+        with self._guard:
+            if request in self._connections:
+                self._connections[request] = None
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget a connection when it is closed."""
+        with self._guard:
+            self._connections.pop(request, None)
+        super().shutdown_request(request)
+
+    def drop_all(self) -> None:
+        """End all connections, and wait until their threads have closed them."""
+        with self._guard:
+            connections = list(self._connections)
+        for connection in connections:
+            _end(connection)
+        end = time.monotonic() + 2.0
+        while self._connections and time.monotonic() < end:
+            time.sleep(0.01)
+
     def handle_error(self, request: object, client_address: object) -> None:
-        """Print nothing, because a viewer that disconnects during a response is not an error."""
+        """Report the first error. A viewer that disconnects during a response is not an error."""
+        if not self._has_failed and not isinstance(sys.exc_info()[1], OSError):
+            self._has_failed = True
+            logging.getLogger("silvan.live").exception("the page of the run could not answer a request")
+
+
+def _end(connection: socket.socket) -> None:
+    """End a connection in both directions, which wakes the thread that serves it."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Http
     server_version = "Silvan"
     sys_version = ""
-    # Close connections that send no request within this time, in seconds.
+    # The longest time in seconds that a connection may be idle, or take to accept a part of a response.
     timeout = 20
 
     def log_message(self, format: str, *args: object) -> None:
         """Print nothing for each request."""
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse a request that is malformed or not supported."""
+        status, kind, content = _refusal(HTTPStatus(code))
+        self.close_connection = True
+        # A malformed request leaves the version at 0.9, whose responses have no head.
+        self.request_version = self.protocol_version
+        self._head(status, kind, len(content))
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
     def do_GET(self) -> None:
+        self.server.note_request(self.connection)
         host = self.headers.get("Host", "")
         if (host if host.endswith("]") else host.rpartition(":")[0] or host) not in HOSTS:
             found: tuple[HTTPStatus, str, bytes] | None = _refusal(HTTPStatus.FORBIDDEN)
