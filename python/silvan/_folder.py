@@ -15,13 +15,19 @@ import errno
 import hashlib
 import io
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import arro3.io
 
-from silvan import _files
+from silvan import _files, _layout
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 if TYPE_CHECKING:
     from arro3.core import Table
@@ -29,8 +35,8 @@ if TYPE_CHECKING:
     from silvan.results import Result
     from silvan.types import Provenance, Summary
 
-#: Version of the folder layout.
-FORMAT = 1
+#: Version of the folder layout. Raise it if tables or keys change so that another version cannot use them.
+FORMAT = 2
 PROVENANCE = "provenance.json"
 SCENARIO, SUMMARY, ACCOUNT = "scenario.toml", "summary.json", "account.txt"
 #: Tables that a run may contain.
@@ -46,6 +52,8 @@ FIGURES = (
     "throughput", "ccti", "hosts", "links", "congestion", "latency", "class-throughput", "class-latency",
 )  # fmt: skip
 FIGURE_ENDINGS = (".png", ".svg")
+#: The first and the last bytes of a Parquet file.
+PARQUET = b"PAR1"
 #: All files that the folder of a run may contain. Silvan never removes any other file.
 FILES = frozenset((SCENARIO, SUMMARY, ACCOUNT, PROVENANCE, *(f"{name}.parquet" for name in TABLES)))
 FIGURE_FILES = frozenset(f"{name}{ending}" for name in FIGURES for ending in FIGURE_ENDINGS)
@@ -239,10 +247,10 @@ def read(folder: Path) -> Contents:
     return {
         "account": provenance.pop("account"),
         "warnings": provenance.pop("warnings"),
-        "tables": {name: _table(file, _content(folder, file, files)) for name, file in tables.items()},
+        "tables": {name: _table(name, file, _content(folder, file, files)) for name, file in tables.items()},
         "provenance": cast("Provenance", provenance),
-        "summary": cast("Summary", _object(SUMMARY, _content(folder, SUMMARY, files))),
-        "scenario_toml": _text(SCENARIO, _content(folder, SCENARIO, files)),
+        "summary": _summary(folder, files),
+        "scenario_toml": _scenario(_content(folder, SCENARIO, files)),
     }
 
 
@@ -259,7 +267,27 @@ def read_summary(folder: Path) -> Summary:
             raise DamagedError(f"{name}: missing") from None
         if size != facts.get("bytes"):
             raise DamagedError(f"{name}: {size} bytes instead of {facts.get('bytes')}")
-    return cast("Summary", _object(SUMMARY, _content(folder, SUMMARY, files)))
+    return _summary(folder, files)
+
+
+def _summary(folder: Path, files: dict[str, dict[str, Any]]) -> Summary:
+    value = _object(SUMMARY, _content(folder, SUMMARY, files))
+    try:
+        _layout.check_summary(value)
+    except _layout.LayoutError as error:
+        raise DamagedError(f"{SUMMARY}: {error}") from None
+    return cast("Summary", value)
+
+
+def _scenario(content: bytes) -> str:
+    text = _text(SCENARIO, content)
+    try:
+        tomllib.loads(text)
+    except ValueError as error:
+        raise DamagedError(f"{SCENARIO}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise DamagedError(f"{SCENARIO}: tables or lists nested too deeply") from None
+    return text
 
 
 def _content(folder: Path, name: str, files: dict[str, dict[str, Any]]) -> bytes:
@@ -283,15 +311,19 @@ def _provenance(folder: Path) -> dict[str, Any]:
     if provenance.pop("format") != FORMAT or not set(_names(provenance)) <= set(TABLES):
         raise NotARunError(f"{folder}: written by another version of Silvan ({provenance.get('version')})")
     for key in ("account", "warnings"):
-        if not isinstance(provenance.get(key), list):
-            raise DamagedError(f"{PROVENANCE}: `{key}` is not a list")
-    if not isinstance(provenance.get("base_dir", ""), str):
-        raise DamagedError(f"{PROVENANCE}: `base_dir` is not a string")
+        lines = provenance.get(key)
+        if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+            raise DamagedError(f"{PROVENANCE}: `{key}` is not a list of texts")
     files = provenance.get("files", {})
     if not isinstance(files, dict) or not all(isinstance(facts, dict) for facts in files.values()):
         raise DamagedError(f"{PROVENANCE}: `files` is not a table of files")
     if not set(files) <= FILES:
         raise DamagedError(f"{PROVENANCE}: `files` names files that no run writes")
+    try:
+        _layout.check_provenance(provenance)
+        _layout.check_tables(_names(provenance))
+    except _layout.LayoutError as error:
+        raise DamagedError(f"{PROVENANCE}: {error}") from None
     return provenance
 
 
@@ -319,10 +351,15 @@ def _object(name: str, content: bytes) -> dict[str, Any]:
     return value
 
 
-def _table(name: str, content: bytes) -> Table:
+def _table(name: str, file: str, content: bytes) -> Table:
+    # arro3 panics on a file of another kind, and prints the panic.
+    if content[:4] != PARQUET or content[-4:] != PARQUET or len(content) < 12:
+        raise DamagedError(f"{file}: not a Parquet file")
     try:
-        return arro3.io.read_parquet(io.BytesIO(content)).read_all()
+        table = arro3.io.read_parquet(io.BytesIO(content)).read_all()
+        _layout.check_table(name, table)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic of arro3 does not derive from Exception
-        raise DamagedError(f"{name}: {str(error).splitlines()[0]}") from None
+        raise DamagedError(f"{file}: {(str(error).splitlines() or [type(error).__name__])[0]}") from None
+    return table

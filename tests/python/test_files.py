@@ -384,7 +384,7 @@ DAMAGE = {
     "a table of zeros": ("flows.parquet", "\0" * 2000),
     "no table": ("links.parquet", None),
     "an empty scenario": ("scenario.toml", ""),
-    "a provenance cut short": ("provenance.json", '{"format": 1, "tables": ['),
+    "a provenance cut short": ("provenance.json", '{"format": 2, "tables": ['),
     "a provenance nested too deep": ("provenance.json", "[" * DEEP),
     "no provenance": ("provenance.json", None),
     "a provenance of nothing": ("provenance.json", "{}"),
@@ -410,7 +410,7 @@ def test_a_base_that_is_no_folder_is_told(result, tmp_path):
     folder = result.save(tmp_path / "run")
     provenance = json.loads((folder / "provenance.json").read_text())
     (folder / "provenance.json").write_text(json.dumps({**provenance, "base_dir": {}}))
-    with pytest.raises(silvan.ResultError, match="`base_dir` is not a string"):
+    with pytest.raises(silvan.ResultError, match="`base_dir` is .*not of type str"):
         silvan.load(folder)
 
 

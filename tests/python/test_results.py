@@ -1,7 +1,9 @@
 """Tests running a scenario, the tables, and the folder of a run."""
 
+import hashlib
 import io
 import json
+import random
 import re
 import threading
 import time
@@ -12,8 +14,8 @@ import pytest
 from arro3.core import Array, DataType, Table
 
 import silvan
-from conftest import ROOT, SMALL
-from silvan import Scenario, _files, _folder, _tables, plot
+from conftest import ROOT, SMALL, command
+from silvan import Scenario, _files, _folder, _layout, _tables, plot
 from silvan.fairness import jain, rates_gbit_s, treatment_variation
 
 
@@ -448,3 +450,113 @@ def test_congestion_logs_are_saved_with_a_run(small, tmp_path):
     assert set(triggers["class"]) == {"F2", "F3"}
     assert result.columns["congestion_log_hosts"] == ("host", "time_ns", "class", "destination", "sl")
     assert "congestion_log" not in silvan.run(silvan.Scenario.load(small)).summary
+
+
+def rewrite(folder, name, content):
+    """Replace a file of a run, and correct its hash."""
+    (folder / name).write_bytes(content)
+    provenance = json.loads((folder / "provenance.json").read_text())
+    facts = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    provenance["files"][name] = facts
+    (folder / "provenance.json").write_text(json.dumps(provenance))
+
+
+def assert_refused(folder, match):
+    """Check that every way to read a run reports what does not fit."""
+    with pytest.raises(silvan.ResultError, match=match):
+        silvan.load(folder)
+    for command_ in (("compare", folder, folder), ("report", folder, "--out", folder.parent / "r.html")):
+        done = command(*command_)
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        assert re.search(match, done.stderr), done.stderr
+
+
+def test_a_folder_of_another_layout_is_refused(result, tmp_path):
+    folder = result.save(tmp_path / "run")
+    provenance = json.loads((folder / "provenance.json").read_text())
+    for wrong in ({"format": 1}, {"format": _folder.FORMAT + 1}, {"tables": ["flows", "planets"]}):
+        (folder / "provenance.json").write_text(json.dumps(provenance | wrong))
+        with pytest.raises(silvan.ResultError, match="written by another version of Silvan"):
+            silvan.load(folder)
+
+
+def test_contents_that_do_not_fit_are_named(result, tmp_path):
+    folder = result.save(tmp_path / "run")
+    rewrite(
+        folder,
+        "summary.json",
+        json.dumps({k: v for k, v in result.summary.items() if k != "latency"}).encode(),
+    )
+    assert_refused(folder, r"summary.json: the summary has no key `latency`")
+    whole = result.save(tmp_path / "run")
+    table = result.tables["flows"].drop_columns(["received_bytes"])
+    rewrite(whole, "flows.parquet", _folder.parquet(table))
+    assert_refused(whole, r"flows.parquet: the table `flows` has no column `received_bytes`")
+    result.save(tmp_path / "run")
+    rewrite(folder, "scenario.toml", b"= 1")
+    assert_refused(folder, r"scenario.toml: not valid TOML")
+
+
+def leaves(value, path=()):
+    """Return the paths of all values in a JSON value."""
+    yield path
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inside:
+        yield from leaves(one, (*path, key))
+
+
+@pytest.mark.parametrize("name", ["summary.json", "provenance.json"])
+def test_no_change_of_a_value_gives_a_traceback(result, tmp_path, name):
+    draw = random.Random(1)
+    saved = result.save(tmp_path / "run")
+    texts = {file: (saved / file).read_bytes() for file in ("summary.json", "provenance.json")}
+    value = json.loads(texts[name])
+    paths = [path for path in leaves(value) if path and path[0] != "files"]
+    for path in draw.sample(paths, min(len(paths), 80)):
+        for other in (None, -1, 0.5, "text", [], {}, [1], {"a": 1}, True, "DELETED"):
+            changed = json.loads(texts[name])
+            *parents, last = path
+            at = changed
+            for step in parents:
+                at = at[step]
+            if other == "DELETED":
+                del at[last]
+            else:
+                at[last] = other
+            for file, text in texts.items():
+                (saved / file).write_bytes(text)
+            if name == "summary.json":
+                rewrite(saved, name, json.dumps(changed).encode())
+            else:
+                (saved / name).write_text(json.dumps(changed))
+            try:
+                read = silvan.load(saved)
+            except silvan.ResultError:
+                continue
+            read._repr_html_()
+            silvan.compare(read, read)
+
+
+@pytest.mark.parametrize("name", sorted(_layout.COLUMNS))
+def test_every_column_that_a_table_needs_is_checked(name):
+    kinds = {"names": None, "whole numbers": np.uint64, "numbers": np.float64}
+
+    def column(kind):
+        return (np.zeros(2, np.uint32), ["a"]) if kind == "names" else np.ones(2, kinds[kind])
+
+    columns = {key: column(kind) for key, kind in _layout.COLUMNS[name].items()}
+    _layout.check_table(name, _tables.to_arrow(columns))
+    for key in columns:
+        with pytest.raises(_layout.LayoutError, match=f"no column `{key}`"):
+            _layout.check_table(name, _tables.to_arrow({k: v for k, v in columns.items() if k != key}))
+        other = next(kind for kind in kinds if kind != _layout.COLUMNS[name][key])
+        with pytest.raises(_layout.LayoutError, match=f"the column `{key}` of the table `{name}` contains"):
+            _layout.check_table(name, _tables.to_arrow({**columns, key: column(other)}))
+
+
+def test_the_layout_names_the_tables_that_exist(result):
+    assert set(_layout.COLUMNS) == set(_folder.TABLES)
+    for name, table in result.tables.items():
+        assert tuple(_layout.COLUMNS[name]) != ()
+        assert set(table.column_names) == set(_layout.COLUMNS[name])

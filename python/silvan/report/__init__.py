@@ -88,7 +88,8 @@ def _new_file(file: str | os.PathLike[str], such_as: str) -> Path:
 def html(results: Sequence[Result], *, titles: Sequence[str] | None = None) -> str:
     """Return a report on runs as an HTML page.
 
-    Raises `ValueError` if there are no runs, too many runs, or not as many titles as runs.
+    Raises `ValueError` if there are no runs, too many runs, or not as many titles as runs, and
+    :class:`silvan.SilvanError` for a run without tables.
     """
     titles = _titled(results, titles)
     pack = Pack()
@@ -102,6 +103,10 @@ def html(results: Sequence[Result], *, titles: Sequence[str] | None = None) -> s
 def _titled(results: Sequence[Result], titles: Sequence[str] | None) -> Sequence[str]:
     if not 1 <= len(results) <= MOST_RUNS:
         raise ValueError(f"a report has 1 to {MOST_RUNS} runs, not {len(results)}")
+    if bare := next((result for result in results if not result.tables), None):
+        raise silvan.SilvanError(
+            f"the run of `{bare.name}` has no tables, which a report needs: run it again"
+        )
     if titles is None:
         return run_titles(results)
     if len(titles) != len(results):

@@ -1,0 +1,208 @@
+"""The expected contents of a run's folder: columns of tables, and keys of the summary and the provenance.
+
+The hashes in a folder prove that its files are as they were written. They do not prove that this version of
+Silvan can use them: another version may have written other columns or keys.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from silvan import _tables
+from silvan.types import Provenance, Summary
+
+if TYPE_CHECKING:
+    from arro3.core import Table
+
+Check = Callable[[Any, str], None]
+
+
+class LayoutError(Exception):
+    """The contents of a folder are not those of this version."""
+
+
+def _columns(names: str = "", whole: str = "", real: str = "") -> Mapping[str, str]:
+    kinds = {"names": names, "whole numbers": whole, "numbers": real}
+    return {column: kind for kind, columns in kinds.items() for column in columns.split()}
+
+
+#: The columns of each table, with what they contain. Raise :data:`silvan._folder.FORMAT` if a column that
+#: readers need is added or renamed.
+COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "flows": _columns("flow", "time_ns received_bytes sent_bytes ccti"),
+    "hosts": _columns("host", "time_ns received_bytes sent_bytes"),
+    "links": _columns(
+        "link", "time_ns sent_bytes queued_bytes downstream_bytes fecn_marks congested", "utilisation"
+    ),
+    "network": _columns(
+        whole="time_ns received_bytes fecn_marks becn_received throttled_flows congested_outputs "
+        "packets_inside"
+    ),
+    "isolation": _columns(
+        whole="time_ns full_ports special_queues input_lines output_lines allocations exhausted allocate "
+        "stop go release"
+    ),
+    "classes": _columns(
+        "class",
+        "time_ns delivered_packets marked_packets validated_packets",
+        "throughput_gbit_s mean_since_generation_ns mean_since_injection_ns max_since_generation_ns",
+    ),
+    "latency": _columns("class since", "lower_ns upper_ns count"),
+    "trees": _columns(
+        "root root_kind kind origin end",
+        "tree born_ns last_ns samples from_tree into_tree peak_branches peak_depth peak_queued_bytes "
+        "contributors victims",
+        "root_share",
+    ),
+    "tree_links": _columns(
+        "link waits_for", "time_ns tree depth trees queued_bytes downstream_bytes"
+    ),
+    "pauses": _columns("link", "vl pause_frames resume_frames", "paused_ns longest_ns first_ns"),
+    "retries": _columns("link", "frames replayed bad discarded acks nacks lost timeouts"),
+    "trimming": _columns("link", "trimmed_packets"),
+    "congestion_log_switches": _columns("switch source destination", "port sl", "time_ns"),
+    "congestion_log_hosts": _columns("host class destination", "sl", "time_ns"),
+    "contributors": _columns(
+        "class host", "tree first_ns last_ns samples throttled_samples", "share_of_root"
+    ),
+    "victims": _columns("class host", "tree first_ns last_ns samples lost_bytes", "lost_share"),
+    "wiring": _columns("link from_node from_kind to_node to_kind", real="rate_gbit_s"),
+    "ranks": _columns(
+        "job host",
+        "rank sent_bytes received_bytes",
+        "last_finished_ns crossbar_finished_ns computing_ns busy_ns waiting_ns host_sending_ns "
+        "host_blocked_ns host_throttled_ns",
+    ),
+    "messages": _columns(
+        "job", "from_rank to_rank bytes", "handed_ns left_ns delivered_ns alone_ns"
+    ),
+    "collectives": _columns(
+        "job operation algorithm", "communicator call ranks", "start_ns end_ns crossbar_ns"
+    ),
+}  # fmt: skip
+
+
+#: Tables that every run has, and groups of tables of which a run has all or none.
+ALWAYS = frozenset(("network", "hosts", "flows", "links", "classes", "latency"))
+TOGETHER = (
+    frozenset(("trees", "tree_links", "contributors", "victims", "wiring")),
+    frozenset(("ranks", "messages", "collectives")),
+    frozenset(("congestion_log_switches", "congestion_log_hosts")),
+)
+
+
+def check_tables(names: Iterable[str]) -> None:
+    """Raise :class:`LayoutError` if a table is missing. A folder may also contain only the summary."""
+    there = set(names)
+    if not there:
+        return
+    missing = ALWAYS - there
+    for group in TOGETHER:
+        missing |= group - there if group & there else frozenset()
+    if missing:
+        raise LayoutError(f"the table `{min(missing)}` is missing")
+
+
+def check_table(name: str, table: Table) -> None:
+    """Raise :class:`LayoutError` if a table lacks a column, or a column has other contents than usual."""
+    there = set(table.column_names)
+    for column, wanted in COLUMNS[name].items():
+        if column not in there:
+            raise LayoutError(f"the table `{name}` has no column `{column}`")
+        kind = table.schema.field(column).type
+        if kind == _tables.NAMES:
+            found = "names"
+        elif kind == _tables.KINDS["float64"]:
+            found = "numbers"
+        elif kind in _tables.KINDS.values():
+            found = "whole numbers"
+        else:
+            found = f"values of type {str(kind).strip()}"
+        if found != wanted:
+            raise LayoutError(f"the column `{column}` of the table `{name}` contains {found}, not {wanted}")
+        if table.column(column).null_count > 0:
+            raise LayoutError(f"the column `{column}` of the table `{name}` has missing values")
+
+
+def check_summary(value: Mapping[str, Any]) -> None:
+    """Raise :class:`LayoutError` if a summary lacks a key, or a key has a value of another type."""
+    _check_of(Summary)(value, "the summary")
+
+
+def check_provenance(value: Mapping[str, Any]) -> None:
+    """Raise :class:`LayoutError` if a provenance lacks a key, or a key has a value of another type."""
+    _check_of(Provenance)(value, "the provenance")
+
+
+@cache
+def _check_of(hint: Any) -> Check:
+    """Return the function that checks that a JSON value has a type."""
+    if is_typeddict(hint):
+        return _check_of_keys(hint)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _check_of_union(arguments)
+    if origin is list:
+        return _check_of_list(_check_of(arguments[0]))
+    if origin is dict:
+        return _check_of_dict(_check_of(arguments[1]))
+    accepted = (int, float) if hint is float else hint
+
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, accepted) or (isinstance(value, bool) and hint is not bool):
+            what = "null" if hint is type(None) else hint.__name__
+            raise LayoutError(f"{where} is {str(value)[:40]!r}, not of type {what}")
+
+    return check
+
+
+def _check_of_keys(hint: Any) -> Check:
+    checks = {key: _check_of(one) for key, one in get_type_hints(hint).items()}
+    required = frozenset(hint.__required_keys__)
+
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, dict):
+            raise LayoutError(f"{where} is not a table of keys")
+        if missing := sorted(required - value.keys()):
+            raise LayoutError(f"{where} has no key `{missing[0]}`")
+        for key, one in value.items():
+            if key in checks:
+                checks[key](one, f"{where}: `{key}`")
+
+    return check
+
+
+def _check_of_union(arguments: tuple[Any, ...]) -> Check:
+    others = [_check_of(one) for one in arguments if one is not type(None)]
+
+    def check(value: Any, where: str) -> None:
+        if value is None and type(None) in arguments:
+            return
+        others[0](value, where)
+
+    if len(others) != 1:
+        raise TypeError(f"only unions with None are supported, not {arguments}")
+    return check
+
+
+def _check_of_list(of: Check) -> Check:
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, list):
+            raise LayoutError(f"{where} is not a list")
+        for one in value:
+            of(one, f"an entry of {where}")
+
+    return check
+
+
+def _check_of_dict(of: Check) -> Check:
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, dict):
+            raise LayoutError(f"{where} is not a table of keys")
+        for key, one in value.items():
+            of(one, f"{where}: `{key}`")
+
+    return check
