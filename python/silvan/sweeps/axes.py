@@ -16,6 +16,8 @@ from silvan.sweeps.errors import Place
 RUNS_AT_MOST = 100_000
 #: Largest number in a range, because computations with larger numbers overflow.
 LARGEST = 1e300
+#: Whole numbers are stored with 64 bits.
+MOST_WHOLE = 2**63 - 1
 
 AXIS_KEYS = ("key", "values", "range", "unit", "name", "zip")
 RANGE_KEYS = ("from", "to", "step", "count", "scale")
@@ -145,7 +147,20 @@ def _axis(
     if len(set(shown)) < len(shown):
         twice = next(one for one, count in Counter(shown).items() if count > 1)
         place.fail(path, f"the value {twice!r} occurs twice")
+    for value in (*labels, *(value for _, values in settings for value in values)):
+        check_value(path, value, place)
     return Axis(name, unit, shown, settings)
+
+
+def check_value(path: str, value: Any, place: Place) -> None:
+    """Raise :class:`SweepError` for a value that the table of the runs cannot contain."""
+    if isinstance(value, int) and not isinstance(value, bool) and not -MOST_WHOLE <= value <= MOST_WHOLE:
+        place.fail(path, f"whole numbers are at most {MOST_WHOLE} in size", value)
+    if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+        place.fail(path, "is not text in UTF-8", value)
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    for item in inside:
+        check_value(path, item, place)
 
 
 def label(value: Any) -> Any:
@@ -258,7 +273,10 @@ def read_seeds(path: str, value: Any, place: Place) -> tuple[int, ...] | None:
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= RUNS_AT_MOST:
         return tuple(range(1, value + 1))
     seeds = tuple(value) if isinstance(value, list | tuple | range) else ()
-    fine = all(isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0 for seed in seeds)
+    fine = all(
+        isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed <= MOST_WHOLE for seed in seeds
+    )
     if not seeds or not fine or len(set(seeds)) != len(seeds):
-        place.fail(path, "must be the number of seeds (1, 2, ...), or a list of different seeds", value)
+        what = f"must be the number of seeds (1, 2, ...), or a list of different seeds from 0 to {MOST_WHOLE}"
+        place.fail(path, what, value)
     return seeds

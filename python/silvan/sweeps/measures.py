@@ -34,6 +34,8 @@ TABLES = {"flows": "flow", "hosts": "host", "links": "link", "classes": "class",
 RATES = {"received_gbit_s": "received_bytes", "sent_gbit_s": "sent_bytes"}
 #: Keys that identify an entry of a list in the summary.
 CALLED = ("flow", "host", "class", "since", "link", "name", "job", "traffic", "group")
+#: Longest duration of a run in seconds.
+LONGEST_S = 3600.0
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12}
 
 Along = Callable[["NDArray[Any]"], Any]
@@ -291,7 +293,10 @@ def _seconds(path: str, value: Any, place: Place) -> float | None:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", value) if isinstance(value, str) else None
     if match is None or match[2] not in SECONDS:
         place.fail(path, 'not a time; write for example "150 us" (ps, ns, us, ms, s)', value)
-    return float(match[1]) * SECONDS[match[2]]
+    seconds = float(match[1]) * SECONDS[match[2]]
+    if seconds > LONGEST_S:
+        place.fail(path, f"must be at most {LONGEST_S:g} s, the longest duration of a run", value)
+    return seconds
 
 
 def defaults(summary: Mapping[str, Any]) -> list[Measure]:

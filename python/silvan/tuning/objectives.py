@@ -198,7 +198,7 @@ def read_objective(path: str, table: dict[str, Any], place: Place) -> Objective:
     place.keys(path, table, OBJECTIVE_KEYS)
     weight = table.get("weight", 1.0)
     numeric = isinstance(weight, int | float) and not isinstance(weight, bool)
-    if not numeric or not 0 < float(weight) <= 1000:
+    if not numeric or not 0 < weight <= 1000:
         place.fail(f"{path}.weight", "must be a number above 0, at most 1000", weight)
     goal = table.get("goal")
     if goal not in (None, "max", "min"):
@@ -209,7 +209,7 @@ def read_objective(path: str, table: dict[str, Any], place: Place) -> Objective:
             names = ", ".join(f"`{name}`" for name in READY)
             place.fail(path, f"needs `of` with one of {names}, or a measure: `name` and `summary` or `table`")
         of = table["of"]
-        if of not in READY:
+        if not isinstance(of, str) or of not in READY:
             place.fail(f"{path}.of", "must be one of " + ", ".join(f"`{name}`" for name in READY), of)
         unit, larger, _, _ = READY[of]
         return Objective(of, unit, larger if goal is None else goal == "max", float(weight))
