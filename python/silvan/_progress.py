@@ -78,7 +78,7 @@ class RunProgress:
 
     def _start(self, rate: float) -> Progress:
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
             _Simulated(),

@@ -1,17 +1,16 @@
 """Entry point of the command `silvan`; :mod:`silvan.commands` contains its subcommands.
 
 Exit status: 0 success, 1 error (one message on stderr), 2 wrong usage, 3 a fabric that is usable but can
-deadlock, 130 interrupted with Ctrl-C.
+deadlock, 130 interrupted with Ctrl-C, 141 the process that read the output has exited.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 
 import typer
 
-from silvan import commands
+from silvan import _terminal, commands
 from silvan._core import SilvanError
 from silvan.commands import common, completion
 
@@ -28,13 +27,14 @@ commands.register(app)
 
 def main() -> None:
     """Run the command; an error becomes one message and an exit status instead of a traceback."""
+    _terminal.prepare()
     completion.prepare()
     try:
         app()
-    except BrokenPipeError:
-        # The process that read the output has exited. Without this, Python would report the error again at
-        # exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit:
+        if _terminal.is_pipe_closed():
+            sys.exit(_terminal.EXIT_PIPE)
+        raise
     except SilvanError as error:
         _exit(str(error))
     except OSError as error:

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from silvan import _core
 from silvan._progress import PATIENCE_S
+from silvan._terminal import PlainConsole
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _reporter(
         return
     columns = (TextColumn("permutations"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     started = time.monotonic()
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=PlainConsole(stderr=True), transient=True) as bar:
         handle = bar.add_task("permutations", total=total, visible=False)
 
         def show(done: int) -> None:

@@ -194,8 +194,7 @@ def _rings(axes: Axes, size: float, line: str, width: float) -> PathCollection:
 
 
 def _cut(name: str, letters: int = 12) -> str:
-    # Escape dollar signs, because matplotlib treats them as the start of a formula.
-    return (name if len(name) <= letters else f"{name[: letters - 1]}…").replace("$", r"\$")
+    return plot.literal(name if len(name) <= letters else f"{name[: letters - 1]}…")
 
 
 class _Picture:

@@ -145,6 +145,18 @@ def line_look(number: int) -> dict[str, Any]:
     }
 
 
+def literal(text: str) -> str:
+    r"""Escape a name for a figure: matplotlib reads text between dollar signs as a formula.
+
+    It also leaves labels that start with an underscore out of a legend, hence the blank before them.
+
+    >>> literal("_a$b$")
+    ' _a\\$b\\$'
+    """
+    escaped = text.replace("$", r"\$")
+    return f" {escaped}" if escaped.startswith("_") else escaped
+
+
 @contextmanager
 def style() -> Iterator[None]:
     """Apply Silvan's style to figures that are created inside the block."""
@@ -229,6 +241,11 @@ class Series:
         """Length of each sampling interval in ns."""
         return np.diff(self.end_ns, prepend=0.0)
 
+    @property
+    def labels(self) -> list[str]:
+        """The names as labels of a figure."""
+        return [literal(name) for name in self.names]
+
     def rates_gbit_s(self) -> NDArray[np.float64]:
         """Convert bytes per interval to Gbit/s."""
         return self.values * 8.0 / self.interval_ns
@@ -279,13 +296,13 @@ def _steps(
         top = np.argsort(np.nan_to_num(values).mean(axis=1))[::-1][:3]
         for rank, i in enumerate(top, start=1):
             ax.stairs(
-                values[i], edges, baseline=None, linewidth=1.2, label=series.names[i], **line_look(rank)
+                values[i], edges, baseline=None, linewidth=1.2, label=series.labels[i], **line_look(rank)
             )
     else:
         # Omit the zeros before the first value of a line.
         shown = np.where(np.maximum.accumulate(values > 0, axis=1), values, np.nan)
         place, many = _overlaps(shown, logarithmic=logarithmic)
-        for i, name in enumerate(series.names):
+        for i, name in enumerate(series.labels):
             look = line_look(i) | {"linewidth": 1.6, "baseline": None}
             ax.stairs(shown[i], edges, label=name, **look)
             # Draw overlapping lines as alternating dashes, so that all of them are visible.
@@ -338,7 +355,7 @@ def _name_ends(ax: Axes, series: Series, values: NDArray[np.float64]) -> None:
             groups.append([int(i)])
     for group in groups:
         ax.annotate(
-            ", ".join(series.names[i] for i in sorted(group)),
+            ", ".join(series.labels[i] for i in sorted(group)),
             (1.0, float(values[group][:, -max(1, values.shape[1] // 6) :].max())),
             xycoords=("axes fraction", "data"),
             xytext=(-3, 5),
@@ -358,7 +375,7 @@ def throughput(result: Result, ax: Axes | None = None, *, title: str | None = No
     series = Series(result, "flows", "flow", "received_bytes")
     _steps(ax, series, series.rates_gbit_s(), "flows")
     ax.set_ylabel("Received (Gbit/s)")
-    ax.set_title(title or f"Throughput of the flows: {result.name}")
+    ax.set_title(title or f"Throughput of the flows: {literal(result.name)}")
     return ax
 
 
@@ -369,7 +386,7 @@ def hosts(result: Result, ax: Axes | None = None, *, title: str | None = None) -
     series = Series(result, "hosts", "host", "received_bytes")
     _steps(ax, series, series.rates_gbit_s(), "hosts")
     ax.set_ylabel("Received (Gbit/s)")
-    ax.set_title(title or f"Throughput of the hosts: {result.name}")
+    ax.set_title(title or f"Throughput of the hosts: {literal(result.name)}")
     return ax
 
 
@@ -380,7 +397,7 @@ def class_throughput(result: Result, ax: Axes | None = None, *, title: str | Non
     series = Series(result, "classes", "class", "throughput_gbit_s")
     _steps(ax, series, series.values, "classes")
     ax.set_ylabel("Received (Gbit/s)")
-    ax.set_title(title or f"Throughput of the classes: {result.name}")
+    ax.set_title(title or f"Throughput of the classes: {literal(result.name)}")
     return ax
 
 
@@ -399,7 +416,7 @@ def class_latency(
     far_apart = bool(seen.size) and float(seen.max()) > FAR_APART * float(seen.min())
     _steps(ax, series, values, "classes", logarithmic=far_apart)
     ax.set_ylabel(f"Mean latency since {since} (µs)")
-    ax.set_title(title or f"Latency of the classes: {result.name}")
+    ax.set_title(title or f"Latency of the classes: {literal(result.name)}")
     return ax
 
 
@@ -410,7 +427,7 @@ def ccti(result: Result, ax: Axes | None = None, *, title: str | None = None) ->
     series = Series(result, "flows", "flow", "ccti")
     _steps(ax, series, series.values, "flows")
     ax.set_ylabel("Congestion control table index (CCTI)")
-    ax.set_title(title or f"Throttling of the flows: {result.name}")
+    ax.set_title(title or f"Throttling of the flows: {literal(result.name)}")
     return ax
 
 
@@ -435,12 +452,12 @@ def utilisation(result: Result, ax: Axes | None = None, *, title: str | None = N
         vmax=100,
         rasterized=True,
     )
-    ax.set_yticks(rows[:-1] + 0.5, [series.names[i] for i in order], fontsize=7 if len(order) > 20 else 9)
+    ax.set_yticks(rows[:-1] + 0.5, [series.labels[i] for i in order], fontsize=7 if len(order) > 20 else 9)
     ax.invert_yaxis()
     ax.grid(False)
     ax.figure.colorbar(mesh, ax=ax, label="Utilisation (%)", pad=0.01)
     shown = "links in use" if len(busy) == len(order) else f"{len(order)} busiest of {len(busy)} links in use"
-    ax.set_title(title or f"Utilisation of the {shown}: {result.name}")
+    ax.set_title(title or f"Utilisation of the {shown}: {literal(result.name)}")
     return ax
 
 
@@ -493,7 +510,7 @@ def congestion(result: Result, ax: Axes | None = None, *, title: str | None = No
         handles, labels = [inside, *handles], ["packets inside", *labels]
     right = 1.01 if where else 1.2
     ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(right, 1.0), borderaxespad=0.0)
-    ax.set_title(title or f"Congestion and throttling: {result.name}")
+    ax.set_title(title or f"Congestion and throttling: {literal(result.name)}")
     return ax
 
 
@@ -541,7 +558,7 @@ def latency(
         bounds_us, share = _cumulative(columns, rows)
         # Equal distributions stay visible: later lines are wider, and lie below the earlier ones.
         width, order = 1.3 + 0.5 * min(i, 4), 3.0 - 0.05 * i
-        ax.plot(bounds_us, share, label=name, linewidth=width, zorder=order, **line_look(i))
+        ax.plot(bounds_us, share, label=literal(str(name)), linewidth=width, zorder=order, **line_look(i))
     ax.set_xscale("log")
     low, high = ax.get_xlim()
     ax.set_xlim(low / 1.5, high * 1.5)
@@ -554,7 +571,7 @@ def latency(
     ax.set_ylabel("Share of packets that are faster")
     if classes:
         legend_beside(ax)
-    ax.set_title(title or f"Latency of packets: {result.name}")
+    ax.set_title(title or f"Latency of packets: {literal(result.name)}")
     return ax
 
 

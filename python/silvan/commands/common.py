@@ -16,6 +16,7 @@ from rich.markup import escape
 
 from silvan import scenarios
 from silvan._progress import RunProgress, simulated
+from silvan._terminal import HIDDEN, PlainConsole
 from silvan.commands import completion
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ EXIT_CAN_DEADLOCK = 3
 EXIT_STOPPED = 130
 #: Argument that stands for standard input instead of a scenario file.
 STDIN = "-"
+#: Largest scenario that is read from standard input; the limit of a scenario file in bytes is the same.
+MAX_STDIN = 16 << 20
 
 ScenarioFile = Annotated[
     str,
@@ -85,12 +88,12 @@ DefaultRate = Annotated[
 def out_console() -> Console:
     """Return a console that writes to standard output."""
     # Do not wrap piped output at 80 columns, because other programs read it.
-    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+    return PlainConsole(width=None if sys.stdout.isatty() else 200)
 
 
 def err_console(*, live: bool | None = None) -> Console:
     """Return a console that writes to standard error; `live` forces progress bars without a terminal."""
-    return Console(stderr=True, highlight=False, soft_wrap=True, force_terminal=live or None)
+    return PlainConsole(stderr=True, soft_wrap=True, force_terminal=live or None)
 
 
 def progress_console(progress: bool | None) -> tuple[Console, bool]:
@@ -112,7 +115,12 @@ def fail(message: str) -> NoReturn:
 
 def print_json(value: object) -> None:
     """Print a value as JSON on standard output."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding)
+    except UnicodeEncodeError:
+        text = json.dumps(value, indent=2)
+    typer.echo(HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def pairs(settings: Sequence[str] | None, option: str, shape: str = "NAME=VALUE") -> dict[str, str]:
@@ -153,9 +161,12 @@ def source(scenario: str) -> Callable[[dict[str, str]], silvan.Scenario]:
     if scenario != STDIN:
         return partial(scenarios.load, scenario)
     try:
-        return partial(scenarios.from_toml, sys.stdin.read(), "stdin")
+        text = sys.stdin.read(MAX_STDIN + 1)
     except UnicodeDecodeError:
         fail("stdin: not text in UTF-8")
+    if len(text) > MAX_STDIN:
+        fail(f"stdin: has more than {MAX_STDIN:,} characters, the limit of a scenario")
+    return partial(scenarios.from_toml, text, "stdin")
 
 
 def simulate(
@@ -196,15 +207,15 @@ def task_bar(console: Console, title: str, total: int | None, *, show: bool) -> 
     )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[note]}", markup=False),
     )
     with Progress(*columns, console=console, transient=True, disable=not show) as progress:
-        yield partial(progress.update, progress.add_task(escape(title), total=total, note=""))
+        yield partial(progress.update, progress.add_task(title, total=total, note=""))
 
 
 @contextmanager

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 import silvan
 from silvan._store import Store, address
+from silvan._terminal import PlainConsole
 from silvan.papers import record as recorded
 from silvan.papers.catalogue import Experiment, PapersError, choose, load_module
 from silvan.papers.data import Results, RunData
@@ -264,12 +264,12 @@ def _reporter(progress: Progress | bool | None, total: int) -> Iterator[Progress
         return
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=PlainConsole(stderr=True), transient=True) as bar:
         handle = bar.add_task("runs", total=total)
         yield lambda done, total, label: bar.update(handle, completed=done, description=label)

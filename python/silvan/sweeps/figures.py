@@ -199,7 +199,7 @@ def _written(value: float) -> str:
 
 def _short(label: object) -> str:
     text = f"{label:g}" if isinstance(label, float) else str(label)
-    return text if len(text) <= 16 else text[:14] + "..."
+    return plot.literal(text if len(text) <= 16 else text[:14] + "...")
 
 
 def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -216,10 +216,10 @@ def _limits(values: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _called(name: str, unit: str) -> str:
-    return f"{name} ({unit})" if unit else name
+    return plot.literal(f"{name} ({unit})" if unit else name)
 
 
 def _title(sweep: Sweep, measure: str) -> str:
     # Axes without settings were reduced to one value: show the value in the title.
-    held = [f"{axis.name} {_short(axis.labels[0])}" for axis in sweep.axes if not axis.settings]
+    held = [f"{plot.literal(axis.name)} {_short(axis.labels[0])}" for axis in sweep.axes if not axis.settings]
     return ", ".join([_called(measure, sweep.measures[measure]), *held])

@@ -61,7 +61,11 @@ def search(tuned: Tuned) -> Figure:
         label="best so far",
     )
     axes.axhline(1.0, color="0.4", linestyle="--", linewidth=1.0, label="defaults")
-    axes.set(xlabel="Runs", ylabel="Score (times the defaults')", title=f"The search: {tuned.tuning.name}")
+    axes.set(
+        xlabel="Runs",
+        ylabel="Score (times the defaults')",
+        title=f"The search: {plot.literal(tuned.tuning.name)}",
+    )
     axes.set_xlim(0, tuned.found.runs)
     axes.set_ylim(bottom=0)
     plot.legend_beside(axes)
@@ -102,12 +106,13 @@ def _parameter(panel: Axes, tuned: Tuned, n: int, axis: Axis, best: Trial) -> No
             **style,
         )
     panel.plot(best.steps[n], best.score or 0.0, "*", color=BEST, markersize=14, zorder=5)
-    panel.set_xticks(range(len(axis)), [f"{label}" for label in axis.labels], fontsize=7)
+    panel.set_xticks(range(len(axis)), [plot.literal(f"{label}") for label in axis.labels], fontsize=7)
     if len(axis) > 6:
         panel.tick_params(axis="x", rotation=60)
     share = tuned.importance.get(axis.name)
-    panel.set_title(axis.name if share is None else f"{axis.name}: importance {share:.2f}", fontsize=9)
-    panel.set_xlabel(axis.unit, fontsize=8)
+    title = axis.name if share is None else f"{axis.name}: importance {share:.2f}"
+    panel.set_title(plot.literal(title), fontsize=9)
+    panel.set_xlabel(plot.literal(axis.unit), fontsize=8)
     panel.set_xlim(-0.5, len(axis) - 0.5)
     panel.set_ylim(bottom=0)
 
@@ -124,7 +129,12 @@ def comparison(tuned: Tuned) -> Figure:
             at = y + 0.22 * (k - (len(names) - 1) / 2)
             axes.plot([interval.low, interval.high], [at, at], color=plot.COLOURS[k], linewidth=2)
             axes.plot(
-                interval.ratio, at, "o", color=plot.COLOURS[k], markersize=6, label=name if y == 0 else None
+                interval.ratio,
+                at,
+                "o",
+                color=plot.COLOURS[k],
+                markersize=6,
+                label=plot.literal(name) if y == 0 else None,
             )
     axes.axvline(1.0, color="0.4", linestyle="--", linewidth=1.0)
     axes.set_xscale("log")
@@ -133,11 +143,11 @@ def comparison(tuned: Tuned) -> Figure:
     axes.set_xticks([tick for tick in ticks if low <= tick <= high])
     axes.set_xticks([], minor=True)
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_yticks(range(len(contrasts)), [f"compared with {one.name}" for one in contrasts])
+    axes.set_yticks(range(len(contrasts)), [f"compared with {plot.literal(one.name)}" for one in contrasts])
     axes.invert_yaxis()
     axes.set(
         xlabel="Times as good, 95 % interval over fresh seeds",
-        title=f"The best settings: {tuned.tuning.name}",
+        title=f"The best settings: {plot.literal(tuned.tuning.name)}",
     )
     plot.legend_beside(axes)
     return figure
@@ -151,12 +161,12 @@ def unseen(tuned: Tuned) -> Figure:
         axes.plot([one.score.low, one.score.high], [y, y], color=DONE, linewidth=2)
         axes.plot(one.score.ratio, y, "o", color=DONE, markersize=6)
     axes.axvline(1.0, color="0.4", linestyle="--", linewidth=1.0)
-    axes.set_yticks(range(len(tuned.kept)), [one.kind for one in tuned.kept])
+    axes.set_yticks(range(len(tuned.kept)), [plot.literal(one.kind) for one in tuned.kept])
     axes.set_ylim(len(tuned.kept) - 0.5, -0.5)
     axes.set_xlim(0, 1.05 * max(1.0, *(one.score.high for one in tuned.kept)))
     axes.set(
         xlabel="Kept of the best for this traffic alone, 95 % interval over fresh seeds",
-        title=f"Traffic that the search did not see: {tuned.tuning.name}",
+        title=f"Traffic that the search did not see: {plot.literal(tuned.tuning.name)}",
     )
     return figure
 
@@ -180,8 +190,9 @@ def objectives(tuned: Tuned) -> Figure:
     )
     axes.plot(1.0, 1.0, "s", color="black", markersize=7, label="defaults")
     axes.set(
-        xlabel=f"{one.name} (times the defaults')", ylabel=f"{other.name} (times the defaults')",
-        title=f"What one objective costs the other: {tuned.tuning.name}",
+        xlabel=f"{plot.literal(one.name)} (times the defaults')",
+        ylabel=f"{plot.literal(other.name)} (times the defaults')",
+        title=f"What one objective costs the other: {plot.literal(tuned.tuning.name)}",
     )  # fmt: skip
     plot.legend_beside(axes)
     return figure

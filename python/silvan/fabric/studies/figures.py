@@ -66,8 +66,8 @@ def links(studied: Studied) -> Figure:
         used = np.sort([means.get(name, 0.0) for name in names])[::-1]
         if len(used):
             axes.step(
-                np.arange(1, len(used) + 1), 100 * used, where="mid", color=plot.COLOURS[k], label=title,
-                linestyle=plot.DASHES[k % len(plot.DASHES)],
+                np.arange(1, len(used) + 1), 100 * used, where="mid", color=plot.COLOURS[k],
+                label=plot.literal(title), linestyle=plot.DASHES[k % len(plot.DASHES)],
             )  # fmt: skip
     axes.set_ylim(0, 100)
     axes.set(
@@ -92,12 +92,12 @@ def traffic(studied: Studied) -> Figure:
             [100 * found[name][0] / wanted[name] for name in wanted],
             width,
             color=plot.COLOURS[k],
-            label=title,
+            label=plot.literal(title),
         )
         tails = [found[name][1] or np.nan for name in wanted]
         right.bar(at, tails, width, color=plot.COLOURS[k])
     for axes in (left, right):
-        axes.set_xticks(range(len(wanted)), list(wanted))
+        axes.set_xticks(range(len(wanted)), [plot.literal(name) for name in wanted])
         axes.grid(False, axis="x")
     right.set_yscale("log")
     left.set(ylabel="Received (% of what is offered)", title="Throughput")
@@ -117,7 +117,7 @@ def trees(studied: Studied) -> Figure:
         counts = np.bincount(inside, minlength=len(ends))
         edges = np.concatenate(([0.0], ends.astype(float))) / 1e6
         axes.stairs(
-            counts, edges, baseline=None, color=plot.COLOURS[k], label=title, linewidth=1.6,
+            counts, edges, baseline=None, color=plot.COLOURS[k], label=plot.literal(title), linewidth=1.6,
             linestyle=plot.DASHES[k % len(plot.DASHES)],
         )  # fmt: skip
     axes.set_ylim(bottom=0)
@@ -137,10 +137,13 @@ def margin(studied: Studied) -> Figure:
         axes.plot(range(len(points)), [ratio for _, ratio in points], "o-", color=plot.COLOURS[0])
         best = [label for label, _ in points].index(value)
         axes.plot(best, 1.0, "*", color=plot.COLOURS[1], markersize=14, zorder=5)
-        axes.set_xticks(range(len(points)), [f"{label}" for label, _ in points])
+        axes.set_xticks(range(len(points)), [plot.literal(f"{label}") for label, _ in points])
         axes.set_xlim(-0.5, len(points) - 0.5)
         axes.set_ylim(0, 1.15)
-        axes.set(title=name, xlabel=next(a.unit for a in studied.tuned.tuning.search if a.name == name))
+        axes.set(
+            title=plot.literal(name),
+            xlabel=next(a.unit for a in studied.tuned.tuning.search if a.name == name),
+        )
     panels[0].set_ylabel("Score (of the recommended)")
     return figure
 
@@ -167,7 +170,14 @@ def tradeoff(studied: Studied) -> Figure:
         "-", color="0.4", linewidth=1.0, label="none is better in both",
     )  # fmt: skip
     if chosen in points:
-        axes.plot(loss[chosen], gain[chosen], "*", color=plot.COLOURS[1], markersize=14, label=studied.title)
+        axes.plot(
+            loss[chosen],
+            gain[chosen],
+            "*",
+            color=plot.COLOURS[1],
+            markersize=14,
+            label=plot.literal(studied.title),
+        )
     axes.plot(0, 1, "o", color="0.2", label="without control")
     axes.set_xlim(left=min(-1.0, *axes.get_xlim()))
     axes.set(

@@ -1,0 +1,91 @@
+"""Consoles and streams of the command.
+
+Names come from files of others: a scenario, a fabric, a folder of results. A terminal interprets control
+characters, and rich interprets markup and emoji codes. The consoles here show names exactly as they are, and
+control characters and invisible characters as escapes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+
+#: Exit status of a command whose reader has closed the pipe, as shells report it for other programs.
+EXIT_PIPE = 141
+#: Control characters except tab and newline, characters that change the direction of text, characters of no
+#: width, and halves of characters.
+HIDDEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+
+
+def clean(text: str) -> str:
+    r"""Replace hidden characters by escapes.
+
+    >>> clean("F1 \x1b[31m")
+    'F1 \\x1b[31m'
+    """
+    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+class PlainConsole(Console):
+    """A console that shows hidden characters as escapes and emoji codes as they are."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(emoji=False, highlight=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Clean a string before its width is measured."""
+        return super().render_str(clean(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Clean the text that comes from other renderables; the control sequences of rich remain."""
+        for segment in super().render(renderable, options):
+            is_clean = segment.control or HIDDEN.search(segment.text) is None
+            yield segment if is_clean else Segment(clean(segment.text), segment.style)
+
+    def on_broken_pipe(self) -> None:
+        """End the command quietly if the process that read its output has exited."""
+        self.quiet = True
+        discard_output()
+        raise SystemExit(EXIT_PIPE)
+
+
+def prepare() -> None:
+    """Make the standard streams usable.
+
+    A closed stream is replaced by the null device, and characters that the encoding of a stream lacks are
+    written as escapes.
+    """
+    if sys.stdin is None:
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - open until the end
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            # Keep it open until the end of the process.
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def discard_output() -> None:
+    """Send further output to the null device; otherwise, Python reports the closed pipe again at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def is_pipe_closed() -> bool:
+    """Return whether typer has ended the command because the process that read its output has exited.
+
+    typer replaces the stream and exits with status 1, like after an error.
+    """
+    return type(sys.stdout).__name__ == "PacifyFlushWrapper"
