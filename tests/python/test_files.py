@@ -410,7 +410,7 @@ def test_a_base_that_is_no_folder_is_told(result, tmp_path):
     folder = result.save(tmp_path / "run")
     provenance = json.loads((folder / "provenance.json").read_text())
     (folder / "provenance.json").write_text(json.dumps({**provenance, "base_dir": {}}))
-    with pytest.raises(silvan.ResultError, match="`base_dir` is .*not of type str"):
+    with pytest.raises(silvan.ResultError, match=r"`base_dir` is .*not of type str"):
         silvan.load(folder)
 
 
