@@ -148,7 +148,7 @@ def line_look(number: int) -> dict[str, Any]:
 def literal(text: str) -> str:
     r"""Escape a name for a figure: matplotlib reads text between dollar signs as a formula.
 
-    It also leaves labels that start with an underscore out of a legend, hence the blank before them.
+    It also leaves labels that start with an underscore out of a legend, so a blank precedes them.
 
     >>> literal("_a$b$")
     ' _a\\$b\\$'

@@ -23,36 +23,36 @@ def site(tmp_path, monkeypatch):
 
 def test_lists_are_indented_as_python_markdown_wants_them():
     text = """- one
-  goes on
+  continues
 
   ```sh
   make
   ```
   - in it
-    goes on
+    continues
 
 1. first
-   goes on
+   continues
 10. tenth
-    goes on
+    continues
 
 after
 """
     assert (
         build_site.relisted(text)
         == """- one
-    goes on
+    continues
 
     ```sh
     make
     ```
     - in it
-        goes on
+        continues
 
 1. first
-    goes on
+    continues
 10. tenth
-    goes on
+    continues
 
 after
 """

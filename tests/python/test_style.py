@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Files and folders that must be free of these phrases. Add a folder when its comments are rewritten.
 COVERED = (
     "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "fuzz/README.md", "tests/data", "benches",
-    "crates", "tools", "verify",
+    "crates", "tools", "verify", "python", "papers", "tests", "Cargo.toml", "pyproject.toml",
 )  # fmt: skip
 #: The rest of this page is generated from the doc comments in `crates`.
 GENERATED = {"docs/scenario.md": "\n## All keys\n"}
@@ -62,7 +62,7 @@ PHRASES = [
     (r"\bstands? still\b", "stalls"),
     (r"\b(stand|stands|standing) (congestion )?trees?\b|\btrees? that stand\b", "silent tree"),
     (r"\bsway(s|ed|ing)?\b", "windy"),
-    (r"\bcircles?\b", "cycle"),
+    (r"(?<!<)\b(wait|waits|waiting|dependencies|links|channels|buffers) (\w+ )*circles?\b", "cycle"),
     (r"\bdrawn (scenario|network|tree|graph|job|case)s?\b", "random scenario"),
     (r"\bheld against\b", "compared with"),
     (r"\bthe house\b", "the source code, the repository"),
@@ -77,6 +77,11 @@ COMPILED = [(re.compile(phrase.replace(" ", r"\s+"), re.IGNORECASE), advice) for
 
 #: Matches comments and strings. Characters and lifetimes also match, so that they can be skipped.
 RUST = re.compile(r"""//[^\n]*|/\*.*?\*/|r(\#*)".*?"\1|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])'|'\w+""", re.DOTALL)
+
+#: Matches a string of one word in Python.
+WORD = re.compile(r"""["']\w+["']""")
+#: Matches comments and strings of TOML files.
+TOML = re.compile(r"""#[^\n]*|""\".*?""\"|"(?:\\.|[^"\\\n])*"|'[^'\n]*'""", re.DOTALL)
 
 
 def blank(text: str) -> str:
@@ -112,7 +117,8 @@ def python_prose(text: str) -> str:
     # From Python 3.12 on, the literal parts of f-strings are tokens of their own.
     kinds = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type in kinds:
+        # A string of one word is a key or a name, not prose.
+        if token.type in kinds and not WORD.fullmatch(token.string):
             (first, begin), (last, end) = token.start, token.end
             for row in range(first - 1, last):
                 start = begin if row == first - 1 else 0
@@ -122,12 +128,25 @@ def python_prose(text: str) -> str:
     return re.sub(r"(?m)^( *)#:?", lambda found: blank(found[0]), prose)
 
 
+def toml_prose(text: str) -> str:
+    """Keep only comments and strings, without the marks of comments."""
+    kept, end = [], 0
+    for found in TOML.finditer(text):
+        kept.append(blank(text[end : found.start()]))
+        kept.append(found[0])
+        end = found.end()
+    kept.append(blank(text[end:]))
+    return re.sub(r"(?m)^( *)#+", lambda found: blank(found[0]), "".join(kept))
+
+
 def prose(name: str, text: str) -> str:
     """Return the parts of a file that people read, at their offsets."""
     if name.endswith(".rs"):
         return rust_prose(text)
     if name.endswith((".py", ".pyi")):
         return python_prose(text)
+    if name.endswith(".toml"):
+        return toml_prose(text)
     return markdown_prose(name, text)
 
 
@@ -141,12 +160,12 @@ def matches(name: str, text: str) -> Iterator[tuple[int, str, str, str]]:
 
 
 def files(*places: str) -> list[str]:
-    """List the tracked Markdown, Rust and Python files in these places, except this file."""
+    """List the tracked Markdown, Rust, Python and TOML files in these places, except this file."""
     listed = subprocess.run(
         ["git", "ls-files", "--", *places], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.splitlines()
     own = Path(__file__).relative_to(ROOT).as_posix()
-    names = [name for name in listed if name.endswith((".md", ".rs", ".py", ".pyi"))]
+    names = [name for name in listed if name.endswith((".md", ".rs", ".py", ".pyi", ".toml"))]
     return [name for name in names if name != own and (ROOT / name).is_file()]
 
 
@@ -161,6 +180,7 @@ def test_texts_are_plain_english() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "lines"),
     [
+        ("a.toml", "# for\n# ever\nkin = 'kin' # dear\nb = \"\"\"\nanew\"\"\"", [1, 3, 3, 5]),
         ("a.md", "Nobody\nwaits.\n\n```sh\nnobody\n```\n`nobody` and what\nwaits", [1, 7]),
         ("a.rs", 'fn a() { // for\n    // ever\n    let t = "kin"; let c = \'"\'; // dear\n}', [1, 3, 3]),
         ("a.py", '"""Nobody."""\nnobody = 1  # so\n# many\nraise E(f"{one} goes on")\n', [1, 2, 4]),

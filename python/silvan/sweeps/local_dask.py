@@ -1,8 +1,8 @@
 """A Dask cluster inside this process.
 
 Dask's own local cluster runs each worker in a process and listens on ports of the loopback interface.
-Whoever connects to such a port can run code, and every user of the machine can connect. The cluster here has
-its scheduler and its workers in threads of this process, which use no network.
+A program that connects to such a port can run code, and every user of the machine can connect. The cluster
+here has its scheduler and its workers in threads of this process, which use no network.
 """
 
 from __future__ import annotations

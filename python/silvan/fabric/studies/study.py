@@ -264,7 +264,7 @@ def _tuning(asked: Asked, site: Site, load: Load, base: Base) -> Tuning:
                 f"traffic.{number}.hosts": table["hosts"],
                 f"traffic.{number}.pattern": table["pattern"],
             }
-        kinds.append(Kind(f"drawn anew {n}", settings))
+        kinds.append(Kind(f"drawn again {n}", settings))
     return Tuning(
         name="survey",
         base=base,
