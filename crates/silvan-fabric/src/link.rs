@@ -224,6 +224,7 @@ impl Links {
             capacities.extend(std::iter::repeat_n(spec.region_capacity, parts * lane_count));
         }
         let is_divided = divided.divisions.iter().any(|division| *division != Division::Whole);
+        divided.ready(specs.len(), lane_count, capacities.len());
         Ok(Self {
             channels,
             parameters_of,
@@ -486,8 +487,8 @@ impl Links {
             return self.has_credit((id, vl, 0), space, now);
         }
         let ledgers: Vec<usize> = self.ledgers(id, vl).collect();
-        if ledgers.is_empty() {
-            // No packet has been sent to any destination on this lane yet.
+        if ledgers.is_empty() || self.has_full_ledgers(id, vl) {
+            // Either no packet has been sent to any destination on this lane yet, or a destination has all of its credit.
             let is_closed = self.retry().is_some_and(|retry| !retry.is_open(id));
             return !is_closed
                 && self.divided.as_ref().is_some_and(|divided| divided.capacities[id as usize] >= space);
@@ -555,7 +556,9 @@ impl Links {
         if let Some(Control::Messages(pauses)) = self.control.as_deref_mut() {
             pauses.fills(index, arrival + link.delay, packet.space);
         }
-        (channel.free_at, Event { time: arrival, key: channel.arrival_key, data: packet_id })
+        let sent = (channel.free_at, Event { time: arrival, key: channel.arrival_key, data: packet_id });
+        self.tidy(now);
+        sent
     }
 
     /// Puts a notification on the wire, ahead of all waiting packets. Link-level messages need no credit. Returns the
@@ -685,7 +688,10 @@ mod tests {
         }
         assert!(!links.has_credit_or_wait(way, 64, Time(10), &mut queue));
         assert_eq!(queue.pop().map(|event| event.time), Some(Time(20)));
-        assert!(links.take_wake(0, Time(20)), "the lane's credit is back");
+        assert!(
+            links.take_wake(Event { time: Time(20), key: 1, data: 0 }, Time(20)),
+            "the lane's credit is back"
+        );
         links.release((way, NO_LEDGER), 64, (Time(30), Time(25), Time(25)), &mut queue);
         assert!(queue.pop().is_none_or(|event| event.time >= Time(25)));
     }
@@ -705,7 +711,10 @@ mod tests {
         assert!(!links.has_credit_or_wait(way, 64, Time(10), &mut queue));
         links.release((way, NO_LEDGER), 64, (Time(30), Time(20), Time(20)), &mut queue);
         assert_eq!(queue.pop().map(|event| event.time), Some(Time(20)));
-        assert!(links.take_wake(0, Time(20)), "the lane is open from now on");
+        assert!(
+            links.take_wake(Event { time: Time(20), key: 1, data: 0 }, Time(20)),
+            "the lane is open from now on"
+        );
         links.release((way, NO_LEDGER), 64, (Time(40), Time(25), Time(25)), &mut queue);
         assert_eq!(queue.pop(), None);
     }

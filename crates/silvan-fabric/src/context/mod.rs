@@ -212,9 +212,9 @@ impl Context {
     /// together cause one attempt to send.
     #[inline]
     pub fn take_wakes(&mut self, event: Event) -> bool {
-        let mut counts = self.links.take_wake(event.data, self.now);
+        let mut counts = self.links.take_wake(event, self.now);
         while let Some(other) = self.queue.pop_alike(event.time, event.key) {
-            counts |= self.links.take_wake(other.data, self.now);
+            counts |= self.links.take_wake(other, self.now);
         }
         counts
     }

@@ -1,10 +1,13 @@
 //! Selects the lane whose credit a packet needs, if receive buffers are divided.
+//!
+//! A destination gets a ledger on a channel when a packet for it first needs credit. A ledger that has all of its credit
+//! again is removed, so memory is proportional to the packets in the network, not to all pairs of channels and
+//! destinations that were ever used.
 
-use rustc_hash::FxHashMap;
 use silvan_engine::cache::prefetch;
 use silvan_engine::{EventQueue, Time};
 
-use super::{ChannelId, Division, Lane, Links, Way};
+use super::{ChannelId, Division, Lane, Ledger, Links, MAX_NODES, Way};
 use crate::packet::NO_LEDGER;
 use crate::port::Vl;
 
@@ -16,20 +19,54 @@ pub(super) struct Divided {
     /// Index of the first lane of each channel; the lanes of destinations are created later.
     pub first: Vec<u32>,
     /// The lane for each combination of channel, virtual lane and destination.
-    pub by_destination: WayTable,
+    by_destination: WayTable,
     /// The most recently used entry. After a query of its credit, its packet is usually sent next.
-    pub memo: Option<(Way, u32)>,
-    /// The lanes that were created for each channel and virtual lane.
-    pub grown: FxHashMap<(ChannelId, Vl), Vec<u32>>,
+    memo: Option<(Way, u32)>,
+    /// The lanes of destinations of each channel and virtual lane.
+    grown: Vec<Grown>,
     /// Bytes of the receive buffer per region of a virtual lane, for each channel.
     pub capacities: Vec<u32>,
     /// What the receiver of a packet stores with the ledger whose credit the packet spent, indexed by ledger. Grows with
     /// its use.
     relays: Vec<Relay>,
+    /// The ledgers of destinations, beginning with the ledger `base`.
+    ledgers: Vec<OfDestination>,
+    base: usize,
+    /// The ledgers that are not in use.
+    free: Vec<u32>,
+    /// The position in `ledgers` at which the search for ledgers that can be removed continues.
+    hand: usize,
 }
 
-/// The way of the packets of a destination through a switch. It replaces look-ups by destination.
+/// The ledgers of destinations of a channel and virtual lane.
+#[derive(Debug, Clone)]
+struct Grown {
+    /// The last one that was created; [`NO_LEDGER`] if there are none.
+    first: u32,
+    /// Number of ledgers, and of the destinations that have ever had one.
+    count: u32,
+    ever: u32,
+    /// These destinations, one bit each.
+    destinations: Vec<u64>,
+}
+
+/// A ledger of a destination.
 #[derive(Debug, Clone, Copy)]
+struct OfDestination {
+    /// See [`WayTable::key`]; [`UNUSED`] if the ledger is not in use.
+    key: u64,
+    /// The ledgers before and after it in [`Grown`]; [`NO_LEDGER`] if there are none.
+    before: u32,
+    after: u32,
+    /// Number of relays that lead to it.
+    relays: u32,
+}
+
+/// Number of ledgers of destinations that are checked for removal when a packet is sent and no ledger is free.
+const CHECKED: usize = 3;
+
+/// The way of the packets of a destination through a switch. It replaces look-ups by destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Relay {
     /// The queue of the destination at the input; [`NONE`] if there is none.
     queue: u32,
@@ -40,8 +77,7 @@ struct Relay {
 /// No queue.
 const NONE: u32 = u32::MAX;
 
-/// A table of lanes that never removes entries. An entry with its key takes a quarter of a cache line, and a lookup
-/// usually reads one line; the table has an entry for each destination of each channel, so it exceeds the caches.
+/// A table of lanes. An entry with its key takes a quarter of a cache line, and a lookup usually reads one line.
 #[derive(Debug, Default, Clone)]
 pub(super) struct WayTable {
     /// The number of slots is a power of two, or zero. At most half of them are in use.
@@ -57,6 +93,11 @@ impl WayTable {
     fn key((id, vl, dst): Way) -> u64 {
         // A destination is below `MAX_NODES`, which has 20 bits.
         u64::from(id) << 32 | u64::from(vl.0) << 28 | u64::from(dst)
+    }
+
+    /// The way of a key.
+    fn way(key: u64) -> Way {
+        ((key >> 32) as u32, Vl((key >> 28 & 15) as u8), key as u32 & (MAX_NODES - 1))
     }
 
     /// The slot at which the search for a key begins.
@@ -93,6 +134,37 @@ impl WayTable {
         self.len += 1;
     }
 
+    /// Removes the lane of a key, if the table contains the key.
+    fn remove(&mut self, key: u64) {
+        if self.slots.is_empty() {
+            return;
+        }
+        let mask = self.slots.len() - 1;
+        let mut hole = self.start(key);
+        while self.slots[hole].0 != key {
+            if self.slots[hole].0 == UNUSED {
+                return;
+            }
+            hole = (hole + 1) & mask;
+        }
+        // Fill the hole with the next entry that may be stored there, and so on.
+        let mut at = hole;
+        loop {
+            at = (at + 1) & mask;
+            let slot = self.slots[at];
+            if slot.0 == UNUSED {
+                break;
+            }
+            let distance = |to: usize| to.wrapping_sub(self.start(slot.0)) & mask;
+            if distance(hole) < distance(at) {
+                self.slots[hole] = slot;
+                hole = at;
+            }
+        }
+        self.slots[hole].0 = UNUSED;
+        self.len -= 1;
+    }
+
     fn place(&mut self, slot: (u64, u32)) {
         let mut at = self.start(slot.0);
         while self.slots[at].0 != UNUSED {
@@ -103,6 +175,60 @@ impl WayTable {
 }
 
 impl Divided {
+    /// Completes the construction, when the channels and the `base` lanes that exist from the start are known.
+    pub fn ready(&mut self, channels: usize, lane_count: usize, base: usize) {
+        let none = Grown { first: NO_LEDGER, count: 0, ever: 0, destinations: Vec::new() };
+        self.grown = vec![none; channels * lane_count];
+        self.base = base;
+    }
+
+    /// The record of a ledger of a destination.
+    fn record(&mut self, ledger: u32) -> &mut OfDestination {
+        &mut self.ledgers[ledger as usize - self.base]
+    }
+
+    /// Adds a ledger to those of its channel and virtual lane.
+    fn enter(&mut self, (of, dst): (usize, u32), key: u64, ledger: u32) {
+        let grown = &mut self.grown[of];
+        let after = std::mem::replace(&mut grown.first, ledger);
+        grown.count += 1;
+        let (word, bit) = (dst as usize / 64, 1 << (dst % 64));
+        if grown.destinations.len() <= word {
+            grown.destinations.resize(word + 1, 0);
+        }
+        grown.ever += u32::from(grown.destinations[word] & bit == 0);
+        grown.destinations[word] |= bit;
+        if after != NO_LEDGER {
+            self.record(after).before = ledger;
+        }
+        *self.record(ledger) = OfDestination { key, before: NO_LEDGER, after, relays: 0 };
+    }
+
+    /// Removes a ledger that has all of its credit, to which no relay leads.
+    fn remove(&mut self, ledger: u32, of: usize) {
+        let OfDestination { key, before, after, .. } = *self.record(ledger);
+        self.record(ledger).key = UNUSED;
+        if after != NO_LEDGER {
+            self.record(after).before = before;
+        }
+        match before {
+            NO_LEDGER => self.grown[of].first = after,
+            before => self.record(before).after = after,
+        }
+        self.grown[of].count -= 1;
+        self.by_destination.remove(key);
+        if self.memo.is_some_and(|(_, known)| known == ledger) {
+            self.memo = None;
+        }
+        if let Some(relay) = self.relays.get_mut(ledger as usize) {
+            let next = std::mem::replace(&mut relay.next, NO_LEDGER);
+            if next != NO_LEDGER {
+                self.record(next).relays -= 1;
+            }
+        }
+        self.free.push(ledger);
+    }
+
     fn relay(&mut self, ledger: u32) -> &mut Relay {
         let at = ledger as usize;
         if self.relays.len() <= at {
@@ -191,6 +317,7 @@ impl Links {
                 && divided.memo == Some((way, index))
             {
                 divided.relay(ledger).next = index;
+                divided.record(index).relays += 1;
             }
         } else if let Some(divided) = &mut self.divided {
             divided.memo = Some((way, next));
@@ -242,38 +369,106 @@ impl Links {
     /// Creates the lane of a destination on a virtual lane of a channel.
     #[cold]
     fn grow(&mut self, way: Way) -> usize {
-        let lane = self.lanes.len();
-        if let Some(divided) = &mut self.divided {
-            let (id, vl, _) = way;
-            divided.by_destination.insert(way, lane as u32);
-            divided.memo = Some((way, lane as u32));
-            divided.grown.entry((id, vl)).or_default().push(lane as u32);
-            let capacity = divided.capacities[id as usize];
+        let (id, vl, dst) = way;
+        let Some(divided) = &mut self.divided else { return self.lanes.len() };
+        let capacity = divided.capacities[id as usize];
+        let ledger = divided.free.pop().unwrap_or_else(|| {
             self.lanes.push(Lane::new(capacity));
             self.ready.push(Time::NEVER);
             self.capacities.push(capacity);
             #[cfg(debug_assertions)]
             self.in_flight.push(0);
-        }
+            divided.ledgers.push(OfDestination {
+                key: UNUSED,
+                before: NO_LEDGER,
+                after: NO_LEDGER,
+                relays: 0,
+            });
+            self.lanes.len() as u32 - 1
+        });
+        let lane = ledger as usize;
+        (self.lanes[lane], self.capacities[lane]) = (Lane::new(capacity), capacity);
+        self.ready[lane] = Time::NEVER;
+        divided.by_destination.insert(way, ledger);
+        divided.memo = Some((way, ledger));
+        divided.enter((id as usize * self.lane_count + vl.index(), dst), WayTable::key(way), ledger);
         lane
     }
 
-    /// The indices of all lanes of a virtual lane of a channel.
+    /// Removes ledgers of destinations that have all of their credit, if none is free. Checks only a few of them.
+    #[inline]
+    pub(super) fn tidy(&mut self, now: Time) {
+        // Other rules have their own state for each ledger.
+        if self.control.is_none() && self.divided.as_ref().is_some_and(|divided| divided.free.is_empty()) {
+            self.remove_some(now);
+        }
+    }
+
+    #[inline(never)]
+    fn remove_some(&mut self, now: Time) {
+        for _ in 0..CHECKED {
+            let Some(divided) = &mut self.divided else { return };
+            if divided.ledgers.is_empty() {
+                return;
+            }
+            divided.hand = if divided.hand + 1 < divided.ledgers.len() { divided.hand + 1 } else { 0 };
+            let (ledger, record) = (divided.base + divided.hand, divided.ledgers[divided.hand]);
+            let Lane { available, wanted, returns } = &mut self.lanes[ledger];
+            if *wanted > 0 || record.relays > 0 || record.key == UNUSED {
+                continue;
+            }
+            Ledger { available, wanted, returns, spills: &mut self.spills }.collect(now);
+            let has_queue = divided.relays.get(ledger).is_some_and(|relay| relay.queue != NONE);
+            if *available == self.capacities[ledger] && !has_queue {
+                let (id, vl, _) = WayTable::way(record.key);
+                divided.remove(ledger as u32, id as usize * self.lane_count + vl.index());
+            }
+        }
+    }
+
+    /// Whether a wake-up for the credit of a ledger is for the sender that now owns the ledger. The key of the wake-up
+    /// identifies the sender.
+    #[inline]
+    pub(super) fn is_of_sender(&self, ledger: usize, wake_key: u32) -> bool {
+        let Some(divided) = &self.divided else { return true };
+        let Some(record) = ledger.checked_sub(divided.base).and_then(|at| divided.ledgers.get(at)) else {
+            return true;
+        };
+        record.key != UNUSED && self.channels[WayTable::way(record.key).0 as usize].wake_key == wake_key
+    }
+
+    /// Whether some destination had a ledger on a virtual lane of a channel that was removed because it has all of its
+    /// credit.
+    pub(super) fn has_full_ledgers(&self, id: ChannelId, vl: Vl) -> bool {
+        self.divided.as_ref().is_some_and(|divided| {
+            let Grown { count, ever, .. } = divided.grown[id as usize * self.lane_count + vl.index()];
+            ever > count
+        })
+    }
+
+    /// The indices of all lanes of a virtual lane of a channel, except those of destinations that have all of their
+    /// credit.
     pub(super) fn ledgers(&self, id: ChannelId, vl: Vl) -> impl Iterator<Item = usize> {
-        let (first, regions, grown): (usize, usize, &[u32]) = match &self.divided {
-            None => (id as usize * self.lane_count, 1, &[]),
+        let (first, regions, grown) = match &self.divided {
+            None => (id as usize * self.lane_count, 1, NO_LEDGER),
             Some(divided) => {
                 let regions = match &divided.divisions[id as usize] {
                     Division::Whole => 1,
                     Division::Table(_, regions) => *regions as usize,
                     Division::PerDestination => 0,
                 };
-                let grown = divided.grown.get(&(id, vl)).map_or(&[][..], Vec::as_slice);
-                (divided.first[id as usize] as usize, regions, grown)
+                let grown = &divided.grown[id as usize * self.lane_count + vl.index()];
+                (divided.first[id as usize] as usize, regions, grown.first)
             }
         };
         let fixed = (0..regions).map(move |region| first + region * self.lane_count + vl.index());
-        fixed.chain(grown.iter().map(|&lane| lane as usize))
+        let after = |ledger: u32| {
+            let divided = self.divided.as_ref()?;
+            Some(divided.ledgers[ledger as usize - divided.base].after)
+        };
+        let some = |ledger: u32| (ledger != NO_LEDGER).then_some(ledger);
+        let grown = std::iter::successors(some(grown), move |&ledger| after(ledger).and_then(some));
+        fixed.chain(grown.map(|ledger| ledger as usize))
     }
 }
 
@@ -320,7 +515,90 @@ mod tests {
         assert_eq!(links.relay_queue(ledger), None);
     }
 
+    /// Sends a packet for a destination, and returns its credit at a time.
+    fn send(links: &mut Links, channel: ChannelId, dst: u32, back: Time) -> usize {
+        let (way, mut queue) = ((channel, Vl::FIRST, dst), EventQueue::new(Time(1)));
+        let ledger = links.lane_index(channel, Vl::FIRST, dst);
+        assert!(links.has_credit(way, 60, Time(0)));
+        links.ledger(ledger).spend(60);
+        links.release((way, NO_LEDGER), 60, (back, Time(0), Time(0)), &mut queue);
+        ledger
+    }
+
+    #[test]
+    fn a_ledger_is_removed_when_its_credit_has_returned() {
+        let mut links = links(&[Division::PerDestination]);
+        let first = send(&mut links, 0, 7, Time(100));
+        let other = send(&mut links, 0, 8, Time(300));
+        assert_eq!(links.ledgers(0, Vl::FIRST).collect::<Vec<_>>(), [other, first]);
+        links.tidy(Time(99));
+        assert_eq!(links.ledgers(0, Vl::FIRST).count(), 2, "the credit is on its way");
+        assert!(!links.has_full_ledgers(0, Vl::FIRST));
+        links.tidy(Time(100));
+        assert_eq!(links.ledgers(0, Vl::FIRST).collect::<Vec<_>>(), [other]);
+        assert!(links.has_full_ledgers(0, Vl::FIRST) && links.has_some_credit(0, Vl::FIRST, 100, Time(100)));
+        // Another destination uses the ledger.
+        assert_eq!(send(&mut links, 0, 9, Time(400)), first);
+        assert_eq!(links.outstanding(0, Vl::FIRST, Time(100)), 120);
+        // When the first destination has a ledger again, no destination is known to have all of its credit.
+        send(&mut links, 0, 7, Time(400));
+        assert!(
+            !links.has_full_ledgers(0, Vl::FIRST) && !links.has_some_credit(0, Vl::FIRST, 100, Time(100))
+        );
+    }
+
+    #[test]
+    fn a_ledger_to_which_a_relay_leads_is_kept() {
+        let mut links = links(&[Division::PerDestination, Division::PerDestination]);
+        let here = send(&mut links, 0, 7, Time(10));
+        let mut queue = EventQueue::new(Time(1));
+        assert!(links.has_credit_or_wait_behind(here as u32, (1, Vl::FIRST, 7), 60, Time(0), &mut queue));
+        let next = links.lane_index(1, Vl::FIRST, 7);
+        let of = |links: &Links, channel| links.ledgers(channel, Vl::FIRST).collect::<Vec<_>>();
+        links.remove_some(Time(9));
+        assert_eq!((of(&links, 0), of(&links, 1)), (vec![here], vec![next]), "the first ledger lacks credit");
+        links.remove_some(Time(10));
+        assert!(of(&links, 0).is_empty(), "its credit is back");
+        links.remove_some(Time(10));
+        assert!(of(&links, 1).is_empty(), "no relay leads to it any more");
+        assert_eq!(links.divided.as_ref().unwrap().by_destination.len, 0);
+    }
+
+    /// A wake-up that was scheduled for another sender has no effect on the sender that now owns the ledger.
+    #[test]
+    fn a_wake_up_is_for_the_sender_that_owns_the_ledger() {
+        let mut links = links(&[Division::PerDestination, Division::PerDestination]);
+        links.channels[1].wake_key = 2;
+        let ledger = send(&mut links, 0, 7, Time(10));
+        assert!(links.is_of_sender(ledger, 1) && !links.is_of_sender(ledger, 2));
+        links.remove_some(Time(10));
+        assert!(!links.is_of_sender(ledger, 1), "the ledger is not in use");
+        assert_eq!(send(&mut links, 1, 7, Time(20)), ledger);
+        assert!(links.is_of_sender(ledger, 2) && !links.is_of_sender(ledger, 1));
+    }
+
     proptest! {
+        #[test]
+        fn the_table_forgets_what_was_removed(
+            steps in proptest::collection::vec((0..3_u32, 0..4_u8, 0..12_u32, any::<bool>()), 0..400),
+        ) {
+            let (mut table, mut model) = (WayTable::default(), std::collections::BTreeMap::new());
+            for (lane, (id, vl, dst, adds)) in (0..).zip(steps) {
+                let way = (id, Vl(vl), dst);
+                if !adds {
+                    table.remove(WayTable::key(way));
+                    model.remove(&way);
+                } else if table.get(way).is_none() {
+                    table.insert(way, lane);
+                    model.insert(way, lane);
+                }
+                prop_assert_eq!(WayTable::way(WayTable::key(way)), way);
+                prop_assert_eq!(table.len, model.len());
+                prop_assert!(model.iter().all(|(&way, &lane)| table.get(way) == Some(lane)));
+                prop_assert_eq!(table.get(way), model.get(&way).copied());
+            }
+        }
+
         #[test]
         fn the_table_finds_what_was_added(ways in proptest::collection::btree_set((0..40_u32, 0..4_u8, 0..40_u32), 0..400)) {
             let mut table = WayTable::default();

@@ -80,8 +80,8 @@ impl Links {
     /// Same as [`Links::has_some_credit`], without booking the credit that has returned by now.
     pub fn would_have_credit(&self, id: ChannelId, vl: Vl, space: u32, now: Time) -> bool {
         let mut ledgers = self.ledgers(id, vl).peekable();
-        if ledgers.peek().is_none() {
-            // No packet has been sent to any destination on this lane yet.
+        if ledgers.peek().is_none() || self.has_full_ledgers(id, vl) {
+            // Either no packet has been sent to any destination on this lane yet, or a destination has all of its credit.
             let is_closed = self.retry().is_some_and(|retry| !retry.is_open(id));
             return !is_closed
                 && self.divided.as_ref().is_some_and(|divided| divided.capacities[id as usize] >= space);

@@ -98,10 +98,13 @@ impl Links {
     /// arrives at this instant. In both cases, the sender's action does not depend on when it learned that the credit
     /// was on its way.
     #[inline]
-    pub fn take_wake(&mut self, data: u32, now: Time) -> bool {
+    pub fn take_wake(&mut self, event: Event, now: Time) -> bool {
+        let data = event.data;
         if data & ASKED == 0 {
             let index = data as usize;
-            let counts = self.lanes[index].wanted > 0 && self.ready[index] == now;
+            let counts = self.lanes[index].wanted > 0
+                && self.ready[index] == now
+                && self.is_of_sender(index, event.key);
             if counts {
                 self.ready[index] = Time::NEVER;
                 // If the lane is paused, a sender that was woken because the lane opened requests another wake-up.
