@@ -105,6 +105,84 @@ impl Vl {
     }
 }
 
+/// The number of virtual lanes of a node, as a type. Code for one lane needs no arithmetic and no loops for lanes.
+pub(crate) trait Lanes: Copy + fmt::Debug {
+    /// A value per lane.
+    type Each<T: Copy + fmt::Debug>: fmt::Debug;
+    /// `count` lanes, which must be a possible number of lanes for this type.
+    fn new(count: usize) -> Self;
+    fn count(self) -> usize;
+    /// The same value for each lane.
+    fn each<T: Copy + fmt::Debug>(self, value: T) -> Self::Each<T>;
+    /// The value of a lane.
+    fn at<T: Copy + fmt::Debug>(each: &Self::Each<T>, vl: Vl) -> &T;
+    fn at_mut<T: Copy + fmt::Debug>(each: &mut Self::Each<T>, vl: Vl) -> &mut T;
+}
+
+/// One virtual lane.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OneLane;
+
+/// Any number of virtual lanes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ManyLanes(u8);
+
+impl Lanes for OneLane {
+    type Each<T: Copy + fmt::Debug> = T;
+
+    fn new(count: usize) -> Self {
+        debug_assert_eq!(count, 1, "a node of this type has one lane");
+        Self
+    }
+
+    #[inline(always)]
+    fn count(self) -> usize {
+        1
+    }
+
+    fn each<T: Copy + fmt::Debug>(self, value: T) -> T {
+        value
+    }
+
+    #[inline(always)]
+    fn at<T: Copy + fmt::Debug>(each: &T, _vl: Vl) -> &T {
+        each
+    }
+
+    #[inline(always)]
+    fn at_mut<T: Copy + fmt::Debug>(each: &mut T, _vl: Vl) -> &mut T {
+        each
+    }
+}
+
+impl Lanes for ManyLanes {
+    type Each<T: Copy + fmt::Debug> = Box<[T]>;
+
+    fn new(count: usize) -> Self {
+        debug_assert!(count <= usize::from(u8::MAX), "virtual lanes fit 8 bits");
+        Self(count as u8)
+    }
+
+    #[inline(always)]
+    fn count(self) -> usize {
+        usize::from(self.0)
+    }
+
+    fn each<T: Copy + fmt::Debug>(self, value: T) -> Box<[T]> {
+        vec![value; self.count()].into()
+    }
+
+    #[inline(always)]
+    fn at<T: Copy + fmt::Debug>(each: &Box<[T]>, vl: Vl) -> &T {
+        &each[vl.index()]
+    }
+
+    #[inline(always)]
+    fn at_mut<T: Copy + fmt::Debug>(each: &mut Box<[T]>, vl: Vl) -> &mut T {
+        &mut each[vl.index()]
+    }
+}
+
 /// The order in which an output serves its virtual lanes: in turn, except for a lane that precedes all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LaneOrder {
@@ -161,7 +239,9 @@ impl PortVl {
     /// A port and one of its `lanes` virtual lanes.
     #[inline(always)]
     pub fn of(port: Port, vl: Vl, lanes: usize) -> Self {
-        Self::new(port.index() * lanes + vl.index())
+        debug_assert!(vl.index() < lanes, "a port has this lane");
+        // Most networks have one lane.
+        if lanes == 1 { Self(port.0) } else { Self::new(port.index() * lanes + vl.index()) }
     }
 
     /// The port of a host with one of its virtual lanes.

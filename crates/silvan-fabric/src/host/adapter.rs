@@ -15,7 +15,7 @@ use super::{Attempt, Host, Sizes};
 use crate::context::Context;
 use crate::message::Word;
 use crate::packet::Kind;
-use crate::port::{Port, PortVl, Vl};
+use crate::port::{ManyLanes, Port, PortVl, Vl};
 use crate::port_set::Ports64;
 use crate::queueing::Organisation;
 use crate::queueing::buffers::Buffers;
@@ -27,7 +27,7 @@ const MOST_LANES: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Adapter {
-    pub buffers: Buffers<Ports64>,
+    pub buffers: Buffers<Ports64, ManyLanes>,
     organisation: Organisation,
     /// Bytes of memory per part, which is the whole buffer, or one queue's share if memory is divided.
     part: u32,
@@ -43,7 +43,7 @@ pub(crate) struct Adapter {
 }
 
 impl Adapter {
-    pub fn new(buffers: Buffers<Ports64>, organisation: Organisation, part: u32) -> Self {
+    pub fn new(buffers: Buffers<Ports64, ManyLanes>, organisation: Organisation, part: u32) -> Self {
         Self {
             buffers,
             organisation,

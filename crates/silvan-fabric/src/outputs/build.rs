@@ -21,7 +21,7 @@ use crate::congestion::marking::{Marker, SwitchMarking};
 use crate::limiter::Limiter;
 use crate::link::{ChannelId, LinkParameters, Links, Receiver};
 use crate::port::{LaneOrder, Vl};
-use crate::switch::{Ports, Switch};
+use crate::switch::Ports;
 use crate::voq::{ALL_EVENTS, DEPARTURES, Output, UNMARKED, VoqOutputs};
 
 /// Maximum width of bins, in bits of picoseconds. In wider bins, several packets would arrive at the same output and
@@ -55,6 +55,8 @@ pub(crate) struct Plan<'a> {
     pub full_space: u32,
     /// Bytes that a control packet occupies.
     pub control_space: u32,
+    /// Whether switches are VOQ switches without other queues.
+    pub are_voq: bool,
     /// Whether hosts have output buffers, which act at additional times.
     pub have_adapters: bool,
     /// Bytes on the wire of the smallest packet.
@@ -79,19 +81,18 @@ impl Plan<'_> {
     ///
     /// # Errors
     /// The reason why the network is not supported, as a clause that follows "because".
-    pub fn fits(&self, switches: &[Switch]) -> Result<(), &'static str> {
-        let are = |is: fn(&Ports) -> bool| switches.iter().all(|switch| is(switch.ports()));
-        let tables: u64 = switches.iter().map(|switch| switch.ports().table().len() as u64).sum();
-        let is_voq = |switch: &Switch| matches!(switch, Switch::Voq(_) | Switch::LargeVoq(_));
+    pub fn fits(&self, switches: &[Ports]) -> Result<(), &'static str> {
+        let are = |is: fn(&Ports) -> bool| switches.iter().all(is);
+        let tables: u64 = switches.iter().map(|switch| switch.table().len() as u64).sum();
         let needs = [
             // If there is one read port per input, an arbiter or output buffers, the outputs of a switch depend on each
             // other.
-            (!switches.iter().all(is_voq), "its switches are not VOQ switches"),
+            (!self.are_voq, "its switches are not VOQ switches"),
             // The route depends on the loads of all outputs of a switch when the packet arrives.
             (!are(|ports| ports.director().is_none()), "its flows are announced to switches"),
             (!are(|ports| ports.chooser().is_none()), "each packet chooses its port by the load of all"),
             // A byte contains the number of a port or of a group.
-            (!has_few_groups(switches.iter().map(Switch::ports)), MANY_GROUPS),
+            (!has_few_groups(switches.iter()), MANY_GROUPS),
             // The output would depend on the packet's lane and source, but the tables of this scheduler contain only
             // destinations.
             (!are(|ports| !ports.changes_lanes()), "its switches choose the lanes of packets"),
@@ -170,14 +171,13 @@ impl Outputs {
     pub fn new(
         plan: &Plan,
         partitioning: &Partitioning,
-        switches: Vec<Switch>,
+        switches: Vec<Ports>,
     ) -> (Vec<Self>, Vec<BinnedSwitch>) {
         let Some(reach) = plan.reach() else { return Default::default() };
         let mut builder = Builder::new(plan, partitioning, reach);
         let mut next = vec![0; partitioning.count];
         let mut binned = Vec::with_capacity(switches.len());
-        for (index, switch) in switches.into_iter().enumerate() {
-            let Some(mut ports) = switch.into_voq_ports() else { continue };
+        for (index, mut ports) in switches.into_iter().enumerate() {
             builder.hashing.add(&ports);
             builder.add(&mut ports);
             let partition = partitioning.of_switch[index];

@@ -3,7 +3,7 @@
 use silvan_engine::Time;
 
 use super::Plan;
-use crate::switch::Switch;
+use crate::switch::Ports;
 
 /// The partition of each node. A host belongs to the partition of its switch, so only switches affect each other across
 /// partitions.
@@ -21,7 +21,7 @@ pub(crate) struct Partitioning {
 impl Partitioning {
     /// Creates at most `count` partitions, and no more than there are switches with hosts. Creates fewer partitions if
     /// a host would otherwise send to a switch of one partition and receive from a switch of another.
-    pub fn new(count: usize, plan: &Plan, switches: &[Switch], hosts: usize) -> Self {
+    pub fn new(count: usize, plan: &Plan, switches: &[Ports], hosts: usize) -> Self {
         let mut count = count;
         loop {
             let partition = Self::of_runs(count, plan, switches, hosts);
@@ -41,13 +41,13 @@ impl Partitioning {
     }
 
     /// Divides each level of the network into groups of consecutive switches with about equal numbers of ports.
-    fn of_runs(count: usize, plan: &Plan, switches: &[Switch], hosts: usize) -> Self {
+    fn of_runs(count: usize, plan: &Plan, switches: &[Ports], hosts: usize) -> Self {
         let levels = levels(plan, switches);
         let leaves = levels.first().map_or(1, Vec::len);
         let count = count.clamp(1, leaves.clamp(1, usize::from(u16::MAX)));
         let mut of_switch = vec![0; switches.len()];
         for level in &levels {
-            let ports = |&switch: &usize| switches[switch].ports().count();
+            let ports = |&switch: &usize| switches[switch].count();
             let all: usize = level.iter().map(ports).sum();
             let mut before = 0;
             for switch in level {
@@ -57,7 +57,7 @@ impl Partitioning {
         }
         let mut partition_of = vec![0; hosts];
         for (switch, partition) in switches.iter().zip(&of_switch) {
-            for wiring in switch.ports().wiring.iter().flatten() {
+            for wiring in switch.wiring.iter().flatten() {
                 if let Some(&host) = plan.hosts_at.get(&wiring.out) {
                     partition_of[host as usize] = *partition;
                 }
@@ -76,15 +76,14 @@ impl Partitioning {
 }
 
 /// The switches grouped by their distance from hosts, starting with those that have hosts.
-fn levels(plan: &Plan, switches: &[Switch]) -> Vec<Vec<usize>> {
+fn levels(plan: &Plan, switches: &[Ports]) -> Vec<Vec<usize>> {
     let mut levels: Vec<Vec<usize>> = Vec::new();
     let mut is_known = vec![false; switches.len()];
-    let has_hosts =
-        |switch: &usize| switches[*switch].ports().wiring.iter().flatten().any(|port| port.faces_host);
+    let has_hosts = |switch: &usize| switches[*switch].wiring.iter().flatten().any(|port| port.faces_host);
     let mut next: Vec<usize> = (0..switches.len()).filter(has_hosts).collect();
     while !next.is_empty() {
         next.iter().for_each(|&switch| is_known[switch] = true);
-        let ports = next.iter().flat_map(|&switch| switches[switch].ports().wiring.iter().flatten());
+        let ports = next.iter().flat_map(|&switch| switches[switch].wiring.iter().flatten());
         let far = ports.filter_map(|port| plan.receivers[port.out as usize]);
         let mut beyond: Vec<usize> =
             far.map(|(switch, _)| switch as usize).filter(|&switch| !is_known[switch]).collect();
@@ -98,11 +97,11 @@ fn levels(plan: &Plan, switches: &[Switch]) -> Vec<Vec<usize>> {
 }
 
 /// The minimum time in which a switch can affect a switch of another partition.
-fn lookahead(plan: &Plan, switches: &[Switch], of_switch: &[u16]) -> Time {
+fn lookahead(plan: &Plan, switches: &[Ports], of_switch: &[u16]) -> Time {
     let kinds = plan.links.all_parameters();
     let mut least = Time::NEVER;
     for (switch, partition) in switches.iter().zip(of_switch) {
-        for wiring in switch.ports().wiring.iter().flatten() {
+        for wiring in switch.wiring.iter().flatten() {
             if let Some((far, _)) = plan.receivers[wiring.out as usize]
                 && of_switch[far as usize] != *partition
             {

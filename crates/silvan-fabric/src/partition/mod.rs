@@ -5,21 +5,22 @@
 //! time advances in bins: the hosts handle their events in order, and then the outputs run, which cannot affect each
 //! other within a bin.
 
+mod events;
 mod state;
 mod view;
 
-use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::{Event, Time};
 
 use crate::context::{Context, Turns};
 use crate::host::{Host, take_turns};
 use crate::jobs::Jobs;
-use crate::link::{ChannelId, Class, key, unkey};
+use crate::link::{Class, key};
 use crate::message::Mailbox;
 use crate::outputs::{Around, BinnedSwitch, Outputs};
 use crate::port::Port;
-use crate::switch::Switch;
-use crate::traffic::trigger::{Triggers, Waiting};
+use crate::switch::{Switches, with_switches};
+use crate::traffic::trigger::Triggers;
+use events::Handler;
 pub(crate) use view::{Places, View};
 
 /// The tick of an event that never happens.
@@ -50,13 +51,24 @@ impl Neighbors {
     }
 }
 
+/// Evaluates an expression for the handler of the events of a partition, whose type depends on its switches.
+macro_rules! with_handler {
+    ($partition:expr, $name:ident => $then:expr) => {{
+        let Partition { ctx, hosts, switches, jobs, triggers, outputs, schedule, .. } = $partition;
+        with_switches!(switches, switches => {
+            let mut $name = Handler { ctx, hosts, switches: &mut switches[..], jobs, triggers, outputs, schedule };
+            $then
+        })
+    }};
+}
+
 /// One partition. Time is counted in ticks. A tick is a bin with the binned scheduler, and a picosecond otherwise.
 pub(crate) struct Partition {
     pub ctx: Context,
     /// Indexed by place.
     pub hosts: Vec<Host>,
-    pub switches: Vec<Switch>,
-    /// With the binned scheduler: the outputs of the switches, and the switches themselves. `switches` is then empty.
+    pub switches: Switches,
+    /// With the binned scheduler: the outputs of the switches, and the switches themselves. There are then no `switches`.
     pub outputs: Option<Outputs>,
     pub binned: Vec<BinnedSwitch>,
     /// The ranks of jobs on these hosts.
@@ -65,6 +77,12 @@ pub(crate) struct Partition {
     pub triggers: Triggers,
     /// Whether the network does not fit into the fast caches of a core.
     is_large: bool,
+    schedule: Schedule,
+}
+
+/// What the handling of events depends on in addition to the nodes.
+#[derive(Debug)]
+struct Schedule {
     /// Whether to prefetch for events.
     prefetches: bool,
     /// Whether answers to all packets arrive at hosts.
@@ -77,11 +95,24 @@ pub(crate) struct Partition {
     broken: Option<(Time, String)>,
 }
 
+impl Schedule {
+    /// See [`Partition::expect_sample`].
+    fn expect_sample(&mut self, ctx: &mut Context, outputs: &mut Option<Outputs>, time: Time) {
+        self.next_sample = time;
+        let meters = &mut ctx.meters;
+        let first = if meters.warm { time } else { time.min(meters.warmup) };
+        if let Some(outputs) = outputs {
+            outputs.expect_sample(first);
+        }
+        meters.expect_sample(first);
+    }
+}
+
 impl Partition {
     /// See [`Self::is_large`].
     pub fn new(
         ctx: Context,
-        (hosts, switches): (Vec<Host>, Vec<Switch>),
+        (hosts, switches): (Vec<Host>, Switches),
         (outputs, binned): (Option<Outputs>, Vec<BinnedSwitch>),
         jobs: Option<Jobs>,
         triggers: Triggers,
@@ -95,16 +126,18 @@ impl Partition {
             hosts,
             switches,
             is_large,
-            prefetches,
-            has_answers,
             outputs,
             binned,
             jobs,
             triggers,
-            next_sample: Time::ZERO,
-            unfinished_sample: None,
-            #[cfg(debug_assertions)]
-            broken: None,
+            schedule: Schedule {
+                prefetches,
+                has_answers,
+                next_sample: Time::ZERO,
+                unfinished_sample: None,
+                #[cfg(debug_assertions)]
+                broken: None,
+            },
         }
     }
 
@@ -125,13 +158,8 @@ impl Partition {
 
     /// Sets the time of the next sample, unless the warm-up ends earlier.
     pub fn expect_sample(&mut self, time: Time) {
-        self.next_sample = time;
-        let meters = &mut self.ctx.meters;
-        let first = if meters.warm { time } else { time.min(meters.warmup) };
-        if let Some(outputs) = &mut self.outputs {
-            outputs.expect_sample(first);
-        }
-        meters.expect_sample(first);
+        let Self { ctx, outputs, schedule, .. } = self;
+        schedule.expect_sample(ctx, outputs, time);
     }
 
     /// Brings the counters up to the time of a sample.
@@ -192,8 +220,11 @@ impl Partition {
 
     /// The first tick with work.
     pub fn next_tick(&mut self) -> u64 {
-        let of_event =
-            self.unfinished_sample.or_else(|| self.next_time()).map_or(NEVER, |time| self.tick_of(time));
+        let of_event = self
+            .schedule
+            .unfinished_sample
+            .or_else(|| self.next_time())
+            .map_or(NEVER, |time| self.tick_of(time));
         let of_hosts = self.ctx.turns.as_ref().and_then(|turns| turns.bins.next()).unwrap_or(NEVER);
         let of_outputs = self.outputs.as_ref().and_then(|outputs| outputs.next_bin()).unwrap_or(NEVER);
         // A delivery that has no event, but after which traffic may start.
@@ -202,20 +233,18 @@ impl Partition {
     }
 
     /// The time of the next event.
-    #[inline(always)]
     fn next_time(&mut self) -> Option<Time> {
-        if self.prefetches && self.ctx.queue.is_turn_over() {
-            self.turn_and_prefetch();
-        }
-        self.ctx.queue.next_time()
+        with_handler!(self, handler => handler.next_time())
     }
 
-    /// Advances the event wheel, and prefetches for the next events.
-    #[inline(never)]
-    fn turn_and_prefetch(&mut self) {
-        if self.ctx.queue.turn_wheel() {
-            self.prefetch();
-        }
+    /// Handles all events before a time; see [`Handler::instants`].
+    fn instants(&mut self, end: Time, most: u64) -> u64 {
+        with_handler!(self, handler => handler.instants(end, most))
+    }
+
+    /// Handles all arrivals at the time of a sample, and lets the ranks act.
+    fn arrive_at(&mut self, cut: Time) -> u64 {
+        with_handler!(self, handler => handler.arrive_at(cut))
     }
 
     /// Marks all deliveries before a tick as past.
@@ -245,22 +274,7 @@ impl Partition {
         if self.outputs.is_some() {
             return self.bin(self.tick_of(cut), cut);
         }
-        let done = self.arrive_at(cut);
-        self.step_jobs();
-        done
-    }
-
-    /// Handles all arrivals at the time of a sample.
-    fn arrive_at(&mut self, cut: Time) -> u64 {
-        let mut done = 0;
-        self.ctx.now = cut;
-        self.unfinished_sample = Some(cut);
-        while self.ctx.queue.next_time() == Some(cut)
-            && let Some(event) = self.ctx.queue.pop_before(cut, key(Class::Sample, 0, Port::FIRST))
-        {
-            done += self.handle(event);
-        }
-        done
+        self.arrive_at(cut)
     }
 
     /// Handles a bin. If the sample at `cut` is in the bin, handles only what precedes the sample: arrivals up to that
@@ -278,260 +292,12 @@ impl Partition {
             return events + self.run_outputs(end, end);
         }
         events += self.arrive_at(cut);
-        self.step_jobs();
         events + self.run_outputs(cut + Time(1), cut)
     }
-
-    /// Handles all events before a time, but stops early if the amount of work reaches `most`. Returns the amount of
-    /// work. If a sample interrupted an instant, first handles the rest of that instant.
-    fn instants(&mut self, end: Time, most: u64) -> u64 {
-        let mut unfinished = self.unfinished_sample.take_if(|time| *time < end);
-        let mut done = 0;
-        while done < most
-            && let Some(time) = unfinished.take().or_else(|| self.next_time())
-            && time < end
-        {
-            done += self.instant(time);
-        }
-        done
-    }
-
-    /// Handles all events of one instant.
-    #[inline(always)]
-    fn instant(&mut self, time: Time) -> u64 {
-        debug_assert!(time >= self.ctx.now, "time does not go back");
-        self.ctx.now = time;
-        let mut events = 0;
-        while let Some(event) = self.ctx.queue.pop_at(time) {
-            events += self.handle(event);
-        }
-        self.step_jobs();
-        if !self.ctx.dirty_outputs.is_empty() {
-            self.settle_outputs();
-        }
-        if !self.ctx.reports.is_empty() {
-            self.send_reports();
-        }
-        for at in 0..self.ctx.dirty_hosts.len() {
-            let host = self.ctx.dirty_hosts[at];
-            self.hosts[host as usize].settle(&mut self.ctx);
-        }
-        self.ctx.dirty_hosts.clear();
-        if let Some(jobs) = &mut self.jobs {
-            jobs.note(&mut self.ctx);
-        }
-        events
-    }
-
-    /// Settles outputs in the order of the events that scheduled them, so that the resulting events are nearly in
-    /// order, which makes the queue faster.
-    fn settle_outputs(&mut self) {
-        // Sending a packet may add outputs to the list, because a packet for another output may become the head of its
-        // queue.
-        let mut at = 0;
-        while let Some(&(switch, output)) = self.ctx.dirty_outputs.get(at) {
-            self.switches[switch as usize].settle(&mut self.ctx, output);
-            at += 1;
-        }
-        self.ctx.dirty_outputs.clear();
-    }
-
-    #[cold]
-    fn send_reports(&mut self) {
-        let mut reports = std::mem::take(&mut self.ctx.reports);
-        reports.sort_by_key(|(cause, _)| *cause);
-        for ((switch, ..), report) in reports {
-            self.switches[switch as usize].send_report(&mut self.ctx, report);
-        }
-    }
-
-    /// Runs the ranks, after all arrivals.
-    #[inline(always)]
-    fn step_jobs(&mut self) {
-        if let Some(jobs) = &mut self.jobs {
-            jobs.step(&mut self.ctx, &mut self.hosts);
-        }
-    }
-
-    /// Handles an event and returns the amount of work. Some events count as no work: the end of the warm-up, because
-    /// all partitions have it; and wake-ups, awaited deliveries and actions of ranks, because their number depends on
-    /// the scheduler and the number of partitions.
-    #[inline(always)]
-    fn handle(&mut self, event: Event) -> u64 {
-        let (class, node, port) = unkey(event.key);
-        let node = node as usize;
-        let Self { ctx, hosts, switches, .. } = self;
-        match class {
-            Class::SwitchArrival => {
-                if ctx.links.has_frames() {
-                    ctx.store(switches[node].ports().feeder(port), event.data);
-                }
-                switches[node].accept(ctx, port, event.data);
-            }
-            Class::SwitchReady => switches[node].enqueue(ctx, port, event.data),
-            Class::HostArrival => {
-                hosts[node].receive(ctx, event.data);
-                self.check_triggers();
-            }
-            Class::HostDrained => {
-                hosts[node].count_drained(ctx);
-                self.check_triggers();
-                return 0;
-            }
-            Class::Trigger => {
-                self.begin(event.data as usize);
-                return 0;
-            }
-            Class::SwitchNotice => switches[node].notice(ctx, port, event.data),
-            Class::HostNotice => hosts[node].notice(ctx, event.data),
-            Class::Link => {
-                if let Some(channel) = ctx.link_event(port, event.data) {
-                    self.sent_frame(channel);
-                }
-            }
-            Class::HostTimer => hosts[node].expire_timers(ctx),
-            // All arrivals of an instant are handled before wake-ups.
-            Class::SwitchWake => {
-                if ctx.take_wakes(event) {
-                    switches[node].wake(ctx, port);
-                }
-                return 0;
-            }
-            Class::HostWake => {
-                if ctx.take_wakes(event) {
-                    hosts[node].woken(ctx);
-                }
-                return 0;
-            }
-            Class::Warmup => {
-                take_turns(ctx, hosts, event.time);
-                hosts.iter_mut().for_each(|host| host.count_drained(ctx));
-                ctx.meters.end_warmup();
-                self.expect_sample(self.next_sample);
-                return 0;
-            }
-            Class::Job => return 0,
-            Class::Sample => debug_assert!(false, "there are no such events"),
-        }
-        self.check_event(class, node, port);
-        1
-    }
-
-    /// Informs the node that sends on a channel that a pause frame or a repeated frame occupies the channel.
-    #[cold]
-    fn sent_frame(&mut self, channel: ChannelId) {
-        let Self { ctx, switches, .. } = self;
-        // A host checks whether its link is free when it attempts to send.
-        if let Some((node, port)) = ctx.links.sending_switch(channel) {
-            switches[node as usize].link_was_used(ctx, port);
-        }
-    }
-
-    /// If this is the only partition, starts traffic that waits for deliveries.
-    #[inline]
-    fn check_triggers(&mut self) {
-        let meters = &self.ctx.meters;
-        if meters.is_awaited && meters.packets_delivered >= self.triggers.next {
-            self.pull_triggers();
-        }
-    }
-
-    /// Starts the traffic that waited for the packet just delivered, at this instant.
-    #[cold]
-    fn pull_triggers(&mut self) {
-        let Self { ctx, hosts, triggers, .. } = self;
-        while let Some(waiting) = triggers.pull(ctx.meters.packets_delivered, ctx.now) {
-            for &Waiting { host, source, phase } in waiting {
-                let at = ctx.now + phase;
-                hosts[host as usize].begin(ctx, source, at);
-            }
-        }
-        ctx.meters.is_awaited = triggers.next < u64::MAX;
-    }
-
-    /// Starts the traffic of a scheduled trigger.
-    #[cold]
-    fn begin(&mut self, trigger: usize) {
-        let Self { ctx, hosts, triggers, .. } = self;
-        for &Waiting { host, source, phase } in triggers.waiting(trigger) {
-            let at = ctx.now + phase;
-            hosts[host as usize].begin(ctx, source, at);
-        }
-    }
-
-    /// Prefetches for the next events without changing any state. First come the packets and links that the staged
-    /// events name. Once these are in the cache, the data that the current events will reach through them follow.
-    #[inline]
-    fn prefetch(&self) {
-        let ctx = &self.ctx;
-        for event in ctx.queue.staged() {
-            // Arrivals contain a packet, and wake-ups contain a channel or a lane.
-            let (class, node, _) = unkey(event.key);
-            if event.key < key(Class::SwitchNotice, 0, Port::FIRST) {
-                ctx.packets.prefetch(event.data);
-            } else if class.is_wake() {
-                ctx.links.prefetch_wake(event.data);
-            }
-            match class {
-                Class::SwitchArrival | Class::SwitchWake => self.switches[node as usize].prefetch(),
-                Class::HostArrival if self.has_answers => {
-                    prefetch_lines::<_, 10>(std::slice::from_ref(&self.hosts[node as usize]), 0);
-                }
-                Class::HostArrival => prefetch(std::slice::from_ref(&self.hosts[node as usize]), 0),
-                Class::HostWake => {
-                    prefetch_lines::<_, 5>(std::slice::from_ref(&self.hosts[node as usize]), 0);
-                }
-                _ => {}
-            }
-        }
-        // A separate loop, which makes the loads independent.
-        for event in ctx.queue.current() {
-            let (class, node, port) = unkey(event.key);
-            match class {
-                Class::SwitchArrival => self.switches[node as usize].prefetch_route(ctx, port, event.data),
-                Class::HostArrival => self.hosts[node as usize].prefetch_answer(&ctx.packets[event.data]),
-                Class::HostWake if self.has_answers => self.hosts[node as usize].prefetch_entry(event.time),
-                Class::SwitchWake => self.switches[node as usize].prefetch_output(port),
-                _ => {}
-            }
-        }
-        for event in ctx.queue.current() {
-            let (class, node, port) = unkey(event.key);
-            let node = node as usize;
-            match class {
-                Class::SwitchArrival => self.switches[node].prefetch_arrival(ctx, port, event.data),
-                Class::SwitchWake => self.switches[node].prefetch_wake(ctx, port),
-                Class::HostArrival => self.hosts[node].prefetch_arrival(ctx, event.data),
-                Class::HostWake => {
-                    self.hosts[node].prefetch_wake(ctx);
-                    if self.has_answers {
-                        self.hosts[node].prefetch_flow(event.time);
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-
-    #[cfg(debug_assertions)]
-    fn check_event(&mut self, class: Class, node: usize, port: Port) {
-        let arrives = matches!(class, Class::SwitchArrival | Class::SwitchReady);
-        if !arrives || !self.ctx.is_local() || self.broken.is_some() {
-            return;
-        }
-        let Some(wiring) = self.switches[node].ports().wiring[port.index()] else { return };
-        if let Err(what) = self.check_channel(wiring.into, Some((node, port))) {
-            self.broken = Some((self.ctx.now, what));
-        }
-    }
-
-    #[cfg(not(debug_assertions))]
-    #[inline]
-    fn check_event(&self, _class: Class, _node: usize, _port: Port) {}
 
     /// Removes and returns an invariant that was violated while an event was handled, and the time.
     #[cfg(debug_assertions)]
     pub fn take_broken(&mut self) -> Option<(Time, String)> {
-        self.broken.take()
+        self.schedule.broken.take()
     }
 }

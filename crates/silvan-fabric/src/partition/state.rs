@@ -23,7 +23,7 @@ impl Partition {
 
     /// The ports of a switch of any architecture.
     pub fn ports(&self, switch: usize) -> &Ports {
-        self.binned.get(switch).map_or_else(|| self.switches[switch].ports(), |switch| &switch.ports)
+        self.binned.get(switch).map_or_else(|| self.switches.at(switch).ports(), |switch| &switch.ports)
     }
 
     /// Whether this partition has no pending events or messages.
@@ -84,7 +84,7 @@ impl Partition {
     pub fn marks(&self, switch: usize, output: Port) -> (u64, bool) {
         match self.binned(switch) {
             Some((outputs, of)) => outputs.state(of.first as usize + output.index()),
-            None => self.switches[switch].marks(output),
+            None => self.switches.at(switch).marks(output),
         }
     }
 
@@ -92,7 +92,7 @@ impl Partition {
     pub fn log(&self, switch: usize, output: Port) -> &[MarkEvent] {
         match self.binned(switch) {
             Some((outputs, of)) => outputs.log(of.first as usize + output.index()),
-            None => self.switches[switch].ports().marking.log(output.index()),
+            None => self.switches.at(switch).ports().marking.log(output.index()),
         }
     }
 
@@ -100,7 +100,7 @@ impl Partition {
     pub fn queued_bytes(&self, switch: usize, output: Port) -> u32 {
         match self.binned(switch) {
             Some((outputs, of)) => outputs.queued_bytes(of.first as usize + output.index()),
-            None => self.switches[switch].queued_bytes(output),
+            None => self.switches.at(switch).queued_bytes(output),
         }
     }
 
@@ -111,7 +111,7 @@ impl Partition {
             Some((outputs, of)) => {
                 outputs.requested(of, input, vl).into_iter().map(|output| (output, vl)).collect()
             }
-            None => self.switches[switch].heads(&self.ctx, input, vl),
+            None => self.switches.at(switch).heads(&self.ctx, input, vl),
         }
     }
 
@@ -138,7 +138,7 @@ impl Partition {
                 let packets = &self.ctx.packets;
                 outputs.packets(packets, of, input, vl).into_iter().map(|id| packets[id].space).sum()
             }
-            None => self.switches[switch].buffered(&self.ctx, input, vl),
+            None => self.switches.at(switch).buffered(&self.ctx, input, vl),
         }
     }
 

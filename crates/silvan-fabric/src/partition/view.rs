@@ -10,7 +10,7 @@ use crate::meters::Meters;
 use crate::packet::{Packet, PacketId};
 use crate::port::{Port, Vl};
 use crate::queueing::isolation::Cams;
-use crate::switch::{Ports, Switch};
+use crate::switch::Ports;
 
 /// The partition of each node of a network, and the node's place in it.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl<'a> View<'a> {
     /// The CAMs of a switch, if it has special queues.
     pub fn cams(self, switch: u32) -> Option<&'a Cams> {
         let (partition, place) = self.place(switch);
-        partition.switches.get(place).and_then(Switch::cams)
+        partition.switches.get(place).and_then(|switch| switch.cams())
     }
 
     /// The CAMs of all switches, in their order.

@@ -14,14 +14,13 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
-use smallvec::{SmallVec, smallvec};
 
 use super::Organisation;
 use super::arbitration::{DueTimes, SpecialQueue};
 use super::isolation::{Cams, Notice};
 use super::rings::{Member, Place, Ring};
 use crate::packet::{Fifo, Kind, Packet, PacketId, Pool};
-use crate::port::{Port, PortVl, Vl};
+use crate::port::{Lanes, Port, PortVl, Vl};
 use crate::port_set::PortSet;
 
 /// Index of a queue.
@@ -253,14 +252,14 @@ impl Routes {
 // need come last.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Buffers<S> {
+pub(crate) struct Buffers<S: PortSet, L: Lanes> {
     organisation: Organisation,
     inputs: u16,
     /// Number of queues per input that exist from the start.
     per_input: u16,
     /// Number of normal queues among them.
     normal: u16,
-    lanes: u8,
+    lanes: L,
     control_first: bool,
     routes: Routes,
     /// For each input, its control queue, its fixed normal queues and its special queues, followed by the queues for
@@ -270,8 +269,8 @@ pub(crate) struct Buffers<S> {
     rings: Box<[Ring]>,
     /// One entry per output.
     demand: Box<[Demand<S>]>,
-    /// One entry per virtual lane; empty if not needed.
-    wanted: SmallVec<[Wanted<S>; 1]>,
+    /// For each virtual lane; `None` if not needed.
+    wanted: Option<L::Each<Wanted<S>>>,
     /// Due times of special queues; `None` if all queues take turns.
     due_times: Option<Box<DueTimes>>,
     pub changes: Changes,
@@ -284,7 +283,7 @@ pub(crate) struct Buffers<S> {
     unused: Vec<QueueId>,
 }
 
-impl<S: PortSet> Buffers<S> {
+impl<S: PortSet, L: Lanes> Buffers<S, L> {
     pub fn new(shape: Shape, routes: Routes, cams: Option<Cams>) -> Self {
         let Shape { inputs, outputs, lanes, organisation, control_first } = shape;
         let normal = organisation.fixed(outputs);
@@ -301,7 +300,7 @@ impl<S: PortSet> Buffers<S> {
             inputs: inputs as u16,
             per_input: (1 + normal + special) as u16,
             normal: normal as u16,
-            lanes: lanes as u8,
+            lanes: L::new(lanes),
             control_first,
             routes,
             queues,
@@ -309,7 +308,7 @@ impl<S: PortSet> Buffers<S> {
             by_destination: FxHashMap::default(),
             unused: Vec::new(),
             demand: vec![Demand::default(); outputs * lanes].into(),
-            wanted: SmallVec::new(),
+            wanted: None,
             parked: vec![Vec::new(); outputs * lanes].into(),
             unparked: Vec::new(),
             due_times: cams
@@ -324,13 +323,13 @@ impl<S: PortSet> Buffers<S> {
     /// Enables the sets of outputs for which queues wait, [`Self::asked_for`] and [`Self::filled`]. Must be called
     /// before any packet is stored.
     pub fn note_wanted(&mut self) {
-        self.wanted = smallvec![Wanted::default(); self.lanes()];
+        self.wanted = Some(self.lanes.each(Wanted::default()));
     }
 
     /// Number of virtual lanes.
     #[inline(always)]
-    fn lanes(&self) -> usize {
-        usize::from(self.lanes)
+    pub fn lanes(&self) -> usize {
+        self.lanes.count()
     }
 
     fn route(&self, packet: &Packet) -> Port {
@@ -362,15 +361,22 @@ impl<S: PortSet> Buffers<S> {
     }
 
     /// Output ports for which queues of a virtual lane wait.
-    #[inline]
+    #[inline(always)]
     pub fn asked_for(&self, vl: Vl) -> S {
-        self.wanted[vl.index()].asked_for
+        self.wanted.as_ref().map_or(S::default(), |wanted| L::at(wanted, vl).asked_for)
     }
 
     /// Output ports for which bytes wait.
-    #[inline]
+    #[inline(always)]
     pub fn filled(&self) -> S {
-        self.wanted.iter().fold(S::default(), |all, of_lane| all.or(of_lane.filled))
+        let Some(wanted) = &self.wanted else { return S::default() };
+        Vl::all(self.lanes()).fold(S::default(), |all, vl| all.or(L::at(wanted, vl).filled))
+    }
+
+    /// See [`Wanted`].
+    #[inline(always)]
+    fn wanted_mut(&mut self, vl: Vl) -> Option<&mut Wanted<S>> {
+        self.wanted.as_mut().map(|wanted| L::at_mut(wanted, vl))
     }
 
     /// Prefetches the data for a packet that arrives at an input port and requests an output port. `open` is its queue
@@ -527,7 +533,7 @@ impl<S: PortSet> Buffers<S> {
         let Packet { vl, size, .. } = packets[id];
         let (input, output) = (self.with_lane(port, vl), self.with_lane(to, vl));
         self.demand[output.index()].sum += size;
-        if let Some(wanted) = self.wanted.get_mut(vl.index()) {
+        if let Some(wanted) = self.wanted_mut(vl) {
             wanted.filled.insert(to);
         }
         let state = &mut self.queues[queue as usize];
@@ -579,7 +585,7 @@ impl<S: PortSet> Buffers<S> {
         *sum -= size;
         let left = *sum;
         if left == 0
-            && let Some(wanted) = self.wanted.get_mut(vl.index())
+            && let Some(wanted) = self.wanted_mut(vl)
         {
             wanted.filled.remove(to);
         }
@@ -684,7 +690,7 @@ impl<S: PortSet> Buffers<S> {
         }
         let (role, vl) = (state.role, state.vl);
         self.join_ring(queue, role, output, port);
-        if let Some(wanted) = self.wanted.get_mut(vl.index()) {
+        if let Some(wanted) = self.wanted_mut(vl) {
             wanted.asked_for.insert(to);
         }
     }
@@ -718,9 +724,11 @@ impl<S: PortSet> Buffers<S> {
             return;
         }
         requests.remove(port);
-        if requests.is_empty() && !self.wanted.is_empty() {
+        if requests.is_empty() {
             let (to, vl) = (output.port(self.lanes()), output.vl(self.lanes()));
-            self.wanted[vl.index()].asked_for.remove(to);
+            if let Some(wanted) = self.wanted_mut(vl) {
+                wanted.asked_for.remove(to);
+            }
         }
     }
 

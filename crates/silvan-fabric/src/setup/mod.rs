@@ -45,7 +45,7 @@ use crate::report::Group;
 use crate::routing::Tables;
 use crate::routing::path_bits::PathBits;
 use crate::routing::spraying::{Sprayer, Spraying};
-use crate::switch::{PortWiring, Ports, Steering, Switch};
+use crate::switch::{PortWiring, Ports, Steering};
 use crate::topology::{End, Link, MAX_SWITCH_PORTS, NodeRef, Topology};
 use crate::traffic::forest::Placement;
 
@@ -129,7 +129,7 @@ pub(crate) fn build(
     let builder = Builder::new(topology, tables, config)?;
     check_links(&builder.model.parts, topology)?;
     let (links, receiver) = builder.links()?;
-    let switches = builder.switches()?;
+    let switches = builder.ports()?;
     let mut hosts = builder.hosts()?;
     let mut classes = Vec::new();
     let mut is_destination = vec![false; topology.hosts.len()];
@@ -259,7 +259,8 @@ impl<'a> Builder<'a> {
         Ok((links, receiver))
     }
 
-    fn switches(&self) -> Result<Vec<Switch>, SetupError> {
+    /// The ports of all switches.
+    fn ports(&self) -> Result<Vec<Ports>, SetupError> {
         let mut wiring: Vec<Box<[Option<PortWiring>]>> = self
             .topology
             .switches
@@ -308,7 +309,7 @@ impl<'a> Builder<'a> {
             let mut ports = Ports::new(index as u32, lanes, wiring, table, (marking, steering));
             self.set_way_back(&mut ports);
             ports.first_lane = self.model.lanes.first.map(Vl);
-            self.switch(ports)
+            ports
         };
         Ok(wiring.into_iter().enumerate().map(build).collect())
     }

@@ -20,7 +20,7 @@ use crate::outputs::{BinnedSwitch, Outputs, Partitioning, Plan};
 use crate::partition::{Neighbors, Partition, Places};
 use crate::port::Vl;
 use crate::queueing::Isolation;
-use crate::switch::Switch;
+use crate::switch::Ports;
 use crate::topology::{End, Link, NodeRef};
 use crate::traffic::source::{Clock, Source};
 use crate::traffic::trigger::Triggers;
@@ -33,7 +33,8 @@ pub(super) struct Whole {
     pub links: Links,
     pub meters: Meters,
     pub hosts: Vec<Host>,
-    pub switches: Vec<Switch>,
+    /// The ports of the switches.
+    pub switches: Vec<Ports>,
     pub triggers: Triggers,
     pub jobs: Vec<jobs::Setup>,
 }
@@ -107,7 +108,7 @@ impl Builder<'_> {
     }
 
     /// Assigns each node a partition and a place in it.
-    fn places(&self, partitioning: &Partitioning, hosts: &mut [Host], switches: &mut [Switch]) -> Places {
+    fn places(&self, partitioning: &Partitioning, hosts: &mut [Host], switches: &mut [Ports]) -> Places {
         let mut next = vec![0; partitioning.count];
         let place = |&partition: &u16| {
             let next: &mut u32 = &mut next[usize::from(partition)];
@@ -116,8 +117,7 @@ impl Builder<'_> {
         };
         let of_switch: Vec<(u16, u32)> = partitioning.of_switch.iter().map(place).collect();
         for (switch, &(partition, place)) in switches.iter_mut().zip(&of_switch) {
-            let ports = switch.ports_mut();
-            (ports.partition, ports.place) = (partition, place);
+            (switch.partition, switch.place) = (partition, place);
         }
         for (host, &(_, place)) in hosts.iter_mut().zip(&partitioning.of_host) {
             host.place = place;
@@ -182,6 +182,7 @@ impl Builder<'_> {
             let triggers = triggers.of_partition(me as u16, |host| places.hosts[host as usize]);
             let is_large = ports > MANY_PORTS;
             let binned = (outputs.next(), binned.next().unwrap_or_default());
+            let switches = self.switches(switches);
             partitions.push(Partition::new(ctx, (hosts, switches), binned, jobs, triggers, is_large));
         }
         Ok(partitions)
@@ -212,6 +213,7 @@ impl Builder<'_> {
             first_lane: self.model.lanes.first.map(Vl),
             full_space: self.model.full_space,
             control_space: self.model.sizes.space(self.model.sizes.control),
+            are_voq: self.is_plain_voq(),
             have_adapters: hosts.iter().any(|host| host.adapter.is_some()),
             smallest: if quiet { data } else { data.min(self.least_control()) }.max(1),
             credit_block: self.model.sizes.credit_block,

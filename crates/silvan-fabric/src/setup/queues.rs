@@ -11,14 +11,14 @@ use crate::config::{Arbitration, Architecture, Assignment};
 use crate::error::{Reason, SetupError};
 use crate::host::{Adapter, Paths};
 use crate::link::Division;
-use crate::port::Port;
+use crate::port::{Lanes, Port};
 use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, Routes, Shape};
 use crate::queueing::isolation::Cams;
 use crate::queueing::{Isolation, Organisation, Queues};
 use crate::switch::{
-    Arbiter, CioqSwitch, FcfsSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switch, Trimmer, VoqSwitch,
-    is_small,
+    CioqSwitch, FcfsSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switches, Trimmer, VoqSwitch,
+    fits_one_lane,
 };
 use crate::topology::NodeRef;
 
@@ -65,33 +65,59 @@ impl Builder<'_> {
         Ok((division, size))
     }
 
-    /// Builds the switch with the given ports.
-    pub(super) fn switch(&self, ports: Ports) -> Switch {
+    /// Whether switches are VOQ switches without other queues.
+    pub(super) fn is_plain_voq(&self) -> bool {
         let SwitchModel { architecture, arbitration, queues, shared, control_first, .. } = self.model.switch;
+        let plain = queues == Queues::PerOutput && shared && self.model.special.is_none() && !control_first;
+        arbitration != Arbitration::Fcfs && architecture == Architecture::Voq && plain
+    }
+
+    /// Builds the switches with the given ports.
+    pub(super) fn switches(&self, ports: Vec<Ports>) -> Switches {
+        let SwitchModel { architecture, arbitration, control_first, .. } = self.model.switch;
+        let is_small = ports.iter().all(|ports| ports.count() <= 64);
+        let all = ports.into_iter();
         if arbitration == Arbitration::Fcfs {
             let trimming = self.model.switch.trimming;
-            let trimmer = trimming.map(|rule| Box::new(Trimmer::new(rule, &ports, self.model.seed)));
-            return Switch::Fcfs(Box::new(FcfsSwitch::new(ports, control_first, trimmer)));
+            let trimmer =
+                |ports: &Ports| trimming.map(|rule| Box::new(Trimmer::new(rule, ports, self.model.seed)));
+            let fcfs = |ports| {
+                let trimmer = trimmer(&ports);
+                FcfsSwitch::new(ports, control_first, trimmer)
+            };
+            return Switches::Fcfs(all.map(fcfs).collect());
         }
-        let is_special = self.model.special.is_some();
-        let plain = queues == Queues::PerOutput && shared && !is_special && !control_first;
-        if architecture == Architecture::Voq && plain {
-            return if is_small(&ports) {
-                Switch::Voq(Box::new(VoqSwitch::new(ports)))
+        if self.is_plain_voq() {
+            return if all.as_slice().iter().all(fits_one_lane) {
+                Switches::Voq(all.map(VoqSwitch::new).collect())
             } else {
-                Switch::LargeVoq(Box::new(VoqSwitch::new(ports)))
+                Switches::LargeVoq(all.map(VoqSwitch::new).collect())
             };
         }
-        match (architecture, ports.count() <= 64) {
-            (Architecture::Cioq, true) => Switch::Cioq(self.cioq(ports)),
-            (Architecture::Cioq, false) => Switch::LargeCioq(self.cioq(ports)),
-            (_, true) => Switch::Queued(self.queued(ports)),
-            (_, false) => Switch::LargeQueued(self.queued(ports)),
+        match (architecture, is_small, self.model.lanes.count) {
+            (Architecture::Cioq, true, _) => Switches::Cioq(all.map(|ports| self.cioq(ports)).collect()),
+            (Architecture::Cioq, false, _) => {
+                Switches::LargeCioq(all.map(|ports| self.cioq(ports)).collect())
+            }
+            (Architecture::Iq, true, 1) => Switches::Islip(all.map(|ports| self.islip(ports)).collect()),
+            (Architecture::Iq, true, _) => Switches::LanedIslip(all.map(|ports| self.islip(ports)).collect()),
+            (Architecture::Iq, false, _) => {
+                Switches::LargeIslip(all.map(|ports| self.islip(ports)).collect())
+            }
+            (Architecture::Voq, true, 1) => {
+                Switches::RoundRobin(all.map(|ports| self.round_robin(ports)).collect())
+            }
+            (Architecture::Voq, true, _) => {
+                Switches::LanedRoundRobin(all.map(|ports| self.round_robin(ports)).collect())
+            }
+            (Architecture::Voq, false, _) => {
+                Switches::LargeRoundRobin(all.map(|ports| self.round_robin(ports)).collect())
+            }
         }
     }
 
     /// Builds the queues of a switch.
-    fn buffers<S: PortSet>(&self, ports: &Ports) -> Buffers<S> {
+    fn buffers<S: PortSet, L: Lanes>(&self, ports: &Ports) -> Buffers<S, L> {
         let SwitchModel { organisation, control_first, .. } = self.model.switch;
         let (count, lanes) = (ports.count(), ports.lanes);
         let rates =
@@ -105,28 +131,30 @@ impl Builder<'_> {
     }
 
     /// Builds a switch with buffers at inputs and outputs.
-    fn cioq<S: PortSet>(&self, ports: Ports) -> Box<CioqSwitch<S>> {
+    fn cioq<S: PortSet>(&self, ports: Ports) -> CioqSwitch<S> {
         let buffers = self.buffers(&ports);
         let crossbar = self.model.crossbar.unwrap_or(BytePace::INSTANT);
-        Box::new(CioqSwitch::new(ports, buffers, crossbar, self.model.switch.output_lane))
+        CioqSwitch::new(ports, buffers, crossbar, self.model.switch.output_lane)
     }
 
-    /// Builds a switch with buffers at inputs only, with any queues.
-    fn queued<S: PortSet>(&self, ports: Ports) -> Box<QueuedSwitch<S>> {
-        let SwitchModel { architecture, shared, islip_iterations, islip_cell, .. } = self.model.switch;
+    /// Builds a switch with any queues and one read port per input.
+    fn islip<S: PortSet, L: Lanes>(&self, ports: Ports) -> QueuedSwitch<S, L, Islip<S>> {
+        let SwitchModel { islip_iterations, islip_cell, .. } = self.model.switch;
         let mut buffers = self.buffers(&ports);
-        let arbiter = if architecture == Architecture::Iq {
-            buffers.note_wanted();
-            let read = self.model.crossbar;
-            let links =
-                ports.wiring.iter().map(|port| port.map_or(BytePace::INSTANT, |port| port.rate.pace()));
-            let cells = || links.map(|link| read.unwrap_or(link).time(islip_cell)).collect();
-            let cells = (islip_cell > 0).then(cells);
-            Arbiter::Islip(Islip::new(&ports, islip_iterations, cells, buffers.is_fifo()))
-        } else {
-            Arbiter::RoundRobin(RoundRobin::new(&ports, !shared))
-        };
-        Box::new(QueuedSwitch::new(ports, buffers, arbiter, self.model.crossbar))
+        buffers.note_wanted();
+        let read = self.model.crossbar;
+        let links = ports.wiring.iter().map(|port| port.map_or(BytePace::INSTANT, |port| port.rate.pace()));
+        let cells = || links.map(|link| read.unwrap_or(link).time(islip_cell)).collect();
+        let cells = (islip_cell > 0).then(cells);
+        let arbiter = Islip::new(&ports, islip_iterations, cells, buffers.is_fifo());
+        QueuedSwitch::new(ports, buffers, arbiter, read)
+    }
+
+    /// Builds a switch with any queues and one read port per queue.
+    fn round_robin<S: PortSet, L: Lanes>(&self, ports: Ports) -> QueuedSwitch<S, L, RoundRobin<S>> {
+        let buffers = self.buffers(&ports);
+        let arbiter = RoundRobin::new(&ports, !self.model.switch.shared);
+        QueuedSwitch::new(ports, buffers, arbiter, self.model.crossbar)
     }
 
     /// Builds the output buffer of a host, if it has one.

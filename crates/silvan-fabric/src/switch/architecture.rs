@@ -1,12 +1,19 @@
 //! The interface of a switch architecture, which combines an input organization, a crossbar and its arbitration. Each
-//! architecture has its own file; [`super::Switch`] lists them. The default methods do nothing.
+//! architecture has its own file; [`super::Switches`] lists them.
 
-use super::Ports;
+use silvan_engine::Event;
+
+use super::chooser::choose_port;
+use super::detour::choose_detour;
+use super::{Ports, Steering};
 use crate::context::Context;
+use crate::message::{Report, Word};
 use crate::packet::PacketId;
-use crate::port::{Port, Vl};
+use crate::port::{Port, PortVl, Vl};
 use crate::queueing::isolation::{Cams, Notice};
 
+/// A switch. Default methods that an architecture replaces do nothing, unless their documentation says otherwise.
+///
 /// An instant has two phases. First, packets, wake-ups and notifications arrive; then, each output in the context's
 /// `dirty_outputs` is settled.
 pub(crate) trait Architecture {
@@ -15,6 +22,26 @@ pub(crate) trait Architecture {
 
     /// See [`Self::ports`].
     fn ports_mut(&mut self) -> &mut Ports;
+
+    /// Accepts a packet whose head has passed the switch's pipeline and is ready for arbitration. No architecture replaces
+    /// this method.
+    #[inline(always)]
+    fn accept(&mut self, ctx: &mut Context, input: Port, id: PacketId)
+    where
+        Self: Sized,
+    {
+        if self.ports().steering.is_some() {
+            steer(self, ctx, input, id);
+        }
+        let wait = if self.ports().may_underrun { self.ports().waits_for_tail(ctx, input, id) } else { None };
+        self.note_tail(ctx, id);
+        if let Some((time, key)) = wait {
+            ctx.queue.push(Event { time, key, data: id });
+            return;
+        }
+        self.ports().landed(ctx, input, id);
+        self.enqueue(ctx, input, id);
+    }
 
     /// Called when a packet's head has arrived, and its output and lane are known.
     fn note_tail(&mut self, _ctx: &mut Context, _id: PacketId) {}
@@ -28,6 +55,34 @@ pub(crate) trait Architecture {
     /// Sends the packets that an output can send at this instant. Some architectures decide for all outputs of the
     /// switch together.
     fn settle(&mut self, ctx: &mut Context, output: Port);
+
+    /// Handles a notification that arrived at a port, about a CAM line of the next node or for a source. No architecture
+    /// replaces this method.
+    fn receive(&mut self, ctx: &mut Context, port: Port, id: u32) {
+        match ctx.notices.take(id) {
+            Some(Word::Report(report)) => ctx.reports.push(((self.ports().place, false, port), report)),
+            Some(Word::Line(notice)) => self.notice(ctx, port, notice),
+            None | Some(Word::Pause(..)) => ctx.report_broken(format!("notification {id} has arrived twice")),
+        }
+    }
+
+    /// Sends a report to a source at the end of an instant. Only packets that leave at this instant precede it. No
+    /// architecture replaces this method.
+    fn send_report(&mut self, ctx: &mut Context, report: Report) {
+        if let Some(output) = self.ports().send_report(ctx, report) {
+            self.link_was_used(ctx, output);
+        }
+    }
+
+    /// Handles that a message of this switch occupies the link of an output. No architecture replaces this method.
+    fn link_was_used(&mut self, ctx: &mut Context, output: Port) {
+        self.note_sending(output);
+        // Packets that wait for the output may have scheduled a wake-up for an earlier time.
+        if self.queued_bytes(output) > 0 {
+            let channel = self.ports().out(output);
+            ctx.wake(channel, ctx.free_at(channel));
+        }
+    }
 
     /// Handles a notification from the next node about a CAM line.
     fn notice(&mut self, ctx: &mut Context, _port: Port, _notice: Notice) {
@@ -45,6 +100,19 @@ pub(crate) trait Architecture {
         None
     }
 
+    /// The number of data packets that this output marked first, and whether it is in the congestion state on any
+    /// virtual lane. No architecture replaces this method.
+    fn marks(&self, output: Port) -> (u64, bool) {
+        let ports = self.ports();
+        let lanes = output.with_lanes(ports.lanes);
+        ports.marking.state(output.index(), lanes.map(PortVl::index))
+    }
+
+    /// The number of packets that an output has trimmed.
+    fn trimmed(&self, _output: Port) -> u64 {
+        0
+    }
+
     /// Bytes in the queues that feed an output.
     fn queued_bytes(&self, output: Port) -> u32;
 
@@ -59,6 +127,11 @@ pub(crate) trait Architecture {
     /// Prefetches the state that all ports share, shortly before an event.
     fn prefetch(&self) {}
 
+    /// Whether [`Self::prefetch_route`] and [`Self::prefetch_output`] are worthwhile. This is the same for all switches.
+    fn prefetches_in_steps(&self) -> bool {
+        false
+    }
+
     /// Prefetches the data that [`Self::prefetch_arrival`] reads for a packet that arrives soon.
     fn prefetch_route(&self, _ctx: &Context, _input: Port, _id: PacketId) {}
 
@@ -70,4 +143,26 @@ pub(crate) trait Architecture {
 
     /// Prefetches the state that the wake-up of an output will use.
     fn prefetch_wake(&self, _ctx: &Context, _output: Port) {}
+}
+
+/// Selects the output and the lane of a packet if the forwarding table alone does not determine them.
+#[inline(never)]
+fn steer<A: Architecture>(switch: &mut A, ctx: &mut Context, input: Port, id: PacketId) {
+    match switch.ports().steering.as_deref() {
+        Some(Steering::Packets(_)) => choose_port(switch, ctx, id),
+        Some(Steering::Hashed(_)) => switch.ports().hash_packet(ctx, id),
+        Some(Steering::Detours(..)) => {
+            choose_detour(switch, ctx, id);
+            switch.ports().choose_lane(ctx, input, id);
+        }
+        Some(Steering::Lanes(_)) => switch.ports().choose_lane(ctx, input, id),
+        Some(Steering::Flows(_)) => switch.ports_mut().direct_flow(ctx, input, id),
+        None => {}
+    }
+}
+
+/// Bytes that wait for an output, plus the bytes in use on a lane of the buffer at the far end of its link.
+pub(super) fn load(switch: &dyn Architecture, ctx: &Context, output: Port, vl: Vl) -> u64 {
+    let in_use = ctx.links.outstanding(switch.ports().out(output), vl, ctx.now);
+    u64::from(switch.queued_bytes(output)) + u64::from(in_use)
 }

@@ -7,10 +7,11 @@
 
 use std::sync::Arc;
 
-use super::{Ports, Steering, Switch};
+use super::architecture::load;
+use super::{Architecture, Ports, Steering};
 use crate::context::Context;
 use crate::packet::{Kind, Packet, PacketId};
-use crate::port::{Port, Vl};
+use crate::port::Port;
 use crate::routing::adaptive::mixed;
 use crate::routing::port_groups::Choices;
 
@@ -71,46 +72,38 @@ impl Ports {
     }
 }
 
-impl Switch {
-    /// Selects the output of a packet that has arrived, if each packet is routed adaptively.
-    #[inline(never)]
-    pub(super) fn choose_port(&mut self, ctx: &mut Context, id: PacketId) {
-        let mut best =
-            self.ports_mut().chooser_mut().map(|of| std::mem::take(&mut of.best)).unwrap_or_default();
-        let Some(chooser) = self.ports().chooser() else { return };
-        let packet = &ctx.packets[id];
-        let (vl, dst) = (packet.vl, packet.dst);
-        let mut output = self.ports().route(dst);
-        let mut chosen = 0;
-        if let Some(ports) = chooser.ports(packet)
-            && !(chooser.pins_isolated && self.cams().is_some_and(|cams| cams.lists(vl, dst)))
-        {
-            let mut least = u64::MAX;
-            best.clear();
-            for port in ports.iter().map(|&number| Port::of_number(number)) {
-                let grade = self.load(ctx, port, vl) / u64::from(chooser.grade);
-                if grade < least {
-                    least = grade;
-                    best.clear();
-                }
-                if grade == least {
-                    best.push(port);
-                }
+/// Selects the output of a packet that has arrived, if each packet is routed adaptively.
+#[inline(never)]
+pub(super) fn choose_port(switch: &mut dyn Architecture, ctx: &mut Context, id: PacketId) {
+    let mut best =
+        switch.ports_mut().chooser_mut().map(|of| std::mem::take(&mut of.best)).unwrap_or_default();
+    let Some(chooser) = switch.ports().chooser() else { return };
+    let packet = &ctx.packets[id];
+    let (vl, dst) = (packet.vl, packet.dst);
+    let mut output = switch.ports().route(dst);
+    let mut chosen = 0;
+    if let Some(ports) = chooser.ports(packet)
+        && !(chooser.pins_isolated && switch.cams().is_some_and(|cams| cams.lists(vl, dst)))
+    {
+        let mut least = u64::MAX;
+        best.clear();
+        for port in ports.iter().map(|&number| Port::of_number(number)) {
+            let grade = load(switch, ctx, port, vl) / u64::from(chooser.grade);
+            if grade < least {
+                least = grade;
+                best.clear();
             }
-            let number = mixed([chooser.seed, self.ports().node, chooser.count]) % best.len().max(1) as u64;
-            output = best.get(number as usize).copied().unwrap_or(output);
-            chosen = 1;
+            if grade == least {
+                best.push(port);
+            }
         }
-        ctx.packets[id].out = output;
-        if let Some(chooser) = self.ports_mut().chooser_mut() {
-            chooser.best = best;
-            chooser.count = chooser.count.wrapping_add(chosen);
-        }
+        let number = mixed([chooser.seed, switch.ports().node, chooser.count]) % best.len().max(1) as u64;
+        output = best.get(number as usize).copied().unwrap_or(output);
+        chosen = 1;
     }
-
-    /// Bytes that wait for an output, plus the bytes in use on a lane of the buffer at the far end of its link.
-    pub(super) fn load(&self, ctx: &Context, output: Port, vl: Vl) -> u64 {
-        let in_use = ctx.links.outstanding(self.ports().out(output), vl, ctx.now);
-        u64::from(self.queued_bytes(output)) + u64::from(in_use)
+    ctx.packets[id].out = output;
+    if let Some(chooser) = switch.ports_mut().chooser_mut() {
+        chooser.best = best;
+        chooser.count = chooser.count.wrapping_add(chosen);
     }
 }

@@ -23,7 +23,7 @@ use crate::context::Context;
 use crate::facts::{InputBuffer, InputVerdict, QueueChange, QueueFill};
 use crate::message::CreditReturn;
 use crate::packet::{Fifo, Kind, PacketId};
-use crate::port::{Port, PortVl, Vl};
+use crate::port::{ManyLanes, Port, PortVl, Vl};
 use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, QueueId, Stored};
 
@@ -82,9 +82,9 @@ struct Output {
 }
 
 #[derive(Debug)]
-pub(crate) struct CioqSwitch<S> {
+pub(crate) struct CioqSwitch<S: PortSet> {
     pub ports: Ports,
-    pub buffers: Buffers<S>,
+    pub buffers: Buffers<S, ManyLanes>,
     inputs: Box<[Input]>,
     /// Memory in use for each input and virtual lane, including packets that are leaving.
     used: Box<[u32]>,
@@ -98,7 +98,7 @@ pub(crate) struct CioqSwitch<S> {
 }
 
 impl<S: PortSet> CioqSwitch<S> {
-    pub fn new(ports: Ports, buffers: Buffers<S>, crossbar: BytePace, output_lane: u32) -> Self {
+    pub fn new(ports: Ports, buffers: Buffers<S, ManyLanes>, crossbar: BytePace, output_lane: u32) -> Self {
         let (count, lanes) = (ports.count(), ports.lanes);
         let input = |_| Input { leaving: Leaving::NOTHING, read_free: Time::ZERO };
         let output = |_| Output {
@@ -449,6 +449,10 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
     #[inline]
     fn prefetch(&self) {
         prefetch_lines::<_, 9>(std::slice::from_ref(self), 0);
+    }
+
+    fn prefetches_in_steps(&self) -> bool {
+        true
     }
 
     #[inline]

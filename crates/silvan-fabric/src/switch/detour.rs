@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::{Ports, Steering, Switch};
+use super::architecture::load;
+use super::{Architecture, Ports, Steering};
 use crate::context::Context;
 use crate::packet::{Kind, PacketId};
 use crate::port::{Port, Vl};
@@ -40,34 +41,32 @@ impl Ports {
     }
 }
 
-impl Switch {
-    /// Decides whether a packet that has just left its source takes a detour.
-    #[inline(never)]
-    pub(super) fn choose_detour(&mut self, ctx: &mut Context, id: PacketId) {
-        let ports = self.ports();
-        let Some(Steering::Detours(maps, of)) = ports.steering.as_deref() else { return };
-        let Some(detours) = &maps.detours else { return };
-        let packet = &ctx.packets[id];
-        let (switch, pair) = (ports.node as usize, (packet.src as usize, packet.dst as usize));
-        if !detours.is_home(switch, pair.0) {
-            return;
-        }
-        let number = mixed([of.seed, ports.node, of.count]);
-        let drawn = detours.third(number, pair.0, pair.1).filter(|_| packet.kind == Kind::Data);
-        let is_longer = |group: usize| {
-            let table = ports.route(packet.dst).number();
-            let next = |at: usize, port: u16| of.neighbours[at][Port::of_number(port).index()] as usize;
-            let cost = |between: Option<usize>| {
-                let (port, lane) = detours.step_over(switch, table, pair, between);
-                self.load(ctx, Port::of_number(port), Vl(lane)) * detours.links(pair, between, next)
-            };
-            cost(None) <= cost(Some(group)) + of.bias
+/// Decides whether a packet that has just left its source takes a detour.
+#[inline(never)]
+pub(super) fn choose_detour(switch: &mut dyn Architecture, ctx: &mut Context, id: PacketId) {
+    let ports = switch.ports();
+    let Some(Steering::Detours(maps, of)) = ports.steering.as_deref() else { return };
+    let Some(detours) = &maps.detours else { return };
+    let packet = &ctx.packets[id];
+    let (node, pair) = (ports.node as usize, (packet.src as usize, packet.dst as usize));
+    if !detours.is_home(node, pair.0) {
+        return;
+    }
+    let number = mixed([of.seed, ports.node, of.count]);
+    let drawn = detours.third(number, pair.0, pair.1).filter(|_| packet.kind == Kind::Data);
+    let is_longer = |group: usize| {
+        let table = ports.route(packet.dst).number();
+        let next = |at: usize, port: u16| of.neighbours[at][Port::of_number(port).index()] as usize;
+        let cost = |between: Option<usize>| {
+            let (port, lane) = detours.step_over(node, table, pair, between);
+            load(switch, ctx, Port::of_number(port), Vl(lane)) * detours.links(pair, between, next)
         };
-        let detour = drawn.filter(|&group| !is_longer(group)).map(|group| group as u16);
-        ctx.packets.set_detour(id, detour);
-        let count = u32::from(drawn.is_some());
-        if let Some(Steering::Detours(_, of)) = self.ports_mut().steering.as_deref_mut() {
-            of.count = of.count.wrapping_add(count);
-        }
+        cost(None) <= cost(Some(group)) + of.bias
+    };
+    let detour = drawn.filter(|&group| !is_longer(group)).map(|group| group as u16);
+    ctx.packets.set_detour(id, detour);
+    let count = u32::from(drawn.is_some());
+    if let Some(Steering::Detours(_, of)) = switch.ports_mut().steering.as_deref_mut() {
+        of.count = of.count.wrapping_add(count);
     }
 }

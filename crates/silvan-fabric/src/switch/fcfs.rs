@@ -97,11 +97,6 @@ impl FcfsSwitch {
         &mut self.lanes[self.ports.lane(output, Vl::FIRST).index()]
     }
 
-    /// Number of packets that an output has trimmed.
-    pub fn trimmed(&self, output: Port) -> u64 {
-        self.trimmer.as_ref().map_or(0, |trimmer| trimmer.count(output))
-    }
-
     /// Makes sure that a data packet that arrives fits into the queue of its output: trims that packet or the newest one in
     /// the queue if necessary. Returns the input whose memory the arriving packet occupies afterwards.
     #[inline(never)]
@@ -253,6 +248,10 @@ impl Architecture for FcfsSwitch {
         }
     }
 
+    fn trimmed(&self, output: Port) -> u64 {
+        self.trimmer.as_ref().map_or(0, |trimmer| trimmer.count(output))
+    }
+
     fn queued_bytes(&self, output: Port) -> u32 {
         self.lanes[self.ports.lane(output, Vl::FIRST).index()].all_bytes
     }
@@ -273,6 +272,10 @@ impl Architecture for FcfsSwitch {
     #[inline]
     fn prefetch(&self) {
         prefetch_lines::<_, 3>(std::slice::from_ref(self), 0);
+    }
+
+    fn prefetches_in_steps(&self) -> bool {
+        true
     }
 
     #[inline]

@@ -28,7 +28,7 @@ use super::queued::{Arbiter, Head, QueuedSwitch, candidate};
 use super::rounds::Rounds;
 use crate::context::Context;
 use crate::link::ChannelId;
-use crate::port::{Port, PortVl, Vl};
+use crate::port::{Lanes, Port, PortVl, Vl};
 use crate::port_set::PortSet;
 use crate::queueing::buffers::Buffers;
 
@@ -47,6 +47,7 @@ struct Input {
 /// first, and the virtual lane to consider first, which follows the lane served last.
 #[derive(Debug)]
 pub(crate) struct Islip<S> {
+    /// At least one.
     iterations: u8,
     /// Whether the switch will be settled at the end of this instant.
     dirty: bool,
@@ -87,7 +88,7 @@ impl<S: PortSet> Islip<S> {
         let count = ports.count();
         let input = Input { read_free: Time::ZERO, feeding: 0, accept: Port::FIRST };
         Self {
-            iterations,
+            iterations: iterations.max(1),
             dirty: false,
             busy: S::default(),
             sending: S::default(),
@@ -101,39 +102,9 @@ impl<S: PortSet> Islip<S> {
         }
     }
 
-    /// Prefetches the state that matching an output will use.
-    #[inline]
-    pub fn prefetch_output(&self, lane: PortVl) {
-        self.rounds.prefetch(lane);
-    }
-
-    /// Prefetches the state of an input.
-    #[inline]
-    pub fn prefetch_input(&self, input: Port) {
-        prefetch(&self.inputs, input.index());
-    }
-
-    /// The inputs to which a free output will probably grant.
-    #[inline]
-    pub fn likely(&self, lane: PortVl, requests: S) -> S {
-        self.rounds.likely(lane, requests.without(self.busy))
-    }
-
-    /// Called when a packet for an output becomes the head of a queue at an input.
-    pub fn ask(&mut self, ctx: &mut Context, ports: &Ports, (input, output): (Port, Port)) {
-        let Input { read_free, feeding, .. } = self.inputs[input.index()];
-        let channel = ports.out(output);
-        if read_free > ctx.now {
-            ctx.wake(feeding, read_free);
-        } else if ctx.free_at(channel) > ctx.now {
-            ctx.wake(channel, ctx.free_at(channel));
-        } else {
-            self.mark(ctx, ports);
-        }
-    }
-
     /// Schedules the matching of this switch at the end of this instant.
-    pub fn mark(&mut self, ctx: &mut Context, ports: &Ports) {
+    #[inline(always)]
+    fn mark(&mut self, ctx: &mut Context, ports: &Ports) {
         if !self.dirty {
             self.dirty = true;
             ctx.dirty_outputs.push((ports.place, Port::FIRST));
@@ -144,15 +115,16 @@ impl<S: PortSet> Islip<S> {
     /// because the first output is nearer to the input's pointer.
     fn is_nearer(&self, grant: &Match, other: &Match) -> bool {
         let (count, pointer) = (self.inputs.len(), self.inputs[grant.input.index()].accept.index());
-        let ahead =
-            |output: usize| if output < pointer { output + count - pointer } else { output - pointer };
+        let ahead = |output: usize| {
+            if output < pointer { output + count - pointer } else { output - pointer }
+        };
         let distance = |grant: &Match| (grant.waits, ahead(grant.output.index()));
         distance(grant) < distance(other)
     }
 
     /// Updates which read ports are free, and which links are free for the outputs in `filled`, for which packets wait.
     /// Ports and links with a pending wake-up are still busy, so they are skipped.
-    #[inline]
+    #[inline(always)]
     fn refresh(&mut self, ctx: &Context, ports: &Ports, filled: S) {
         for input in self.busy.without(self.planned_reads).iter() {
             if self.inputs[input.index()].read_free <= ctx.now {
@@ -173,14 +145,14 @@ impl<S: PortSet> Islip<S> {
     }
 
     /// Called when an output's link starts to carry a packet or a notification.
-    #[inline]
-    pub fn sends(&mut self, output: Port) {
+    #[inline(always)]
+    fn sends(&mut self, output: Port) {
         self.sending.insert(output);
         self.planned.remove(output);
     }
 
     /// Records that an input is being read for an output until the given time.
-    #[inline]
+    #[inline(always)]
     fn reads(&mut self, (input, output): (Port, Port), (until, channel): (Time, ChannelId), now: Time) {
         let reader = &mut self.inputs[input.index()];
         (reader.read_free, reader.feeding) = (until, channel);
@@ -192,22 +164,21 @@ impl<S: PortSet> Islip<S> {
         }
     }
 
-    /// Called when the switch is woken on an output's channel. This wake-up replaces all others requested on that
-    /// channel.
-    #[inline]
-    pub fn woken(&mut self, output: Port) {
-        self.planned.remove(output);
-        self.planned_reads = self.planned_reads.without(self.readers[output.index()]);
-    }
-
     /// Adds a grant to the accepted ones unless its input prefers another grant.
     #[inline(always)]
     fn offer(&self, offer: Match, accepted: &mut Vec<Match>, refused: &mut S) {
-        let mut place = accepted.len();
-        while place > 0 && accepted[place - 1].input > offer.input {
-            place -= 1;
+        if accepted.last().is_none_or(|last| last.input < offer.input) {
+            accepted.push(offer);
+        } else {
+            self.offer_before(offer, accepted, refused);
         }
-        match accepted[..place].last_mut().filter(|known| known.input == offer.input) {
+    }
+
+    /// Same as [`Self::offer`], if an input at or after that of the offer has accepted a grant.
+    #[inline(never)]
+    fn offer_before(&self, offer: Match, accepted: &mut Vec<Match>, refused: &mut S) {
+        let place = accepted.partition_point(|known| known.input < offer.input);
+        match accepted.get_mut(place).filter(|known| known.input == offer.input) {
             Some(known) => {
                 let (gains, loses) =
                     if self.is_nearer(&offer, known) { (offer, *known) } else { (*known, offer) };
@@ -221,16 +192,15 @@ impl<S: PortSet> Islip<S> {
     /// Selects the input to which a free output grants: the first one at or after the output's pointer that has a free
     /// read port, if there is credit for its packet. Inputs in `taken` are treated as busy.
     #[inline(always)]
-    fn grant(
+    fn grant<L: Lanes>(
         &mut self,
         ctx: &mut Context,
-        (ports, buffers, relays): (&Ports, &mut Buffers<S>, bool),
+        (ports, buffers, relays): (&Ports, &mut Buffers<S, L>, bool),
         (output, vl): (Port, Vl),
         taken: S,
     ) -> Option<Match> {
-        let lane = ports.lane(output, vl);
+        let lane = PortVl::of(output, vl, buffers.lanes());
         let channel = ports.out(output);
-        let start = buffers.turn(ports.lane(output, Vl::FIRST)).input;
         let busy = self.busy.or(taken);
         loop {
             let asking = buffers.in_turn(lane, busy, ctx.now);
@@ -240,42 +210,95 @@ impl<S: PortSet> Islip<S> {
             };
             let aside = || buffers.aside(lane);
             let mut left = self.rounds.choice_of_free(lane, (asking, aside), busy, ctx.now, free_at);
-            let mut any_left = false;
-            while let Some(input) = left.next(start) {
-                left.remove(input);
+            let start = buffers.turn(PortVl::of(output, Vl::FIRST, buffers.lanes())).input;
+            let mut input = left.next(start)?;
+            loop {
                 match candidate(ctx, (&mut *buffers, relays), (lane, vl, channel), input) {
                     Ok(head) => {
                         let waits = buffers.lets_pass(head.queue, ctx.now);
                         return Some(Match { input, output, vl, head, waits });
                     }
                     // The packet lacks credit and its queue is parked, so the output does not wait for it.
-                    Err(0) => any_left = true,
+                    Err(0) => left.remove(input),
                     Err(_) => return None,
                 }
-            }
-            if !any_left {
-                return None;
+                match left.next(start) {
+                    Some(next) => input = next,
+                    None => break,
+                }
             }
         }
     }
 }
 
 /// The virtual lane that an output considers in a step of a matching.
-#[inline]
-fn lane_at<S: PortSet>((ports, buffers): (&Ports, &Buffers<S>), output: Port, step: usize) -> Vl {
-    ports.lane_order().at(buffers.turn(ports.lane(output, Vl::FIRST)).lane, step)
+#[inline(always)]
+fn lane_at<S: PortSet, L: Lanes>(
+    (ports, buffers): (&Ports, &Buffers<S, L>),
+    output: Port,
+    step: usize,
+) -> Vl {
+    if buffers.lanes() == 1 {
+        return Vl::FIRST;
+    }
+    let turn = buffers.turn(PortVl::of(output, Vl::FIRST, buffers.lanes())).lane;
+    ports.lane_order().at(turn, step)
 }
 
-impl<S: PortSet> QueuedSwitch<S> {
+impl<S: PortSet, L: Lanes> Arbiter<S, L> for Islip<S> {
+    #[inline(always)]
+    fn ask(switch: &mut QueuedSwitch<S, L, Self>, ctx: &mut Context, lane: PortVl, input: Port) {
+        let Input { read_free, feeding, .. } = switch.arbiter.inputs[input.index()];
+        let channel = switch.ports.out(lane.port(switch.lanes()));
+        if read_free > ctx.now {
+            ctx.wake(feeding, read_free);
+        } else if ctx.free_at(channel) > ctx.now {
+            ctx.wake(channel, ctx.free_at(channel));
+        } else {
+            switch.arbiter.mark(ctx, &switch.ports);
+        }
+    }
+
+    /// The wake-up on an output's channel replaces all others requested on that channel.
+    #[inline(always)]
+    fn wake(switch: &mut QueuedSwitch<S, L, Self>, ctx: &mut Context, output: Port) {
+        let state = &mut switch.arbiter;
+        state.planned.remove(output);
+        state.planned_reads = state.planned_reads.without(state.readers[output.index()]);
+        state.mark(ctx, &switch.ports);
+    }
+
+    #[inline(always)]
+    fn settle(switch: &mut QueuedSwitch<S, L, Self>, ctx: &mut Context, _output: Port) {
+        switch.settle_matching(ctx);
+    }
+
+    #[inline(always)]
+    fn note_sending(&mut self, output: Port) {
+        self.sends(output);
+    }
+
+    #[inline]
+    fn likely(&self, lane: PortVl, requests: S) -> S {
+        self.rounds.likely(lane, requests.without(self.busy))
+    }
+
+    #[inline]
+    fn prefetch_input(&self, input: Port) {
+        prefetch(&self.inputs, input.index());
+    }
+}
+
+impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, Islip<S>> {
     /// Matches free inputs to free outputs, sends the matched packets, and schedules the next wake-up of the switch.
-    pub(super) fn settle_matching(&mut self, ctx: &mut Context) {
-        let lanes = self.ports.lanes;
-        let Arbiter::Islip(state) = &mut self.arbiter else { return };
+    #[inline(always)]
+    fn settle_matching(&mut self, ctx: &mut Context) {
+        let state = &mut self.arbiter;
         state.dirty = false;
         state.refresh(ctx, &self.ports, self.buffers.filled());
-        let iterations = state.iterations.max(1);
+        let iterations = state.iterations;
         let mut matches = std::mem::take(&mut state.matches);
-        for step in 0..lanes {
+        for step in 0..self.lanes() {
             let mut refused = S::default();
             for iteration in 0..iterations {
                 refused = self.match_once(ctx, step, iteration == 0, &mut matches);
@@ -291,19 +314,20 @@ impl<S: PortSet> QueuedSwitch<S> {
                 self.buffers.changes.asked().clear();
                 self.spread(ctx);
             }
-            self.repeat(ctx, step, refused);
+            if !refused.is_empty() {
+                self.repeat(ctx, step, refused);
+            }
         }
-        if let Arbiter::Islip(state) = &mut self.arbiter {
-            state.matches = matches;
-        }
+        self.arbiter.matches = matches;
         self.plan(ctx);
     }
 
     /// Repeats the matching after the time of a cell for outputs that remain free, if a free input requests them.
+    #[inline(never)]
     fn repeat(&mut self, ctx: &mut Context, step: usize, refused: S) {
-        let Arbiter::Islip(Islip { cells: Some(cells), sending, busy, .. }) = &self.arbiter else { return };
+        let Islip { cells: Some(cells), sending, busy, .. } = &self.arbiter else { return };
         for output in refused.without(*sending).iter() {
-            let lane = self.ports.lane(output, lane_at((&self.ports, &self.buffers), output, step));
+            let lane = self.lane(output, lane_at((&self.ports, &self.buffers), output, step));
             if !self.buffers.requests(lane).without(*busy).is_empty() {
                 ctx.wake(self.ports.out(output), ctx.now + cells[output.index()]);
             }
@@ -316,9 +340,8 @@ impl<S: PortSet> QueuedSwitch<S> {
     fn match_once(&mut self, ctx: &mut Context, step: usize, first: bool, accepted: &mut Vec<Match>) -> S {
         let mut refused = S::default();
         let mut later = S::default();
-        let Self { ports, buffers, arbiter, relays, .. } = self;
-        let Arbiter::Islip(state) = arbiter else { return refused };
-        let (lanes, is_strict) = (ports.lanes, buffers.is_strict());
+        let Self { ports, buffers, arbiter: state, relays, .. } = self;
+        let (lanes, is_strict) = (buffers.lanes(), buffers.is_strict());
         for vl in Vl::all(lanes) {
             let mut free = buffers.asked_for(vl).without(state.sending);
             if lanes > 1 {
@@ -345,12 +368,13 @@ impl<S: PortSet> QueuedSwitch<S> {
     }
 
     /// Moves the pointers of the outputs and inputs whose grants were accepted.
+    #[inline(always)]
     fn move_pointers(&mut self, accepted: &[Match]) {
-        let Arbiter::Islip(state) = &mut self.arbiter else { return };
-        let count = state.inputs.len();
+        let count = self.arbiter.inputs.len();
         for pair in accepted {
-            self.buffers.turn_mut(self.ports.lane(pair.output, Vl::FIRST)).input = pair.input.after(count);
-            state.inputs[pair.input.index()].accept = pair.output.after(count);
+            let lane = self.lane(pair.output, Vl::FIRST);
+            self.buffers.turn_mut(lane).input = pair.input.after(count);
+            self.arbiter.inputs[pair.input.index()].accept = pair.output.after(count);
         }
     }
 
@@ -365,8 +389,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         refused: &mut S,
     ) {
         let taken = accepted.iter().map(|pair| S::of(pair.input)).fold(S::default(), S::or);
-        let Self { ports, buffers, arbiter, relays, .. } = self;
-        let Arbiter::Islip(state) = arbiter else { return };
+        let Self { ports, buffers, arbiter: state, relays, .. } = self;
         for output in later.iter() {
             let vl = lane_at((ports, buffers), output, step);
             let node = (&*ports, &mut *buffers, *relays);
@@ -376,24 +399,28 @@ impl<S: PortSet> QueuedSwitch<S> {
         }
     }
 
+    #[inline(always)]
     fn send(&mut self, ctx: &mut Context, pair: Match) {
         let Match { input, output, vl, head, .. } = pair;
         let (read, end, _) = self.serve(ctx, (input, output, vl), head);
         let channel = self.ports.out(output);
-        let lane = self.ports.lane(output, vl);
-        let order = self.ports.lane_order();
-        let turn = &mut self.buffers.turn_mut(self.ports.lane(output, Vl::FIRST)).lane;
-        *turn = order.after(*turn, vl);
-        if let Arbiter::Islip(state) = &mut self.arbiter {
-            state.sends(output);
-            state.reads((input, output), (read, channel), ctx.now);
-            state.rounds.served(lane, input, (ctx.now, end));
+        let lane = self.lane(output, vl);
+        if self.lanes() > 1 {
+            let order = self.ports.lane_order();
+            let first = self.lane(output, Vl::FIRST);
+            let turn = &mut self.buffers.turn_mut(first).lane;
+            *turn = order.after(*turn, vl);
         }
+        let state = &mut self.arbiter;
+        state.sends(output);
+        state.reads((input, output), (read, channel), ctx.now);
+        state.rounds.served(lane, input, (ctx.now, end));
     }
 
     /// Schedules a wake-up for each input or output that becomes free while packets wait.
+    #[inline(always)]
     fn plan(&mut self, ctx: &mut Context) {
-        let Arbiter::Islip(state) = &mut self.arbiter else { return };
+        let state = &mut self.arbiter;
         let filled = self.buffers.filled();
         if filled.is_empty() {
             return;

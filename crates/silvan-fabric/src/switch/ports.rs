@@ -174,12 +174,6 @@ impl Ports {
         if self.changes_lanes() { packet.came } else { packet.vl }
     }
 
-    /// Whether each packet uses the output of the forwarding table and may leave as soon as its head has arrived.
-    #[inline]
-    pub fn is_plain(&self) -> bool {
-        self.steering.is_none() && !self.may_underrun
-    }
-
     /// Number of ports.
     #[inline]
     pub fn count(&self) -> usize {
@@ -312,7 +306,7 @@ impl Ports {
     /// `queue_bytes`, including the packet.
     #[inline(always)]
     pub fn arrives(&mut self, ctx: &mut Context, output: Port, id: PacketId, queue_bytes: u32) {
-        if self.marking.marker.watches_arrivals() {
+        if self.marking.watches_arrivals() {
             self.judge_arrival(ctx, output, id, queue_bytes);
         }
     }

@@ -14,25 +14,38 @@ use silvan_engine::Time;
 use silvan_engine::cache::prefetch_lines;
 use silvan_engine::units::BytePace;
 
-use super::islip::Islip;
-use super::round_robin::RoundRobin;
 use super::{Architecture, Outgoing, Ports};
 use crate::context::Context;
 use crate::facts::{QueueChange, QueueFill};
 use crate::link::{ChannelId, Class};
 use crate::message::Word;
 use crate::packet::{NO_LEDGER, Packet, PacketId};
-use crate::port::{Port, PortVl, Vl};
+use crate::port::{Lanes, Port, PortVl, Vl};
 use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, Moved, QueueId, Stored};
 use crate::queueing::isolation::{Cams, Notice};
 
-#[derive(Debug)]
-pub(crate) enum Arbiter<S> {
-    /// One read port per queue.
-    RoundRobin(RoundRobin<S>),
-    /// One read port per input.
-    Islip(Islip<S>),
+/// The arbitration of a [`QueuedSwitch`], with its state.
+pub(crate) trait Arbiter<S: PortSet, L: Lanes>: std::fmt::Debug + Sized {
+    /// Called when a packet for a lane of an output has become the head of a queue at an input.
+    fn ask(switch: &mut QueuedSwitch<S, L, Self>, ctx: &mut Context, lane: PortVl, input: Port);
+
+    /// Called when an output is free or credit has returned.
+    fn wake(switch: &mut QueuedSwitch<S, L, Self>, ctx: &mut Context, output: Port);
+
+    /// Sends as much as possible from an output or from the whole switch.
+    fn settle(switch: &mut QueuedSwitch<S, L, Self>, ctx: &mut Context, output: Port);
+
+    /// Called when a notification occupies an output's link.
+    fn note_sending(&mut self, _output: Port) {}
+
+    /// The inputs to which a free output will probably give its turn.
+    fn likely(&self, _lane: PortVl, requests: S) -> S {
+        requests
+    }
+
+    /// Prefetches the state of an input.
+    fn prefetch_input(&self, _input: Port) {}
 }
 
 /// A packet that an output may send because it is at the head of a queue.
@@ -47,9 +60,9 @@ pub(super) struct Head {
 /// Returns the queue of an input that an output lane may serve, if there is credit on the output's channel. With
 /// divided memory, queues whose packets lack credit are parked to let others pass. For `relays`, see [`QueuedSwitch`].
 #[inline(always)]
-pub(super) fn candidate<S: PortSet>(
+pub(super) fn candidate<S: PortSet, L: Lanes>(
     ctx: &mut Context,
-    (buffers, relays): (&mut Buffers<S>, bool),
+    (buffers, relays): (&mut Buffers<S, L>, bool),
     (lane, vl, channel): (PortVl, Vl, ChannelId),
     input: Port,
 ) -> Result<Head, u32> {
@@ -74,28 +87,21 @@ pub(super) fn candidate<S: PortSet>(
 // everything that each packet uses.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct QueuedSwitch<S> {
+pub(crate) struct QueuedSwitch<S: PortSet, L: Lanes, A> {
     /// Rate of an input's read port, if it differs from the rate of the link.
     crossbar: Option<Box<BytePace>>,
     /// Whether the ledger of a packet on its last link determines the packet's way through this switch. If so, the
     /// links remember the queue of the packet and the ledger of its next link.
     pub(super) relays: bool,
     pub ports: Ports,
-    pub arbiter: Arbiter<S>,
-    pub buffers: Buffers<S>,
+    pub arbiter: A,
+    pub buffers: Buffers<S, L>,
 }
 
-impl<S: PortSet> QueuedSwitch<S> {
-    pub fn new(ports: Ports, buffers: Buffers<S>, arbiter: Arbiter<S>, crossbar: Option<BytePace>) -> Self {
+impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> QueuedSwitch<S, L, A> {
+    pub fn new(ports: Ports, buffers: Buffers<S, L>, arbiter: A, crossbar: Option<BytePace>) -> Self {
         let relays = buffers.is_per_destination() && ports.steering.is_none();
         Self { ports, buffers, arbiter, crossbar: crossbar.map(Box::new), relays }
-    }
-
-    /// Whether each packet uses the output of the forwarding table, may leave before its tail has arrived, and needs
-    /// no record of the arrival of its tail.
-    #[inline]
-    pub fn is_plain(&self) -> bool {
-        self.ports.is_plain() && self.crossbar.is_none()
     }
 
     /// Reports buffer changes to the marking rule, the arbiter and the neighbors.
@@ -111,7 +117,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         self.mark_moved(ctx);
         for at in 0..self.buffers.changes.asked().len() {
             let (lane, input) = self.buffers.changes.asked()[at];
-            self.ask(ctx, lane, input);
+            A::ask(self, ctx, lane, input);
         }
         self.send_notices(ctx);
         self.buffers.changes.clear();
@@ -120,7 +126,7 @@ impl<S: PortSet> QueuedSwitch<S> {
     /// Reports packets that have moved between queues to the marking rule.
     fn mark_moved(&mut self, ctx: &mut Context) {
         while let Some(moved) = self.buffers.changes.moved().pop() {
-            let lane = self.ports.lane(moved.output, moved.vl);
+            let lane = self.lane(moved.output, moved.vl);
             let sum = self.buffers.sum(lane);
             if self.ports.watches_queue(lane, sum) {
                 self.fill_matters(ctx, moved, sum);
@@ -136,9 +142,7 @@ impl<S: PortSet> QueuedSwitch<S> {
             let class = if wiring.faces_host { Class::HostNotice } else { Class::SwitchNotice };
             let bytes = cams.wire_size(&notice.message);
             ctx.notify(wiring.out, class, Word::Line(notice), bytes);
-            if let Arbiter::Islip(islip) = &mut self.arbiter {
-                islip.sends(port);
-            }
+            self.arbiter.note_sending(port);
         }
     }
 
@@ -151,18 +155,21 @@ impl<S: PortSet> QueuedSwitch<S> {
             QueueFill { input, bytes: self.buffers.telling_bytes((input, output, vl), dst, open) }
         };
         let queue = self.ports.marking.marker.needs_queues().then(fill);
-        let inputs = self.buffers.requests(self.ports.lane(output, vl)).widen();
+        let inputs = self.buffers.requests(self.lane(output, vl)).widen();
         let change = QueueChange { now: ctx.now, queue, queue_bytes: sum, inputs };
         self.ports.queue_changed(ctx, output, vl, &change);
     }
 
-    /// Called when a packet for a lane of an output has become the head of a queue at an input.
+    /// Number of virtual lanes.
     #[inline(always)]
-    fn ask(&mut self, ctx: &mut Context, lane: PortVl, input: Port) {
-        match &mut self.arbiter {
-            Arbiter::RoundRobin(_) => self.ask_output(ctx, lane, input),
-            Arbiter::Islip(islip) => islip.ask(ctx, &self.ports, (input, lane.port(self.ports.lanes))),
-        }
+    pub(super) fn lanes(&self) -> usize {
+        self.buffers.lanes()
+    }
+
+    /// Combines a port and a virtual lane of this switch.
+    #[inline(always)]
+    pub(super) fn lane(&self, port: Port, vl: Vl) -> PortVl {
+        PortVl::of(port, vl, self.lanes())
     }
 
     /// Sends the packet at the head of a queue. Returns the time at which its input may be read again, the time at
@@ -181,21 +188,18 @@ impl<S: PortSet> QueuedSwitch<S> {
         {
             ctx.links.close_relay(ctx.packets.ledger(id));
         }
-        if self.ports.watches_queue(self.ports.lane(output, vl), left) {
+        if self.ports.watches_queue(self.lane(output, vl), left) {
             self.fill_matters(ctx, Moved { input, output, vl, dst }, left);
         }
         let read =
             self.crossbar.as_ref().map(|pace| (ctx.now + pace.time(size)).max(ctx.packets[id].tail_lag));
         self.ports.departs(ctx, id, Outgoing::unbuffered(output, left));
         let end = self.ports.transmit(ctx, id, input, output, read);
-        if matches!(self.arbiter, Arbiter::RoundRobin(_)) {
-            self.spread(ctx);
-        }
         (read.unwrap_or(end), end, left)
     }
 }
 
-impl<S: PortSet> Architecture for QueuedSwitch<S> {
+impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> Architecture for QueuedSwitch<S, L, A> {
     #[inline(always)]
     fn ports(&self) -> &Ports {
         &self.ports
@@ -234,7 +238,7 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
         } else {
             self.buffers.store(&mut ctx.packets, ctx.now, input, output, id)
         };
-        let lane = self.ports.lane(output, vl);
+        let lane = self.lane(output, vl);
         let sum = self.buffers.sum(lane);
         self.ports.arrives(ctx, output, id, sum);
         if self.ports.watches_queue(lane, sum) {
@@ -242,7 +246,7 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
         }
         match stored {
             Stored::Behind => {}
-            Stored::First => self.ask(ctx, lane, input),
+            Stored::First => A::ask(self, ctx, lane, input),
             Stored::Otherwise => self.spread(ctx),
         }
     }
@@ -250,29 +254,16 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
     /// Called when an output is free or credit has returned.
     fn wake(&mut self, ctx: &mut Context, output: Port) {
         if ctx.links.is_divided() {
-            let of_output = output.with_lanes(self.ports.lanes);
+            let of_output = output.with_lanes(self.lanes());
             of_output.for_each(|lane| self.buffers.unpark(&ctx.packets, ctx.now, lane));
             self.buffers.changes.asked().clear();
         }
-        let settle = match &mut self.arbiter {
-            Arbiter::RoundRobin(_) => self.unblock(output),
-            Arbiter::Islip(islip) => {
-                islip.woken(output);
-                islip.mark(ctx, &self.ports);
-                false
-            }
-        };
-        if settle {
-            self.settle(ctx, output);
-        }
+        A::wake(self, ctx, output);
     }
 
     /// Sends as much as possible from an output or, with iSLIP, from the whole switch.
     fn settle(&mut self, ctx: &mut Context, output: Port) {
-        match self.arbiter {
-            Arbiter::RoundRobin(_) => self.settle_output(ctx, output),
-            Arbiter::Islip(_) => self.settle_matching(ctx),
-        }
+        A::settle(self, ctx, output);
     }
 
     /// Handles a notification from the next node about one of its CAM lines.
@@ -283,13 +274,11 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
 
     /// Called when a notification occupies an output's link.
     fn note_sending(&mut self, output: Port) {
-        if let Arbiter::Islip(islip) = &mut self.arbiter {
-            islip.sends(output);
-        }
+        self.arbiter.note_sending(output);
     }
 
     fn queued_bytes(&self, output: Port) -> u32 {
-        output.with_lanes(self.ports.lanes).map(|lane| self.buffers.sum(lane)).sum()
+        output.with_lanes(self.lanes()).map(|lane| self.buffers.sum(lane)).sum()
     }
 
     #[cfg(debug_assertions)]
@@ -307,22 +296,20 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
         prefetch_lines::<_, 8>(std::slice::from_ref(self), 0);
     }
 
+    /// Relays lead to queues and ledgers. Other data are found by the forwarding table, which is in a nearby cache.
+    fn prefetches_in_steps(&self) -> bool {
+        self.relays
+    }
+
     #[inline]
     fn prefetch_route(&self, ctx: &Context, _input: Port, id: PacketId) {
-        let packet = &ctx.packets[id];
-        self.ports.prefetch_route(packet);
-        if self.relays {
-            ctx.links.prefetch_relay(ctx.packets.ledger(id));
-        }
+        self.ports.prefetch_route(&ctx.packets[id]);
+        ctx.links.prefetch_relay(ctx.packets.ledger(id));
     }
 
     #[inline]
     fn prefetch_output(&self, output: Port) {
-        if let Arbiter::Islip(state) = &self.arbiter {
-            let lane = self.ports.lane(output, Vl::FIRST);
-            self.buffers.prefetch_output(lane);
-            state.prefetch_output(lane);
-        }
+        self.buffers.prefetch_output(self.lane(output, Vl::FIRST));
     }
 
     #[inline]
@@ -332,14 +319,12 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
         if output.index() >= self.ports.count() {
             return;
         }
-        let lane = self.ports.lane(output, vl);
+        let lane = self.lane(output, vl);
         let ledger = if self.relays { ctx.packets.ledger(id) } else { NO_LEDGER };
         let open = if ledger == NO_LEDGER { None } else { ctx.links.relay_queue(ledger) };
         self.buffers.prefetch(input, vl, output, packet.dst, open);
         self.ports.marking.marker.prefetch(lane.index());
-        if let Arbiter::Islip(state) = &self.arbiter {
-            state.prefetch_input(input);
-        }
+        self.arbiter.prefetch_input(input);
         ctx.links.prefetch_channel(self.ports.out(output));
         if ledger != NO_LEDGER {
             return ctx.links.prefetch_ledgers(ledger);
@@ -349,15 +334,11 @@ impl<S: PortSet> Architecture for QueuedSwitch<S> {
 
     #[inline]
     fn prefetch_wake(&self, ctx: &Context, output: Port) {
-        let lane = self.ports.lane(output, Vl::FIRST);
+        let lane = self.lane(output, Vl::FIRST);
         ctx.links.prefetch_lane(self.ports.out(output), Vl::FIRST);
         self.ports.marking.marker.prefetch(lane.index());
         let requests = self.buffers.requests(lane);
-        let likely = match &self.arbiter {
-            Arbiter::RoundRobin(_) => requests,
-            Arbiter::Islip(state) => state.likely(lane, requests),
-        };
-        let next = likely.next(self.buffers.turn(lane).input);
+        let next = self.arbiter.likely(lane, requests).next(self.buffers.turn(lane).input);
         let Some(input) = next else { return };
         if let Some(id) = self.buffers.first_packet(lane, input, ctx.now) {
             ctx.packets.prefetch(id);

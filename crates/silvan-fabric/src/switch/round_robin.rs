@@ -1,13 +1,12 @@
 //! Round-robin arbitration with one read port per queue. Each output serves in turn the inputs that have packets for
 //! it, and also its virtual lanes in turn, as in [`super::voq`].
 
-use super::Ports;
-use super::architecture::Architecture;
 use super::queued::{Arbiter, QueuedSwitch, candidate};
 use super::rounds::Rounds;
+use super::{Architecture, Ports};
 use crate::context::Context;
 use crate::link::ChannelId;
-use crate::port::{Port, PortVl, Vl};
+use crate::port::{Lanes, Port, PortVl, Vl};
 use crate::port_set::PortSet;
 
 /// The state of the outputs that [`crate::queueing::buffers::Turn`] does not contain.
@@ -23,10 +22,29 @@ impl<S: PortSet> RoundRobin<S> {
     }
 }
 
-impl<S: PortSet> QueuedSwitch<S> {
+impl<S: PortSet, L: Lanes> Arbiter<S, L> for RoundRobin<S> {
+    #[inline(always)]
+    fn ask(switch: &mut QueuedSwitch<S, L, Self>, ctx: &mut Context, lane: PortVl, input: Port) {
+        switch.ask_output(ctx, lane, input);
+    }
+
+    #[inline(always)]
+    fn wake(switch: &mut QueuedSwitch<S, L, Self>, ctx: &mut Context, output: Port) {
+        if switch.unblock(output) {
+            switch.settle_output(ctx, output);
+        }
+    }
+
+    #[inline(always)]
+    fn settle(switch: &mut QueuedSwitch<S, L, Self>, ctx: &mut Context, output: Port) {
+        switch.settle_output(ctx, output);
+    }
+}
+
+impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, RoundRobin<S>> {
     /// Called when a packet for an output lane has become the head of a queue at an input.
     #[inline(always)]
-    pub(super) fn ask_output(&mut self, ctx: &mut Context, lane: PortVl, input: Port) {
+    fn ask_output(&mut self, ctx: &mut Context, lane: PortVl, input: Port) {
         let blocked = self.buffers.turn(lane).blocked;
         if blocked > 0 {
             let first = self.buffers.first_packet(lane, input, ctx.now);
@@ -34,31 +52,31 @@ impl<S: PortSet> QueuedSwitch<S> {
                 return;
             }
         }
-        let output = lane.port(self.ports.lanes);
+        let output = lane.port(self.lanes());
         let channel = self.ports.out(output);
         let free_at = ctx.free_at(channel);
         if free_at > ctx.now {
             ctx.wake(channel, free_at);
             return;
         }
-        let turn = self.buffers.turn_mut(self.ports.lane(output, Vl::FIRST));
+        let turn = self.buffers.turn_mut(self.lane(output, Vl::FIRST));
         if !std::mem::replace(&mut turn.dirty, true) {
             ctx.dirty_outputs.push((self.ports.place, output));
         }
     }
 
     /// Called when an output may be able to send again. Returns whether it must be settled now.
-    pub(super) fn unblock(&mut self, output: Port) -> bool {
-        for lane in output.with_lanes(self.ports.lanes) {
+    fn unblock(&mut self, output: Port) -> bool {
+        for lane in output.with_lanes(self.lanes()) {
             self.buffers.turn_mut(lane).blocked = 0;
         }
-        !self.buffers.turn(self.ports.lane(output, Vl::FIRST)).dirty
+        !self.buffers.turn(self.lane(output, Vl::FIRST)).dirty
     }
 
     /// Sends from an output, if possible, and schedules its next wake-up.
-    pub(super) fn settle_output(&mut self, ctx: &mut Context, output: Port) {
-        let lanes = self.ports.lanes;
-        let turn = self.buffers.turn_mut(self.ports.lane(output, Vl::FIRST));
+    fn settle_output(&mut self, ctx: &mut Context, output: Port) {
+        let lanes = self.lanes();
+        let turn = self.buffers.turn_mut(self.lane(output, Vl::FIRST));
         turn.dirty = false;
         let first = turn.lane;
         let channel = self.ports.out(output);
@@ -78,7 +96,7 @@ impl<S: PortSet> QueuedSwitch<S> {
         let order = self.ports.lane_order();
         for vl in order.from(first) {
             if self.settle_lane(ctx, (output, vl, channel)) {
-                let turn = self.buffers.turn_mut(self.ports.lane(output, Vl::FIRST));
+                let turn = self.buffers.turn_mut(self.lane(output, Vl::FIRST));
                 turn.lane = order.after(first, vl);
                 return;
             }
@@ -87,23 +105,23 @@ impl<S: PortSet> QueuedSwitch<S> {
 
     #[inline(always)]
     fn settle_lane(&mut self, ctx: &mut Context, (output, vl, channel): (Port, Vl, ChannelId)) -> bool {
-        let lane = self.ports.lane(output, vl);
+        let lane = self.lane(output, vl);
         loop {
             let mut requests = self.buffers.in_turn(lane, S::default(), ctx.now);
-            let Arbiter::RoundRobin(state) = &mut self.arbiter else { return false };
-            if let Some(rounds) = &mut state.rounds {
+            if let Some(rounds) = &mut self.arbiter.rounds {
                 requests = rounds.choice(lane, requests, || self.buffers.aside(lane));
             }
             let Some(input) = requests.next(self.buffers.turn(lane).input) else { return false };
             match candidate(ctx, (&mut self.buffers, self.relays), (lane, vl, channel), input) {
                 Ok(head) => {
                     self.buffers.turn_mut(lane).input = input.after(self.ports.count());
-                    if let Arbiter::RoundRobin(RoundRobin { rounds: Some(rounds) }) = &mut self.arbiter {
+                    if let Some(rounds) = &mut self.arbiter.rounds {
                         // In this switch, inputs are never busy, so no input is served out of turn.
                         rounds.served(lane, input, (ctx.now, ctx.now));
                     }
                     let (_, end, left) = self.serve(ctx, (input, output, vl), head);
-                    if left > 0 || self.ports.lanes > 1 && self.queued_bytes(output) > 0 {
+                    self.spread(ctx);
+                    if left > 0 || self.lanes() > 1 && self.queued_bytes(output) > 0 {
                         ctx.wake(channel, end);
                     }
                     return true;

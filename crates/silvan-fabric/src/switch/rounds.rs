@@ -59,10 +59,13 @@ impl<S: PortSet> Default for Round<S> {
 }
 
 impl<S> Round<S> {
-    /// The time for which the output waits for a busy input if `others` other inputs have requests.
-    fn patience(&self, now: Time, others: u32) -> Time {
+    /// Whether the output waits for an input that is busy for `wait`, if `others` other inputs have requests. It does if
+    /// `wait` is at most half of the idle time plus the time given away, divided by the patience and the others.
+    fn waits_for(&self, wait: Time, now: Time, others: u32) -> bool {
         let idle = self.idle + self.gap(now);
-        Time(idle.0 / 2 + self.given_away.0 / (PATIENCE * u64::from(others.max(1))))
+        let rest = wait.0.saturating_sub(idle.0 / 2);
+        // Compares products, because a division takes longer.
+        rest.saturating_mul(PATIENCE * u64::from(others.max(1))) <= self.given_away.0
     }
 
     /// The time for which the output has been idle since the last packet, excluding the wait for a busy input.
@@ -133,8 +136,8 @@ impl<S: PortSet> Rounds<S> {
         free_at: impl Fn(Port) -> Time,
     ) -> S {
         let round = &mut self.lanes[lane.index()];
-        let patience = round.patience(now, asking.count().saturating_sub(1));
-        let is_short = |input: Port| free_at(input).saturating_sub(now) <= patience;
+        let others = asking.count().saturating_sub(1);
+        let is_short = |input: Port| round.waits_for(free_at(input).saturating_sub(now), now, others);
         if self.is_patient && in_turn.iter().any(is_short) {
             round.waits_since = round.waits_since.min(now);
             return S::default();
@@ -216,7 +219,9 @@ mod tests {
     fn an_output_serves_others_while_an_input_is_busy() {
         let mut rounds = Rounds::new(1, true);
         rounds.served(OUT, Port(0), SPAN);
-        let busy = |input| if input == Port(1) { Time(800) } else { Time::ZERO };
+        let busy = |input| {
+            if input == Port(1) { Time(800) } else { Time::ZERO }
+        };
         assert_eq!(choose(&mut rounds, 0b11, Time::ZERO, busy), mask(0b01));
         // The other input keeps its turn.
         assert_eq!(rounds.choice(OUT, mask(0b11), || mask(0)), mask(0b10));
@@ -229,7 +234,11 @@ mod tests {
             let mut rounds = Rounds::new(1, true);
             let mut passed_over = 0;
             let mut now = Time::ZERO;
-            let busy = |now: Time| move |input| if input == Port(1) { now + remaining } else { Time::ZERO };
+            let busy = |now: Time| {
+                move |input| {
+                    if input == Port(1) { now + remaining } else { Time::ZERO }
+                }
+            };
             while choose(&mut rounds, 0b11, now, busy(now)) == mask(0b01) {
                 rounds.served(OUT, Port(0), (now, now + SPAN.1));
                 now += SPAN.1;
@@ -249,7 +258,9 @@ mod tests {
     #[test]
     fn an_output_never_waits_for_first_in_first_out_inputs() {
         let mut rounds = Rounds::new(1, false);
-        let busy = |input| if input == Port(1) { Time(u64::MAX) } else { Time::ZERO };
+        let busy = |input| {
+            if input == Port(1) { Time(u64::MAX) } else { Time::ZERO }
+        };
         for packet in 0..1_000 {
             let now = Time(packet * 3_200);
             assert_eq!(choose(&mut rounds, 0b11, now, busy), mask(0b01));
@@ -261,7 +272,11 @@ mod tests {
     fn an_output_waits_for_half_the_time_it_was_idle() {
         let mut rounds = Rounds::new(1, true);
         rounds.served(OUT, Port(0), SPAN);
-        let busy_until = |until| move |input| if input == Port(1) { Time(until) } else { Time::ZERO };
+        let busy_until = |until| {
+            move |input| {
+                if input == Port(1) { Time(until) } else { Time::ZERO }
+            }
+        };
         assert_eq!(choose(&mut rounds, 0b11, Time(2_600), busy_until(3_101)), mask(0b01));
         assert_eq!(choose(&mut rounds, 0b11, Time(2_600), busy_until(3_100)), mask(0));
         // The time spent waiting does not count.
@@ -277,7 +292,9 @@ mod tests {
         let (mut now, mut turn, mut counts) = (Time::ZERO, Port::FIRST, [0u32; 3]);
         for packet in 0..3_000 {
             // The third input is free in every fourth round.
-            let busy = |input| if input == Port(2) && packet % 4 > 0 { Time(u64::MAX) } else { Time::ZERO };
+            let busy = |input| {
+                if input == Port(2) && packet % 4 > 0 { Time(u64::MAX) } else { Time::ZERO }
+            };
             let choice = choose(&mut rounds, 0b111, now, busy);
             let input = choice.next(turn).unwrap();
             counts[input.index()] += 1;

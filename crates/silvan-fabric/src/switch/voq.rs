@@ -71,7 +71,7 @@ pub(crate) struct VoqSwitch<const LANES: usize> {
 }
 
 /// Whether the variant for one lane supports the outputs of a switch.
-pub(crate) fn is_small(ports: &Ports) -> bool {
+pub(crate) fn fits_one_lane(ports: &Ports) -> bool {
     let fits = ports.full_space() <= u16::MAX.into();
     fits && ports.lanes == 1 && ports.count() <= 64 && !ports.marking.marker.needs_queues()
 }

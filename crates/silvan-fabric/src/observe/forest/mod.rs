@@ -21,7 +21,7 @@ use crate::observe::series::LinkName;
 use crate::outcome::{Column, Table};
 use crate::partition::View;
 use crate::port::Vl;
-use crate::switch::Switch;
+use crate::switch::Ports;
 use crate::topology::Topology;
 use growth::Growth;
 use moment::{Map, Moment};
@@ -68,7 +68,7 @@ impl Forest {
         (config, topology): (&Config, &Topology),
         full_space: u32,
         links: &[LinkName],
-        switches: &[Switch],
+        switches: &[Ports],
     ) -> Self {
         let map = Map::new(config, full_space, links, switches);
         Self {

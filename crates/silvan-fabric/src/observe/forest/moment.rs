@@ -13,7 +13,7 @@ use crate::observe::series::LinkName;
 use crate::partition::View;
 use crate::port::{Port, PortVl, Vl};
 use crate::queueing::isolation::Cams;
-use crate::switch::Switch;
+use crate::switch::Ports;
 
 /// A directed link in the tree analysis.
 #[derive(Debug, Clone, Copy)]
@@ -59,9 +59,8 @@ pub(super) struct Map {
 }
 
 impl Map {
-    pub fn new(config: &Config, full_space: u32, links: &[LinkName], switches: &[Switch]) -> Self {
-        let mut outputs: Vec<Vec<u32>> =
-            switches.iter().map(|switch| vec![NONE; switch.ports().count()]).collect();
+    pub fn new(config: &Config, full_space: u32, links: &[LinkName], switches: &[Ports]) -> Self {
+        let mut outputs: Vec<Vec<u32>> = switches.iter().map(|switch| vec![NONE; switch.count()]).collect();
         let channels = links.iter().map(|link| link.channel as usize + 1).max().unwrap_or(0);
         let mut by_channel = vec![NONE; channels];
         for (at, link) in links.iter().enumerate() {

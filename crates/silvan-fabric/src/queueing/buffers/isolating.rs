@@ -6,10 +6,10 @@ use super::super::arbitration::SpecialQueue;
 use super::super::isolation::{Growth, InputLane, Notice};
 use super::{Buffers, Moved, Queue, QueueId, Role, Seat, Stored};
 use crate::packet::{Packet, Pool};
-use crate::port::{Port, PortVl};
+use crate::port::{Lanes, Port, PortVl};
 use crate::port_set::PortSet;
 
-impl<S: PortSet> Buffers<S> {
+impl<S: PortSet, L: Lanes> Buffers<S, L> {
     /// Completes [`Self::store`] if [`Self::may_isolate`] returned true.
     #[inline(never)]
     pub(super) fn store_isolating(

@@ -5,10 +5,10 @@ use silvan_engine::Time;
 
 use super::super::arbitration::{DueTimes, SpecialQueue, Standing};
 use super::{Buffers, Demand, Queue, QueueId, Role};
-use crate::port::{Port, PortVl};
+use crate::port::{Lanes, Port, PortVl};
 use crate::port_set::PortSet;
 
-impl<S: PortSet> Buffers<S> {
+impl<S: PortSet, L: Lanes> Buffers<S, L> {
     /// The queue whose turn it is among the queues of an input port that wait for an output.
     #[inline]
     pub fn front(&self, output: PortVl, port: Port, now: Time) -> Option<QueueId> {
@@ -140,7 +140,7 @@ mod tests {
     use super::super::{Routes, Shape};
     use super::*;
     use crate::packet::{Kind, NO_PACKET, Packet, Pool};
-    use crate::port::Vl;
+    use crate::port::{OneLane, Vl};
     use crate::port_set::Ports64;
     use crate::queueing::isolation::{Cams, Message, Notice};
     use crate::queueing::{Organisation, SpecialArbitration, SpecialQueues};
@@ -179,7 +179,7 @@ mod tests {
 
     /// Two inputs and one output. The next node has allocated a line for the hot destination with a rate of 20 Gbit/s.
     /// Input 0 holds hot packets and `cold` cold packets, and input 1 holds hot packets.
-    fn node(arbitration: SpecialArbitration, cold: usize) -> (Buffers<Ports64>, Pool) {
+    fn node(arbitration: SpecialArbitration, cold: usize) -> (Buffers<Ports64, OneLane>, Pool) {
         let longest_wait = (arbitration == SpecialArbitration::Strict).then_some(Time(5 * SLOT.0));
         let special = SpecialQueues { arbitration, longest_wait, ..SpecialQueues::default() };
         let cams = Cams::new(Arc::new(special.rule(1_000)), 2, [Rate::from_gbit(80)].into(), 1, false);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     /// A switch with two inputs and two outputs, where the destination of a packet is its output.
-    fn switch(organisation: Organisation) -> Buffers<Ports64> {
+    fn switch(organisation: Organisation) -> Buffers<Ports64, OneLane> {
         let shape = Shape { inputs: 2, outputs: 2, lanes: 1, organisation, control_first: true };
         let table = (0..8).map(|dst| Port(dst % 2)).collect();
         Buffers::new(shape, Routes::Table(table), None)

@@ -1,0 +1,324 @@
+//! Handles the events of a partition. The code is compiled for each architecture of switches, so no event determines
+//! the architecture of its switch.
+
+use silvan_engine::cache::{prefetch, prefetch_lines};
+use silvan_engine::{Event, Time};
+
+use super::Schedule;
+use crate::context::Context;
+use crate::host::{Host, take_turns};
+use crate::jobs::Jobs;
+use crate::link::{ChannelId, Class, key, unkey};
+use crate::outputs::Outputs;
+use crate::port::Port;
+#[cfg(debug_assertions)]
+use crate::port::Vl;
+use crate::switch::Architecture;
+use crate::traffic::trigger::{Triggers, Waiting};
+
+/// The parts of a [`super::Partition`] that events concern.
+pub(super) struct Handler<'p, A> {
+    pub ctx: &'p mut Context,
+    pub hosts: &'p mut Vec<Host>,
+    pub switches: &'p mut [A],
+    pub jobs: &'p mut Option<Jobs>,
+    pub triggers: &'p mut Triggers,
+    pub outputs: &'p mut Option<Outputs>,
+    pub schedule: &'p mut Schedule,
+}
+
+impl<A: Architecture> Handler<'_, A> {
+    /// The time of the next event.
+    #[inline(always)]
+    pub fn next_time(&mut self) -> Option<Time> {
+        if self.schedule.prefetches && self.ctx.queue.is_turn_over() {
+            self.turn_and_prefetch();
+        }
+        self.ctx.queue.next_time()
+    }
+
+    /// Advances the event wheel, and prefetches for the next events.
+    #[inline(never)]
+    fn turn_and_prefetch(&mut self) {
+        if self.ctx.queue.turn_wheel() {
+            self.prefetch();
+        }
+    }
+
+    /// Handles all arrivals at the time of a sample, and lets the ranks act.
+    pub fn arrive_at(&mut self, cut: Time) -> u64 {
+        let mut done = 0;
+        self.ctx.now = cut;
+        self.schedule.unfinished_sample = Some(cut);
+        while self.ctx.queue.next_time() == Some(cut)
+            && let Some(event) = self.ctx.queue.pop_before(cut, key(Class::Sample, 0, Port::FIRST))
+        {
+            done += self.handle(event);
+        }
+        self.step_jobs();
+        done
+    }
+
+    /// Handles all events before a time, but stops early if the amount of work reaches `most`. Returns the amount of
+    /// work. If a sample interrupted an instant, first handles the rest of that instant.
+    pub fn instants(&mut self, end: Time, most: u64) -> u64 {
+        let mut unfinished = self.schedule.unfinished_sample.take_if(|time| *time < end);
+        let mut done = 0;
+        while done < most
+            && let Some(time) = unfinished.take().or_else(|| self.next_time())
+            && time < end
+        {
+            done += self.instant(time);
+        }
+        done
+    }
+
+    /// Handles all events of one instant.
+    #[inline(always)]
+    fn instant(&mut self, time: Time) -> u64 {
+        debug_assert!(time >= self.ctx.now, "time does not go back");
+        self.ctx.now = time;
+        let mut events = 0;
+        while let Some(event) = self.ctx.queue.pop_at(time) {
+            events += self.handle(event);
+        }
+        self.step_jobs();
+        if !self.ctx.dirty_outputs.is_empty() {
+            self.settle_outputs();
+        }
+        if !self.ctx.reports.is_empty() {
+            self.send_reports();
+        }
+        for at in 0..self.ctx.dirty_hosts.len() {
+            let host = self.ctx.dirty_hosts[at];
+            self.hosts[host as usize].settle(self.ctx);
+        }
+        self.ctx.dirty_hosts.clear();
+        if let Some(jobs) = self.jobs {
+            jobs.note(self.ctx);
+        }
+        events
+    }
+
+    /// Settles outputs in the order of the events that scheduled them, so that the resulting events are nearly in
+    /// order, which makes the queue faster.
+    fn settle_outputs(&mut self) {
+        // Sending a packet may add outputs to the list, because a packet for another output may become the head of its
+        // queue.
+        let mut at = 0;
+        while let Some(&(switch, output)) = self.ctx.dirty_outputs.get(at) {
+            self.switches[switch as usize].settle(self.ctx, output);
+            at += 1;
+        }
+        self.ctx.dirty_outputs.clear();
+    }
+
+    #[cold]
+    fn send_reports(&mut self) {
+        let mut reports = std::mem::take(&mut self.ctx.reports);
+        reports.sort_by_key(|(cause, _)| *cause);
+        for ((switch, ..), report) in reports {
+            self.switches[switch as usize].send_report(self.ctx, report);
+        }
+    }
+
+    /// Runs the ranks, after all arrivals.
+    #[inline(always)]
+    fn step_jobs(&mut self) {
+        if let Some(jobs) = self.jobs {
+            jobs.step(self.ctx, self.hosts);
+        }
+    }
+
+    /// Handles an event and returns the amount of work. Some events count as no work: the end of the warm-up, because
+    /// all partitions have it; and wake-ups, awaited deliveries and actions of ranks, because their number depends on
+    /// the scheduler and the number of partitions.
+    #[inline(always)]
+    fn handle(&mut self, event: Event) -> u64 {
+        let (class, node, port) = unkey(event.key);
+        let node = node as usize;
+        let Self { ctx, hosts, switches, .. } = self;
+        match class {
+            Class::SwitchArrival => {
+                if ctx.links.has_frames() {
+                    ctx.store(switches[node].ports().feeder(port), event.data);
+                }
+                switches[node].accept(ctx, port, event.data);
+            }
+            Class::SwitchReady => {
+                switches[node].ports().landed(ctx, port, event.data);
+                switches[node].enqueue(ctx, port, event.data);
+            }
+            Class::HostArrival => {
+                hosts[node].receive(ctx, event.data);
+                self.check_triggers();
+            }
+            Class::HostDrained => {
+                hosts[node].count_drained(ctx);
+                self.check_triggers();
+                return 0;
+            }
+            Class::Trigger => {
+                self.begin(event.data as usize);
+                return 0;
+            }
+            Class::SwitchNotice => switches[node].receive(ctx, port, event.data),
+            Class::HostNotice => hosts[node].notice(ctx, event.data),
+            Class::Link => {
+                if let Some(channel) = ctx.link_event(port, event.data) {
+                    self.sent_frame(channel);
+                }
+            }
+            Class::HostTimer => hosts[node].expire_timers(ctx),
+            // All arrivals of an instant are handled before wake-ups.
+            Class::SwitchWake => {
+                if ctx.take_wakes(event) {
+                    switches[node].wake(ctx, port);
+                }
+                return 0;
+            }
+            Class::HostWake => {
+                if ctx.take_wakes(event) {
+                    hosts[node].woken(ctx);
+                }
+                return 0;
+            }
+            Class::Warmup => {
+                take_turns(ctx, hosts, event.time);
+                hosts.iter_mut().for_each(|host| host.count_drained(ctx));
+                ctx.meters.end_warmup();
+                self.schedule.expect_sample(self.ctx, self.outputs, self.schedule.next_sample);
+                return 0;
+            }
+            Class::Job => return 0,
+            Class::Sample => debug_assert!(false, "there are no such events"),
+        }
+        self.check_event(class, node, port);
+        1
+    }
+
+    /// Informs the node that sends on a channel that a pause frame or a repeated frame occupies the channel.
+    #[cold]
+    fn sent_frame(&mut self, channel: ChannelId) {
+        let Self { ctx, switches, .. } = self;
+        // A host checks whether its link is free when it attempts to send.
+        if let Some((node, port)) = ctx.links.sending_switch(channel) {
+            switches[node as usize].link_was_used(ctx, port);
+        }
+    }
+
+    /// If this is the only partition, starts traffic that waits for deliveries.
+    #[inline]
+    fn check_triggers(&mut self) {
+        let meters = &self.ctx.meters;
+        if meters.is_awaited && meters.packets_delivered >= self.triggers.next {
+            self.pull_triggers();
+        }
+    }
+
+    /// Starts the traffic that waited for the packet just delivered, at this instant.
+    #[cold]
+    fn pull_triggers(&mut self) {
+        let Self { ctx, hosts, triggers, .. } = self;
+        while let Some(waiting) = triggers.pull(ctx.meters.packets_delivered, ctx.now) {
+            for &Waiting { host, source, phase } in waiting {
+                let at = ctx.now + phase;
+                hosts[host as usize].begin(ctx, source, at);
+            }
+        }
+        ctx.meters.is_awaited = triggers.next < u64::MAX;
+    }
+
+    /// Starts the traffic of a scheduled trigger.
+    #[cold]
+    fn begin(&mut self, trigger: usize) {
+        let Self { ctx, hosts, triggers, .. } = self;
+        for &Waiting { host, source, phase } in triggers.waiting(trigger) {
+            let at = ctx.now + phase;
+            hosts[host as usize].begin(ctx, source, at);
+        }
+    }
+
+    /// Prefetches the data that the next step reads to find other data.
+    #[inline(never)]
+    fn prefetch_first_step(&self) {
+        let ctx = &*self.ctx;
+        for event in ctx.queue.current() {
+            let (class, node, port) = unkey(event.key);
+            let node = node as usize;
+            match class {
+                Class::SwitchArrival => self.switches[node].prefetch_route(ctx, port, event.data),
+                Class::SwitchWake => self.switches[node].prefetch_output(port),
+                Class::HostArrival => self.hosts[node].prefetch_answer(&ctx.packets[event.data]),
+                Class::HostWake if self.schedule.has_answers => self.hosts[node].prefetch_entry(event.time),
+                _ => {}
+            }
+        }
+    }
+
+    /// Prefetches for the next events without changing any state. First come the packets and links that the staged
+    /// events name. Once these are in the cache, the data that the current events will reach through them follow.
+    #[inline]
+    fn prefetch(&self) {
+        let ctx = &*self.ctx;
+        for event in ctx.queue.staged() {
+            // Arrivals contain a packet, and wake-ups contain a channel or a lane.
+            let (class, node, _) = unkey(event.key);
+            if event.key < key(Class::SwitchNotice, 0, Port::FIRST) {
+                ctx.packets.prefetch(event.data);
+            } else if class.is_wake() {
+                ctx.links.prefetch_wake(event.data);
+            }
+            match class {
+                Class::SwitchArrival | Class::SwitchWake => self.switches[node as usize].prefetch(),
+                Class::HostArrival if self.schedule.has_answers => {
+                    prefetch_lines::<_, 10>(std::slice::from_ref(&self.hosts[node as usize]), 0);
+                }
+                Class::HostArrival => prefetch(std::slice::from_ref(&self.hosts[node as usize]), 0),
+                Class::HostWake => {
+                    prefetch_lines::<_, 5>(std::slice::from_ref(&self.hosts[node as usize]), 0);
+                }
+                _ => {}
+            }
+        }
+        let has_answers = self.schedule.has_answers;
+        if has_answers || self.switches.first().is_some_and(A::prefetches_in_steps) {
+            self.prefetch_first_step();
+        }
+        for event in ctx.queue.current() {
+            let (class, node, port) = unkey(event.key);
+            let node = node as usize;
+            match class {
+                Class::SwitchArrival => self.switches[node].prefetch_arrival(ctx, port, event.data),
+                Class::SwitchWake => self.switches[node].prefetch_wake(ctx, port),
+                Class::HostArrival => self.hosts[node].prefetch_arrival(ctx, event.data),
+                Class::HostWake => {
+                    self.hosts[node].prefetch_wake(ctx);
+                    if self.schedule.has_answers {
+                        self.hosts[node].prefetch_flow(event.time);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Checks the credits of the channel on which a packet has arrived at a switch.
+    #[cfg(debug_assertions)]
+    fn check_event(&mut self, class: Class, node: usize, port: Port) {
+        let arrives = matches!(class, Class::SwitchArrival | Class::SwitchReady);
+        if !arrives || !self.ctx.is_local() || self.schedule.broken.is_some() {
+            return;
+        }
+        let switch = &self.switches[node];
+        let Some(wiring) = switch.ports().wiring[port.index()] else { return };
+        let check = |vl| self.ctx.links.check_credits(wiring.into, vl, switch.buffered(self.ctx, port, vl));
+        if let Err(what) = Vl::all(self.ctx.links.lane_count()).try_for_each(check) {
+            self.schedule.broken = Some((self.ctx.now, what));
+        }
+    }
+
+    #[cfg(not(debug_assertions))]
+    #[inline]
+    fn check_event(&self, _class: Class, _node: usize, _port: Port) {}
+}
