@@ -7,6 +7,7 @@ annex A10 defines the options.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -37,6 +38,16 @@ VALID = (
 #: Options that control how OpenSM talks to the nodes; they do not affect the settings.
 ABOUT_TALKING = ("cc_key", "cc_max_outstanding_mads")
 PER_LEVEL = ("ccti_timer", "ccti_increase", "trigger_threshold", "ccti_min")
+#: Options of the plug-in ccmgr, which has a file of its own, and of NVIDIA's subnet manager.
+CCMGR = (
+    "enable", "num_hosts", "threshold", "marking_rate", "packet_size", "credit_mask", "port_control",
+    "ca_control_map", "ccti_increase", "ccti_min", "ccti_timer", "trigger_threshold", "cct",
+)  # fmt: skip
+NVIDIA = ("mlnx_congestion_control", "ppcc_algo_dir")
+
+
+class OtherOptionsError(FabricError):
+    """The file has options of another program than OpenSM, which are not read."""
 
 
 @dataclass
@@ -88,8 +99,10 @@ def read(path: Path) -> Options:
         raise FabricError(f"{path}: cannot be read: {error.strerror or error}") from None
     if len(data) > MAX_BYTES:
         raise FabricError(f"{path}: has more than {MAX_BYTES} bytes, the limit of an option file")
+    # PowerShell writes UTF-16 with a byte-order mark.
+    is_utf_16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-16" if is_utf_16 else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = 1 + data[: error.start].count(b"\n")
         raise FabricError(f"{path}:{line}: is not UTF-8 text; is this opensm.conf?") from None
@@ -102,7 +115,7 @@ def parse(text: str, origin: str) -> Options:
     known |= {SWITCH + name for name, _ in VALID} | {f"{ADAPTER}port_control", f"{ADAPTER}control_map"}
     single: dict[str, _Value] = {}
     by_level: dict[str, dict[int, _Value]] = {name: {} for name in PER_LEVEL}
-    others = 0
+    others: list[str] = []
     options = Options()
     for number, line in enumerate(text.splitlines(), 1):
         if len(line) > MAX_LINE:
@@ -121,10 +134,22 @@ def parse(text: str, origin: str) -> Options:
             single[key] = _Value(value, where)
         elif key.startswith("cc_"):
             options.notes.append(f"{where} is not an option of OpenSM 3.3: no effect")
+        elif key in NVIDIA and value not in ("0", "(null)", ""):
+            raise OtherOptionsError(
+                f"{where} {_short(value)}: this is congestion control of NVIDIA's subnet manager, whose "
+                "algorithm the file does not contain; give the options of OpenSM 3.3 (congestion_control "
+                "TRUE, cc_sw_cong_setting_threshold 15, ...), or set the mechanism in the scenario"
+            )
         elif key:
-            others += 1
+            others.append(key)
+    if "congestion_control" not in single and len(set(others) & set(CCMGR)) >= 2:
+        raise OtherOptionsError(
+            f"{origin}: this is the options file of the plug-in ccmgr ({', '.join(others[:3])}, ...), which "
+            "is not read; write the settings as options of OpenSM 3.3: congestion_control TRUE, "
+            "cc_sw_cong_setting_threshold, cc_sw_cong_setting_marking_rate, ..."
+        )
     if others:
-        options.notes.append(f"{origin}: {others} options are not about congestion control: no effect")
+        options.notes.append(f"{origin}: {len(others)} options are not about congestion control: no effect")
     if not _is_true(single.get("congestion_control")):
         options.keys["congestion.mechanism"] = "none"
         options.notes.append(
@@ -276,22 +301,32 @@ def load(scenario: Path | Load, conf: Path, overrides: dict[str, str]) -> tuple[
         # The scenario's other congestion keys have no effect in this case, and may contradict the options.
         return load(options.keys | overrides), notes
     mask = "congestion.marking.victim_mask"
-    if options.victim_mask is not None:
+    if options.victim_mask is not None and mask not in overrides:
         options.keys[mask] = _victims(load, options, notes, mask)
     return load(options.keys | overrides), notes
 
 
 def _victims(load: Load, options: Options, notes: list[str], key: str) -> str:
     """Return the ports that a mask selects in the scenario's network: those to hosts, none, or all."""
-    if options.victim_mask == 0:
+    given = options.victim_mask or 0
+    # The bit of port 0, the management port of a switch, has no effect either.
+    selected = {name: _mask(load(options.keys | {key: name})) for name in ("hosts", "all")}
+    cut = given & selected["all"]
+    if cut != given:
+        notes.append(f"{SWITCH}victim_mask has bits of ports that no switch of this network has: no effect")
+    if cut == 0:
         return "none"
-    for name in ("hosts", "all"):
-        written = load(options.keys | {key: name}).opensm_options()
-        found = re.search(rf"^{SWITCH}victim_mask 0x([0-9a-f]+)$", written, re.MULTILINE)
-        if found is not None and int(found[1], 16) == options.victim_mask:
-            return name
+    if cut in selected.values():
+        return next(name for name, mask in selected.items() if mask == cut)
     notes.append(
         f"{SWITCH}victim_mask selects neither the ports to hosts nor all ports of this network: "
         "the ports to hosts are used"
     )
     return "hosts"
+
+
+def _mask(scenario: Scenario) -> int:
+    """Return the ports that are victims in a scenario, as the mask that OpenSM would write."""
+    written = scenario.opensm_options()
+    found = re.search(rf"^{SWITCH}victim_mask 0x([0-9a-f]+)$", written, re.MULTILINE)
+    return 0 if found is None else int(found[1], 16)

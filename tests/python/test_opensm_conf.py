@@ -190,3 +190,55 @@ def test_what_is_no_text_is_refused(tmp_path):
         _opensm.read(path)
     with pytest.raises(silvan.FabricError, match="has 262145 characters"):
         _opensm.parse("x" * (_opensm.MAX_LINE + 1), "f")
+
+
+def test_bits_beyond_the_last_port_are_cut(small):
+    for mask in ((1 << 256) - 1, 0x1FFFFFFFFE):
+        found, notes = resolved(small, CONF.format(mask=mask))
+        assert found["marking"]["victim_mask"] == "all"
+        assert any("has bits of ports that no switch of this network has" in note for note in notes)
+        assert not any("selects neither" in note for note in notes)
+    overrides = {"congestion.mechanism": "ib-cc", "congestion.marking.victim_mask": "hosts"}
+    written = silvan.Scenario.load(small, overrides).opensm_options()
+    mask = int(re.search(r"victim_mask 0x(\w+)", written)[1], 16)
+    found, _ = resolved(small, CONF.format(mask=mask | 1 << 200))
+    assert found["marking"]["victim_mask"] == "hosts"
+    found, _ = resolved(small, CONF.format(mask=1 << 200))
+    assert found["marking"]["victim_mask"] == "none"
+
+
+def test_a_mask_that_is_set_otherwise_is_not_discussed(small):
+    found, notes = resolved(small, CONF.format(mask=2), {"congestion.marking.victim_mask": "all"})
+    assert found["marking"]["victim_mask"] == "all"
+    assert not any("victim_mask" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("enable TRUE\nthreshold 0xf\nmarking_rate 0xa\n", "options file of the plug-in ccmgr"),
+        ("num_hosts 100\nccti_timer 150\n", "options file of the plug-in ccmgr"),
+        ("mlnx_congestion_control 2\n", "congestion control of NVIDIA's subnet manager"),
+        ("routing_engine updn\nppcc_algo_dir /opt/ppcc\n", "congestion control of NVIDIA's subnet manager"),
+    ],
+)
+def test_options_of_other_programs_are_wrong_usage(small, text, message):
+    path = small.parent / "other.conf"
+    path.write_text(text)
+    done = command("run", small, "--opensm-conf", path)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.replace("│", "").split())
+    assert done.stdout == ""
+
+
+def test_options_that_are_off_do_not_matter(small):
+    _, notes = resolved(small, conf(mlnx_congestion_control="0", ppcc_algo_dir="(null)"))
+    assert any("3 options are not about congestion control" in note for note in notes)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
+def test_options_with_a_byte_order_mark_are_read(small, encoding):
+    path = small.parent / "marked.conf"
+    text = CONF.format(mask=0).replace("\n", "\r\n")
+    path.write_bytes(("\ufeff" + text if encoding == "utf-16-be" else text).encode(encoding))
+    assert _opensm.read(path).keys == _opensm.parse(CONF.format(mask=0), "x").keys

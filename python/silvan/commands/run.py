@@ -79,7 +79,10 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
     if opensm_conf is None:
         loaded = common.load_scenario(scenario, given)
     else:
-        loaded, notes = _opensm.load(common.source(scenario), opensm_conf, given)
+        try:
+            loaded, notes = _opensm.load(common.source(scenario), opensm_conf, given)
+        except _opensm.OtherOptionsError as error:
+            raise typer.BadParameter(str(error), param_hint="--opensm-conf") from None
         for note in notes:
             common.err_console().print(f"note: {note}", markup=False)
     if out is not None:
