@@ -6,7 +6,7 @@ staged = common("staged")
 
 SCENARIO = "../common/testbed-scenario-1.toml"
 SIZES = tuple(2**n for n in range(6, 21))
-CASES = {"no congestion": (False, {}), "off": (True, {}), "on": (True, staged.CC)}
+CASES = {"no congestion": (False, {}), "off": (True, {}), "on": (True, staged.HARDWARE_CC)}
 
 
 def _overrides(size, congested, control, quick):

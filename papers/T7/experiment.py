@@ -14,8 +14,8 @@ def runs(quick):
     # The runs measure how long settling takes, so quick runs cannot be shorter.
     scenario = "../common/testbed-scenario-1.toml"
     return {
-        "usual": (scenario, {**staged.HARDWARE, **staged.CC}),
-        "slow": (scenario, {**staged.HARDWARE, **staged.CC, "congestion.reaction.ccti_timer": 1953}),
+        "usual": (scenario, {**staged.HARDWARE, **staged.HARDWARE_CC}),
+        "slow": (scenario, {**staged.HARDWARE, **staged.HARDWARE_CC, "congestion.reaction.ccti_timer": 1953}),
     }
 
 

@@ -28,7 +28,7 @@ def _overrides(timer_us, rate):
         "duration": f"{round(JOIN_S * 1000) + 1000} ms",
         "measure.interval": "10 ms",
         **staged.HARDWARE,
-        **staged.CC,
+        **staged.HARDWARE_CC,
         "congestion.marking.marking_rate": rate,
         "congestion.reaction.ccti_timer": round(timer_us / 1.024),
     }

@@ -9,7 +9,7 @@ staged = common("staged")
 TABLES = ("messages",)
 SCENARIO = "../common/testbed-scenario-1.toml"
 NONE = {"congestion.mechanism": "none"}
-CASES = {"a": (False, NONE), "b": (True, NONE), "c": (True, staged.CC)}
+CASES = {"a": (False, NONE), "b": (True, NONE), "c": (True, staged.HARDWARE_CC)}
 CONTRIBUTORS = ("H2", "H3", "H6")
 #: Chosen once, on case (a): see `published.toml`.
 OVERHEAD, RENDEZVOUS = "820 ns", "12 KiB"
@@ -75,6 +75,7 @@ def runs(quick):
                     "duration": "2 s",
                     "flow": contributors if congested else [],
                     "job": [job],
+                    **staged.SWITCHES,
                     **control,
                 },
             )

@@ -19,7 +19,22 @@ CC = {"congestion.mechanism": "ib-cc", "congestion.marking.hysteresis": "2112 B"
 #: Hosts of the hardware, which is not the simulator of Papers I and II. A host starts at most one message per
 #: microsecond. The 13 Gbit/s of Paper III are measured with messages of 64 KiB, so the bus itself carries
 #: 64 KiB in the 40.33 us that a message takes at this rate, less 1 us.
-HARDWARE = {"host.message_overhead": "1 us", "host.injection_rate": "13.33 Gbit/s"}
+HOSTS = {"host.message_overhead": "1 us", "host.injection_rate": "13.33 Gbit/s"}
+
+#: Switches of the hardware: the queues per output of an input, and a buffer at each output, as in the switch that
+#: Paper I describes. Its size is not published. It was chosen on the latency of the ping-pong next to a congestion
+#: tree (T9, b), which is the time of twelve packets at the rate of the link to H5.
+SWITCHES = {
+    "switch.architecture": "cioq",
+    "switch.queues": "per-output",
+    "switch.output_buffer": "24 KiB",
+}
+
+HARDWARE = {**HOSTS, **SWITCHES}
+
+#: An adapter of the hardware needs time to answer a marked packet. The time is not published. It was chosen on the
+#: 11 Gbit/s that two contributors have together (T2).
+HARDWARE_CC = {**CC, "congestion.notification_delay": "15 us"}
 
 
 def overrides(flows: int, step_s: float, **more: Any) -> dict[str, Any]:
