@@ -240,6 +240,13 @@ class Congestion:
         return has_window or isinstance(self.reaction, WindowReaction | rdma.AnsweredReaction)
 
     @property
+    def is_ethernet(self) -> bool:
+        """Whether a component is one of Ethernet, whose outputs are queues in the order of arrival."""
+        marks = isinstance(self.marking, RedMarking | TelemetryMarking | SampledMarking)
+        reactions = (self.reaction, *(own for own, _ in self.hosts.values()))
+        return marks or any(isinstance(one, RdmaReaction | QcnReaction) for one in reactions)
+
+    @property
     def validates(self) -> bool:
         """Whether switches validate marks."""
         return isinstance(self.marking, BufferMarking) and self.marking.kind == "mvpm"

@@ -249,6 +249,9 @@ def variant(seed: int) -> Scenario:
         is_stamped = reaction["kind"] == "pcc-telemetry"
         marking = {"kind": "telemetry"} if is_stamped else red(own_rng, full)
     congestion = {**parts, "marking": marking, "reaction": reaction, "feedback": "binary", **back}
+    # Outputs that serve inputs in turn, instead of the default of Ethernet.
+    if random.Random(f"arbitration {seed}").random() < 0.4:
+        found["switch"] = {"arbitration": "round-robin", **found["switch"]}
     return with_host_settings({**found, "congestion": congestion})
 
 

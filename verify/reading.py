@@ -14,7 +14,7 @@ from typing import Any
 from verify.direct import GRIDS, GROUPS, Direct, direct
 from verify.fabric_files import FileFabric, fabric
 from verify.groups import Groups, circle, groups
-from verify.parts import Congestion, Sizes, congestion
+from verify.parts import Congestion, Marking, Sizes, congestion
 from verify.pauses import Buffers, Packets, Pfc, payloads, pfc
 from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, size_bytes, time_ps
 from verify.searched import searched
@@ -310,6 +310,9 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
     parts = congestion(given.pop("congestion", {}), sizes, net)
     controls = given.pop("flow_control", {})
     has_pauses = controls.get("kind") == "pfc"
+    if "arbitration" not in scenario.get("switch", {}):
+        is_ethernet = has_pauses or parts.is_ethernet
+        built = replace(built, is_fcfs=is_ethernet and _may_be_fcfs(built, parts, lanes))
     spacing, shared = _credits({} if has_pauses else controls, max(mtu + header, control), block)
     if (has_pauses or shared) and built.queues.is_divided:
         raise NotCovered("flow_control: the memory is divided")
@@ -509,6 +512,13 @@ def _switch(switch: Mapping[str, Any], mechanism: str, block: int, lanes: Lanes,
     )
     nothing_left("switch", given)
     return found
+
+
+def _may_be_fcfs(switch: SwitchPlan, parts: Congestion, lanes: Lanes) -> bool:
+    """Return whether each output can have one queue for the packets of all inputs."""
+    reads_inputs = isinstance(parts.marking, Marking) and parts.marking.fill != "sum"
+    is_plain = switch.architecture == "voq" and switch.queues.kind == "per-output" and not switch.has_rounds
+    return is_plain and not reads_inputs and parts.isolation is None and not lanes.by_way
 
 
 def _trimming(table: Mapping[str, Any] | None) -> Trimming | None:

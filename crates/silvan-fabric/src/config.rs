@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::{Bytes, Rate, Time};
 
 use crate::congestion::reaction::Reaction;
-use crate::congestion::{Components, Congestion, Mechanism};
+use crate::congestion::{Components, Congestion, LinkLayer, Mechanism};
 pub use crate::packet_format::Packet;
-use crate::queueing::{HostQueues, Memory, Queues};
+use crate::queueing::{HostQueues, Isolation, Memory, Queues};
 use crate::routing;
 use crate::routing::adaptive::Heuristic;
 pub use crate::routing::path_bits::PathBits;
@@ -68,6 +68,37 @@ impl Config {
     #[must_use]
     pub fn components(&self) -> Components {
         self.congestion.components(&self.packet)
+    }
+
+    /// The component that makes the network one of Ethernet, as it is written in a scenario, if there is one.
+    #[must_use]
+    pub fn ethernet(&self) -> Option<String> {
+        let is_ethernet = |layer| layer == Some(LinkLayer::Ethernet);
+        let parts = self.components();
+        if let FlowControl::Pfc(_) = self.flow_control {
+            return Some("flow_control.kind = \"pfc\"".to_owned());
+        }
+        if is_ethernet(parts.marking.link_layer()) {
+            return Some(format!("congestion.marking.kind = \"{}\"", parts.marking.kind()));
+        }
+        let found = parts.reactions().find(|reaction| is_ethernet(reaction.link_layer()))?;
+        Some(format!("congestion.reaction.kind = \"{}\"", found.kind()))
+    }
+
+    /// The order in which outputs serve packets. By default, outputs of Ethernet switches have one queue per class, provided
+    /// that the rest of the configuration permits it.
+    #[must_use]
+    pub fn arbitration(&self) -> Arbitration {
+        let may_be_fcfs = || {
+            let (mechanism, switch, parts) = (self.congestion.mechanism, &self.switch, self.components());
+            switch.has_plain_queues(mechanism)
+                && parts.isolation == Isolation::None
+                && !parts.marking.needs_input_queues()
+                && !matches!(self.lanes.assignment, Assignment::Paths | Assignment::Routing)
+        };
+        self.switch.arbitration.unwrap_or_else(|| {
+            if self.ethernet().is_some() && may_be_fcfs() { Arbitration::Fcfs } else { Arbitration::RoundRobin }
+        })
     }
 
     /// The adaptive routing of the given type, if it is enabled.
@@ -529,8 +560,12 @@ pub struct SwitchConfig {
     /// Read ports, buffers and arbitration. The default depends on the mechanism: `iq` for `fbicm` and
     /// `ccfit`, `cioq` for `renato`, `pfister` and `mvcm`, `voq` for all others.
     pub architecture: Option<Architecture>,
-    /// The order in which an output serves packets (`voq` architecture).
-    pub arbitration: Arbitration,
+    /// The order in which an output serves packets (`voq` architecture). The default depends on the link layer: `fcfs` if
+    /// a component of the scenario is one of Ethernet, `round-robin` otherwise. Components of Ethernet are pause frames
+    /// (`flow_control.kind = "pfc"`), the marking rules `red`, `telemetry` and `sampled`, and the reactions that adapters
+    /// for Ethernet have, such as `dcqcn` or `nscc`. Switches whose queues do not permit `fcfs`, such as those with
+    /// special queues, serve inputs in turn.
+    pub arbitration: Option<Arbitration>,
     /// How an input buffer is divided into queues. The default depends on the mechanism: `single` for
     /// `fbicm` and `ccfit` and with `cioq` switches, `per-output` otherwise.
     pub queues: Option<Queues>,
@@ -596,6 +631,14 @@ impl SwitchConfig {
         self.memory.unwrap_or_else(|| self.queues(mechanism).usual_memory())
     }
 
+    /// Whether each input has a queue in shared memory for each output, which `fcfs` needs.
+    #[must_use]
+    pub fn has_plain_queues(&self, mechanism: Mechanism) -> bool {
+        self.architecture(mechanism) == Architecture::Voq
+            && self.queues(mechanism) == Queues::PerOutput
+            && self.memory(mechanism) == Memory::Shared
+    }
+
     /// Whether control packets precede data for a mechanism.
     #[must_use]
     pub fn control_first(&self, mechanism: Mechanism) -> bool {
@@ -607,7 +650,7 @@ impl Default for SwitchConfig {
     fn default() -> Self {
         Self {
             architecture: None,
-            arbitration: Arbitration::RoundRobin,
+            arbitration: None,
             queues: None,
             queue_count: 8,
             memory: None,

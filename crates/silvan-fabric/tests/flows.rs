@@ -46,7 +46,7 @@ fn explicit_rates_save_a_fifth_of_the_phase() {
         for arbitration in [Arbitration::RoundRobin, Arbitration::Fcfs] {
             let rates = ExplicitRate { injection, ..ExplicitRate::default() };
             config.congestion.reaction = Some(Reaction::ExplicitRate(rates));
-            config.switch.arbitration = arbitration;
+            config.switch.arbitration = Some(arbitration);
             let outcome = run(&topology, &config);
             assert_near(completion_ms(&outcome), 4.0, 0.01, &format!("{injection:?} {arbitration:?}"));
             let announced = outcome.summary.announced.unwrap();
@@ -167,7 +167,7 @@ proptest! {
         config.congestion = Congestion { mechanism, ..Congestion::default() };
         let voq = matches!(mechanism, Mechanism::None | Mechanism::IbCc | Mechanism::Saa);
         if voq && fcfs {
-            config.switch.arbitration = Arbitration::Fcfs;
+            config.switch.arbitration = Some(Arbitration::Fcfs);
         } else if mechanism == Mechanism::Mvcm && fcfs {
             config.switch.architecture = Some(Architecture::Cioq);
         }

@@ -24,7 +24,7 @@ fn trimming(duration: Time, queue: u64, which: Trimmed) -> Config {
     let mut config = config(duration);
     config.packet.mtu = Bytes(1_000);
     config.switch.latency = Time::ZERO;
-    config.switch.arbitration = Arbitration::Fcfs;
+    config.switch.arbitration = Some(Arbitration::Fcfs);
     config.switch.trimming = Some(Trimming { queue: Bytes(queue), size: Bytes(64), which });
     config.lanes = Lanes { count: 2, control: Some(1), control_priority: true, ..Lanes::default() };
     config.measure.interval = us(1);

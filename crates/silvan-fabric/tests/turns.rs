@@ -41,7 +41,7 @@ fn switches() -> Vec<(String, Config)> {
     for (architecture, arbitration, queues) in kinds {
         let mut one = config(us(200));
         one.switch.architecture = Some(architecture);
-        one.switch.arbitration = arbitration;
+        one.switch.arbitration = Some(arbitration);
         one.switch.queues = queues;
         all.push((format!("{architecture:?}, {arbitration:?}, {queues:?}"), one));
     }
@@ -179,7 +179,7 @@ proptest! {
 fn lanes_take_turns_at_each_output() {
     for (name, mut config) in switches() {
         // With arbitration by arrival, the share depends on the order of arrivals.
-        if config.switch.arbitration == Arbitration::Fcfs {
+        if config.switch.arbitration == Some(Arbitration::Fcfs) {
             continue;
         }
         config.lanes.count = 2;

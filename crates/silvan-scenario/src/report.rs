@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 use silvan_fabric::RoundTrip;
-use silvan_fabric::config::{Architecture, Config};
+use silvan_fabric::config::{Arbitration, Architecture, Config};
 use silvan_fabric::congestion::reaction::Reaction;
 use silvan_fabric::routing::{Analysis, Tables, analyze_lanes};
 use silvan_fabric::topology::Topology;
@@ -35,6 +35,11 @@ pub struct Report {
     pub links: usize,
     /// Kind of routing.
     pub routing: String,
+    /// The order in which outputs serve packets.
+    pub arbitration: Arbitration,
+    /// The component that makes the network one of Ethernet, as it is written in a scenario, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ethernet: Option<String>,
     /// A dependency cycle of channels in which packets can wait for each other, or `None`.
     pub deadlock: Option<String>,
     /// Ordered pairs of hosts for which the tables have a route.
@@ -170,6 +175,8 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, 
         switches: topology.switches.len(),
         links: topology.links.len(),
         routing: scenario.routing_kind().to_owned(),
+        arbitration: config.arbitration(),
+        ethernet: config.ethernet(),
         deadlock: network::deadlock(topology, tables, config),
         pairs_routed: analysis.pairs,
         pairs_unroutable: analysis.unroutable,

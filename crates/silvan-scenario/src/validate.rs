@@ -146,10 +146,8 @@ fn path_lanes(spec: &Spec) -> Check {
     })?;
     let mechanism = spec.congestion.mechanism;
     let switch = &spec.switch;
-    let is_plain = switch.architecture(mechanism) == Architecture::Voq
-        && switch.queues(mechanism) == Queues::PerOutput
-        && switch.memory(mechanism) == Memory::Shared
-        && switch.arbitration == Arbitration::RoundRobin
+    let is_plain = switch.has_plain_queues(mechanism)
+        && switch.arbitration != Some(Arbitration::Fcfs)
         && matches!(spec.flow_control, FlowControl::Credits(_));
     ensure(is_plain, "lanes.assignment", || {
         "by paths or routing needs switches of architecture \"voq\" with queues \"per-output\" in shared memory, arbitration \
@@ -174,10 +172,8 @@ fn switch(spec: &Spec) -> Check {
     let mechanism = spec.congestion.mechanism;
     let architecture = switch.architecture(mechanism);
     let iq = architecture == Architecture::Iq;
-    let plain = architecture == Architecture::Voq
-        && switch.queues(mechanism) == Queues::PerOutput
-        && switch.memory(mechanism) == Memory::Shared;
-    ensure(plain || switch.arbitration == Arbitration::RoundRobin, "switch.arbitration", || {
+    let plain = switch.has_plain_queues(mechanism);
+    ensure(plain || switch.arbitration != Some(Arbitration::Fcfs), "switch.arbitration", || {
         "needs switches of architecture \"voq\" with queues \"per-output\" in shared memory".to_owned()
     })?;
     let queues = switch.queues(mechanism);

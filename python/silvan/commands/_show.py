@@ -198,6 +198,9 @@ def check(console: Console, name: str, report: ScenarioCheck) -> None:
     table.add_row("topology", escape(report["topology"]))
     table.add_row("hosts, switches, links", f"{report['hosts']}, {report['switches']}, {report['links']}")
     table.add_row("routing", escape(report["routing"]))
+    if ethernet := report.get("ethernet"):
+        order = "in the order of arrival" if report["arbitration"] == "fcfs" else "of all inputs in turn, not by arrival"
+        table.add_row("Ethernet", escape(f"{ethernet}; outputs serve packets {order} ({report['arbitration']})"))
     pairs = f"{report['pairs_routed']:,}"
     if report["pairs_unroutable"]:
         pairs += f"; [yellow]{report['pairs_unroutable']:,} without a route[/]"

@@ -118,6 +118,8 @@ class _ScenarioCheckOfAll(TypedDict):
     links: int
     #: Kind of routing.
     routing: str
+    #: The order in which outputs of switches serve packets, `fcfs` or `round-robin`.
+    arbitration: str
     #: A cycle of channels in which packets can wait for each other; None if there is none.
     deadlock: str | None
     #: Ordered pairs of hosts with a route.
@@ -138,9 +140,12 @@ class ScenarioCheck(_ScenarioCheckOfAll, total=False):
     """Facts about a scenario that do not need a run.
 
     `jobs` and `forests` exist only if the scenario has jobs or forests. `round_trip` exists only if sources
-    require acknowledgements, or if switches have both input and output buffers.
+    require acknowledgements, or if switches have both input and output buffers. `ethernet` exists only if a component
+    is one of Ethernet.
     """
 
+    #: The component that makes the network one of Ethernet, as it is written in a scenario.
+    ethernet: str
     jobs: list[JobCheck]
     forests: list[ForestCheck]
     round_trip: RoundTrip

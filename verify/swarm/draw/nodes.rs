@@ -224,14 +224,10 @@ impl Draw {
             let cell = self.pick(&[0, 1, 64, 500]);
             put(&mut switch, "islip_cell", bytes(cell));
         }
-        if architecture == "voq"
-            && queues == "per-output"
-            && !switch.contains_key("memory")
-            && self.chance(30)
-        {
-            let fcfs = needs.sum_marks && !needs.special && self.chance(70);
-            put(&mut switch, "arbitration", if fcfs { "fcfs" } else { "round-robin" });
-        }
+        // The default depends on the other components, so the order is always given.
+        let is_plain = architecture == "voq" && queues == "per-output" && !switch.contains_key("memory");
+        let fcfs = is_plain && self.chance(30) && needs.sum_marks && !needs.special && self.chance(70);
+        put(&mut switch, "arbitration", if fcfs { "fcfs" } else { "round-robin" });
         if self.chance(15) {
             put(&mut switch, "control_first", self.chance(70));
         }

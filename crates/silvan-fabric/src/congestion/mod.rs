@@ -4,6 +4,7 @@
 //! simulator.
 
 mod hosts;
+mod link_layer;
 pub(crate) mod log;
 pub mod marking;
 pub mod reaction;
@@ -19,6 +20,7 @@ use silvan_engine::{Bytes, Time};
 use crate::packet_format::Packet;
 use crate::queueing::{Isolation, SpecialQueues};
 pub use hosts::HostSetting;
+pub use link_layer::LinkLayer;
 use marking::{Fecn, FillMapping, Ipm, Marking, Mvpm, Opm, Sampled};
 use reaction::{Cct, CctTable, ExplicitRate, Lipd, Mvcm, Qcn, Reaction};
 pub use receiver::{CoalescePer, Coalescing, Notification};
@@ -104,6 +106,18 @@ pub enum Feedback {
     Binary,
     /// The severity of congestion, from 1 to 63: from how far the queue is above its set point and how fast it grows.
     Quantized,
+}
+
+/// The name of a variant in a scenario file: `pcc-rtt` for `PccRtt`.
+fn kebab(name: &str) -> String {
+    let mut text = String::new();
+    for (at, letter) in name.char_indices() {
+        if letter.is_ascii_uppercase() && at > 0 {
+            text.push('-');
+        }
+        text.push(letter.to_ascii_lowercase());
+    }
+    text
 }
 
 /// The components in effect.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use silvan_engine::Time;
 
-use crate::config::Config;
+use crate::config::{Arbitration, Config};
 use crate::congestion::Components;
 use crate::congestion::marking::Marking;
 use crate::congestion::reaction::Reaction;
@@ -74,6 +74,7 @@ pub(crate) fn tell(story: &Story) -> (Vec<String>, Vec<String>) {
         Some(forest) => account.extend(trees(story, forest)),
         None => account.push("Congestion trees were not recorded (measure.forest).".into()),
     }
+    account.extend(arbitration(story));
     account.extend(control(story));
     account.extend(isolation(story));
     account.extend(pauses(story));
@@ -163,6 +164,20 @@ fn roles<'a>(story: &Story, trees: impl Iterator<Item = &'a Verdict>) -> Vec<Str
         ));
     }
     lines
+}
+
+/// How outputs served packets, if the scenario has a component of Ethernet.
+fn arbitration(story: &Story) -> Option<String> {
+    let component = story.config.ethernet()?;
+    Some(match story.config.arbitration() {
+        Arbitration::Fcfs => format!(
+            "Outputs of switches served packets in the order of their arrival (\"fcfs\"), as on Ethernet ({component})."
+        ),
+        Arbitration::RoundRobin => format!(
+            "Outputs of switches did not serve packets in the order of their arrival, unlike those of Ethernet ({component}): \
+             switch.arbitration is \"round-robin\"."
+        ),
+    })
 }
 
 fn control(story: &Story) -> Vec<String> {

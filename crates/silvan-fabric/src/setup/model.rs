@@ -379,7 +379,7 @@ impl SwitchModel {
         let lane = lane_share(config, sizes, given.buffer, "switch.buffer")?;
         Ok(Self {
             architecture,
-            arbitration: given.arbitration,
+            arbitration: config.arbitration(),
             queues,
             organisation: Organisation::new(queues, given.queue_count),
             shared: given.memory(mechanism) == Memory::Shared,

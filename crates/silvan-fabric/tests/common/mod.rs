@@ -119,7 +119,7 @@ pub fn run_in_all_switches(topology: &Topology, config: &Config) -> Vec<(&'stati
         let mut config = config.clone();
         config.switch.architecture = Some(architecture);
         config.switch.queues = Some(queues);
-        config.switch.arbitration = arbitration;
+        config.switch.arbitration = Some(arbitration);
         let with = |engine| {
             let tables = tables(topology);
             let mut simulation = Simulation::with_engine(topology, &tables, &config, engine).unwrap();

@@ -34,7 +34,7 @@ fn pairs(spec: &Spec, components: &Components) -> Check {
          congestion.isolation = { kind = \"none\" }"
             .to_owned()
     })?;
-    if spec.switch.arbitration == Arbitration::Fcfs {
+    if spec.switch.arbitration == Some(Arbitration::Fcfs) {
         ensure(!components.marking.needs_input_queues(), "congestion.marking.fill", || {
             "measures input queues, which switches with arbitration \"fcfs\" do not have; use \"sum\""
                 .to_owned()

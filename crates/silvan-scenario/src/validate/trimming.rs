@@ -5,13 +5,14 @@ use silvan_fabric::config::{Arbitration, Assignment, FlowControl, HostConfig, Sw
 use silvan_fabric::queueing::HostQueues;
 
 use super::{Check, ensure};
+use crate::scenario::settings;
 use crate::spec::Spec;
 
 pub(super) fn check(spec: &Spec) -> Check {
     if spec.switch.trimming.is_none() {
         return Ok(());
     }
-    ensure(spec.switch.arbitration == Arbitration::Fcfs, "switch.trimming", || {
+    ensure(settings(spec).arbitration() == Arbitration::Fcfs, "switch.trimming", || {
         "needs switch.arbitration = \"fcfs\", with which an output has one queue for the packets of all inputs".to_owned()
     })?;
     ensure(spec.flow_control == FlowControl::default(), "flow_control.kind", || {

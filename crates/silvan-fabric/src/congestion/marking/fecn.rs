@@ -8,6 +8,7 @@ use silvan_engine::Bytes;
 use silvan_engine::random::Stream;
 
 use super::{MarkingParameters, MarkingRule, OutputLane, Switches, severity};
+use crate::congestion::LinkLayer;
 use crate::congestion::unfit::{Check, Limits, ensure};
 use crate::facts::{Departure, PortState, QueueChange, QueueFill, Severity, Verdict};
 use crate::port_set::PortSet;
@@ -171,6 +172,10 @@ pub(crate) struct FecnState {
 }
 
 impl MarkingParameters for Fecn {
+    fn link_layer(&self) -> Option<LinkLayer> {
+        Some(LinkLayer::InfiniBand)
+    }
+
     fn needs_input_queues(&self) -> bool {
         self.fill != FillMapping::Sum
     }

@@ -38,6 +38,8 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::cache::prefetch;
 use silvan_engine::random::Stream;
 
+use super::kebab;
+use super::link_layer::LinkLayer;
 use super::unfit::{Check, Limits};
 use crate::facts::{
     Arrival, Departure, InputBuffer, InputVerdict, PortState, QueueChange, Severity, Verdict,
@@ -59,6 +61,11 @@ pub trait MarkingParameters {
     /// Whether marks can carry the severity of congestion, see [`super::Feedback`].
     fn has_severities(&self) -> bool {
         true
+    }
+
+    /// The link layer for which the rule is designed, if it is one.
+    fn link_layer(&self) -> Option<LinkLayer> {
+        None
     }
 
     /// Whether packets collect telemetry instead of marks.
@@ -316,6 +323,16 @@ macro_rules! markings {
         }
 
         impl Marking {
+            /// The name of the kind in a scenario.
+            #[must_use]
+            pub fn kind(&self) -> String {
+                let name = match self {
+                    Self::None => "None",
+                    $( Self::$name(_) => stringify!($name), )*
+                };
+                kebab(name)
+            }
+
             /// The parameters, if packets are marked.
             #[must_use]
             pub fn parameters(&self) -> Option<&dyn MarkingParameters> {
@@ -542,6 +559,12 @@ markings! {
 }
 
 impl Marking {
+    /// See [`MarkingParameters::link_layer`].
+    #[must_use]
+    pub fn link_layer(&self) -> Option<LinkLayer> {
+        self.parameters().and_then(|parameters| parameters.link_layer())
+    }
+
     /// See [`MarkingParameters::needs_output_buffers`].
     #[must_use]
     pub fn needs_output_buffers(&self) -> bool {

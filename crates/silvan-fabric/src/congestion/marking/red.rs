@@ -21,6 +21,7 @@ use silvan_engine::Bytes;
 use silvan_engine::random::Stream;
 
 use super::{MarkingParameters, MarkingPattern, MarkingRule, OutputLane, Switches};
+use crate::congestion::LinkLayer;
 use crate::congestion::unfit::{Check, Limits, ensure};
 use crate::facts::{Departure, PortState, QueueChange, Verdict};
 
@@ -46,6 +47,10 @@ impl Default for Red {
 }
 
 impl MarkingParameters for Red {
+    fn link_layer(&self) -> Option<LinkLayer> {
+        Some(LinkLayer::Ethernet)
+    }
+
     fn has_severities(&self) -> bool {
         false
     }

@@ -17,6 +17,7 @@ use silvan_engine::Bytes;
 use silvan_engine::random::Stream;
 
 use super::{MarkingParameters, MarkingRule, OutputLane, Switches, severity};
+use crate::congestion::LinkLayer;
 use crate::congestion::unfit::{Check, Limits, ensure};
 use crate::facts::{Arrival, PortState, Severity, Verdict};
 
@@ -68,6 +69,10 @@ pub(crate) struct Sampler {
 }
 
 impl MarkingParameters for Sampled {
+    fn link_layer(&self) -> Option<LinkLayer> {
+        Some(LinkLayer::Ethernet)
+    }
+
     fn check(&self, limits: &Limits) -> Check {
         let (full, most) = (limits.full, 1u64 << 30);
         ensure((1..=most).contains(&self.set_point.0), "set_point", || "must be 1 B to 1 GiB".to_owned())?;

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{MarkingParameters, MarkingRule, OutputLane, Switches};
+use crate::congestion::LinkLayer;
 use crate::facts::{Departure, Verdict};
 
 /// In-band telemetry has no parameters.
@@ -17,6 +18,10 @@ use crate::facts::{Departure, Verdict};
 pub struct InBandTelemetry {}
 
 impl MarkingParameters for InBandTelemetry {
+    fn link_layer(&self) -> Option<LinkLayer> {
+        Some(LinkLayer::Ethernet)
+    }
+
     fn has_severities(&self) -> bool {
         false
     }

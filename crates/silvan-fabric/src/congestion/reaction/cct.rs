@@ -9,6 +9,7 @@ use silvan_engine::Time;
 use silvan_engine::random::Stream;
 
 use super::{ReactionParameters, ReactionRule, Source};
+use crate::congestion::LinkLayer;
 use crate::congestion::unfit::{Check, LONGEST_DELAY, Limits, Unfit, ensure};
 use crate::facts::{Answer, Mark, Next, Sent};
 
@@ -281,6 +282,10 @@ impl CctTable {
 impl ReactionParameters for Cct {
     fn needs_acknowledgements(&self) -> bool {
         false
+    }
+
+    fn link_layer(&self) -> Option<LinkLayer> {
+        Some(LinkLayer::InfiniBand)
     }
 
     fn acts_without_marks(&self) -> bool {

@@ -27,6 +27,7 @@ use silvan_engine::{Bytes, Rate, Time};
 
 use super::paced::{LINE, Last, part};
 use super::{ReactionParameters, ReactionRule, Source};
+use crate::congestion::LinkLayer;
 use crate::congestion::unfit::{Check, Limits, ensure, ensure_time};
 use crate::facts::{Answer, Mark, Next, Sent};
 
@@ -122,6 +123,10 @@ impl Default for Dcqcn {
 impl ReactionParameters for Dcqcn {
     fn needs_acknowledgements(&self) -> bool {
         false
+    }
+
+    fn link_layer(&self) -> Option<LinkLayer> {
+        Some(LinkLayer::Ethernet)
     }
 
     fn acts_without_marks(&self) -> bool {

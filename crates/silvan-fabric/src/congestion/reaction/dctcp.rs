@@ -18,6 +18,7 @@ use silvan_engine::Time;
 
 use super::progress::Progress;
 use super::{ReactionParameters, ReactionRule, Source};
+use crate::congestion::LinkLayer;
 use crate::congestion::unfit::{Check, Limits, ensure_window};
 use crate::facts::{Answer, Mark, Next, Sent};
 
@@ -47,6 +48,10 @@ impl Default for Dctcp {
 impl ReactionParameters for Dctcp {
     fn needs_acknowledgements(&self) -> bool {
         true
+    }
+
+    fn link_layer(&self) -> Option<LinkLayer> {
+        Some(LinkLayer::Ethernet)
     }
 
     fn acts_without_marks(&self) -> bool {

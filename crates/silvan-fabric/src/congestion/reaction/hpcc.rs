@@ -23,6 +23,7 @@ use silvan_engine::{Rate, Time};
 use super::paced::{LINE, Last, part};
 use super::progress::Progress;
 use super::{ReactionParameters, ReactionRule, Source};
+use crate::congestion::LinkLayer;
 use crate::congestion::unfit::{Check, Limits, ensure, ensure_time};
 use crate::facts::{Answer, Hops, Next, Sent, Telemetry};
 
@@ -60,6 +61,10 @@ impl Default for Hpcc {
 impl ReactionParameters for Hpcc {
     fn needs_acknowledgements(&self) -> bool {
         true
+    }
+
+    fn link_layer(&self) -> Option<LinkLayer> {
+        Some(LinkLayer::Ethernet)
     }
 
     fn acts_without_marks(&self) -> bool {

@@ -82,6 +82,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Rate, Time};
 
+use super::kebab;
+use super::link_layer::LinkLayer;
 use super::round_trip::RoundTrip;
 use super::unfit::{Check, Limits};
 use crate::facts::{Answer, Grant, Lost, Next, Queued, Sent};
@@ -96,6 +98,11 @@ pub trait ReactionParameters {
 
     /// Whether marks affect the reaction.
     fn reads_marks(&self) -> bool;
+
+    /// The link layer for which the reaction is designed, if it is one.
+    fn link_layer(&self) -> Option<LinkLayer> {
+        None
+    }
 
     /// Whether some parameters depend on the network's round trip.
     fn needs_round_trip(&self) -> bool {
@@ -288,6 +295,16 @@ macro_rules! reactions {
         }
 
         impl Reaction {
+            /// The name of the kind in a scenario.
+            #[must_use]
+            pub fn kind(&self) -> String {
+                let name = match self {
+                    Self::None => "None",
+                    $( Self::$name(_) => stringify!($name), )*
+                };
+                kebab(name)
+            }
+
             /// The parameters, if there is a reaction.
             #[must_use]
             pub fn parameters(&self) -> Option<&dyn ReactionParameters> {
@@ -463,6 +480,12 @@ impl Reaction {
     #[must_use]
     pub fn reads_marks(&self) -> bool {
         self.parameters().is_some_and(|parameters| parameters.reads_marks())
+    }
+
+    /// See [`ReactionParameters::link_layer`].
+    #[must_use]
+    pub fn link_layer(&self) -> Option<LinkLayer> {
+        self.parameters().and_then(|parameters| parameters.link_layer())
     }
 
     /// See [`ReactionParameters::needs_round_trip`].

@@ -37,6 +37,7 @@ use silvan_engine::{Rate, Time};
 
 use super::progress::Progress;
 use super::{ReactionParameters, ReactionRule, Source};
+use crate::congestion::LinkLayer;
 use crate::congestion::unfit::{Check, Limits, ensure_time};
 use crate::facts::{Answer, Lost, Mark, Next, Sent};
 
@@ -66,6 +67,10 @@ impl Default for Nscc {
 impl ReactionParameters for Nscc {
     fn needs_acknowledgements(&self) -> bool {
         true
+    }
+
+    fn link_layer(&self) -> Option<LinkLayer> {
+        Some(LinkLayer::Ethernet)
     }
 
     fn acts_without_marks(&self) -> bool {

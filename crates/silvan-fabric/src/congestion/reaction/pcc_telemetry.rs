@@ -26,6 +26,7 @@ use silvan_engine::{Bytes, Rate, Time};
 use super::paced::{LINE, Last, part};
 use super::progress::Progress;
 use super::{ReactionParameters, ReactionRule, Source};
+use crate::congestion::LinkLayer;
 use crate::congestion::unfit::{Check, Limits, ensure};
 use crate::facts::{Answer, Hops, Next, Sent, Telemetry};
 
@@ -79,6 +80,10 @@ impl Default for PccTelemetry {
 impl ReactionParameters for PccTelemetry {
     fn needs_acknowledgements(&self) -> bool {
         true
+    }
+
+    fn link_layer(&self) -> Option<LinkLayer> {
+        Some(LinkLayer::Ethernet)
     }
 
     fn acts_without_marks(&self) -> bool {

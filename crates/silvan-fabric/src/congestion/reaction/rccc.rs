@@ -29,6 +29,7 @@ use silvan_engine::{Bytes, Time};
 
 use super::nscc::{Nscc, NsccRule, NsccState};
 use super::{ReactionParameters, ReactionRule, Source};
+use crate::congestion::LinkLayer;
 use crate::congestion::receiver::{Oversubscribed, Oversubscription};
 use crate::congestion::unfit::{Check, Limits, Unfit, ensure, ensure_time};
 use crate::facts::{Answer, Grant, Lost, Next, Queued, Sent};
@@ -98,6 +99,10 @@ const MOST: Bytes = Bytes(1 << 30);
 impl ReactionParameters for Rccc {
     fn needs_acknowledgements(&self) -> bool {
         true
+    }
+
+    fn link_layer(&self) -> Option<LinkLayer> {
+        Some(LinkLayer::Ethernet)
     }
 
     fn acts_without_marks(&self) -> bool {

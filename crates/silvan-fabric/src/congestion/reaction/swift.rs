@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 
 use super::{ReactionParameters, ReactionRule, Source};
+use crate::congestion::LinkLayer;
 use crate::congestion::unfit::{Check, Limits, ensure, ensure_time};
 use crate::facts::{Answer, Next, Sent};
 
@@ -79,6 +80,10 @@ impl Default for Swift {
 impl ReactionParameters for Swift {
     fn needs_acknowledgements(&self) -> bool {
         true
+    }
+
+    fn link_layer(&self) -> Option<LinkLayer> {
+        Some(LinkLayer::Ethernet)
     }
 
     fn acts_without_marks(&self) -> bool {
