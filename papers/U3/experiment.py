@@ -23,8 +23,8 @@ HOSTS, LEAVES = 64 * PODS, 4 * PODS
 RATE = 100e9
 #: Bytes of a packet beyond its payload, and its largest payload.
 HEADER, PAYLOAD = 48, 1000
-#: Nanoseconds of a link, and of a switch, which stores a packet before it forwards it.
-LINK_NS, SWITCH_NS = 1000, 84
+#: Nanoseconds of a link, and of a switch.
+LINK_NS, SWITCH_NS = 1000, 17
 #: Flows start during this time; the run is longer by 3 ms, so that they end.
 MS = 3.0
 

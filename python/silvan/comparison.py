@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silvan import _control
 from silvan._core import SilvanError
 from silvan._statistics import STUDENT, half_width
 
@@ -118,6 +119,9 @@ def compare(*runs: Result) -> Comparison:
     flat = [dict(_flat(tomllib.loads(run.scenario_toml))) for run in runs]
     groups = _groups(runs, flat)
     firsts = [flat[group.given[0]] for group in groups]
+    for own in firsts:
+        # A composition without a mechanism has the name of its reaction.
+        own.setdefault("congestion.mechanism", _control.name(own))
     keys = list(dict.fromkeys(key for one in firsts for key in one))
     values = {key: tuple(one.get(key) for one in firsts) for key in keys if key not in _NOT_COMPARED}
     settings = {key: own for key, own in values.items() if any(value != own[0] for value in own)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,6 +10,10 @@ from silvan._core import SilvanError
 
 #: Maximum number of hosts of a new scenario.
 MOST_HOSTS = 4096
+#: Maximum rate of its links in Gbit/s.
+MOST_GBIT_S = 1600
+#: The rate of links that a scenario does not give, in Gbit/s.
+SILVAN_GBIT_S = 16
 
 
 _TWO_LANES = '\n[lanes]\n# {} need two lanes to be free of deadlock.\ncount = 2\nassignment = "routing"\n'
@@ -72,8 +77,97 @@ NETWORKS = {
     "torus": Network("a three-dimensional torus", _torus),
     "dragonfly": Network("groups of switches, with links between all groups", _dragonfly),
 }
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """A kind of network technology that a new scenario can have."""
+
+    #: Short description.
+    about: str
+    #: Networks for which its switches and links are suitable.
+    networks: tuple[str, ...]
+    #: The usual mechanism, and others of the fabric to compare it with.
+    mechanisms: tuple[str, ...]
+    #: The usual traffic.
+    traffic: str
+    #: Rate of links in Gbit/s; None for that of Silvan.
+    gbit_s: int | None = None
+    #: Tables of switches, links and packets.
+    tables: str = ""
+    #: Tables that only trees with several routes have.
+    of_trees: str = ""
+
+
+_ROCE = """
+[packet]
+mtu = "4096 B"
+header = "64 B" # Ethernet, IP, UDP and InfiniBand's transport
+
+[flow_control]
+kind = "pfc" # pause frames
+
+[flow_control.shared]
+# The ports of a switch share its memory, which contains the headroom; `silvan check` prints how much is left.
+
+[switch]
+buffer = "1 MiB"       # per port; merchant switches have 0.5 to 2 MB
+arbitration = "fcfs"   # an output is one queue per class
+latency = "300 ns"
+
+[host]
+buffer = "1 MiB"
+"""
+_UEC = """
+[packet]
+mtu = "4096 B"
+header = "64 B"
+
+[lanes]
+count = 2 # acknowledgements and grants have a lane of their own, which precedes data
+control = 1
+control_priority = true
+
+[switch]
+buffer = "1 MiB"       # per port
+arbitration = "fcfs"   # an output is one queue per class
+latency = "300 ns"
+
+[host]
+buffer = "1 MiB"
+delivery = "out-of-order"
+"""
+_SPRAYING = """
+[ecmp]
+spraying = "mixed" # each packet selects one of the routes
+"""
+_TREES = ("fat-tree", "star", "dumbbell")
+FABRICS = {
+    "infiniband": Fabric(
+        "InfiniBand: credits", tuple(NETWORKS), ("none", "ib-cc", "ecocc", "fbicm", "ccfit", "qcn"), "hotspot"
+    ),
+    "roce": Fabric(
+        "RDMA over Ethernet: pause frames, ECMP",
+        _TREES,
+        ("dcqcn", "hpcc", "swift", "timely", "dctcp"),
+        "incast",
+        400,
+        _ROCE,
+        "\n[ecmp] # switches hash flows onto the routes\n",
+    ),
+    "uec": Fabric(
+        "Ultra Ethernet: credits, sprayed packets",
+        _TREES,
+        ("uec", "nscc", "rccc"),
+        "incast",
+        400,
+        _UEC,
+        _SPRAYING,
+    ),
+}
 #: Descriptions of the traffic that a new scenario can contain.
 TRAFFICS = {
+    "incast": "several hosts that send to one, a victim that shares links with them, and a parallel job",
     "hotspot": "a light load between all hosts, and some hosts that overload one host",
     "uniform": "every host sends to random hosts as fast as it can",
     "moving": "hotspots that move, with contributors and victims",
@@ -87,18 +181,60 @@ MECHANISMS = {
     "fbicm": "FBICM: queues of their own for congested flows",
     "ccfit": "CCFIT: FBICM and throttling",
     "qcn": "quantized congestion notification (IEEE 802.1Qau)",
+    "dcqcn": "DCQCN: marks and a rate per flow",
+    "dctcp": "DCTCP: marks and a window per flow",
+    "timely": "TIMELY: a rate by the gradient of the round trip",
+    "swift": "Swift: a window that aims at a round trip",
+    "hpcc": "HPCC: telemetry of switches",
+    "nscc": "Ultra Ethernet's control of sources",
+    "rccc": "Ultra Ethernet's credit of receivers",
+    "uec": "Ultra Ethernet's credit of receivers and control of sources",
 }
 
 
-def write(name: str, network: str, hosts: int, traffic: str, mechanism: str) -> str:
-    """Return a scenario; raises :class:`silvan.SilvanError` for values that are not possible."""
+def fabric_of(mechanism: str) -> str:
+    """Return the fabric to which a mechanism belongs; `none` belongs to the first."""
+    return next((name for name, one in FABRICS.items() if mechanism in one.mechanisms), "infiniband")
+
+
+def rate_gbit_s(text: str) -> int:
+    """Read a rate such as `400G` or `400 Gbit/s`; raise :class:`silvan.SilvanError` for others."""
+    found = re.fullmatch(r"(\d+) ?(G|Gbps|Gb/s|Gbit/s)?", text.strip(), re.IGNORECASE)
+    if not found or not 1 <= int(found[1]) <= MOST_GBIT_S:
+        raise SilvanError(f"rate `{text}`; give Gbit/s, 1 to {MOST_GBIT_S}, such as 400G")
+    return int(found[1])
+
+
+def write(
+    name: str,
+    network: str,
+    hosts: int,
+    traffic: str,
+    mechanism: str,
+    fabric: str | None = None,
+    gbit_s: int | None = None,
+) -> str:
+    """Return a scenario; raises :class:`silvan.SilvanError` for values that are not possible.
+
+    Without a fabric, it has that of the mechanism.
+    """
+    fabric = fabric or fabric_of(mechanism)
     for value, known, what in (
         (network, NETWORKS, "network"),
         (traffic, TRAFFICS, "traffic"),
         (mechanism, MECHANISMS, "mechanism"),
+        (fabric, FABRICS, "fabric"),
     ):
         if value not in known:
             raise SilvanError(f"{what} `{value}` is not known; there are {', '.join(known)}")
+    kind = FABRICS[fabric]
+    if mechanism not in ("none", *kind.mechanisms):
+        raise SilvanError(
+            f"{mechanism} is not a mechanism of {fabric}; choose none, {', '.join(kind.mechanisms)}, or the "
+            f"fabric {fabric_of(mechanism)}"
+        )
+    if network not in kind.networks:
+        raise SilvanError(f"{fabric} on a {network} is not possible here; choose {', '.join(kind.networks)}")
     if not 4 <= hosts <= MOST_HOSTS:
         raise SilvanError(f"{hosts} hosts; must be 4 to {MOST_HOSTS:,}")
     number, topology = NETWORKS[network].of(hosts)
@@ -106,14 +242,22 @@ def write(name: str, network: str, hosts: int, traffic: str, mechanism: str) -> 
         raise SilvanError(
             f"a {network} has at most {number} hosts here; choose another network, or fewer hosts"
         )
-    other = "ib-cc" if mechanism == "none" else "none"
+    gbit_s = gbit_s or kind.gbit_s
+    tables = kind.tables + kind.of_trees
+    if network != "fat-tree":
+        # There is one route, so packets arrive in order.
+        tables = kind.tables.replace('delivery = "out-of-order"\n', "")
+    if mechanism in ("none", "rccc"):
+        # No marks tell which routes are congested.
+        tables = tables.replace('spraying = "mixed"', 'spraying = "oblivious"')
+    compared = "none" if mechanism != "none" else next(one for one in kind.mechanisms if one != "none")
     return "\n".join(
         (
             f"# {number} hosts in a {network}: {TRAFFICS[traffic]}.",
             "#",
             f"#   silvan check {name}.toml",
             f"#   silvan run {name}.toml --out out/{name}",
-            f"#   silvan run {name}.toml --set congestion.mechanism={other} --out out/{name}-2",
+            f"#   silvan run {name}.toml --set congestion.mechanism={compared} --out out/{name}-2",
             f"#   silvan compare out/{name} out/{name}-2",
             "#",
             "# `silvan schema > silvan.schema.json` lets editors complete and check the keys:",
@@ -123,21 +267,65 @@ def write(name: str, network: str, hosts: int, traffic: str, mechanism: str) -> 
             "seed = 1           # another seed draws other random numbers",
             'duration = "4 ms"  # simulated time',
             'warmup = "2 ms"    # averages are over the time after it',
+            *(["end_with_jobs = false"] if traffic == "incast" else []),
             "",
-            topology,
+            _rated(topology, fabric, gbit_s) + tables,
             "[congestion]",
             f'mechanism = "{mechanism}" # {MECHANISMS[mechanism]}; others: '
-            + ", ".join(f'"{one}"' for one in MECHANISMS if one != mechanism),
+            + ", ".join(f'"{one}"' for one in _others(fabric, mechanism)),
             "",
             "[measure]",
             'interval = "50 us" # length of a sample in tables and charts',
             "",
-            _traffic(traffic, number),
+            _traffic(traffic, number, gbit_s or SILVAN_GBIT_S),
         )
     )
 
 
-def _traffic(kind: str, hosts: int) -> str:
+def _others(fabric: str, mechanism: str) -> list[str]:
+    """Return other mechanisms that the scenario can have: those of the fabric, and none."""
+    return [one for one in dict.fromkeys(("none", *FABRICS[fabric].mechanisms)) if one != mechanism]
+
+
+def _rated(topology: str, fabric: str, gbit_s: int | None) -> str:
+    """Write the rate and the delay of links into a topology, if they differ from the usual ones."""
+    if gbit_s is None:
+        return topology
+    delay = "" if fabric == "infiniband" else 'link_delay = "500 ns" # cables of 100 m\n'
+    head, kind, rest = topology.partition(topology.splitlines()[1] + "\n")
+    rest = rest.replace('trunk_rate = "32 Gbit/s"', f'trunk_rate = "{2 * gbit_s} Gbit/s"')
+    return f'{head}{kind}link_rate = "{gbit_s} Gbit/s"\n{delay}{rest}'
+
+
+def _incast(hosts: int, gbit_s: int) -> str:
+    """Return an incast to H1, a victim that sends to H2 beside it, and a job on the other hosts."""
+    others = range(3, hosts)
+    senders = [host for host in others if host % 2][:16] or [3]
+    ranks = [host for host in others if host not in senders]
+    named = ", ".join(f'"H{host}"' for host in senders)
+    lines = [
+        "# An incast: these hosts send all they can to one host, the root of a congestion tree.",
+        f'[[traffic]]\nname = "incast"\nhosts = [{named}] # a range: "H[2-9]"',
+        'pattern = { kind = "hotspots", to = ["H1"] }\nmessage = "1 MB"\n',
+        "# A victim: nobody else sends to its destination, but its packets share links with the incast.",
+        f'[[flow]]\nname = "victim"\nfrom = "H{hosts}"\nto = "H2"\nmessage = "64 KiB"',
+        f'rate = "{max(1, gbit_s // 4)} Gbit/s"\n',
+    ]
+    if len(ranks) > 1:
+        listed = ", ".join(f'"H{host}"' for host in ranks)
+        lines += [
+            "# A parallel job on the other hosts.",
+            f'[[job]]\nname = "job"\nhosts = [{listed}]',
+            'algorithms = { all_reduce = "ring" }\n',
+            '[job.program]\nkind = "collective"\noperation = "all-reduce"',
+            f'ranks = {len(ranks)}\nbytes = "1 MiB"\niterations = 10\n',
+        ]
+    return "\n".join(lines)
+
+
+def _traffic(kind: str, hosts: int, gbit_s: int) -> str:
+    if kind == "incast":
+        return _incast(hosts, gbit_s)
     senders = [f'"H{host}"' for host in _spread(hosts)]
     hot = (
         "# These hosts send all they can to one host: the root of a congestion tree.\n"
@@ -166,7 +354,8 @@ def _traffic(kind: str, hosts: int) -> str:
         )
     return (
         "# A light load between all hosts: the victims of the congestion tree are among them.\n"
-        '[[traffic]]\nname = "background"\npattern = { kind = "uniform" }\nrate = "3 Gbit/s" # per host\n'
+        '[[traffic]]\nname = "background"\npattern = { kind = "uniform" }\n'
+        f'rate = "{max(1, 3 * gbit_s // 16)} Gbit/s" # per host\n'
         f'message = "4 KiB"\n\n{hot}'
     )
 

@@ -91,7 +91,10 @@ def test_provenance_is_as_declared(result, tmp_path):
 
 
 def test_checks_of_scenarios_are_as_declared():
-    checks = [silvan.scenarios.load(name).check() for name in ("two-jobs", "silent-forest", "hot-phase")]
+    names = ("two-jobs", "silent-forest", "hot-phase", "pfc-victim")
+    checks = [silvan.scenarios.load(name).check() for name in names]
+    scaled = {"congestion": {"mechanism": "dcqcn"}, "flow_control.shared": {}}
+    checks.append(silvan.scenarios.load("pfc-victim").with_overrides(scaled).check())
     for check in checks:
         assert mismatches(check, silvan.types.ScenarioCheck) == []
     seen = set().union(*checks)

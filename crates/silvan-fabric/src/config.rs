@@ -97,7 +97,11 @@ impl Config {
                 && !matches!(self.lanes.assignment, Assignment::Paths | Assignment::Routing)
         };
         self.switch.arbitration.unwrap_or_else(|| {
-            if self.ethernet().is_some() && may_be_fcfs() { Arbitration::Fcfs } else { Arbitration::RoundRobin }
+            if self.ethernet().is_some() && may_be_fcfs() {
+                Arbitration::Fcfs
+            } else {
+                Arbitration::RoundRobin
+            }
         })
     }
 

@@ -56,4 +56,6 @@ mod voq;
 pub use congestion::round_trip::RoundTrip;
 pub use error::{Reason, SetupError};
 pub use observe::MOST_TREE_ROWS;
-pub use setup::{HostNames, check, check_links, check_routes, permutation};
+pub use setup::{
+    HostNames, PauseMemory, SharedPauseMemory, check, check_links, check_routes, pause_memory, permutation,
+};

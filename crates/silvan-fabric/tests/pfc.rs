@@ -4,7 +4,7 @@
 use crate::common::*;
 use proptest::prelude::*;
 use silvan_engine::{Bytes, Time};
-use silvan_fabric::config::{Config, FlowControl, Pfc, SharedMemory, WatchdogAction};
+use silvan_fabric::config::{Arbitration, Config, FlowControl, Pfc, SharedMemory, WatchdogAction};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::routing::RoutingSpec;
 use silvan_fabric::simulation::ModelError;
@@ -194,6 +194,7 @@ fn the_watchdog_warns_or_stops() {
 fn the_parking_lot_is_the_same_as_with_credits() {
     let (topology, mut config) = testbed(us(4_000));
     config.warmup = us(1_000);
+    config.switch.arbitration = Some(Arbitration::RoundRobin);
     let credits = rates(&run(&topology, &config));
     for shared in [None, Some(SharedMemory { alpha_shift: 0, ..SharedMemory::default() })] {
         config.flow_control = FlowControl::Pfc(Pfc { shared, ..Pfc::default() });

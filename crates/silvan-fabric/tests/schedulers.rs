@@ -8,7 +8,8 @@ use std::sync::Arc;
 use crate::common::*;
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::{
-    AdaptiveRouting, Architecture, Config, Delivery, Ecmp, FlowControl, OnOff, RoutePer, Spraying,
+    AdaptiveRouting, Arbitration, Architecture, Config, Delivery, Ecmp, FlowControl, OnOff, RoutePer,
+    Spraying,
 };
 use silvan_fabric::congestion::marking::{Fecn, FillMapping, Marking, Sampled};
 use silvan_fabric::congestion::{Congestion, Mechanism, Notification};
@@ -140,6 +141,7 @@ fn with_samples_that_switches_report_to_sources() {
     for lanes in [1, 2] {
         let mut config = load();
         config.lanes.count = lanes;
+        config.switch.arbitration = Some(Arbitration::RoundRobin);
         config.congestion.mechanism = Mechanism::Qcn;
         let sampled = Sampled { set_point: Bytes(4_096), sample: Bytes(9_000), ..Sampled::default() };
         config.congestion.marking = Some(Marking::Sampled(sampled));

@@ -2,7 +2,7 @@
 //! preset, and the default routing of the topology.
 
 use silvan_fabric::config::Packet;
-use silvan_fabric::congestion::Mechanism;
+use silvan_fabric::congestion::{LinkLayer, Mechanism};
 use toml::{Table, Value};
 
 use crate::error::Fault;
@@ -22,6 +22,7 @@ pub const FAT_TREES: [&str; 6] = [
 /// Fills in omitted values; returns warnings about keys that have no effect.
 pub(crate) fn prepare(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> {
     fill_routing(table);
+    fill_link_layer(table, source);
     let mut notes = fill_components(table, source)?;
     notes.extend(drop_reduction(table, source));
     Ok(notes)
@@ -81,6 +82,66 @@ fn fill_routing(table: &mut Table) {
     }
 }
 
+/// Fills in what the switches and links of a mechanism for Ethernet have in common: pause frames with shared memory (RDMA over
+/// converged Ethernet), buffers of 1 MiB per port, and outputs that serve packets in the order of arrival. Merchant switches
+/// have 0.5 to 2 MB per port. If an override switches the mechanism of the file off, the network remains the same, so that runs
+/// with and without it can be compared.
+fn fill_link_layer(table: &mut Table, source: &Source) {
+    let is_off =
+        |mechanism: Option<Mechanism>| mechanism.is_none_or(|mechanism| mechanism == Mechanism::None);
+    let mut mechanism = mechanism_of(table);
+    if is_off(mechanism) && source.overridden.iter().any(|key| key.starts_with("congestion")) {
+        mechanism = source.text.parse().ok().and_then(|written: Table| mechanism_of(&written));
+    }
+    let Some(mechanism) = mechanism.filter(|mechanism| mechanism.link_layer() == Some(LinkLayer::Ethernet))
+    else {
+        return;
+    };
+    // QCN is older than the switches whose buffers these are.
+    if mechanism == Mechanism::Qcn {
+        return;
+    }
+    let has = |part: &str, keys: &[&str]| {
+        let part = table.get(part).and_then(Value::as_table);
+        part.is_some_and(|part| keys.iter().any(|&key| part.contains_key(key)))
+    };
+    let isolates = has("congestion", &["isolation"]);
+    let is_plain = !has("switch", &["arbitration", "architecture", "queues", "memory"]) && !isolates;
+    let (trims, has_part) =
+        (has("switch", &["trimming"]), has("switch", &["buffer", "queue_buffer", "trimming"]));
+    let has_host_buffer = has("host", &["buffer"]) || trims;
+    let by_routes = ["paths", "routing"].map(|kind| Some(Value::String(kind.to_owned())));
+    let lanes = table.get("lanes").and_then(|lanes| lanes.get("assignment")).cloned();
+    let may_pause = !isolates && !trims && !by_routes.contains(&lanes);
+    let mut fill = |part: &str, key: &str, value: Value| {
+        let part = table.entry(part).or_insert_with(|| Value::Table(Table::new()));
+        if let Value::Table(part) = part {
+            part.entry(key).or_insert(value);
+        }
+    };
+    let text = |text: &str| Value::String(text.to_owned());
+    if !has_part {
+        fill("switch", "buffer", text("1 MiB"));
+    }
+    if !has_host_buffer {
+        fill("host", "buffer", text("1 MiB"));
+    }
+    if is_plain && !by_routes.contains(&lanes) {
+        fill("switch", "arbitration", text("fcfs"));
+    }
+    if mechanism.is_roce() && may_pause && !table.contains_key("flow_control") {
+        let mut pauses = Table::from_iter([("kind".to_owned(), text("pfc"))]);
+        if is_plain {
+            pauses.insert("shared".to_owned(), Value::Table(Table::new()));
+        }
+        table.insert("flow_control".to_owned(), Value::Table(pauses));
+    }
+}
+
+fn mechanism_of(table: &Table) -> Option<Mechanism> {
+    table.get("congestion")?.get("mechanism")?.clone().try_into().ok()
+}
+
 fn fill_components(table: &mut Table, source: &Source) -> Result<Vec<String>, Fault> {
     let mut notes = Vec::new();
     // Ignore errors in this table, because later checks report them.
@@ -92,7 +153,10 @@ fn fill_components(table: &mut Table, source: &Source) -> Result<Vec<String>, Fa
     if mechanism.as_deref() == Some("none") {
         return switch_off(congestion, source);
     }
-    for (part, usual) in [("marking", "fecn"), ("isolation", "special-queues"), ("reaction", "cct")] {
+    let is_ethernet = mechanism_of(table).and_then(Mechanism::link_layer) == Some(LinkLayer::Ethernet);
+    let Some(Value::Table(congestion)) = table.get_mut("congestion") else { return Ok(notes) };
+    let marks = if is_ethernet { "red" } else { "fecn" };
+    for (part, usual) in [("marking", marks), ("isolation", "special-queues"), ("reaction", "cct")] {
         let path = format!("congestion.{part}");
         let Some(Value::Table(given)) = congestion.get_mut(part) else { continue };
         if given.contains_key("kind") {
@@ -113,7 +177,8 @@ fn fill_components(table: &mut Table, source: &Source) -> Result<Vec<String>, Fa
                 adjust(given, presets.get(part));
             }
             None => {
-                let what = "adjusts a mechanism, but congestion.mechanism is not set; set it (\"ib-cc\"), or add a `kind` to this table";
+                let what = "adjusts a mechanism, but congestion.mechanism is not set; set it (\"ib-cc\" on InfiniBand, \"dcqcn\" on \
+                            Ethernet), or add a `kind` to this table";
                 return Err(Fault::new(path, what));
             }
         }
@@ -170,14 +235,38 @@ fn switch_off(congestion: &mut Table, source: &Source) -> Result<Vec<String>, Fa
         }
         let path = format!("congestion.{part}");
         if !source.is_overridden("congestion.mechanism") {
-            let what = "has no effect together with congestion.mechanism = \"none\", which switches every component off; \
-                        leave one of them out, or name the mechanism that the component belongs to (\"ib-cc\")";
+            let owner = owner(part, congestion.get(part));
+            let what = format!(
+                "has no effect together with congestion.mechanism = \"none\", which switches every component off; leave one of \
+                 them out, or name the mechanism that the component belongs to ({owner})"
+            );
             return Err(Fault::new(path, what));
         }
         congestion.remove(part);
         notes.push(format!("{path} has no effect, because congestion.mechanism is \"none\""));
     }
     Ok(notes)
+}
+
+/// The mechanisms that have a component of this kind, or one for each link layer.
+fn owner(part: &str, given: Option<&Value>) -> String {
+    let kind = given.and_then(|given| given.get("kind")).and_then(Value::as_str);
+    let has = |mechanism: &Mechanism| {
+        let parts = mechanism.components(&Packet::default());
+        let own = match part {
+            "marking" => parts.marking.kind(),
+            "reaction" => parts.reaction.kind(),
+            _ => return false,
+        };
+        Some(own.as_str()) == kind
+    };
+    let quoted = |mechanism: Mechanism| format!("\"{}\"", mechanism.name());
+    let owners: Vec<String> = Mechanism::ALL.into_iter().filter(has).map(quoted).collect();
+    if owners.is_empty() {
+        "\"ib-cc\" on InfiniBand, \"dcqcn\" on Ethernet".to_owned()
+    } else {
+        owners.join(", ")
+    }
 }
 
 /// The components of the selected mechanism, as they would be written in a file.

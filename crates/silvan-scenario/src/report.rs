@@ -1,9 +1,10 @@
 //! Summarizes a scenario: its network, the link loads of its routing, and the cost of a run
 //! ([`crate::estimate`]).
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde::Serialize;
+use silvan_engine::Rate;
 use silvan_fabric::RoundTrip;
 use silvan_fabric::config::{Arbitration, Architecture, Config};
 use silvan_fabric::congestion::reaction::Reaction;
@@ -40,6 +41,12 @@ pub struct Report {
     /// The component that makes the network one of Ethernet, as it is written in a scenario, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ethernet: Option<String>,
+    /// Thresholds of marks at outputs, for each rate of links, if they depend on the rate or the round trip.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<Thresholds>,
+    /// The division of the memory of switches with pause frames.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pauses: Option<PauseReport>,
     /// A dependency cycle of channels in which packets can wait for each other, or `None`.
     pub deadlock: Option<String>,
     /// Ordered pairs of hosts for which the tables have a route.
@@ -131,6 +138,42 @@ pub struct RoundTripReport {
     pub packets: u16,
 }
 
+/// The thresholds of marks at outputs of a rate. Serialized to JSON.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Thresholds {
+    /// Rate of the link in Gbit/s.
+    pub gbit_s: f64,
+    /// Bytes up to which no packet is marked.
+    pub min_bytes: u64,
+    /// Bytes above which all packets are marked.
+    pub max_bytes: u64,
+}
+
+/// The division of the memory of switches with pause frames. Serialized to JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PauseReport {
+    /// The smallest headroom of a virtual lane of a switch's input, in bytes.
+    pub least_headroom_bytes: u32,
+    /// The largest one.
+    pub most_headroom_bytes: u32,
+    /// The shared memory of the switch that has the least left to share. Present if inputs share memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared: Option<SharedReport>,
+}
+
+/// The memory that the inputs of a switch share. Serialized to JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SharedReport {
+    /// All memory of the switch, in bytes.
+    pub memory_bytes: u64,
+    /// Headroom of all its inputs and lanes.
+    pub headroom_bytes: u64,
+    /// Reserves of all its inputs and lanes.
+    pub reserve_bytes: u64,
+    /// What is left to share.
+    pub left_bytes: u64,
+}
+
 /// Number of flows on the directed links between switches.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LinkLoad {
@@ -177,6 +220,8 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, 
         routing: scenario.routing_kind().to_owned(),
         arbitration: config.arbitration(),
         ethernet: config.ethernet(),
+        thresholds: thresholds(topology, &analysis, config),
+        pauses: pauses(topology, tables, config),
         deadlock: network::deadlock(topology, tables, config),
         pairs_routed: analysis.pairs,
         pairs_unroutable: analysis.unroutable,
@@ -227,6 +272,31 @@ fn round_trip(topology: &Topology, analysis: &Analysis, config: &Config) -> Opti
         window: trip.window(),
         packets: trip.packets(),
     })
+}
+
+fn thresholds(topology: &Topology, analysis: &Analysis, config: &Config) -> Vec<Thresholds> {
+    let marking = config.components().marking;
+    let trip =
+        marking.needs_round_trip().then(|| RoundTrip::from_analysis(topology, analysis, config).shortest());
+    let rates: BTreeSet<Rate> = topology.links.iter().map(|link| link.rate).collect();
+    let of = |rate: Rate| {
+        let (min, max) = marking.thresholds(rate, trip)?;
+        Some(Thresholds { gbit_s: rate.as_gbit_f64(), min_bytes: min.0, max_bytes: max.0 })
+    };
+    rates.into_iter().filter_map(of).collect()
+}
+
+/// Returns nothing if the network cannot be set up, which [`Scenario::simulation`] reports.
+fn pauses(topology: &Topology, tables: &Tables, config: &Config) -> Option<PauseReport> {
+    let found = silvan_fabric::pause_memory(topology, tables, config).ok()??;
+    let (least_headroom_bytes, most_headroom_bytes) = found.headroom;
+    let shared = found.shared.map(|shared| SharedReport {
+        memory_bytes: shared.memory,
+        headroom_bytes: shared.headroom,
+        reserve_bytes: shared.reserve,
+        left_bytes: shared.left,
+    });
+    Some(PauseReport { least_headroom_bytes, most_headroom_bytes, shared })
 }
 
 fn forests(spec: &Spec, topology: &Topology) -> Vec<ForestReport> {

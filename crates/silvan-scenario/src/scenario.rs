@@ -354,8 +354,9 @@ fn resolve(table: &mut Table, source: &mut Source) -> Result<(Spec, Vec<String>)
         }
     };
     validate::check(&spec)?;
-    let Components { marking, notification, isolation, reaction, .. } =
+    let Components { marking, notification, coalescing, isolation, reaction, .. } =
         spec.congestion.components(&spec.packet);
+    spec.congestion.coalescing = coalescing;
     spec.congestion.marking = Some(marking);
     spec.congestion.notification = Some(notification);
     spec.congestion.isolation = Some(isolation);

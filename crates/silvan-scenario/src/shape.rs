@@ -226,8 +226,7 @@ fn one_of(value: &Value, known: &[&str], path: &str) -> Result<(), Fault> {
             let list =
                 if known.len() == 1 { name_list(known) } else { format!("one of {}", name_list(known)) };
             let hint = word.map_or_else(String::new, |word| {
-                (also_called(word, known).or_else(|| composed(word, path)))
-                    .unwrap_or_else(|| did_you_mean(word, known.iter().copied()))
+                also_called(word, known).unwrap_or_else(|| did_you_mean(word, known.iter().copied()))
             });
             Err(wrong(path, &format!("{list}{hint}")))
         }
@@ -244,6 +243,8 @@ const ALSO_CALLED: &[(&str, &str)] = &[
     ("infiniband", "ib-cc"),
     ("ibcc", "ib-cc"),
     ("802.1qau", "qcn"),
+    ("ultra-ethernet", "uec"),
+    ("uet", "uec"),
     ("1q", "single"),
     ("voqsw", "per-output"),
     ("voqnet", "per-destination"),
@@ -260,31 +261,10 @@ const ALSO_CALLED: &[(&str, &str)] = &[
 /// A hint for a word that is a synonym of an allowed one.
 fn also_called(word: &str, known: &[&str]) -> Option<String> {
     let word = word.to_ascii_lowercase().replace('_', "-");
-    let (_, here) = ALSO_CALLED.iter().find(|(other, here)| *other == word && known.contains(here))?;
+    let synonym = ALSO_CALLED.iter().find(|(other, here)| *other == word && known.contains(here));
+    let here =
+        synonym.map(|(_, here)| *here).or_else(|| known.contains(&word.as_str()).then_some(word.as_str()))?;
     Some(format!("; it is called `{here}` here"))
-}
-
-/// Mechanisms that are compositions without a name in scenario files, each with a scenario that has it.
-const COMPOSED: &[(&str, &str)] = &[
-    ("dcqcn", "roce-dcqcn"),
-    ("dctcp", "roce-dcqcn"),
-    ("timely", "roce-hpcc"),
-    ("swift", "roce-hpcc"),
-    ("hpcc", "roce-hpcc"),
-    ("nscc", "uec-nscc"),
-    ("rccc", "uec-rccc"),
-    ("pcc-rtt", "ndr-rtt"),
-    ("pcc-telemetry", "roce-telemetry"),
-];
-
-/// A hint for a mechanism that is a composition.
-fn composed(word: &str, path: &str) -> Option<String> {
-    let word = word.to_ascii_lowercase();
-    let (_, scenario) = COMPOSED.iter().find(|(name, _)| *name == word && path == "congestion.mechanism")?;
-    Some(format!(
-        "; {word} is a composition: set congestion.reaction.kind = \"{word}\" with its marking and notification, \
-     as in the scenario `{scenario}`"
-    ))
 }
 
 fn quantity<Q: InCycles>(value: &Value, path: &str, right: &str, cycle: Option<Time>) -> Result<Q, Fault> {

@@ -302,7 +302,7 @@ fn errors_of_congestion_management_are_explained() {
         (
             r#"mechanism = "ib-cc""#,
             r#"mechanism = "ibcc""#,
-            r#"a.toml:5: congestion.mechanism = "ibcc": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`, `renato`, `pfister`, `mvcm`, `saa`, `qcn`; it is called `ib-cc` here"#,
+            r#"a.toml:5: congestion.mechanism = "ibcc": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`, `renato`, `pfister`, `mvcm`, `saa`, `qcn`, `dcqcn`, `dctcp`, `timely`, `swift`, `hpcc`, `pcc-rtt`, `pcc-telemetry`, `nscc`, `rccc`, `uec`; it is called `ib-cc` here"#,
         ),
         (
             r#"mechanism = "ib-cc""#,
@@ -377,7 +377,7 @@ hosts = [{ at = ["H1"], reaction = { ccti_timr = 9 } }]"#,
         ),
         (
             r#"mechanism = "ib-cc""#,
-            r#"mechanism = "ib-cc"
+            r#"marking = { kind = "red" }
 hosts = [{ at = ["H1"], reaction = { kind = "dctcp" } }]"#,
             r#"a.toml:6: congestion.hosts.0.reaction.kind = "dctcp": needs congestion.notification = "ack-each", because it counts the acknowledgements of single packets"#,
         ),
@@ -419,7 +419,7 @@ upper = "1 MiB""#,
             r#"mechanism = "ib-cc""#,
             "[congestion.marking]
 threshold = 3",
-            r#"a.toml:5: congestion.marking: adjusts a mechanism, but congestion.mechanism is not set; set it ("ib-cc"), or add a `kind` to this table"#,
+            r#"a.toml:5: congestion.marking: adjusts a mechanism, but congestion.mechanism is not set; set it ("ib-cc" on InfiniBand, "dcqcn" on Ethernet), or add a `kind` to this table"#,
         ),
         (
             r#"mechanism = "ib-cc""#,
@@ -691,8 +691,8 @@ fn errors_of_overrides_name_the_override() {
         (&[("duration.x", "1")], "--set duration.x: `duration` is a single value and has no key `x`"),
         (&[(".", "1")], "--set .: not a dotted key such as `congestion.marking.threshold` or `flow.0.rate`"),
         (
-            &[("congestion", "{ mechanism = \"dcqcn\" }")],
-            "--set congestion: congestion.mechanism = \"dcqcn\": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`, `renato`, `pfister`, `mvcm`, `saa`, `qcn`; dcqcn is a composition: set congestion.reaction.kind = \"dcqcn\" with its marking and notification, as in the scenario `roce-dcqcn`",
+            &[("congestion", "{ mechanism = \"uet\" }")],
+            "--set congestion: congestion.mechanism = \"uet\": must be one of `none`, `ib-cc`, `fbicm`, `ccfit`, `hfdi`, `ecocc`, `renato`, `pfister`, `mvcm`, `saa`, `qcn`, `dcqcn`, `dctcp`, `timely`, `swift`, `hpcc`, `pcc-rtt`, `pcc-telemetry`, `nscc`, `rccc`, `uec`; it is called `uec` here",
         ),
     ] {
         assert_eq!(message(BASE, overrides), expected, "{overrides:?}");

@@ -127,13 +127,13 @@ fn a_component_beside_none_is_rejected_unless_set_by_an_override() {
             "mechanism = \"none\"\nmarking = { kind = \"fecn\" }",
             "a.toml:6: congestion.marking: has no effect together with congestion.mechanism = \"none\", which \
              switches every component off; leave one of them out, or name the mechanism that the component \
-            belongs to (\"ib-cc\")",
+            belongs to (\"ib-cc\", \"ccfit\", \"ecocc\")",
         ),
         case(
             "mechanism = \"none\"\nnotification = \"ack\"",
             "a.toml:6: congestion.notification = \"ack\": has no effect together with congestion.mechanism = \
              \"none\", which switches every component off; leave one of them out, or name the mechanism that \
-            the component belongs to (\"ib-cc\")",
+            the component belongs to (\"ib-cc\" on InfiniBand, \"dcqcn\" on Ethernet)",
         ),
         case("mechanism = \"none\"\nmarking = { kind = \"none\" }\nnotification = \"cnp\"", "fine"),
         case("marking = { kind = \"fecn\" }", "fine"),
@@ -179,7 +179,7 @@ fn errors_of_marking_and_reactions_are_explained() {
             "mechanism = \"none\"\n[congestion.coalescing]\ninterval = \"50 us\"",
             "a.toml:6: congestion.coalescing: has no effect together with congestion.mechanism = \"none\", \
              which switches every component off; leave one of them out, or name the mechanism that the \
-            component belongs to (\"ib-cc\")",
+            component belongs to (\"ib-cc\" on InfiniBand, \"dcqcn\" on Ethernet)",
         ),
         case(
             "mechanism = \"mvcm\"\nnotification = \"backward\"",
@@ -197,7 +197,7 @@ fn errors_of_marking_and_reactions_are_explained() {
              \"none\", \
              which switches every component off; leave one of them out, or name the mechanism that the \
              component belongs to \
-             (\"ib-cc\")",
+             (\"ib-cc\" on InfiniBand, \"dcqcn\" on Ethernet)",
         ),
         case(
             "mechanism = \"qcn\"\n[congestion.marking]\nsample = \"2000 B\"",

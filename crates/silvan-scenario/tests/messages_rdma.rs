@@ -34,7 +34,7 @@ fn errors_of_marks_by_thresholds_are_explained() {
         case(
             "[congestion.marking]\nkind = \"red\"\nthreshold = 3",
             "a.toml:7: congestion.marking.threshold = 3: unknown key; known here: `kind`, `min`, `max`, `percent`, \
-             `pattern`",
+             `pattern`, `per_rate`, `per_round_trip`",
         ),
     ]);
 }

@@ -63,7 +63,7 @@ fn errors_of_trimming_are_explained() {
         ),
         (
             r#"arbitration = "fcfs""#,
-            "latency = \"100 ns\"",
+            r#"arbitration = "round-robin""#,
             "a.toml:14: switch.trimming: needs switch.arbitration = \"fcfs\", with which an output has one queue for the \
              packets of all inputs",
         ),

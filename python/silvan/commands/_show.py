@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Lanes,
         LatencySummary,
         LinkLoad,
+        PauseCheck,
         RoundTrip,
         ScenarioCheck,
         Summary,
@@ -199,8 +200,21 @@ def check(console: Console, name: str, report: ScenarioCheck) -> None:
     table.add_row("hosts, switches, links", f"{report['hosts']}, {report['switches']}, {report['links']}")
     table.add_row("routing", escape(report["routing"]))
     if ethernet := report.get("ethernet"):
-        order = "in the order of arrival" if report["arbitration"] == "fcfs" else "of all inputs in turn, not by arrival"
-        table.add_row("Ethernet", escape(f"{ethernet}; outputs serve packets {order} ({report['arbitration']})"))
+        order = (
+            "in the order of arrival"
+            if report["arbitration"] == "fcfs"
+            else "of all inputs in turn, not by arrival"
+        )
+        table.add_row(
+            "Ethernet", escape(f"{ethernet}; outputs serve packets {order} ({report['arbitration']})")
+        )
+    for one in report.get("thresholds", ()):
+        low, high = (f"{one[key] / 1e3:,.4g} kB" for key in ("min_bytes", "max_bytes"))
+        table.add_row(
+            f"marks at {one['gbit_s']:g} Gbit/s", f"from {low}, all from {high} in the queue of an output"
+        )
+    if pauses := report.get("pauses"):
+        table.add_row("pause frames", _pauses(pauses))
     pairs = f"{report['pairs_routed']:,}"
     if report["pairs_unroutable"]:
         pairs += f"; [yellow]{report['pairs_unroutable']:,} without a route[/]"
@@ -223,6 +237,21 @@ def check(console: Console, name: str, report: ScenarioCheck) -> None:
     console.print(table)
     for warning in report["warnings"]:
         console.print(f"[yellow]Warning:[/] {escape(warning)}")
+
+
+def _pauses(pauses: PauseCheck) -> str:
+    """Describe the memory of switches with pause frames."""
+    bounds = (pauses["least_headroom_bytes"], pauses["most_headroom_bytes"])
+    least, most = (f"{size / 1e3:,.4g}" for size in bounds)
+    text = f"headroom of {least if least == most else f'{least} to {most}'} kB for each input and lane"
+    if shared := pauses.get("shared"):
+        whole, headroom, reserve, left = (
+            f"{shared[key] / 1e3:,.5g} kB"
+            for key in ("memory_bytes", "headroom_bytes", "reserve_bytes", "left_bytes")
+        )
+        text += f"; of {whole} of shared memory, {headroom} is headroom, {reserve} reserve, "
+        text += f"{left} is left to share"
+    return text
 
 
 def _job(job: JobCheck) -> str:

@@ -12,7 +12,7 @@ from silvan import _files, templates
 from silvan.commands import common
 
 #: Defaults for options that are omitted when standard input is not interactive.
-USUAL = {"network": "fat-tree", "hosts": "64", "traffic": "hotspot", "mechanism": "none"}
+USUAL = {"network": "fat-tree", "hosts": "64"}
 
 
 def register(app: typer.Typer) -> None:
@@ -23,6 +23,22 @@ def register(app: typer.Typer) -> None:
 def new(
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE]", help="File for the scenario, such as mine.toml.")
+    ] = None,
+    fabric: Annotated[
+        str | None,
+        typer.Option(
+            "--fabric",
+            metavar="KIND",
+            help=", ".join(templates.FABRICS) + "; if omitted, that of the mechanism.",
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            "--rate",
+            metavar="RATE",
+            help="Rate of links, such as 400G, which is that of Ethernet if omitted.",
+        ),
     ] = None,
     network: Annotated[
         str | None, typer.Option("--network", metavar="KIND", help=", ".join(templates.NETWORKS) + ".")
@@ -47,16 +63,21 @@ def new(
         path = path.with_name(f"{path.name}.toml")
     if path.exists():
         common.fail(f"{path}: already exists; choose another name")
-    networks = {name: one.about for name, one in templates.NETWORKS.items()}
+    fabric = fabric or templates.fabric_of(mechanism or "none")
+    if fabric not in templates.FABRICS:
+        common.fail(f"fabric `{fabric}` is not known; there are {', '.join(templates.FABRICS)}")
+    of_fabric = templates.FABRICS[fabric]
+    gbit_s = None if rate is None else templates.rate_gbit_s(rate)
+    networks = {name: templates.NETWORKS[name].about for name in of_fabric.networks}
     kind = network or _ask("Network", USUAL["network"], networks, asks)
     number = hosts if hosts is not None else _ask("Hosts, at least", USUAL["hosts"], {}, asks)
-    sends = traffic or _ask("Traffic", USUAL["traffic"], templates.TRAFFICS, asks)
-    control = mechanism or _ask("Congestion control", USUAL["mechanism"], templates.MECHANISMS, asks)
+    sends = traffic or _ask("Traffic", of_fabric.traffic, templates.TRAFFICS, asks)
+    control = mechanism or _ask("Congestion control", of_fabric.mechanisms[0], templates.MECHANISMS, asks)
     try:
         count = int(number)
     except ValueError:
         common.fail(f"hosts: `{number}` is not a whole number")
-    text = templates.write(path.stem, kind, count, sends, control)
+    text = templates.write(path.stem, kind, count, sends, control, fabric, gbit_s)
     # Load the new scenario, to ensure that it can be run.
     report = Scenario.from_toml(text, origin=path.name).check()
     _files.write_text(path, text)

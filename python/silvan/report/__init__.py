@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import silvan
-from silvan import _files
+from silvan import _control, _files
 from silvan._pages import digest, fill
 from silvan.report import _events, _roots, _series, _summary, _text
 from silvan.report._embedded import Embedded
@@ -142,7 +142,7 @@ def _telling(results: Sequence[Result]) -> str | None:
 
 
 def _mechanism(result: Result) -> str:
-    return _text.flat(result).get("congestion.mechanism", "none")
+    return _control.name(_text.flat(result))
 
 
 def _gather(result: Result, pack: Pack, roots: Roots) -> tuple[dict[str, Any], str]:

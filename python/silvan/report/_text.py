@@ -18,6 +18,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+from silvan import _control
 from silvan.report._roots import Roots, letter
 
 if TYPE_CHECKING:
@@ -265,8 +266,13 @@ def settings(results: Sequence[Result], titles: Sequence[str]) -> str:
 
 
 def flat(result: Result) -> dict[str, str]:
-    """Return all settings of a run as text, by dotted key."""
-    return _flat(tomllib.loads(result.scenario_toml))
+    """Return all settings of a run as text, by dotted key.
+
+    The mechanism of a composition is the name of its reaction.
+    """
+    found = _flat(tomllib.loads(result.scenario_toml))
+    found.setdefault("congestion.mechanism", _control.name(found))
+    return found
 
 
 def _flat(value: Any, at: str = "") -> dict[str, str]:

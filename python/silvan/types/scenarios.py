@@ -107,6 +107,44 @@ class Estimate(TypedDict):
     wall_s: float
 
 
+class Thresholds(TypedDict):
+    """Thresholds of marks at outputs of a rate."""
+
+    #: Rate of the link, Gbit/s.
+    gbit_s: float
+    #: Fill of the queue up to which no packet is marked, bytes.
+    min_bytes: int
+    #: Fill of the queue above which all packets are marked, bytes.
+    max_bytes: int
+
+
+class SharedCheck(TypedDict):
+    """The memory that the inputs of a switch share, in bytes."""
+
+    #: All memory of the switch, bytes.
+    memory_bytes: int
+    #: Headroom of all inputs and lanes, bytes.
+    headroom_bytes: int
+    #: Reserves of all inputs and lanes, bytes.
+    reserve_bytes: int
+    #: What is left to share, bytes.
+    left_bytes: int
+
+
+class _PauseCheckOfAll(TypedDict):
+    #: Smallest headroom of a lane of a switch's input, bytes.
+    least_headroom_bytes: int
+    #: Largest one, bytes.
+    most_headroom_bytes: int
+
+
+class PauseCheck(_PauseCheckOfAll, total=False):
+    """The memory of switches with pause frames."""
+
+    #: The switch that has the least left to share. Exists only if inputs share memory.
+    shared: SharedCheck
+
+
 class _ScenarioCheckOfAll(TypedDict):
     #: Name of the scenario, if it has one.
     name: str | None
@@ -140,12 +178,17 @@ class ScenarioCheck(_ScenarioCheckOfAll, total=False):
     """Facts about a scenario that do not need a run.
 
     `jobs` and `forests` exist only if the scenario has jobs or forests. `round_trip` exists only if sources
-    require acknowledgements, or if switches have both input and output buffers. `ethernet` exists only if a component
-    is one of Ethernet.
+    require acknowledgements, or if switches have both input and output buffers. `ethernet` exists only if a
+    component is one of Ethernet, `thresholds` only if they depend on the rate of links, `pauses` only with
+    pause frames.
     """
 
     #: The component that makes the network one of Ethernet, as it is written in a scenario.
     ethernet: str
+    #: Thresholds of marks at outputs, for each rate of links.
+    thresholds: list[Thresholds]
+    #: The memory of switches with pause frames.
+    pauses: PauseCheck
     jobs: list[JobCheck]
     forests: list[ForestCheck]
     round_trip: RoundTrip

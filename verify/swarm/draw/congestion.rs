@@ -22,6 +22,14 @@ pub(super) struct Needs {
 const MECHANISMS: [&str; 11] =
     ["none", "ib-cc", "fbicm", "ccfit", "hfdi", "ecocc", "renato", "pfister", "mvcm", "saa", "qcn"];
 
+/// Gives the marking rule, the notification and the reaction of a mechanism where the table has none, because components of
+/// another link layer need all of them.
+fn name_parts(congestion: &mut Table, [marking, notification, reaction]: [&str; 3]) {
+    congestion.entry("marking").or_insert_with(|| Value::Table(kind(marking)));
+    congestion.entry("notification").or_insert_with(|| Value::String(notification.to_owned()));
+    congestion.entry("reaction").or_insert_with(|| Value::Table(kind(reaction)));
+}
+
 impl Draw {
     pub(super) fn congestion(&mut self, scenario: &mut Table, frame: &Frame) -> Needs {
         let mut congestion = Table::new();
@@ -201,6 +209,7 @@ impl Draw {
         if self.chance(20) {
             // Everything is replaced except the mechanism's defaults for switches.
             put(congestion, "mechanism", "ib-cc");
+            name_parts(congestion, ["fecn", "cnp", "cct"]);
         }
     }
 
@@ -314,6 +323,9 @@ impl Draw {
             settings.push(Value::Table(setting));
         }
         put(congestion, "hosts", settings);
+        if congestion.get("mechanism").and_then(Value::as_str) == Some("qcn") {
+            name_parts(congestion, ["sampled", "backward", "qcn"]);
+        }
     }
 
     fn special(&mut self, frame: &Frame, needs: &mut Needs) -> Table {

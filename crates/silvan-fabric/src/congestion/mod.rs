@@ -15,14 +15,17 @@ pub mod unfit;
 use schemars::JsonSchema;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
-use silvan_engine::{Bytes, Time};
+use silvan_engine::{Bytes, Rate, Time};
 
 use crate::packet_format::Packet;
 use crate::queueing::{Isolation, SpecialQueues};
 pub use hosts::HostSetting;
 pub use link_layer::LinkLayer;
-use marking::{Fecn, FillMapping, Ipm, Marking, Mvpm, Opm, Sampled};
-use reaction::{Cct, CctTable, ExplicitRate, Lipd, Mvcm, Qcn, Reaction};
+use marking::{Fecn, FillMapping, InBandTelemetry, Ipm, Marking, Mvpm, Opm, Red, Sampled};
+use reaction::{
+    Cct, CctTable, Dcqcn, Dctcp, ExplicitRate, Hpcc, Lipd, Mvcm, Nscc, PccRtt, PccTelemetry, Qcn, Rccc,
+    Reaction, Swift, Timely,
+};
 pub use receiver::{CoalescePer, Coalescing, Notification};
 
 /// Congestion management of a run: a mechanism, and components that replace those of the mechanism.
@@ -81,9 +84,79 @@ pub enum Mechanism {
     /// Quantized congestion notification: the switch samples packets and reports the severity of congestion to the
     /// source, which reduces its rate accordingly (IEEE 802.1Qau).
     Qcn,
+    /// DCQCN with the intervals that the vendor tuned: random marks, notification packets every 4 us, a rate per flow. Thresholds
+    /// as in the comparison of HPCC's authors, 100 and 400 kB and 20 % for 25 Gbit/s and 13 us, scaled to the rate of an output
+    /// and the longest round trip.
+    Dcqcn,
+    /// DCTCP: all packets above a threshold are marked, a window per flow. Threshold as in the comparison of HPCC's authors,
+    /// 30 kB for 10 Gbit/s and 13 us, scaled in the same way.
+    Dctcp,
+    /// TIMELY: a rate per flow by the gradient of its round-trip time; no marks.
+    Timely,
+    /// Swift: a window per flow that aims at a round-trip time; no marks.
+    Swift,
+    /// HPCC: telemetry of switches, a window and a rate per flow.
+    Hpcc,
+    /// A rate per flow by its round-trip time, in the manner of adapters with programmable congestion control; no marks.
+    PccRtt,
+    /// A rate per flow by the telemetry of the last switch, in the manner of such adapters.
+    PccTelemetry,
+    /// Ultra Ethernet's control of sources (NSCC): marks and delays, a window per flow. Thresholds of 0.2 and 0.8 of the
+    /// bandwidth-delay product as in the consortium's simulator, from the rate of an output and the longest round trip.
+    Nscc,
+    /// Ultra Ethernet's control of receivers (RCCC): receivers grant credit; no marks.
+    Rccc,
+    /// Ultra Ethernet with both: receivers grant credit, and marks and delays control a window per flow.
+    Uec,
 }
 
 impl Mechanism {
+    /// All mechanisms.
+    pub const ALL: [Self; 21] = [
+        Self::None,
+        Self::IbCc,
+        Self::Fbicm,
+        Self::Ccfit,
+        Self::Hfdi,
+        Self::Ecocc,
+        Self::Renato,
+        Self::Pfister,
+        Self::Mvcm,
+        Self::Saa,
+        Self::Qcn,
+        Self::Dcqcn,
+        Self::Dctcp,
+        Self::Timely,
+        Self::Swift,
+        Self::Hpcc,
+        Self::PccRtt,
+        Self::PccTelemetry,
+        Self::Nscc,
+        Self::Rccc,
+        Self::Uec,
+    ];
+
+    /// The name in a scenario.
+    #[must_use]
+    pub fn name(self) -> String {
+        kebab(&format!("{self:?}"))
+    }
+
+    /// The link layer of the mechanism's components, if they have one.
+    #[must_use]
+    pub fn link_layer(self) -> Option<LinkLayer> {
+        let parts = self.components(&Packet::default());
+        parts.reaction.link_layer().or(parts.marking.link_layer())
+    }
+
+    /// Whether links usually have pause frames: with mechanisms of RDMA over converged Ethernet. Ultra Ethernet has credits,
+    /// and the notifications of QCN would delay pause frames.
+    #[must_use]
+    pub fn is_roce(self) -> bool {
+        let of_ultra_ethernet = matches!(self, Self::Nscc | Self::Rccc | Self::Uec);
+        self.link_layer() == Some(LinkLayer::Ethernet) && !of_ultra_ethernet && self != Self::Qcn
+    }
+
     /// Whether the mechanism is designed for switches with one read port and one normal queue per input.
     #[must_use]
     pub fn is_input_queued(self) -> bool {
@@ -186,7 +259,9 @@ impl Congestion {
             marking: self.marking.clone().unwrap_or(preset.marking),
             notification: self.notification.unwrap_or(preset.notification),
             feedback: self.feedback.unwrap_or(preset.feedback),
-            coalescing: self.coalescing.or(preset.coalescing),
+            coalescing: self.coalescing.or_else(|| {
+                preset.coalescing.filter(|_| self.notification.unwrap_or(preset.notification).notifies())
+            }),
             notification_delay: self.notification_delay.unwrap_or(preset.notification_delay),
             isolation: self.isolation.clone().unwrap_or(preset.isolation),
             reaction: self.reaction.clone().unwrap_or(preset.reaction),
@@ -207,6 +282,17 @@ impl Mechanism {
             lower: packets(lower),
             ..Fecn::default()
         };
+        // Thresholds in kB for a rate in Gbit/s and a round trip in us.
+        let red = |(min, max): (u64, u64), percent, (rate, round_trip)| {
+            Marking::Red(Red {
+                min: Bytes(min * 1_000),
+                max: Bytes(max * 1_000),
+                percent,
+                per_rate: Some(Rate::from_gbit(rate)),
+                per_round_trip: Some(Time::from_us(round_trip)),
+                ..Red::default()
+            })
+        };
         // Thresholds of Paper V, III.E and IV.A: High 4, Low 2, Stop 10, Go 4. The detection threshold is not
         // published.
         let fbicm = SpecialQueues { detection: packets(4), stop: packets(10), ..SpecialQueues::default() };
@@ -225,13 +311,18 @@ impl Mechanism {
             Self::Ccfit => Marking::Fecn(Fecn { percent: Some(85), ..each(4, 2) }),
             Self::Ecocc => Marking::Fecn(each(6, 4)),
             Self::Qcn => Marking::Sampled(Sampled::default()),
+            Self::Timely | Self::Swift | Self::PccRtt | Self::Rccc => Marking::None,
+            Self::Hpcc | Self::PccTelemetry => Marking::Telemetry(InBandTelemetry {}),
+            // HPCC's section 5.1 has these thresholds for its networks, whose longest round trip is 13 us.
+            Self::Dcqcn => red((100, 400), 20, (25, 13)),
+            Self::Dctcp => red((30, 30), 100, (10, 13)),
+            // The reference network of NSCC has 150 kB in a round trip.
+            Self::Nscc | Self::Uec => red((30, 120), 100, (100, 12)),
         };
         let isolation = match self {
-            Self::None | Self::IbCc | Self::Renato | Self::Pfister | Self::Mvcm | Self::Saa | Self::Qcn => {
-                Isolation::None
-            }
             Self::Fbicm | Self::Ccfit => Isolation::SpecialQueues(fbicm),
             Self::Hfdi | Self::Ecocc => Isolation::SpecialQueues(hfdi),
+            _ => Isolation::None,
         };
         let reaction = match self {
             Self::None | Self::Fbicm | Self::Hfdi => Reaction::None,
@@ -249,9 +340,21 @@ impl Mechanism {
             Self::Mvcm => Reaction::Mvcm(Mvcm::default()),
             Self::Saa => Reaction::ExplicitRate(ExplicitRate::default()),
             Self::Qcn => Reaction::Qcn(Qcn::default()),
+            Self::Dcqcn => Reaction::Dcqcn(Dcqcn::default()),
+            Self::Dctcp => Reaction::Dctcp(Dctcp::default()),
+            Self::Timely => Reaction::Timely(Timely::default()),
+            Self::Swift => Reaction::Swift(Swift::default()),
+            Self::Hpcc => Reaction::Hpcc(Hpcc::default()),
+            Self::PccRtt => Reaction::PccRtt(PccRtt::default()),
+            Self::PccTelemetry => Reaction::PccTelemetry(PccTelemetry::default()),
+            Self::Nscc => Reaction::Nscc(Nscc::default()),
+            Self::Rccc => Reaction::Rccc(Rccc::default()),
+            Self::Uec => Reaction::Rccc(Rccc { nscc: Some(Nscc::default()), ..Rccc::default() }),
         };
         let (notification, feedback) = match self {
             Self::Qcn => (Notification::Backward, Feedback::Quantized),
+            Self::Rccc | Self::Uec => (Notification::AckGrant, Feedback::Binary),
+            _ if reaction.needs_acknowledgements() => (Notification::AckEach, Feedback::Binary),
             _ if self.is_output_buffered() => (Notification::AckEach, Feedback::Binary),
             _ => (Notification::Cnp, Feedback::Binary),
         };
@@ -260,7 +363,9 @@ impl Mechanism {
             marking,
             notification,
             feedback,
-            coalescing: None,
+            // As in the simulator of HPCC's authors.
+            coalescing: (self == Self::Dcqcn)
+                .then(|| Coalescing { interval: Time::from_us(4), per: CoalescePer::Flow }),
             notification_delay,
             isolation,
             reaction,

@@ -75,6 +75,7 @@ pub(crate) fn tell(story: &Story) -> (Vec<String>, Vec<String>) {
         None => account.push("Congestion trees were not recorded (measure.forest).".into()),
     }
     account.extend(arbitration(story));
+    account.extend(hybrid(story));
     account.extend(control(story));
     account.extend(isolation(story));
     account.extend(pauses(story));
@@ -177,6 +178,16 @@ fn arbitration(story: &Story) -> Option<String> {
             "Outputs of switches did not serve packets in the order of their arrival, unlike those of Ethernet ({component}): \
              switch.arbitration is \"round-robin\"."
         ),
+    })
+}
+
+/// Names the components if their link layers differ.
+fn hybrid(story: &Story) -> Option<String> {
+    let Components { marking, reaction, .. } = story.parts;
+    let (marks, reacts) = (marking.link_layer()?, reaction.link_layer()?);
+    let (marking, reaction) = (marking.kind(), reaction.kind());
+    (marks != reacts).then(|| {
+        format!("This is a hybrid: the marking rule `{marking}` is one of {marks}, and the reaction `{reaction}` one of {reacts}.")
     })
 }
 

@@ -46,16 +46,20 @@ impl Builder<'_> {
             output_lane: switch.output_lane,
             full_space: self.model.full_space,
             queues_have_one_output: self.queues_have_one_output(),
+            slowest: self.topology.links.iter().map(|link| link.rate).min().unwrap_or_default(),
+            round_trip: self.model.round_trip.as_ref().map(RoundTrip::shortest),
         })
     }
 
     /// Creates the marking rule for the outputs of a switch.
     pub(super) fn marker(&self, rule: &Marker, switch: usize, wiring: &[Option<PortWiring>]) -> Marker {
-        let face_hosts: Vec<bool> =
-            wiring.iter().map(|port| port.is_some_and(|port| port.faces_host)).collect();
+        let port = |port: &Option<PortWiring>| {
+            port.map_or_else(Default::default, |port| (port.faces_host, port.rate))
+        };
+        let ports: Vec<_> = wiring.iter().map(port).collect();
         let lanes = usize::from(self.model.lanes.count);
         let name = &self.topology.switches[switch].name;
-        rule.at(&Outputs { seed: self.model.seed, switch, name, lanes, face_hosts: &face_hosts })
+        rule.at(&Outputs { seed: self.model.seed, switch, name, lanes, ports: &ports })
     }
 
     /// Sets how the marks of a switch reach sources.

@@ -16,6 +16,7 @@ mod ways;
 
 pub use model::check;
 pub(crate) use partition::Lookahead;
+pub use pfc::{PauseMemory, SharedPauseMemory, pause_memory};
 pub use routes::{HostNames, check_links, check_routes};
 pub use sources::permutation;
 

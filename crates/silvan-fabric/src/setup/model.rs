@@ -266,7 +266,8 @@ impl<'a> Model<'a> {
             Isolation::SpecialQueues(special) => Some(Arc::new(special.rule(sizes.mtu + sizes.header))),
         };
         let trip = || RoundTrip::of(topology, tables, config);
-        let needs_round_trip = parts.reactions().any(Reaction::needs_round_trip);
+        let needs_round_trip =
+            parts.reactions().any(Reaction::needs_round_trip) || parts.marking.needs_round_trip();
         let on_off = match &config.flow_control {
             FlowControl::Credits(_) | FlowControl::Pfc(_) => None,
             FlowControl::OnOff(given) => Some(OnOffModel {

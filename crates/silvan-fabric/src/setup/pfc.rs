@@ -6,7 +6,61 @@ use super::{Builder, small};
 use crate::config::{Config, FlowControl, SharedMemory};
 use crate::error::{Reason, SetupError};
 use crate::link::{ChannelId, FrameSpec, Frames, Memory, Rule};
-use crate::topology::{Link, NodeRef};
+use crate::routing::Tables;
+use crate::topology::{Link, NodeRef, Topology};
+
+/// The division of the memory of switches with pause frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PauseMemory {
+    /// The smallest and the largest headroom of a virtual lane of a switch's input, in bytes.
+    pub headroom: (u32, u32),
+    /// The shared memory of the switch that has the least left to share; `None` if inputs have memory of their own.
+    pub shared: Option<SharedPauseMemory>,
+}
+
+/// The shared memory of a switch with pause frames, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedPauseMemory {
+    /// All memory of the switch.
+    pub memory: u64,
+    /// The headroom of all inputs and lanes together.
+    pub headroom: u64,
+    /// The reserves of all inputs and lanes together.
+    pub reserve: u64,
+    /// The rest, which inputs share.
+    pub left: u64,
+}
+
+/// The division of the memory of switches; `None` without pause frames, or without links to switches.
+///
+/// # Errors
+/// A [`SetupError`] with the first key of the configuration that cannot be set up.
+pub fn pause_memory(
+    topology: &Topology,
+    tables: &Tables,
+    config: &Config,
+) -> Result<Option<PauseMemory>, SetupError> {
+    let builder = Builder::new(topology, tables, config)?;
+    let Some(pfc) = &builder.model.pfc else { return Ok(None) };
+    let to_switch = builder.directed().filter(|(.., to)| matches!(to.node, NodeRef::Switch(_)));
+    let headrooms: Vec<u32> = to_switch.map(|(_, link, ..)| builder.headroom(pfc, link, false)).collect();
+    let (Some(&least), Some(&most)) = (headrooms.iter().min(), headrooms.iter().max()) else {
+        return Ok(None);
+    };
+    let shared = match &pfc.shared {
+        Some(shared) => {
+            builder.shared_memories(pfc, shared)?.into_iter().min_by_key(|(memory, _)| memory.size)
+        }
+        None => None,
+    };
+    let shared = shared.map(|(Memory { size, headroom, .. }, reserve)| SharedPauseMemory {
+        memory: size + headroom + reserve,
+        headroom,
+        reserve,
+        left: size,
+    });
+    Ok(Some(PauseMemory { headroom: (least, most), shared }))
+}
 
 /// Settings of pause frames, in bytes. Missing ones are derived from the link.
 pub(super) struct PfcModel {
@@ -55,7 +109,9 @@ impl Builder<'_> {
             return Err(Reason::DividedMemory.of("flow_control.kind", "pfc"));
         }
         let memories = match &pfc.shared {
-            Some(shared) => self.shared_memories(pfc, shared)?,
+            Some(shared) => {
+                self.shared_memories(pfc, shared)?.into_iter().map(|(memory, _)| memory).collect()
+            }
             None => Vec::new(),
         };
         let slowest = self.topology.links.iter().map(|link| link.rate).min().unwrap_or_default();
@@ -155,8 +211,12 @@ impl Builder<'_> {
         found
     }
 
-    /// The shared memory of each switch.
-    fn shared_memories(&self, pfc: &PfcModel, shared: &SharedMemory) -> Result<Vec<Memory>, SetupError> {
+    /// The shared memory of each switch, and the reserves of its inputs.
+    fn shared_memories(
+        &self,
+        pfc: &PfcModel,
+        shared: &SharedMemory,
+    ) -> Result<Vec<(Memory, u64)>, SetupError> {
         let lanes = u64::from(self.model.lanes.count);
         let count = self.topology.switches.len();
         let (mut ports, mut headroom) = (vec![0u64; count], vec![0u64; count]);
@@ -179,7 +239,7 @@ impl Builder<'_> {
                 return Err(reason.of("flow_control.shared.memory", given));
             }
             let (size, resume_offset) = (whole - pool - reserve, shared.resume_offset.0);
-            memories.push(Memory { size, headroom: pool, resume_offset, ..Memory::default() });
+            memories.push((Memory { size, headroom: pool, resume_offset, ..Memory::default() }, reserve));
         }
         Ok(memories)
     }

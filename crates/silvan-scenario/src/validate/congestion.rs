@@ -5,22 +5,58 @@ use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Arbitration, Architecture};
 use silvan_fabric::congestion::marking::Marking;
 use silvan_fabric::congestion::reaction::Reaction;
-use silvan_fabric::congestion::{Components, Feedback, Notification};
+use silvan_fabric::congestion::{Components, Feedback, Mechanism, Notification};
 use silvan_fabric::queueing::{Isolation, Memory, Queues, SpecialArbitration, SpecialQueues};
 use silvan_fabric::routing::RoutingSpec;
 
 use super::{Check, LONGEST_DELAY, delay, ensure};
+use crate::error::Fault;
 use crate::scenario::settings;
 use crate::spec::{RoutingSource, Spec};
 
 /// Checks all components.
 pub(super) fn check(spec: &Spec) -> Check {
     let components = spec.congestion.components(&spec.packet);
+    link_layers(spec)?;
     pairs(spec, &components)?;
     // The model checks the requirements of components, the buffer space, and the components' own parameters.
     silvan_fabric::check(&settings(spec))?;
     if let Isolation::SpecialQueues(special) = &components.isolation {
         check_special(special, spec)?;
+    }
+    Ok(())
+}
+
+/// Rejects a component of another link layer than that of the mechanism, unless the scenario names marks, answers and reaction
+/// itself, so that nothing of the mechanism's own remains but its isolation.
+fn link_layers(spec: &Spec) -> Check {
+    let given = &spec.congestion;
+    let Some(own) = given.mechanism.link_layer() else { return Ok(()) };
+    if given.marking.is_some() && given.notification.is_some() && given.reaction.is_some() {
+        return Ok(());
+    }
+    let marking = given.marking.as_ref().map(|part| ("marking".to_owned(), part.kind(), part.link_layer()));
+    let reaction =
+        given.reaction.as_ref().map(|part| ("reaction".to_owned(), part.kind(), part.link_layer()));
+    let of_hosts =
+        given.hosts.iter().enumerate().map(|(at, host)| {
+            (format!("hosts.{at}.reaction"), host.reaction.kind(), host.reaction.link_layer())
+        });
+    for (part, kind, layer) in marking.into_iter().chain(reaction).chain(of_hosts) {
+        let Some(layer) = layer.filter(|&layer| layer != own) else { continue };
+        let same = Mechanism::ALL.into_iter().find(|mechanism| mechanism.name() == kind);
+        let change = match same {
+            Some(same) => format!("set congestion.mechanism = \"{}\"", same.name()),
+            None => "leave it out".to_owned(),
+        };
+        return Err(Fault::new(
+            format!("congestion.{part}.kind"),
+            format!(
+                "is a component of {layer}, and congestion.mechanism = \"{}\" is one of {own}; {change}, or for a hybrid give \
+                 congestion.marking, notification and reaction, each with its kind",
+                given.mechanism.name()
+            ),
+        ));
     }
     Ok(())
 }

@@ -176,7 +176,7 @@ mod tests {
 
     /// Switches with buffers of these sizes per lane, for packets of 320 bytes.
     fn switches(lane: u32, output_lane: u32) -> Switches {
-        Switches { lane, output_lane, full_space: 320, queues_have_one_output: false }
+        Switches { lane, output_lane, full_space: 320, queues_have_one_output: false, ..Switches::default() }
     }
 
     /// The decision of a rule about a data packet that enters a buffer with `used_bytes`.

@@ -425,7 +425,7 @@ impl MarkingRule for FecnRule {
 
 #[cfg(test)]
 mod tests {
-    use silvan_engine::Time;
+    use silvan_engine::{Rate, Time};
 
     use super::*;
     use crate::port::{Port, PortVl};
@@ -436,6 +436,7 @@ mod tests {
             output_lane: 65_536,
             full_space: 2_112,
             queues_have_one_output: true,
+            ..Switches::default()
         })
     }
 
@@ -539,6 +540,7 @@ mod tests {
                 switch_name,
                 ports: 4,
                 faces_host: false,
+                rate: Rate::from_gbit(100),
                 seed: 1,
                 switch: 0,
                 port: port - 1,

@@ -37,6 +37,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::cache::prefetch;
 use silvan_engine::random::Stream;
+use silvan_engine::{Bytes, Rate, Time};
 
 use super::kebab;
 use super::link_layer::LinkLayer;
@@ -73,6 +74,16 @@ pub trait MarkingParameters {
         false
     }
 
+    /// Whether thresholds depend on the network's round trip.
+    fn needs_round_trip(&self) -> bool {
+        false
+    }
+
+    /// The thresholds of an output, if they depend on the rate of its link or on the network's round trip.
+    fn thresholds(&self, _rate: Rate, _round_trip: Option<Time>) -> Option<(Bytes, Bytes)> {
+        None
+    }
+
     /// Whether packets carry a second bit, which distinguishes contributors from victims.
     fn validates(&self) -> bool {
         false
@@ -93,7 +104,7 @@ pub trait MarkingParameters {
 }
 
 /// The properties of the switches for which a rule is created. They are the same in the whole network.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Switches {
     /// Bytes of the input buffer and of the output buffer for each virtual lane.
     pub lane: u32,
@@ -103,6 +114,10 @@ pub(crate) struct Switches {
     /// Whether each queue holds packets for only one output. If so, its fill cannot exceed that of all queues of the
     /// output.
     pub queues_have_one_output: bool,
+    /// Rate of the slowest output.
+    pub slowest: Rate,
+    /// The round trip of the network, if the rule needs it.
+    pub round_trip: Option<Time>,
 }
 
 /// A virtual lane of an output for which the state of a rule is created.
@@ -114,6 +129,8 @@ pub(crate) struct OutputLane<'a> {
     pub ports: usize,
     /// Whether a host is at the far end of the link.
     pub faces_host: bool,
+    /// Rate of the link.
+    pub rate: Rate,
     seed: u64,
     switch: usize,
     /// Index of the port.
@@ -143,17 +160,17 @@ pub(crate) struct Outputs<'a> {
     pub name: &'a str,
     /// Number of virtual lanes.
     pub lanes: usize,
-    /// Whether each port faces a host.
-    pub face_hosts: &'a [bool],
+    /// Whether each port faces a host, and the rate of its link.
+    pub ports: &'a [(bool, Rate)],
 }
 
 impl<'a> Outputs<'a> {
     fn lanes(&self) -> impl Iterator<Item = OutputLane<'a>> {
-        let Self { seed, switch, name, lanes, face_hosts } = *self;
-        PortVl::all(face_hosts.len(), lanes).map(move |lane| {
+        let Self { seed, switch, name, lanes, ports } = *self;
+        PortVl::all(ports.len(), lanes).map(move |lane| {
             let port = lane.port(lanes).index();
-            let (ports, faces_host) = (face_hosts.len(), face_hosts[port]);
-            OutputLane { switch_name: name, ports, faces_host, seed, switch, port, lane }
+            let (count, (faces_host, rate)) = (ports.len(), ports[port]);
+            OutputLane { switch_name: name, ports: count, faces_host, rate, seed, switch, port, lane }
         })
     }
 }
@@ -587,6 +604,18 @@ impl Marking {
     #[must_use]
     pub fn stamps(&self) -> bool {
         self.parameters().is_some_and(|parameters| parameters.stamps())
+    }
+
+    /// See [`MarkingParameters::needs_round_trip`].
+    #[must_use]
+    pub fn needs_round_trip(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.needs_round_trip())
+    }
+
+    /// See [`MarkingParameters::thresholds`].
+    #[must_use]
+    pub fn thresholds(&self, rate: Rate, round_trip: Option<Time>) -> Option<(Bytes, Bytes)> {
+        self.parameters()?.thresholds(rate, round_trip)
     }
 
     /// See [`MarkingParameters::validates`].

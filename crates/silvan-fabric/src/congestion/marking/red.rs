@@ -17,15 +17,19 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use silvan_engine::Bytes;
 use silvan_engine::random::Stream;
+use silvan_engine::{Bytes, Rate, Time};
 
 use super::{MarkingParameters, MarkingPattern, MarkingRule, OutputLane, Switches};
 use crate::congestion::LinkLayer;
-use crate::congestion::unfit::{Check, Limits, ensure};
+use crate::congestion::unfit::{Check, Limits, ensure, ensure_time};
 use crate::facts::{Departure, PortState, QueueChange, Verdict};
 
 /// Parameters of marks by the queue of the output; the defaults are those of the DCQCN paper (section 5) for 40 Gbit/s.
+///
+/// A queue that marks must be a part of the bandwidth-delay product of the network. `per_rate` and `per_round_trip` state the
+/// network for which `min` and `max` are given. In another one, both are multiplied by the ratio of the rates and by the ratio of
+/// the round trips.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Red {
@@ -38,11 +42,26 @@ pub struct Red {
     pub percent: u8,
     /// Whether packets are marked at random or at regular intervals.
     pub pattern: MarkingPattern,
+    /// The rate of the links for which `min` and `max` are given; outputs of other rates scale them. Default: they apply to
+    /// outputs of any rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_rate: Option<Rate>,
+    /// The round trip for which `min` and `max` are given; networks with another round trip on the longest route scale them.
+    /// Default: they apply to any round trip.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_round_trip: Option<Time>,
 }
 
 impl Default for Red {
     fn default() -> Self {
-        Self { min: Bytes(5_000), max: Bytes(200_000), percent: 1, pattern: MarkingPattern::Random }
+        Self {
+            min: Bytes(5_000),
+            max: Bytes(200_000),
+            percent: 1,
+            pattern: MarkingPattern::Random,
+            per_rate: None,
+            per_round_trip: None,
+        }
     }
 }
 
@@ -55,34 +74,65 @@ impl MarkingParameters for Red {
         false
     }
 
+    fn needs_round_trip(&self) -> bool {
+        self.per_round_trip.is_some()
+    }
+
+    fn thresholds(&self, rate: Rate, round_trip: Option<Time>) -> Option<(Bytes, Bytes)> {
+        Some(self.scaled(rate, round_trip))
+            .filter(|_| self.per_rate.is_some() || self.per_round_trip.is_some())
+    }
+
     fn check(&self, _limits: &Limits) -> Check {
         let most = Bytes(1 << 30);
         ensure(self.max <= most, "max", || format!("must be at most {most}"))?;
+        ensure(self.per_rate != Some(Rate(0)), "per_rate", || "must be more than 0 bit/s".to_owned())?;
+        ensure_time("per_round_trip", self.per_round_trip)?;
         ensure(self.min <= self.max, "min", || format!("must be at most `max`, {}", self.max))
     }
 }
 
 impl Red {
     /// The rule of a network's switches.
-    pub(super) fn rule(&self, _switches: &Switches) -> RedRule {
-        let bytes = |bytes: Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
+    pub(super) fn rule(&self, switches: &Switches) -> RedRule {
         RedRule {
-            min: bytes(self.min),
-            max: bytes(self.max),
+            red: self.clone(),
+            round_trip: switches.round_trip,
+            least: bytes(self.scaled(switches.slowest, switches.round_trip).0),
             percent: self.percent.into(),
             is_regular: self.pattern == MarkingPattern::Regular,
         }
     }
+
+    /// `min` and `max` for an output of the given rate in a network with the given round trip.
+    fn scaled(&self, rate: Rate, round_trip: Option<Time>) -> (Bytes, Bytes) {
+        let ratio = |own: u64, per: Option<u64>| per.map_or((1, 1), |per| (u128::from(own), u128::from(per)));
+        let (rate, per_rate) = ratio(rate.0, self.per_rate.map(|rate| rate.0));
+        let per_time =
+            self.per_round_trip.and_then(|per| Some((u128::from(round_trip?.0), u128::from(per.0))));
+        let (time, per_time) = per_time.unwrap_or((1, 1));
+        let scale = |bytes: Bytes| {
+            // At most 2^30, 2^40 and 2^50.
+            Bytes((u128::from(bytes.0) * rate * time / (per_rate * per_time)).min(1 << 30) as u64)
+        };
+        (scale(self.min), scale(self.max))
+    }
+}
+
+fn bytes(bytes: Bytes) -> u32 {
+    u32::try_from(bytes.0).unwrap_or(u32::MAX)
 }
 
 /// A share of 1.
 const ALL: u32 = 1 << 24;
 
-/// The rule with sizes in bytes, which is the same for all ports of a network.
-#[derive(Debug, Clone, Copy)]
+/// The rule of a network.
+#[derive(Debug, Clone)]
 pub(crate) struct RedRule {
-    min: u32,
-    max: u32,
+    red: Red,
+    round_trip: Option<Time>,
+    /// The lower threshold of the slowest outputs.
+    least: u32,
     percent: u32,
     is_regular: bool,
 }
@@ -90,6 +140,9 @@ pub(crate) struct RedRule {
 /// The state of one output port and virtual lane.
 #[derive(Debug, Clone)]
 pub(crate) struct RedPort {
+    /// Thresholds of the output, in bytes.
+    min: u32,
+    max: u32,
     /// Whether the queues are above `min`.
     is_above: bool,
     /// Sum of the shares since the last mark (regular pattern).
@@ -100,23 +153,24 @@ pub(crate) struct RedPort {
 }
 
 impl RedRule {
-    fn port_with(random: Stream) -> RedPort {
-        RedPort { is_above: false, since_mark: 0, entered: 0, random }
+    fn port_with(&self, rate: Rate, random: Stream) -> RedPort {
+        let (min, max) = self.red.scaled(rate, self.round_trip);
+        RedPort { min: bytes(min), max: bytes(max), is_above: false, since_mark: 0, entered: 0, random }
     }
 
     /// The share of packets that are marked if the queues contain this number of bytes.
-    fn share(&self, bytes: u32) -> u32 {
-        if bytes > self.max {
+    fn share(&self, port: &RedPort, bytes: u32) -> u32 {
+        if bytes > port.max {
             return ALL;
         }
-        let Some(excess) = bytes.checked_sub(self.min).filter(|&excess| excess > 0) else { return 0 };
+        let Some(excess) = bytes.checked_sub(port.min).filter(|&excess| excess > 0) else { return 0 };
         let part = u64::from(self.percent) * u64::from(excess) * u64::from(ALL);
-        (part / (100 * u64::from(self.max - self.min))) as u32
+        (part / (100 * u64::from(port.max - port.min))) as u32
     }
 
     /// Whether to mark a packet whose departure leaves this number of bytes.
     fn marks(&self, port: &mut RedPort, bytes: u32) -> bool {
-        let share = self.share(bytes);
+        let share = self.share(port, bytes);
         if self.is_regular {
             port.since_mark += share;
             let is_due = port.since_mark >= ALL;
@@ -131,23 +185,23 @@ impl MarkingRule for RedRule {
     type State = RedPort;
 
     fn port(&self, lane: &OutputLane) -> RedPort {
-        Self::port_with(lane.random())
+        self.port_with(lane.rate, lane.random())
     }
 
     #[inline]
     fn watches_queue(&self, port: &RedPort, queue_bytes: u32) -> bool {
-        port.is_above || queue_bytes > self.min
+        port.is_above || queue_bytes > port.min
     }
 
     #[inline]
     fn queue_changed(&self, port: &mut RedPort, change: &QueueChange, _has_credit: impl FnOnce() -> bool) {
-        let is_above = change.queue_bytes > self.min;
+        let is_above = change.queue_bytes > port.min;
         port.entered += u32::from(is_above && !port.is_above);
         port.is_above = is_above;
     }
 
     fn quiet_fill(&self) -> Option<u32> {
-        Some(self.min)
+        Some(self.least)
     }
 
     #[inline]
@@ -185,12 +239,18 @@ mod tests {
 
     /// From 10,000 to 50,000 bytes, 20 %.
     fn rule(pattern: MarkingPattern) -> RedRule {
-        let red = Red { min: Bytes(10_000), max: Bytes(50_000), percent: 20, pattern };
-        red.rule(&Switches { lane: 0, output_lane: 0, full_space: 0, queues_have_one_output: true })
+        let red = Red { min: Bytes(10_000), max: Bytes(50_000), percent: 20, pattern, ..Red::default() };
+        red.rule(&Switches {
+            lane: 0,
+            output_lane: 0,
+            full_space: 0,
+            queues_have_one_output: true,
+            ..Switches::default()
+        })
     }
 
     fn port() -> RedPort {
-        RedRule::port_with(Stream::new(1, "marking", 0))
+        rule(MarkingPattern::Random).port_with(Rate::from_gbit(100), Stream::new(1, "marking", 0))
     }
 
     /// The numbers of the packets that are marked, among `packets` that each leave `bytes` behind.
@@ -212,7 +272,7 @@ mod tests {
     #[test]
     fn the_share_grows_between_the_thresholds_and_is_one_above_them() {
         let shares = [9_999, 10_000, 10_001, 30_000, 50_000, 50_001, u32::MAX]
-            .map(|bytes| rule(MarkingPattern::Random).share(bytes));
+            .map(|bytes| rule(MarkingPattern::Random).share(&port(), bytes));
         // 20 % x 1/40,000, 10 % and 20 % of 2^24, rounded down.
         assert_eq!(shares, [0, 0, 83, 1_677_721, 3_355_443, ALL, ALL]);
     }
@@ -246,9 +306,37 @@ mod tests {
     #[test]
     fn equal_thresholds_mark_all_packets_above_them() {
         let step = Red { min: Bytes(30_000), max: Bytes(30_000), percent: 100, ..Red::default() };
-        let rule =
-            step.rule(&Switches { lane: 0, output_lane: 0, full_space: 0, queues_have_one_output: true });
-        assert_eq!([29_999, 30_000, 30_001].map(|bytes| rule.share(bytes)), [0, 0, ALL]);
+        let rule = step.rule(&Switches {
+            lane: 0,
+            output_lane: 0,
+            full_space: 0,
+            queues_have_one_output: true,
+            ..Switches::default()
+        });
+        let port = rule.port_with(Rate::from_gbit(100), Stream::new(1, "marking", 0));
+        assert_eq!([29_999, 30_000, 30_001].map(|bytes| rule.share(&port, bytes)), [0, 0, ALL]);
+    }
+
+    /// HPCC's simulator has 100 and 400 kB at 25 Gbit/s, and four and sixteen times as much at 100 and 400 Gbit/s.
+    #[test]
+    fn thresholds_scale_with_the_rate_and_the_round_trip() {
+        let per_rate = Some(Rate::from_gbit(25));
+        let red = Red { min: Bytes(100_000), max: Bytes(400_000), percent: 20, per_rate, ..Red::default() };
+        let of = |red: &Red, gbit, round_trip| {
+            let switches = Switches { slowest: Rate::from_gbit(25), round_trip, ..Switches::default() };
+            let rule = red.rule(&switches);
+            let port = rule.port_with(Rate::from_gbit(gbit), Stream::new(1, "marking", 0));
+            (port.min, port.max, rule.quiet_fill())
+        };
+        assert_eq!(of(&red, 25, None), (100_000, 400_000, Some(100_000)));
+        assert_eq!(of(&red, 40, None), (160_000, 640_000, Some(100_000)));
+        assert_eq!(of(&red, 400, None), (1_600_000, 6_400_000, Some(100_000)));
+        let timed = Red { per_round_trip: Some(Time::from_us(13)), ..red };
+        assert!(timed.needs_round_trip());
+        assert_eq!(of(&timed, 400, Some(Time::from_ns(3_250))), (400_000, 1_600_000, Some(25_000)));
+        let both = timed.thresholds(Rate::from_gbit(400), Some(Time::from_ns(3_250)));
+        assert_eq!(both, Some((Bytes(400_000), Bytes(1_600_000))));
+        assert_eq!(Red::default().thresholds(Rate::from_gbit(400), None), None);
     }
 
     #[test]

@@ -167,11 +167,8 @@ mod tests {
 
     use super::*;
 
-    const SWITCHES: Switches =
-        Switches { lane: 0, output_lane: 0, full_space: 0, queues_have_one_output: true };
-
     fn rule(jitter_percent: u8) -> SampledRule {
-        Sampled { sample: Bytes(8_000), jitter_percent, ..Sampled::default() }.rule(&SWITCHES)
+        Sampled { sample: Bytes(8_000), jitter_percent, ..Sampled::default() }.rule(&Switches::default())
     }
 
     /// The arrival of a data packet at queues with `queue_bytes`.
@@ -199,7 +196,7 @@ mod tests {
 
     #[test]
     fn samples_vary_by_their_jitter() {
-        let rule = Sampled { sample: Bytes(100_000), ..Sampled::default() }.rule(&SWITCHES);
+        let rule = Sampled { sample: Bytes(100_000), ..Sampled::default() }.rule(&Switches::default());
         let marks = sampled(&rule, 30_000, 20_000);
         let gaps: Vec<u32> = marks.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(gaps.iter().all(|gap| (85..=116).contains(gap)), "{gaps:?}");

@@ -88,6 +88,7 @@ mod tests {
             output_lane: 0,
             full_space: 0,
             queues_have_one_output: true,
+            ..Switches::default()
         });
         let expected =
             Telemetry { time: Time(7), sent_bytes: 50_000, queue_bytes: 3_000, rate: Rate::from_gbit(100) };

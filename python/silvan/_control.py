@@ -1,0 +1,27 @@
+"""Names the congestion management of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def name(settings: Mapping[str, Any]) -> str:
+    """Return the mechanism, or the reaction of a composition without a mechanism.
+
+    `settings` are those of a resolved scenario, by dotted key.
+    """
+
+    def kind(part: str) -> str:
+        return str(settings.get(f"congestion.{part}.kind", "none"))
+
+    if (mechanism := str(settings.get("congestion.mechanism", "none"))) != "none":
+        return mechanism
+    marking, reaction = kind("marking"), kind("reaction")
+    if reaction == "none":
+        found = [part for part in (marking, kind("isolation")) if part != "none"]
+        return " + ".join(found) or "none"
+    if any(key.startswith("congestion.reaction.nscc.") for key in settings):
+        reaction += " + nscc"
+    # The marks of another link layer.
+    return f"fecn + {reaction}" if marking == "fecn" and reaction != "cct" else reaction
