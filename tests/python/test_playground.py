@@ -126,7 +126,7 @@ def test_a_copied_scenario_repeats_the_run_of_its_story(page, file, story):
     page.run("document.getElementById('dialog').close()")
 
 
-@pytest.mark.parametrize("net", ["testbed", "fat-tree", "torus", "dragonfly", "fat-tree-648"])
+@pytest.mark.parametrize("net", ["testbed", "fat-tree", "torus", "dragonfly", "ethernet", "fat-tree-648"])
 def test_networks_are_laid_out_as_in_reports(page, file, net):
     start(page, file, f"net={net}&load=0&length=100")
     found = page.run(
@@ -145,7 +145,7 @@ def test_every_mechanism_and_every_end_of_its_parameters_can_run(page, file):
     scenarios = page.run(
         """(() => {
           const found = [];
-          for (const net of ["fat-tree", "torus", "dragonfly"]) {
+          for (const net of ["fat-tree", "torus", "dragonfly", "ethernet"]) {
             const hotspots = [{ host: "H9", senders: 8, from: 10, to: null }];
             const settings = { ...Scenario.blank(net), length: 60, hotspots };
             for (const mechanism of Scenario.mechanisms(net)) {

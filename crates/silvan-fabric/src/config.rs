@@ -410,7 +410,9 @@ pub enum WatchdogAction {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SharedMemory {
-    /// Memory of a switch. Default: `switch.buffer` for each of its connected ports.
+    /// Memory of a switch, which contains the headroom and the reserve of all its inputs. In some simulators, the memory to share
+    /// does not contain the headroom: give the sum here. `silvan check` prints what is left to share. Default: `switch.buffer`
+    /// for each of its connected ports.
     pub memory: Option<Bytes>,
     /// The threshold is the free memory divided by this power of two. Negative values multiply.
     #[schemars(range(min = -7, max = 10))]

@@ -31,7 +31,7 @@ const Controls = (() => {
     choice(select, names, one.mechanism);
     const mechanism = Scenario.MECHANISMS[one.mechanism];
     const children = [select, make("small", { textContent: mechanism?.text ?? "The mechanism that the file names." })];
-    for (const { id, label, text, least, most, usual } of mechanism?.values ?? []) {
+    for (const { id, label, text, least, most, usual } of Scenario.valuesOf(one.mechanism, settings.text === null ? settings.net : null)) {
       const change = (value) => {
         one.values[id] = value;
         page.changed(at);

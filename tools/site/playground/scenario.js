@@ -6,9 +6,11 @@
 // parameters, and `spread` (whether each packet selects its route). `text` is an opened scenario, or null.
 
 const Scenario = (() => {
-  // Hosts send and receive slightly less than their links (16 Gbit/s) carry, as those of the papers do.
+  // Hosts send and receive slightly less than their links (16 Gbit/s) carry, as those of the papers do. Hosts of Ethernet send
+  // at the rate of their links (`gbit`).
   const SENT = 13.5;
   const RECEIVED = 13.6;
+  const ETHERNET = ["none", "dcqcn", "dctcp", "timely", "swift", "hpcc", "pcc-rtt", "pcc-telemetry", "nscc", "rccc"];
   // `beside` is the distance between hosts whose packets take the same routes as long as possible.
   const NETWORKS = {
     testbed: {
@@ -26,8 +28,16 @@ const Scenario = (() => {
     dragonfly: {
       name: "Dragonfly, 72 hosts", hosts: 72, beside: 1, interval: 10, length: 3000, lanes: 2,
       // Its routing changes virtual lanes on the way, which special queues and the switches of others do not support.
-      mechanisms: ["none", "ib-cc", "qcn", "dcqcn", "dctcp", "timely", "swift", "hpcc", "pcc-rtt", "pcc-telemetry", "nscc", "rccc"],
+      mechanisms: ["none", "ib-cc", "qcn", ...ETHERNET.slice(1)],
       lines: ['kind = "dragonfly"', "p = 2", "a = 4", "h = 2"],
+    },
+    ethernet: {
+      name: "Ethernet at 400 Gbit/s, 64 hosts", hosts: 64, beside: 1, interval: 5, length: 1500, isTree: true, gbit: 400,
+      mechanisms: ETHERNET,
+      lines: [
+        'kind = "two-level-fat-tree"', "leaves = 8", "spines = 8", "hosts_per_leaf = 8", 'link_rate = "400 Gbit/s"',
+        'link_delay = "500 ns"',
+      ],
     },
     "fat-tree-648": {
       name: "Fat tree, 648 hosts", hosts: 648, beside: 18, interval: 20, length: 2000, isTree: true,
@@ -50,21 +60,22 @@ const Scenario = (() => {
   };
   const size = (value) => `"${value} kB"`;
   const lowest = {
-    isWritten: true, id: "kmin", key: "marking.min", label: "Kmin, kB", least: 2, most: 40, usual: 12, wrap: size,
+    isWritten: true, isSize: true, id: "kmin", key: "marking.min", label: "Kmin, kB", least: 2, most: 40, usual: 12, wrap: size,
     text: "No packet is marked while the queues of an output are shorter.",
   };
   const highest = {
-    isWritten: true, id: "kmax", key: "marking.max", label: "Kmax, kB", least: 40, most: 200, usual: 60, wrap: size,
+    isWritten: true, isSize: true, id: "kmax", key: "marking.max", label: "Kmax, kB", least: 40, most: 200, usual: 60, wrap: size,
     text: "All packets are marked while the queues of an output are longer.",
   };
   const share = {
-    isWritten: true, id: "pmax", key: "marking.percent", label: "Pmax, %", least: 1, most: 100, usual: 20,
+    isWritten: true, isSize: true, id: "pmax", key: "marking.percent", label: "Pmax, %", least: 1, most: 100, usual: 20,
     text: "Share of the packets that are marked where a queue is as long as Kmax.",
   };
   const red = 'marking.kind = "red"';
   const each = 'notification = "ack-each"';
   // `hasIndex` is whether flows have an index into a congestion control table. `parts` are the components of a
-  // composition without a name in scenario files. Values with `isWritten` differ from those of the simulator.
+  // composition for links of 16 Gbit/s. On Ethernet, the mechanism is that of the simulator, which scales the thresholds of marks
+  // (`isSize`). Other values with `isWritten` differ from those of the simulator.
   const MECHANISMS = {
     none: { name: "No congestion control", text: "Switches and hosts do nothing against congestion.", values: [] },
     "ib-cc": {
@@ -126,7 +137,7 @@ const Scenario = (() => {
       text: "Switches mark all packets above a threshold; the window of a flow shrinks with the share of marked packets.",
       values: [
         {
-          isWritten: true, id: "k", key: "marking.min", also: "marking.max", label: "Threshold K, kB", least: 2, most: 100, usual: 20,
+          isWritten: true, isSize: true, id: "k", key: "marking.min", also: "marking.max", label: "Threshold K, kB", least: 2, most: 100, usual: 20,
           wrap: size, text: "Packets are marked while the queues of an output are longer.",
         },
         {
@@ -219,6 +230,10 @@ const Scenario = (() => {
     saa: { name: "Single application assignment", text: "The links of a route assign a rate to each flow; flows are announced before they send.", values: [] },
   };
 
+  // The values of a mechanism on a network.
+  const valuesOf = (mechanism, net) =>
+    (MECHANISMS[mechanism]?.values ?? []).filter((one) => !(net !== null && NETWORKS[net].gbit && one.isSize));
+
   const mechanisms = (net) => NETWORKS[net].mechanisms ?? Object.keys(MECHANISMS);
 
   const hostName = (number) => `H${number}`;
@@ -256,10 +271,11 @@ const Scenario = (() => {
     return names.find((name) => name !== host);
   }
 
-  function congestion(side) {
-    const { parts, values } = MECHANISMS[side.mechanism];
-    const lines = ["[congestion]", ...(parts ?? [`mechanism = "${side.mechanism}"`])];
-    for (const one of values) {
+  function congestion(side, net) {
+    const { parts } = MECHANISMS[side.mechanism];
+    const isPreset = !parts || (net !== null && NETWORKS[net].gbit);
+    const lines = ["[congestion]", ...(isPreset ? [`mechanism = "${side.mechanism}"`] : parts)];
+    for (const one of valuesOf(side.mechanism, net)) {
       const value = side.values[one.id] ?? one.usual;
       if (value === one.usual && !one.isWritten) continue;
       for (const key of [one.key, one.also]) if (key) lines.push(`${key} = ${one.wrap ? one.wrap(value) : value}`);
@@ -271,19 +287,30 @@ const Scenario = (() => {
 
   function flows(settings) {
     const lines = [];
+    const message = NETWORKS[settings.net].gbit ? "64 KiB" : "8 KiB";
     for (const { host, to } of settings.victims) {
-      lines.push("[[flow]]", `name = "victim ${host}->${to}"`, `from = "${host}"`, `to = "${to}"`, 'message = "8 KiB"', "");
+      lines.push("[[flow]]", `name = "victim ${host}->${to}"`, `from = "${host}"`, `to = "${to}"`, `message = "${message}"`, "");
     }
     settings.hotspots.forEach((hotspot, at) => {
       for (const sender of chosen(settings, hotspot)) {
         lines.push("[[flow]]", `name = "hot ${at + 1}: ${sender}->${hotspot.host}"`);
-        lines.push(`from = "${sender}"`, `to = "${hotspot.host}"`, 'message = "8 KiB"');
+        lines.push(`from = "${sender}"`, `to = "${hotspot.host}"`, `message = "${message}"`);
         if (hotspot.from > 0) lines.push(`start = ${time(hotspot.from)}`);
         if (hotspot.to !== null) lines.push(`stop = ${time(hotspot.to)}`);
         lines.push("");
       }
     });
     return lines;
+  }
+
+  // Switches, links and hosts of Ethernet: shared memory, an output is one queue, pause frames. Ultra Ethernet has credits.
+  function ethernet(side) {
+    const links = ["nscc", "rccc"].includes(side.mechanism) ? [] : ["[flow_control]", 'kind = "pfc"', "shared = {}", ""];
+    const routes = side.spread ? [] : ["[ecmp]", ""];
+    return [
+      "[packet]", 'mtu = "4096 B"', 'header = "64 B"', "", ...links, ...routes,
+      "[switch]", 'buffer = "1 MiB"', 'arbitration = "fcfs"', 'latency = "300 ns"', "", "[host]", 'buffer = "1 MiB"', "",
+    ];
   }
 
   // The scenario of a side, as TOML.
@@ -296,16 +323,19 @@ const Scenario = (() => {
       "[topology]", ...net.lines, "",
     ];
     if (net.lanes) lines.push("[lanes]", `count = ${net.lanes}`, 'assignment = "routing"', "");
-    lines.push("[host]", `injection_rate = "${SENT} Gbit/s"`, `drain_rate = "${RECEIVED} Gbit/s"`, "");
-    // Trees grow and drain twice as fast as with the usual buffers.
-    lines.push("[switch]", 'buffer = "64 KiB"', "");
+    if (net.gbit) lines.push(...ethernet(side));
+    else {
+      lines.push("[host]", `injection_rate = "${SENT} Gbit/s"`, `drain_rate = "${RECEIVED} Gbit/s"`, "");
+      // Trees grow and drain twice as fast as with the usual buffers.
+      lines.push("[switch]", 'buffer = "64 KiB"', "");
+    }
     if (side.spread && net.isTree) lines.push("[adaptive_routing]", 'per = "packet"', "");
-    lines.push(...congestion(side), "", "[measure]", `interval = ${time(net.interval)}`, "");
+    lines.push(...congestion(side, settings.net), "", "[measure]", `interval = ${time(net.interval)}`, "");
     // A scenario needs some traffic.
     const load = settings.hotspots.length + settings.victims.length > 0 ? settings.load : Math.max(settings.load, 1);
     if (load > 0) {
       lines.push("[[traffic]]", 'name = "background"', 'message = "4 KiB"', 'pattern = { kind = "uniform" }', 'arrivals = "poisson"');
-      lines.push(`rate = "${load * SENT * 10} Mbit/s"`, "");
+      lines.push(`rate = "${load * (net.gbit ?? SENT) * 10} Mbit/s"`, "");
     }
     lines.push(...flows(settings));
     return lines.join("\n");
@@ -314,7 +344,7 @@ const Scenario = (() => {
   // An opened scenario with another mechanism, or as it is.
   function opened(text, side) {
     if (side.mechanism === "file") return text;
-    const table = congestion(side).slice(1);
+    const table = congestion(side, null).slice(1);
     const lines = text.split("\n");
     const isHead = (line) => /^\s*\[/.test(line);
     const first = lines.findIndex((line) => /^\s*\[\s*congestion\s*\]/.test(line));
@@ -345,7 +375,7 @@ const Scenario = (() => {
     const isOpened = net === null;
     const isKnown = isOpened ? mechanism === "file" || mechanism in MECHANISMS : mechanisms(net).includes(mechanism);
     const side = { mechanism: isKnown ? mechanism : isOpened ? "file" : "none", values: {}, spread: rest.includes("spread") };
-    for (const one of MECHANISMS[side.mechanism]?.values ?? []) {
+    for (const one of valuesOf(side.mechanism, net)) {
       const given = rest.find((part) => part.startsWith(`${one.id}:`));
       if (given) side.values[one.id] = number(given.split(":")[1], one.usual, one.least, one.most);
     }
@@ -425,5 +455,5 @@ const Scenario = (() => {
     };
   }
 
-  return { NETWORKS, MECHANISMS, mechanisms, blank, chosen, partner, toml, fragment, settingsOf, hostNames };
+  return { NETWORKS, MECHANISMS, mechanisms, valuesOf, blank, chosen, partner, toml, fragment, settingsOf, hostNames };
 })();

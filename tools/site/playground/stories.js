@@ -28,8 +28,8 @@ const STORIES = [
   },
   {
     id: "ethernet", name: "DCQCN and HPCC", speed: 200,
-    text: "The same incast with mechanisms of today's Ethernet fabrics. DCQCN (first picture) acts on marks: the tree of H22 has grown before its senders slow down, and H1 waits for milliseconds. With HPCC (second picture), switches report their utilization in each packet: senders leave part of the link to H22 idle, no tree lasts, and H1 gets 5 Gbit/s.",
-    settings: "net=fat-tree&load=20&length=4000&hot=H22~12@200&victims=H1:H38&a=dcqcn&b=hpcc",
+    text: "An Ethernet fabric at 400 Gbit/s with pause frames. Twelve hosts send to H22. DCQCN (first picture) acts on marks: before its rates have fallen, links are paused up to the hosts, and afterwards the senders leave two thirds of the link to H22 idle for 300 µs. With HPCC (second picture), switches report their utilization in each packet: no tree lasts, and no link is paused.",
+    settings: "net=ethernet&load=10&length=1500&hot=H22~12@100&victims=H1:H23&a=dcqcn&b=hpcc",
   },
   {
     id: "per-packet", name: "Routing per packet", speed: 100,
