@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 CARGO := tools/with-rust cargo
 # Python compiles a module when it first imports it. Compiling all modules of all packages would take longer
 # than installing them.
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-deps --no-compile
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-deps --no-compile --require-hashes
 # Compiled modules are kept here, even if the environment tells Python to keep none: hundreds of tests start
 # `silvan`, and each start would compile numpy, matplotlib and others again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -46,7 +46,7 @@ FUZZ_TARGETS := units text ibnetdiscover lft site scenario \
 .PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check wheel wheel-check site \
         verify swarm same fuzz bench instructions threads-model papers clean quick nightly toolchain environment test-tools \
         test-rust-build swarm-check examples-check mutants lint-rust lint-python wheel-check-all loom release-check release-files \
-        playground-check release wheel-manylinux
+        playground-check release wheel-manylinux audit lock
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -54,7 +54,10 @@ help: ## list the targets
 # With PGO=1, a profile of the model is made first, and guides the compiler. It is made anew after each change of the
 # sources. The build has a folder of its own, so that other builds stay as they are.
 PROFILE := $(CURDIR)/target/pgo/silvan.profdata
-GUIDED := RUSTFLAGS="-Cprofile-use=$(PROFILE)" CARGO_TARGET_DIR=$(CURDIR)/target/pgo/guided
+# Such a build contains no paths of the machine. Of several prefixes that match, the last one counts.
+REMAPPED := --remap-path-prefix=$(HOME)=/home --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo \
+            --remap-path-prefix=$(CURDIR)=/silvan
+GUIDED := RUSTFLAGS="-Cprofile-use=$(PROFILE) $(REMAPPED)" CARGO_TARGET_DIR=$(CURDIR)/target/pgo/guided
 
 setup: $(VENV)/.built ## make .venv with the command `silvan`; PGO=1: with a profile-guided build, 4 to 13 % faster
 
@@ -130,10 +133,18 @@ nightly: ## `check`; slow pages, 5000 random scenarios, all oracles, quick exper
 	$(MAKE) swarm N=5000
 	$(MAKE) wheel-check-all
 	$(MAKE) verify
+	$(MAKE) audit
 	@if $(CARGO) +nightly fuzz --version >/dev/null 2>&1; then $(MAKE) fuzz RUNS=100000 CASES=1000; \
 	  else echo "left out: make fuzz (cargo-fuzz and a nightly compiler are not installed)"; fi
 	@if $(CARGO) mutants --version >/dev/null 2>&1; then $(MAKE) mutants; \
 	  else echo "left out: make mutants (cargo-mutants is not installed)"; fi
+
+# The programs are installed by hand: cargo install cargo-audit, pip install pip-audit.
+audit: $(VENV)/.deps ## check the locked crates and packages for security advisories, with cargo-audit and pip-audit
+	@PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python tools/audit.py
+
+lock: $(VENV)/.deps ## write the hashes of the pinned versions into the lock files; needs uv
+	@PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python tools/lock_hashes.py
 
 toolchain:
 	@SILVAN_NO_INSTALL=1 tools/with-rust true 2>/dev/null || { $(MAKE) $(VENV)/.deps && tools/with-rust true; }
@@ -181,7 +192,7 @@ wheel-check-all: wheel
 target/release-env: requirements-release.lock
 	@rm -rf $@
 	$(PYTHON) -m venv $@
-	$@/bin/pip install --quiet --no-deps -r $<
+	$@/bin/pip install --quiet --no-deps --require-hashes -r $<
 	@touch $@
 
 # Compiles everything again (minutes): the usual wheel needs the glibc of this machine.

@@ -22,7 +22,9 @@ import sys
 import tarfile
 import uuid
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +190,20 @@ def sbom() -> dict[str, Any]:
     crates = [
         _crate(packages[key], sums) for key in sorted(found - {start}, key=lambda key: packages[key]["name"])
     ]
-    components = [*crates, *_python_components()]
+    found_packages = _python_packages()
+    components = [*crates, *(one.component() for one in found_packages)]
+    purls = {key: f"pkg:cargo/{packages[key]['name']}@{packages[key]['version']}" for key in found}
+    used_by = {
+        purls[key]: sorted({purls[other["pkg"]] for other in nodes[key]["deps"] if other["pkg"] in found})
+        for key in found - {start}
+    }
+    used_by |= {one.purl: one.depends_on(found_packages) for one in found_packages}
+    top = f"pkg:pypi/silvan@{version()}"
+    direct = {other["pkg"] for other in nodes[start]["deps"] if other["pkg"] in found}
+    needed = _direct()
+    used_by[top] = sorted(
+        [*(purls[key] for key in direct), *(one.purl for one in found_packages if one.key in needed)]
+    )
     seed = json.dumps(components, sort_keys=True)
     return {
         "bomFormat": "CycloneDX",
@@ -198,11 +213,12 @@ def sbom() -> dict[str, Any]:
         "metadata": {
             "component": {
                 "type": "application", "name": "silvan", "version": version(),
-                "purl": f"pkg:pypi/silvan@{version()}",
+                "purl": top, "bom-ref": top,
                 "licenses": [{"license": {"id": "Apache-2.0"}}],
             }
         },
         "components": components,
+        "dependencies": [{"ref": ref, "dependsOn": others} for ref, others in sorted(used_by.items())],
     }  # fmt: skip
 
 
@@ -214,6 +230,7 @@ def _crate(package: dict[str, Any], sums: dict[tuple[str, str], str]) -> dict[st
     name, number = package["name"], package["version"]
     one: dict[str, Any] = {
         "type": "library", "name": name, "version": number, "purl": f"pkg:cargo/{name}@{number}",
+        "bom-ref": f"pkg:cargo/{name}@{number}",
         "licenses": [{"expression": package["license"] or "NOASSERTION"}],
     }  # fmt: skip
     if (name, number) in sums:
@@ -221,17 +238,82 @@ def _crate(package: dict[str, Any], sums: dict[tuple[str, str], str]) -> dict[st
     return one
 
 
-def _python_components() -> Iterator[dict[str, Any]]:
-    """Yield the packages that the wheel needs, in the versions with which it is tested."""
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@dataclass(frozen=True)
+class _Package:
+    """A pinned Python package that the wheel needs."""
+
+    name: str
+    version: str
+    #: The packages that it needs, by normalized name.
+    needs: frozenset[str]
+    license: str
+    hashes: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        return _normal(self.name)
+
+    @property
+    def purl(self) -> str:
+        return f"pkg:pypi/{self.key}@{self.version}"
+
+    def depends_on(self, others: Sequence[_Package]) -> list[str]:
+        return sorted(one.purl for one in others if one.key in self.needs)
+
+    def component(self) -> dict[str, Any]:
+        """Return the component. A package has many files, so their hashes are properties."""
+        return {
+            "type": "library", "name": self.name, "version": self.version, "scope": "required",
+            "purl": self.purl, "bom-ref": self.purl, "licenses": [{"license": {"name": self.license}}],
+            "properties": [{"name": "silvan:file:sha256", "value": one} for one in self.hashes],
+        }  # fmt: skip
+
+
+def _direct() -> set[str]:
+    """Return the normalized names of the packages that the project names itself."""
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    listed = project.partition("\ndependencies = [")[2].partition("]")[0]
-    needed = {name.lower() for name in re.findall(r'"([\w-]+)', listed)}
+    listed = project.partition("\ndependencies = [")[2].partition("\n]")[0]
+    return {_normal(name) for name in re.findall(r'^\s*"([\w.-]+)', listed, re.MULTILINE)}
+
+
+def _facts(name: str) -> tuple[frozenset[str], str]:
+    """Return the packages that an installed package needs, and its license."""
+    try:
+        data = metadata.metadata(name)
+    except metadata.PackageNotFoundError:
+        return frozenset(), "NOASSERTION"  # needed only by another version of Python
+    needs = [one for one in metadata.requires(name) or [] if "extra ==" not in one]
+    names = (re.match(r"[\w.-]+", one) for one in needs)
+    classifiers = [one.rpartition(" :: ")[2] for one in data.get_all("Classifier") or () if "License" in one]
+    stated = data.get("License-Expression") or ", ".join(classifiers) or (data.get("License") or "").strip()
+    first = stated.splitlines()[0] if stated else "NOASSERTION"
+    return frozenset(_normal(one.group()) for one in names if one), first
+
+
+def _python_packages() -> list[_Package]:
+    """Return all packages that the wheel installs, also indirectly, in the tested versions."""
+    pinned: dict[str, list[_Package]] = {}
+    latest: list[str] = []
+    rows: list[tuple[str, str, list[str]]] = []
     for line in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines():
-        pinned = re.match(r"([\w.-]+)==([\w.]+)", line)
-        if pinned and pinned[1].lower() in needed:
-            name, number = pinned[1], pinned[2]
-            purl = f"pkg:pypi/{name.lower()}@{number}"
-            yield {"type": "library", "name": name, "version": number, "scope": "required", "purl": purl}
+        if pin := re.match(r"([\w.-]+)==([\w.]+)", line):
+            latest = []
+            rows.append((pin[1], pin[2], latest))
+        latest += re.findall(r"--hash=sha256:(\w+)", line)
+    for name, number, hashes in rows:
+        package = _Package(name, number, *_facts(name), tuple(hashes))
+        pinned.setdefault(package.key, []).append(package)
+    found, following = set[str](), sorted(_direct() & pinned.keys())
+    while following:
+        name = following.pop()
+        if name not in found:
+            found.add(name)
+            following += sorted(set().union(*(one.needs for one in pinned[name])) & pinned.keys())
+    return [one for name in sorted(found) for one in pinned[name]]
 
 
 def sums(out: Path) -> str:

@@ -1,6 +1,7 @@
 """Tests rules for the files of the repository."""
 
 import graphlib
+import itertools
 import re
 import subprocess
 
@@ -35,7 +36,7 @@ def test_every_file_of_tests_is_in_a_test_program():
 def pins(lock):
     """Return the normalized names that a lock file pins."""
     lines = (ROOT / lock).read_text().splitlines()
-    names = [line.split("==")[0] for line in lines if line and not line.startswith(("#", "-r "))]
+    names = [line.split("==")[0] for line in lines if line and not line.startswith(("#", "-r ", " "))]
     return {re.sub(r"[-_.]+", "-", name).lower() for name in names}
 
 
@@ -61,6 +62,21 @@ def test_the_locks_pin_everything_installed(locks):
             if wanted not in locked:
                 missing.add(f"{wanted} (for {name})")
     assert not missing
+
+
+@pytest.mark.parametrize(
+    "lock", [path.name for path in sorted(ROOT.glob("requirements*.lock"))] or ["requirements.lock"]
+)
+def test_each_pinned_version_has_hashes(lock):
+    lines = [
+        line for line in (ROOT / lock).read_text().splitlines() if line and not line.startswith(("#", "-r "))
+    ]
+    for line, following in itertools.pairwise([*lines, ""]):
+        if line.startswith(" "):
+            assert re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line), line
+        else:
+            assert "==" in line, line
+            assert following.startswith("    --hash="), f"{line}: run make lock"
 
 
 def test_links_in_the_documents_lead_somewhere():

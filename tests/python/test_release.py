@@ -1,9 +1,13 @@
 """Tests the checks of the files of a release, which `make release-check` performs."""
 
 import zipfile
+from datetime import date
+from importlib import metadata
 
 import pytest
+import tomllib
 
+import audit
 import release
 from conftest import ROOT
 
@@ -85,6 +89,61 @@ def test_all_components_of_the_wheel_are_listed():
     assert all(len(one["hashes"][0]["content"]) == 64 for one in foreign)
     assert all(one["licenses"][0]["expression"] != "NOASSERTION" for one in foreign)
     assert found == release.sbom()
+    # Packages that others need are listed too, with licenses and the hashes of their files.
+    assert {"pillow", "fonttools", "Pygments", "markdown-it-py"} <= names
+    assert not {"maturin", "pip"} & names
+    packages = [one for one in found["components"] if one["purl"].startswith("pkg:pypi/")]
+    assert all(one["properties"] for one in packages)
+    assert all(
+        one["licenses"][0]["license"]["name"] != "NOASSERTION" for one in packages if is_installed(one)
+    )
+    # The graph of dependencies names only components, and leads from Silvan to all of them.
+    purls = {one["purl"] for one in found["components"]}
+    graph = {one["ref"]: set(one["dependsOn"]) for one in found["dependencies"]}
+    top = found["metadata"]["component"]["purl"]
+    assert set(graph) == purls | {top}
+    reached, following = {top}, [top]
+    while following:
+        for other in graph[following.pop()] - reached:
+            reached.add(other)
+            following.append(other)
+    assert reached == purls | {top}
+
+
+def is_installed(component):
+    try:
+        return metadata.version(component["name"]) == component["version"]
+    except metadata.PackageNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("one", "message"),
+    [
+        ({"id": "X-1", "reason": "not used"}, "needs `id`, `reason` and `until`"),
+        ({"id": "X-1", "reason": " ", "until": date(2027, 1, 1)}, "needs a reason"),
+        ({"id": "X-1", "reason": "not used", "until": "2027-01-01"}, "needs a reason, and a date"),
+        ({"id": "X-1", "reason": "not used", "until": date(2026, 1, 1)}, "the exception ended on 2026-01-01"),
+    ],
+)
+def test_wrong_and_outdated_exceptions_of_the_audit_are_reported(one, message):
+    with pytest.raises(audit.AuditError, match=message):
+        audit.exceptions({"exception": [one]}, date(2026, 6, 1))
+
+
+def test_exceptions_of_the_audit_reach_the_program_that_knows_them():
+    until = date(2027, 1, 1)
+    listed = [
+        {"id": name, "reason": "not used", "until": until} for name in ("RUSTSEC-2026-1", "PYSEC-2026-2")
+    ]
+    accepted = audit.exceptions({"exception": listed}, date(2026, 6, 1))
+    for program, arguments in audit.commands(accepted):
+        known = program == "cargo-audit"
+        assert (arguments[-2:] == ["--ignore", "RUSTSEC-2026-1"]) is known
+        assert (arguments[-2:] == ["--ignore-vuln", "PYSEC-2026-2"]) is not known
+        assert (ROOT / arguments[arguments.index("--file" if known else "--requirement") + 1]).is_file()
+    # The list in the repository is valid.
+    audit.exceptions(tomllib.loads(audit.EXCEPTIONS.read_text()), date(2026, 6, 1))
 
 
 def test_checksums_cover_all_files(tmp_path):
