@@ -209,7 +209,7 @@ def check(console: Console, name: str, report: ScenarioCheck) -> None:
             "Ethernet", escape(f"{ethernet}; outputs serve packets {order} ({report['arbitration']})")
         )
     for one in report.get("thresholds", ()):
-        low, high = (f"{one[key] / 1e3:,.4g} kB" for key in ("min_bytes", "max_bytes"))
+        low, high = (f"{one[key] / 1e3:,.0f} kB" for key in ("min_bytes", "max_bytes"))
         table.add_row(
             f"marks at {one['gbit_s']:g} Gbit/s", f"from {low}, all from {high} in the queue of an output"
         )
@@ -242,11 +242,11 @@ def check(console: Console, name: str, report: ScenarioCheck) -> None:
 def _pauses(pauses: PauseCheck) -> str:
     """Describe the memory of switches with pause frames."""
     bounds = (pauses["least_headroom_bytes"], pauses["most_headroom_bytes"])
-    least, most = (f"{size / 1e3:,.4g}" for size in bounds)
+    least, most = (f"{size / 1e3:,.0f}" for size in bounds)
     text = f"headroom of {least if least == most else f'{least} to {most}'} kB for each input and lane"
     if shared := pauses.get("shared"):
         whole, headroom, reserve, left = (
-            f"{shared[key] / 1e3:,.5g} kB"
+            f"{shared[key] / 1e3:,.0f} kB"
             for key in ("memory_bytes", "headroom_bytes", "reserve_bytes", "left_bytes")
         )
         text += f"; of {whole} of shared memory, {headroom} is headroom, {reserve} reserve, "
