@@ -1,4 +1,4 @@
-"""What windows and fixed settings of InfiniBand cannot do, and what explicit rates need (SYSTOR 2009, 3 and 5.2)."""
+"""Limits of windows and of fixed settings of InfiniBand, and needs of explicit rates (SYSTOR 2009)."""
 
 import numpy as np
 
@@ -45,14 +45,13 @@ def runs(quick):
         name: {"congestion.mechanism": "ib-cc", "congestion.marking.marking_rate": rate}
         for name, rate in SETTINGS.items()
     }
-    every = {
+    return {
         "window alone": _run(others, **BUFFERS, **WINDOW),
         "window": _run(others, hot, **BUFFERS, **WINDOW),
         **{f"one {name}": _run(others, hot, **own) for name, own in control.items()},
         **{f"permutation {name}": _run(everyone, **own) for name, own in control.items()},
         "announced": phases.run("SAA+AR", 1, quick, {"duration": "10 us", "measure.interval": "10 us"}),
     }
-    return every
 
 
 def _rate(run, hosts):

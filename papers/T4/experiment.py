@@ -10,8 +10,8 @@ FLOWS = ("F1", "F2", "F3")
 SCENARIO = "../common/testbed-scenario-2.toml"
 
 
-#: Length of the published samples, which is not known. With 1 ms, the smallest samples are 10 % below the published
-#: ones, and with 10 ms, the largest are.
+#: Length of the published samples, which is not known. With 1 ms, the smallest samples are 10 % below the
+#: published ones, and with 10 ms, the largest are.
 SAMPLE = "2500 us"
 
 #: Steps until the end, by control: the third flow starts after two. Nothing changes without control.

@@ -21,9 +21,9 @@ CC = {"congestion.mechanism": "ib-cc", "congestion.marking.hysteresis": "2112 B"
 #: 64 KiB in the 40.33 us that a message takes at this rate, less 1 us.
 HOSTS = {"host.message_overhead": "1 us", "host.injection_rate": "13.33 Gbit/s"}
 
-#: Switches of the hardware: the queues per output of an input, and a buffer at each output, as in the switch that
-#: Paper I describes. Its size is not published. It was chosen on the latency of the ping-pong next to a congestion
-#: tree (T9, b), which is the time of twelve packets at the rate of the link to H5.
+#: Switches of the hardware: the queues per output of an input, and a buffer at each output, as in the switch
+#: that Paper I describes. Its size is not published. It was chosen on the latency of the ping-pong next to a
+#: congestion tree (T9, b), which is the time of twelve packets at the rate of the link to H5.
 SWITCHES = {
     "switch.architecture": "cioq",
     "switch.queues": "per-output",
@@ -32,8 +32,8 @@ SWITCHES = {
 
 HARDWARE = {**HOSTS, **SWITCHES}
 
-#: An adapter of the hardware needs time to answer a marked packet. The time is not published. It was chosen on the
-#: 11 Gbit/s that two contributors have together (T2).
+#: An adapter of the hardware needs time to answer a marked packet. The time is not published. It was chosen on
+#: the 11 Gbit/s that two contributors have together (T2).
 HARDWARE_CC = {**CC, "congestion.notification_delay": "15 us"}
 
 
