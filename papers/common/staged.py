@@ -32,8 +32,8 @@ SWITCHES = {
 
 HARDWARE = {**HOSTS, **SWITCHES}
 
-#: An adapter of the hardware needs time to answer a marked packet. The time is not published. It was chosen on
-#: the 11 Gbit/s that two contributors have together (T2).
+#: An adapter of the hardware needs time to answer a marked packet. The time is not published. It was
+#: chosen on the 11 Gbit/s that two contributors have together (T2).
 HARDWARE_CC = {**CC, "congestion.notification_delay": "15 us"}
 
 
