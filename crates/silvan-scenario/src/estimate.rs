@@ -16,7 +16,7 @@ use crate::spec::Spec;
 pub struct Estimate {
     /// Data packets sent.
     pub packets: f64,
-    /// Number of packet hops: each packet counts once per link that it crosses.
+    /// Number of packet hops: each packet, also an acknowledgement, counts once per link that it crosses.
     pub packet_hops: f64,
     /// Events to process.
     pub events: f64,
@@ -33,23 +33,33 @@ const EVENTS_PER_HOP: f64 = 1.6;
 /// Bytes of memory per buffered packet.
 const PACKET_BYTES: f64 = 64.0;
 
+/// Bytes per class of traffic (a flow, a pattern or a job), with its text in the scenario.
+const CLASS_BYTES: f64 = 9_000.0;
+/// Bytes of the latency histograms of a class, at most, and per packet while they are small.
+const HISTOGRAM_BYTES: f64 = 160_000.0;
+const SPARSE_BYTES: f64 = 64.0;
+
 /// Estimates a run whose packets cross `hops` links on average.
 pub(crate) fn estimate((spec, jobs): (&Spec, &[Job]), topology: &Topology, hops: f64) -> Estimate {
     let (host, drain) = rates(spec, topology);
     let hosts = topology.hosts.len();
     let flows = spec.flow.iter().map(|flow| of_flow(spec, flow, host));
     let traffic = spec.traffic.iter().map(|traffic| of_traffic(spec, traffic, (host, drain), hosts));
-    let (mut packets, mut wire) = (0.0, 0.0);
+    let (mut packets, mut messages, mut wire) = (0.0, 0.0, 0.0);
+    let mut classes = 0.0;
     for offered in flows.chain(traffic).chain(jobs.iter().map(|job| of_job(spec, job))) {
         packets += offered.packets;
+        messages += offered.messages;
         wire += offered.wire;
+        classes += CLASS_BYTES + HISTOGRAM_BYTES.min(offered.packets * SPARSE_BYTES);
     }
     // Many flows may start at one host, but together they cannot send more than the host.
     let bound = bytes(host, spec.duration) * hosts as f64;
     if wire > bound {
         packets *= bound / wire;
+        messages *= bound / wire;
     }
-    let packet_hops = packets * hops;
+    let packet_hops = (packets + answers(spec, packets, messages)) * hops;
     let ports = topology.channel_count() as f64;
     let per_port = (spec.switch.buffer.0 as f64 / spec.packet.mtu.0 as f64).min(256.0);
     let rows = rows::count(spec, topology) as f64;
@@ -59,7 +69,7 @@ pub(crate) fn estimate((spec, jobs): (&Spec, &[Job]), topology: &Topology, hops:
         packets: packets.round(),
         packet_hops: packet_hops.round(),
         events: (packet_hops * EVENTS_PER_HOP).round(),
-        memory_mb: memory / 1e6,
+        memory_mb: (memory + classes) / 1e6,
         wall_s: packet_hops / PACKET_HOPS_PER_S,
     }
 }
@@ -72,9 +82,20 @@ pub(crate) fn rates(spec: &Spec, topology: &Topology) -> (Rate, Rate) {
     (spec.host.injection_rate.unwrap_or(link).min(link), spec.host.drain_rate.unwrap_or(link).min(link))
 }
 
-/// Traffic that a source sends: number of packets, and number of bytes on the wire.
+/// The number of control packets with which receivers answer data packets without marks.
+fn answers(spec: &Spec, packets: f64, messages: f64) -> f64 {
+    let notification = spec.congestion.components(&spec.packet).notification;
+    match (notification.acknowledges_each(), notification.answers_unmarked()) {
+        (true, _) => packets,
+        (false, true) => messages,
+        (false, false) => 0.0,
+    }
+}
+
+/// Traffic that a source sends: numbers of packets and messages, and number of bytes on the wire.
 struct Offered {
     packets: f64,
+    messages: f64,
     wire: f64,
 }
 
@@ -105,7 +126,7 @@ impl Messages {
         let able = time.as_secs_f64() / each;
         let wanted = offered.map_or(f64::INFINITY, |rate| bytes(rate, time) / self.payload);
         let count = able.min(wanted).min(most);
-        Offered { packets: count * self.packets, wire: count * self.wire }
+        Offered { packets: count * self.packets, messages: count, wire: count * self.wire }
     }
 }
 
@@ -146,20 +167,23 @@ fn of_traffic(spec: &Spec, traffic: &Traffic, (host, drain): (Rate, Rate), hosts
         }
         _ => wire,
     };
-    Offered { packets: arrives * messages.packets / messages.wire, wire: arrives }
+    let count = arrives / messages.wire;
+    Offered { packets: count * messages.packets, messages: count, wire: arrives }
 }
 
 /// All messages of a job.
 fn of_job(spec: &Spec, job: &Job) -> Offered {
     let packet = &spec.packet;
-    let (mut packets, mut payload) = (0, 0);
+    let (mut packets, mut messages, mut payload) = (0, 0, 0);
     for send in (0..job.trace.operations()).map(|at| job.trace.operation(at)) {
         if send.kind == Kind::Send {
             packets += send.size.div_ceil(packet.mtu.0).max(1);
+            messages += 1;
             payload += send.size;
         }
     }
-    Offered { packets: packets as f64, wire: payload as f64 + packets as f64 * packet.header.0 as f64 }
+    let wire = payload as f64 + packets as f64 * packet.header.0 as f64;
+    Offered { packets: packets as f64, messages: f64::from(messages), wire }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod announce;
 mod flows;
 mod hours;
 mod index;
+mod live;
 mod look;
 mod outbox;
 mod react;
@@ -50,6 +51,7 @@ pub(crate) use announce::Announcer;
 use announce::Leave;
 use flows::{FlowId, FlowTable};
 pub(crate) use hours::{Hours, Spent};
+use live::Live;
 use outbox::Outbox;
 use sink::Undrained;
 pub(crate) use sizes::Sizes;
@@ -95,6 +97,8 @@ pub(crate) struct Host {
     pub sources: Vec<Source>,
     /// Number of sources that generate messages on their own.
     drawing: usize,
+    /// Which of them may generate messages now, if there are many.
+    live: Option<Box<Live>>,
     /// See [`Self::permission_lasts`].
     permission_lasts: bool,
     /// Whether the host never has more than one message to send; see [`solo`]. The next field is that message.
@@ -203,6 +207,7 @@ impl Host {
             control_lane: spec.control_lane,
             sources: Vec::new(),
             drawing: 0,
+            live: None,
             permission_lasts: is_own && spec.announcer.is_none(),
             is_solo: false,
             on_hand: None,
@@ -270,8 +275,12 @@ impl Host {
         if !self.has_many_flows() {
             return None;
         }
-        let (number, source) = (0..).zip(self.drawing()).find(|(_, source)| source.wants_to_draw(at))?;
-        Some((number, source.next_destination()?))
+        let wants = |number: &u16| self.sources[usize::from(*number)].wants_to_draw(at);
+        let number = match &self.live {
+            None => (0..self.drawing as u16).find(wants)?,
+            Some(live) => live.indexes().iter().copied().find(wants)?,
+        };
+        Some((number, self.sources[usize::from(number)].next_destination()?))
     }
 
     /// Prefetches the entry that leads to the flow of the next message, if it is due at a time.
@@ -336,6 +345,8 @@ impl Host {
     pub fn start(&mut self, ctx: &mut Context) {
         self.is_solo = self.is_solo() && !ctx.links.is_divided();
         self.drawing = self.sources.partition_point(|source| !matches!(source.clock, Clock::Fed));
+        let own = &self.sources[..self.drawing];
+        self.live = (own.len() >= Live::LEAST).then(|| Box::new(Live::new(own)));
         match self.sources.iter().filter_map(Source::due).min() {
             Some(due) if self.is_solo => self.plan_turn(ctx, due),
             Some(due) => ctx.wake(self.out, due),
@@ -346,6 +357,9 @@ impl Host {
     /// Starts a source that waited for its trigger, at time `at`.
     pub fn begin(&mut self, ctx: &mut Context, source: u16, at: Time) {
         self.sources[usize::from(source)].next_at = at;
+        if let Some(live) = &mut self.live {
+            live.add(at, source);
+        }
         self.wake(ctx);
     }
 
@@ -403,10 +417,15 @@ impl Host {
         self.plan_wake(ctx, attempt);
     }
 
-    /// The sources that generate messages by themselves.
+    /// The sources that may generate a message now.
     #[inline]
     fn drawing(&self) -> impl Iterator<Item = &Source> {
-        self.sources[..self.drawing].iter()
+        // The other sources of a host with many of them have not started, or have ended.
+        let (all, live) = match &self.live {
+            None => (&self.sources[..self.drawing], &[][..]),
+            Some(live) => (&[][..], live.indexes()),
+        };
+        all.iter().chain(live.iter().map(|&index| &self.sources[usize::from(index)]))
     }
 
     /// Generates the messages that are due, and sends a packet if possible.
@@ -439,12 +458,21 @@ impl Host {
 
     /// Generates the messages that are due.
     fn generate(&mut self, ctx: &mut Context) {
-        let now = ctx.now;
-        for index in 0..self.drawing {
-            while self.sources[index].wants_to_draw(now) {
-                let message = self.sources[index].draw(now);
-                self.add_message(ctx, index, message);
-            }
+        let Some(mut live) = self.live.take() else {
+            (0..self.drawing).for_each(|index| self.generate_from(ctx, index));
+            return;
+        };
+        live.advance(ctx.now);
+        live.indexes().iter().for_each(|&index| self.generate_from(ctx, index.into()));
+        live.retain(&self.sources, ctx.now);
+        self.live = Some(live);
+    }
+
+    #[inline]
+    fn generate_from(&mut self, ctx: &mut Context, index: usize) {
+        while self.sources[index].wants_to_draw(ctx.now) {
+            let message = self.sources[index].draw(ctx.now);
+            self.add_message(ctx, index, message);
         }
     }
 
@@ -537,7 +565,8 @@ impl Host {
             let release = self.flows.next_release();
             let draws = self.drawing().filter_map(|source| source.next_draw(ctx.now));
             let probe = self.announcer.as_ref().and_then(|announcer| announcer.next_probe());
-            draws.chain(release).chain(probe).min()
+            let start = self.live.as_ref().and_then(|live| live.next_start());
+            draws.chain(start).chain(release).chain(probe).min()
         }
     }
 }

@@ -1,4 +1,7 @@
 //! Latency histograms that are fast enough to record every packet.
+//!
+//! A run may have tens of thousands of classes, and most of them deliver few packets. Such a histogram stores only the
+//! counters that are not zero. It gets an array of all counters when it has recorded many packets.
 
 use silvan_engine::Time;
 
@@ -12,10 +15,17 @@ const LONGEST: u64 = 1 << 44;
 /// Number of counters. Their ranges equal those of an `hdrhistogram` with two significant digits.
 const COUNTERS: usize = index(LONGEST) + 1;
 
+/// Number of nonzero counters from which a histogram stores all counters. Below, it takes less than a twentieth of their
+/// memory.
+const MOST_SPARSE: usize = 120;
+
 /// A histogram of latencies in nanoseconds, with an exact mean.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Latency {
+    /// All counters; empty while few of them are nonzero.
     counts: Box<[u64]>,
+    /// The nonzero counters with their indexes, in ascending order. Empty if `counts` is not.
+    few: Vec<(u16, u64)>,
     sum_ps: u128,
     pub max_ps: u64,
 }
@@ -44,27 +54,54 @@ fn spans(index: usize) -> (u64, u64) {
 }
 
 impl Latency {
-    pub fn new() -> Self {
-        Self { counts: vec![0; COUNTERS].into(), sum_ps: 0, max_ps: 0 }
-    }
-
     #[inline]
     pub fn record(&mut self, span: Time) {
-        self.counts[index((span.0 / 1_000).clamp(1, LONGEST))] += 1;
+        let index = index((span.0 / 1_000).clamp(1, LONGEST));
+        match self.counts.get_mut(index) {
+            Some(count) => *count += 1,
+            None => self.count_few(index, 1),
+        }
         self.sum_ps += u128::from(span.0);
         self.max_ps = self.max_ps.max(span.0);
     }
 
+    /// Adds to a counter while few of them are nonzero.
+    #[inline(never)]
+    fn count_few(&mut self, index: usize, count: u64) {
+        match self.few.binary_search_by_key(&index, |&(index, _)| index.into()) {
+            Ok(at) => self.few[at].1 += count,
+            Err(_) if self.few.len() >= MOST_SPARSE => {
+                self.counts = vec![0; COUNTERS].into();
+                for (index, count) in std::mem::take(&mut self.few) {
+                    self.counts[usize::from(index)] = count;
+                }
+                self.counts[index] = count;
+            }
+            Err(at) => self.few.insert(at, (index as u16, count)),
+        }
+    }
+
     pub fn add(&mut self, other: &Self) {
-        self.counts.iter_mut().zip(&other.counts).for_each(|(sum, own)| *sum += own);
+        for (index, count) in other.counted() {
+            match self.counts.get_mut(index) {
+                Some(sum) => *sum += count,
+                None => self.count_few(index, count),
+            }
+        }
         self.sum_ps += other.sum_ps;
         self.max_ps = self.max_ps.max(other.max_ps);
     }
 
+    /// The nonzero counters with their indexes, in ascending order.
+    fn counted(&self) -> impl Iterator<Item = (usize, u64)> {
+        let few = self.few.iter().map(|&(index, count)| (usize::from(index), count));
+        let all = self.counts.iter().copied().enumerate().filter(|&(_, count)| count > 0);
+        few.chain(all)
+    }
+
     /// The nonzero counters, starting with the shortest spans.
     pub fn bins(&self) -> impl Iterator<Item = Bin> {
-        let counted = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        counted.map(|(index, &count)| {
+        self.counted().map(|(index, count)| {
             let (lower, upper) = spans(index);
             Bin { lower, upper, count }
         })
@@ -72,7 +109,7 @@ impl Latency {
 
     /// Number of recorded spans.
     pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
+        self.counted().map(|(_, count)| count).sum()
     }
 
     /// A quantile in nanoseconds with an error of at most 1 %, not larger than the maximum; zero if nothing was
@@ -107,17 +144,35 @@ mod tests {
 
     #[test]
     fn spans_that_are_too_long_are_counted_as_the_longest() {
-        let mut latency = Latency::new();
+        let mut latency = Latency::default();
         [LONGEST * 1_000, LONGEST * 1_010, u64::MAX].into_iter().for_each(|span| latency.record(Time(span)));
         let bins: Vec<_> = latency.bins().map(|bin| (bin.lower, bin.count)).collect();
         assert_eq!(bins, [(LONGEST, 3)]);
         assert_eq!(latency.quantile_ns(0.5), spans(COUNTERS - 1).1);
     }
 
+    #[test]
+    fn few_and_many_counters_add_up_alike() {
+        let of = |spans: std::ops::Range<u64>| {
+            let mut latency = Latency::default();
+            spans.for_each(|span| latency.record(Time(1_000 * span)));
+            latency
+        };
+        assert!(of(1..50).counts.is_empty() && !of(1..200).counts.is_empty());
+        for (own, other) in [(1..50, 20..60), (1..50, 1..200), (1..200, 1..50), (1..100, 100..150)] {
+            let (mut sum, other) = (of(own.clone()), other);
+            sum.add(&of(other.clone()));
+            let mut expected = of(own);
+            other.for_each(|span| expected.record(Time(1_000 * span)));
+            assert_eq!(sum.bins().collect::<Vec<_>>(), expected.bins().collect::<Vec<_>>());
+            assert_eq!((sum.count(), sum.mean_ns()), (expected.count(), expected.mean_ns()));
+        }
+    }
+
     proptest! {
         #[test]
-        fn bins_and_quantiles_are_those_of_an_hdr_histogram(spans in prop::collection::vec(span(), 0..200)) {
-            let mut latency = Latency::new();
+        fn bins_and_quantiles_are_those_of_an_hdr_histogram(spans in prop::collection::vec(span(), 0..400)) {
+            let mut latency = Latency::default();
             let mut histogram = Histogram::<u64>::new_with_bounds(1, 1 << 44, 2).unwrap();
             for &span in &spans {
                 latency.record(Time(span));

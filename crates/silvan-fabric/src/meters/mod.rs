@@ -177,8 +177,8 @@ impl ClassMeter {
             interval: Tally::default(),
             total: Tally::default(),
             last_delivery: Time::ZERO,
-            since_generation: Latency::new(),
-            since_injection: Latency::new(),
+            since_generation: Latency::default(),
+            since_injection: Latency::default(),
         }
     }
 

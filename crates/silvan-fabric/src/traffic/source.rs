@@ -109,6 +109,15 @@ impl Source {
         (self.next_at < self.stop && self.left > 0).then_some(self.next_at)
     }
 
+    /// Whether the source will generate no more messages, unless it waits for its trigger.
+    pub fn is_over(&self, now: Time) -> bool {
+        match (&self.chooser, &self.clock) {
+            (Chooser::Forest(_), _) => false,
+            (_, Clock::Saturating) => now >= self.stop || self.due().is_none(),
+            _ => self.due().is_none(),
+        }
+    }
+
     /// Time at which the source should generate its next message; a time in the past means now.
     #[inline]
     pub fn next_draw(&self, now: Time) -> Option<Time> {
