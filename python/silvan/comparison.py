@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -26,9 +26,16 @@ else:  # pragma: no cover - the same parser under its older name
 
 if TYPE_CHECKING:
     from silvan.results import Result
+    from silvan.types import TransferSizes
 
 #: Settings that do not change results, or change them only by chance.
 _NOT_COMPARED = frozenset(("seed", "threads"))
+#: Quantiles of slowdowns, and their names.
+_QUANTILES: tuple[tuple[Literal["p50", "p95", "p99"], str], ...] = (
+    ("p50", "median"),
+    ("p95", "95 %"),
+    ("p99", "99 %"),
+)
 #: Maximum number of named flows that are listed individually.
 FLOWS_AT_MOST = 16
 
@@ -116,7 +123,7 @@ def compare(*runs: Result) -> Comparison:
     """
     if len(runs) < 2:
         raise SilvanError(f"{len(runs)} run to compare; give two or more")
-    flat = [dict(_flat(tomllib.loads(run.scenario_toml))) for run in runs]
+    flat = _settings(runs)
     groups = _groups(runs, flat)
     firsts = [flat[group.given[0]] for group in groups]
     for own in firsts:
@@ -126,6 +133,15 @@ def compare(*runs: Result) -> Comparison:
     values = {key: tuple(one.get(key) for one in firsts) for key in keys if key not in _NOT_COMPARED}
     settings = {key: own for key, own in values.items() if any(value != own[0] for value in own)}
     return Comparison(tuple(groups), settings, tuple(_rows(groups)))
+
+
+def groups_of(runs: Sequence[Result]) -> list[Group]:
+    """Group runs that differ only in their seed, in the order of their first runs."""
+    return _groups(runs, _settings(runs))
+
+
+def _settings(runs: Sequence[Result]) -> list[dict[str, Any]]:
+    return [dict(_flat(tomllib.loads(run.scenario_toml))) for run in runs]
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -162,6 +178,16 @@ def links_in_trees(result: Result) -> float:
     return float((result.numpy("tree_links")["time_ns"] > after).sum()) / max(1, samples)
 
 
+def size_range(sizes: TransferSizes) -> str:
+    """Return the range of sizes of transfers as words, with a leading comma; nothing for all sizes."""
+    if "above_bytes" not in sizes:
+        return ""
+    if "up_to_bytes" not in sizes:
+        return f", above {sizes['above_bytes'] / 1e6:g} MB"
+    most = sizes["up_to_bytes"]
+    return f", up to {most / 1e6:g} MB" if most >= 1e6 else f", up to {most / 1e3:g} kB"
+
+
 def measures(result: Result) -> dict[tuple[str, str], float]:
     """Return the numbers of a run that a comparison uses, by name and unit."""
     summary = result.summary
@@ -176,6 +202,15 @@ def measures(result: Result) -> dict[tuple[str, str], float]:
             name = f"{row['class']}: latency since {row['since']}"
             found[f"{name}, median", "us"] = row["p50_ns"] / 1000
             found[f"{name}, 99 %", "us"] = row["p99_ns"] / 1000
+    if transfers := summary.get("transfers"):
+        found["transfers unfinished", ""] = transfers["unfinished"]
+        for own in transfers["sizes"]:
+            name = f"transfers of {own['class']}{size_range(own)}: slowdown"
+            for key, what in _QUANTILES:
+                found[f"{name}, {what}", ""] = own["slowdown"][key]
+                if "acked_slowdown" in own:
+                    acked = f"{name} until the last acknowledgement, {what}"
+                    found[acked, ""] = own["acked_slowdown"][key]
     for job in summary.get("jobs", ()):
         found[f"job {job['job']}: span", "us"] = job["span_ns"] / 1000
     if "tree_links" in result.tables:

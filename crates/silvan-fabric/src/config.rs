@@ -117,6 +117,12 @@ impl Config {
         self.ecmp.as_ref().filter(|ecmp| ecmp.enabled)
     }
 
+    /// Whether completion times of transfers are recorded.
+    #[must_use]
+    pub fn records_transfers(&self) -> bool {
+        self.measure.transfers.unwrap_or(false)
+    }
+
     /// Whether packets of a flow have different entropy values or path bits.
     #[must_use]
     pub fn sprays(&self) -> bool {
@@ -796,6 +802,10 @@ pub struct Measure {
     /// Record the CongestionLog of InfiniBand: the latest 15 packets that each switch marked, and the latest 13
     /// notifications with which the index of a flow of each host reached `trigger_threshold` of the reaction `cct`.
     pub congestion_log: bool,
+    /// Record the completion times of transfers: of each message of a flow or pattern. Each has a row in the table
+    /// `transfers`, up to two million rows, and the summary has quantiles of their slowdowns by size. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfers: Option<bool>,
 }
 
 impl Default for Measure {
@@ -807,6 +817,7 @@ impl Default for Measure {
             classes: true,
             forest: true,
             congestion_log: false,
+            transfers: None,
         }
     }
 }

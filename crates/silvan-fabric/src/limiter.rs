@@ -19,6 +19,11 @@ impl Limiter {
         Self { pace, carry: 0, free_at: Time::ZERO, memo: (0, pace.parts(0)) }
     }
 
+    /// The time per byte.
+    pub fn pace(&self) -> BytePace {
+        self.pace
+    }
+
     /// Passes `bytes` at `start`, but not before the previous packets have passed. Returns the time at
     /// which the bytes have passed.
     #[inline]

@@ -200,6 +200,62 @@ pub struct Summary {
     /// Packets that switches trimmed, with packet trimming.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trimming: Option<TrimmingSummary>,
+    /// Completion times of transfers, if they are recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfers: Option<TransferSummary>,
+}
+
+/// Completion times of transfers (messages that do not belong to jobs). The table `transfers` has single transfers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct TransferSummary {
+    /// Number of transfers that started.
+    pub started: u64,
+    /// Number of these that had not finished at the end: not delivered or, if receivers acknowledge all data, not
+    /// acknowledged.
+    pub unfinished: u64,
+    /// Number of these that had not been delivered.
+    pub undelivered: u64,
+    /// The largest relative error of the quantiles: 0 if they are exact.
+    pub quantile_error: f64,
+    /// Finished transfers that started after the warm-up: for each class, all of them, followed by ranges of sizes.
+    pub sizes: Vec<TransferSizes>,
+}
+
+/// Finished transfers of a class in a range of sizes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TransferSizes {
+    /// Name of the traffic pattern; `flows` for all flows together.
+    pub class: String,
+    /// Transfers of the range have more payload than this; absent for all sizes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub above_bytes: Option<u64>,
+    /// Largest payload of the range; absent without a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub up_to_bytes: Option<u64>,
+    /// Number of transfers.
+    pub transfers: u64,
+    /// The time until delivery, divided by that on the empty network.
+    pub slowdown: SlowdownQuantiles,
+    /// The time until the last acknowledgement, divided by that on the empty network, if receivers acknowledge all data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acked_slowdown: Option<SlowdownQuantiles>,
+}
+
+/// Quantiles of slowdowns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct SlowdownQuantiles {
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+}
+
+impl From<[f64; 3]> for SlowdownQuantiles {
+    fn from([p50, p95, p99]: [f64; 3]) -> Self {
+        Self { p50, p95, p99 }
+    }
 }
 
 /// Packets that switches trimmed over the whole run. The table `trimming` has the outputs.

@@ -13,7 +13,7 @@ use crate::config::{Config, FlowControl, WatchdogAction};
 pub use crate::error::ModelError;
 use crate::jobs::{Closed, Jobs, into_tables};
 use crate::observe::{
-    Invariants, Logs, check_traffic, find_deadlock, left_waiting, long_pauses, overflow_in_words,
+    Closing, Invariants, Logs, check_traffic, find_deadlock, left_waiting, long_pauses, overflow_in_words,
     pause_summary, pause_table, retry_summary, retry_table, trimming_table,
 };
 pub use crate::observe::{Latest, LatestTree, TreeLink};
@@ -286,6 +286,7 @@ impl Simulation {
 
     /// Records the interval that ends now in the series and the forest.
     fn observe(&mut self) {
+        self.network.collect_transfers(self.now);
         let Network { partitions, places, receiver, totals, series, forest, .. } = &mut self.network;
         let view = crate::partition::View { now: self.now, totals, receiver, places, partitions };
         let has_rows = series.sample(view);
@@ -343,6 +344,7 @@ impl Simulation {
     pub fn finish(mut self) -> Result<Outcome, ModelError> {
         let now = self.now;
         self.network.gather(now);
+        self.network.collect_transfers(now);
         let Network { partitions, places, receiver, totals, series, .. } = &mut self.network;
         totals.gather_latencies(partitions.iter_mut().map(|partition| &mut partition.ctx.meters));
         if series.sample(crate::partition::View { now, totals, receiver, places, partitions }) {
@@ -363,6 +365,7 @@ impl Simulation {
         let trims = self.config.switch.trimming.is_some();
         let trimming = trims.then(|| trimming_table(view, &series.links, link_names));
         let long_pauses = self.long_pauses();
+        let completions = self.network.completions.take();
         let forest = self.network.forest.take().map(|forest| forest.judge(self.network.view(now)));
         let Network { link_names, parts, .. } = &self.network;
         let view = self.network.view(now);
@@ -387,6 +390,14 @@ impl Simulation {
             warnings.extend(warning);
         }
         let classes: Vec<String> = view.totals.classes.iter().map(|class| class.name.clone()).collect();
+        let transfers = completions.map(|completions| completions.close(view, (&self.hosts, &classes)));
+        let transfers =
+            transfers.map(|Closing { summary: of_transfers, table, account: sentence, warning }| {
+                summary.transfers = Some(of_transfers);
+                account.push(sentence);
+                warnings.extend(warning);
+                table
+            });
         let of_forest = forest
             .map(|forest| forest.into_tables(view, (link_names, &self.hosts, &classes)))
             .unwrap_or_default();
@@ -398,6 +409,7 @@ impl Simulation {
         tables.extend(pauses);
         tables.extend(retries);
         tables.extend(trimming);
+        tables.extend(transfers);
         if let Some((totals, logs)) = logs {
             summary.congestion_log = Some(totals);
             tables.extend(logs);

@@ -29,6 +29,7 @@ mod schedulers;
 mod setup;
 mod starvation;
 mod tables;
+mod transfers;
 mod trimming;
 mod turns;
 mod ugal;

@@ -38,6 +38,9 @@ const CLASS_BYTES: f64 = 9_000.0;
 /// Bytes of the latency histograms of a class, at most, and per packet while they are small.
 const HISTOGRAM_BYTES: f64 = 160_000.0;
 const SPARSE_BYTES: f64 = 64.0;
+/// Bytes per recorded transfer, and the number of transfers from which on no more are kept.
+const TRANSFER_BYTES: f64 = 300.0;
+const MOST_TRANSFERS: f64 = 2e6;
 
 /// Estimates a run whose packets cross `hops` links on average.
 pub(crate) fn estimate((spec, jobs): (&Spec, &[Job]), topology: &Topology, hops: f64) -> Estimate {
@@ -65,11 +68,16 @@ pub(crate) fn estimate((spec, jobs): (&Spec, &[Job]), topology: &Topology, hops:
     let rows = rows::count(spec, topology) as f64;
     let tables = (topology.switches.len() * topology.hosts.len() * 2) as f64;
     let memory = 2e7 + ports * (1_000.0 + per_port * PACKET_BYTES) + rows * rows::ROW_BYTES + tables;
+    let transfers = if spec.measure.transfers == Some(true) {
+        messages.min(MOST_TRANSFERS) * TRANSFER_BYTES
+    } else {
+        0.0
+    };
     Estimate {
         packets: packets.round(),
         packet_hops: packet_hops.round(),
         events: (packet_hops * EVENTS_PER_HOP).round(),
-        memory_mb: (memory + classes) / 1e6,
+        memory_mb: (memory + classes + transfers) / 1e6,
         wall_s: packet_hops / PACKET_HOPS_PER_S,
     }
 }

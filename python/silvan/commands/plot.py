@@ -18,10 +18,12 @@ def register(app: typer.Typer) -> None:
     app.command()(plot)
 
 
-def plot(
+def plot(  # noqa: PLR0913, PLR0917 - options with names and defaults
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR...", help="Folder of a run; several with --forest or --animate."),
+        typer.Argument(
+            metavar="DIR...", help="Folder of a run; several with --fct, --cdf, --forest or --animate."
+        ),
     ],
     out: Annotated[Path | None, common.out_option("Folder for the figures.", "DIR/figures")] = None,
     forest: Annotated[
@@ -41,6 +43,19 @@ def plot(
     frames: Annotated[
         int, typer.Option("--frames", metavar="N", min=1, max=2_000, help="Frames of --animate.")
     ] = 120,
+    fct: Annotated[
+        bool,
+        typer.Option(
+            "--fct", help="Draw only the slowdown of transfers by size; runs with other seeds share a line."
+        ),
+    ] = False,
+    cdf: Annotated[
+        bool, typer.Option("--cdf", help="Draw only the distribution of the slowdown of transfers.")
+    ] = False,
+    acked: Annotated[
+        bool,
+        typer.Option("--acked", help="With --fct or --cdf: transfers last until their last acknowledgement."),
+    ] = False,
     titles: common.Titles = None,
     width: Annotated[
         str | None,
@@ -50,15 +65,22 @@ def plot(
         bool, typer.Option("--print", help="Black and white: shades of gray, dashes and a serif font.")
     ] = False,
 ) -> None:
-    """Draw the figures of a run that was written with --out, or its network with the congestion trees."""
+    """Draw the figures of a run that was written with --out, its network with the trees, or its transfers."""
     from silvan import plot as drawing
 
+    if acked and not (fct or cdf):
+        raise typer.BadParameter("has no effect without --fct or --cdf", param_hint="--acked")
+    if (fct or cdf) and (forest is not None or animate is not None):
+        raise typer.BadParameter("draws no network; leave out --forest and --animate", param_hint="--fct")
     try:
         in_inches = None if width is None else drawing.inches(width)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--width") from None
     with drawing.formatted(in_inches, is_print=is_print):
-        _draw(folders, out, forest, animate, frames, titles)
+        if fct or cdf:
+            _transfers(folders, out, titles, (fct, cdf), acked=acked)
+        else:
+            _draw(folders, out, forest, animate, frames, titles)
 
 
 def _draw(
@@ -94,6 +116,31 @@ def _draw(
             lambda: forest_figures.animate(runs, animate, titles=titles or None, frames=frames), "--animate"
         )
         typer.echo(f"Forest in {path}")
+
+
+def _transfers(
+    folders: list[Path], out: Path | None, titles: list[str] | None, which: tuple[bool, bool], *, acked: bool
+) -> None:
+    """Draw completion times; runs that differ only in their seed are one group."""
+    import silvan
+    from silvan import plot as drawing
+    from silvan import transfer_figures
+    from silvan.comparison import groups_of
+
+    runs = [silvan.load(folder) for folder in folders]
+    groups = groups_of(runs)
+    if titles and len(titles) != len(groups):
+        raise typer.BadParameter(
+            f"{len(titles)} titles for {len(groups)} groups of runs", param_hint="--title"
+        )
+    names = titles or [folders[group.given[0]].name for group in groups]
+    of_groups = [group.runs for group in groups]
+    draw = {"fct": transfer_figures.slowdowns, "cdf": transfer_figures.distribution}
+    for name, wanted in zip(draw, which, strict=True):
+        if wanted:
+            figure = draw[name](of_groups, names, acked=acked)
+            written = drawing.save(figure, (out or folders[0] / "figures") / name)
+            typer.echo(f"Transfers in {' and '.join(map(str, written))}")
 
 
 def _on_forests(draw: Callable[[], Drawn], option: str) -> Drawn:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from silvan.comparison import links_in_trees
+from silvan.comparison import links_in_trees, size_range
 from silvan.report import _text
 
 if TYPE_CHECKING:
     from silvan.results import Result
+    from silvan.types import TransferSizes
 
 #: Minimum share of its offered load that a flow must lose to trees to be listed as a victim.
 WORTH_NAMING = 0.05
@@ -63,6 +64,10 @@ def side_by_side(results: Sequence[Result], titles: Sequence[str]) -> str:
         add("Most branches of a tree", lambda one: _text.count(_largest(one, "peak_branches")))
         add("Most bytes waiting in a tree", lambda one: _text.size(_largest(one, "peak_queued_bytes")))
         add("Not sent by victims meanwhile", lambda one: _text.size(_lost(one)))
+    if all("transfers" in one.summary for one in results):
+        add("Transfers unfinished", lambda one: _text.count(one.summary["transfers"]["unfinished"]))
+        for label, of in _transfer_rows(results):
+            add(label, of)
     add("Packets marked", lambda one: _text.count(one.summary["fecn_marks"]))
     add("Jain's index of the hosts", lambda one: _text.number(one.summary["jain_hosts"], 3))
     heads = "".join(f"<th scope=col class=number>{escape(title)}</th>" for title in titles)
@@ -76,6 +81,26 @@ def side_by_side(results: Sequence[Result], titles: Sequence[str]) -> str:
         f'<div class="scroll"><table class="summary"><thead><tr><td></td>{heads}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def _transfer_rows(results: Sequence[Result]) -> list[tuple[str, Callable[[Result], _text.Cell]]]:
+    """Return rows with quantiles of the slowdowns of transfers that all runs have, by class and size."""
+
+    def by_range(result: Result) -> dict[tuple[str, str], TransferSizes]:
+        return {(one["class"], size_range(one)): one for one in result.summary["transfers"]["sizes"]}
+
+    found = [by_range(result) for result in results]
+
+    def row(at: tuple[str, str], key: Literal["p50", "p99"]) -> Callable[[Result], _text.Cell]:
+        return lambda one: _text.number(by_range(one)[at]["slowdown"][key], 2)
+
+    shared = [at for at in found[0] if all(at in own for own in found[1:])]
+    quantiles: tuple[tuple[Literal["p50", "p99"], str], ...] = (("p50", "median"), ("p99", "99 %"))
+    return [
+        (f"Slowdown of transfers of {at[0]}{at[1]}, {what}", row(at, key))
+        for at in shared
+        for key, what in quantiles
+    ]
 
 
 def _words(results: Sequence[Result], titles: Sequence[str], victims: list[str]) -> list[str]:

@@ -306,6 +306,50 @@ class TrimmingSummary(TypedDict):
     most_header_bytes: int
 
 
+class SlowdownQuantiles(TypedDict):
+    """Quantiles of the durations of transfers, divided by those on the empty network."""
+
+    p50: float
+    p95: float
+    p99: float
+
+
+class _TransferSizesOfAll(_OfClass):
+    #: Number of transfers.
+    transfers: int
+    #: Until the last byte is delivered.
+    slowdown: SlowdownQuantiles
+
+
+class TransferSizes(_TransferSizesOfAll, total=False):
+    """Finished transfers of a class in a range of sizes. `class` is ``flows`` for all named flows together.
+
+    Without `above_bytes`, it covers all sizes; without `up_to_bytes`, the range has no upper limit.
+    """
+
+    #: Transfers of the range have more payload than this, bytes.
+    above_bytes: int
+    #: Largest payload of the range, bytes.
+    up_to_bytes: int
+    #: Until the last acknowledgement, if receivers acknowledge all data.
+    acked_slowdown: SlowdownQuantiles
+
+
+class TransferSummary(TypedDict):
+    """Completion times of transfers. The table `transfers` has single transfers."""
+
+    #: Number of transfers that started.
+    started: int
+    #: Number of these that were not delivered or, if receivers acknowledge all data, not acknowledged.
+    unfinished: int
+    #: Number of these that were not delivered.
+    undelivered: int
+    #: Largest relative error of the quantiles; 0 if they are exact.
+    quantile_error: float
+    #: Finished transfers that started after the warm-up, by class and size.
+    sizes: list[TransferSizes]
+
+
 class _SummaryOfAll(TypedDict):
     #: Simulated time, ns.
     simulated_ns: int
@@ -353,6 +397,7 @@ class Summary(_SummaryOfAll, total=False):
     retries: RetrySummary
     congestion_log: CongestionLogSummary
     trimming: TrimmingSummary
+    transfers: TransferSummary
     alone: list[AloneSummary]
 
 

@@ -486,7 +486,8 @@ impl Host {
     /// Adds a message to its flow.
     #[inline]
     fn add_message(&mut self, ctx: &mut Context, index: usize, message: Message) {
-        ctx.meters.generated(self.sources[index].class, message.left);
+        let way = (self.id, index as u16, message.destination);
+        ctx.meters.generated(self.sources[index].class, way, message.left, message.created);
         let of = self.flow_of(index as u16, message.destination);
         let id = of.flow;
         let messages = &mut self.flows.get_mut(id).messages;

@@ -48,6 +48,9 @@ impl Host {
                     let feedback = Feedback::of_mark(packet.becn);
                     sprayer.answered(packet.source, packet.src, marks.entropy, feedback);
                 }
+                if packet.kind == Kind::Ack {
+                    ctx.meters.acknowledged((self.id, packet.source, packet.src), packet.payload, ctx.now);
+                }
                 self.heard(ctx, &packet, &hops);
             }
             Kind::Request => self.requested(ctx, &packet),

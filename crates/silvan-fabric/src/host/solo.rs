@@ -39,7 +39,8 @@ impl Host {
                     return Some(due);
                 }
                 let message = source.draw(ctx.now);
-                ctx.meters.generated(source.class, message.left);
+                let way = (self.id, 0, message.destination);
+                ctx.meters.generated(source.class, way, message.left, message.created);
                 message
             }
         };

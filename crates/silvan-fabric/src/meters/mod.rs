@@ -2,6 +2,7 @@
 
 mod deliveries;
 mod latency;
+mod transfers;
 
 use silvan_engine::Time;
 
@@ -9,6 +10,7 @@ use crate::packet::Packet;
 pub(crate) use deliveries::{Deliveries, Sender, Watch};
 pub(crate) use latency::Bin;
 use latency::Latency;
+pub(crate) use transfers::{Transfer, Transfers};
 
 /// Counts of packets that overtook each other.
 #[derive(Debug, Clone, Copy, Default)]
@@ -159,6 +161,8 @@ pub(crate) struct Meters {
     pub most_header_bytes: u32,
     /// Payload received by watched hosts, per sender.
     pub deliveries: Deliveries,
+    /// The transfers of the hosts, if they are recorded.
+    pub transfers: Option<Box<Transfers>>,
     #[cfg(debug_assertions)]
     order: rustc_hash::FxHashMap<(u32, u32, u16), Time>,
     /// An error message about a packet that overtook another packet of its flow.
@@ -222,6 +226,7 @@ impl Meters {
             resent: 0,
             most_header_bytes: 0,
             deliveries: Deliveries::default(),
+            transfers: None,
             #[cfg(debug_assertions)]
             order: rustc_hash::FxHashMap::default(),
             #[cfg(debug_assertions)]
@@ -233,7 +238,7 @@ impl Meters {
     pub fn fresh(&self) -> Self {
         let classes = self.classes.iter().map(|class| ClassMeter::new(class.name.clone()));
         let meters = Self::new(classes.collect(), self.received_bytes.len());
-        Self { warmup: self.warmup, jobs_from: self.jobs_from, ..meters }
+        Self { warmup: self.warmup, jobs_from: self.jobs_from, transfers: self.transfers.clone(), ..meters }
     }
 
     /// Sets these counters to the sums over all partitions. Moves the counts of the current interval here, but not the
@@ -323,10 +328,23 @@ impl Meters {
         }
     }
 
-    /// Counts a message that a source generated.
+    /// Counts a message that a source of a host generated at `created`.
     #[inline]
-    pub fn generated(&mut self, class: u16, bytes: u64) {
+    pub fn generated(&mut self, class: u16, way: (u32, u16, u32), bytes: u64, created: Time) {
         self.classes[usize::from(class)].generated_bytes += bytes;
+        if class < self.jobs_from
+            && let Some(transfers) = &mut self.transfers
+        {
+            transfers.begin(way, class, bytes, created);
+        }
+    }
+
+    /// Counts bytes of a host's flow whose acknowledgement has reached the host.
+    #[inline]
+    pub fn acknowledged(&mut self, way: (u32, u16, u32), bytes: u32, now: Time) {
+        if let Some(transfers) = &mut self.transfers {
+            transfers.acknowledge(way, bytes.into(), now);
+        }
     }
 
     /// Counts a data packet that a host began to send.
@@ -391,6 +409,12 @@ impl Meters {
         if done > self.warmup {
             class.since_generation.record(done - packet.created);
             class.since_injection.record(done - packet.injected);
+        }
+        if packet.last
+            && !self.is_of_job(packet)
+            && let Some(transfers) = &mut self.transfers
+        {
+            transfers.deliver((packet.src, packet.source, packet.dst), done);
         }
         if self.ends_message(packet) {
             self.messages_in.push((packet.class, (packet.src, packet.source, packet.dst)));

@@ -5,7 +5,7 @@ use silvan_engine::{Rate, Time};
 use super::Partition;
 use crate::congestion::log::MarkEvent;
 use crate::host::Host;
-use crate::link::{ChannelId, Overflow, Paused, Receiver, Retries};
+use crate::link::{ChannelId, LinkParameters, Overflow, Paused, Receiver, Retries};
 use crate::meters::Meters;
 use crate::packet::{Packet, PacketId};
 use crate::port::{Port, Vl};
@@ -147,6 +147,12 @@ impl<'a> View<'a> {
     /// A channel's data rate.
     pub fn rate(self, channel: ChannelId) -> Rate {
         self.sender(channel).ctx.links.rate(channel)
+    }
+
+    /// The rate and the delays of a channel.
+    pub fn parameters(self, channel: ChannelId) -> &'a LinkParameters {
+        let links = &self.sender(channel).ctx.links;
+        &links.all_parameters()[links.parameters_index(channel)]
     }
 
     /// See [`Partition::has_some_credit`].

@@ -96,6 +96,7 @@ impl Findings<'_> {
             retries: None,
             congestion_log: None,
             trimming: self.trimming(),
+            transfers: None,
         }
     }
 

@@ -37,8 +37,8 @@ use crate::host::{Adapter, Host, HostSpec};
 use crate::link::{
     ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, Receiver, UNLIMITED, key,
 };
-use crate::meters::Meters;
-use crate::observe::{Forest, LinkName, Series};
+use crate::meters::{Meters, Transfers};
+use crate::observe::{Completions, Forest, LinkName, Series, TransferPlan};
 use crate::order::Order;
 use crate::partition::{Neighbors, Partition, Places, View};
 use crate::port::{Port, Vl};
@@ -63,6 +63,8 @@ pub(crate) struct Network {
     pub series: Series,
     /// Congestion trees, if they are recorded.
     pub forest: Option<Box<Forest>>,
+    /// Completion times of transfers, if they are recorded.
+    pub completions: Option<Completions>,
     pub link_names: Vec<String>,
     /// Whether each host is the destination of any traffic.
     pub is_destination: Vec<bool>,
@@ -86,6 +88,15 @@ impl Network {
     pub fn gather(&mut self, now: Time) {
         self.partitions.iter_mut().for_each(|partition| partition.prepare_sample(now));
         self.totals.gather(self.partitions.iter_mut().map(|partition| &mut partition.ctx.meters));
+    }
+
+    /// Records the transfers that have finished since the last sample.
+    pub fn collect_transfers(&mut self, now: Time) {
+        let Some(mut completions) = self.completions.take() else { return };
+        let meters = self.partitions.iter_mut().map(|partition| &mut partition.ctx.meters);
+        let finished = Transfers::take_finished(meters.filter_map(|meters| meters.transfers.as_deref_mut()));
+        completions.add(self.view(now), finished);
+        self.completions = Some(completions);
     }
 
     /// Sets the time of the next sample.
@@ -151,6 +162,10 @@ pub(crate) fn build(
     let mut meters = Meters::new(classes, hosts.len());
     meters.warmup = builder.model.warmup;
     meters.jobs_from = jobs.first().map_or(u16::MAX, |job| job.class);
+    let completions = builder.transfer_plan().map(|plan| {
+        meters.transfers = Some(Box::new(Transfers::new(plan.awaits_acks)));
+        Completions::new(plan)
+    });
     let totals = meters.fresh();
     let whole = Whole { links, meters, hosts, switches, triggers, jobs };
     let Divided { partitions, places, neighbors, lookahead } = builder.divide(whole, &receiver, engine)?;
@@ -165,6 +180,7 @@ pub(crate) fn build(
         receiver,
         series,
         forest,
+        completions,
         link_names,
         is_destination,
         groups,
@@ -187,6 +203,18 @@ impl<'a> Builder<'a> {
         let forests = model.traffic.iter().enumerate().map(|traffic| placement(&model, traffic, topology));
         let forests = forests.collect();
         Ok(Self { topology, tables, model, forests })
+    }
+
+    /// How transfers are recorded, if they are.
+    fn transfer_plan(&self) -> Option<TransferPlan> {
+        let notification = self.model.parts.notification;
+        self.model.records_transfers.then(|| TransferPlan {
+            sizes: self.model.sizes,
+            awaits_acks: notification.answers_unmarked(),
+            is_each: notification.acknowledges_each(),
+            from: self.model.warmup,
+            flows: self.model.flows.len() as u16,
+        })
     }
 
     /// An estimate of the time between events, which determines the bucket width of the event queue. It assumes that

@@ -41,6 +41,8 @@ pub(super) struct Model<'a> {
     /// Maximum number of threads of the run, at least one.
     pub threads: usize,
     pub measure: &'a Measure,
+    /// Whether completion times of transfers are recorded.
+    pub records_transfers: bool,
     pub sizes: Sizes,
     /// Buffer space that a full packet occupies.
     pub full_space: u32,
@@ -286,6 +288,7 @@ impl<'a> Model<'a> {
             warmup: config.warmup,
             threads: usize::from(config.threads.max(1)),
             measure: &config.measure,
+            records_transfers: config.records_transfers(),
             sizes,
             full_space: sizes.space(sizes.mtu + sizes.header),
             crossbar: crossbar(config, topology, switch.architecture)?,

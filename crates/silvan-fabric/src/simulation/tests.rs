@@ -86,7 +86,7 @@ fn a_lost_wake_up_ends_a_run_with_an_explanation() {
 fn lost_traffic_ends_a_run_in_every_build() {
     let mut simulation = run();
     simulation.advance(20).unwrap();
-    simulation.network.partitions[0].ctx.meters.generated(0, 7);
+    simulation.network.partitions[0].ctx.meters.generated(0, (0, 0, 1), 7, Time::ZERO);
     let error = to_the_end(simulation).unwrap_err().to_string();
     assert!(error.contains("bytes of `f` were generated, but"), "{error}");
 }

@@ -1,0 +1,356 @@
+//! Completion times of transfers: a table of transfers, and quantiles of their slowdowns by class and size.
+//!
+//! The slowdown of a transfer is its duration divided by that on the empty network ([`super::ideal`]). Quantiles are
+//! exact unless there are more transfers than rows; then, they come from histograms (`hdrhistogram`) with three
+//! significant digits.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hdrhistogram::Histogram;
+use rustc_hash::FxHashMap;
+use silvan_engine::Time;
+
+use super::ideal::{Ideal, Route};
+use crate::host::Sizes;
+use crate::meters::{Transfer, Transfers};
+use crate::outcome::{Column, Table, TransferSizes, TransferSummary, Values};
+use crate::partition::View;
+
+/// Maximum number of rows of the table of transfers.
+const MOST_ROWS: usize = 2_000_000;
+
+/// The largest transfer of each range of sizes, in bytes. Larger ones are in a further range.
+const SIZES: [u64; 10] =
+    [1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000];
+
+/// The unit of slowdowns in histograms.
+const UNIT: f64 = 1e6;
+
+/// How transfers are recorded.
+#[derive(Debug, Clone)]
+pub(crate) struct TransferPlan {
+    pub sizes: Sizes,
+    /// Whether receivers acknowledge all data; the next field states whether each packet has its own acknowledgement.
+    pub awaits_acks: bool,
+    pub is_each: bool,
+    /// The end of the warm-up: the summary covers transfers that start from then on.
+    pub from: Time,
+    /// The number of classes that are flows, which have one name in the results.
+    pub flows: u16,
+}
+
+/// The transfers that have finished so far.
+#[derive(Debug)]
+pub(crate) struct Completions {
+    plan: TransferPlan,
+    routes: FxHashMap<(u32, u32), Option<Route>>,
+    rows: Vec<(Transfer, Option<Ideal>)>,
+    most_rows: usize,
+    /// Number of transfers that have finished; the next field is the number of those that are in the summary.
+    finished: u64,
+    counted: u64,
+    /// Slowdowns by class and range of sizes, once there are more transfers than rows.
+    sketches: Option<BTreeMap<Group, Sketch>>,
+}
+
+/// A class, and the index of a range of sizes; `None` for all sizes.
+type Group = (u16, Option<usize>);
+
+/// Slowdowns until delivery and until the last acknowledgement.
+#[derive(Debug, Default)]
+struct Sketch([Quantiles; 2]);
+
+/// Values from which quantiles are computed.
+#[derive(Debug)]
+enum Quantiles {
+    Exact(Vec<f64>),
+    Rounded(Histogram<u64>),
+}
+
+impl Default for Quantiles {
+    fn default() -> Self {
+        Self::Exact(Vec::new())
+    }
+}
+
+impl Quantiles {
+    fn record(&mut self, value: f64) {
+        match self {
+            Self::Exact(values) => values.push(value),
+            Self::Rounded(histogram) => histogram.saturating_record((value * UNIT).round() as u64),
+        }
+    }
+
+    /// Changes to a histogram, if that can be created.
+    fn round(&mut self) {
+        if let Self::Exact(values) = self
+            && let Ok(mut histogram) = Histogram::new_with_bounds(1, 1 << 44, 3)
+        {
+            values.iter().for_each(|value| histogram.saturating_record((value * UNIT).round() as u64));
+            *self = Self::Rounded(histogram);
+        }
+    }
+
+    fn count(&self) -> u64 {
+        match self {
+            Self::Exact(values) => values.len() as u64,
+            Self::Rounded(histogram) => histogram.len(),
+        }
+    }
+
+    /// The smallest value that is not exceeded by these shares of the values; `None` without values.
+    fn at(&mut self, shares: [f64; 3]) -> Option<[f64; 3]> {
+        if self.count() == 0 {
+            return None;
+        }
+        Some(match self {
+            Self::Exact(values) => {
+                values.sort_unstable_by(f64::total_cmp);
+                shares.map(|share| {
+                    let rank = (share * values.len() as f64).ceil().max(1.0) as usize;
+                    values[rank.min(values.len()) - 1]
+                })
+            }
+            Self::Rounded(histogram) => shares.map(|share| histogram.value_at_quantile(share) as f64 / UNIT),
+        })
+    }
+}
+
+fn ratio(span: Time, ideal: Time) -> f64 {
+    span.0 as f64 / ideal.0.max(1) as f64
+}
+
+/// The span from the start of a transfer to one of its events, if that has occurred.
+fn span(transfer: &Transfer, event: Time) -> Option<Time> {
+    (event != Time::NEVER).then(|| event.saturating_sub(transfer.start))
+}
+
+/// Nanoseconds; NaN for an event that has not occurred.
+fn ns(time: Time) -> f64 {
+    if time == Time::NEVER { f64::NAN } else { time.0 as f64 / 1_000.0 }
+}
+
+impl Completions {
+    pub fn new(plan: TransferPlan) -> Self {
+        Self {
+            plan,
+            routes: FxHashMap::default(),
+            rows: Vec::new(),
+            most_rows: MOST_ROWS,
+            finished: 0,
+            counted: 0,
+            sketches: None,
+        }
+    }
+
+    /// Adds the transfers that have finished since the last sample.
+    pub fn add(&mut self, view: View, finished: Vec<Transfer>) {
+        for transfer in finished {
+            self.finished += 1;
+            if self.sketches.is_none() && self.rows.len() == self.most_rows {
+                let mut sketches = self.sketches(view);
+                sketches.values_mut().flat_map(|sketch| &mut sketch.0).for_each(Quantiles::round);
+                self.sketches = Some(sketches);
+            }
+            match self.sketches.take() {
+                None => self.rows.push((transfer, None)),
+                Some(mut sketches) => {
+                    let ideal = self.ideal(view, &transfer);
+                    self.record(&mut sketches, &transfer, ideal);
+                    self.sketches = Some(sketches);
+                }
+            }
+        }
+    }
+
+    fn route(&mut self, view: View, from: u32, to: u32) -> Option<&Route> {
+        self.routes.entry((from, to)).or_insert_with(|| Route::trace(view, from, to)).as_ref()
+    }
+
+    fn ideal(&mut self, view: View, transfer: &Transfer) -> Option<Ideal> {
+        let TransferPlan { sizes, awaits_acks, is_each, .. } = self.plan;
+        let back = if awaits_acks { self.route(view, transfer.to, transfer.from).cloned() } else { None };
+        let route = self.route(view, transfer.from, transfer.to)?;
+        Some(route.ideal(transfer.bytes, sizes, back.as_ref(), is_each))
+    }
+
+    /// The class under which a transfer appears: all flows share one.
+    fn class(&self, class: u16) -> u16 {
+        if class < self.plan.flows { 0 } else { class }
+    }
+
+    fn record(&mut self, sketches: &mut BTreeMap<Group, Sketch>, transfer: &Transfer, ideal: Option<Ideal>) {
+        let Some(ideal) = ideal else { return };
+        if transfer.start < self.plan.from {
+            return;
+        }
+        self.counted += 1;
+        let class = self.class(transfer.class);
+        let range = SIZES.partition_point(|&most| most < transfer.bytes);
+        for group in [(class, None), (class, Some(range))] {
+            let sketch = sketches.entry(group).or_insert_with(|| {
+                let mut sketch = Sketch::default();
+                if self.sketches.is_some() {
+                    sketch.0.iter_mut().for_each(Quantiles::round);
+                }
+                sketch
+            });
+            let events = [(transfer.delivered, ideal.delivered), (transfer.acked, ideal.acked)];
+            for (values, (event, ideal)) in sketch.0.iter_mut().zip(events) {
+                if let Some(span) = span(transfer, event) {
+                    values.record(ratio(span, ideal));
+                }
+            }
+        }
+    }
+
+    /// The slowdowns of all rows. Afterwards, each row has its ideal times.
+    fn sketches(&mut self, view: View) -> BTreeMap<Group, Sketch> {
+        let (mut rows, mut sketches) = (std::mem::take(&mut self.rows), BTreeMap::new());
+        for (transfer, ideal) in &mut rows {
+            *ideal = self.ideal(view, transfer);
+            self.record(&mut sketches, transfer, *ideal);
+        }
+        self.rows = rows;
+        sketches
+    }
+
+    /// The summary, the table and the sentence of the account, with the transfers that have not finished.
+    pub fn close(mut self, view: View, (hosts, classes): (&[String], &[String])) -> Closing {
+        let mut sketches = match self.sketches.take() {
+            None => self.sketches(view),
+            Some(sketches) => sketches,
+        };
+        let of_partitions = view.partitions.iter().filter_map(|one| one.ctx.meters.transfers.as_deref());
+        let mut open: Vec<Transfer> = of_partitions.flat_map(Transfers::open).copied().collect();
+        open.sort_unstable_by_key(Transfer::order);
+        let undelivered = open.iter().filter(|one| one.delivered == Time::NEVER).count() as u64;
+        let unfinished = open.len() as u64;
+        let rows_of_all = self.finished + unfinished;
+        let room = self.most_rows.saturating_sub(self.rows.len());
+        for transfer in open.into_iter().take(room) {
+            let ideal = self.ideal(view, &transfer);
+            self.rows.push((transfer, ideal));
+        }
+        self.rows.sort_by_key(|(transfer, _)| transfer.order());
+        let name = |class: u16| match class < self.plan.flows {
+            true => "flows".to_owned(),
+            false => classes[usize::from(class)].clone(),
+        };
+        let is_rounded = self.finished > self.most_rows as u64;
+        let sizes = sketches.iter_mut().map(|(&(class, range), sketch)| {
+            let [delivered, acked] = &mut sketch.0;
+            let count = delivered.count();
+            let shares = [0.5, 0.95, 0.99];
+            TransferSizes {
+                class: name(class),
+                above_bytes: range.map(|range| range.checked_sub(1).map_or(0, |below| SIZES[below])),
+                up_to_bytes: range.and_then(|range| SIZES.get(range).copied()),
+                transfers: count,
+                slowdown: delivered.at(shares).unwrap_or_default().into(),
+                acked_slowdown: acked.at(shares).map(Into::into),
+            }
+        });
+        let summary = TransferSummary {
+            started: rows_of_all,
+            unfinished,
+            undelivered,
+            quantile_error: if is_rounded { 0.001 } else { 0.0 },
+            sizes: sizes.collect(),
+        };
+        let kept = self.rows.len() as u64;
+        let warning = (kept < rows_of_all).then(|| {
+            format!(
+                "the table of transfers contains only the first {kept} of {rows_of_all}; the summary counts all, and its \
+                 quantiles have an error of up to 0.1 %"
+            )
+        });
+        let names = (0..classes.len() as u16).map(name).collect();
+        Closing { account: sentence(&summary), table: table(&self.rows, hosts, names), summary, warning }
+    }
+}
+
+/// The results about transfers.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    pub summary: TransferSummary,
+    pub table: Table,
+    pub account: String,
+    pub warning: Option<String>,
+}
+
+fn sentence(summary: &TransferSummary) -> String {
+    let TransferSummary { started, unfinished, .. } = *summary;
+    let all = summary.sizes.iter().filter(|one| one.above_bytes.is_none());
+    let each = all.map(|one| {
+        let end = match &one.acked_slowdown {
+            None => String::new(),
+            Some(acked) => format!(", until the last acknowledgement {:.2} and {:.2}", acked.p50, acked.p99),
+        };
+        format!(
+            " Those of `{}` took {:.2} times as long as on an empty network in the median, and {:.2} times at the 99th \
+             percentile{end}.",
+            one.class, one.slowdown.p50, one.slowdown.p99
+        )
+    });
+    format!("{unfinished} of {started} transfers were unfinished at the end.{}", each.collect::<String>())
+}
+
+fn table(rows: &[(Transfer, Option<Ideal>)], hosts: &[String], classes: Vec<String>) -> Table {
+    let (hosts, classes) = (Arc::new(hosts.to_vec()), Arc::new(classes));
+    let names = |name, code: fn(&Transfer) -> u32, names: &Arc<Vec<String>>| Column {
+        name,
+        values: Values::Name {
+            codes: rows.iter().map(|(one, _)| code(one)).collect(),
+            names: Arc::clone(names),
+        },
+    };
+    let numbers = |name, of: &dyn Fn(&Transfer, Ideal) -> f64| {
+        let never = Ideal { delivered: Time::NEVER, acked: Time::NEVER };
+        let values = rows.iter().map(|(one, ideal)| of(one, ideal.unwrap_or(never)));
+        Column { name, values: Values::F64(values.collect()) }
+    };
+    let slowdown = |one: &Transfer, event, ideal| match span(one, event) {
+        Some(span) if ideal != Time::NEVER => ratio(span, ideal),
+        _ => f64::NAN,
+    };
+    let bytes = Values::U64(rows.iter().map(|(one, _)| one.bytes).collect());
+    Table {
+        name: "transfers",
+        columns: vec![
+            names("class", |one| one.class.into(), &classes),
+            names("from", |one| one.from, &hosts),
+            names("to", |one| one.to, &hosts),
+            Column { name: "bytes", values: bytes },
+            numbers("start_ns", &|one, _| ns(one.start)),
+            numbers("delivered_ns", &|one, _| ns(one.delivered)),
+            numbers("acked_ns", &|one, _| ns(one.acked)),
+            numbers("ideal_ns", &|_, ideal| ns(ideal.delivered)),
+            numbers("ideal_acked_ns", &|_, ideal| ns(ideal.acked)),
+            numbers("slowdown", &|one, ideal| slowdown(one, one.delivered, ideal.delivered)),
+            numbers("acked_slowdown", &|one, ideal| slowdown(one, one.acked, ideal.acked)),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_ranks_and_histograms_are_close_to_them() {
+        let mut exact = Quantiles::default();
+        assert_eq!(exact.at([0.5, 0.95, 0.99]), None);
+        (1..=200).rev().for_each(|value| exact.record(f64::from(value)));
+        let mut rounded = Quantiles::default();
+        (1..=200).for_each(|value| rounded.record(f64::from(value)));
+        rounded.round();
+        assert_eq!(exact.at([0.5, 0.95, 0.99]), Some([100.0, 190.0, 198.0]));
+        let close = rounded.at([0.5, 0.95, 0.99]).unwrap_or_default();
+        for (close, exact) in close.into_iter().zip([100.0, 190.0, 198.0]) {
+            assert!((close / exact - 1.0_f64).abs() <= 0.001, "{close} {exact}");
+        }
+        assert_eq!((exact.count(), rounded.count()), (200, 200));
+    }
+}

@@ -1,0 +1,216 @@
+//! Completion times of transfers.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+use crate::common::*;
+use proptest::prelude::*;
+use silvan_engine::{Bytes, Rate, Time};
+use silvan_fabric::config::{Architecture, Config};
+use silvan_fabric::congestion::Mechanism;
+use silvan_fabric::congestion::receiver::Notification;
+use silvan_fabric::outcome::{Outcome, Values};
+use silvan_fabric::topology::Topology;
+use silvan_fabric::traffic::{Arrivals, Flow, Pattern};
+
+/// A column of the table of transfers.
+fn column(outcome: &Outcome, name: &str) -> Vec<f64> {
+    let table = outcome.tables.iter().find(|table| table.name == "transfers").unwrap();
+    let column = table.columns.iter().find(|column| column.name == name).unwrap();
+    match &column.values {
+        Values::U64(values) => values.iter().map(|&value| value as f64).collect(),
+        Values::F64(values) => values.clone(),
+        _ => panic!("{name} has no numbers"),
+    }
+}
+
+/// A packet of 1000 bytes with a header of 50 bytes, acknowledgements of 64 bytes, and recorded transfers.
+fn recorded(duration: Time, notification: Option<Notification>) -> Config {
+    let mut config = config(duration);
+    (config.packet.mtu, config.packet.header) = (Bytes(1_000), Bytes(50));
+    config.packet.control = Bytes(64);
+    config.congestion.notification = notification;
+    config.measure.transfers = Some(true);
+    config
+}
+
+/// Sizes around the boundaries of packets.
+fn sizes() -> Vec<u64> {
+    let around = |packets: u64| [1_000 * packets - 1, 1_000 * packets, 1_000 * packets + 1];
+    [1, 2, 500].into_iter().chain([1, 2, 3, 4, 30].into_iter().flat_map(around)).collect()
+}
+
+/// Transfers of all sizes from one host to another, one after the other on the empty network.
+fn alone(topology: &Topology, config: &mut Config, (from, to): (&str, &str)) -> Outcome {
+    let flow = |(at, size): (usize, u64)| Flow {
+        name: Some(format!("f{at}")),
+        start: us(100 * at as u64),
+        message: Some(Bytes(size)),
+        total: Some(Bytes(size)),
+        ..flow(from, to)
+    };
+    config.flows = sizes().into_iter().enumerate().map(flow).collect();
+    run(topology, config)
+}
+
+fn line(rates: [u64; 3]) -> Topology {
+    let [first, between, last] = rates;
+    topology(&format!(
+        r#"{{"kind": "custom", "hosts": ["A", "B"], "switches": [{{"name": "S"}}, {{"name": "T"}}], "link_delay": "1 us",
+            "links": [{{"from": "A", "to": "S", "rate": "{first} Gbit/s"}},
+                      {{"from": "S", "to": "T", "rate": "{between} Gbit/s", "delay": "500 ns"}},
+                      {{"from": "T", "to": "B", "rate": "{last} Gbit/s"}}]}}"#
+    ))
+}
+
+/// By hand, for links of 100, 400 and 100 Gbit/s with a switch latency of 100 ns. A full packet takes 84 ns on slow
+/// links and 21 ns on the fast one, where it starts 63 ns after its head has arrived.
+#[test]
+fn completion_times_are_those_of_the_closed_form() {
+    let outcome =
+        alone(&line([100, 400, 100]), &mut recorded(us(2_000), Some(Notification::AckEach)), ("A", "B"));
+    let (bytes, ideal, acked) =
+        (column(&outcome, "bytes"), column(&outcome, "ideal_ns"), column(&outcome, "ideal_acked_ns"));
+    for ((bytes, ideal), acked) in bytes.into_iter().zip(ideal).zip(acked) {
+        let packets = (bytes / 1_000.0).ceil();
+        let last = bytes - 1_000.0 * (packets - 1.0) + 50.0;
+        // All but the last packet leave the first link, and the last one passes all links.
+        let (delays, slow, fast) = (2_700.0, 0.08, 0.02);
+        let alone = 84.0 * (packets - 1.0) + delays + last * (slow - fast) + last * slow;
+        // A small last packet waits for the one before it on the last link.
+        let behind = 84.0 * (packets - 1.0) + delays + 63.0 + if packets > 1.0 { last * slow } else { 0.0 };
+        let expected = if packets > 1.0 { alone.max(behind) } else { alone };
+        assert!((ideal - expected).abs() < 1e-6, "{bytes} bytes: {ideal} ns, not {expected}");
+        let ack = 2_700.0 + 64.0 * (slow - fast) + 64.0 * slow;
+        let wait = if packets > 1.0 { (64.0 - last).max(0.0) * slow } else { 0.0 };
+        assert!((acked - expected - wait - ack).abs() < 1e-6, "{bytes} bytes: {acked} ns");
+    }
+    for name in ["slowdown", "acked_slowdown"] {
+        assert!(column(&outcome, name).iter().all(|&slowdown| slowdown == 1.0), "{name}");
+    }
+}
+
+#[test]
+fn all_switches_need_the_ideal_time_on_an_empty_network() {
+    for rates in [[100, 100, 100], [100, 400, 100], [400, 100, 400], [50, 100, 200], [200, 100, 50]] {
+        for notification in [None, Some(Notification::Ack), Some(Notification::AckEach)] {
+            for mechanism in [Mechanism::None, Mechanism::Fbicm, Mechanism::Renato] {
+                let mut config = recorded(us(2_000), notification);
+                config.congestion.mechanism = mechanism;
+                config.switch.architecture = match mechanism {
+                    Mechanism::Fbicm => Some(Architecture::Iq),
+                    Mechanism::Renato => Some(Architecture::Cioq),
+                    _ => Some(Architecture::Voq),
+                };
+                let outcome = alone(&line(rates), &mut config, ("A", "B"));
+                let slowdowns = column(&outcome, "slowdown");
+                assert_eq!(slowdowns.len(), sizes().len());
+                assert!(
+                    slowdowns.iter().all(|&slowdown| slowdown == 1.0),
+                    "{rates:?} {notification:?} {mechanism:?}: {slowdowns:?}"
+                );
+                let acked = column(&outcome, "acked_slowdown");
+                let expected = |slowdown: &f64| match notification {
+                    None => slowdown.is_nan(),
+                    Some(_) => *slowdown == 1.0,
+                };
+                assert!(acked.iter().all(expected), "{rates:?} {notification:?} {mechanism:?}: {acked:?}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Rates whose bytes take whole picoseconds; otherwise, limits of hosts round differently.
+    #[test]
+    fn hosts_with_limits_need_the_ideal_time(
+        seed in prop::collection::vec(any::<u8>(), 8..40),
+        injection in prop::option::of(prop::sample::select(vec![5u64, 8, 10, 20])),
+        drain in prop::option::of(prop::sample::select(vec![5u64, 8, 10, 20])),
+        fcfs in any::<bool>(),
+    ) {
+        let topology = topology(&random_network(&seed, 4, 6).replace("13 Gbit/s", "10 Gbit/s"));
+        let mut config = recorded(us(3_000), Some(Notification::AckEach));
+        config.host.injection_rate = injection.map(Rate::from_gbit);
+        config.host.drain_rate = drain.map(Rate::from_gbit);
+        config.switch.latency = Time::from_ns(130);
+        config.switch.buffer = Bytes(1 << 20);
+        config.host.buffer = Bytes(1 << 20);
+        if fcfs {
+            config.switch.arbitration = silvan_fabric::config::Arbitration::Fcfs;
+        }
+        let outcome = alone(&topology, &mut config, ("H0", "H5"));
+        for name in ["slowdown", "acked_slowdown"] {
+            let slowdowns = column(&outcome, name);
+            prop_assert!(slowdowns.iter().all(|&slowdown| slowdown == 1.0), "{}: {:?}", name, slowdowns);
+        }
+    }
+}
+
+#[test]
+fn summaries_count_unfinished_transfers_and_ranges_of_sizes() {
+    let mut config = recorded(us(200), None);
+    let end = |start: u64, size: u64| Flow {
+        name: Some(format!("{start} {size}")),
+        start: us(start),
+        message: Some(Bytes(size)),
+        total: Some(Bytes(size)),
+        ..flow("A", "B")
+    };
+    config.warmup = us(10);
+    config.flows = vec![end(0, 100), end(20, 500), end(40, 1_000), end(60, 1_001), end(199, 50_000)];
+    let outcome = run(&line([100, 100, 100]), &config);
+    let transfers = outcome.summary.transfers.as_ref().unwrap();
+    assert_eq!((transfers.started, transfers.unfinished, transfers.undelivered), (5, 1, 1));
+    let ranges: Vec<_> =
+        transfers.sizes.iter().map(|one| (one.above_bytes, one.up_to_bytes, one.transfers)).collect();
+    assert_eq!(ranges, [(None, None, 3), (Some(0), Some(1_000), 2), (Some(1_000), Some(3_000), 1)]);
+    assert_eq!(transfers.sizes[0].class, "flows");
+    assert!(outcome.account.iter().any(|line| line.starts_with("1 of 5 transfers were unfinished")));
+    assert!(column(&outcome, "delivered_ns")[4].is_nan());
+}
+
+/// The waiting time of a message of one packet at a link that serves Poisson arrivals (M/D/1): rho / (2 (1 - rho))
+/// service times on average.
+#[test]
+fn waiting_times_are_those_of_queueing_theory() {
+    let topology = line([100, 100, 100]);
+    let mut config = recorded(us(200_000), None);
+    config.host.buffer = Bytes(1 << 20);
+    let mut traffic = pattern(Pattern::Hotspots { to: vec!["B".into()] });
+    traffic.hosts = Some(vec!["A".into()]);
+    // 1000 bytes take 84 ns with their header: a load of 63 % with arrivals each 133.33 ns.
+    (traffic.rate, traffic.arrivals) = (Some(Rate::from_gbit(60)), Arrivals::Poisson);
+    config.traffic = vec![traffic];
+    config.measure.interval = us(20_000);
+    let outcome = run(&topology, &config);
+    let waits: Vec<f64> = column(&outcome, "delivered_ns")
+        .iter()
+        .zip(column(&outcome, "start_ns"))
+        .zip(column(&outcome, "ideal_ns"))
+        .map(|((end, start), ideal)| end - start - ideal)
+        .filter(|wait| !wait.is_nan())
+        .collect();
+    let mean = waits.iter().sum::<f64>() / waits.len() as f64;
+    let load = 0.63;
+    assert_near(mean, 84.0 * load / (2.0 * (1.0 - load)), 0.02, "mean waiting time");
+    assert!(waits.len() > 1_000_000);
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    let topology =
+        topology(r#"{"kind": "two-level-fat-tree", "leaves": 4, "spines": 2, "hosts_per_leaf": 4}"#);
+    let mut config = recorded(us(400), Some(Notification::AckEach));
+    let mut traffic = pattern(Pattern::Uniform { include_self: false });
+    (traffic.rate, traffic.arrivals) = (Some(Rate::from_gbit(6)), Arrivals::Poisson);
+    (traffic.message, traffic.message_max) = (Some(Bytes(100)), Some(Bytes(9_000)));
+    config.traffic = vec![traffic];
+    config.measure.interval = us(50);
+    let one = run(&topology, &config);
+    config.threads = 3;
+    let several = run(&topology, &config);
+    assert!(one.summary.transfers.as_ref().unwrap().started > 100);
+    assert_eq!(one.summary.transfers, several.summary.transfers);
+    assert_eq!(one.tables, several.tables);
+}

@@ -1,0 +1,116 @@
+"""Draws completion times of transfers: slowdowns by size, and distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from silvan import plot, transfers
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from silvan.results import Result
+
+#: The quantiles of a figure of slowdowns.
+SHARES = (0.5, 0.99)
+NAMES = {0.5: "Median", 0.95: "95th percentile", 0.99: "99th percentile"}
+MARKERS = "osD^vPX*"
+
+
+def slowdowns(
+    groups: Sequence[Sequence[Result]],
+    titles: Sequence[str],
+    *,
+    shares: Sequence[float] = SHARES,
+    acked: bool = False,
+) -> Figure:
+    """Draw quantiles of the slowdown over the size of transfers, with a line per group of runs.
+
+    A group contains runs that differ only in their seed. Its line shows their mean, with 95 % confidence
+    intervals if there are several.
+    """
+    figure, all_axes = plot.new_figure(len(shares), width=4.6 * len(shares) + 0.8, height=4.0)
+    for share, ax in zip(shares, all_axes, strict=True):
+        curves = transfers.by_size(groups, share=share, acked=acked)
+        for number, (curve, title) in enumerate(zip(curves, titles, strict=True)):
+            colour = plot.COLOURS[number % len(plot.COLOURS)]
+            marker = MARKERS[number % len(MARKERS)]
+            ax.errorbar(
+                curve.sizes,
+                curve.slowdowns,
+                yerr=curve.half,
+                color=colour,
+                marker=marker,
+                markersize=4,
+                capsize=2,
+                linewidth=1.6,
+                label=title,
+            )
+        _size_axis(ax)
+        ax.set_title(NAMES.get(share, f"{100 * share:g}th percentile"))
+        _slowdown_axis(ax.set_ylabel, acked=acked)
+        ax.set_yscale("log")
+        _plain_log(ax)
+    all_axes[0].legend(loc="best")
+    return figure
+
+
+def distribution(groups: Sequence[Sequence[Result]], titles: Sequence[str], *, acked: bool = False) -> Figure:
+    """Draw the distribution of the slowdown of all transfers, with a line per group of runs."""
+    figure, (ax,) = plot.new_figure(width=6.4, height=4.0)
+    for number, (group, title) in enumerate(zip(groups, titles, strict=True)):
+        values = np.sort(np.concatenate([transfers.finished(run, acked=acked)[1] for run in group]))
+        shares = np.arange(1, len(values) + 1) / len(values)
+        look = plot.DASHES[number % len(plot.DASHES)]
+        ax.step(
+            np.concatenate((values[:1], values)),
+            np.concatenate(([0.0], shares)),
+            where="post",
+            color=plot.COLOURS[number % len(plot.COLOURS)],
+            linestyle=look,
+            label=title,
+        )
+    ax.set_xscale("log")
+    ax.set_ylim(0, 1.02)
+    ax.set_ylabel("Share of transfers")
+    _slowdown_axis(ax.set_xlabel, acked=acked)
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.legend(loc="lower right")
+    return figure
+
+
+def _slowdown_axis(label: object, *, acked: bool) -> None:
+    assert callable(label)
+    label("Slowdown until the last acknowledgement" if acked else "Slowdown until delivery")
+
+
+def _size_axis(ax: Axes) -> None:
+    ax.set_xscale("log")
+    ax.set_xlabel("Size of transfers")
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _plain_log(ax: Axes) -> None:
+    """Label a logarithmic axis with a short range as one with a long range."""
+    low, high = ax.get_ylim()
+    ticks = [factor * 10.0**power for power in range(-1, 7) for factor in (1, 1.5, 2, 3, 5, 7)]
+    inside = [tick for tick in ticks if low <= tick <= high]
+    if len(inside) > 10:
+        inside = [tick for tick in inside if f"{tick:e}"[0] == "1" and f"{tick:e}"[2] == "0"]
+    ax.set_yticks(inside, labels=[f"{tick:g}" for tick in inside])
+    ax.yaxis.set_minor_formatter(NullFormatter())
+    ax.minorticks_off()
+
+
+def _size(value: float) -> str:
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if value >= unit:
+            return f"{value / unit:g} {name}"
+    return f"{value:g} B"
