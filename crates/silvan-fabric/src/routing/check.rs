@@ -570,6 +570,8 @@ mod tests {
             (w[0], p[0]) = (1, 1);
             let spec = PgftSpec {
                 m, w, p: Some(p), link_rate: Rate::from_gbit(16), link_delay: Time::from_ns(20),
+                level_rates: None,
+                level_delays: None,
             };
             let topology = spec.build().unwrap();
             prop_assert_eq!(topology.validate(), Ok(()));

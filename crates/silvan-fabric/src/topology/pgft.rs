@@ -129,11 +129,24 @@ impl Pgft {
         if level == self.levels() { 0 } else { u32::from(self.w[level]) * u32::from(self.p[level]) }
     }
 
-    /// Builds the tree. `labels` describes the user's input for messages, and names the topology.
+    /// Builds the tree with equal links. `labels` describes the user's input for messages, and names the topology.
     pub(super) fn wire(self, labels: Labels<'_>, rate: Rate, delay: Time) -> Result<Topology, TopologyError> {
+        let levels =
+            vec![LevelLinks { rate: ("link_rate", rate), delay: ("link_delay", delay) }; self.levels()];
+        self.wire_levels(labels, &levels)
+    }
+
+    /// Same as [`Self::wire`], with the links of each level, starting at the hosts.
+    pub(super) fn wire_levels(
+        self,
+        labels: Labels<'_>,
+        levels: &[LevelLinks],
+    ) -> Result<Topology, TopologyError> {
         let Labels { kind, parameters, name } = labels;
-        check_rate(kind, "link_rate", rate)?;
-        check_delay(kind, "link_delay", delay)?;
+        for LevelLinks { rate, delay } in levels {
+            check_rate(kind, rate.0, rate.1)?;
+            check_delay(kind, delay.0, delay.1)?;
+        }
         check_size(kind, parameters, [self.hosts(), self.switches(), self.links()])?;
         let mut switches = Vec::new();
         for level in 1..=self.levels() {
@@ -150,7 +163,7 @@ impl Pgft {
             name: name.to_owned(),
             hosts: numbered_hosts(self.hosts()),
             switches,
-            links: self.all_links(rate, delay),
+            links: self.all_links(levels),
             units: 0,
             shape: Shape::FatTree(self),
         })
@@ -158,9 +171,9 @@ impl Pgft {
 
     /// The links level by level, starting at the hosts. Within a level, they are ordered from left to right and by up
     /// port.
-    fn all_links(&self, rate: Rate, delay: Time) -> Vec<Link> {
+    fn all_links(&self, levels: &[LevelLinks]) -> Vec<Link> {
         let mut links = Vec::new();
-        for level in 1..=self.levels() {
+        for (level, LevelLinks { rate: (_, rate), delay: (_, delay) }) in (1..).zip(levels.iter().copied()) {
             let (m, w) = (u64::from(self.m[level - 1]), u64::from(self.w[level - 1]));
             let ups = w * u64::from(self.p[level - 1]);
             let siblings = self.siblings(level - 1);
@@ -193,6 +206,23 @@ impl fmt::Display for Pgft {
     }
 }
 
+/// The links between two levels, with the names of the parameters that determine them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LevelLinks {
+    pub rate: (&'static str, Rate),
+    pub delay: (&'static str, Time),
+}
+
+impl LevelLinks {
+    /// These links with another rate or delay, if given.
+    pub fn or_else(self, rate: (&'static str, Option<Rate>), delay: (&'static str, Option<Time>)) -> Self {
+        Self {
+            rate: rate.1.map_or(self.rate, |own| (rate.0, own)),
+            delay: delay.1.map_or(self.delay, |own| (delay.0, own)),
+        }
+    }
+}
+
 /// Names of a tree in messages and reports.
 pub(super) struct Labels<'a> {
     /// The generator.
@@ -222,6 +252,13 @@ pub struct PgftSpec {
     /// Propagation delay of every link.
     #[serde(default = "default_link_delay")]
     pub link_delay: Time,
+    /// Data rates of the links below each level of switches, starting with those of the hosts, instead of `link_rate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level_rates: Option<Vec<Rate>>,
+    /// Propagation delays of the links below each level of switches, starting with those of the hosts, instead of
+    /// `link_delay`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level_delays: Option<Vec<Time>>,
 }
 
 impl PgftSpec {
@@ -251,11 +288,29 @@ impl PgftSpec {
         }
         let name = shape.to_string();
         let parameters = format!("`m` = {:?}, `w` = {:?}, `p` = {p:?}", self.m, self.w);
-        shape.wire(
-            Labels { kind: KIND, parameters: &parameters, name: &name },
-            self.link_rate,
-            self.link_delay,
-        )
+        let given = [
+            ("level_rates", self.level_rates.as_ref().map(Vec::len)),
+            ("level_delays", self.level_delays.as_ref().map(Vec::len)),
+        ];
+        for (name, count) in given {
+            if let Some(count) = count.filter(|&count| count != levels) {
+                return Err(TopologyError(format!(
+                    "{KIND}: `{name}` has {count} entries; it must have {levels}, one per level of switches"
+                )));
+            }
+        }
+        let link = |level: usize| LevelLinks {
+            rate: match &self.level_rates {
+                Some(rates) => ("level_rates", rates[level]),
+                None => ("link_rate", self.link_rate),
+            },
+            delay: match &self.level_delays {
+                Some(delays) => ("level_delays", delays[level]),
+                None => ("link_delay", self.link_delay),
+            },
+        };
+        let links: Vec<LevelLinks> = (0..levels).map(link).collect();
+        shape.wire_levels(Labels { kind: KIND, parameters: &parameters, name: &name }, &links)
     }
 }
 
@@ -282,7 +337,32 @@ mod tests {
             p: Some(p.to_vec()),
             link_rate: default_link_rate(),
             link_delay: default_link_delay(),
+            level_rates: None,
+            level_delays: None,
         }
+    }
+
+    #[test]
+    fn levels_may_have_links_of_their_own() {
+        let gbit = Rate::from_gbit;
+        let mut tree = spec(&[3, 2, 2], &[1, 2, 1], &[1, 1, 1]);
+        tree.level_rates = Some(vec![gbit(100), gbit(400), gbit(800)]);
+        tree.level_delays = Some([10, 20, 30].map(Time::from_ns).to_vec());
+        let built = tree.build().unwrap();
+        let links: Vec<_> = built.links.iter().map(|link| (link.rate, link.delay)).collect();
+        let of = |rate, delay| (gbit(rate), Time::from_ns(delay));
+        let expected = [vec![of(100, 10); 12], vec![of(400, 20); 8], vec![of(800, 30); 4]].concat();
+        assert_eq!(links, expected);
+        tree.level_rates = Some(vec![gbit(100)]);
+        assert_eq!(
+            tree.build().unwrap_err().to_string(),
+            "pgft: `level_rates` has 1 entries; it must have 3, one per level of switches"
+        );
+        tree.level_rates = Some(vec![gbit(100), Rate(0), gbit(1)]);
+        assert_eq!(
+            tree.build().unwrap_err().to_string(),
+            "pgft: `level_rates` = 0 bit/s carries no data; it must be more than 0, for example \"16 Gbit/s\""
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::{Rate, Time};
 
 use super::parameters::{default_link_delay, default_link_rate};
-use super::pgft::{Labels, Pgft};
+use super::pgft::{Labels, LevelLinks, Pgft};
 use super::{Topology, TopologyError};
 
 const KIND: &str = "three-level-fat-tree";
@@ -39,13 +39,33 @@ pub struct ThreeLevelFatTree {
     /// Propagation delay of every link.
     #[serde(default = "default_link_delay")]
     pub link_delay: Time,
+    /// Data rate of the links above the leaf switches. Default: `link_rate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink_rate: Option<Rate>,
+    /// Propagation delay of the links above the leaf switches. Default: `link_delay`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink_delay: Option<Time>,
+    /// Data rate of the links of the third level of switches. Default: `uplink_rate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_rate: Option<Rate>,
+    /// Propagation delay of the links of the third level of switches. Default: `uplink_delay`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_delay: Option<Time>,
 }
 
 impl ThreeLevelFatTree {
     /// A tree with the default link.
     #[must_use]
     pub fn new(radix: u32) -> Self {
-        Self { radix, link_rate: default_link_rate(), link_delay: default_link_delay() }
+        Self {
+            radix,
+            link_rate: default_link_rate(),
+            link_delay: default_link_delay(),
+            uplink_rate: None,
+            uplink_delay: None,
+            core_rate: None,
+            core_delay: None,
+        }
     }
 
     /// Builds the network.
@@ -63,11 +83,10 @@ impl ThreeLevelFatTree {
         let shape = Pgft { m: vec![half, half, full], w: vec![1, half, half], p: vec![1; 3] };
         let name = format!("three-level fat tree of {radix}-port switches");
         let parameters = format!("`radix` = {radix}");
-        shape.wire(
-            Labels { kind: KIND, parameters: &parameters, name: &name },
-            self.link_rate,
-            self.link_delay,
-        )
+        let own = LevelLinks { rate: ("link_rate", self.link_rate), delay: ("link_delay", self.link_delay) };
+        let up = own.or_else(("uplink_rate", self.uplink_rate), ("uplink_delay", self.uplink_delay));
+        let core = up.or_else(("core_rate", self.core_rate), ("core_delay", self.core_delay));
+        shape.wire_levels(Labels { kind: KIND, parameters: &parameters, name: &name }, &[own, up, core])
     }
 }
 

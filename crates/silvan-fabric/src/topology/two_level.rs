@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::{Rate, Time};
 
 use super::parameters::{default_link_delay, default_link_rate, within};
-use super::pgft::{Labels, Pgft};
+use super::pgft::{Labels, LevelLinks, Pgft};
 use super::{MAX_SWITCH_PORTS, Topology, TopologyError};
 
 const KIND: &str = "two-level-fat-tree";
@@ -46,6 +46,12 @@ pub struct TwoLevelFatTree {
     /// Propagation delay of every link.
     #[serde(default = "default_link_delay")]
     pub link_delay: Time,
+    /// Data rate of the links between leaves and spines. Default: `link_rate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink_rate: Option<Rate>,
+    /// Propagation delay of the links between leaves and spines. Default: `link_delay`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink_delay: Option<Time>,
 }
 
 fn one() -> u32 {
@@ -63,6 +69,8 @@ impl TwoLevelFatTree {
             parallel: 1,
             link_rate: default_link_rate(),
             link_delay: default_link_delay(),
+            uplink_rate: None,
+            uplink_delay: None,
         }
     }
 
@@ -89,7 +97,9 @@ impl TwoLevelFatTree {
         let parameters = format!(
             "`leaves` = {leaves}, `spines` = {spines}, `hosts_per_leaf` = {hosts}, `parallel` = {parallel}"
         );
-        shape.wire(Labels { kind: KIND, parameters: &parameters, name }, self.link_rate, self.link_delay)
+        let own = LevelLinks { rate: ("link_rate", self.link_rate), delay: ("link_delay", self.link_delay) };
+        let up = own.or_else(("uplink_rate", self.uplink_rate), ("uplink_delay", self.uplink_delay));
+        shape.wire_levels(Labels { kind: KIND, parameters: &parameters, name }, &[own, up])
     }
 
     /// Rejects switches with too many ports and names the parameters that cause them.

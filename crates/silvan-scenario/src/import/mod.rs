@@ -11,12 +11,14 @@
 //! | [`far`] | forwarding tables with groups for adaptive routing (`ibdiagnet2.far`) |
 //! | [`lanes`] | service levels of paths, SL-to-VL tables |
 //! | [`site`] | all of these formats, detected from the content |
+//! | [`hpcc`] | the topology in the format of HPCC's simulator |
 //! | [`identity`] | LIDs and GUIDs for topologies that have none |
 //!
 //! These files come from unknown sources, so every reader checks limits before it allocates memory. Errors
 //! state the file, the line, what was found and what would be valid.
 
 pub mod far;
+pub mod hpcc;
 pub mod iblinkinfo;
 pub mod ibnetdiscover;
 pub mod identity;
