@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Iterable, Mapping
@@ -15,6 +16,7 @@ from verify.reading import plan
 from verify.reference import Network, Sample
 from verify.reference.fcfs import FcfsSwitch
 from verify.reference.ordering import Reordering
+from verify.reference.own_flows import OwnSource
 from verify.reference.pausing import OverflowedError, PausedTooLongError
 
 Scenario = Mapping[str, Any]
@@ -112,8 +114,42 @@ def _options(result: silvan.Result, net: Network) -> list[Difference]:
         _logs(result, net) if plan_.keeps_logs else [],
         _trimming(result, net) if plan_.switch.trimming else [],
         _reordering(result, net.reordering) if plan_.reorders else [],
+        _transfers(result, net) if net.own_flows else [],
     ]
     return [one for part in parts for one in part]
+
+
+def _transfers(result: silvan.Result, net: Network) -> list[Difference]:
+    """Compare the start, delivery and last acknowledgement of each transfer that has its own flow."""
+    never = -1
+    expected = []
+    for flow in net.own_flows:
+        own = flow.source
+        assert isinstance(own, OwnSource)
+        times = (never if time is None else time for time in (own.delivered, own.acknowledged))
+        expected.append((own.created, *flow.ends, own.size, *times))
+    table = result.numpy("transfers")
+    columns = [table[name] for name in ("start_ns", "from", "to", "bytes", "delivered_ns", "acked_ns")]
+    got = [
+        (
+            round(start * 1000),
+            str(source),
+            str(to),
+            int(size),
+            *(never if math.isnan(time) else round(time * 1000) for time in times),
+        )
+        for start, source, to, size, *times in zip(*columns, strict=True)
+    ]
+    if len(got) != len(expected):
+        return [Difference(None, "transfers", len(expected), len(got))]
+    for ours, theirs in zip(sorted(expected), sorted(got), strict=True):
+        name = f"of the transfer from {ours[1]} to {ours[2]} of {ours[3]} bytes that starts at {ours[0]} ps"
+        if ours[:4] != theirs[:4]:
+            return [Difference(None, f"start {name}", ours[0], theirs[0])]
+        for what, expected_ps, got_ps in zip(("delivery", "end"), ours[4:], theirs[4:], strict=True):
+            if expected_ps != got_ps:
+                return [Difference(None, f"{what} {name}", expected_ps, got_ps)]
+    return []
 
 
 def _retries(result: silvan.Result, net: Network) -> list[Difference]:

@@ -147,7 +147,7 @@ def payloads(flows: Iterable[Mapping[str, Any]], traffic: Iterable[Mapping[str, 
             found.add(rest(rest(size_bytes(one["total"]), message), mtu))
     for pattern in traffic:
         found.add(rest(size_bytes(pattern["message"]) if "message" in pattern else mtu, mtu))
-        if "message_max" in pattern:
+        if "message_max" in pattern or "sizes" in pattern or pattern["pattern"]["kind"] == "listed":
             # Messages have random sizes, so their last packets may have any.
             found |= set(range(1, mtu + 1))
     return found

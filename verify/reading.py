@@ -6,9 +6,10 @@ others are rejected, so that no scenario is compared with some of its keys ignor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from verify.direct import GRIDS, GROUPS, Direct, direct
@@ -61,6 +62,33 @@ class Forest:
 
 
 @dataclass(frozen=True)
+class Given:
+    """What determines the sizes and times of messages that have flows of their own; see the scenario's keys.
+
+    The points of a distribution have sizes in bytes and shares in percent. A listed transfer has source,
+    destination, bytes, start and service level.
+    """
+
+    points: tuple[tuple[int, float], ...] = ()
+    load_percent: int | None = None
+    bursts: tuple[int, int] | None = None
+    outstanding: int | None = None
+    think: int = 0
+    senders: int = 0
+    every: int | None = None
+    jitter: int = 0
+    rows: tuple[tuple[str, str, int, int, int], ...] = ()
+
+    def transfers(self, net: Wiring) -> Iterator[Any]:
+        """Yield the listed transfers; a host is a name, or a number in the order of the network."""
+        from verify.reference.own_flows import Transfer
+
+        for source, destination, size, start, level in self.rows:
+            ends = (end if end in net.hosts else net.hosts[int(end)] for end in (source, destination))
+            yield Transfer(*ends, size, start, level)
+
+
+@dataclass(frozen=True)
 class TrafficPlan:
     """A pattern of traffic. Messages are up to `spread` larger than the smallest."""
 
@@ -77,6 +105,13 @@ class TrafficPlan:
     level: int
     timing: Timing
     class_number: int
+    given: Given = Given()
+
+    @property
+    def has_own_flows(self) -> bool:
+        """Whether each message has a flow of its own."""
+        listed = self.kind in ("incast", "listed")
+        return bool(self.given.points) or self.given.outstanding is not None or listed
 
 
 @dataclass(frozen=True)
@@ -607,6 +642,7 @@ def _traffic(patterns: list[Mapping[str, Any]], net: Wiring, mtu: int, flows: in
         least = size_bytes(given.get("message", f"{mtu} B"))
         spread = size_bytes(given.pop("message_max")) - least if "message_max" in given else 0
         forest = _forest(kind) if kind["kind"] == "forest" else None
+        own = _given(given, kind)
         plan_ = TrafficPlan(
             name=given.pop("name", f"traffic {number + 1}"),
             hosts=tuple(given.pop("hosts", net.hosts)),
@@ -621,7 +657,10 @@ def _traffic(patterns: list[Mapping[str, Any]], net: Wiring, mtu: int, flows: in
             level=given.pop("sl", 0),
             timing=_timing(given, mtu, spread),
             class_number=class_number,
+            given=own,
         )
+        if not plan_.has_own_flows and own != Given():
+            raise NotCovered("traffic: loads and bursts only of messages with flows of their own")
         nothing_left("traffic", given | kind)
         if forest and any(
             later.get("pattern", {}).get("kind") == "permutation" for later in patterns[number:]
@@ -629,6 +668,58 @@ def _traffic(patterns: list[Mapping[str, Any]], net: Wiring, mtu: int, flows: in
             raise NotCovered("a permutation after a forest, whose classes count first")
         found.append(plan_)
         class_number += 1
+    return tuple(found)
+
+
+def _given(given: dict[str, Any], kind: dict[str, Any]) -> Given:
+    """Read the keys about messages with flows of their own."""
+    sizes, bursts = given.pop("sizes", None), given.pop("bursts", None)
+    every, jitter = kind.pop("every", None), kind.pop("jitter", "0 ps")
+    rows: tuple[tuple[str, str, int, int, int], ...] = ()
+    if kind["kind"] == "listed":
+        rows = listed(Path(kind.pop("file")), time_ps(kind.pop("starts_at", "0 ps")))
+    return Given(
+        points=() if sizes is None else distribution(sizes),
+        load_percent=given.pop("load_percent", None),
+        bursts=None if bursts is None else (time_ps(bursts["on"]), time_ps(bursts["off"])),
+        outstanding=given.pop("outstanding", None),
+        think=time_ps(given.pop("think", "0 ps")),
+        senders=kind.pop("senders", 0),
+        every=None if every is None else time_ps(every),
+        jitter=time_ps(jitter),
+        rows=rows,
+    )
+
+
+def distribution(sizes: Mapping[str, Any]) -> tuple[tuple[int, float], ...]:
+    """Read a distribution from its file; the shares of the last point are 1 or 100."""
+    if sizes["kind"] != "file":
+        raise NotCovered("sizes: only those of files")
+    lines = [line.split() for line in Path(sizes["file"]).read_text().splitlines() if line.strip()]
+    scale = 100.0 if float(lines[-1][1]) <= 1 else 1.0
+    return tuple((int(size), float(share) * scale) for size, share in lines)
+
+
+def listed(file: Path, starts_at: int) -> tuple[tuple[str, str, int, int, int], ...]:
+    """Read a list of transfers: the flow file of HPCC, or CSV."""
+    first, *lines = [line.strip() for line in file.read_text().splitlines() if line.strip()]
+    if "," in first:
+        names = first.split(",")
+        rows = [dict(zip(names, line.split(","), strict=True)) for line in lines]
+        return tuple(
+            (
+                row["from"],
+                row["to"],
+                int(row["bytes"]),
+                int(Fraction(row["start_ns"]) * 1000) - starts_at,
+                int(row.get("sl", 0)),
+            )
+            for row in rows
+        )
+    found = []
+    for line in lines[: int(first)]:
+        source, destination, level, *_, size, start = line.split()
+        found.append((source, destination, int(size), int(Fraction(start) * 10**12) - starts_at, int(level)))
     return tuple(found)
 
 

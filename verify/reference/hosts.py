@@ -17,6 +17,7 @@ from verify.reference.announcing import Announcer
 from verify.reference.credits import Granter
 from verify.reference.links import Channel, Packet, Report
 from verify.reference.ordering import Order
+from verify.reference.own_flows import Generator, OwnSource, acknowledged
 from verify.reference.reactions import Answer, Control, Loss, control
 from verify.reference.sources import Message, Source
 from verify.reference.spraying import Sprayer
@@ -110,6 +111,10 @@ class Host:
         self.begun = 0
         #: Answers that raised an index to its threshold: time, the other host, level, source.
         self.raised: list[tuple[int, int, int, str]] = []
+        #: Number of sources that were made for single messages.
+        self.own_sources = 0
+        #: Per received flow, the bytes that no acknowledgement covers yet.
+        self.uncovered: dict[Flow, int] = {}
         #: Present where receivers grant credit.
         self.granter: Granter | None = None
 
@@ -168,6 +173,8 @@ class Host:
         source.number = len(self.sources)
         self.sources.append(source)
         self.net.at(floor(source.next_due))
+        if isinstance(source, Generator) and source.due:
+            self.net.at(source.due[0])
 
     def flow(self, source: Source, destination: str) -> Flow:
         """Return the flow from a source to a destination, created at its first use."""
@@ -210,11 +217,13 @@ class Host:
         if how == "ack-message":
             self.answer_message(packet)
             return
+        self.uncovered[packet.flow] = self.uncovered.get(packet.flow, 0) + packet.payload
         marked = packet.fecn and (how != "cnp" or self.may_notify(packet.flow))
         if marked or how in ("ack-each", "ack-grant") or (how == "ack" and packet.ends_message):
             answer = self.control_packet(packet.flow, packet.flow.origin, packet.lane, "answer")
             answer.becn, answer.validated = packet.fecn, packet.validated
             answer.severity, answer.answers, answer.entropy = packet.severity, packet, packet.entropy
+            answer.covers = self.covered(packet)
             delay = self.congestion.notification_delay
             if delay:
                 self.net.at(self.net.now + delay, lambda: self.reply(answer), rank=TIMERS)
@@ -240,6 +249,8 @@ class Host:
                 self.sprayer.heard(packet.flow, packet.entropy, is_marked=packet.becn)
             if packet.becn or self.congestion.has_windows:
                 self.answered(packet)
+            if packet.answers and self.awaits_acks and acknowledged(packet.flow, packet.covers, self.net.now):
+                self.end(packet.flow)
 
     def take_grant(self, packet: Packet) -> None:
         """Take credit for a flow."""
@@ -299,7 +310,20 @@ class Host:
             answer.severity, answer.answers = max(severity for _, _, severity in marks), packet
             answer.entropy = packet.entropy
             marks.clear()
+            if isinstance(packet.flow.source, OwnSource):
+                answer.covers = packet.flow.source.size
             self.reply(answer)
+
+    def covered(self, packet: Packet) -> int:
+        """Return the bytes of a flow that an answer to a packet acknowledges."""
+        if self.congestion.notification in ("ack-each", "ack-grant"):
+            return packet.payload
+        return self.uncovered.pop(packet.flow, 0)
+
+    @property
+    def awaits_acks(self) -> bool:
+        """Whether receivers acknowledge all data."""
+        return self.congestion.notification in ("ack", "ack-message", "ack-each", "ack-grant")
 
     def may_notify(self, flow: Flow) -> bool:
         """Return whether a mark causes a notification packet now, or is too soon after another."""
@@ -400,6 +424,8 @@ class Host:
         packet.flow.received += packet.payload
         self.received += packet.payload
         self.net.classes[packet.flow.source.name].count(packet, self.net.now)
+        if packet.ends_message and isinstance(packet.flow.source, OwnSource):
+            packet.flow.source.delivered = self.net.now
 
     def control_packet(self, flow: Flow, to: str, lane: int, kind: str) -> Packet:
         """Return a control packet, on the lane that these have; a tear-down on that of its data."""
@@ -524,7 +550,7 @@ class Host:
         for source in self.sources:
             while self.is_due(source):
                 message = source.draw(self.net.now)
-                flow = self.flow(source, message.destination)
+                flow = self.flow(self.sender(source, message), message.destination)
                 sharing = [other for other in self.flows.values() if other.control is flow.control]
                 if not any(other.messages for other in sharing):
                     flow.control.restarted()
@@ -539,6 +565,29 @@ class Host:
         for release, flow in by_turn:
             self.waiting.remove((release, flow))
             self.wait(flow)
+
+    def sender(self, source: Source, message: Message) -> Source:
+        """Return the source that sends a message: one of its own, if the source makes such."""
+        if not isinstance(source, Generator):
+            return source
+        number = len(self.sources) + self.own_sources
+        self.own_sources += 1
+        own = OwnSource(source, message.destination, number, message.left)
+        own.created = message.created
+        own.backlog = 1
+        self.net.own_flows.append(self.flow(own, message.destination))
+        return own
+
+    def end(self, flow: Flow) -> None:
+        """Record that the message of a flow of its own has ended."""
+        assert isinstance(flow.source, OwnSource)
+        assert isinstance(flow.source.parent, Generator)
+        if flow.number is not None:
+            self.given_back.append(flow.number)
+            flow.number = None
+        flow.source.parent.ended(self.net.now)
+        self.stalled = {}
+        self.is_asked = True
 
     def request(self, flow: Flow, message: Message) -> None:
         """Tell the control of a flow about a message, and send the request that it returns."""
@@ -652,6 +701,9 @@ class Host:
         end = self.put(packet)
         if packet.ends_message and not packet.is_again:
             flow.source.finished(flow.messages.popleft())
+            if isinstance(flow.source, OwnSource) and not self.awaits_acks:
+                assert isinstance(flow.source.parent, Generator)
+                flow.source.parent.ended(self.net.now)
             self.injection.free_at += self.net.plan.message_overhead_ps
         self.net.at(self.injection.free_at)
         flow.control.leaves(packet, self.net.now, end)

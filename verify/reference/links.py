@@ -73,6 +73,8 @@ class Packet:
     #: What switches wrote into it, and the data packet that it answers.
     hops: tuple[Hop, ...] = ()
     answers: Packet | None = None
+    #: In an acknowledgement, the bytes that it covers.
+    covers: int = 0
     #: Up to where its flow is to be granted credit; in a grant, up to where it is.
     target: int = 0
     #: The value that switches hash in addition to the fields of the flow.

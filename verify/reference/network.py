@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from verify.reading import Plan
-from verify.reference import architectures, pausing, sources
+from verify.reference import architectures, own_flows, pausing, sources
 from verify.reference.adapters import AdapterHost
 from verify.reference.hosts import Flow, Host
 from verify.reference.isolation import IsolatingBuffers
@@ -72,6 +72,8 @@ class Network:
         self.trimmed = self.resent = self.most_headers = 0
         self.samples: list[Sample] = []
         self.reordering = Reordering()
+        #: The flows of messages that have flows of their own.
+        self.own_flows: list[Flow] = []
         #: The destinations are numbered in the order of the hosts.
         self.number = {name: number for number, name in enumerate(plan.wiring.hosts)}
         self.hosts = {name: architectures.host(self, name) for name in plan.wiring.hosts}
@@ -109,6 +111,11 @@ class Network:
         for number, traffic in enumerate(self.plan.traffic):
             if not traffic.forest:
                 self.classes[traffic.name] = Tally()
+            if traffic.has_own_flows:
+                choose = sources.chooser_of(self, traffic)
+                for name, own in own_flows.of_pattern(self, traffic, owners, choose):
+                    self.hosts[name].add(own)
+                continue
             for name, source in sources.of_pattern(self, traffic, number, owners).items():
                 self.hosts[name].add(source)
                 self.classes.setdefault(source.name, Tally())

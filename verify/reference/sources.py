@@ -167,6 +167,11 @@ def of_pattern(net: Network, plan: TrafficPlan, number: int, owners: dict[str, i
     return found
 
 
+def chooser_of(net: Network, plan: TrafficPlan) -> Callable[[int, str, int], Callable[[], str] | None]:
+    """Return how a sender of a pattern, by its position, name and owner, selects destinations."""
+    return lambda position, host, owner: _chooser(net, plan, position, host, owner)
+
+
 def _phase(timing: Timing, arrivals: Stream) -> int:
     """Select at random when a source of a pattern begins."""
     if timing.interval_ps is None:

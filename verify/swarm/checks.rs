@@ -19,7 +19,7 @@ pub struct Failure {
 }
 
 /// All checks by name.
-pub const CHECKS: [&str; 23] = [
+pub const CHECKS: [&str; 24] = [
     "panic",
     "broken",
     "deadlock",
@@ -35,6 +35,7 @@ pub const CHECKS: [&str; 23] = [
     "jobs",
     "rdma",
     "ecmp",
+    "sources",
     "trimming",
     "lids",
     "books",
@@ -206,6 +207,10 @@ pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
         let with = variants::with_trimming(table, scenario);
         changed(with, "trimming", wanted, &mut findings);
     }
+    if is_done && wanted.has("sources") {
+        let with = variants::with_sources(table, scenario);
+        changed(with, "sources", wanted, &mut findings);
+    }
     if is_done && wanted.has("lids") {
         changed(variants::with_lids(table, scenario), "lids", wanted, &mut findings);
     }
@@ -346,7 +351,7 @@ fn variant(table: &Table, check: &'static str, findings: &mut Findings) -> Optio
         }
     };
     let other = run(&scenario);
-    let ended = judged(&other.end, matches!(check, "jobs" | "trimming"));
+    let ended = judged(&other.end, matches!(check, "jobs" | "sources" | "trimming"));
     if ended == Err(None) {
         return None;
     }

@@ -113,6 +113,7 @@ mod tests {
     use crate::draw::draw;
     use crate::draw::ecmp::{hashing, lids, priority};
     use crate::draw::rdma::{Around, congestion};
+    use crate::draw::sources;
     use crate::draw::trimming::trimming;
     use crate::variants::with_jobs;
 
@@ -168,6 +169,17 @@ mod tests {
             drawn.extend(of_scenario(&with));
             let with = trimming(seed, 2_048).map(|(key, table)| (key.to_owned(), table.into()));
             drawn.extend(of_scenario(&Table::from_iter(with)));
+            for has_acks in [false, true] {
+                let hosts = ["A", "B", "C"].map(str::to_owned).into();
+                let around = sources::Around { hosts, duration: 10_000, mtu: 2_048, has_acks, levels: 16 };
+                let list = Value::Array(sources::sources(seed, &around));
+                drawn.extend(of_scenario(&Table::from_iter([("traffic".to_owned(), list)])));
+            }
+            let mut topology = table.get("topology").and_then(Value::as_table).cloned().unwrap_or_default();
+            topology.extend(sources::levels(seed, &topology));
+            let tables = [("topology", topology), ("measure", sources::measure(seed))];
+            let with = Table::from_iter(tables.map(|(key, table)| (key.to_owned(), table.into())));
+            drawn.extend(of_scenario(&with));
             let with = Table::from_iter(lids(seed).map(|(key, table)| (key.to_owned(), table.into())));
             drawn.extend(of_scenario(&with));
         }

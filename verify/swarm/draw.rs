@@ -15,6 +15,7 @@ pub mod jobs;
 mod network;
 mod nodes;
 pub mod rdma;
+pub mod sources;
 mod traffic;
 pub mod trimming;
 

@@ -10,7 +10,7 @@ use silvan_scenario::spec::Spec;
 use toml::{Table, Value};
 
 use crate::draw::jobs::{Around, jobs, reduction};
-use crate::draw::{ecmp, rdma, trimming};
+use crate::draw::{ecmp, rdma, sources, trimming};
 
 /// Longer than any random scenario takes, but fast, because nothing happens in an idle network.
 pub const LONG_S: u64 = 3_000;
@@ -228,6 +228,39 @@ pub fn with_ecmp(table: &Table, scenario: &Scenario) -> Option<Table> {
     if let Some(table) = entry(&mut other, "host") {
         table.extend(host);
     }
+    Some(other)
+}
+
+/// The same scenario with additional traffic whose messages have flows of their own. In half of the scenarios, receivers
+/// acknowledge each packet, which closed loops need.
+pub fn with_sources(table: &Table, scenario: &Scenario) -> Option<Table> {
+    let spec = &scenario.spec;
+    let rdma = spec.seed.is_multiple_of(2).then(|| with_rdma(table, scenario)).flatten();
+    let mut other = rdma.unwrap_or_else(|| table.clone());
+    if let Some(topology) = entry(&mut other, "topology")
+        && spec.seed.is_multiple_of(3)
+    {
+        let levels = sources::levels(spec.seed, topology);
+        topology.extend(levels);
+    }
+    if let Some(measure) = entry(&mut other, "measure") {
+        measure.extend(sources::measure(spec.seed));
+    }
+    let (topology, _, _) = scenario.build().ok()?;
+    if topology.hosts.len() < 2 || spec.routing.allow_deadlock {
+        return None;
+    }
+    let acks = ["ack", "ack-message", "ack-each", "ack-grant"];
+    let notification = other.get("congestion").and_then(|congestion| congestion.get("notification"));
+    let around = sources::Around {
+        hosts: topology.hosts.iter().map(|host| host.name.clone()).collect(),
+        duration: spec.duration.0,
+        mtu: spec.packet.mtu.0,
+        has_acks: notification.and_then(Value::as_str).is_some_and(|given| acks.contains(&given)),
+        levels: spec.lanes.sl_to_vl.as_ref().map_or(16, Vec::len) as u64,
+    };
+    let list = other.entry("traffic").or_insert_with(|| Value::Array(Vec::new())).as_array_mut()?;
+    list.extend(sources::sources(spec.seed, &around));
     Some(other)
 }
 

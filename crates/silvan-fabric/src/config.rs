@@ -120,7 +120,7 @@ impl Config {
     /// Whether completion times of transfers are recorded.
     #[must_use]
     pub fn records_transfers(&self) -> bool {
-        self.measure.transfers.unwrap_or(false)
+        self.measure.transfers.unwrap_or_else(|| self.traffic.iter().any(Traffic::has_own_flows))
     }
 
     /// Whether packets of a flow have different entropy values or path bits.
@@ -803,7 +803,8 @@ pub struct Measure {
     /// notifications with which the index of a flow of each host reached `trigger_threshold` of the reaction `cct`.
     pub congestion_log: bool,
     /// Record the completion times of transfers: of each message of a flow or pattern. Each has a row in the table
-    /// `transfers`, up to two million rows, and the summary has quantiles of their slowdowns by size. Default: false.
+    /// `transfers`, up to two million rows, and the summary has quantiles of their slowdowns by size. Default: true if any
+    /// traffic has `sizes`, `outstanding`, or the pattern `listed` or `incast`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transfers: Option<bool>,
 }

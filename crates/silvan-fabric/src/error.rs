@@ -48,6 +48,17 @@ pub enum Reason {
     /// A host that is not wired.
     #[error("host {0} has no link")]
     NoLink(String),
+    /// More transfers than the memory of a run is meant for.
+    #[error(
+        "gives more than {} transfers; use a longer period, a lower load, or a shorter run",
+        crate::traffic::MOST_LISTED
+    )]
+    TooManyTransfers,
+    /// A host with more sources than packets can name.
+    #[error(
+        "host {0} has too much traffic with a flow for each message; at most 60 patterns of this kind per host"
+    )]
+    TooManyFlows(String),
     /// A name that does not belong to any host.
     #[error("there is no host named `{0}`")]
     NoSuchHost(String),

@@ -1,6 +1,8 @@
 //! Completion times of transfers.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+use std::sync::Arc;
+
 use crate::common::*;
 use proptest::prelude::*;
 use silvan_engine::{Bytes, Rate, Time};
@@ -9,7 +11,9 @@ use silvan_fabric::congestion::Mechanism;
 use silvan_fabric::congestion::receiver::Notification;
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::{Arrivals, Flow, Pattern};
+use silvan_fabric::traffic::{
+    Arrivals, Bursts, Cdf, Flow, Incast, Listed, ListedTransfer, Pattern, Sizes, Traffic,
+};
 
 /// A column of the table of transfers.
 fn column(outcome: &Outcome, name: &str) -> Vec<f64> {
@@ -211,6 +215,194 @@ fn results_do_not_depend_on_the_number_of_threads() {
     config.threads = 3;
     let several = run(&topology, &config);
     assert!(one.summary.transfers.as_ref().unwrap().started > 100);
+    assert_eq!(one.summary.transfers, several.summary.transfers);
+    assert_eq!(one.tables, several.tables);
+}
+
+/// Traffic from A to B whose sizes have these points.
+fn sized(points: &[(u32, f64)]) -> Traffic {
+    let mut traffic = pattern(Pattern::Hotspots { to: vec!["B".into()] });
+    traffic.hosts = Some(vec!["A".into()]);
+    traffic.sizes = Some(Sizes::File { file: "sizes.txt".into() });
+    traffic.loaded.sizes = Some(Arc::new(Cdf::new(points).unwrap()));
+    traffic
+}
+
+#[test]
+fn the_offered_load_is_the_given_share_of_the_hosts_rate() {
+    let bursts = Bursts { on: us(3), off: us(7) };
+    for (arrivals, bursts, percent) in [
+        (Arrivals::Periodic, None, 35),
+        (Arrivals::Poisson, None, 50),
+        (Arrivals::Periodic, Some(bursts), 20),
+        (Arrivals::Poisson, Some(bursts), 20),
+    ] {
+        let mut traffic = sized(&[(500, 0.0), (2_000, 60.0), (3_000, 100.0)]);
+        (traffic.load_percent, traffic.arrivals, traffic.bursts) = (Some(percent), arrivals, bursts);
+        // Bursts vary more, so they need more time.
+        let duration = if bursts.is_some() { us(300_000) } else { us(40_000) };
+        let mut config = recorded(duration, None);
+        config.traffic = vec![traffic];
+        config.measure.interval = us(20_000);
+        let outcome = run(&line([100, 100, 100]), &config);
+        let offered: f64 = column(&outcome, "bytes").iter().sum::<f64>() * 8_000.0 / duration.0 as f64;
+        let what = format!("{arrivals:?} {bursts:?}");
+        assert_near(offered, f64::from(percent), if bursts.is_some() { 0.02 } else { 0.005 }, &what);
+    }
+}
+
+/// The mean waiting time of messages of one packet and random sizes (M/G/1): the arrival rate times the second moment of
+/// the service time, divided by twice the idle share (Pollaczek and Khinchine).
+#[test]
+fn waiting_times_of_random_sizes_are_those_of_queueing_theory() {
+    let mut config = recorded(us(100_000), None);
+    config.host.buffer = Bytes(1 << 20);
+    let mut traffic = sized(&[(100, 0.0), (200, 50.0), (1_000, 100.0)]);
+    (traffic.load_percent, traffic.arrivals) = (Some(60), Arrivals::Poisson);
+    config.traffic = vec![traffic];
+    config.measure.interval = us(20_000);
+    let outcome = run(&line([100, 100, 100]), &config);
+    let waits: Vec<f64> = column(&outcome, "delivered_ns")
+        .iter()
+        .zip(column(&outcome, "start_ns"))
+        .zip(column(&outcome, "ideal_ns"))
+        .map(|((end, start), ideal)| end - start - ideal)
+        .filter(|wait| !wait.is_nan())
+        .collect();
+    // Service times in ns per byte of 0.08, with a header of 50 bytes.
+    let moment = |power: i32| {
+        let of = |low: f64, high: f64| {
+            let (low, high) = ((low + 50.0) * 0.08, (high + 50.0) * 0.08);
+            (high.powi(power + 1) - low.powi(power + 1)) / (f64::from(power + 1) * (high - low))
+        };
+        (of(100.0, 200.0) + of(200.0, 1_000.0)) / 2.0
+    };
+    let mean_bytes = (150.0 + 600.0) / 2.0;
+    let rate = 0.6 / (mean_bytes * 0.08);
+    let expected = rate * moment(2) / (2.0 * (1.0 - rate * moment(1)));
+    let mean = waits.iter().sum::<f64>() / waits.len() as f64;
+    assert_near(mean, expected, 0.02, "mean waiting time");
+}
+
+/// A closed loop with one message under way: the next one starts a think time after the last acknowledgement.
+#[test]
+fn closed_loops_wait_for_the_last_acknowledgement() {
+    for notification in [Notification::AckEach, Notification::Ack, Notification::AckMessage] {
+        let mut traffic = sized(&[(500, 0.0), (5_000, 100.0)]);
+        (traffic.outstanding, traffic.think) = (Some(1), Some(us(2)));
+        let mut config = recorded(us(3_000), Some(notification));
+        config.traffic = vec![traffic];
+        let outcome = run(&line([100, 400, 100]), &config);
+        let (starts, ends) = (column(&outcome, "start_ns"), column(&outcome, "acked_ns"));
+        assert!(starts.len() > 300 && starts[0] < 2_000.0);
+        for (end, next) in ends.iter().zip(&starts[1..]) {
+            assert!((next - end - 2_000.0).abs() < 1e-6, "{notification:?}: {end} {next}");
+        }
+        assert!(column(&outcome, "acked_slowdown").iter().all(|&one| one == 1.0 || one.is_nan()));
+    }
+    let mut traffic = pattern(Pattern::Uniform { include_self: false });
+    (traffic.outstanding, traffic.message) = (Some(5), Some(Bytes(3_000)));
+    let mut config = recorded(us(200), Some(Notification::AckEach));
+    config.traffic = vec![traffic];
+    let topology = topology(r#"{"kind": "star", "hosts": 4, "link_rate": "100 Gbit/s"}"#);
+    let outcome = run(&topology, &config);
+    let (starts, ends) = (column(&outcome, "start_ns"), column(&outcome, "acked_ns"));
+    let at = 100_000.0;
+    let under_way =
+        starts.iter().zip(&ends).filter(|(start, end)| **start <= at && (end.is_nan() || **end > at));
+    assert_eq!(under_way.count(), 20, "five of each host");
+}
+
+#[test]
+fn incasts_have_distinct_senders_within_their_jitter() {
+    let topology = topology(r#"{"kind": "star", "hosts": 8, "link_rate": "100 Gbit/s"}"#);
+    let incast = Incast { senders: 5, to: None, every: Some(us(50)), jitter: Some(us(4)) };
+    let mut traffic = pattern(Pattern::Incast(incast));
+    traffic.message = Some(Bytes(20_000));
+    let mut config = recorded(us(1_000), None);
+    config.traffic = vec![traffic];
+    let outcome = run(&topology, &config);
+    let codes = |name: &str| {
+        let table = outcome.tables.iter().find(|table| table.name == "transfers").unwrap();
+        let column = table.columns.iter().find(|column| column.name == name).unwrap();
+        let Values::Name { codes, .. } = &column.values else { panic!("{name}") };
+        codes.clone()
+    };
+    let (starts, from, to) = (column(&outcome, "start_ns"), codes("from"), codes("to"));
+    assert_eq!(starts.len(), 100);
+    let mut receivers = Vec::new();
+    for incast in 0..20 {
+        let own = 5 * incast..5 * incast + 5;
+        let begin = 50_000.0 * incast as f64;
+        assert!(starts[own.clone()].iter().all(|start| (begin..begin + 4_000.0).contains(start)));
+        let mut members = from[own.clone()].to_vec();
+        members.push(to[own.start]);
+        members.sort_unstable();
+        members.dedup();
+        assert_eq!(members.len(), 6, "the receiver does not send");
+        assert!(to[own.clone()].iter().all(|one| *one == to[own.start]));
+        receivers.push(to[own.start]);
+    }
+    receivers.sort_unstable();
+    receivers.dedup();
+    assert!(receivers.len() > 3, "{receivers:?}");
+}
+
+/// More transfers than a host can have under way with flows of their own, all due at once, with and without
+/// acknowledgements and a reaction.
+#[test]
+fn listed_transfers_start_at_their_times_and_all_end() {
+    for (notification, mechanism) in
+        [(None, Mechanism::None), (Some(Notification::AckEach), Mechanism::None), (None, Mechanism::IbCc)]
+    {
+        let mut traffic =
+            pattern(Pattern::Listed(Listed { file: "flows.txt".into(), starts_at: Time::ZERO }));
+        let transfer = |at: u64| ListedTransfer {
+            from: 0,
+            to: 1,
+            bytes: 100 + (at % 7) as u32 * 400,
+            start: Time::from_ns(at / 1_500 * 50),
+            sl: (at % 2) as u8,
+        };
+        traffic.loaded.transfers = Some(Arc::new((0..4_500).map(transfer).collect()));
+        let mut config = recorded(us(5_000), notification);
+        config.congestion.mechanism = mechanism;
+        config.traffic = vec![traffic];
+        let outcome = run(&line([100, 100, 50]), &config);
+        let transfers = outcome.summary.transfers.as_ref().unwrap();
+        assert_eq!((transfers.started, transfers.unfinished), (4_500, 0), "{notification:?} {mechanism:?}");
+        let starts = column(&outcome, "start_ns");
+        assert_eq!((starts[0], starts[1_500], starts[4_499]), (0.0, 50.0, 100.0));
+        assert_eq!(column(&outcome, "bytes").iter().sum::<f64>(), 5_848_800.0);
+    }
+}
+
+#[test]
+fn sources_do_not_depend_on_the_number_of_threads() {
+    let topology = topology(
+        r#"{"kind": "two-level-fat-tree", "leaves": 4, "spines": 2, "hosts_per_leaf": 4, "link_rate": "100 Gbit/s"}"#,
+    );
+    let mut config = recorded(us(300), Some(Notification::AckEach));
+    config.congestion.marking = Some(silvan_fabric::congestion::marking::Marking::None);
+    let uniform = || pattern(Pattern::Uniform { include_self: false });
+    let closed =
+        Traffic { outstanding: Some(3), think: Some(us(1)), message: Some(Bytes(4_000)), ..uniform() };
+    let sized =
+        Traffic { sizes: Some(Sizes::Rpc), load_percent: Some(30), arrivals: Arrivals::Poisson, ..uniform() };
+    let incast = Incast { senders: 6, to: None, every: None, jitter: Some(us(1)) };
+    let incast = Traffic {
+        load_percent: Some(10),
+        sizes: Some(Sizes::Hadoop),
+        arrivals: Arrivals::Poisson,
+        ..pattern(Pattern::Incast(incast))
+    };
+    config.traffic = vec![closed, sized, incast];
+    config.ecmp = Some(Default::default());
+    config.measure.interval = us(50);
+    let one = run(&topology, &config);
+    config.threads = 3;
+    let several = run(&topology, &config);
+    assert!(one.summary.transfers.as_ref().unwrap().started > 1_000);
     assert_eq!(one.summary.transfers, several.summary.transfers);
     assert_eq!(one.tables, several.tables);
 }

@@ -43,13 +43,24 @@ const TRANSFER_BYTES: f64 = 300.0;
 const MOST_TRANSFERS: f64 = 2e6;
 
 /// Estimates a run whose packets cross `hops` links on average.
-pub(crate) fn estimate((spec, jobs): (&Spec, &[Job]), topology: &Topology, hops: f64) -> Estimate {
+/// `patterns` is the traffic of the scenario with the content of its files.
+pub(crate) fn estimate(
+    (spec, patterns, jobs): (&Spec, &[Traffic], &[Job]),
+    topology: &Topology,
+    hops: f64,
+) -> Estimate {
     let (host, drain) = rates(spec, topology);
     let hosts = topology.hosts.len();
     let flows = spec.flow.iter().map(|flow| of_flow(spec, flow, host));
-    let traffic = spec.traffic.iter().map(|traffic| of_traffic(spec, traffic, (host, drain), hosts));
+    let traffic = patterns.iter().map(|traffic| of_traffic(spec, traffic, (host, drain), hosts));
     let (mut packets, mut messages, mut wire) = (0.0, 0.0, 0.0);
-    let mut classes = 0.0;
+    let own_flows: f64 = patterns
+        .iter()
+        .filter(|traffic| traffic.has_own_flows())
+        .map(|traffic| of_traffic(spec, traffic, (host, drain), hosts).messages)
+        .map(|messages| messages.min(OWN_FLOWS_OF_HOST * hosts as f64) * OWN_FLOW_BYTES)
+        .sum();
+    let mut classes = own_flows;
     for offered in flows.chain(traffic).chain(jobs.iter().map(|job| of_job(spec, job))) {
         packets += offered.packets;
         messages += offered.messages;
@@ -68,11 +79,8 @@ pub(crate) fn estimate((spec, jobs): (&Spec, &[Job]), topology: &Topology, hops:
     let rows = rows::count(spec, topology) as f64;
     let tables = (topology.switches.len() * topology.hosts.len() * 2) as f64;
     let memory = 2e7 + ports * (1_000.0 + per_port * PACKET_BYTES) + rows * rows::ROW_BYTES + tables;
-    let transfers = if spec.measure.transfers == Some(true) {
-        messages.min(MOST_TRANSFERS) * TRANSFER_BYTES
-    } else {
-        0.0
-    };
+    let is_recorded = spec.measure.transfers.unwrap_or_else(|| patterns.iter().any(Traffic::has_own_flows));
+    let transfers = if is_recorded { messages.min(MOST_TRANSFERS) * TRANSFER_BYTES } else { 0.0 };
     Estimate {
         packets: packets.round(),
         packet_hops: packet_hops.round(),
@@ -89,6 +97,10 @@ pub(crate) fn rates(spec: &Spec, topology: &Topology) -> (Rate, Rate) {
     let link = links.map(|link| link.rate).max().unwrap_or(Rate(0));
     (spec.host.injection_rate.unwrap_or(link).min(link), spec.host.drain_rate.unwrap_or(link).min(link))
 }
+
+/// Bytes of a message's own flow, and how many a host keeps for each pattern.
+const OWN_FLOW_BYTES: f64 = 500.0;
+const OWN_FLOWS_OF_HOST: f64 = 1_024.0;
 
 /// The number of control packets with which receivers answer data packets without marks.
 fn answers(spec: &Spec, packets: f64, messages: f64) -> f64 {
@@ -126,6 +138,18 @@ impl Messages {
         Self { payload, packets, wire: payload + packets * packet.header.0 as f64 }
     }
 
+    /// Messages of a distribution of sizes: on average, half of the last packet is empty.
+    fn of_sizes(packet: &Packet, mean: u32) -> Self {
+        let payload = f64::from(mean);
+        let packets = (payload / packet.mtu.0 as f64 + 0.5).max(1.0);
+        Self { payload, packets, wire: payload + packets * packet.header.0 as f64 }
+    }
+
+    /// A number of messages.
+    fn times(&self, count: f64) -> Offered {
+        Offered { packets: count * self.packets, messages: count, wire: count * self.wire }
+    }
+
     /// Traffic sent in a given time. It is limited by the offered rate, the rate of the host, the rate at
     /// which messages can start, and the number of messages.
     fn sent(&self, spec: &Spec, offered: Option<Rate>, host: Rate, time: Time, most: f64) -> Offered {
@@ -134,7 +158,7 @@ impl Messages {
         let able = time.as_secs_f64() / each;
         let wanted = offered.map_or(f64::INFINITY, |rate| bytes(rate, time) / self.payload);
         let count = able.min(wanted).min(most);
-        Offered { packets: count * self.packets, messages: count, wire: count * self.wire }
+        self.times(count)
     }
 }
 
@@ -160,10 +184,34 @@ fn of_flow(spec: &Spec, flow: &Flow, host: Rate) -> Offered {
 
 fn of_traffic(spec: &Spec, traffic: &Traffic, (host, drain): (Rate, Rate), hosts: usize) -> Offered {
     let time = active(traffic.start, traffic.stop, spec.duration);
-    let messages = Messages::new(&spec.packet, traffic.message, traffic.message_max);
-    let most = traffic.packets_per_host.map_or(f64::INFINITY, |packets| packets as f64 / messages.packets);
-    let each = messages.sent(spec, traffic.rate, host, time, most);
+    if let Some(transfers) = &traffic.loaded.transfers {
+        let inside = transfers.iter().filter(|one| one.start < spec.duration);
+        let (mut packets, mut payload, mut count) = (0, 0, 0.0);
+        for one in inside {
+            packets += u64::from(one.bytes).div_ceil(spec.packet.mtu.0);
+            payload += u64::from(one.bytes);
+            count += 1.0;
+        }
+        let wire = payload as f64 + packets as f64 * spec.packet.header.0 as f64;
+        return Offered { packets: packets as f64, messages: count, wire };
+    }
+    let messages = match traffic.cdf() {
+        Some(sizes) => Messages::of_sizes(&spec.packet, sizes.mean()),
+        None => Messages::new(&spec.packet, traffic.message, traffic.message_max),
+    };
     let senders = traffic.hosts.as_ref().map_or(hosts, Vec::len) as f64;
+    let load = traffic.load_percent.map(|percent| Rate(host.0 / 100 * u64::from(percent)));
+    if let Pattern::Incast(incast) = &traffic.pattern {
+        let count = match (incast.every, load) {
+            (Some(every), _) => {
+                time.as_secs_f64() / every.as_secs_f64().max(1e-12) * f64::from(incast.senders)
+            }
+            (None, load) => bytes(load.unwrap_or(Rate(0)), time) * senders / messages.payload,
+        };
+        return messages.times(count);
+    }
+    let most = traffic.packets_per_host.map_or(f64::INFINITY, |packets| packets as f64 / messages.packets);
+    let each = messages.sent(spec, traffic.rate.or(load), host, time, most);
     let wire = each.wire * senders;
     let arrives = match &traffic.pattern {
         Pattern::Hotspots { to } => wire.min(bytes(drain, time) * to.len() as f64),

@@ -187,7 +187,11 @@ fn pairs(
             let images = permutation(spec.seed, class, hosts);
             senders.iter().map(|&from| images[from as usize]).collect()
         }
-        Pattern::Uniform { .. } | Pattern::AllToAll | Pattern::Forest(_) => {
+        Pattern::Uniform { .. }
+        | Pattern::AllToAll
+        | Pattern::Forest(_)
+        | Pattern::Incast(_)
+        | Pattern::Listed(_) => {
             let what = "chooses a destination for each message, but fluid rates need fixed destinations: \
                         use [[flow]], or a pattern of kind `permutation`, `shift` or `hotspots`";
             return Err(Fault::new(format!("traffic.{number}.pattern.kind"), what));

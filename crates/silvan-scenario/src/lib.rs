@@ -34,6 +34,7 @@ mod shape;
 mod source;
 pub mod spec;
 mod threads;
+mod transfers;
 mod validate;
 
 pub use error::ScenarioError;

@@ -95,6 +95,19 @@ fn pattern(traffic: &Traffic, names: &Names<'_>, at: &str) -> Result<(), Fault> 
                 format!("must be at most {hosts}, the number of hosts")
             })
         }
+        Pattern::Incast(incast) => {
+            let path = format!("{at}.pattern.to");
+            if let Some(to) = &incast.to {
+                ensure(!to.is_empty(), &path, || "must name at least one host".to_owned())?;
+                distinct(to, names, &path)?;
+            }
+            // The receiver may be one of the hosts that send.
+            let most = traffic.hosts.as_ref().map_or(hosts, Vec::len) - 1;
+            let is_fine = (1..=most.max(1)).contains(&(incast.senders as usize)) && most > 0;
+            ensure(is_fine, &format!("{at}.pattern.senders"), || {
+                format!("must be 1 to {most}: {} hosts send, and one of them may be the receiver", most + 1)
+            })
+        }
         _ => Ok(()),
     }
 }

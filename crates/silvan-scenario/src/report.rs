@@ -231,7 +231,7 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, 
         jobs: config.jobs.iter().map(|job| job_report(job, topology)).collect(),
         forests: forests(spec, topology),
         round_trip: round_trip(topology, &analysis, config),
-        estimate: estimate((spec, &config.jobs), topology, mean_hops(&analysis)),
+        estimate: estimate((spec, &config.traffic, &config.jobs), topology, mean_hops(&analysis)),
         warnings,
     }
 }

@@ -9,7 +9,7 @@ use silvan_fabric::routing::Tables;
 use silvan_fabric::routing::adaptive::AdaptiveTables;
 use silvan_fabric::simulation::{Engine, ModelError, Simulation};
 use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::Job;
+use silvan_fabric::traffic::{Job, Pattern, Sizes};
 use toml::Table;
 
 use crate::error::{Fault, ScenarioError};
@@ -23,6 +23,7 @@ use crate::schema;
 use crate::shape;
 use crate::source::{MAX_TEXT_BYTES, Source, lookup, set};
 use crate::spec::{FileTopology, Routing, RoutingSource, Spec, TableRouting, TopologySource};
+use crate::transfers;
 use crate::validate;
 
 /// A scenario, with all defaults filled in.
@@ -120,6 +121,14 @@ impl Scenario {
         for file in [&mut lanes.path_levels, &mut lanes.tables].into_iter().flatten() {
             whole(file)?;
         }
+        for traffic in &mut scenario.spec.traffic {
+            if let Some(Sizes::File { file }) = &mut traffic.sizes {
+                whole(file)?;
+            }
+            if let Pattern::Listed(listed) = &mut traffic.pattern {
+                whole(&mut listed.file)?;
+            }
+        }
         for job in &mut scenario.spec.job {
             if let Program::Trace { file, .. } = &mut job.program {
                 whole(file)?;
@@ -185,7 +194,8 @@ impl Scenario {
             tables = tables.with_units(&topology);
         }
         let path_lanes = network::path_lanes(&self.spec, &self.base_dir, &topology, &tables)?;
-        let config = Config { path_lanes, ..self.config(jobs) };
+        let traffic = transfers::load(&self.spec.traffic, &self.base_dir, &topology)?;
+        let config = Config { path_lanes, traffic, ..self.config(jobs) };
         Ok(((topology, tables, config), deadlock_free))
     }
 

@@ -19,6 +19,7 @@ mod congestion;
 mod ecmp;
 mod flow_control;
 mod link;
+mod sources;
 mod trimming;
 
 /// The longest run, one hour of simulated time.
@@ -28,7 +29,7 @@ const LONGEST_DELAY: Time = Time(1_000_000_000_000);
 /// The largest buffer of a port.
 const LARGEST_BUFFER: Bytes = Bytes(1 << 30);
 /// The largest message.
-const LARGEST_MESSAGE: Bytes = Bytes(1 << 30);
+pub(crate) const LARGEST_MESSAGE: Bytes = Bytes(1 << 30);
 /// Below this rate, the time of a large message would not fit the clock.
 const SLOWEST: Rate = Rate(1_000);
 type Check = Result<(), Fault>;
@@ -59,6 +60,7 @@ pub(crate) fn check(spec: &Spec) -> Check {
     flows(spec)?;
     for (index, traffic) in spec.traffic.iter().enumerate() {
         check_traffic(traffic, spec, &format!("traffic.{index}"))?;
+        sources::check(traffic, spec, &format!("traffic.{index}"))?;
     }
     jobs::check(spec)?;
     reduction::check(spec)?;

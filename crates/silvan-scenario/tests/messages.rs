@@ -580,7 +580,7 @@ from = "H1"
 to = "H4""#,
             r#"[[traffic]]
 pattern = { kind = "hotspot", to = ["H4"] }"#,
-            r#"a.toml:7: traffic.0.pattern.kind = "hotspot": must be one of `uniform`, `hotspots`, `shift`, `permutation`, `all-to-all`, `forest`; did you mean `hotspots`?"#,
+            r#"a.toml:7: traffic.0.pattern.kind = "hotspot": must be one of `uniform`, `hotspots`, `shift`, `permutation`, `all-to-all`, `forest`, `incast`, `listed`; did you mean `hotspots`?"#,
         ),
         (
             r#"[[flow]]

@@ -17,6 +17,7 @@ mod index;
 mod live;
 mod look;
 mod outbox;
+mod own_flows;
 mod react;
 mod respond;
 mod send;
@@ -53,6 +54,7 @@ use flows::{FlowId, FlowTable};
 pub(crate) use hours::{Hours, Spent};
 use live::Live;
 use outbox::Outbox;
+use own_flows::OwnFlows;
 use sink::Undrained;
 pub(crate) use sizes::Sizes;
 use timers::Timers;
@@ -99,6 +101,8 @@ pub(crate) struct Host {
     drawing: usize,
     /// Which of them may generate messages now, if there are many.
     live: Option<Box<Live>>,
+    /// The sources that send messages with flows of their own, which follow all others.
+    own_flows: Option<Vec<OwnFlows>>,
     /// See [`Self::permission_lasts`].
     permission_lasts: bool,
     /// Whether the host never has more than one message to send; see [`solo`]. The next field is that message.
@@ -208,6 +212,7 @@ impl Host {
             sources: Vec::new(),
             drawing: 0,
             live: None,
+            own_flows: None,
             permission_lasts: is_own && spec.announcer.is_none(),
             is_solo: false,
             on_hand: None,
@@ -472,7 +477,8 @@ impl Host {
     fn generate_from(&mut self, ctx: &mut Context, index: usize) {
         while self.sources[index].wants_to_draw(ctx.now) {
             let message = self.sources[index].draw(ctx.now);
-            self.add_message(ctx, index, message);
+            let sender = self.sender_of(index, message.destination);
+            self.add_message(ctx, sender, message);
         }
     }
 

@@ -308,6 +308,18 @@ impl Host {
         self.tidy_at = (2 * self.flows.len()).max(64);
     }
 
+    /// Forgets the state of a flow that has nothing to send, so that the next message of its source begins anew.
+    pub(super) fn reset(&mut self, source: u16, destination: u32) {
+        let Some(id) = self.flows.find(source, destination) else { return };
+        if self.flows.is_queued(id) || self.flows.has_data(id) {
+            return;
+        }
+        if let Some(timers) = &mut self.timers {
+            timers.disarm(id);
+        }
+        self.flows.forget(id);
+    }
+
     /// The strength with which the flow from a source to a destination is slowed down; see
     /// [`crate::congestion::reaction::ReactionRule::strength`].
     pub fn strength(&self, source: u16, destination: u32, now: Time) -> u16 {

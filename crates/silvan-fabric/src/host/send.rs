@@ -162,6 +162,7 @@ impl Host {
         }
         if last {
             self.sources[usize::from(source)].finished(&message);
+            self.own_flow_left(source, ctx.now, ctx.meters.awaits_acks());
         }
         let size = packet.size;
         let packet_id = ctx.packets.insert(packet);

@@ -48,10 +48,12 @@ impl Host {
                     let feedback = Feedback::of_mark(packet.becn);
                     sprayer.answered(packet.source, packet.src, marks.entropy, feedback);
                 }
-                if packet.kind == Kind::Ack {
-                    ctx.meters.acknowledged((self.id, packet.source, packet.src), packet.payload, ctx.now);
-                }
+                let way = (self.id, packet.source, packet.src);
+                let ends = packet.kind == Kind::Ack && ctx.meters.acknowledged(way, packet.payload, ctx.now);
                 self.heard(ctx, &packet, &hops);
+                if ends && self.own_flow_acknowledged(packet.source, ctx.now) {
+                    self.wake(ctx);
+                }
             }
             Kind::Request => self.requested(ctx, &packet),
             Kind::Grant => self.granted(ctx, &packet),

@@ -12,7 +12,9 @@ impl Host {
     /// Whether this host never has more than one message to send.
     pub fn is_solo(&self) -> bool {
         let is_simple = |source: &Source| {
-            matches!(source.clock, Clock::Saturating) && !matches!(source.chooser, Chooser::Forest(_))
+            matches!(source.clock, Clock::Saturating)
+                && !matches!(source.chooser, Chooser::Forest(_))
+                && !source.has_own_flows()
         };
         let is_free = self.reactor.is_none() && self.announcer.is_none() && self.hours.is_none();
         let is_free = is_free && self.adapter.is_none() && self.order.is_none();

@@ -339,12 +339,17 @@ impl Meters {
         }
     }
 
-    /// Counts bytes of a host's flow whose acknowledgement has reached the host.
+    /// Whether receivers acknowledge all data, and transfers are followed.
     #[inline]
-    pub fn acknowledged(&mut self, way: (u32, u16, u32), bytes: u32, now: Time) {
-        if let Some(transfers) = &mut self.transfers {
-            transfers.acknowledge(way, bytes.into(), now);
-        }
+    pub fn awaits_acks(&self) -> bool {
+        self.transfers.as_ref().is_some_and(|transfers| transfers.awaits_acks())
+    }
+
+    /// Counts bytes of a host's flow whose acknowledgement has reached the host. Returns whether a message is now
+    /// acknowledged completely.
+    #[inline]
+    pub fn acknowledged(&mut self, way: (u32, u16, u32), bytes: u32, now: Time) -> bool {
+        self.transfers.as_mut().is_some_and(|transfers| transfers.acknowledge(way, bytes.into(), now))
     }
 
     /// Counts a data packet that a host began to send.

@@ -52,6 +52,11 @@ impl Transfers {
         Self { awaits_acks, ..Self::default() }
     }
 
+    /// Whether receivers acknowledge all data.
+    pub fn awaits_acks(&self) -> bool {
+        self.awaits_acks
+    }
+
     /// Records that a message was generated.
     pub fn begin(&mut self, (from, source, to): Way, class: u16, bytes: u64, start: Time) {
         let transfer = Transfer { from, to, class, bytes, start, delivered: Time::NEVER, acked: Time::NEVER };
@@ -72,21 +77,24 @@ impl Transfers {
     }
 
     /// Records an acknowledgement. If packets may overtake each other, acknowledgements count for the first messages of
-    /// their flow.
-    pub fn acknowledge(&mut self, way: Way, mut bytes: u64, now: Time) {
-        let Some(open) = self.open.get_mut(&way) else { return };
+    /// their flow. Returns whether a message is now acknowledged completely.
+    pub fn acknowledge(&mut self, way: Way, mut bytes: u64, now: Time) -> bool {
+        let Some(open) = self.open.get_mut(&way) else { return false };
+        let mut is_complete = false;
         for one in open {
             let part = bytes.min(one.unacked);
             bytes -= part;
             one.unacked -= part;
             if part > 0 && one.unacked == 0 {
                 one.transfer.acked = now;
+                is_complete = true;
             }
             if bytes == 0 {
                 break;
             }
         }
         self.finish(way);
+        is_complete
     }
 
     /// Removes the transfers of a flow that have finished.

@@ -92,11 +92,12 @@ impl Network {
 
     /// Records the transfers that have finished since the last sample.
     pub fn collect_transfers(&mut self, now: Time) {
-        let Some(mut completions) = self.completions.take() else { return };
         let meters = self.partitions.iter_mut().map(|partition| &mut partition.ctx.meters);
         let finished = Transfers::take_finished(meters.filter_map(|meters| meters.transfers.as_deref_mut()));
-        completions.add(self.view(now), finished);
-        self.completions = Some(completions);
+        if let Some(mut completions) = self.completions.take() {
+            completions.add(self.view(now), finished);
+            self.completions = Some(completions);
+        }
     }
 
     /// Sets the time of the next sample.
@@ -162,10 +163,12 @@ pub(crate) fn build(
     let mut meters = Meters::new(classes, hosts.len());
     meters.warmup = builder.model.warmup;
     meters.jobs_from = jobs.first().map_or(u16::MAX, |job| job.class);
-    let completions = builder.transfer_plan().map(|plan| {
+    let plan = builder.transfer_plan();
+    let has_own_flows = builder.model.traffic.iter().any(|traffic| traffic.has_own_flows);
+    if builder.model.records_transfers || has_own_flows {
         meters.transfers = Some(Box::new(Transfers::new(plan.awaits_acks)));
-        Completions::new(plan)
-    });
+    }
+    let completions = builder.model.records_transfers.then(|| Completions::new(plan));
     let totals = meters.fresh();
     let whole = Whole { links, meters, hosts, switches, triggers, jobs };
     let Divided { partitions, places, neighbors, lookahead } = builder.divide(whole, &receiver, engine)?;
@@ -205,16 +208,16 @@ impl<'a> Builder<'a> {
         Ok(Self { topology, tables, model, forests })
     }
 
-    /// How transfers are recorded, if they are.
-    fn transfer_plan(&self) -> Option<TransferPlan> {
+    /// How transfers are recorded.
+    fn transfer_plan(&self) -> TransferPlan {
         let notification = self.model.parts.notification;
-        self.model.records_transfers.then(|| TransferPlan {
+        TransferPlan {
             sizes: self.model.sizes,
             awaits_acks: notification.answers_unmarked(),
             is_each: notification.acknowledges_each(),
             from: self.model.warmup,
             flows: self.model.flows.len() as u16,
-        })
+        }
     }
 
     /// An estimate of the time between events, which determines the bucket width of the event queue. It assumes that

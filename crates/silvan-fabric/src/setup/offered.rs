@@ -1,12 +1,14 @@
 //! The resolved traffic: hosts are numbers, and default names and sizes are filled in.
 
+use std::sync::Arc;
+
 use silvan_engine::{Bytes, Rate, Time};
 
 use super::{HostNames, small};
 use crate::config::Config;
 use crate::error::{Reason, SetupError};
 use crate::topology::Topology;
-use crate::traffic::{Arrivals, Pattern, Traffic};
+use crate::traffic::{Arrivals, Bursts, Cdf, Incast, ListedTransfer, Pattern, Traffic};
 
 /// A flow.
 pub(super) struct Sender {
@@ -51,6 +53,15 @@ pub(super) struct Offered<'a> {
     pub stop: Time,
     /// Number of data packets of each host, if limited.
     pub packets_per_host: Option<u64>,
+    /// The distribution of sizes, if there is one; `message` is then its mean.
+    pub sizes: Option<Arc<Cdf>>,
+    pub load_percent: Option<u32>,
+    pub bursts: Option<Bursts>,
+    /// Number of messages under way and think time of a closed loop.
+    pub closed: Option<(u32, Time)>,
+    /// The transfers of a list.
+    pub listed: Arc<Vec<ListedTransfer>>,
+    pub has_own_flows: bool,
 }
 
 /// The flows, with their hosts.
@@ -90,13 +101,18 @@ fn pattern<'a>(
         None => (0..topology.end_hosts()).collect(),
     };
     let named = match &traffic.pattern {
-        Pattern::Hotspots { to } => names.find_all(to, &format!("traffic.{at}.pattern.to"))?,
+        Pattern::Hotspots { to } | Pattern::Incast(Incast { to: Some(to), .. }) => {
+            names.find_all(to, &format!("traffic.{at}.pattern.to"))?
+        }
+        Pattern::Incast(_) => (0..topology.end_hosts()).collect(),
         Pattern::Forest(forest) if forest.hotspots == 0 || topology.end_hosts() < 2 => {
             return Err(Reason::NoForest.at(format!("traffic.{at}.pattern.hotspots")));
         }
         _ => Vec::new(),
     };
-    let message = message(config, traffic.message, || format!("traffic.{at}.message"))?;
+    let sizes = traffic.cdf();
+    let given = sizes.as_ref().map_or(traffic.message, |sizes| Some(Bytes(sizes.mean().into())));
+    let message = message(config, given, || format!("traffic.{at}.message"))?;
     let key = format!("traffic.{at}.message_max");
     let most = traffic.message_max.map_or(Ok(message), |most| small(most, &key))?;
     let spread = most.checked_sub(message);
@@ -115,6 +131,12 @@ fn pattern<'a>(
         start_after_packets: traffic.start_after_packets,
         stop: traffic.stop.unwrap_or(Time::NEVER),
         packets_per_host: traffic.packets_per_host,
+        sizes,
+        load_percent: traffic.load_percent,
+        bursts: traffic.bursts,
+        closed: traffic.outstanding.map(|count| (count, traffic.think.unwrap_or_default())),
+        listed: traffic.loaded.transfers.clone().unwrap_or_default(),
+        has_own_flows: traffic.has_own_flows(),
     })
 }
 

@@ -22,7 +22,7 @@ use crate::port::Vl;
 use crate::queueing::Isolation;
 use crate::switch::Ports;
 use crate::topology::{End, Link, NodeRef};
-use crate::traffic::source::{Clock, Source};
+use crate::traffic::source::{Clock, SizeLaw, Source};
 use crate::traffic::trigger::Triggers;
 
 /// The minimum time in which a partition can affect another one, or the reason why there is only one partition.
@@ -267,7 +267,11 @@ impl Builder<'_> {
             (_, rest) => rest,
         };
         let message = u64::from(source.message);
-        let spread = source.varied.as_ref().map_or(0, |varied| varied.spread);
+        let spread = match source.varied.as_ref().map(|varied| (&varied.sizes, varied.listed.is_empty())) {
+            Some((SizeLaw::Cdf(_), _) | (_, false)) => return 1,
+            Some((SizeLaw::Spread(spread), true)) => *spread,
+            None => 0,
+        };
         if spread > 0 {
             return if message + u64::from(spread) <= u64::from(mtu) { source.message } else { 1 };
         }

@@ -1,5 +1,6 @@
 //! Builds the sources of traffic of each host from flows and patterns.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use silvan_engine::random::Stream;
@@ -9,16 +10,20 @@ use silvan_engine::{Rate, Time};
 use super::Builder;
 use super::model::Model;
 use super::offered::{Offered, Sender};
-use crate::error::SetupError;
+use crate::error::{Reason, SetupError};
 use crate::host::Host;
 use crate::meters::ClassMeter;
 use crate::observe::FlowName;
 use crate::report::Group;
 use crate::topology::{NodeRef, Topology};
 use crate::traffic::forest::{Generator, GeneratorSpec, Placement, Role};
-use crate::traffic::source::{Chooser, Clock, Source, Varied};
+use crate::traffic::listed::{IncastPlan, draw_incasts};
+use crate::traffic::source::{Chooser, Clock, Periods, SizeLaw, Source, Varied};
 use crate::traffic::trigger::{Trigger, Triggers, Waiting};
-use crate::traffic::{Arrivals, Forest, Pattern};
+use crate::traffic::{Arrivals, Bursts, Forest, ListedTransfer, Pattern};
+
+/// Picoseconds per second.
+const PS_PER_S: u128 = 1_000_000_000_000;
 
 impl Builder<'_> {
     /// Creates the sources of each host and the class of each flow or pattern. Returns the named flows, and the sources
@@ -38,9 +43,21 @@ impl Builder<'_> {
                 continue;
             }
             let class = self.add_class(classes, &traffic.name)?;
+            if let Some(transfers) = self.transfers(traffic, class)? {
+                self.add_listed(traffic, class, &transfers, hosts, is_destination);
+                continue;
+            }
             let waiting = self.add_pattern(traffic, class, hosts, is_destination)?;
             if let Some(after_packets) = traffic.start_after_packets {
                 triggers.push(Trigger { class, after_packets, started: None, waiting });
+            }
+        }
+        for host in hosts.iter() {
+            let made = host.sources.iter().filter(|source| source.has_own_flows()).count();
+            let most = host.sources.len() + made * Source::MAX_BACKLOG as usize;
+            if most > usize::from(u16::MAX) {
+                let name = self.topology.hosts[host.id as usize].name.clone();
+                return Err(Reason::TooManyFlows(name).at("traffic"));
             }
         }
         Ok((named, Triggers::new(triggers)))
@@ -105,15 +122,121 @@ impl Builder<'_> {
         }
     }
 
-    /// The limits of a pattern's source, for messages of different sizes or a limited number of packets.
+    /// The options of a pattern's source, if it has any.
     fn varied(&self, traffic: &Offered, owner: u64) -> Option<Box<Varied>> {
-        let spread = traffic.spread;
-        if spread == 0 && traffic.packets_per_host.is_none() {
+        let Offered { spread, sizes, bursts, packets_per_host, has_own_flows, .. } = traffic;
+        let is_plain = *spread == 0 && packets_per_host.is_none() && bursts.is_none() && !has_own_flows;
+        if is_plain {
             return None;
         }
-        let sizes = Stream::new(self.model.seed, "message sizes", owner);
-        let packets = traffic.packets_per_host.unwrap_or(u64::MAX);
-        Some(Box::new(Varied { spread, packets, mtu: self.model.sizes.mtu, sizes }))
+        let stream = |purpose| Stream::new(self.model.seed, purpose, owner);
+        Some(Box::new(Varied {
+            sizes: sizes.clone().map_or(SizeLaw::Spread(*spread), SizeLaw::Cdf),
+            packets: packets_per_host.unwrap_or(u64::MAX),
+            mtu: self.model.sizes.mtu,
+            random: stream("message sizes"),
+            periods: bursts.map(|Bursts { on, off }| Periods::new(on, off, stream("bursts"))),
+            listed: [].into(),
+            next: 0,
+            due: VecDeque::new(),
+            has_own_flows: *has_own_flows,
+        }))
+    }
+
+    /// The rate that a host with a link of this rate offers in its busy periods, if it is limited.
+    fn offered_rate(&self, traffic: &Offered, link: Rate) -> Option<Rate> {
+        let most = u128::from(self.model.host.injection_rate(link).0);
+        let load = traffic.load_percent.map(|percent| most * u128::from(percent) / 100);
+        let mean = traffic.rate.map(|rate| rate.0.into()).or(load)?;
+        let busy = match traffic.bursts {
+            None => mean,
+            Some(Bursts { on, off }) => mean * u128::from(on.0 + off.0) / u128::from(on.0.max(1)),
+        };
+        Some(Rate(u64::try_from(busy).unwrap_or(u64::MAX).max(1)))
+    }
+
+    /// The transfers of a pattern that lists them.
+    fn transfers(
+        &self,
+        traffic: &Offered,
+        class: u16,
+    ) -> Result<Option<Arc<Vec<ListedTransfer>>>, SetupError> {
+        let incast = match traffic.pattern {
+            Pattern::Listed(_) => return Ok(Some(Arc::clone(&traffic.listed))),
+            Pattern::Incast(incast) => incast,
+            _ => return Ok(None),
+        };
+        let rates = self.link_rates();
+        let rate = |&host: &u32| u128::from(self.model.host.injection_rate(rates[host as usize]).0);
+        let count = (incast.senders as usize).min(traffic.senders.len());
+        let all: u128 = traffic.senders.iter().map(rate).sum();
+        let bits = count as u128 * u128::from(traffic.message) * 8 * 100 * PS_PER_S;
+        let load = |percent: u32| (bits / (u128::from(percent) * all).max(1)) as u64;
+        let mean = incast.every.map_or_else(|| load(traffic.load_percent.unwrap_or(1)), |every| every.0);
+        let mut gap = |random: &mut Stream| match traffic.arrivals {
+            Arrivals::Periodic => Time(mean),
+            Arrivals::Poisson => Time(random.exponential(mean)),
+        };
+        let mut bytes = |random: &mut Stream| match (&traffic.sizes, traffic.spread) {
+            (Some(sizes), _) => sizes.draw(random),
+            (None, 0) => traffic.message,
+            (None, spread) => traffic.message + random.below(spread + 1),
+        };
+        let mut random = Stream::new(self.model.seed, "incast", class.into());
+        let plan = IncastPlan {
+            senders: &traffic.senders,
+            receivers: &traffic.named,
+            count,
+            jitter: incast.jitter.unwrap_or_default(),
+            gap: &mut gap,
+            bytes: &mut bytes,
+            start: traffic.start,
+            stop: traffic.stop.min(self.model.duration),
+            sl: traffic.sl,
+        };
+        let drawn = draw_incasts(plan, &mut random);
+        let number = usize::from(class) - self.model.flows.len();
+        let error = || Reason::TooManyTransfers.at(format!("traffic.{number}.pattern"));
+        drawn.map(|drawn| Some(Arc::new(drawn))).ok_or_else(error)
+    }
+
+    /// Adds the sources of listed transfers: one for each host and service level.
+    fn add_listed(
+        &self,
+        traffic: &Offered,
+        class: u16,
+        transfers: &[ListedTransfer],
+        hosts: &mut [Host],
+        is_destination: &mut [bool],
+    ) {
+        let mut sorted = transfers.to_vec();
+        sorted.retain(|one| one.from != one.to);
+        // Transfers that start at the same time keep their order.
+        sorted.sort_by_key(|one| (one.from, one.sl, one.start));
+        for one in &sorted {
+            is_destination[one.to as usize] = true;
+        }
+        for own in sorted.chunk_by(|one, other| (one.from, one.sl) == (other.from, other.sl)) {
+            let host = &mut hosts[own[0].from as usize];
+            let owner = owner(own[0].from, &host.sources, self.model.flows.len());
+            let varied = self.varied(traffic, owner).map(|varied| Varied { listed: own.into(), ..*varied });
+            host.sources.push(Source {
+                class,
+                sl: own[0].sl,
+                vl: self.model.lanes.of(own[0].sl),
+                chooser: Chooser::Listed,
+                clock: Clock::Listed,
+                message: traffic.message,
+                varied: varied.map(Box::new),
+                next_at: own[0].start,
+                stop: traffic.stop,
+                left: u64::MAX,
+                destinations: Stream::new(self.model.seed, "destinations", owner),
+                arrivals: Stream::new(self.model.seed, "arrivals", owner),
+                backlog: 0,
+                ready: 0,
+            });
+        }
     }
 
     fn flow_source(&self, flow: &Sender, class: u16) -> Source {
@@ -148,6 +271,7 @@ impl Builder<'_> {
         let count = self.topology.end_hosts();
         let targets = self.targets(traffic, class, count);
         let (message, spread) = (traffic.message, traffic.spread);
+        let rates = self.link_rates();
         let mut waiting = Vec::new();
         for (position, &sender) in traffic.senders.iter().enumerate() {
             let Some(chooser) = chooser(traffic.pattern, &targets, position, sender, count) else {
@@ -160,15 +284,29 @@ impl Builder<'_> {
             let host = &mut hosts[sender as usize];
             let owner = owner(sender, &host.sources, self.model.flows.len());
             let mut arrivals = Stream::new(self.model.seed, "arrivals", owner);
-            let clock = Self::clock(traffic.rate, traffic.arrivals, message, spread);
-            let phase = match &clock {
-                Clock::Saturating | Clock::Fed => 0,
+            let mut varied = self.varied(traffic, owner);
+            let clock = match traffic.closed {
+                Some((_, think)) => Clock::Closed { think },
+                None => {
+                    let rate = self.offered_rate(traffic, rates[sender as usize]);
+                    Self::clock(rate, traffic.arrivals, message, spread)
+                }
+            };
+            let mut phase = match &clock {
+                Clock::Saturating | Clock::Fed | Clock::Listed | Clock::Own { .. } => 0,
+                Clock::Closed { think } => {
+                    let count = traffic.closed.map_or(1, |(count, _)| count);
+                    first_requests((traffic.start, *think), count, &mut arrivals, varied.as_mut())
+                }
                 Clock::Periodic { pace, bytes, .. } => {
                     let spacing = u128::from(pace.time(*bytes).0);
                     ((spacing * u128::from(arrivals.next_u32())) >> 32) as u64
                 }
                 Clock::Poisson { mean_ps } => arrivals.exponential(*mean_ps),
             };
+            if let Some(periods) = varied.as_mut().and_then(|varied| varied.periods.as_mut()) {
+                phase = periods.pass(Time(phase)).0;
+            }
             host.sources.push(Source {
                 class,
                 sl: traffic.sl,
@@ -176,7 +314,7 @@ impl Builder<'_> {
                 chooser,
                 clock,
                 message,
-                varied: self.varied(traffic, owner),
+                varied,
                 next_at: traffic.start + Time(phase),
                 stop: traffic.stop,
                 left: u64::MAX,
@@ -318,6 +456,24 @@ fn owner(host: u32, sources: &[Source], flows: usize) -> u64 {
     u64::from(host) << 16 | patterns as u64
 }
 
+/// The first messages of a closed loop: at random times in the first think time. Returns the first of these times, and lets
+/// the source keep the others.
+fn first_requests(
+    (start, think): (Time, Time),
+    count: u32,
+    arrivals: &mut Stream,
+    varied: Option<&mut Box<Varied>>,
+) -> u64 {
+    let late = |random: &mut Stream| ((u128::from(think.0) * u128::from(random.next_u32())) >> 32) as u64;
+    let mut times: Vec<u64> = (0..count).map(|_| late(arrivals)).collect();
+    times.sort_unstable();
+    let Some((first, others)) = times.split_first() else { return 0 };
+    if let Some(varied) = varied {
+        varied.due.extend(others.iter().map(|&late| start + Time(late)));
+    }
+    *first
+}
+
 /// Stops the source that was added last until its trigger fires.
 fn hold(sources: &mut [Source], host: u32) -> Waiting {
     let mut phase = Time::ZERO;
@@ -353,7 +509,7 @@ fn chooser(pattern: &Pattern, targets: &[u32], position: usize, me: u32, count: 
         Pattern::Shift { by } => fixed((me + by % count) % count),
         Pattern::Permutation => fixed(targets[me as usize]),
         Pattern::AllToAll => (count > 1).then_some(Chooser::InTurn { me, hosts: count, next: 1 }),
-        // Handled by `add_forest`.
-        Pattern::Forest(_) => None,
+        // Handled by `add_forest` and `add_listed`.
+        Pattern::Forest(_) | Pattern::Incast(_) | Pattern::Listed(_) => None,
     }
 }

@@ -2,8 +2,12 @@
 
 pub mod forest;
 mod job;
+pub(crate) mod listed;
+mod sizes;
 pub(crate) mod source;
 pub(crate) mod trigger;
+
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,6 +15,8 @@ use silvan_engine::{Bytes, Rate, Time};
 
 pub use forest::Forest;
 pub use job::{Job, MOST_SHARING, Sends};
+pub use listed::{Incast, Listed, ListedTransfer, MOST_LISTED};
+pub use sizes::{Cdf, Sizes};
 
 /// A flow from one host to another, with its own time series of throughput.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -69,6 +75,27 @@ pub struct Traffic {
     /// `message` to this value. `rate` then refers to messages of mean size; periodic messages are evenly
     /// spaced regardless of their size.
     pub message_max: Option<Bytes>,
+    /// Distribution of message sizes. `rate` then refers to messages of mean size. Each message has a flow of its own, like a
+    /// queue pair: flows to the same host may take different routes with `[ecmp]`, and the reaction begins anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<Sizes>,
+    /// Offered payload of each host as a percentage of the rate at which the host can inject, instead of `rate`. For an incast,
+    /// the offered payload of all hosts together, as a percentage of the rate of all hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100))]
+    pub load_percent: Option<u32>,
+    /// Alternation of busy and silent periods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bursts: Option<Bursts>,
+    /// Closed loop: number of messages of each host that are under way at any time, instead of `rate`. A host generates the
+    /// next message `think` after the last acknowledgement of an earlier one. Receivers must acknowledge all data. Each message
+    /// has a flow of its own, as with `sizes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub outstanding: Option<u32>,
+    /// Time from the end of a message to the next one in a closed loop. Default: 0 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think: Option<Time>,
     /// Time at which it starts, 0 s by default.
     #[serde(default)]
     pub start: Time,
@@ -86,6 +113,45 @@ pub struct Traffic {
     #[serde(default)]
     #[schemars(range(max = 15))]
     pub sl: u8,
+    /// What the files that `sizes` and `pattern` name contain.
+    #[serde(skip)]
+    pub loaded: Loaded,
+}
+
+/// The content of files that traffic refers to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// The distribution of [`Sizes::File`].
+    pub sizes: Option<Arc<Cdf>>,
+    /// The transfers of [`Pattern::Listed`].
+    pub transfers: Option<Arc<Vec<ListedTransfer>>>,
+}
+
+/// Busy and silent periods of exponentially distributed lengths. A source generates messages only in busy periods, at a rate
+/// at which its mean rate is `rate` or `load_percent`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bursts {
+    /// Mean length of a busy period.
+    pub on: Time,
+    /// Mean length of a silent period.
+    pub off: Time,
+}
+
+impl Traffic {
+    /// Whether each message has a flow of its own.
+    #[must_use]
+    pub fn has_own_flows(&self) -> bool {
+        let is_listed = matches!(self.pattern, Pattern::Listed(_) | Pattern::Incast(_));
+        self.sizes.is_some() || self.outstanding.is_some() || is_listed
+    }
+
+    /// The distribution of sizes, if there is one.
+    #[must_use]
+    pub fn cdf(&self) -> Option<Arc<Cdf>> {
+        let sizes = self.sizes.as_ref()?;
+        sizes.published().map(Arc::new).or_else(|| self.loaded.sizes.clone())
+    }
 }
 
 /// How messages of a given rate are spaced.
@@ -126,4 +192,8 @@ pub enum Pattern {
     /// Silent, windy or moving congestion trees: given percentages of the hosts send to hotspots, to random
     /// hosts, or both (Paper IV). Roles and hotspots are drawn from the seed.
     Forest(Forest),
+    /// Many hosts send to one at nearly the same time, repeatedly.
+    Incast(Incast),
+    /// The transfers of a file.
+    Listed(Listed),
 }

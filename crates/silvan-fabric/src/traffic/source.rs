@@ -3,11 +3,15 @@
 //! Messages are generated on demand. The clock alone determines the number of due messages, so a source
 //! needs no events, and a long backlog needs no memory.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use silvan_engine::Time;
 use silvan_engine::random::Stream;
 use silvan_engine::units::BytePace;
 
 use super::forest::Generator;
+use super::{Cdf, ListedTransfer};
 
 /// A message that is being sent.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +36,8 @@ pub(crate) enum Chooser {
     /// A hotspot or any other host, each with a share of the rate. Such a source has a separate clock in
     /// the generator, and its [`Clock`] is `Saturating`.
     Forest(Box<Generator>),
+    /// The destinations of [`Varied::listed`].
+    Listed,
 }
 
 /// When messages are generated.
@@ -45,28 +51,93 @@ pub(crate) enum Clock {
     Poisson { mean_ps: u64 },
     /// A message exists whenever a rank of a job posts one; the source generates none.
     Fed,
+    /// At the times of [`Varied::listed`].
+    Listed,
+    /// At the times of [`Varied::due`], some time after an earlier message has ended.
+    Closed { think: Time },
+    /// The source has one message of another source, which generated it.
+    Own { parent: u16 },
 }
 
-/// Options that only some sources have: messages of different sizes, and a limited number of packets.
+/// How the sizes of messages are drawn.
+#[derive(Debug, Clone)]
+pub(crate) enum SizeLaw {
+    /// Uniformly, up to this difference from the smallest message.
+    Spread(u32),
+    Cdf(Arc<Cdf>),
+}
+
+/// Busy and silent periods; see [`super::Bursts`].
+#[derive(Debug, Clone)]
+pub(crate) struct Periods {
+    /// Mean lengths.
+    pub on: Time,
+    pub off: Time,
+    /// Length of the rest of the current busy period.
+    pub left: Time,
+    pub random: Stream,
+}
+
+impl Periods {
+    pub fn new(on: Time, off: Time, mut random: Stream) -> Self {
+        let left = Time(random.exponential(on.0));
+        Self { on, off, left, random }
+    }
+
+    /// The time until this much of busy periods has passed.
+    pub fn pass(&mut self, busy: Time) -> Time {
+        let (mut rest, mut total) = (busy, busy);
+        while rest > self.left {
+            rest = rest - self.left;
+            total += Time(self.random.exponential(self.off.0));
+            self.left = Time(self.random.exponential(self.on.0));
+        }
+        self.left = self.left - rest;
+        total
+    }
+}
+
+/// Options that only some sources have: messages of different sizes, a limited number of packets, periods, listed transfers,
+/// closed loops, and messages with a flow of their own.
 #[derive(Debug, Clone)]
 pub(crate) struct Varied {
-    /// Difference between the sizes of the largest and the smallest message.
-    pub spread: u32,
+    pub sizes: SizeLaw,
     /// Number of packets still to be generated.
     pub packets: u64,
     pub mtu: u32,
-    pub sizes: Stream,
+    pub random: Stream,
+    pub periods: Option<Periods>,
+    /// The transfers that follow, and the next of them.
+    pub listed: Arc<[ListedTransfer]>,
+    pub next: usize,
+    /// The times at which later messages are due, in order.
+    pub due: VecDeque<Time>,
+    /// Whether each message has a flow of its own.
+    pub has_own_flows: bool,
 }
 
 impl Varied {
     /// Draws the payload of a message of at least `least` bytes, and returns whether it is the last
     /// message.
     fn draw(&mut self, least: u32) -> (u64, bool) {
-        let drawn = u64::from(least) + u64::from(self.sizes.below(self.spread + 1));
+        let drawn = match &self.sizes {
+            SizeLaw::Spread(0) => u64::from(least),
+            SizeLaw::Spread(spread) => u64::from(least) + u64::from(self.random.below(spread + 1)),
+            SizeLaw::Cdf(cdf) => cdf.draw(&mut self.random).into(),
+        };
         let mtu = u64::from(self.mtu.max(1));
         let bytes = drawn.min(self.packets.saturating_mul(mtu));
         self.packets -= bytes.div_ceil(mtu);
         (bytes, self.packets == 0)
+    }
+
+    /// The time to the next message, without and with silent periods.
+    #[inline]
+    fn spaced(varied: Option<&mut Box<Self>>, spacing: Time) -> Time {
+        match varied.and_then(|varied| varied.periods.as_mut()) {
+            None => spacing,
+            Some(periods) => periods.pass(spacing),
+        }
     }
 }
 
@@ -114,6 +185,8 @@ impl Source {
         match (&self.chooser, &self.clock) {
             (Chooser::Forest(_), _) => false,
             (_, Clock::Saturating) => now >= self.stop || self.due().is_none(),
+            // The next message may be due after one that is under way.
+            (_, Clock::Closed { .. }) => now >= self.stop || self.left == 0,
             _ => self.due().is_none(),
         }
     }
@@ -129,7 +202,7 @@ impl Source {
             // A saturating source with one destination always holds exactly one message. A source with many
             // destinations continues to generate messages while congestion control throttles some of them,
             // so that no flow blocks another one inside the host.
-            (Clock::Fed, _) => false,
+            (Clock::Fed | Clock::Own { .. }, _) => false,
             (Clock::Saturating, Chooser::Fixed(_)) => self.backlog == 0 && now < self.stop,
             (Clock::Saturating, _) => self.ready == 0 && self.has_room() && now < self.stop,
             _ => self.has_room(),
@@ -151,6 +224,9 @@ impl Source {
 
     /// Generates the next message.
     pub fn draw(&mut self, now: Time) -> Message {
+        if matches!(self.clock, Clock::Listed) {
+            return self.draw_listed(now);
+        }
         let mut bytes = u64::from(self.message);
         if let Some(varied) = &mut self.varied {
             let last;
@@ -162,22 +238,78 @@ impl Source {
         bytes = bytes.min(self.left);
         self.left = self.left.saturating_sub(bytes);
         let created = match &mut self.clock {
-            Clock::Saturating | Clock::Fed => now,
+            Clock::Saturating | Clock::Fed | Clock::Listed | Clock::Own { .. } => now,
             Clock::Periodic { pace, bytes, carry } => {
+                let spacing = pace.time_carrying(*bytes, carry);
                 let created = self.next_at;
-                self.next_at += pace.time_carrying(*bytes, carry);
+                self.next_at += Varied::spaced(self.varied.as_mut(), spacing);
                 created
             }
             Clock::Poisson { mean_ps } => {
+                let spacing = Time(self.arrivals.exponential(*mean_ps));
                 let created = self.next_at;
-                self.next_at += Time(self.arrivals.exponential(*mean_ps));
+                self.next_at += Varied::spaced(self.varied.as_mut(), spacing);
                 created
+            }
+            Clock::Closed { .. } => {
+                let next = self.varied.as_mut().and_then(|varied| varied.due.pop_front());
+                std::mem::replace(&mut self.next_at, next.unwrap_or(Time::NEVER))
             }
         };
         let room = self.has_room();
         self.backlog += 1;
         let (destination, hot) = self.choose(now, room);
         Message { destination, created, left: bytes, hot }
+    }
+
+    /// The next transfer of the list.
+    fn draw_listed(&mut self, now: Time) -> Message {
+        self.backlog += 1;
+        let mut message = Message { destination: 0, created: self.next_at, left: 0, hot: false };
+        self.next_at = Time::NEVER;
+        if let Some(varied) = &mut self.varied {
+            if let Some(transfer) = varied.listed.get(varied.next) {
+                (message.destination, message.left) = (transfer.to, transfer.bytes.into());
+            }
+            varied.next += 1;
+            self.next_at = varied.listed.get(varied.next).map_or(Time::NEVER, |transfer| transfer.start);
+        }
+        debug_assert!(message.created <= now && message.left > 0, "a transfer is due");
+        message
+    }
+
+    /// Whether each message has a flow of its own.
+    #[inline]
+    pub fn has_own_flows(&self) -> bool {
+        self.varied.as_ref().is_some_and(|varied| varied.has_own_flows)
+    }
+
+    /// Records that a message with a flow of its own has ended. Returns whether the source could generate none meanwhile, or
+    /// generates another one because of this.
+    pub fn ended(&mut self, now: Time) -> bool {
+        let was_full = !self.has_room();
+        self.backlog -= 1;
+        let Clock::Closed { think } = self.clock else { return was_full };
+        if self.next_at == Time::NEVER {
+            self.next_at = now + think;
+        } else if let Some(varied) = &mut self.varied {
+            varied.due.push_back(now + think);
+        }
+        true
+    }
+
+    /// A source for one message at a time that this source generates, as its source of this index at the host.
+    pub fn own_flow(&self, parent: u16, destination: u32) -> Self {
+        Self {
+            chooser: Chooser::Fixed(destination),
+            clock: Clock::Own { parent },
+            varied: None,
+            next_at: Time::NEVER,
+            left: 0,
+            backlog: 0,
+            ready: 0,
+            ..self.clone()
+        }
     }
 
     /// Called when a message has been sent.
@@ -215,6 +347,8 @@ impl Source {
                 *next = if *next + 1 == *hosts { 1 } else { *next + 1 };
                 host
             }
+            // The list has the destinations.
+            Chooser::Listed => 0,
             Chooser::Forest(generator) => {
                 let streams = (&mut self.arrivals, &mut self.destinations);
                 return generator.choose(now, room, self.message, streams);
@@ -291,7 +425,17 @@ mod tests {
     fn varied_messages_stay_in_bounds_and_end_with_the_last_packet() {
         let mut source = source(Chooser::Fixed(1), Clock::Saturating);
         let sizes = Stream::new(1, "sizes", 0);
-        source.varied = Some(Box::new(Varied { spread: 2000, packets: 10_001, mtu: 1024, sizes }));
+        source.varied = Some(Box::new(Varied {
+            sizes: SizeLaw::Spread(2000),
+            packets: 10_001,
+            mtu: 1024,
+            random: sizes,
+            periods: None,
+            listed: [].into(),
+            next: 0,
+            due: VecDeque::new(),
+            has_own_flows: false,
+        }));
         let mut drawn: Vec<u64> = Vec::new();
         while source.due().is_some() {
             drawn.push(source.draw(Time(0)).left);

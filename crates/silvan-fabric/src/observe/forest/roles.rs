@@ -15,7 +15,7 @@ use crate::packet::{Kind, Packet};
 use crate::partition::View;
 use crate::routing::adaptive::FlowKey;
 use crate::traffic::Pattern;
-use crate::traffic::source::{Chooser, Clock};
+use crate::traffic::source::{Chooser, Clock, Source};
 
 /// The traffic of one class at one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -356,8 +356,11 @@ impl Roles {
         let most = link.min(self.injection) * self.payload_share;
         let offers = |one: u16| {
             let sources = sender.sources.iter().filter(|source| source.class == one || one == u16::MAX);
-            // A job offers the messages that its ranks have posted.
-            let sources = sources.filter(|source| !matches!(source.clock, Clock::Fed) || source.backlog > 0);
+            // A job offers the messages that its ranks have posted, and a message with its own flow offers itself.
+            let has_message = |source: &&Source| {
+                !matches!(source.clock, Clock::Fed | Clock::Own { .. }) || source.backlog > 0
+            };
+            let sources = sources.filter(has_message);
             let sum: f64 =
                 sources.map(|source| self.offered(&source.clock, &source.chooser, source.message)).sum();
             sum.min(most)
@@ -377,7 +380,8 @@ impl Roles {
         let per = |bytes: u32, time: Time| f64::from(bytes) * 8.0 / time.as_secs_f64();
         match (clock, chooser) {
             (_, Chooser::Forest(_)) => self.forest,
-            (Clock::Saturating | Clock::Fed, _) => f64::INFINITY,
+            (Clock::Saturating | Clock::Fed | Clock::Own { .. }, _) => f64::INFINITY,
+            (Clock::Listed | Clock::Closed { .. }, _) => 0.0,
             (Clock::Periodic { pace, bytes, .. }, _) => per(*bytes, pace.time(*bytes)),
             (Clock::Poisson { mean_ps }, _) => per(message, Time(*mean_ps)),
         }
