@@ -130,9 +130,9 @@ def _transfers(
     runs = [silvan.load(folder) for folder in folders]
     groups = groups_of(runs)
     if titles and len(titles) != len(groups):
-        raise typer.BadParameter(
-            f"{len(titles)} titles for {len(groups)} groups of runs", param_hint="--title"
-        )
+        lines = "1 line" if len(groups) == 1 else f"{len(groups)} lines"
+        what = f"{len(titles)} titles, but {lines} in the figure: runs with other seeds share a line"
+        raise typer.BadParameter(what, param_hint="--title")
     names = titles or [folders[group.given[0]].name for group in groups]
     of_groups = [group.runs for group in groups]
     draw = {"fct": transfer_figures.slowdowns, "cdf": transfer_figures.distribution}
