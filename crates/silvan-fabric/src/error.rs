@@ -49,11 +49,11 @@ pub enum Reason {
     #[error("host {0} has no link")]
     NoLink(String),
     /// More transfers than the memory of a run is meant for.
-    #[error(
-        "gives more than {} transfers; use a longer period, a lower load, or a shorter run",
-        crate::traffic::MOST_LISTED
-    )]
-    TooManyTransfers,
+    #[error("gives more than {most} transfers; use a longer period, a lower load, or a shorter run")]
+    TooManyTransfers {
+        /// The largest number.
+        most: usize,
+    },
     /// A host with more sources than packets can name.
     #[error(
         "host {0} has too much traffic with a flow for each message; at most 60 patterns of this kind per host"

@@ -308,7 +308,7 @@ impl Host {
         self.tidy_at = (2 * self.flows.len()).max(64);
     }
 
-    /// Forgets the state of a flow that has nothing to send, so that the next message of its source begins anew.
+    /// Forgets the state of a flow that has nothing to send, so that the next message of its source starts with fresh state.
     pub(super) fn reset(&mut self, source: u16, destination: u32) {
         let Some(id) = self.flows.find(source, destination) else { return };
         if self.flows.is_queued(id) || self.flows.has_data(id) {

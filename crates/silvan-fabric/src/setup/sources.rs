@@ -20,7 +20,7 @@ use crate::traffic::forest::{Generator, GeneratorSpec, Placement, Role};
 use crate::traffic::listed::{IncastPlan, draw_incasts};
 use crate::traffic::source::{Chooser, Clock, Periods, SizeLaw, Source, Varied};
 use crate::traffic::trigger::{Trigger, Triggers, Waiting};
-use crate::traffic::{Arrivals, Bursts, Forest, ListedTransfer, Pattern};
+use crate::traffic::{Arrivals, Bursts, Forest, ListedTransfer, MOST_LISTED, Pattern};
 
 /// Picoseconds per second.
 const PS_PER_S: u128 = 1_000_000_000_000;
@@ -196,7 +196,7 @@ impl Builder<'_> {
         };
         let drawn = draw_incasts(plan, &mut random);
         let number = usize::from(class) - self.model.flows.len();
-        let error = || Reason::TooManyTransfers.at(format!("traffic.{number}.pattern"));
+        let error = || Reason::TooManyTransfers { most: MOST_LISTED }.at(format!("traffic.{number}.pattern"));
         drawn.map(|drawn| Some(Arc::new(drawn))).ok_or_else(error)
     }
 

@@ -76,7 +76,7 @@ pub struct Traffic {
     /// spaced regardless of their size.
     pub message_max: Option<Bytes>,
     /// Distribution of message sizes. `rate` then refers to messages of mean size. Each message has a flow of its own, like a
-    /// queue pair: flows to the same host may take different routes with `[ecmp]`, and the reaction begins anew.
+    /// queue pair: flows to the same host may take different routes with `[ecmp]`, and the reaction starts with fresh state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizes: Option<Sizes>,
     /// Offered payload of each host as a percentage of the rate at which the host can inject, instead of `rate`. For an incast,
