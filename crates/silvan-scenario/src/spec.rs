@@ -132,12 +132,12 @@ pub enum TopologySource {
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FileTopology {
     /// A real fabric: output of `ibnetdiscover` or `iblinkinfo`, an ibsim netlist, `opensm-subnet.lst` or
-    /// `ibdiagnet2.db_csv`. Or a network in the format of HPCC's simulator, which contains rates and delays, and whose nodes
-    /// are named by their numbers.
+    /// `ibdiagnet2.db_csv`. Or a network in the format of HPCC's simulator (nodes are named by their numbers) or of htsim
+    /// (`.topo`), which contain rates and delays.
     File {
         /// The file, plain or compressed (`.gz`). The name is relative to the scenario.
         file: String,
-        /// Propagation delay of every link, 20 ns by default. Only files of HPCC's simulator contain delays.
+        /// Propagation delay of every link, 20 ns by default, unless the file contains delays.
         #[serde(default = "usual_delay")]
         link_delay: Time,
         /// Data rate of links for which the file gives no width and speed. By default such links are an

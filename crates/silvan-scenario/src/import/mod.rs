@@ -12,6 +12,7 @@
 //! | [`lanes`] | service levels of paths, SL-to-VL tables |
 //! | [`site`] | all of these formats, detected from the content |
 //! | [`hpcc`] | the topology in the format of HPCC's simulator |
+//! | [`htsim`] | the topology in the format of htsim (`.topo`) |
 //! | [`identity`] | LIDs and GUIDs for topologies that have none |
 //!
 //! These files come from unknown sources, so every reader checks limits before it allocates memory. Errors
@@ -19,6 +20,7 @@
 
 pub mod far;
 pub mod hpcc;
+pub mod htsim;
 pub mod iblinkinfo;
 pub mod ibnetdiscover;
 pub mod identity;
