@@ -34,8 +34,11 @@ pub enum Reason {
     /// More nodes than event keys can identify.
     #[error("a network may have up to {MAX_NODES} hosts and as many switches")]
     TooManyNodes,
-    /// A switch with more ports than event keys can identify.
-    #[error("switch {switch} has {ports} ports; a switch may have up to {MAX_PORTS}")]
+    /// A switch with more ports than its queues or event keys can identify.
+    #[error(
+        "switch {switch} has {ports} ports; a switch may have up to 256, or up to {MAX_PORTS} with switch.arbitration = \
+         \"fcfs\""
+    )]
     TooManyPorts {
         /// Name of the switch.
         switch: String,

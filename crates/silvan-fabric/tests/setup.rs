@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use crate::common::{self, config, flow, pattern, run_with, tables, topology, us};
+use crate::common::{self, config, flow, pattern, run, run_with, tables, topology, try_run, us};
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::config::{AdaptiveRouting, Architecture, Config, FlowControl, OnOff};
+use silvan_fabric::config::{AdaptiveRouting, Arbitration, Architecture, Config, FlowControl, OnOff};
 use silvan_fabric::congestion::marking::{Fecn, Ipm, Marking};
 use silvan_fabric::congestion::reaction::{Cct, CctTable, Reaction, StaticWindow};
 use silvan_fabric::congestion::{Mechanism, Notification};
@@ -321,4 +321,25 @@ fn sources_are_validated() {
     });
     assert_eq!(job.to_string(), "job.0: job `lost`: 2 ranks, 1 places on 7 hosts");
     assert_refused!(job, "job.0", Reason::Job { .. });
+}
+
+/// Switches with more than 256 ports need outputs that serve first come, first served.
+#[test]
+fn large_switches_serve_first_come_first_served() {
+    let tree = r#"{"kind": "two-level-fat-tree", "leaves": 300, "spines": 2, "hosts_per_leaf": 2}"#;
+    let topology = topology(tree);
+    let mut config = config(us(400));
+    let mut traffic = pattern(Pattern::Permutation);
+    traffic.packets_per_host = Some(5);
+    config.traffic = vec![traffic];
+    config.measure.forest = false;
+    let refused = try_run(&topology, &config).map(drop).map_err(|error| error.to_string());
+    let expected = "switch L2.1 has 300 ports; a switch may have up to 256, or up to 1024 with switch.arbitration = \"fcfs\"";
+    assert!(refused.clone().is_err_and(|what| what.contains(expected)), "{refused:?}");
+    config.switch.arbitration = Arbitration::Fcfs;
+    let one = run(&topology, &config);
+    assert_eq!((one.summary.packets_delivered, one.summary.packets_inside), (3_000, 0));
+    config.threads = 3;
+    let several = run(&topology, &config);
+    assert_eq!((&one.summary.hosts, &one.tables), (&several.summary.hosts, &several.tables));
 }

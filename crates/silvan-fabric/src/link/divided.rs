@@ -91,7 +91,7 @@ const UNUSED: u64 = u64::MAX;
 impl WayTable {
     #[inline]
     fn key((id, vl, dst): Way) -> u64 {
-        // A destination is below `MAX_NODES`, which has 20 bits.
+        // A destination is below `MAX_NODES`, which has 18 bits.
         u64::from(id) << 32 | u64::from(vl.0) << 28 | u64::from(dst)
     }
 

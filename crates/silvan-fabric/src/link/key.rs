@@ -66,20 +66,22 @@ impl Class {
     }
 }
 
-/// An event's key: class, node (20 bits), port index (8 bits).
+/// An event's key: class, node (18 bits), port index (10 bits).
 #[inline]
 pub(crate) fn key(class: Class, node: u32, port: Port) -> u32 {
     debug_assert!(node < MAX_NODES && u32::from(port.0) < MAX_PORTS);
-    (class as u32) << 28 | node << 8 | u32::from(port.0)
+    (class as u32) << 28 | node << PORT_BITS | u32::from(port.0)
 }
 
 /// Splits a [`key`] into its fields.
 #[inline]
 pub(crate) fn unkey(key: u32) -> (Class, u32, Port) {
-    (Class::of(key >> 28), key >> 8 & (MAX_NODES - 1), Port((key & (MAX_PORTS - 1)) as u16))
+    (Class::of(key >> 28), key >> PORT_BITS & (MAX_NODES - 1), Port((key & (MAX_PORTS - 1)) as u16))
 }
 
+/// Bits of a port index in a key.
+const PORT_BITS: u32 = 10;
 /// The number of nodes of one kind that an event's key can identify.
-pub(crate) const MAX_NODES: u32 = 1 << 20;
+pub(crate) const MAX_NODES: u32 = 1 << (28 - PORT_BITS);
 /// The number of ports of a switch that an event's key can identify.
-pub(crate) const MAX_PORTS: u32 = 1 << 8;
+pub(crate) const MAX_PORTS: u32 = 1 << PORT_BITS;

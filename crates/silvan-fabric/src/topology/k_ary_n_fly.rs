@@ -301,7 +301,8 @@ impl KAryNFly {
             (m[last], w[last], p[last]) = (values, values, fly.k / values);
         }
         let tree = Pgft { m, w, p };
-        let labels = Labels { kind: KIND, parameters: &self.parameters(), name };
+        let labels =
+            Labels { kind: KIND, parameters: &self.parameters(), name, most_ports: MAX_SWITCH_PORTS };
         let mut topology = tree.wire(labels, self.link_rate, self.link_delay)?;
         for switch in &mut topology.switches {
             switch.name.replace_range(..1, "S");

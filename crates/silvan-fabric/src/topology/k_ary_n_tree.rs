@@ -60,7 +60,7 @@ impl KAryNTree {
         let name = format!("{}-ary {}-tree", self.k, self.n);
         let parameters = format!("`k` = {}, `n` = {}", self.k, self.n);
         shape.wire(
-            Labels { kind: KIND, parameters: &parameters, name: &name },
+            Labels { kind: KIND, parameters: &parameters, name: &name, most_ports: MAX_SWITCH_PORTS },
             self.link_rate,
             self.link_delay,
         )

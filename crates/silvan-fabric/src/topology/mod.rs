@@ -59,8 +59,11 @@ pub const MAX_HOSTS: u64 = 200_000;
 pub const MAX_SWITCHES: u64 = 100_000;
 /// Maximum number of links of a topology; parallel links count individually.
 pub const MAX_LINKS: u64 = 2_000_000;
-/// Maximum number of ports of a switch. Larger port numbers do not fit in an event.
+/// Maximum number of ports of a switch with queues per input. Generators make no larger switches, unless they say so.
 pub const MAX_SWITCH_PORTS: u16 = 256;
+/// Maximum number of ports of a switch whose outputs serve first come, first served. Larger port numbers do not fit in an
+/// event.
+pub const MAX_FCFS_PORTS: u16 = 1_024;
 /// Maximum number of ports of all switches together, connected or not.
 pub const MAX_PORTS: u64 = 2 * MAX_LINKS;
 /// Maximum propagation delay of a link, one second.

@@ -86,7 +86,8 @@ impl ModifiedTree {
         let links = tree.links().saturating_add(horizontal_links(&tree, width));
         check_size(KIND, &parameters, [tree.hosts(), tree.switches(), links])?;
         let name = format!("{k}-ary {levels}-tree, horizontal width {width}");
-        let labels = Labels { kind: KIND, parameters: &parameters, name: &name };
+        let labels =
+            Labels { kind: KIND, parameters: &parameters, name: &name, most_ports: MAX_SWITCH_PORTS };
         let mut topology = tree.clone().wire(labels, self.link_rate, self.link_delay)?;
         // Horizontal links have the same rate and delay as all others.
         let like = topology.links[0];

@@ -142,7 +142,7 @@ impl Pgft {
         labels: Labels<'_>,
         levels: &[LevelLinks],
     ) -> Result<Topology, TopologyError> {
-        let Labels { kind, parameters, name } = labels;
+        let Labels { kind, parameters, name, most_ports } = labels;
         for LevelLinks { rate, delay } in levels {
             check_rate(kind, rate.0, rate.1)?;
             check_delay(kind, delay.0, delay.1)?;
@@ -151,10 +151,10 @@ impl Pgft {
         let mut switches = Vec::new();
         for level in 1..=self.levels() {
             let ports = self.down_ports(level) + self.up_ports(level);
-            let Some(ports) = u16::try_from(ports).ok().filter(|&p| p <= MAX_SWITCH_PORTS) else {
+            let Some(ports) = u16::try_from(ports).ok().filter(|&p| p <= most_ports) else {
                 return Err(TopologyError(format!(
                     "{kind}: {parameters} make switches of {ports} ports at level {level}; at most \
-                     {MAX_SWITCH_PORTS} are possible"
+                     {most_ports} are possible"
                 )));
             };
             switches.extend((1..=self.nodes_at(level)).map(|i| switch(format!("L{level}.{i}"), ports)));
@@ -231,6 +231,8 @@ pub(super) struct Labels<'a> {
     pub parameters: &'a str,
     /// The topology's name.
     pub name: &'a str,
+    /// The largest number of ports of a switch.
+    pub most_ports: u16,
 }
 
 /// A parallel-ports generalized fat tree; see the [module](self) for a drawing.
@@ -310,7 +312,10 @@ impl PgftSpec {
             },
         };
         let links: Vec<LevelLinks> = (0..levels).map(link).collect();
-        shape.wire_levels(Labels { kind: KIND, parameters: &parameters, name: &name }, &links)
+        shape.wire_levels(
+            Labels { kind: KIND, parameters: &parameters, name: &name, most_ports: MAX_SWITCH_PORTS },
+            &links,
+        )
     }
 }
 

@@ -19,7 +19,7 @@ use silvan_engine::{Rate, Time};
 
 use super::parameters::{default_link_delay, default_link_rate, within};
 use super::pgft::{Labels, LevelLinks, Pgft};
-use super::{MAX_SWITCH_PORTS, Topology, TopologyError};
+use super::{MAX_FCFS_PORTS, Topology, TopologyError};
 
 const KIND: &str = "two-level-fat-tree";
 
@@ -27,18 +27,19 @@ const KIND: &str = "two-level-fat-tree";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TwoLevelFatTree {
-    /// Number of leaf switches, 1 to 256; fewer with `parallel`, because a switch has at most 256 ports.
-    #[schemars(range(min = 1, max = 256))]
+    /// Number of leaf switches, 1 to 1024; fewer with `parallel`, because a switch has at most 1024 ports. More than 256 ports
+    /// need `switch.arbitration = "fcfs"`.
+    #[schemars(range(min = 1, max = 1024))]
     pub leaves: u32,
-    /// Number of spine switches, 1 to 255; limited by the ports of a leaf switch together with `hosts_per_leaf`.
-    #[schemars(range(min = 1, max = 255))]
+    /// Number of spine switches, 1 to 1023; limited by the ports of a leaf switch together with `hosts_per_leaf`.
+    #[schemars(range(min = 1, max = 1023))]
     pub spines: u32,
-    /// Hosts per leaf switch, 1 to 255.
-    #[schemars(range(min = 1, max = 255))]
+    /// Hosts per leaf switch, 1 to 1023.
+    #[schemars(range(min = 1, max = 1023))]
     pub hosts_per_leaf: u32,
-    /// Parallel links between a leaf and each spine, 1 to 255. Default: 1.
+    /// Parallel links between a leaf and each spine, 1 to 1023. Default: 1.
     #[serde(default = "one")]
-    #[schemars(range(min = 1, max = 255))]
+    #[schemars(range(min = 1, max = 1023))]
     pub parallel: u32,
     /// Data rate of every link.
     #[serde(default = "default_link_rate")]
@@ -88,10 +89,10 @@ impl TwoLevelFatTree {
 
     fn build_named(&self, name: &str) -> Result<Topology, TopologyError> {
         let check = |name, value, most| within(KIND, name, value, 1, most);
-        let leaves = check("leaves", self.leaves, MAX_SWITCH_PORTS)?;
-        let spines = check("spines", self.spines, MAX_SWITCH_PORTS - 1)?;
-        let hosts = check("hosts_per_leaf", self.hosts_per_leaf, MAX_SWITCH_PORTS - 1)?;
-        let parallel = check("parallel", self.parallel, MAX_SWITCH_PORTS - 1)?;
+        let leaves = check("leaves", self.leaves, MAX_FCFS_PORTS)?;
+        let spines = check("spines", self.spines, MAX_FCFS_PORTS - 1)?;
+        let hosts = check("hosts_per_leaf", self.hosts_per_leaf, MAX_FCFS_PORTS - 1)?;
+        let parallel = check("parallel", self.parallel, MAX_FCFS_PORTS - 1)?;
         self.check_ports()?;
         let shape = Pgft { m: vec![hosts, leaves], w: vec![1, spines], p: vec![1, parallel] };
         let parameters = format!(
@@ -99,7 +100,10 @@ impl TwoLevelFatTree {
         );
         let own = LevelLinks { rate: ("link_rate", self.link_rate), delay: ("link_delay", self.link_delay) };
         let up = own.or_else(("uplink_rate", self.uplink_rate), ("uplink_delay", self.uplink_delay));
-        shape.wire_levels(Labels { kind: KIND, parameters: &parameters, name }, &[own, up])
+        shape.wire_levels(
+            Labels { kind: KIND, parameters: &parameters, name, most_ports: MAX_FCFS_PORTS },
+            &[own, up],
+        )
     }
 
     /// Rejects switches with too many ports and names the parameters that cause them.
@@ -108,10 +112,10 @@ impl TwoLevelFatTree {
         let leaf = format!("`spines` = {spines} with `hosts_per_leaf` = {hosts}, `parallel` = {parallel}");
         let spine = format!("`leaves` = {leaves} with `parallel` = {parallel}");
         let sizes = [("leaf", hosts + spines * parallel, leaf), ("spine", leaves * parallel, spine)];
-        match sizes.into_iter().find(|(_, ports, _)| *ports > u32::from(MAX_SWITCH_PORTS)) {
+        match sizes.into_iter().find(|(_, ports, _)| *ports > u32::from(MAX_FCFS_PORTS)) {
             None => Ok(()),
             Some((which, ports, by)) => Err(TopologyError(format!(
-                "{KIND}: {by} makes {which} switches of {ports} ports; at most {MAX_SWITCH_PORTS} are possible"
+                "{KIND}: {by} makes {which} switches of {ports} ports; at most {MAX_FCFS_PORTS} are possible"
             ))),
         }
     }
@@ -175,30 +179,30 @@ mod tests {
             |spec: TwoLevelFatTree| spec.build().map_err(|e| e.to_string()).err().unwrap_or_default();
         assert_eq!(
             message(TwoLevelFatTree::new(0, 2, 3)),
-            "two-level-fat-tree: `leaves` = 0 is out of range; it must be 1 to 256"
+            "two-level-fat-tree: `leaves` = 0 is out of range; it must be 1 to 1024"
         );
         assert_eq!(
             message(TwoLevelFatTree { parallel: 0, ..TwoLevelFatTree::new(2, 2, 3) }),
-            "two-level-fat-tree: `parallel` = 0 is out of range; it must be 1 to 255"
+            "two-level-fat-tree: `parallel` = 0 is out of range; it must be 1 to 1023"
         );
         assert_eq!(
             message(TwoLevelFatTree::new(2, 1024, 2)),
-            "two-level-fat-tree: `spines` = 1024 is out of range; it must be 1 to 255"
+            "two-level-fat-tree: `spines` = 1024 is out of range; it must be 1 to 1023"
         );
         assert_eq!(
-            message(TwoLevelFatTree::new(2, 200, 57)),
-            "two-level-fat-tree: `spines` = 200 with `hosts_per_leaf` = 57, `parallel` = 1 makes leaf switches of \
-             257 ports; at most 256 are possible"
+            message(TwoLevelFatTree::new(2, 900, 125)),
+            "two-level-fat-tree: `spines` = 900 with `hosts_per_leaf` = 125, `parallel` = 1 makes leaf switches of \
+             1025 ports; at most 1024 are possible"
         );
         assert_eq!(
-            message(TwoLevelFatTree { parallel: 2, ..TwoLevelFatTree::new(129, 2, 2) }),
-            "two-level-fat-tree: `leaves` = 129 with `parallel` = 2 makes spine switches of 258 ports; at most 256 \
+            message(TwoLevelFatTree { parallel: 2, ..TwoLevelFatTree::new(513, 2, 2) }),
+            "two-level-fat-tree: `leaves` = 513 with `parallel` = 2 makes spine switches of 1026 ports; at most 1024 \
              are possible"
         );
-        assert_eq!(message(TwoLevelFatTree::new(256, 200, 56)), "", "the largest");
+        assert_eq!(message(TwoLevelFatTree::new(512, 256, 256)), "", "a plane of 131,072 hosts");
         assert_eq!(
             message(TwoLevelFatTree::new(256, 2, 0)),
-            "two-level-fat-tree: `hosts_per_leaf` = 0 is out of range; it must be 1 to 255"
+            "two-level-fat-tree: `hosts_per_leaf` = 0 is out of range; it must be 1 to 1023"
         );
         let dead = FatTree648 { link_rate: Rate(0), ..FatTree648::default() };
         assert_eq!(

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use super::{
-    End, Link, MAX_HOSTS, MAX_LINK_DELAY, MAX_LINKS, MAX_PORTS, MAX_SWITCH_PORTS, MAX_SWITCHES, NodeRef,
+    End, Link, MAX_FCFS_PORTS, MAX_HOSTS, MAX_LINK_DELAY, MAX_LINKS, MAX_PORTS, MAX_SWITCHES, NodeRef,
     Topology, TopologyError, Wiring,
 };
 
@@ -47,9 +47,9 @@ impl Topology {
             }
         }
         for switch in &self.switches {
-            if switch.ports == 0 || switch.ports > MAX_SWITCH_PORTS {
+            if switch.ports == 0 || switch.ports > MAX_FCFS_PORTS {
                 return wrong(format!(
-                    "switch {} has {} ports; it must have 1 to {MAX_SWITCH_PORTS}",
+                    "switch {} has {} ports; it must have 1 to {MAX_FCFS_PORTS}",
                     switch.name, switch.ports
                 ));
             }
@@ -263,7 +263,7 @@ mod tests {
             "a host and a switch are both named H3; every node needs a unique name"
         );
         assert_eq!(message(|t| t.hosts[1].name.clear()), "a host has an empty name; every node needs a name");
-        assert_eq!(message(|t| t.switches[0].ports = 0), "switch S1 has 0 ports; it must have 1 to 256");
+        assert_eq!(message(|t| t.switches[0].ports = 0), "switch S1 has 0 ports; it must have 1 to 1024");
         assert_eq!(
             message(|t| t.switches.extend((0..16_000).map(|i| switch(format!("X{i}"), 256)))),
             "the switches have 4096009 ports in total; at most 4000000 are possible"

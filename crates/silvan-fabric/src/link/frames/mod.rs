@@ -13,7 +13,7 @@ mod memory;
 
 use silvan_engine::Time;
 
-use super::{ChannelId, MAX_NODES};
+use super::{ChannelId, MAX_NODES, MAX_PORTS};
 use crate::port::Vl;
 use memory::Gate;
 pub(crate) use memory::{Lack, Memory, Rule};
@@ -142,7 +142,7 @@ impl Frames {
             longest: Time::ZERO,
         };
         let count = channels.len() * lanes;
-        debug_assert!(channels.len() < MAX_NODES as usize * 256);
+        debug_assert!(channels.len() < MAX_NODES as usize * MAX_PORTS as usize);
         Self {
             spec,
             lanes,
