@@ -38,13 +38,12 @@ def slowdowns(
     for share, ax in zip(shares, all_axes, strict=True):
         curves = transfers.by_size(groups, share=share, acked=acked)
         for number, (curve, title) in enumerate(zip(curves, titles, strict=True)):
-            colour = plot.COLOURS[number % len(plot.COLOURS)]
             marker = MARKERS[number % len(MARKERS)]
             ax.errorbar(
                 curve.sizes,
                 curve.slowdowns,
                 yerr=curve.half,
-                color=colour,
+                **plot.line_look(number),
                 marker=marker,
                 markersize=4,
                 capsize=2,
@@ -66,13 +65,13 @@ def distribution(groups: Sequence[Sequence[Result]], titles: Sequence[str], *, a
     for number, (group, title) in enumerate(zip(groups, titles, strict=True)):
         values = np.sort(np.concatenate([transfers.finished(run, acked=acked)[1] for run in group]))
         shares = np.arange(1, len(values) + 1) / len(values)
-        look = plot.DASHES[number % len(plot.DASHES)]
+        look = plot.line_look(number)
         ax.step(
             np.concatenate((values[:1], values)),
             np.concatenate(([0.0], shares)),
             where="post",
-            color=plot.COLOURS[number % len(plot.COLOURS)],
-            linestyle=look,
+            color=look["color"],
+            linestyle=plot.DASHES[number % len(plot.DASHES)],
             label=title,
         )
     ax.set_xscale("log")
