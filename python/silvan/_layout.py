@@ -63,6 +63,11 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     "pauses": _columns("link", "vl pause_frames resume_frames", "paused_ns longest_ns first_ns"),
     "retries": _columns("link", "frames replayed bad discarded acks nacks lost timeouts"),
     "trimming": _columns("link", "trimmed_packets"),
+    "transfers": _columns(
+        "class from to",
+        "bytes",
+        "start_ns delivered_ns acked_ns ideal_ns ideal_acked_ns slowdown acked_slowdown",
+    ),
     "congestion_log_switches": _columns("switch source destination", "port sl", "time_ns"),
     "congestion_log_hosts": _columns("host class destination", "sl", "time_ns"),
     "contributors": _columns(
