@@ -12,6 +12,7 @@ from silvan import plot, transfers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
     from silvan.results import Result
@@ -53,8 +54,11 @@ def slowdowns(
         _size_axis(ax)
         ax.set_title(NAMES.get(share, f"{100 * share:g}th percentile"))
         _slowdown_axis(ax.set_ylabel, acked=acked)
+        # Intervals of few seeds are long; the lines determine the range of the axis.
+        values = np.concatenate([curve.slowdowns for curve in curves])
         ax.set_yscale("log")
-        _plain_log(ax)
+        ax.set_ylim(0.95 * np.nanmin(values), 1.6 * np.nanmax(values))
+        _plain_log(ax.yaxis, ax.get_ylim())
     all_axes[0].legend(loc="best")
     return figure
 
@@ -78,8 +82,7 @@ def distribution(groups: Sequence[Sequence[Result]], titles: Sequence[str], *, a
     ax.set_ylim(0, 1.02)
     ax.set_ylabel("Share of transfers")
     _slowdown_axis(ax.set_xlabel, acked=acked)
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    _plain_log(ax.xaxis, ax.get_xlim())
     ax.legend(loc="lower right")
     return figure
 
@@ -96,16 +99,15 @@ def _size_axis(ax: Axes) -> None:
     ax.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _plain_log(ax: Axes) -> None:
+def _plain_log(axis: Axis, limits: tuple[float, float]) -> None:
     """Label a logarithmic axis with a short range as one with a long range."""
-    low, high = ax.get_ylim()
+    low, high = limits
     ticks = [factor * 10.0**power for power in range(-1, 7) for factor in (1, 1.5, 2, 3, 5, 7)]
     inside = [tick for tick in ticks if low <= tick <= high]
     if len(inside) > 10:
-        inside = [tick for tick in inside if f"{tick:e}"[0] == "1" and f"{tick:e}"[2] == "0"]
-    ax.set_yticks(inside, labels=[f"{tick:g}" for tick in inside])
-    ax.yaxis.set_minor_formatter(NullFormatter())
-    ax.minorticks_off()
+        inside = [tick for tick in inside if f"{tick:e}".startswith(("1.0", "3.0"))]
+    axis.set_ticks(inside, labels=[f"{tick:g}" for tick in inside])
+    axis.set_ticks([], minor=True)
 
 
 def _size(value: float) -> str:
