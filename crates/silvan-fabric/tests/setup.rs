@@ -336,7 +336,7 @@ fn large_switches_serve_first_come_first_served() {
     let refused = try_run(&topology, &config).map(drop).map_err(|error| error.to_string());
     let expected = "switch L2.1 has 300 ports; a switch may have up to 256, or up to 1024 with switch.arbitration = \"fcfs\"";
     assert!(refused.clone().is_err_and(|what| what.contains(expected)), "{refused:?}");
-    config.switch.arbitration = Arbitration::Fcfs;
+    config.switch.arbitration = Some(Arbitration::Fcfs);
     let one = run(&topology, &config);
     assert_eq!((one.summary.packets_delivered, one.summary.packets_inside), (3_000, 0));
     config.threads = 3;

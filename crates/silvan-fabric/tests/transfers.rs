@@ -136,7 +136,7 @@ proptest! {
         config.switch.buffer = Bytes(1 << 20);
         config.host.buffer = Bytes(1 << 20);
         if fcfs {
-            config.switch.arbitration = silvan_fabric::config::Arbitration::Fcfs;
+            config.switch.arbitration = Some(silvan_fabric::config::Arbitration::Fcfs);
         }
         let outcome = alone(&topology, &mut config, ("H0", "H5"));
         for name in ["slowdown", "acked_slowdown"] {
