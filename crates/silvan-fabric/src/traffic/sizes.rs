@@ -146,7 +146,6 @@ impl Cdf {
         let Some((at, &(largest, last))) = points.iter().enumerate().next_back() else {
             return Err((0, "has no points".to_owned()));
         };
-        #[expect(clippy::float_cmp, reason = "the number as written")]
         let is_whole = last == 100.0;
         if !is_whole || points.iter().any(|(_, share)| !(0.0..=100.0).contains(share)) {
             return Err((at, format!("the last share is {last}; must be 1 or 100, for all messages")));

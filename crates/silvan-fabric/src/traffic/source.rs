@@ -88,11 +88,11 @@ impl Periods {
     pub fn pass(&mut self, busy: Time) -> Time {
         let (mut rest, mut total) = (busy, busy);
         while rest > self.left {
-            rest = rest - self.left;
+            rest -= self.left;
             total += Time(self.random.exponential(self.off.0));
             self.left = Time(self.random.exponential(self.on.0));
         }
-        self.left = self.left - rest;
+        self.left -= rest;
         total
     }
 }
