@@ -1,6 +1,6 @@
 //! Benchmark of the simulator: packet hops and events per second, time of the setup, and memory.
 //!
-//! Each case is one of the shipped scenarios and runs in a separate process, so that its peak memory can be
+//! Each case is one of the shipped scenarios, or the generated one of the module [`hadoop`], and runs in a separate process, so that its peak memory can be
 //! measured. Right after each case, the same process times a reference loop: the event queue alone, in a
 //! steady state of push and pop. On a machine whose speed varies, the ratio of both is more meaningful than
 //! absolute figures.
@@ -24,6 +24,8 @@
 //! `tools/bench_ratio.py` compares two builds: it asks the newer one for its cases (`--cases`) and runs the
 //! newer one's scenario files with both (`--file`). Builds older than `--file` run any file through the
 //! case `trees_1024`, which therefore must not change its scenario.
+
+mod hadoop;
 
 use std::error::Error;
 use std::path::Path;
@@ -253,6 +255,20 @@ const CASES: &[Case] = &[
         ],
         interval: "10 us",
     },
+    // The workload of HPCC's evaluation: many flows, pause frames with shared memory, FIFO queues, and acknowledgements of
+    // all packets.
+    Case {
+        name: "hadoop_320_dcqcn",
+        scenario: hadoop::FILE,
+        overrides: &[("congestion", HADOOP_DCQCN)],
+        interval: "40 us",
+    },
+    Case {
+        name: "hadoop_320_hpcc",
+        scenario: hadoop::FILE,
+        overrides: &[("packet.header", "90 B"), ("packet.control", "88 B"), ("congestion", HADOOP_HPCC)],
+        interval: "40 us",
+    },
     // Ultra Ethernet: sprayed transfers with the control of sources.
     Case {
         name: "nscc_1024",
@@ -319,6 +335,19 @@ const HPCC: &str = r#"{
     reaction = { kind = "hpcc" }
 }"#;
 
+/// DCQCN with acknowledgements of all packets, as in HPCC's evaluation.
+const HADOOP_DCQCN: &str = r#"{
+    marking = { kind = "red", min = "400 kB", max = "1600 kB", percent = 20 },
+    notification = "ack-each",
+    reaction = { kind = "dcqcn", set = "tuned" }
+}"#;
+
+const HADOOP_HPCC: &str = r#"{
+    marking = { kind = "telemetry" },
+    notification = "ack-each",
+    reaction = { kind = "hpcc", max_stage = 0, round_trip = "12240 ns" }
+}"#;
+
 /// A mechanism on the largest network in which it was studied.
 const fn mechanism(name: &'static str, overrides: &'static [(&'static str, &'static str)]) -> Case {
     Case { name, scenario: "scenarios/trees-1024.toml", overrides, interval: "20 us" }
@@ -358,12 +387,20 @@ fn read_overrides(words: &[String]) -> Result<Vec<(String, String)>, Box<dyn Err
     words.iter().map(|word| pair(word).ok_or_else(|| format!("`{word}` is not key=value").into())).collect()
 }
 
+/// The scenario file of a case, which is written first if it is generated.
+fn file_of(case: &Case) -> Result<&'static Path, Box<dyn Error>> {
+    if case.scenario == hadoop::FILE {
+        hadoop::write()?;
+    }
+    Ok(Path::new(case.scenario))
+}
+
 /// Runs a case. Further overrides, for example to shorten a run for profiling, also skip the reference
 /// loop.
 fn run_case(case: &Case, more: &[String]) -> Result<Value, Box<dyn Error>> {
     let mut overrides = case.owned_overrides();
     overrides.extend(read_overrides(more)?);
-    let mut result = run_file(Path::new(case.scenario), &overrides)?;
+    let mut result = run_file(file_of(case)?, &overrides)?;
     if more.is_empty() {
         let reference = reference_holds_per_s();
         let events_per_s = result["events_per_s"].as_f64().unwrap_or(f64::NAN);
@@ -416,7 +453,7 @@ fn run_counted(case: &Case, more: &[String]) -> Result<Value, Box<dyn Error>> {
         overrides.push((key.to_owned(), value.to_owned()));
     }
     overrides.extend(read_overrides(more)?);
-    let mut simulation = Scenario::load(Path::new(case.scenario), &overrides)?.simulation()?;
+    let mut simulation = Scenario::load(file_of(case)?, &overrides)?.simulation()?;
     while !simulation.advance_to_sample(u64::MAX)?.1 {}
     let before = simulation.packet_hops();
     counted(&mut simulation)?;
@@ -435,7 +472,7 @@ fn run_steps(case: &Case, threads: &str, more: &[String]) -> Result<Value, Box<d
     let mut overrides = case.owned_overrides();
     overrides.extend(read_overrides(more)?);
     overrides.push(("threads".to_owned(), threads.to_owned()));
-    let mut simulation = Scenario::load(Path::new(case.scenario), &overrides)?.simulation()?;
+    let mut simulation = Scenario::load(file_of(case)?, &overrides)?.simulation()?;
     simulation.record_steps();
     let start = Instant::now();
     while !simulation.advance(1 << 20)?.done {}
@@ -502,23 +539,24 @@ fn measure_exchange() -> Value {
 }
 
 /// All cases, for a program that runs them with another build.
-fn list_cases() -> Value {
+fn list_cases() -> Result<Value, Box<dyn Error>> {
     let list = CASES.iter().map(|case| {
-        json!({
+        file_of(case)?;
+        Ok(json!({
             "name": case.name,
             "scenario": case.scenario,
             "overrides": case.all_overrides().collect::<Vec<_>>(),
             "is_counted": !case.interval.is_empty(),
-        })
+        }))
     });
-    Value::Array(list.collect())
+    Ok(Value::Array(list.collect::<Result<_, Box<dyn Error>>>()?))
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["--cases"] => println!("{}", list_cases()),
+        ["--cases"] => println!("{}", list_cases()?),
         ["--counted", name, ..] => println!("{}", run_counted(case_named(name)?, &arguments[2..])?),
         ["--steps", name, threads, ..] => {
             println!("{}", run_steps(case_named(name)?, threads, &arguments[3..])?);
