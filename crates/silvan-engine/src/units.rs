@@ -425,6 +425,12 @@ impl BytePace {
         }
     }
 
+    /// Whether bytes do not take longer than at another pace.
+    #[must_use]
+    pub fn is_as_fast_as(self, other: Self) -> bool {
+        u128::from(self.num) * u128::from(other.den) <= u128::from(other.num) * u128::from(self.den)
+    }
+
     /// The time for `bytes`, as an argument of [`Self::add_parts`].
     #[must_use]
     pub fn parts(self, bytes: u32) -> SpanParts {

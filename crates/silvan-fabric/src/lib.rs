@@ -12,7 +12,7 @@
 //! | `context` | the state that a node uses while it handles an event |
 //! | `host`, `order`, `limiter` | adapters: queues per flow, injection, the sink |
 //! | `switch`, `port`, `port_set` | one file per architecture; ports, virtual lanes, sets of ports |
-//! | `outputs` | the binned scheduler of VOQ switches |
+//! | `outputs` | the binned scheduler of VOQ and FIFO switches |
 //! | [`queueing`] | the division of buffers into queues, and the isolation of congested flows |
 //! | `jobs` | parallel applications: ranks that post messages to hosts and wait for messages |
 //! | `partition` | some hosts and switches, and the processing of their events |

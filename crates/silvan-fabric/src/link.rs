@@ -263,6 +263,11 @@ impl Links {
         self.divided.is_none() && has_ledgers_only
     }
 
+    /// Whether receivers stop their senders by frames, and buffers have no regions.
+    pub fn is_plain_with_frames(&self) -> bool {
+        self.divided.is_none() && self.has_frames()
+    }
+
     /// Adds rules of credits. Receivers must give credits.
     pub fn set_credit_rules(&mut self, rules: CreditRules) {
         debug_assert!(self.control.is_none(), "receivers give credits");
@@ -624,7 +629,9 @@ impl Links {
         is_ample: impl FnOnce(u32) -> bool,
     ) -> bool {
         let lane = &mut self.lanes[id as usize * self.lane_count + vl.index()];
-        let is_early = self.control.is_none() && is_ample(lane.available);
+        // With pause frames, a packet never waits for credit.
+        let is_by_ledgers = matches!(self.control.as_deref(), None | Some(Control::Frames(_)));
+        let is_early = is_by_ledgers && is_ample(lane.available);
         if is_early {
             lane.available += space;
         }

@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use crate::common::*;
-use silvan_engine::{Bytes, Rate};
+use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{
-    AdaptiveRouting, Arbitration, Architecture, Config, Delivery, Ecmp, FlowControl, OnOff, RoutePer,
-    Spraying,
+    AdaptiveRouting, Arbitration, Architecture, Config, Delivery, Ecmp, FlowControl, OnOff, Pfc, RoutePer,
+    SharedMemory, Spraying,
 };
-use silvan_fabric::congestion::marking::{Fecn, FillMapping, Marking, Sampled};
+use silvan_fabric::congestion::marking::{Fecn, FillMapping, InBandTelemetry, Marking, Red, Sampled};
+use silvan_fabric::congestion::reaction::{Dcqcn, Hpcc, Reaction};
 use silvan_fabric::congestion::{Congestion, Mechanism, Notification};
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::queueing::Queues;
@@ -256,5 +257,123 @@ fn with_packets_that_switches_hash_onto_ports() {
         let outcome = same(&tree(), &config, true);
         let late = outcome.summary.reordering.map_or(0, |found| found.late_packets);
         assert_eq!(late > 5, spraying.is_on(), "{spraying:?}: {late}");
+    }
+}
+
+/// Two levels whose upper links are four times as fast, with several paths.
+fn two_rates() -> Topology {
+    let mut links = Vec::new();
+    for host in 0..16 {
+        links.push(format!(r#"{{"from": "H{}", "to": "L{}"}}"#, host + 1, host / 4 + 1));
+    }
+    for leaf in 1..=4 {
+        for spine in 1..=2 {
+            links.push(format!(r#"{{"from": "L{leaf}", "to": "S{spine}", "rate": "64 Gbit/s"}}"#));
+        }
+    }
+    let names = (1..=16).map(|at| format!(r#""H{at}""#)).collect::<Vec<_>>().join(",");
+    let switches: Vec<String> =
+        ["L1", "L2", "L3", "L4", "S1", "S2"].iter().map(|name| format!(r#"{{"name": "{name}"}}"#)).collect();
+    topology(&format!(
+        r#"{{"kind": "custom", "link_rate": "16 Gbit/s", "link_delay": "30 ns", "hosts": [{names}],
+            "switches": [{}], "links": [{}]}}"#,
+        switches.join(","),
+        links.join(",")
+    ))
+}
+
+#[test]
+fn with_queues_of_all_inputs() {
+    for (lanes, topology) in [(1, tree()), (2, tree()), (3, two_rates()), (1, two_rates())] {
+        for control_first in [false, true] {
+            let mut config = load();
+            config.switch.arbitration = Some(Arbitration::Fcfs);
+            config.switch.control_first = Some(control_first);
+            config.lanes.count = lanes;
+            config.traffic[0].sl = lanes - 1;
+            config.congestion = ib_cc();
+            config.congestion.notification = Some(Notification::AckEach);
+            let summary = same(&topology, &config, true).summary;
+            assert!(summary.fecn_marks > 0 && summary.becn_received > 0, "{lanes}: {summary:?}");
+        }
+    }
+}
+
+#[test]
+fn with_links_faster_than_those_that_feed_them() {
+    for lanes in [1, 2] {
+        let mut config = load();
+        config.lanes.count = lanes;
+        same(&two_rates(), &config, true);
+    }
+}
+
+/// The pauses of hosts and switches, which also occupy links, for memory of inputs and of switches. Some of the frames
+/// cross the borders of partitions.
+#[test]
+fn with_pause_frames() {
+    let mut pauses = Vec::new();
+    for arbitration in [Arbitration::Fcfs, Arbitration::RoundRobin] {
+        for (lanes, shared) in [(1, None), (2, None), (3, None), (1, Some(0)), (2, Some(2)), (3, Some(-1))] {
+            for (topology, response_time) in [(tree(), Time::ZERO), (two_rates(), Time::from_ns(700))] {
+                let mut config = load();
+                config.host.drain_rate = None;
+                config.switch.arbitration = Some(arbitration);
+                config.switch.buffer = Bytes(24_000 * u64::from(lanes));
+                config.lanes.count = lanes;
+                config.traffic[0].sl = lanes - 1;
+                let shared = shared.map(|alpha_shift| SharedMemory {
+                    memory: Some(Bytes(160_000 * u64::from(lanes))),
+                    alpha_shift,
+                    reserve: Bytes(2_000),
+                    ..SharedMemory::default()
+                });
+                config.flow_control = FlowControl::Pfc(Pfc { shared, response_time, ..Pfc::default() });
+                let found = same(&topology, &config, true).summary.pauses.unwrap();
+                pauses.push(found.pause_frames);
+            }
+        }
+    }
+    assert!(pauses.iter().filter(|&&frames| frames > 0).count() > 12, "{pauses:?}");
+}
+
+/// A host that drains its buffer slowly pauses its switch, at times that depend on all arrivals.
+#[test]
+fn with_pause_frames_of_hosts() {
+    let mut config = load();
+    config.flow_control = FlowControl::Pfc(Pfc::default());
+    same(&tree(), &config, false);
+}
+
+#[test]
+fn with_rdma_over_ethernet() {
+    for is_telemetry in [false, true] {
+        for spraying in [Spraying::None, Spraying::Oblivious] {
+            let mut config = load();
+            config.host.drain_rate = None;
+            config.switch.arbitration = Some(Arbitration::Fcfs);
+            config.flow_control = FlowControl::Pfc(Pfc {
+                shared: Some(SharedMemory {
+                    memory: Some(Bytes(200_000)),
+                    alpha_shift: 3,
+                    reserve: Bytes(2_000),
+                    ..SharedMemory::default()
+                }),
+                ..Pfc::default()
+            });
+            config.ecmp = Some(Ecmp { spraying, ..Ecmp::default() });
+            let (marking, reaction) = if is_telemetry {
+                (Marking::Telemetry(InBandTelemetry {}), Reaction::Hpcc(Hpcc::default()))
+            } else {
+                (Marking::Red(Red::default()), Reaction::Dcqcn(Dcqcn::default()))
+            };
+            config.congestion = Congestion {
+                marking: Some(marking),
+                notification: Some(Notification::AckEach),
+                reaction: Some(reaction),
+                ..Congestion::default()
+            };
+            same(&two_rates(), &config, true);
+        }
     }
 }

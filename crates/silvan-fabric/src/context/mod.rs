@@ -12,7 +12,7 @@ use std::sync::Arc;
 use silvan_engine::{Event, EventQueue, Time};
 
 use crate::congestion::marking::Applied;
-use crate::link::{ChannelId, Class, Links, NoticeOnWire, Stage, Verdict, Way, key, unkey};
+use crate::link::{ChannelId, Class, Links, NoticeOnWire, Stage, Verdict, Way, unkey};
 use crate::message::{
     Announcements, Cause, CreditReturn, Entering, Mailbox, Notices, PacketMessage, Report, Word,
 };
@@ -56,11 +56,6 @@ impl Borders {
         let there = self.ends[channel as usize].0;
         (there != self.me).then_some(usize::from(there))
     }
-}
-
-/// The key of the events of a stage of pause frames or of link-level retry.
-fn link_key(stage: Stage) -> u32 {
-    key(Class::Link, 0, Port(stage as u16))
 }
 
 #[derive(Debug)]
@@ -308,7 +303,7 @@ impl Context {
         let (channel, vl, _) = credit.way;
         if let Some(frames) = self.links.frames_mut() {
             let data = frames.will_leave(channel, vl, credit.space);
-            self.queue.push(Event { time: credit.leaves_at, key: link_key(Stage::Freed), data });
+            self.queue.push(Event { time: credit.leaves_at, key: Stage::Freed.key(), data });
         }
         let Some(there) = self.borders.as_ref().and_then(|borders| borders.sender(channel)) else {
             return false;
@@ -342,7 +337,7 @@ impl Context {
     pub fn store_lane(&mut self, channel: ChannelId, vl: Vl, space: u32) {
         let Some(frames) = self.links.frames_mut() else { return };
         if frames.store(channel, vl, space, self.now) {
-            self.queue.push(Event { time: self.now, key: link_key(Stage::Check), data: channel });
+            self.queue.push(Event { time: self.now, key: Stage::Check.key(), data: channel });
         }
     }
 
@@ -350,7 +345,7 @@ impl Context {
     fn expect_retry(&mut self, channel: ChannelId) {
         let free_at = self.free_at(channel);
         if let Some(time) = self.links.retry_mut().and_then(|retry| retry.next_look(channel, free_at)) {
-            self.queue.push(Event { time, key: link_key(Stage::Retry), data: channel });
+            self.queue.push(Event { time, key: Stage::Retry.key(), data: channel });
         }
     }
 
@@ -384,7 +379,7 @@ impl Context {
         }
         if stage == Port(Stage::Freed as u16) {
             let channel = self.links.frames_mut()?.left(data, self.now)?;
-            self.queue.push(Event { time: self.now, key: link_key(Stage::Check), data: channel });
+            self.queue.push(Event { time: self.now, key: Stage::Check.key(), data: channel });
             return None;
         }
         if stage == Port(Stage::Check as u16) {
@@ -405,11 +400,11 @@ impl Context {
         match self.links.frames_mut()?.check(channel, now, free_at) {
             Verdict::Nothing => None,
             Verdict::Later(time) => {
-                self.queue.push(Event { time, key: link_key(Stage::Check), data: channel });
+                self.queue.push(Event { time, key: Stage::Check.key(), data: channel });
                 None
             }
             Verdict::Send(lanes) => {
-                let (time, key) = (self.links.send_frame(channel, now)?, link_key(Stage::Obeyed));
+                let (time, key) = (self.links.send_frame(channel, now)?, Stage::Obeyed.key());
                 let word = Word::Pause(channel, lanes);
                 match self.borders.as_ref().and_then(|borders| borders.sender(channel)) {
                     Some(there) => self.outbox[there].send_notice(time, key, word),

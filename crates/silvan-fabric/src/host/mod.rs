@@ -348,7 +348,8 @@ impl Host {
 
     /// Schedules the first wake-up, at the start of the earliest source.
     pub fn start(&mut self, ctx: &mut Context) {
-        self.is_solo = self.is_solo() && !ctx.links.is_divided();
+        // A pause frame must not take effect before an earlier turn.
+        self.is_solo = self.is_solo() && !ctx.links.is_divided() && !ctx.links.has_frames();
         self.drawing = self.sources.partition_point(|source| !matches!(source.clock, Clock::Fed));
         let own = &self.sources[..self.drawing];
         self.live = (own.len() >= Live::LEAST).then(|| Box::new(Live::new(own)));

@@ -84,6 +84,16 @@ pub(crate) struct OutputNotice {
     pub time: Time,
 }
 
+/// A pause frame on its way to an output of the binned scheduler.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OutputPause {
+    pub output: u32,
+    /// The lanes that are paused from then on, one bit each.
+    pub lanes: u16,
+    /// The time at which the frame takes effect.
+    pub time: Time,
+}
+
 /// The flow of a packet: its source host, the index of its source there, and its destination.
 pub(crate) type FlowKey = (u32, u16, u32);
 
@@ -122,6 +132,7 @@ pub(crate) struct Mailbox {
     pub heads: Vec<(Time, HeadArrival, Carried)>,
     pub output_credits: Vec<OutputCredit>,
     pub output_notices: Vec<OutputNotice>,
+    pub output_pauses: Vec<OutputPause>,
     pub jobs: Vec<JobMessage>,
     earliest: Time,
 }
@@ -135,6 +146,7 @@ impl Default for Mailbox {
             heads: Vec::new(),
             output_credits: Vec::new(),
             output_notices: Vec::new(),
+            output_pauses: Vec::new(),
             jobs: Vec::new(),
             earliest: Time::NEVER,
         }
@@ -195,6 +207,7 @@ impl Mailbox {
                 && self.heads.is_empty()
                 && self.output_credits.is_empty()
                 && self.output_notices.is_empty()
+                && self.output_pauses.is_empty()
                 && self.jobs.is_empty(),
             "every message has a receiver"
         );
@@ -205,6 +218,12 @@ impl Mailbox {
     pub fn send_output_notice(&mut self, notice: OutputNotice) {
         self.note(notice.time);
         self.output_notices.push(notice);
+    }
+
+    /// Adds a pause frame for an output.
+    pub fn send_output_pause(&mut self, pause: OutputPause) {
+        self.note(pause.time);
+        self.output_pauses.push(pause);
     }
 
     /// The packets in this mailbox.

@@ -9,8 +9,8 @@ use crate::packet::{Kind, PacketId};
 use crate::port::Port;
 use crate::queueing::isolation::Notice;
 pub(crate) use mailbox::{
-    CreditReturn, FlowKey, HeadArrival, JobMessage, Mailbox, OutputCredit, OutputNotice, PacketMessage,
-    Travel,
+    CreditReturn, FlowKey, HeadArrival, JobMessage, Mailbox, OutputCredit, OutputNotice, OutputPause,
+    PacketMessage, Travel,
 };
 
 /// A report that a switch sends to the source of a packet, instead of marking the packet.

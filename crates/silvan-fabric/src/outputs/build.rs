@@ -9,6 +9,7 @@ use silvan_engine::{Bins, Time};
 
 use super::credit::Credits;
 use super::hashing::{Groups, HashedSwitch, Hashing, HashingBuilder, MOST_GROUPS, has_few_groups};
+use super::pauses::Pauses;
 use super::prefetch::MANY;
 use super::reports::Reports;
 use super::routes::{Routes, RoutesBuilder};
@@ -19,19 +20,31 @@ use super::{
 };
 use crate::congestion::marking::{Marker, SwitchMarking};
 use crate::limiter::Limiter;
-use crate::link::{ChannelId, LinkParameters, Links, Receiver};
+use crate::link::{ChannelId, LinkParameters, Links, Receiver, Rule};
 use crate::port::{LaneOrder, Vl};
 use crate::switch::Ports;
 use crate::voq::{ALL_EVENTS, DEPARTURES, Output, UNMARKED, VoqOutputs};
 
 /// Maximum width of bins, in bits of picoseconds. In wider bins, several packets would arrive at the same output and
-/// would have to be sorted.
+/// would have to be sorted. For the same reason, a bin is no wider than the transmission time of a full packet on the
+/// fastest link, unless it would be narrower than `NARROWEST`.
 const WIDEST: u32 = 16;
+const NARROWEST: u32 = 13;
 /// The reason against more than [`MOST_GROUPS`] groups.
 const MANY_GROUPS: &str = "its switches hash packets onto more than 192 different groups of ports";
 const _: () = assert!(MOST_GROUPS == 192);
-/// The minimum number of bins in which decisions can be planned.
+/// The minimum number of bins in which decisions can be planned, and the maximum number in which packets can arrive.
 const BINS: u64 = 256;
+const MOST_BINS: u64 = 1 << 14;
+
+/// How the outputs of switches queue packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OutputQueues {
+    /// Each output has a queue per input.
+    PerInput,
+    /// The packets of all inputs share a queue, which control packets leave before data if `control_first`.
+    Fifo { control_first: bool },
+}
 
 /// The properties of a network on which the binned scheduler depends.
 pub(crate) struct Plan<'a> {
@@ -55,12 +68,13 @@ pub(crate) struct Plan<'a> {
     pub full_space: u32,
     /// Bytes that a control packet occupies.
     pub control_space: u32,
-    /// Whether switches are VOQ switches without other queues.
-    pub are_voq: bool,
+    /// How the outputs of switches queue packets; `None` if they depend on each other.
+    pub queues: Option<OutputQueues>,
     /// Whether hosts have output buffers, which act at additional times.
     pub have_adapters: bool,
-    /// Bytes on the wire of the smallest packet.
+    /// Bytes on the wire of the smallest and of the largest packet.
     pub smallest: u32,
+    pub largest: u32,
     pub credit_block: u32,
     /// The rate at which switches read packets from an input's memory, if it differs from the link's rate.
     pub crossbar: Option<BytePace>,
@@ -72,6 +86,8 @@ pub(crate) struct Plan<'a> {
 struct Reach {
     least: Time,
     most: Time,
+    /// Bits of the maximum width of bins, in picoseconds.
+    widest: u32,
 }
 
 impl Plan<'_> {
@@ -87,7 +103,7 @@ impl Plan<'_> {
         let needs = [
             // If there is one read port per input, an arbiter or output buffers, the outputs of a switch depend on each
             // other.
-            (!self.are_voq, "its switches are not VOQ switches"),
+            (self.queues.is_none(), "the outputs of its switches depend on each other"),
             // The route depends on the loads of all outputs of a switch when the packet arrives.
             (!are(|ports| ports.director().is_none()), "its flows are announced to switches"),
             (!are(|ports| ports.chooser().is_none()), "each packet chooses its port by the load of all"),
@@ -101,12 +117,15 @@ impl Plan<'_> {
             // A packet would depend on the ledgers of all lanes of its output.
             (self.links.has_shared_credits(), "its lanes share credits"),
             // The record of an output has no space for a ledger for each region of a buffer.
-            (!self.links.is_plain(), "its buffers are divided, or it has on/off flow control"),
+            (
+                !self.links.is_plain() && !self.links.is_plain_with_frames(),
+                "its buffers are divided, or it has on/off flow control",
+            ),
+            // Packets leave the buffers of hosts without events.
+            (self.hosts_may_pause(), "its hosts may send pause frames"),
             // An adapter's output buffer sends at times that do not follow from the host's link.
             (self.have_adapters, "its hosts have output buffers"),
             (!are(|ports| ports.count() <= MAX_INPUTS), "a switch has more than 64 ports"),
-            // Such a packet must wait for its tail, so the arrival of its head does not determine when it may leave.
-            (!are(|ports| !ports.may_underrun), "a link is faster than another one that feeds it"),
             // A notification occupies another output of the same switch at the same instant, and a mark at a departure
             // cannot be predicted before the bin begins. See the module `reports`.
             (!are(may_report), "its switches notify sources themselves of packets that leave"),
@@ -138,16 +157,44 @@ impl Plan<'_> {
         [Some(link.head_delay), Some(freed), told].into_iter().flatten().min().unwrap_or(Time::NEVER)
     }
 
+    /// Whether the buffer of a host can be so full that the host sends a pause frame. If a host takes packets out of its
+    /// buffer as fast as its link delivers them, each has left when the next one is stored.
+    fn hosts_may_pause(&self) -> bool {
+        let Some(frames) = self.links.frames() else { return false };
+        self.hosts_at.keys().any(|&channel| {
+            let link = &self.links.all_parameters()[self.links.parameters_index(channel)];
+            let is_small = match frames.rule(channel) {
+                Rule::Fixed { xoff, headroom, .. } => self.full_space <= xoff + headroom,
+                Rule::Shared { .. } => false,
+            };
+            !is_small || !self.drain.is_as_fast_as(link.pace)
+        })
+    }
+
     /// Computes [`Reach`]; `None` if it allows no bins.
     fn reach(&self) -> Option<Reach> {
-        let mut reach = Reach { least: Time::NEVER, most: Time::ZERO };
+        let spans = self.links.all_parameters().iter().map(|link| link.pace.time(self.largest));
+        let (shortest, longest) = (spans.clone().min().unwrap_or_default(), spans.max().unwrap_or_default());
+        let widest = shortest.0.max(1).ilog2().clamp(NARROWEST, WIDEST);
+        let mut reach = Reach { least: Time::NEVER, most: Time::ZERO, widest };
         let span = self.least_span();
         for link in self.links.all_parameters() {
             reach.least = reach.least.min(link.head_delay).min(span + link.delay);
             reach.most = reach.most.max(link.head_delay);
+            if let Some(frames) = self.links.frames() {
+                let effect = link.pace.time(frames.spec.bytes) + link.delay;
+                reach.least = reach.least.min(effect);
+                reach.most = reach.most.max(effect + frames.spec.response);
+            }
+        }
+        // A packet that waits for its tail is ready later.
+        reach.most = reach.most.max(longest);
+        // The ring of bins must not be too long.
+        while reach.most.0 >> reach.shift() >= MOST_BINS && reach.widest < WIDEST {
+            reach.widest += 1;
         }
         let shift = reach.shift();
-        (shift > 5 && reach.most.0 >> shift < 1 << 14).then_some(reach)
+        (shift > 5 && reach.most.0 >> shift < MOST_BINS).then_some(reach)
     }
 }
 
@@ -158,7 +205,7 @@ fn may_report(ports: &Ports) -> bool {
 
 impl Reach {
     fn shift(&self) -> u32 {
-        self.least.0.max(1).ilog2().min(WIDEST)
+        self.least.0.max(1).ilog2().min(self.widest)
     }
 
     fn bins(&self) -> usize {
@@ -221,12 +268,15 @@ struct Builder<'a> {
     hashed: Vec<HashedSwitch>,
     /// Per switch: the start of its forwarding table.
     rows: Vec<u32>,
+    /// Whether the packets of all inputs share a queue.
+    is_fifo: bool,
 }
 
 impl<'a> Builder<'a> {
     fn new(plan: &'a Plan<'a>, partition: &'a Partitioning, reach: Reach) -> Self {
         let (markings, routes, rows, hashing, groups, hashed) = Default::default();
-        Self { plan, partition, reach, markings, routes, hashing, groups, hashed, rows }
+        let is_fifo = matches!(plan.queues, Some(OutputQueues::Fifo { .. }));
+        Self { plan, partition, reach, markings, routes, hashing, groups, hashed, rows, is_fifo }
     }
 
     /// Takes the marking rule and the forwarding table from a switch.
@@ -245,7 +295,16 @@ impl<'a> Builder<'a> {
             _ if marking.watches_arrivals() || marking.report.is_some() => ALL_EVENTS,
             _ => DEPARTURES,
         };
+        // Pause frames arrive like notifications.
+        let needs = if self.plan.links.has_frames() { ALL_EVENTS } else { needs };
         match (self.plan.lanes, needs) {
+            (1, _) if self.is_fifo => {
+                Outputs::OneFifo(Box::new(self.bank(partition, routes, switches, marking)))
+            }
+            (2, _) if self.is_fifo => {
+                Outputs::TwoFifos(Box::new(self.bank(partition, routes, switches, marking)))
+            }
+            _ if self.is_fifo => Outputs::Fifos(Box::new(self.bank(partition, routes, switches, marking))),
             _ if marking.marker.needs_queues() => {
                 Outputs::Many(Box::new(self.bank(partition, routes, switches, marking)))
             }
@@ -261,7 +320,12 @@ impl<'a> Builder<'a> {
     fn links(&self) -> Vec<Link> {
         let Plan { smallest, credit_block, full_space, .. } = *self.plan;
         let has_clock = self.plan.links.clock().is_some();
+        let has_frames = self.plan.links.has_frames();
         let link = |parameters: &LinkParameters| {
+            if has_frames {
+                // There is always credit, so all credit is booked early.
+                return Link { parameters: *parameters, least_ps: 1 << 30, full_ps: 0 };
+            }
             // A packet occupies whole credit blocks, so the link consumes buffer space faster than it transmits bytes.
             // The fastest case is the smallest packet that just exceeds a whole number of blocks.
             let span = parameters.pace.time(smallest).0.saturating_sub(1);
@@ -358,13 +422,35 @@ impl<'a> Builder<'a> {
         (feeders.collect(), senders)
     }
 
-    fn bank<const LANES: usize, const MARKS: u8>(
+    /// The link of each input, if a packet may leave on a faster link.
+    fn links_of_inputs(&self, partition: u16, switches: &[BinnedSwitch]) -> Option<Box<[u8]>> {
+        let may_underrun = own(switches, partition).any(|switch| switch.ports.may_underrun);
+        let inputs = own(switches, partition).flat_map(|switch| switch.ports.wiring.iter());
+        let link = |into: ChannelId| self.plan.links.parameters_index(into) as u8;
+        may_underrun.then(|| inputs.map(|wiring| wiring.map_or(0, |wiring| link(wiring.into))).collect())
+    }
+
+    /// The buffers of the inputs, if switches send pause frames.
+    fn pauses(&self, partition: u16, switches: &[BinnedSwitch]) -> Option<Box<Pauses>> {
+        self.plan.links.frames()?;
+        let unwired = (ChannelId::MAX, ChannelId::MAX);
+        let inputs = own(switches, partition).flat_map(|switch| switch.ports.wiring.iter());
+        let channels = inputs.map(|wiring| wiring.map_or(unwired, |wiring| (wiring.out, wiring.into)));
+        let counts = own(switches, partition).flat_map(|switch| {
+            let count = switch.ports.count();
+            std::iter::repeat_n(count as u8, count)
+        });
+        let agenda = Bins::new(self.reach.shift(), self.reach.bins());
+        Some(Box::new(Pauses::new(channels.collect(), counts.collect(), agenda)))
+    }
+
+    fn bank<const LANES: usize, const MARKS: u8, const FIFO: bool>(
         &mut self,
         partition: u16,
         routes: &Arc<Routes>,
         switches: &[BinnedSwitch],
         marking: SwitchMarking,
-    ) -> Bank<LANES, MARKS> {
+    ) -> Bank<LANES, MARKS, FIFO> {
         let channels = self.plan.receivers.len();
         let (records, remotes) = self.records::<LANES>(partition, switches);
         let (feeders, senders) = self.feeders(partition, switches);
@@ -398,13 +484,15 @@ impl<'a> Builder<'a> {
             self.groups.as_ref().map(|groups| Box::new(Hashing::new(groups, &self.hashed, counts, &remotes)));
         let reports =
             marking.report.map(|bytes| Box::new(Reports::new(bytes.get(), rows.collect(), count * lanes)));
+        let mut voq = VoqOutputs::new(records, width, order, reads_queues, &marking);
+        voq.control_first = self.plan.queues == Some(OutputQueues::Fifo { control_first: true });
         Bank {
             arrivals: Bins::new(shift, bins),
             planned: Bins::new(shift, bins),
             shift,
             bin: 0,
             start: Time::ZERO,
-            voq: VoqOutputs::new(records, width, order, reads_queues, &marking),
+            voq,
             marking,
             wiring: Wiring { credits, links: self.links(), reports, clock: self.clock(partition, switches) },
             are_many: count >= MANY || hashing.is_some(),
@@ -418,6 +506,8 @@ impl<'a> Builder<'a> {
             acts_on_all: self.plan.acknowledges || self.plan.may_reorder,
             may_reorder: self.plan.may_reorder,
             feeders,
+            links_of_inputs: self.links_of_inputs(partition, switches),
+            pauses: self.pauses(partition, switches),
             senders: senders.into(),
             remotes: remotes.into(),
             routes: Arc::clone(routes),

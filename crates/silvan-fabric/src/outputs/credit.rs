@@ -110,7 +110,8 @@ impl Credits {
     pub fn has_credit<const L: usize>(&mut self, output: &mut Output<L, Binned>, need: Need) -> bool {
         let lane = &mut output.lanes[need.vl % L];
         if lane.available >= need.space {
-            return true;
+            // With pause frames, there is always credit.
+            return !lane.paused;
         }
         let at = self.index::<L>(need.output, need.vl);
         self.ledger(at, lane).has_credit(need.space, need.now)
@@ -123,6 +124,10 @@ impl Credits {
         let at = self.index::<L>(need.output, need.vl);
         let lane = &mut output.lanes[need.vl % L];
         lane.short = true;
+        if lane.paused {
+            // The frame that resumes the lane wakes the output.
+            return Time::NEVER;
+        }
         let mut ledger = self.ledger(at, lane);
         ledger.wait(need.space);
         ledger.ready_at().unwrap_or(Time::NEVER)
@@ -169,7 +174,7 @@ impl Credits {
     }
 }
 
-impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
+impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, FIFO> {
     /// Returns credit to an output at a time later than all decisions made so far.
     ///
     /// The credit is booked immediately if, until it arrives, the output will have credit for everything that it can

@@ -3,10 +3,10 @@
 use silvan_engine::Time;
 
 use super::{Bank, Outputs, with_bank};
-use crate::message::{Mailbox, OutputCredit, OutputNotice};
+use crate::message::{Mailbox, OutputCredit, OutputNotice, OutputPause};
 use crate::packet::Pool;
 
-impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
+impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, FIFO> {
     fn collect(&mut self, mailbox: &mut Mailbox, packets: &mut Pool) {
         for (when, mut arrival, (packet, marks, telemetry)) in mailbox.heads.drain(..) {
             arrival.packet = packets.insert(packet);
@@ -16,6 +16,9 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
         for OutputCredit { output, space, back, vl } in mailbox.output_credits.drain(..) {
             self.credit(output as usize, usize::from(vl), back, space);
+        }
+        for OutputPause { output, lanes, time } in mailbox.output_pauses.drain(..) {
+            self.pause_arrives(output, lanes, time);
         }
         for OutputNotice { first, report, input, time } in mailbox.output_notices.drain(..) {
             self.notice_arrives(first, report, input, time);

@@ -1,8 +1,9 @@
-//! The binned scheduler, which runs the outputs of VOQ switches one by one. It is the fastest scheduler for the most
-//! common networks.
+//! The binned scheduler, which runs the outputs of VOQ and FIFO switches one by one. It is the fastest scheduler for the
+//! most common networks.
 //!
-//! No output of a VOQ switch reads or changes the state of another one (see [`crate::voq`]). The scheduler therefore
-//! handles outputs instead of switches, and stores all outputs of a partition in one array.
+//! No output of these switches reads or changes the state of another one (see [`crate::voq`]). The scheduler therefore
+//! handles outputs instead of switches, and stores all outputs of a partition in one array. Switches that send pause
+//! frames are an exception while a frame may be due ([`pauses`]).
 //!
 //! ```text
 //!            bin of time             one output
@@ -24,6 +25,7 @@ mod exchange;
 mod hashing;
 mod observe;
 mod partition;
+mod pauses;
 mod prefetch;
 mod reports;
 mod routes;
@@ -43,9 +45,10 @@ use crate::meters::Meters;
 use crate::packet::Pool;
 use crate::switch::Ports;
 use crate::voq::{ALL_EVENTS, DEPARTURES, MOST_LANES, UNMARKED, VoqOutputs};
-pub(crate) use build::Plan;
+pub(crate) use build::{OutputQueues, Plan};
 use hashing::Hashing;
 pub(crate) use partition::Partitioning;
+use pauses::Pauses;
 use routes::Routes;
 use run::Wiring;
 
@@ -187,9 +190,10 @@ struct Remote {
     switch: u32,
 }
 
-/// All outputs of a partition, with up to `LANES` virtual lanes, with or without a marking rule.
+/// All outputs of a partition, with up to `LANES` virtual lanes, with or without a marking rule, and with queues per
+/// input or of all inputs together.
 #[derive(Debug)]
-pub(crate) struct Bank<const LANES: usize, const MARKS: u8> {
+pub(crate) struct Bank<const LANES: usize, const MARKS: u8, const FIFO: bool> {
     arrivals: Bins<Arrival>,
     planned: Bins<u32>,
     /// Width of a bin in picoseconds, as a power of two.
@@ -197,12 +201,17 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8> {
     /// The current bin, and its start.
     bin: u64,
     start: Time,
-    voq: VoqOutputs<LANES, MARKS, Binned>,
+    voq: VoqOutputs<LANES, MARKS, FIFO, Binned>,
     marking: SwitchMarking,
     wiring: Wiring,
     /// Whether there are more outputs than fit in the cache, or packets that must be read at each switch.
     are_many: bool,
     feeders: Box<[Feeder]>,
+    /// Index into [`Wiring::links`] of the link of each input, if some outputs are faster than others. Their packets may
+    /// have to wait for their tails.
+    links_of_inputs: Option<Box<[u8]>>,
+    /// Present if switches send pause frames.
+    pauses: Option<Box<Pauses>>,
     routes: Arc<Routes>,
     /// Present if switches hash packets onto ports.
     hashing: Option<Box<Hashing>>,
@@ -232,15 +241,22 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8> {
     several: Vec<InOrder>,
 }
 
-/// An arrival, sorted by output, time and input.
+/// An arrival, sorted by output, time and input. One number is compared faster than fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct InOrder {
-    output: u32,
-    /// Picoseconds since the start of the bin.
-    since: u32,
-    input: u8,
+struct InOrder(u128);
+
+impl InOrder {
+    /// `since` has the picoseconds since the start of the bin, and `at` is the index into the bin's arrivals.
+    #[inline(always)]
+    fn new(output: u32, since: u32, input: u8, at: usize) -> Self {
+        Self(u128::from(output) << 96 | u128::from(since) << 64 | u128::from(input) << 32 | at as u128)
+    }
+
     /// Index into the bin's arrivals.
-    at: u32,
+    #[inline(always)]
+    fn at(self) -> usize {
+        self.0 as u32 as usize
+    }
 }
 
 /// A switch whose outputs the binned scheduler runs.
@@ -265,14 +281,18 @@ const NONE: u32 = u32::MAX;
 /// The outputs of a partition.
 #[derive(Debug)]
 pub(crate) enum Outputs {
-    One(Box<Bank<1, UNMARKED>>),
-    OneMarking(Box<Bank<1, DEPARTURES>>),
-    /// With a marking rule that samples arrivals.
-    OneSampling(Box<Bank<1, ALL_EVENTS>>),
-    Two(Box<Bank<2, UNMARKED>>),
-    TwoMarking(Box<Bank<2, DEPARTURES>>),
+    One(Box<Bank<1, UNMARKED, false>>),
+    OneMarking(Box<Bank<1, DEPARTURES, false>>),
+    /// With a marking rule that samples arrivals, or with pause frames.
+    OneSampling(Box<Bank<1, ALL_EVENTS, false>>),
+    Two(Box<Bank<2, UNMARKED, false>>),
+    TwoMarking(Box<Bank<2, DEPARTURES, false>>),
     /// With any number of lanes and any marking rule.
-    Many(Box<Bank<MOST_LANES, ALL_EVENTS>>),
+    Many(Box<Bank<MOST_LANES, ALL_EVENTS, false>>),
+    OneFifo(Box<Bank<1, ALL_EVENTS, true>>),
+    TwoFifos(Box<Bank<2, ALL_EVENTS, true>>),
+    /// With any number of lanes.
+    Fifos(Box<Bank<MOST_LANES, ALL_EVENTS, true>>),
 }
 
 /// Evaluates an expression for any variant.
@@ -285,6 +305,9 @@ macro_rules! with_bank {
             Outputs::Two($bank) => $what,
             Outputs::TwoMarking($bank) => $what,
             Outputs::Many($bank) => $what,
+            Outputs::OneFifo($bank) => $what,
+            Outputs::TwoFifos($bank) => $what,
+            Outputs::Fifos($bank) => $what,
         }
     };
 }
@@ -362,6 +385,18 @@ mod tests {
     fn an_output_takes_two_cache_lines() {
         assert_eq!(size_of::<Output<1, Binned>>(), 128);
         assert_eq!(size_of::<Output<2, Binned>>(), 192);
+    }
+
+    #[test]
+    fn arrivals_are_ordered_by_output_time_and_input() {
+        let mut list = [
+            InOrder::new(2, 0, 0, 0),
+            InOrder::new(1, 9, 255, 1),
+            InOrder::new(1, 9, 3, 2),
+            InOrder::new(1, 8, 200, u32::MAX as usize),
+        ];
+        list.sort_unstable();
+        assert_eq!(list.map(InOrder::at), [u32::MAX as usize, 2, 1, 0]);
     }
 
     #[test]

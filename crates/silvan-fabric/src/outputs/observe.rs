@@ -11,9 +11,11 @@ use crate::port::{Port, Vl};
 #[cfg(debug_assertions)]
 use crate::voq::Slot;
 
-impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
+impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, FIFO> {
     fn is_idle(&self) -> bool {
-        self.arrivals.is_empty() && self.planned.is_empty()
+        self.arrivals.is_empty()
+            && self.planned.is_empty()
+            && self.pauses.as_ref().is_none_or(|pauses| pauses.is_idle())
     }
 
     fn ledger(&self, output: usize, vl: Vl) -> LedgerView<'_> {
@@ -57,8 +59,9 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     /// Records that a packet has reached the buffer. Debug builds use this to check credits.
     #[cfg(debug_assertions)]
     pub(super) fn landed(&mut self, around: &mut super::Around, arrival: &super::Arrival) {
-        let (output, input, space) = (arrival.output as usize, arrival.input, u32::from(arrival.space));
-        match self.feeders[output - usize::from(self.voq.records[output].number) + usize::from(input)] {
+        let (output, space) = (arrival.output as usize, u32::from(arrival.space));
+        let input = arrival.input_index();
+        match self.feeders[output - usize::from(self.voq.records[output].number) + input] {
             super::Feeder::Output(feeder) => {
                 let at = self.voq.lane_index(feeder as usize, arrival.slot::<LANES>().vl());
                 self.wiring.credits.in_flight[at] -= space;
@@ -125,7 +128,9 @@ impl Outputs {
 
     /// Whether an output has credit for `space` bytes at a time.
     pub fn has_some_credit(&self, output: usize, vl: Vl, space: u32, now: Time) -> bool {
-        with_bank!(self, bank => bank.ledger(output, vl).has(now) >= space)
+        with_bank!(self, bank => {
+            !bank.voq.lane(output, vl).paused && bank.ledger(output, vl).has(now) >= space
+        })
     }
 
     /// See [`crate::link::Links::check_capacities`].
@@ -135,7 +140,10 @@ impl Outputs {
 
     /// See [`crate::link::Links::is_stuck`].
     pub fn is_stuck(&self, output: usize, vl: Vl) -> bool {
-        with_bank!(self, bank => bank.ledger(output, vl).is_stuck())
+        with_bank!(self, bank => {
+            let lane = bank.voq.lane(output, vl);
+            if bank.pauses.is_some() { lane.paused && lane.short } else { bank.ledger(output, vl).is_stuck() }
+        })
     }
 
     /// The outputs of a switch for which an input has packets on a lane.

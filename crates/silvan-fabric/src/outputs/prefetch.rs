@@ -18,7 +18,7 @@ const FAR_AHEAD: usize = 16;
 /// Number of positions in advance at which to prefetch the memory to which the records refer.
 const SOON: usize = 3;
 
-impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
+impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, FIFO> {
     #[inline(always)]
     fn prefetch(&self, output: Option<usize>) {
         if let Some(output) = output {
@@ -37,7 +37,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
     pub(super) fn prefetch_landing(&self, packets: &Pool, arrivals: &[Arrival], at: usize) {
         if self.are_many
             && let Some(arrival) = arrivals.get(at + SOON)
-            && !(MARKS == ALL_EVENTS && arrival.is_notice())
+            && !(MARKS == ALL_EVENTS && arrival.is_message())
         {
             self.prefetch_sending(arrival.slot::<LANES>());
             // The packet is read by a host or linked into a queue.

@@ -16,10 +16,10 @@ use crate::port::Port;
 /// Lane number that identifies an [`Arrival`] as a notification.
 pub(super) const NOTICE: u8 = u8::MAX;
 
-/// The order of notifications within an instant, as stored in [`Arrival::input`]: packets come first (0 to 63), then
+/// The order of notifications within an instant, as stored in [`Arrival::input`]: packets come first (0 to 127), then
 /// received notifications by their input, then the switch's own notifications by the output that marked.
-const CAME_IN: u8 = 64;
-const OWN: u8 = 128;
+const CAME_IN: u8 = 128;
+const OWN: u8 = 192;
 
 #[derive(Debug)]
 pub(super) struct Reports {
@@ -99,7 +99,7 @@ impl Arrival {
     }
 }
 
-impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
+impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, FIFO> {
     /// Puts notifications back that are in the last bin of the ring but arrive later than that bin.
     pub(super) fn put_back_later(&mut self, arrivals: &mut Vec<Arrival>) {
         let end = self.end();

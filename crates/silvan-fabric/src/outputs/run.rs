@@ -5,14 +5,19 @@ use silvan_engine::{Event, Rate, Time};
 use super::credit::Credits;
 use super::reports::Reports;
 use super::{
-    Around, Arrival, Bank, Binned, Company, Feeder, InOrder, Link, NONE, REMOTE, Remote, Sender, TO_HOST,
+    Around, Arrival, Bank, Binned, Company, Feeder, InOrder, Link, MAX_INPUTS, NONE, REMOTE, Remote, Sender,
+    TO_HOST,
 };
-use crate::congestion::marking::{Applied, Arriving};
+use crate::congestion::marking::Applied;
 use crate::link::{ChannelId, Class, ReturnClock, key};
 use crate::message::{Entering, OutputCredit};
 use crate::packet::{Kind, Pool};
 use crate::port::{Port, Vl};
 use crate::voq::{ALL_EVENTS, Head, Need, Output, Sending, Slot, UNMARKED, Wires};
+
+/// Flag in [`Arrival::input`] of a packet that has waited for its tail. It follows all packets whose heads arrive at the
+/// same instant.
+const READY: u8 = MAX_INPUTS as u8;
 
 /// The links of outputs, and the reports of their switches to sources.
 #[derive(Debug)]
@@ -75,12 +80,16 @@ impl<'a, const L: usize> Wires<L, Binned, Around<'a>> for Wiring {
     }
 }
 
-impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
+impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, FIFO> {
     #[inline]
     pub(super) fn next_bin(&self) -> Option<u64> {
-        match (self.arrivals.next(), self.planned.next()) {
+        let next = match (self.arrivals.next(), self.planned.next()) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
+        };
+        match self.pauses.as_ref().and_then(|pauses| pauses.next_bin()) {
+            Some(other) => Some(next.map_or(other, |one| one.min(other))),
+            None => next,
         }
     }
 
@@ -89,6 +98,9 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         (self.bin, self.start) = (bin, Time(bin << self.shift));
         self.arrivals.turn_to(bin);
         self.planned.turn_to(bin);
+        if let Some(pauses) = &mut self.pauses {
+            pauses.turn_to(bin);
+        }
     }
 
     #[inline]
@@ -203,12 +215,24 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
         if MARKS == ALL_EVENTS && self.wiring.reports.is_some() {
             self.put_back_later(&mut arrivals);
-            self.find_marking_switches(&arrivals);
+        }
+        if MARKS == ALL_EVENTS && self.pauses.is_some() {
+            self.store_heads(around, &arrivals, before);
+        }
+        if self.links_of_inputs.is_some() {
+            self.wait_for_tails(&mut arrivals, before);
         }
         self.events += arrivals.len() as u64;
-        // The order of packets that arrive at one instant matters only if the marking rule counts the inputs or samples
-        // arrivals.
-        let needs_order = MARKS != UNMARKED && self.marking.needs_order();
+        if MARKS == ALL_EVENTS && self.pauses.is_some() {
+            self.separate_ordered(&mut arrivals);
+            self.run_ordered(around, before, decide_before);
+        }
+        if MARKS == ALL_EVENTS && self.wiring.reports.is_some() {
+            self.find_marking_switches(&arrivals);
+        }
+        // The order of packets that arrive at one instant matters only if they share a queue, or if the marking rule counts
+        // the inputs or samples arrivals.
+        let needs_order = FIFO || MARKS != UNMARKED && self.marking.needs_order();
         let (start, width) = (self.start().0 as u32, 1u32 << self.shift);
         for (at, arrival) in arrivals.iter().enumerate() {
             self.prefetch_arrivals(&arrivals, at);
@@ -219,7 +243,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
                 own.raise_company(company);
             } else {
                 own.stamp = arrival.when;
-                let company = if MARKS == ALL_EVENTS && arrival.is_notice() {
+                let company = if MARKS == ALL_EVENTS && arrival.is_message() {
                     Company::Several
                 } else {
                     Company::Alone
@@ -236,7 +260,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
             if company == Company::Several {
                 let since = arrival.when.wrapping_sub(start);
                 let Arrival { output, input, .. } = *arrival;
-                self.several.push(InOrder { output, since, input, at: at as u32 });
+                self.several.push(InOrder::new(output, since, input, at));
                 continue;
             }
             let leave_before = if company == Company::Alone { decide_before } else { Time::ZERO };
@@ -245,8 +269,8 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         if !self.several.is_empty() {
             let mut several = std::mem::take(&mut self.several);
             several.sort_unstable();
-            for &InOrder { at, .. } in &several {
-                self.land(around, &arrivals[at as usize], Time::ZERO, decide_before);
+            for item in &several {
+                self.land(around, &arrivals[item.at()], Time::ZERO, decide_before);
             }
             several.clear();
             self.several = several;
@@ -273,6 +297,9 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         }
         let now = self.time(arrival.when);
         self.decide(around, arrival.output as usize, now);
+        if MARKS == ALL_EVENTS && arrival.is_pause() {
+            return self.obey(around, arrival, now);
+        }
         if !(now < leave_before && self.pass_on(around, now, arrival)) {
             self.enqueue(around, now, arrival);
         }
@@ -293,8 +320,7 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
             return false;
         }
         let Self { voq, marking, wiring, .. } = self;
-        let packet = Arriving { id: head.packet, size: head.size, is_data: head.is_data() };
-        voq.passes((wiring, around), marking, slot, packet, now);
+        voq.passes((wiring, around), marking, slot, head, now);
         self.events += 1;
         #[cfg(debug_assertions)]
         self.landed(around, arrival);
@@ -302,9 +328,44 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         true
     }
 
+    /// Delays packets that leave on a faster link than the one on which they arrive: such a packet starts so late that
+    /// its tail has arrived in time. Those that may leave at `before` or later are put back.
+    fn wait_for_tails(&mut self, arrivals: &mut Vec<Arrival>, before: Time) {
+        let start = self.start;
+        let Self { links_of_inputs: Some(of_inputs), wiring, voq, arrivals: later, .. } = self else {
+            return;
+        };
+        arrivals.retain_mut(|arrival| {
+            if !arrival.is_head() {
+                return true;
+            }
+            let record = &voq.records[arrival.output as usize];
+            let first = arrival.output as usize - usize::from(record.number);
+            let (from, to) = (of_inputs[first + arrival.input_index()], record.own.link);
+            if wiring.links[usize::from(from)].parameters.rate
+                >= wiring.links[usize::from(to)].parameters.rate
+            {
+                return true;
+            }
+            let mut span = |link: u8| wiring.links[usize::from(link)].parameters.span(arrival.size.into());
+            let (lag, own) = (span(from), span(to));
+            if lag <= own {
+                return true;
+            }
+            let since = u64::from(arrival.when.wrapping_sub(start.0 as u32));
+            let ready = start + Time(since) + lag - own;
+            (arrival.when, arrival.input) = (ready.0 as u32, arrival.input | READY);
+            let is_due = ready < before;
+            if !is_due {
+                later.push(later.bin(ready), *arrival);
+            }
+            is_due
+        });
+    }
+
     /// Queues a packet that may leave from now on.
     #[inline(always)]
-    fn enqueue(&mut self, around: &mut Around, now: Time, arrival: &Arrival) {
+    pub(super) fn enqueue(&mut self, around: &mut Around, now: Time, arrival: &Arrival) {
         #[cfg(debug_assertions)]
         self.landed(around, arrival);
         let (slot, head) = (arrival.slot::<LANES>(), arrival.head());
@@ -402,6 +463,11 @@ impl<const LANES: usize, const MARKS: u8> Bank<LANES, MARKS> {
         self.hops += 1;
         let (peer, row, far_input, feeder) =
             (own.peer, own.row, own.input(), output - usize::from(record.number) + input);
+        if MARKS == ALL_EVENTS
+            && let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames_mut())
+        {
+            pauses.leaves(frames, (feeder, output), vl, head.space, end);
+        }
         if row == TO_HOST {
             self.deliver(around, sending, peer, (now + delay, end + delay));
         } else if row == REMOTE {
@@ -444,6 +510,24 @@ impl Arrival {
 
     #[inline(always)]
     pub(super) fn slot<const LANES: usize>(&self) -> Slot {
-        Slot::new(self.output as usize, usize::from(self.vl) % LANES, self.input.into())
+        Slot::new(self.output as usize, usize::from(self.vl) % LANES, self.input_index())
+    }
+
+    /// The input of the packet.
+    #[inline(always)]
+    pub(super) fn input_index(&self) -> usize {
+        usize::from(self.input & (READY - 1))
+    }
+
+    /// Whether this is the head of a packet, rather than a message or a packet that has waited for its tail.
+    #[inline(always)]
+    pub(super) fn is_head(&self) -> bool {
+        self.input < READY
+    }
+
+    /// Whether this is a notification or a pause frame.
+    #[inline(always)]
+    pub(super) fn is_message(&self) -> bool {
+        self.is_notice() || self.is_pause()
     }
 }

@@ -11,6 +11,7 @@ use crate::config::{Arbitration, Architecture, Assignment};
 use crate::error::{Reason, SetupError};
 use crate::host::{Adapter, Paths};
 use crate::link::Division;
+use crate::outputs::OutputQueues;
 use crate::port::{Lanes, Port};
 use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, Routes, Shape};
@@ -70,6 +71,16 @@ impl Builder<'_> {
         let SwitchModel { architecture, arbitration, queues, shared, control_first, .. } = self.model.switch;
         let plain = queues == Queues::PerOutput && shared && self.model.special.is_none() && !control_first;
         arbitration != Arbitration::Fcfs && architecture == Architecture::Voq && plain
+    }
+
+    /// How the outputs of switches queue packets; `None` if the outputs of a switch depend on each other.
+    pub(super) fn output_queues(&self) -> Option<OutputQueues> {
+        let SwitchModel { arbitration, control_first, trimming, .. } = self.model.switch;
+        if arbitration == Arbitration::Fcfs {
+            // With trimming, memory becomes free when a packet arrives.
+            return trimming.is_none().then_some(OutputQueues::Fifo { control_first });
+        }
+        self.is_plain_voq().then_some(OutputQueues::PerInput)
     }
 
     /// Builds the switches with the given ports.

@@ -67,7 +67,7 @@ impl<const L: usize> Wires<L, Ordered, Context> for Wiring {
 #[derive(Debug)]
 pub(crate) struct VoqSwitch<const LANES: usize> {
     pub ports: Ports,
-    outputs: VoqOutputs<LANES, ALL_EVENTS, Ordered>,
+    outputs: VoqOutputs<LANES, ALL_EVENTS, false, Ordered>,
 }
 
 /// Whether the variant for one lane supports the outputs of a switch.

@@ -1,5 +1,6 @@
 //! The outputs of InfiniBand VOQ switches (Paper I, section 3.1), with input buffers, one virtual output queue per
-//! output, and a read port per queue. Both schedulers run this code.
+//! output, and a read port per queue. Both schedulers run this code. With one queue per lane of an output instead
+//! ([`fifo`]), the binned scheduler runs it.
 //!
 //! ```text
 //!  in 0  =[ to 0 | to 1 | to 2 ]=--\      each output serves the inputs that have
@@ -15,6 +16,7 @@
 //! and on the credit of its own link. The scheduler decides when to settle an output, and supplies credit and
 //! transmission through [`Wires`].
 
+mod fifo;
 mod observe;
 mod record;
 
@@ -22,7 +24,7 @@ use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::{Rate, Time};
 
 use crate::congestion::marking::{Applied, Arriving, Leaving, MarkedLane, OutputFacts, SwitchMarking};
-use crate::facts::{QueueChange, QueueFill};
+use crate::facts::{QueueChange, QueueFill, Verdict};
 use crate::packet::{Fifo, PacketId, Pool};
 use crate::port::{LaneOrder, Port, Vl};
 use crate::port_set::{PortSet, Ports256, next_of};
@@ -109,9 +111,10 @@ pub(crate) trait Wires<const L: usize, X, A> {
 }
 
 /// The outputs of one switch, or of all switches of a partition, with up to `LANES` virtual lanes. `MARKS` states which
-/// calls the marking rule needs. `X` is the data that the scheduler stores with each output.
+/// calls the marking rule needs. If `FIFO`, the packets of all inputs share a queue per lane. `X` is the data that the
+/// scheduler stores with each output.
 #[derive(Debug)]
-pub(crate) struct VoqOutputs<const LANES: usize, const MARKS: u8, X> {
+pub(crate) struct VoqOutputs<const LANES: usize, const MARKS: u8, const FIFO: bool, X> {
     pub records: Box<[Output<LANES, X>]>,
     /// The packets behind the stored heads, indexed by `[(output * lanes + vl) * width + input]`.
     queues: Box<[Fifo]>,
@@ -125,9 +128,14 @@ pub(crate) struct VoqOutputs<const LANES: usize, const MARKS: u8, X> {
     beyond: Box<[[u64; 3]]>,
     /// Bytes per queue; empty unless the marking rule reads single queues.
     queue_bytes: Box<[u32]>,
+    /// The queues of lanes, if packets leave in the order of their arrival, which are then the only queues.
+    fifos: Box<[fifo::Lane]>,
+    /// Whether control packets precede data in `fifos`. The exception is a packet that ends a flow's route, which must
+    /// stay behind the flow's data.
+    pub control_first: bool,
 }
 
-impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
+impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES, MARKS, FIFO, X> {
     /// Whether this variant supports any number of lanes and ports, packets of any size, and marking rules that read
     /// single queues.
     const IS_GENERAL: bool = LANES == MOST_LANES;
@@ -140,8 +148,9 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         reads_queues: bool,
         marking: &SwitchMarking,
     ) -> Self {
-        debug_assert!(Self::IS_GENERAL || lanes == LANES && width <= 64 && !reads_queues);
+        debug_assert!(Self::IS_GENERAL || lanes == LANES && width <= 64 && (FIFO || !reads_queues));
         let count = records.len() * lanes;
+        let queues = if FIFO { 0 } else { count * width };
         if let (Some(first), false) = (first, Self::IS_GENERAL) {
             // With two lanes, it is always the turn of the first one.
             records.iter_mut().for_each(|record| record.turn = first.0);
@@ -155,12 +164,14 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         }
         Self {
             records: records.into(),
-            queues: vec![Fifo::default(); count * width].into(),
+            queues: vec![Fifo::default(); queues].into(),
             width,
             lanes,
             first: first.map_or(0, |first| 1 << first.0),
             beyond: vec![[0; 3]; if width > 64 { count } else { 0 }].into(),
-            queue_bytes: vec![0; if reads_queues { count * width } else { 0 }].into(),
+            queue_bytes: vec![0; if reads_queues { queues } else { 0 }].into(),
+            fifos: (0..if FIFO { count } else { 0 }).map(|_| fifo::Lane::default()).collect(),
+            control_first: false,
         }
     }
 
@@ -197,7 +208,9 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         let vl = vl % LANES;
         let bit = 1u64 << (input % 64);
         let record = &mut self.records[output];
-        if Self::IS_GENERAL {
+        if FIFO {
+            self.push_last(W::packets(around), slot, head);
+        } else if Self::IS_GENERAL {
             self.queues[queue].push(head.packet, W::packets(around));
             if let Some(bytes) = self.queue_bytes.get_mut(queue) {
                 *bytes += head.size;
@@ -221,7 +234,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
                 let packet = Arriving { id: head.packet, size: head.size, is_data: head.is_data() };
                 self.arrives((wires, around), marking, slot, packet, now);
             }
-            if sum > marking.quiet_fill() || above {
+            if marking.watches_queues() && (sum > marking.quiet_fill() || above) {
                 self.queue_changed((wires, around), marking, slot, now);
             }
         }
@@ -306,7 +319,11 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
     ) {
         let (output, vl, input) = (slot.output(), slot.vl(), slot.input());
         let at = self.lane_index(output, vl);
-        let (queue, inputs) = if Self::IS_GENERAL {
+        let (queue, inputs) = if FIFO {
+            // The queue is that of all inputs.
+            let bytes = self.records[output].lanes[vl].sum;
+            (Some(QueueFill { input: Port::new(input), bytes }), Ports256::EMPTY)
+        } else if Self::IS_GENERAL {
             let bytes = self.queue_bytes.get(self.queue_index(slot));
             let queue = bytes.map(|&bytes| QueueFill { input: Port::new(input), bytes });
             (queue, self.inputs(output, vl))
@@ -343,6 +360,9 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         let verdict = marking.departs(at.lane, &facts, packet, || {
             wires.has_credit(around, record, Need { output, vl, dst: 0, space, now })
         });
+        if verdict == Verdict::Forward {
+            return;
+        }
         let applied = marking.apply((output, now), W::packets(around), head.packet, verdict);
         wires.applied(around, record, applied);
     }
@@ -406,18 +426,10 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         now: Time,
     ) -> Result<Sending, Time> {
         self.records[output].lanes[vl].blocked = 0;
-        let Some(input) = self.next_input(output, vl).map(Port::index) else { return Err(Time::NEVER) };
-        let slot = Slot::new(output, vl, input);
-        let queue = self.queue_index(slot);
-        let record = &mut self.records[output];
-        let place = if Self::IS_GENERAL { None } else { record.find(vl, input) };
-        let head = match place {
-            Some(place) => record.head(place),
-            None => {
-                let Some(id) = self.queues[queue].head() else { return Err(Time::NEVER) };
-                Head::of(id, &W::packets(around)[id])
-            }
+        let Some((slot, head, place)) = self.next_packet(W::packets(around), (output, vl)) else {
+            return Err(Time::NEVER);
         };
+        let record = &mut self.records[output];
         let need = Need { output, vl, dst: head.dst(), space: head.space, now };
         if !wires.has_credit(around, record, need) {
             record.lanes[vl].blocked = head.space;
@@ -426,9 +438,15 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         self.take_head(W::packets(around), slot, place);
         let lane = &mut self.records[output].lanes[vl];
         lane.sum -= head.size;
-        lane.turn = (input + 1) as u8;
+        lane.turn = slot.input + 1;
+        if FIFO && lane.sum == 0 {
+            self.records[output].waiting &= !(1 << vl);
+        }
+        let lane = &mut self.records[output].lanes[vl];
         if MARKS != UNMARKED && (lane.sum > marking.quiet_fill() || lane.above) {
-            self.queue_changed((wires, around), marking, slot, now);
+            if marking.watches_queues() {
+                self.queue_changed((wires, around), marking, slot, now);
+            }
             if self.records[output].lanes[vl].above {
                 self.departs((wires, around), marking, slot, head, now);
             }
@@ -436,9 +454,36 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         Ok(Sending { slot, head })
     }
 
+    /// The packet that a lane sends next, and its position among the stored heads.
+    #[inline(always)]
+    fn next_packet(
+        &self,
+        packets: &Pool,
+        (output, vl): (usize, usize),
+    ) -> Option<(Slot, Head, Option<usize>)> {
+        if FIFO {
+            return self.first(output, vl).map(|(slot, head)| (slot, head, None));
+        }
+        let input = self.next_input(output, vl)?.index();
+        let slot = Slot::new(output, vl, input);
+        let record = &self.records[output];
+        let place = if Self::IS_GENERAL { None } else { record.find(vl, input) };
+        let head = match place {
+            Some(place) => record.head(place),
+            None => {
+                let id = self.queues[self.queue_index(slot)].head()?;
+                Head::of(id, &packets[id])
+            }
+        };
+        Some((slot, head, place))
+    }
+
     /// Removes the packet at the head of a queue.
     #[inline(always)]
     fn take_head(&mut self, packets: &mut Pool, slot: Slot, place: Option<usize>) {
+        if FIFO {
+            return self.pop_first(slot);
+        }
         let queue = self.queue_index(slot);
         let (output, vl, input) = (slot.output(), slot.vl(), slot.input());
         if Self::IS_GENERAL {
@@ -482,11 +527,12 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
     }
 
     /// Whether a packet that has just arrived at an idle output may leave at once. This requires that no other packet
-    /// waits and that the marking rule does not need the fill.
+    /// waits and that the marking rule does not need the fill of the queue.
     #[inline(always)]
     pub fn may_pass(&self, output: usize, vl: usize, size: u32, marking: &SwitchMarking) -> bool {
         let record = &self.records[output];
-        record.waiting == 0 && !(MARKS != UNMARKED && (size > marking.quiet_fill() || record.lanes[vl].above))
+        let needs_fill = || size > marking.quiet_fill() || record.lanes[vl].above;
+        record.waiting == 0 && !(MARKS != UNMARKED && marking.watches_queues() && needs_fill())
     }
 
     /// Accounts for a packet that passes an idle output without waiting, as if the packet had been enqueued and
@@ -497,15 +543,20 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         (wires, around): (&mut W, &mut A),
         marking: &mut SwitchMarking,
         slot: Slot,
-        packet: Arriving,
+        head: Head,
         now: Time,
     ) {
         if MARKS == ALL_EVENTS && marking.watches_arrivals() {
+            let packet = Arriving { id: head.packet, size: head.size, is_data: head.is_data() };
             self.records[slot.output()].lanes[slot.vl()].sum = packet.size;
             self.arrives((wires, around), marking, slot, packet, now);
             self.records[slot.output()].lanes[slot.vl()].sum = 0;
         }
         self.records[slot.output()].lanes[slot.vl()].turn = slot.input + 1;
+        if MARKS != UNMARKED && self.records[slot.output()].lanes[slot.vl()].above {
+            // The rule needs departures, but no changes of queues.
+            self.departs((wires, around), marking, slot, head, now);
+        }
         if LANES > 1 {
             self.served(slot.output(), slot.vl());
         }
@@ -520,12 +571,18 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
     /// Prefetches the queue of an input.
     #[inline(always)]
     pub fn prefetch_queue(&self, slot: Slot) {
+        if FIFO {
+            return prefetch(&self.fifos, self.lane_index(slot.output(), slot.vl()));
+        }
         prefetch(&self.queues, self.queue_index(slot));
     }
 
     /// The input that an output serves next, on the first lane that has packets.
     #[inline(always)]
     pub fn next_slot(&self, output: usize) -> Option<Slot> {
+        if FIFO {
+            return self.first_of_all(output).map(|(slot, _)| slot);
+        }
         let waiting = self.records[output].waiting;
         let vl = if LANES == 1 { 0 } else { waiting.trailing_zeros() as usize % LANES };
         let input = self.next_input(output, vl)?.index();
@@ -535,6 +592,9 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
     /// The packet at the head of the queue of an input, if the output stores it.
     #[inline(always)]
     pub fn stored_head(&self, slot: Slot) -> Option<PacketId> {
+        if FIFO {
+            return self.first(slot.output(), slot.vl()).map(|(_, head)| head.packet);
+        }
         if Self::IS_GENERAL {
             return None;
         }
@@ -545,6 +605,9 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
     /// The queue of an input for an output and lane, as its stored head and the packets behind it.
     fn queue(&self, slot: Slot) -> (Option<Head>, Fifo) {
         let record = &self.records[slot.output()];
+        if FIFO {
+            return (None, Fifo::default());
+        }
         let held = if Self::IS_GENERAL { None } else { record.find(slot.vl(), slot.input()) };
         (held.map(|place| record.head(place)), self.queues[self.queue_index(slot)])
     }

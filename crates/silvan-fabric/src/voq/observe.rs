@@ -4,7 +4,7 @@ use super::{Slot, VoqOutputs};
 use crate::packet::{PacketId, Pool};
 use crate::port::{Port, Vl};
 
-impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
+impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES, MARKS, FIFO, X> {
     pub fn queued_bytes(&self, output: usize) -> u32 {
         self.records[output].lanes.iter().map(|lane| lane.sum).sum()
     }
@@ -12,7 +12,8 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
     /// The packets of an input for an output and lane, in their order.
     pub fn packets<'a>(&'a self, packets: &'a Pool, slot: Slot) -> impl Iterator<Item = PacketId> + 'a {
         let (head, queue) = self.queue(slot);
-        head.map(|head| head.packet).into_iter().chain(queue.iter(packets))
+        let own = head.map(|head| head.packet).into_iter().chain(queue.iter(packets));
+        own.chain(self.of_input(slot).map(|head| head.packet))
     }
 
     /// Of the `count` outputs of a switch that start with `first`, those for which an input has packets on a
@@ -21,7 +22,7 @@ impl<const LANES: usize, const MARKS: u8, X> VoqOutputs<LANES, MARKS, X> {
         let requests = |output: &Port| {
             let slot = Slot::new(first + output.index(), vl.index(), input.index());
             let (head, queue) = self.queue(slot);
-            head.is_some() || !queue.is_empty()
+            head.is_some() || !queue.is_empty() || self.of_input(slot).next().is_some()
         };
         Port::all(count).filter(requests).collect()
     }

@@ -76,6 +76,8 @@ pub(crate) struct OutputLane {
     pub above: bool,
     /// Whether a packet has waited for credit since the last packet was sent; used only by the binned scheduler.
     pub short: bool,
+    /// Whether a pause frame has stopped the lane; used only by the binned scheduler.
+    pub paused: bool,
 }
 
 /// One output of a VOQ switch with `L` virtual lanes. `X` is the data that its scheduler stores with it.

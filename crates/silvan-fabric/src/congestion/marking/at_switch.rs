@@ -30,7 +30,8 @@ pub(crate) struct SwitchMarking {
     quiet: u32,
     /// Whether no fill is quiet.
     is_always_on: bool,
-    /// See [`Self::watches_arrivals`].
+    /// See [`Self::watches_queues`] and [`Self::watches_arrivals`].
+    watches_queues: bool,
     watches_arrivals: bool,
     /// Whether the rule reads [`OutputFacts::sent_bytes`].
     pub reads_sent_bytes: bool,
@@ -99,7 +100,8 @@ impl SwitchMarking {
     pub fn new(marker: Marker, outputs: usize, full_space: u32) -> Self {
         let marks = vec![0; outputs].into();
         let (quiet, is_always_on) = marker.quiet_fill().map_or((0, true), |quiet| (quiet, false));
-        let (watches_arrivals, reads_sent_bytes) = (marker.watches_arrivals(), marker.reads_sent_bytes());
+        let (watches_queues, watches_arrivals) = (marker.watches_queues(), marker.watches_arrivals());
+        let reads_sent_bytes = marker.reads_sent_bytes();
         Self {
             marker,
             marks,
@@ -109,6 +111,7 @@ impl SwitchMarking {
             full_space,
             quiet,
             is_always_on,
+            watches_queues,
             watches_arrivals,
             reads_sent_bytes,
         }
@@ -135,6 +138,12 @@ impl SwitchMarking {
         self.quiet
     }
 
+    /// Whether the rule needs changes of queues. If not, it may still need departures.
+    #[inline(always)]
+    pub fn watches_queues(&self) -> bool {
+        self.watches_queues
+    }
+
     /// Whether the rule needs every packet that arrives.
     #[inline(always)]
     pub fn watches_arrivals(&self) -> bool {
@@ -150,7 +159,7 @@ impl SwitchMarking {
     /// Whether the order of packets that arrive at one instant affects the rule, because it samples packets, counts
     /// inputs, or reads single queues.
     pub fn needs_order(&self) -> bool {
-        self.quiet == 0 || self.watches_arrivals || self.marker.needs_queues()
+        self.quiet == 0 && self.watches_queues || self.watches_arrivals || self.marker.needs_queues()
     }
 
     /// The space for which an output must have credit to be a root: that of a full packet in addition to the current or

@@ -210,6 +210,11 @@ pub(crate) trait MarkingRule {
         false
     }
 
+    /// Whether the rule needs [`Self::queue_changed`] at all.
+    fn watches_queues(&self) -> bool {
+        true
+    }
+
     /// Whether the rule needs [`Self::queue_changed`] for a change that leaves `queue_bytes` in all queues of the lane
     /// together. This test is fast and avoids most of those calls.
     fn watches_queue(&self, _port: &Self::State, _queue_bytes: u32) -> bool {
@@ -390,6 +395,13 @@ macro_rules! markings {
                 match self {
                     Self::None => Some(u32::MAX),
                     $( Self::$name(ruled) => ruled.rule.quiet_fill(), )*
+                }
+            }
+
+            pub fn watches_queues(&self) -> bool {
+                match self {
+                    Self::None => false,
+                    $( Self::$name(ruled) => ruled.rule.watches_queues(), )*
                 }
             }
 

@@ -51,6 +51,10 @@ impl MarkingRule for StampRule {
         true
     }
 
+    fn watches_queues(&self) -> bool {
+        false
+    }
+
     fn watches_queue(&self, _port: &(), _queue_bytes: u32) -> bool {
         false
     }

@@ -79,6 +79,16 @@ impl Gate {
         self.fill.saturating_sub(reserve).into()
     }
 
+    /// Stores a packet of a lane that has [`Self::room`] for it.
+    #[inline]
+    pub fn add(&mut self, rule: &Rule, memories: &mut [Memory], space: u32) {
+        let fill = self.fill + space;
+        if let Rule::Shared { switch, reserve, .. } = *rule {
+            memories[switch as usize].used += u64::from(fill.saturating_sub(reserve).min(space));
+        }
+        self.fill = fill;
+    }
+
     /// Stores a packet. Returns what is missing if it does not fit.
     pub fn store(&mut self, rule: &Rule, memories: &mut [Memory], space: u32) -> Option<Lack> {
         let new = self.fill.saturating_add(space);
@@ -119,6 +129,24 @@ impl Gate {
                 memory.headroom_used -= u64::from(of_headroom);
                 self.over -= of_headroom;
                 self.fill -= rest;
+            }
+        }
+    }
+
+    /// Bytes that may arrive at all lanes of the memory together, while none leaves, before this lane can be full or lack
+    /// memory. `None` if it may be full with the next byte.
+    pub fn room(&self, rule: &Rule, memories: &[Memory]) -> Option<u64> {
+        match *rule {
+            Rule::Fixed { xoff, .. } => xoff.checked_sub(self.fill).map(u64::from),
+            Rule::Shared { switch, shift, reserve, .. } => {
+                let free = memories[switch as usize].free();
+                // After x more bytes, the lane has at most `own - 1 + x` in shared memory. It is not full if its threshold,
+                // which is a multiple of `free - x`, is at least `own + x`.
+                let own = self.shared_bytes(reserve) + 1;
+                let by = u32::from(shift.unsigned_abs()).min(32);
+                let (threshold, needed) = if shift >= 0 { (free, own << by) } else { (free << by, own) };
+                let room = threshold.checked_sub(needed)? / ((1u64 << by) + 1);
+                (self.over == 0).then_some(room.min(free))
             }
         }
     }
@@ -171,6 +199,35 @@ mod tests {
         assert!(!gate.is_low(&rule, &none));
         gate.remove(&rule, &mut none, 1);
         assert!(gate.is_low(&rule, &none));
+    }
+
+    /// Lanes are not full as long as fewer bytes arrive, in any distribution, than each of them permits.
+    #[test]
+    fn no_lane_is_full_within_the_room() {
+        for shift in [-3, -1, 0, 1, 3] {
+            let (rule, mut memories) = (shared(shift), memory(10_000));
+            let mut gates = [Gate::default(); 3];
+            for (gate, fill) in gates.iter_mut().zip([0, 150, 700]) {
+                assert_eq!(gate.store(&rule, &mut memories, fill), None);
+            }
+            let room = gates.iter().filter_map(|gate| gate.room(&rule, &memories)).min().unwrap();
+            assert!(room > 100, "{shift}: {room}");
+            for target in 0..3 {
+                let (mut gates, mut memories) = (gates, memories);
+                for _ in 0..room {
+                    gates[target].add(&rule, &mut memories, 1);
+                    assert!(gates.iter().all(|gate| !gate.is_full(&rule, &memories) && gate.over == 0));
+                }
+            }
+            let (mut own, mut other, mut same) = (gates[1], gates[1], memories);
+            own.add(&rule, &mut memories, 75);
+            assert_eq!(other.store(&rule, &mut same, 75), None);
+            assert_eq!((own.fill, own.over, memories[0].used), (other.fill, other.over, same[0].used));
+        }
+        let (rule, none) = (Rule::Fixed { xoff: 300, xon: 100, headroom: 150 }, []);
+        let gate = |fill| Gate { fill, over: 0 };
+        assert_eq!([0, 300, 301].map(|fill| gate(fill).room(&rule, &none)), [Some(300), Some(0), None]);
+        assert_eq!(Gate { fill: 200, over: 1 }.room(&shared(0), &memory(10_000)), None);
     }
 
     /// With k lanes of incast, each uses a = 2^-shift of what is free: T = a B / (1 + k a).

@@ -13,8 +13,8 @@ mod memory;
 
 use silvan_engine::Time;
 
-use super::{ChannelId, MAX_NODES, MAX_PORTS};
-use crate::port::Vl;
+use super::{ChannelId, Class, MAX_NODES, MAX_PORTS, key};
+use crate::port::{Port, Vl};
 use memory::Gate;
 pub(crate) use memory::{Lack, Memory, Rule};
 
@@ -27,6 +27,13 @@ pub(crate) enum Stage {
     Obeyed = 2,
     /// With link-level retry, a message arrives at the sender of a channel, its timer expires, or a frame can be sent again.
     Retry = 3,
+}
+
+impl Stage {
+    /// The key of the events of this stage.
+    pub fn key(self) -> u32 {
+        key(Class::Link, 0, Port(self as u16))
+    }
 }
 
 /// The state of a lane at its sender, with statistics.
@@ -189,10 +196,61 @@ impl Frames {
         std::mem::replace(&mut receiver.checked_at, now) != now
     }
 
-    /// Notes that a packet will have left at a known time. Returns the data of the event for that time.
-    pub fn will_leave(&mut self, channel: ChannelId, vl: Vl, space: u32) -> u32 {
+    /// Stores a packet of a switch whose lanes all have [`Self::room`], so no check is needed.
+    #[inline]
+    pub fn fill(&mut self, channel: ChannelId, vl: Vl, space: u32) {
+        let index = self.index(channel, vl);
+        self.gates[index].add(&self.receivers[channel as usize].rule, &mut self.memories, space);
+    }
+
+    /// Undoes [`Self::fill`].
+    pub fn take_out(&mut self, channel: ChannelId, vl: Vl, space: u32) {
+        let index = self.index(channel, vl);
+        self.gates[index].remove(&self.receivers[channel as usize].rule, &mut self.memories, space);
+    }
+
+    /// Notes that a packet starts to leave a buffer.
+    #[inline]
+    pub fn starts_to_leave(&mut self, channel: ChannelId, vl: Vl) {
         let index = self.index(channel, vl);
         self.leaving[index] += 1;
+    }
+
+    /// Removes a packet that has left.
+    #[inline]
+    pub fn remove(&mut self, channel: ChannelId, vl: Vl, space: u32) {
+        let index = self.index(channel, vl);
+        let receiver = &mut self.receivers[channel as usize];
+        self.leaving[index] -= 1;
+        self.gates[index].remove(&receiver.rule, &mut self.memories, space);
+        receiver.left |= 1 << vl.0;
+    }
+
+    /// Bytes that may arrive on the given channels, which lead to the same switch, before any lane can be full. `None` if a
+    /// lane is paused or may be full with the next byte.
+    pub fn room(&self, channels: impl Iterator<Item = ChannelId>) -> Option<u64> {
+        let mut least = u64::MAX;
+        for channel in channels {
+            let receiver = &self.receivers[channel as usize];
+            if receiver.stopped | receiver.announced != 0 {
+                return None;
+            }
+            let first = channel as usize * self.lanes;
+            for gate in &self.gates[first..first + self.lanes] {
+                least = least.min(gate.room(&receiver.rule, &self.memories)?);
+            }
+        }
+        Some(least)
+    }
+
+    /// The memory of the receiver of a channel.
+    pub fn rule(&self, channel: ChannelId) -> &Rule {
+        &self.receivers[channel as usize].rule
+    }
+
+    /// Notes that a packet will have left at a known time. Returns the data of the event for that time.
+    pub fn will_leave(&mut self, channel: ChannelId, vl: Vl, space: u32) -> u32 {
+        self.starts_to_leave(channel, vl);
         let entry = (channel, vl, space);
         if let Some(slot) = self.free_slots.pop() {
             self.freed[slot as usize] = entry;
@@ -206,11 +264,8 @@ impl Frames {
     pub fn left(&mut self, slot: u32, now: Time) -> Option<ChannelId> {
         let (channel, vl, space) = self.freed[slot as usize];
         self.free_slots.push(slot);
-        let index = self.index(channel, vl);
+        self.remove(channel, vl, space);
         let receiver = &mut self.receivers[channel as usize];
-        self.leaving[index] -= 1;
-        self.gates[index].remove(&receiver.rule, &mut self.memories, space);
-        receiver.left |= 1 << vl.0;
         (std::mem::replace(&mut receiver.checked_at, now) != now).then_some(channel)
     }
 

@@ -1,0 +1,557 @@
+//! Pause frames with the binned scheduler. A switch that sends them must know the fills of its input buffers, which
+//! depend on all of its outputs, and a frame occupies the link of an output.
+//!
+//! As long as no lane of a switch can be full, its outputs are independent: fills only have to be added up. When few bytes
+//! are left until a lane might be full, the exact fills at the start of the bin determine a new number of such bytes. If
+//! more bytes arrive in the bin, or a lane is paused, all events of the switch in this bin are handled in the order of
+//! time: arrivals, tails that have left, checks and frames, decisions of outputs. The results are those of
+//! [`crate::link::Frames`] with the event-ordered scheduler.
+//!
+//! A frame from another switch concerns a single output. Like a packet, it is known before its bin begins.
+
+use silvan_engine::bins::UNSCHEDULED;
+use silvan_engine::{Bins, Event, Time};
+
+use super::{Around, Arrival, Bank, Feeder, Sender};
+use crate::link::{ChannelId, Frames, Stage, Verdict};
+use crate::message::{OutputPause, Word};
+use crate::port::Vl;
+
+/// Lane number that identifies an [`Arrival`] as a pause frame, whose paused lanes are in the place of the packet.
+pub(super) const PAUSE: u8 = super::reports::NOTICE - 1;
+/// The order of frames within an instant, as stored in [`Arrival::input`]: they follow all packets.
+const LAST: u8 = u8::MAX;
+
+/// The packet that an output sends or has sent last. Its tail leaves the buffer of an input at a time.
+#[derive(Debug, Clone, Copy)]
+struct Leaving {
+    end: Time,
+    input: u32,
+    /// Zero if there is no packet, or it has been removed from the buffer.
+    space: u32,
+    vl: u8,
+}
+
+/// The room of a switch whose events are handled in order. The bytes that arrive do not matter.
+const ORDERED: i64 = i64::MIN / 2;
+
+const NOTHING: Leaving = Leaving { end: Time::NEVER, input: 0, space: 0, vl: 0 };
+
+/// An arrival at a switch whose events are handled in order, sorted by switch, time and input.
+#[derive(Debug, Clone, Copy)]
+struct OfSwitch {
+    /// First output of the switch.
+    first: u32,
+    /// Picoseconds since the start of the bin.
+    since: u32,
+    arrival: Arrival,
+}
+
+impl OfSwitch {
+    fn order(&self) -> (u32, u32, u8) {
+        (self.first, self.since, self.arrival.input)
+    }
+}
+
+/// The buffers of the inputs of a partition's switches. Inputs and outputs have the same indexes.
+#[derive(Debug)]
+pub(super) struct Pauses {
+    /// The channel on which each output sends, and the one on which the input receives.
+    channels: Box<[(ChannelId, ChannelId)]>,
+    /// Number of ports of each switch, by its first output.
+    ports: Box<[u8]>,
+    /// By output.
+    leaving: Box<[Leaving]>,
+    /// For each input, the time of a check that waits for the link.
+    due: Box<[Time]>,
+    /// For each switch, by its first output: bytes that may arrive before a lane might be full; negative after more have
+    /// arrived, or if all events of the switch are handled in order.
+    rooms: Box<[i64]>,
+    /// Whether all events of a switch are handled in order, by its first output.
+    is_ordered: Box<[bool]>,
+    /// The first outputs of these switches.
+    ordered: Vec<u32>,
+    /// These switches, by the bins in which tails leave or checks are due.
+    agenda: Bins<u32>,
+    /// The slot of each switch in the agenda, by its first output.
+    slots: Box<[u16]>,
+    /// All tails that left and all checks before this time have been handled.
+    handled: Time,
+    /// Packets whose heads arrive in this bin, and those that may leave from now on, with frames from other switches.
+    heads: Vec<OfSwitch>,
+    landings: Vec<OfSwitch>,
+    /// Indexes of arrivals that may be too many. Empty between calls, as is the next field.
+    beyond: Vec<u32>,
+    taken: Vec<u32>,
+}
+
+/// The limits of a bin.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    arrive_before: Time,
+    decide_before: Time,
+}
+
+impl Arrival {
+    #[inline(always)]
+    pub(super) fn is_pause(&self) -> bool {
+        self.vl == PAUSE
+    }
+
+    /// A pause frame for an output.
+    pub(super) fn pause(output: u32, lanes: u16, time: Time) -> Self {
+        let when = time.0 as u32;
+        Self { output, packet: lanes.into(), when, to: 0, size: 0, space: 0, input: LAST, vl: PAUSE }
+    }
+}
+
+impl Pauses {
+    /// `channels` has the channels of each port of each switch in turn, and `ports` has the number of ports for each of
+    /// them. `agenda` has no entries.
+    pub fn new(channels: Vec<(ChannelId, ChannelId)>, ports: Vec<u8>, agenda: Bins<u32>) -> Self {
+        let count = channels.len();
+        Self {
+            channels: channels.into(),
+            ports: ports.into(),
+            leaving: vec![NOTHING; count].into(),
+            due: vec![Time::NEVER; count].into(),
+            rooms: vec![0; count].into(),
+            is_ordered: vec![false; count].into(),
+            ordered: Vec::new(),
+            agenda,
+            slots: vec![UNSCHEDULED; count].into(),
+            handled: Time::ZERO,
+            heads: Vec::new(),
+            landings: Vec::new(),
+            beyond: Vec::new(),
+            taken: Vec::new(),
+        }
+    }
+
+    /// The channel on which an output sends.
+    pub fn channel(&self, output: usize) -> ChannelId {
+        self.channels[output].0
+    }
+
+    /// The channel on which an input receives.
+    #[inline(always)]
+    fn fed_by(&self, input: u32) -> ChannelId {
+        self.channels[input as usize].1
+    }
+
+    pub fn next_bin(&self) -> Option<u64> {
+        self.agenda.next()
+    }
+
+    pub fn turn_to(&mut self, bin: u64) {
+        self.agenda.turn_to(bin);
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.agenda.is_empty()
+    }
+
+    /// Takes the current bin out of the agenda. Its switches are handled in order in any case.
+    fn begin(&mut self) {
+        self.agenda.take(&mut self.taken);
+        for first in self.taken.drain(..) {
+            let slot = &mut self.slots[first as usize];
+            if self.agenda.is_due(*slot) {
+                *slot = UNSCHEDULED;
+            }
+        }
+    }
+
+    fn range(&self, first: u32) -> std::ops::Range<usize> {
+        first as usize..first as usize + usize::from(self.ports[first as usize])
+    }
+
+    /// Notes that a packet starts to leave the buffer of an input through an output, which it has left at `end`.
+    #[inline(always)]
+    pub fn leaves(
+        &mut self,
+        frames: &mut Frames,
+        (input, output): (usize, usize),
+        vl: usize,
+        space: u32,
+        end: Time,
+    ) {
+        let leaving = Leaving { end, input: input as u32, space, vl: vl as u8 };
+        let before = std::mem::replace(&mut self.leaving[output], leaving);
+        // The link is free, so the previous packet has left.
+        if before.space > 0 {
+            frames.remove(self.fed_by(before.input), Vl(before.vl), before.space);
+        }
+        frames.starts_to_leave(self.fed_by(input as u32), Vl::new(vl));
+    }
+
+    /// Removes the packets from the buffers of a switch whose tails left before a time.
+    fn remove_before(&mut self, frames: &mut Frames, first: u32, time: Time) {
+        for output in self.range(first) {
+            let Leaving { end, input, space, vl } = self.leaving[output];
+            if space > 0 && end < time {
+                frames.remove(self.fed_by(input), Vl(vl), space);
+                self.leaving[output].space = 0;
+            }
+        }
+    }
+
+    /// Bytes that may arrive at a switch before a lane might be full.
+    fn room(&self, frames: &Frames, first: u32) -> Option<i64> {
+        let inputs = self.channels[self.range(first)].iter().map(|&(_, into)| into);
+        let room = frames.room(inputs.filter(|&into| into != ChannelId::MAX));
+        room.map(|room| i64::try_from(room).unwrap_or(i64::MAX))
+    }
+
+    /// Decides for a switch at which many bytes may have arrived whether all of its events must be handled in order.
+    /// `arriving` is the number of bytes that arrive in this bin.
+    fn decide(&mut self, frames: &mut Frames, first: u32, arriving: i64, start: Time) {
+        self.remove_before(frames, first, start);
+        match self.room(frames, first) {
+            Some(room) if room >= arriving => self.rooms[first as usize] = room - arriving,
+            _ => {
+                self.rooms[first as usize] = ORDERED;
+                self.is_ordered[first as usize] = true;
+                self.ordered.push(first);
+            }
+        }
+    }
+
+    /// The earliest time at which a tail leaves a switch or a check is due.
+    fn next_of(&self, first: u32) -> Time {
+        let of = |at: usize| {
+            let Leaving { end, space, .. } = self.leaving[at];
+            self.due[at].min(if space > 0 { end } else { Time::NEVER })
+        };
+        self.range(first).map(of).min().unwrap_or(Time::NEVER)
+    }
+}
+
+impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, FIFO> {
+    /// Stores the packets whose heads arrive before a time in the buffers of their inputs. Those at switches whose events
+    /// are handled in order are stored later.
+    pub(super) fn store_heads(&mut self, around: &mut Around, arrivals: &[Arrival], before: Time) {
+        let start = self.start;
+        let Some(frames) = around.links.frames_mut() else { return };
+        let Self { pauses: Some(pauses), voq, .. } = self else { return };
+        let from = start.max(pauses.handled);
+        pauses.handled = before;
+        pauses.begin();
+        let first_of =
+            |arrival: &Arrival| arrival.output - u32::from(voq.records[arrival.output as usize].number);
+        let vl = |arrival: &Arrival| Vl::new(usize::from(arrival.vl) % LANES);
+        let mut beyond = std::mem::take(&mut pauses.beyond);
+        for (at, arrival) in arrivals.iter().enumerate() {
+            if !arrival.is_head() {
+                continue;
+            }
+            let first = first_of(arrival);
+            let room = &mut pauses.rooms[first as usize];
+            *room -= i64::from(arrival.space);
+            if *room < 0 {
+                beyond.push(at as u32);
+            } else {
+                let channel = pauses.fed_by(first + arrival.input_index() as u32);
+                frames.fill(channel, vl(arrival), arrival.space.into());
+            }
+        }
+        // The remaining ones arrive at switches whose lanes might be full.
+        for &at in &beyond {
+            let (before, arrival) = (&arrivals[..at as usize], &arrivals[at as usize]);
+            let first = first_of(arrival);
+            let is_own = |other: &&Arrival| other.is_head() && first_of(other) == first;
+            let earlier = before.iter().filter(is_own);
+            let is_undecided = pauses.rooms[first as usize] < 0 && !pauses.is_ordered[first as usize];
+            if is_undecided {
+                // The decision depends on the fills at the start of the bin.
+                for other in earlier.clone() {
+                    let channel = pauses.fed_by(first + other.input_index() as u32);
+                    frames.take_out(channel, vl(other), other.space.into());
+                }
+                let arriving = arrivals.iter().filter(is_own).map(|other| i64::from(other.space)).sum();
+                pauses.decide(frames, first, arriving, from);
+            }
+            let now = earlier.filter(|_| is_undecided).chain([arrival]);
+            for own in now {
+                if pauses.is_ordered[first as usize] {
+                    let since = own.when.wrapping_sub(start.0 as u32);
+                    pauses.heads.push(OfSwitch { first, since, arrival: *own });
+                } else {
+                    let channel = pauses.fed_by(first + own.input_index() as u32);
+                    frames.fill(channel, vl(own), own.space.into());
+                }
+            }
+        }
+        beyond.clear();
+        pauses.beyond = beyond;
+    }
+
+    /// Takes the arrivals at switches whose events are handled in order out of a list.
+    pub(super) fn separate_ordered(&mut self, arrivals: &mut Vec<Arrival>) {
+        let start = self.start.0 as u32;
+        let Self { pauses: Some(pauses), voq, .. } = self else { return };
+        if pauses.ordered.is_empty() {
+            return;
+        }
+        arrivals.retain(|arrival| {
+            let first = arrival.output - u32::from(voq.records[arrival.output as usize].number);
+            let is_ordered = pauses.is_ordered[first as usize];
+            if is_ordered {
+                let since = arrival.when.wrapping_sub(start);
+                pauses.landings.push(OfSwitch { first, since, arrival: *arrival });
+            }
+            !is_ordered
+        });
+    }
+
+    /// Handles the events of these switches in the current bin.
+    pub(super) fn run_ordered(&mut self, around: &mut Around, arrive_before: Time, decide_before: Time) {
+        let Some(pauses) = &mut self.pauses else { return };
+        if pauses.ordered.is_empty() {
+            return;
+        }
+        let (mut heads, mut landings) =
+            (std::mem::take(&mut pauses.heads), std::mem::take(&mut pauses.landings));
+        let ordered = std::mem::take(&mut pauses.ordered);
+        heads.sort_unstable_by_key(OfSwitch::order);
+        landings.sort_unstable_by_key(OfSwitch::order);
+        let limits = Limits { arrive_before, decide_before };
+        let of = |list: &[OfSwitch], first: u32| {
+            let start = list.partition_point(|item| item.first < first);
+            start..list.partition_point(|item| item.first <= first)
+        };
+        for &first in &ordered {
+            let (own_heads, own_landings) = (of(&heads, first), of(&landings, first));
+            self.run_switch(around, first, &heads[own_heads], &landings[own_landings], limits);
+        }
+        heads.clear();
+        landings.clear();
+        let Some(pauses) = &mut self.pauses else { return };
+        (pauses.heads, pauses.landings) = (heads, landings);
+        for first in ordered {
+            self.end_switch(around, first);
+        }
+    }
+
+    /// Handles the events of a switch in order.
+    fn run_switch(
+        &mut self,
+        around: &mut Around,
+        first: u32,
+        mut heads: &[OfSwitch],
+        mut landings: &[OfSwitch],
+        limits: Limits,
+    ) {
+        let start = self.start;
+        let time =
+            |list: &[OfSwitch]| list.first().map_or(Time::NEVER, |item| start + Time(item.since.into()));
+        loop {
+            let arrival = time(heads).min(time(landings));
+            let now = self.next_instant(first, arrival, limits);
+            if now == Time::NEVER {
+                return;
+            }
+            let mut touched = 0u64;
+            while time(heads) == now {
+                let arrival = heads[0].arrival;
+                heads = &heads[1..];
+                touched |= self.store_head(around, first, &arrival, now);
+            }
+            while time(landings) == now {
+                let arrival = landings[0].arrival;
+                landings = &landings[1..];
+                if arrival.is_pause() {
+                    self.obey(around, &arrival, now);
+                } else {
+                    self.enqueue(around, now, &arrival);
+                }
+            }
+            if now < limits.arrive_before {
+                touched |= self.tails_leave(around, first, now);
+                self.check_inputs(around, first, touched, now);
+            }
+            if now < limits.decide_before {
+                let Some(pauses) = &self.pauses else { return };
+                for output in pauses.range(first) {
+                    self.decide(around, output, now + Time(1));
+                }
+            }
+        }
+    }
+
+    /// The time of the next event of a switch within the limits, or [`Time::NEVER`].
+    fn next_instant(&self, first: u32, arrival: Time, limits: Limits) -> Time {
+        let Some(pauses) = &self.pauses else { return Time::NEVER };
+        let mut next = pauses.next_of(first);
+        if next >= limits.arrive_before {
+            next = Time::NEVER;
+        }
+        let decisions = self.voq.records[pauses.range(first)].iter().map(|record| record.own.ready_at);
+        let decision = decisions.min().filter(|&time| time < limits.decide_before).unwrap_or(Time::NEVER);
+        next.min(decision).min(arrival)
+    }
+
+    /// Stores a packet in the buffer of its input. Returns the input as a bit.
+    fn store_head(&mut self, around: &mut Around, first: u32, arrival: &Arrival, now: Time) -> u64 {
+        let (Some(pauses), Some(frames)) = (&self.pauses, around.links.frames_mut()) else { return 0 };
+        let input = arrival.input_index();
+        let channel = pauses.channels[first as usize + input].1;
+        frames.store(channel, Vl::new(usize::from(arrival.vl) % LANES), arrival.space.into(), now);
+        1 << input
+    }
+
+    /// Removes the packets whose tails leave now. Returns their inputs, one bit each.
+    fn tails_leave(&mut self, around: &mut Around, first: u32, now: Time) -> u64 {
+        let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames_mut()) else { return 0 };
+        let mut touched = 0;
+        for output in pauses.range(first) {
+            let Leaving { end, input, space, vl } = pauses.leaving[output];
+            if space > 0 && end == now {
+                frames.remove(pauses.fed_by(input), Vl(vl), space);
+                pauses.leaving[output].space = 0;
+                touched |= 1 << (input - first);
+            }
+        }
+        touched
+    }
+
+    /// Lets the inputs with changes, and those whose links have become free, decide whether to send a frame.
+    fn check_inputs(&mut self, around: &mut Around, first: u32, touched: u64, now: Time) {
+        let Some(pauses) = &mut self.pauses else { return };
+        let mut inputs = touched;
+        for at in pauses.range(first) {
+            if pauses.due[at] == now {
+                pauses.due[at] = Time::NEVER;
+                inputs |= 1 << (at - first as usize);
+            }
+        }
+        while inputs != 0 {
+            let at = first as usize + inputs.trailing_zeros() as usize;
+            inputs &= inputs - 1;
+            let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames_mut()) else { return };
+            match frames.check(pauses.channels[at].1, now, self.voq.records[at].free_at) {
+                Verdict::Nothing => {}
+                Verdict::Later(time) => pauses.due[at] = time,
+                Verdict::Send(lanes) => self.send_frame(around, at, lanes, now),
+            }
+        }
+    }
+
+    /// Puts a frame for the sender at an input on the wire of the output at the same port, which is free.
+    fn send_frame(&mut self, around: &mut Around, at: usize, lanes: u16, now: Time) {
+        let Some(spec) = around.links.frames().map(|frames| frames.spec) else { return };
+        let record = &mut self.voq.records[at];
+        let link = &self.wiring.links[usize::from(record.own.link)].parameters;
+        debug_assert!(record.free_at <= now, "an output sends one frame at a time");
+        let end = now + link.pace.time(spec.bytes);
+        record.free_at = end;
+        record.own.sent_bytes += u64::from(spec.bytes);
+        if record.own.ready_at < Time::NEVER {
+            record.own.ready_at = record.own.ready_at.max(end);
+        }
+        self.events += 1;
+        let time = end + link.delay + spec.response;
+        match self.feeders[at] {
+            Feeder::Output(output) => self.pause_arrives(output, lanes, time),
+            Feeder::Remote(sender) => {
+                let Sender { partition, output, .. } = self.senders[sender as usize];
+                around.outbox[usize::from(partition)].send_output_pause(OutputPause { output, lanes, time });
+            }
+            Feeder::Host(channel) => {
+                let data = around.notices.add(Word::Pause(channel, lanes));
+                around.queue.push(Event { time, key: Stage::Obeyed.key(), data });
+            }
+        }
+    }
+
+    /// Receives a frame for an output, which takes effect at a time.
+    pub(super) fn pause_arrives(&mut self, output: u32, lanes: u16, time: Time) {
+        self.arrivals.push(self.arrivals.bin(time), Arrival::pause(output, lanes, time));
+    }
+
+    /// Pauses lanes of an output, and resumes all others, as a frame states. All earlier decisions have been made.
+    pub(super) fn obey(&mut self, around: &mut Around, frame: &Arrival, now: Time) {
+        let (output, lanes) = (frame.output as usize, frame.packet as u16);
+        let (Some(pauses), Some(frames)) = (&self.pauses, around.links.frames_mut()) else { return };
+        let resumed = frames.obey(pauses.channel(output), lanes, now);
+        let record = &mut self.voq.records[output];
+        for (vl, lane) in record.lanes.iter_mut().enumerate() {
+            lane.paused = lanes >> vl & 1 != 0;
+            lane.short &= resumed >> vl & 1 == 0;
+        }
+        let ready = now.max(record.free_at);
+        if record.waiting & resumed != 0 && ready < record.own.ready_at {
+            record.own.ready_at = ready;
+            self.plan(output, ready);
+        }
+    }
+
+    /// Schedules the next events of a switch whose events were handled in order, and decides whether that continues.
+    fn end_switch(&mut self, around: &mut Around, first: u32) {
+        let Some(pauses) = &self.pauses else { return };
+        for output in pauses.range(first) {
+            let ready = self.voq.records[output].own.ready_at;
+            if ready < Time::NEVER {
+                self.plan(output, ready);
+            }
+        }
+        let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames()) else { return };
+        match pauses.room(frames, first) {
+            // A check that is due must not be lost.
+            Some(room) if pauses.range(first).all(|input| pauses.due[input] == Time::NEVER) => {
+                pauses.is_ordered[first as usize] = false;
+                pauses.rooms[first as usize] = room;
+            }
+            _ => {
+                pauses.ordered.push(first);
+                let next = pauses.next_of(first);
+                if next < Time::NEVER {
+                    pauses.agenda.schedule(first, next, &mut pauses.slots[first as usize]);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::{FrameSpec, Rule};
+
+    /// A switch with two ports, whose inputs receive on the channels 1 and 3.
+    fn switch() -> (Pauses, Frames) {
+        let rule = Rule::Fixed { xoff: 300, xon: 100, headroom: 1_000 };
+        let spec = FrameSpec { bytes: 84, response: Time::ZERO };
+        let frames = Frames::new(spec, 1, &[(rule, 1), (rule, 0), (rule, 3), (rule, 2)], Vec::new());
+        (Pauses::new(vec![(0, 1), (2, 3)], vec![2, 2], Bins::new(4, 64)), frames)
+    }
+
+    #[test]
+    fn events_are_ordered_only_if_the_bytes_of_a_bin_may_fill_a_lane() {
+        let (mut pauses, mut frames) = switch();
+        frames.fill(1, Vl(0), 200);
+        pauses.decide(&mut frames, 0, 60, Time::ZERO);
+        assert_eq!((pauses.rooms[0], pauses.is_ordered[0]), (40, false));
+        pauses.leaves(&mut frames, (0, 1), 0, 200, Time(70));
+        assert_eq!(pauses.next_of(0), Time(70));
+        pauses.decide(&mut frames, 0, 100, Time(70));
+        assert!(!pauses.is_ordered[0], "exactly the free bytes");
+        pauses.decide(&mut frames, 0, 101, Time(71));
+        assert_eq!((pauses.rooms[0], pauses.is_ordered[0]), (199, false), "the tail has left");
+        pauses.decide(&mut frames, 0, 301, Time(71));
+        assert_eq!((pauses.is_ordered[0], &pauses.ordered[..]), (true, &[0][..]));
+    }
+
+    #[test]
+    fn the_last_packet_of_an_output_has_left_when_the_next_one_starts() {
+        let (mut pauses, mut frames) = switch();
+        frames.fill(1, Vl(0), 100);
+        frames.fill(3, Vl(0), 150);
+        pauses.leaves(&mut frames, (0, 1), 0, 100, Time(50));
+        assert_eq!(pauses.room(&frames, 0), Some(150));
+        pauses.leaves(&mut frames, (1, 1), 0, 150, Time(90));
+        assert_eq!((pauses.room(&frames, 0), pauses.next_of(0)), (Some(150), Time(90)));
+        pauses.remove_before(&mut frames, 0, Time(91));
+        assert_eq!((pauses.room(&frames, 0), pauses.next_of(0)), (Some(300), Time::NEVER));
+    }
+}

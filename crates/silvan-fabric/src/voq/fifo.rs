@@ -1,0 +1,146 @@
+//! Outputs that serve packets first come, first served, regardless of the input (infinite speedup: Zdornov and Birk,
+//! section 2). Each lane of an output has one queue, and any number of packets can leave an input's memory at the same
+//! time for different outputs.
+
+use std::collections::VecDeque;
+
+use super::{Head, Slot, VoqOutputs};
+use crate::packet::Pool;
+use crate::port_set::next_of;
+
+/// A waiting packet, and the input whose memory it occupies.
+#[derive(Debug, Clone, Copy)]
+struct Queued {
+    head: Head,
+    input: u8,
+}
+
+/// The queue of one virtual lane of an output.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    data: VecDeque<Queued>,
+    /// Packets that precede `data`.
+    control: VecDeque<Queued>,
+}
+
+impl Lane {
+    fn front(&self) -> Option<Queued> {
+        self.control.front().or_else(|| self.data.front()).copied()
+    }
+
+    fn pop_front(&mut self) {
+        if self.control.pop_front().is_none() {
+            self.data.pop_front();
+        }
+    }
+}
+
+impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES, MARKS, FIFO, X> {
+    /// Adds a packet to the queue of its lane.
+    #[inline(always)]
+    pub(super) fn push_last(&mut self, packets: &Pool, slot: Slot, head: Head) {
+        let at = self.lane_index(slot.output(), slot.vl());
+        let queued = Queued { head, input: slot.input };
+        if self.control_first && !packets[head.packet].kind.follows_data() {
+            self.fifos[at].control.push_back(queued);
+        } else {
+            self.fifos[at].data.push_back(queued);
+        }
+    }
+
+    /// The packet that a lane sends next.
+    #[inline(always)]
+    pub(super) fn first(&self, output: usize, vl: usize) -> Option<(Slot, Head)> {
+        let Queued { head, input } = self.fifos[self.lane_index(output, vl)].front()?;
+        Some((Slot { output: output as u32, vl: vl as u8, input }, head))
+    }
+
+    /// Removes the packet that a lane sends next.
+    #[inline(always)]
+    pub(super) fn pop_first(&mut self, slot: Slot) {
+        let at = self.lane_index(slot.output(), slot.vl());
+        self.fifos[at].pop_front();
+    }
+
+    /// The packets of an input in the queue of an output's lane.
+    pub(super) fn of_input(&self, slot: Slot) -> impl Iterator<Item = Head> {
+        let lane = self.fifos.get(self.lane_index(slot.output(), slot.vl()));
+        let all = lane.into_iter().flat_map(|lane| lane.control.iter().chain(&lane.data));
+        all.filter(move |queued| queued.input == slot.input).map(|queued| queued.head)
+    }
+
+    /// The packet that an output sends next, on the first lane that has packets.
+    #[inline(always)]
+    pub(super) fn first_of_all(&self, output: usize) -> Option<(Slot, Head)> {
+        let vl = next_of(self.records[output].waiting.into(), crate::port::Port::FIRST)?;
+        self.first(output, vl.index())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use silvan_engine::Time;
+
+    use super::super::{ALL_EVENTS, Output};
+    use super::*;
+    use crate::congestion::marking::{Marker, SwitchMarking};
+    use crate::packet::{Kind, NO_PACKET, Packet};
+    use crate::port::{LaneOrder, Port, Vl};
+
+    fn packet(kind: Kind) -> Packet {
+        Packet {
+            created: Time(0),
+            injected: Time(0),
+            tail_lag: Time(0),
+            payload: 50,
+            size: 70,
+            space: 128,
+            src: 0,
+            dst: 1,
+            next: NO_PACKET,
+            out: Port::FIRST,
+            class: 0,
+            source: 0,
+            kind,
+            sl: 0,
+            vl: Vl::FIRST,
+            came: Vl::FIRST,
+            fecn: false,
+            validated: false,
+            becn: false,
+            severity: 0,
+            last: false,
+            pinned: false,
+        }
+    }
+
+    #[test]
+    fn packets_leave_in_the_order_of_their_arrival_and_control_packets_first() {
+        for control_first in [false, true] {
+            let order = LaneOrder { lanes: 1, first: None };
+            let marking = SwitchMarking::new(Marker::None, 1, 100);
+            let mut outputs = VoqOutputs::<1, ALL_EVENTS, true, ()>::new(
+                vec![Output::new(0, ())],
+                4,
+                order,
+                false,
+                &marking,
+            );
+            outputs.control_first = control_first;
+            let mut packets = Pool::default();
+            for (input, kind) in [(2, Kind::Data), (0, Kind::Ack), (2, Kind::Data), (1, Kind::TearDown)] {
+                let packet = packet(kind);
+                let head = Head::of(packets.insert(packet), &packet);
+                outputs.push_last(&packets, Slot::new(0, 0, input), head);
+            }
+            assert_eq!(outputs.of_input(Slot::new(0, 0, 2)).count(), 2);
+            let mut inputs = Vec::new();
+            while let Some((slot, _)) = outputs.first(0, 0) {
+                inputs.push(slot.input());
+                outputs.pop_first(slot);
+            }
+            let expected = if control_first { [0, 2, 2, 1] } else { [2, 0, 2, 1] };
+            assert_eq!(inputs, expected);
+        }
+    }
+}
