@@ -108,7 +108,8 @@ fn every_scenario_is_valid_and_reads_back_as_resolved() {
             "uec-permutation-1024",
             "uec-rccc",
             "uec-trimming",
-            "uniform-648"
+            "uniform-648",
+            "web-search-128"
         ]
     );
 }
