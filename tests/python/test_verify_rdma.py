@@ -9,7 +9,8 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT))
 
 from verify import compare, rdma_drawing
-from verify.reference import credits, hosts, marking, rdma, switches
+from verify.reading import plan
+from verify.reference import Network, credits, hosts, marking, rdma, switches
 
 
 def test_scenarios_drawn_at_random():
@@ -71,6 +72,51 @@ def test_delayed_notifications_are_compared(monkeypatch):
     assert all(compare.differences(scenario) == [] for scenario in delayed)
     monkeypatch.setattr(hosts.Host, "reply", lambda *_: None)
     assert any(compare.differences(scenario) for scenario in delayed)
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize(
+    ("mtu", "header", "turn"), [(1000, 24, 1), (4096, 64, 1), (4096, 64, 2), (50, 10, 1)]
+)
+def test_receivers_grant_what_arrives_and_the_second_model_delivers_everything(seed, mtu, header, turn):
+    """Check the second model by what credit is for, not by the simulator, with which it shares the rule."""
+    full = mtu + header
+    scenario = {
+        "seed": seed,
+        "duration": "20 ms",
+        "topology": {"kind": "star", "hosts": 8},
+        "packet": {"mtu": f"{mtu} B", "header": f"{header} B"},
+        "traffic": [
+            {
+                "message": f"{mtu} B",
+                "message_max": f"{3 * mtu // 2} B",
+                "packets_per_host": 30,
+                "pattern": {"kind": "uniform"},
+            }
+        ],
+        "measure": {"interval": "20 ms"},
+        "congestion": {
+            "marking": {"kind": "none"},
+            "notification": "ack-grant",
+            "reaction": {
+                "kind": "rccc",
+                "limit": f"{full} B",
+                "speculative": "0 B",
+                "grant_packets": turn,
+                "divide_requests": True,
+            },
+        },
+    }
+    net = Network(plan(scenario))
+    net.run()
+    assert net.injected == net.delivered == 8 * 30
+    for host in net.hosts.values():
+        most = -(-full // credits.QUANTUM)
+        for flow, granted in host.granter.grants.items():
+            # All grants have arrived, and a flow never has more credit than a packet needs and a turn brings.
+            assert flow.control.granted == granted
+            assert flow.sent <= granted * credits.QUANTUM + full - 1
+            assert granted - host.granter.targets[flow] <= most + host.granter.turn
 
 
 def test_scenarios_cover_every_component():

@@ -35,7 +35,7 @@ class RcccControl(Control):
     def wanted(self, size: int, flows: int = 1) -> int:
         """Return up to where, in quanta, the receiver should grant once a packet of this size was sent.
 
-        A division among the flows that may send rounds towards zero.
+        A division among the flows that may send rounds up.
         """
         backlog, credit = self.backlog - size, self.credit - size
         wanted = min(backlog, self.limit)
@@ -45,7 +45,7 @@ class RcccControl(Control):
         if self.is_speculative and backlog > 0:
             wanted = max(wanted, self.reaction.full)
         if self.reaction.is_divided:
-            wanted = int(Fraction(wanted, flows))
+            wanted = ceil(Fraction(wanted, flows))
         return max(self.granted - (-wanted // QUANTUM), 0)
 
     def queued(self, size: int) -> int:
@@ -106,7 +106,8 @@ class RcccControl(Control):
 def most(reaction: RcccReaction, pace: Fraction) -> int:
     """Return the most credit of a flow whose link has a pace."""
     usual = ceil(reaction.trip_ps / pace) * 3 // 2
-    return min(max(usual if reaction.limit is None else reaction.limit, reaction.full), 2**30)
+    packet = ceil(Fraction(reaction.full, QUANTUM)) * QUANTUM
+    return min(max(usual if reaction.limit is None else reaction.limit, packet), 2**30)
 
 
 class Slowdown:
@@ -186,8 +187,12 @@ class Granter:
         if packet.target <= self.targets.get(flow, 0):
             return
         self.targets[flow] = packet.target
-        if self.demand(flow) > 0 and all(flow is not asking for asking, _ in self.asking):
-            self.asking.append((flow, packet.lane))
+        # A flow that is less far ahead than idle credit allows belongs to those whose demand was met.
+        is_asking = self.demand(flow) > 0
+        queue = self.asking if is_asking else self.met
+        is_due = is_asking or -self.demand(flow) < self.ahead
+        if is_due and all(flow is not other for other, _ in queue):
+            queue.append((flow, packet.lane))
             if self.free_at <= self.host.net.now:
                 self.grant()
 

@@ -7,6 +7,7 @@ mod arrivals;
 mod components;
 mod congestion_log;
 mod control;
+mod credits;
 mod crossbar;
 mod ecmp;
 mod flows;

@@ -41,10 +41,11 @@ pub(crate) const QUANTUM: u32 = 256;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rccc {
-    /// Round trip without load, from which the largest credit is derived; by default that of the network, over its
-    /// longest route.
+    /// Round trip without load, from which the largest credit is derived; by default that of the longest route between hosts
+    /// that communicate.
     pub round_trip: Option<Time>,
-    /// The most credit that a flow can have; by default 1.5 times the bytes of a round trip.
+    /// The most credit that a flow can have; by default 1.5 times the bytes of a round trip. At least a full packet, rounded up
+    /// to whole quanta of 256 bytes.
     pub limit: Option<Bytes>,
     /// Credit that a flow has before the first grant; by default the most that it can have. `"0 B"` makes it wait.
     pub speculative: Option<Bytes>,
@@ -165,7 +166,9 @@ impl Rccc {
 
     fn limit_of(&self, source: &Source) -> u64 {
         let usual = source.rate.bytes_in(self.round_trip_of(source)) * 3 / 2;
-        self.limit.map_or(usual, |limit| limit.0).clamp(u64::from(source.full_size), MOST.0)
+        // Grants are whole quanta, and those of a full packet must fit.
+        let full = u64::from(source.full_size).next_multiple_of(u64::from(QUANTUM));
+        self.limit.map_or(usual, |limit| limit.0).clamp(full, MOST.0)
     }
 
     /// How a host grants credit.
@@ -240,7 +243,9 @@ impl RcccRule {
             wanted = wanted.max(self.full);
         }
         if self.divides {
-            wanted /= i64::from(sharing.max(1));
+            // Round up: a flow that asks for a part of a quantum asks for one.
+            let sharing = i64::from(sharing.max(1));
+            wanted = wanted / sharing + i64::from(wanted % sharing > 0);
         }
         let quanta =
             wanted.div_euclid(i64::from(QUANTUM)) + i64::from(wanted.rem_euclid(i64::from(QUANTUM)) > 0);
@@ -401,6 +406,39 @@ mod tests {
     fn a_round_trip_gives_one_and_a_half_times_its_bytes() {
         let rule = rule(&Rccc { round_trip: Some(Time::from_us(12)), ..Rccc::default() });
         assert_eq!((rule.limit, rule.speculative), (225_000, 225_000));
+    }
+
+    #[test]
+    fn the_limit_has_room_for_the_quanta_of_a_full_packet() {
+        let tables = SharedTables::default();
+        for (full_size, limit) in [(60, 256), (256, 256), (257, 512), (4_160, 4_352)] {
+            let rate = Rate::from_gbit(100);
+            let given = Rccc { limit: Some(Bytes(u64::from(full_size))), ..Rccc::default() };
+            let source = Source {
+                host: 0,
+                rate,
+                full_size,
+                mtu: full_size - 10,
+                round_trip: None,
+                trims: false,
+                seed: 1,
+                tables: &tables,
+            };
+            assert_eq!(given.rule(&source).map(|rule| rule.limit), Some(limit));
+            assert_eq!(
+                given.pacing(&source).idle,
+                limit as u32 / QUANTUM,
+                "idle credit suffices for a packet"
+            );
+        }
+    }
+
+    #[test]
+    fn a_divided_request_asks_for_a_quantum_at_least() {
+        let rule = rule(&Rccc { divide_requests: true, ..given(100_000, 0) });
+        let state = RcccState { granted: 50, is_speculative: false, ..rule.fresh(0) };
+        let targets = [(0, 5), (0, 0), (5, 0), (900, 0)].map(|state_of| rule.target(&state, state_of, 8));
+        assert_eq!(targets, [51, 50, 50, 50], "credit beyond what waits is no request");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!  flows whose target is ahead of their grants take turns: up to `turn` quanta each
-//!  while there are none, flows whose demand was met take turns: `turn` quanta, until they are `idle` quanta ahead
+//!  while there are none, flows whose demand was met take turns: `turn` quanta, until they are `idle` quanta ahead;
+//!  a target that leaves a flow fewer than `idle` quanta ahead gives it turns again
 //!  next turn: when the link has carried what was granted, at `percent` of its rate, or less ([`super::oversubscribed`])
 //! ```
 //!
@@ -62,17 +63,26 @@ pub(crate) struct Accounts {
 
 impl AcknowledgeAndGrant {
     /// Notes the target of a flow, and grants at once if the pacer rests.
+    ///
+    /// A target that is no further than the grants can be the last one of a flow: with divided requests it may lie below
+    /// what the next packet needs. Such a flow takes turns while no flow has demand, until it is again `idle` quanta ahead.
     fn note(&self, state: &mut Accounts, now: Time, from: Sender, target: u32, out: &mut Replies) {
+        let Some(pacing) = self.pacing else { return };
         let account = state.of.entry(from.key()).or_default();
         if (target.wrapping_sub(account.target) as i32) <= 0 {
             return;
         }
         account.target = target;
-        if account.demand() <= 0 || account.is_in_turn {
+        let (demand, ahead) = (account.demand(), account.demand().unsigned_abs());
+        if demand > 0 && !account.is_in_turn {
+            account.is_in_turn = true;
+            state.turns.push_back(from);
+        } else if demand <= 0 && !account.is_met && ahead < pacing.idle {
+            account.is_met = true;
+            state.met.push_back(from);
+        } else {
             return;
         }
-        account.is_in_turn = true;
-        state.turns.push_back(from);
         if state.free_at <= now {
             self.grant(state, now, out);
         }
@@ -241,6 +251,20 @@ mod tests {
         // Flow 1 is 5 quanta ahead of its target, flow 2 none: both until they are 10 ahead.
         let expected = [(13, 2, 7), (17, 1, 14), (21, 2, 11), (25, 1, 18), (29, 2, 15)];
         assert_eq!(turns(&rule, &mut state, 9), expected);
+    }
+
+    #[test]
+    fn a_flow_that_is_no_longer_ahead_takes_idle_turns_again() {
+        let (rule, mut state, mut out) = (rule(100, 10), Accounts::default(), Replies::default());
+        rule.received(&mut state, &carrying(1, 0, 2), &mut out);
+        assert_eq!(turns(&rule, &mut state, 9), [(2, 1, 6), (6, 1, 10), (10, 1, 14)]);
+        out.drain().for_each(drop);
+        // A target of 4 leaves the flow exactly 10 quanta ahead, a target of 5 leaves it 9.
+        rule.received(&mut state, &carrying(1, 20 * 256_000, 4), &mut out);
+        assert_eq!((grants(&mut out), rule.next_timer(&state)), (vec![], None));
+        rule.received(&mut state, &carrying(1, 21 * 256_000, 5), &mut out);
+        assert_eq!(grants(&mut out), [(1, 18)], "the link is free");
+        assert_eq!(rule.next_timer(&state), None, "13 quanta ahead");
     }
 
     #[test]
