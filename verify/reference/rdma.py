@@ -206,7 +206,9 @@ class DctcpControl(Control):
         #: In 2^-16 bytes; alpha in 2^-30.
         self.window = reaction.initial * reaction.full << 16
         self.alpha = LINE
-        self.is_slow, self.is_reduced = reaction.is_slow, False
+        self.is_slow = reaction.is_slow
+        #: The bytes sent when the window was last reduced.
+        self.high = 0
         self.acknowledged = self.marked = 0
 
     def leaves(self, packet: Packet, now: int, end: int) -> None:
@@ -228,12 +230,14 @@ class DctcpControl(Control):
                 share = self.marked * LINE // self.acknowledged
                 self.alpha = (self.alpha * (self.reaction.divisor - 1) + share) // self.reaction.divisor
             self.acknowledged = self.marked = 0
-            self.is_reduced = False
-        if is_marked and not self.is_reduced:
-            self.is_reduced, self.is_slow = True, False
+        # The data in flight at a reduction cause neither another one nor an increase (RFC 8257, section 3.3).
+        if self.flight.acknowledged <= self.high:
+            return
+        if is_marked:
+            self.high, self.is_slow = self.flight.sent, False
             least = self.reaction.least * self.reaction.full << 16
             self.window = max(self.window - self.window * self.alpha // (2 * LINE), least)
-        elif not self.is_reduced and is_used:
+        elif is_used:
             more = answer.size << 16
             if not self.is_slow:
                 more = (self.reaction.full * answer.size << 16) // (self.window >> 16)
@@ -450,7 +454,7 @@ class SwiftControl(Control):
         super().__init__()
         self.reaction = reaction
         self.window = reaction.initial * self.one
-        self.outstanding = self.started = self.delay = self.shrinks_from = 0
+        self.outstanding = self.started = self.delay = self.shrunk_at = 0
 
     def leaves(self, packet: Packet, now: int, end: int) -> None:
         """Record a packet in flight."""
@@ -481,10 +485,10 @@ class SwiftControl(Control):
             if self.window >= self.one:
                 more = more * self.one // self.window
             self.window += more * is_used
-        elif answer.now >= self.shrinks_from:
+        elif answer.now - self.shrunk_at >= delay:
             less = self.window * self.reaction.beta * (delay - target) // (100 * delay)
             self.window -= min(less, self.window * self.reaction.most_less // 100)
-            self.shrinks_from = answer.now + delay
+            self.shrunk_at = answer.now
         self.window = min(max(self.window, self.one // 1000), self.one << 15)
 
     def eligible_at(self, now: int) -> int | None:

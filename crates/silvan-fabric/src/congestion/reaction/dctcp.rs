@@ -2,10 +2,14 @@
 //!
 //! ```text
 //!  once per round trip       alpha = (1 - g) alpha + g F       F: marked bytes of the round trip / its bytes
-//!  the first mark of one     window = window (1 - alpha / 2)
-//!  other answers, before     window += acknowledged bytes                        until the first mark (slow start)
-//!  the first mark of one     window += full packet x acknowledged bytes / window  from then on
+//!  a mark                    window = window (1 - alpha / 2), once per window of data
+//!  other answers             window += acknowledged bytes                        until the first mark (slow start)
+//!                            window += full packet x acknowledged bytes / window  from then on
 //! ```
+//!
+//! Once per window of data (RFC 8257, section 3.3; RFC 3168, section 6.1.2): after a reduction the window stays as it is
+//! until a packet is acknowledged that was sent after the reduction. Round trips, over which alpha is averaged, begin and
+//! end independently of that.
 //!
 //! A flow sends while less than its window is in flight. A window grows only while at least half of it is in flight, so
 //! it cannot grow without bound if something else limits the flow (RFC 7661).
@@ -115,8 +119,8 @@ pub(crate) struct DctcpState {
     acknowledged: u64,
     marked: u64,
     is_slow: bool,
-    /// Whether the window has been reduced in the present round trip.
-    is_reduced: bool,
+    /// The end of the data that were in flight when the window was last reduced, while these are being acknowledged.
+    reduced_until: Option<u64>,
 }
 
 impl ReactionRule for DctcpRule {
@@ -134,7 +138,7 @@ impl ReactionRule for DctcpRule {
             acknowledged: 0,
             marked: 0,
             is_slow: self.is_slow,
-            is_reduced: false,
+            reduced_until: None,
         }
     }
 
@@ -154,13 +158,17 @@ impl ReactionRule for DctcpRule {
                 let share = state.marked * ONE / state.acknowledged;
                 state.alpha = (state.alpha * (self.divisor - 1) + share) / self.divisor;
             }
-            (state.acknowledged, state.marked, state.is_reduced) = (0, 0, false);
+            (state.acknowledged, state.marked) = (0, 0);
         }
-        if is_marked && !state.is_reduced {
+        state.reduced_until = state.reduced_until.filter(|&end| !state.progress.is_beyond(end));
+        if state.reduced_until.is_some() {
+            return;
+        }
+        if is_marked {
             let less = (u128::from(state.window) * u128::from(state.alpha)) >> 31;
             state.window = (state.window - less as u64).max(self.least);
-            (state.is_reduced, state.is_slow) = (true, false);
-        } else if !state.is_reduced && is_limit {
+            (state.reduced_until, state.is_slow) = (Some(state.progress.window_end()), false);
+        } else if is_limit {
             let more = if state.is_slow {
                 size << FRACTION
             } else {
@@ -248,6 +256,65 @@ mod tests {
         rule.answered(&mut state, 0, &Answer { bytes: 974, ..answer(Mark::Cold, 0, 0) });
         let alpha = state.alpha as f64 / ONE as f64;
         assert!((alpha - (15.0 / 16.0 + 0.2 / 16.0)).abs() < 1e-6, "{alpha}");
+    }
+
+    /// A burst marks eleven packets in turn of a window of 100, which were sent before the first of the marks arrived. Where
+    /// the burst lies in a round trip of alpha does not matter.
+    #[test]
+    fn marks_of_one_window_of_data_reduce_the_window_once() {
+        let rule = rule(&Dctcp { initial_packets: 100, slow_start: false, ..Dctcp::default() });
+        for phase in 0..220 {
+            let mut state = rule.fresh(0);
+            let mut least = window(&state);
+            (0..100).for_each(|_| rule.sent(&mut state, &sent(0, 1_000)));
+            for packet in 0..450 {
+                let mark = if (phase..phase + 11).contains(&packet) { Mark::Hot } else { Mark::Cold };
+                let before = window(&state);
+                rule.answered(&mut state, 0, &Answer { bytes: 974, ..answer(mark, 0, 0) });
+                if window(&state) < before {
+                    assert!(least >= 100_000, "phase {phase}: reduced again at packet {packet}");
+                    let factor = 1.0 - state.alpha as f64 / ONE as f64 / 2.0;
+                    assert!((window(&state) as f64 - before as f64 * factor).abs() < 2.0, "phase {phase}");
+                    least = window(&state);
+                }
+                while rule.may_send_at(&state, 0, &next(0)).is_some() {
+                    rule.sent(&mut state, &sent(0, 1_000));
+                }
+            }
+            assert!(least < 65_000, "phase {phase}: not reduced");
+        }
+    }
+
+    /// The rule of RFC 8257, checked from outside: packets have numbers, and a window is reduced only by the mark of a
+    /// packet that was sent after the last reduction, and by the first such mark.
+    #[test]
+    fn only_marks_of_later_packets_reduce_the_window_again() {
+        let mut draws = silvan_engine::random::Stream::new(1, "marks", 0);
+        for gain_divisor in [1, 4, 16] {
+            let rule = rule(&Dctcp { gain_divisor, initial_packets: 40, ..Dctcp::default() });
+            let mut state = rule.fresh(0);
+            let (mut all_sent, mut first_later, mut reductions) = (0u64, 0u64, 0);
+            for packet in 0..20_000 {
+                while rule.may_send_at(&state, 0, &next(0)).is_some() {
+                    rule.sent(&mut state, &sent(0, 1_000));
+                    all_sent += 1;
+                }
+                let is_marked = draws.below(20) == 0;
+                let before = state.window;
+                let mark = if is_marked { Mark::Hot } else { Mark::Cold };
+                rule.answered(&mut state, 0, &Answer { bytes: 974, ..answer(mark, 0, 0) });
+                let reduces = is_marked && packet >= first_later;
+                assert!(state.window >= before || reduces, "packet {packet} of {first_later}");
+                if reduces {
+                    let is_due = state.alpha > 0 && before > rule.least;
+                    assert!(state.window < before || !is_due, "packet {packet}");
+                    (first_later, reductions) = (all_sent, reductions + 1);
+                } else if packet < first_later {
+                    assert_eq!(state.window, before, "no increase before the reduction takes effect");
+                }
+            }
+            assert!(reductions > 300, "{reductions}");
+        }
     }
 
     #[test]

@@ -36,6 +36,16 @@ impl Progress {
         self.sent - self.acknowledged
     }
 
+    /// The end of the window of data in flight: the bytes that have been sent.
+    pub fn window_end(&self) -> u64 {
+        self.sent
+    }
+
+    /// Whether the packet just acknowledged was sent after a [`Self::window_end`].
+    pub fn is_beyond(&self, window_end: u64) -> bool {
+        self.acknowledged > window_end
+    }
+
     /// Whether nothing has been sent.
     pub fn is_untouched(&self) -> bool {
         self.sent == 0
@@ -50,7 +60,7 @@ impl Progress {
     /// Whether the packet just acknowledged was sent after the present round trip had begun. If so, the next one
     /// begins.
     pub fn completes_round(&mut self) -> bool {
-        let is_complete = self.acknowledged > self.round_ends;
+        let is_complete = self.is_beyond(self.round_ends);
         if is_complete {
             self.round_ends = self.sent;
         }

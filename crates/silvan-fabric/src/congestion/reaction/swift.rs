@@ -7,15 +7,18 @@
 //!
 //!  delay < target         window += increase / window per acknowledged packet; += increase, if it is less than 1
 //!  delay >= target        window = window max(1 - beta (delay - target) / delay, 1 - max_decrease),
-//!                         once per delay of the last answer
+//!                         if the time since the last decrease is at least the delay
 //! ```
 //!
+//! The last condition means that the packet was sent after the last decrease: a window of data causes one decrease, even
+//! while delays grow.
+//!
 //! The window counts packets. If the window is less than one packet, one packet may be sent every delay / window. The
-//! number of switches comes from the telemetry of an answer or, if switches do not stamp packets, from the network's
-//! longest route. A window grows only while at least half of it is in flight.
+//! number of switches comes from the telemetry of an answer or, if switches do not stamp packets, from the longest route
+//! between hosts that communicate. A window grows only while at least half of it is in flight.
 //!
 //! The published constants depend on the data center. The defaults here are multiples of the minimum delay, as in the
-//! model of csg-htsim (`swift.cpp`, 2026), whose author calls them estimates: base_target is the network's round trip
+//! model of csg-htsim (`swift.cpp`, 2026), whose author calls them estimates: base_target is the round trip
 //! without load, per_hop is base_target / 6.55, and the range of flow scaling is 5 base_target.
 //!
 //! Windows count in parts of 2^16 of a packet.
@@ -33,8 +36,8 @@ use crate::facts::{Answer, Next, Sent};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Swift {
-    /// Target delay before the additions for hops and window; by default the network's round trip without load, over its
-    /// longest route.
+    /// Target delay before the additions for hops and window; by default the round trip without load, over the longest
+    /// route between hosts that communicate.
     pub base_target: Option<Time>,
     /// Addition to the target for each switch on the route; by default the base target divided by 6.55.
     pub per_hop: Option<Time>,
@@ -184,8 +187,8 @@ pub(crate) struct SwiftState {
     /// The start of the last packet; the next field is the delay of the last answer.
     started: Time,
     delay: u64,
-    /// From when on the window may shrink again.
-    shrinks_from: Time,
+    /// When the window last shrank. Only packets that were sent since then shrink it again.
+    shrunk_at: Time,
     is_untouched: bool,
 }
 
@@ -210,7 +213,7 @@ impl ReactionRule for SwiftRule {
             outstanding: 0,
             started: Time::ZERO,
             delay: 0,
-            shrinks_from: Time::ZERO,
+            shrunk_at: Time::ZERO,
             is_untouched: true,
         }
     }
@@ -230,11 +233,11 @@ impl ReactionRule for SwiftRule {
         if delay < target && is_limit {
             let more = self.increase * ONE;
             state.window += if state.window >= ONE { more * ONE / state.window } else { more };
-        } else if delay >= target && answer.now >= state.shrinks_from {
+        } else if delay >= target && answer.sent_at >= state.shrunk_at {
             let wanted = u128::from(state.window) * self.beta * u128::from(delay - target);
             let less = (wanted / (100 * u128::from(delay.max(1)))) as u64;
             state.window -= less.min(state.window * self.most_less / 100);
-            state.shrinks_from = answer.now + Time(delay);
+            state.shrunk_at = answer.now;
         }
         state.window = state.window.clamp(LEAST, MOST);
         state.delay = delay;
@@ -313,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_shrinks_by_the_excess_once_per_delay() {
+    fn a_window_shrinks_by_the_excess_once_per_window_of_data() {
         // Without scaling the target is 10 us.
         let plain = Swift { per_hop: Some(Time::ZERO), flow_scaling: Some(Time::ZERO), ..Swift::default() };
         let rule = rule(&plain);
@@ -322,8 +325,10 @@ mod tests {
         rule.answered(&mut state, 0, &ack(100_000, 12_500));
         assert_eq!(window(&state), 6.72);
         rule.answered(&mut state, 0, &ack(112_499, 12_500));
-        assert_eq!(window(&state), 6.72, "too soon");
-        rule.answered(&mut state, 0, &ack(112_500, 1_000_000 / 10));
+        assert_eq!(window(&state), 6.72, "it was sent before");
+        rule.answered(&mut state, 0, &ack(199_999, 100_000));
+        assert_eq!(window(&state), 6.72, "it was sent before, and took longer");
+        rule.answered(&mut state, 0, &ack(200_000, 100_000));
         assert_eq!(window(&state), 3.36, "by half at most");
     }
 
