@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -187,6 +188,67 @@ def test_the_ideal_crossbar_sends_in_the_order_of_the_hosts():
     assert run('sends = "interleaved"') == usual
     # The root first sends to the largest subtree. Interleaved, that message arrives together with all others.
     assert usual > 1.5 * sequential
+
+
+#: The algorithms of collective operations that need no units in switches.
+ALGORITHMS = {
+    "all-reduce": ("recursive-doubling", "ring", "recursive-halving", "binomial"),
+    "all-gather": ("ring", "recursive-doubling", "bruck"),
+    "reduce-scatter": ("pairwise", "ring", "recursive-halving"),
+    "all-to-all": ("pairwise", "bruck", "linear"),
+    "broadcast": ("binomial", "ring", "linear"),
+    "reduce": ("binomial", "linear"),
+    "gather": ("binomial", "linear"),
+    "scatter": ("binomial", "linear"),
+    "scan": ("recursive-doubling", "linear"),
+}
+
+ALONE = """
+duration = "1 s"
+topology = {{ kind = "star", hosts = {ranks} }}
+packet = {{ mtu = "{mtu} B", header = "{header} B" }}
+measure = {{ interval = "1 s" }}
+[[job]]
+name = "job"
+sends = "{sends}"
+program = {{ kind = "collective", operation = "{operation}", ranks = {ranks}, bytes = "{bytes} B" }}
+algorithms = {{ {key} = "{algorithm}" }}
+"""
+
+
+def one_collective(**given):
+    """Return the summary of a job of one collective operation on an idle star."""
+    text = ALONE.format(**given, key=given["operation"].replace("-", "_"))
+    return silvan.run(silvan.Scenario.from_toml(text)).summary["jobs"][0]
+
+
+@pytest.mark.parametrize("operation", ["broadcast", "all-reduce"])
+@pytest.mark.parametrize("size", [1, 64, 2048, 2049, 10_000, 300_000])
+def test_packets_in_turn_finish_one_after_the_other_on_the_ideal_crossbar(operation, size):
+    """Messages of one packet leave in turn, so the first one need not wait for the others."""
+    given = {"operation": operation, "algorithm": "binomial", "bytes": size, "mtu": 2048, "header": 0}
+    for sends in ("interleaved", "sequential"):
+        job = one_collective(**given, ranks=8, sends=sends)
+        assert job["slowdown"] == pytest.approx(1, abs=0.01), sends
+        assert job["slowdown"] >= 1 - 1e-9, sends
+
+
+def test_no_collective_operation_is_faster_than_on_the_ideal_crossbar():
+    rng = random.Random("ideal crossbar")
+    for _ in range(200):
+        operation = rng.choice(list(ALGORITHMS))
+        algorithm = rng.choice(ALGORITHMS[operation])
+        given = {
+            "operation": operation,
+            "algorithm": algorithm,
+            # Some algorithms need a power of two.
+            "ranks": 2 ** rng.randint(1, 4) if "recursive" in algorithm else rng.randint(2, 16),
+            "bytes": rng.choice([1, rng.randint(1, 5_000), rng.randint(1, 100_000)]),
+            "mtu": rng.choice([256, 1000, 2048, 4096]),
+            "header": rng.choice([0, 30]),
+            "sends": rng.choice(["interleaved", "interleaved", "sequential"]),
+        }
+        assert one_collective(**given)["slowdown"] >= 1 - 1e-9, given
 
 
 def test_messages_inside_a_host_take_time_at_its_memory_rate():

@@ -72,11 +72,16 @@ impl Ideal {
         let (from, to) = (self.hosts[parcel.from as usize], self.hosts[parcel.to as usize]);
         let (latency, span, busy) = self.parts(from, to, parcel.bytes);
         if parcel.part == Part::Permission {
-            return Cost { latency: (latency + span).0, span: 0, sending: 0, receiving: 0 };
+            let latency = (latency + span).0;
+            return Cost { latency, span: 0, sending: 0, receiving: 0, packets: 1, packet: 0 };
         }
         let (before, last) = self.wire(parcel.bytes);
         let busy = |host: u32| self.units.get(&host).map_or(busy, |&rate| span_of(before + last, rate)).0;
-        let (sending, receiving) = (busy(from).into(), busy(to).into());
-        Cost { latency: latency.0, span: span.0.into(), sending, receiving }
+        let (sending, receiving): (u128, u128) = (busy(from).into(), busy(to).into());
+        let full = self.mtu.max(1) + self.header;
+        let packet = sending * u128::from(full) / u128::from(before + last);
+        let packets = before / full + 1;
+        let packet = if packets > 1 { packet } else { sending };
+        Cost { latency: latency.0, span: span.0.into(), sending, receiving, packets, packet }
     }
 }

@@ -1,8 +1,9 @@
 //! An ideal crossbar whose interfaces send several messages at the same time.
 //!
-//! A host with messages for several ranks sends one packet of each message in turn, so the messages share the rate of
-//! the link. This model divides the rate evenly at any time: if `n` messages are being sent, each progresses at one
-//! `n`th of the rate. Messages from one rank to another are sent one after the other, because they use one queue pair.
+//! A host with messages for several ranks sends one packet of each message in turn. So does this model: `n` messages of
+//! one packet each leave one after the other, and long ones share the rate of the link. It counts whole rounds instead of
+//! single packets, so its cost does not depend on the sizes of messages. Messages from one rank to another are sent one
+//! after the other, because they use one queue pair.
 //!
 //! A receiving interface accepts messages one after the other, in the order in which their first bytes arrive. A
 //! message has arrived when both its sender and this interface have finished with it.
@@ -17,16 +18,27 @@ use super::ranks::{Agenda, Carrier, Parcel, Part, later};
 struct Sending {
     parcel: Parcel,
     cost: Cost,
-    /// Time in ps that the rest of the message takes at the full rate.
-    left: u128,
+    /// Packets that have not left completely.
+    left: u64,
+}
+
+impl Sending {
+    /// The time of the next packet.
+    fn packet(&self) -> u128 {
+        match self.left {
+            1 => self.cost.sending - self.cost.packet * u128::from(self.cost.packets - 1),
+            _ => self.cost.packet,
+        }
+    }
 }
 
 /// An interface of a host.
 #[derive(Debug, Default)]
 struct Interface {
-    /// The messages of each pair of ranks, if there are any.
-    flows: Vec<VecDeque<Sending>>,
-    /// The time for which the values of `left` are valid.
+    /// The messages of each pair of ranks, if there are any, in the order of their turns. A packet of the first pair is
+    /// being sent.
+    flows: VecDeque<VecDeque<Sending>>,
+    /// The time at which that packet started.
     since: u64,
     /// The time at which the next message will be complete, unless another one is posted first.
     next: Option<u64>,
@@ -35,23 +47,58 @@ struct Interface {
 }
 
 impl Interface {
-    /// Advances the first message of each flow to the time `now`.
+    /// Advances to the time `now`, before which no message is complete: all packets are full ones.
     fn progress(&mut self, now: u64) {
-        let share = u128::from(now - self.since) / self.flows.len().max(1) as u128;
-        for flow in &mut self.flows {
-            flow[0].left = flow[0].left.saturating_sub(share);
+        let round: u128 = self.flows.iter().map(|flow| flow[0].cost.packet).sum();
+        if round == 0 {
+            self.since = now;
+            return;
         }
-        self.since = now;
+        let rounds = u128::from(now - self.since) / round;
+        // A message that is complete at this instant keeps its last packet.
+        let fewest = self.flows.iter().map(|flow| flow[0].left - 1).min().unwrap_or(0);
+        let rounds = rounds.min(u128::from(fewest)) as u64;
+        self.flows.iter_mut().for_each(|flow| flow[0].left -= rounds);
+        self.since = later(self.since, u128::from(rounds) * round);
+        while let Some(flow) = self.flows.front_mut().filter(|flow| flow[0].left > 1) {
+            let end = later(self.since, flow[0].packet());
+            if end > now {
+                break;
+            }
+            flow[0].left -= 1;
+            self.since = end;
+            self.flows.rotate_left(1);
+        }
     }
 
     /// Schedules the end of the message that will be complete next.
     fn plan(&mut self, agenda: &mut Agenda) {
-        let first = self.flows.iter().map(|flow| &flow[0]).min_by_key(|sending| sending.left);
-        self.next = first.map(|sending| {
-            let end = later(self.since, sending.left * self.flows.len() as u128);
-            agenda.sent(end, &sending.parcel);
+        let round: u128 = self.flows.iter().map(|flow| flow[0].cost.packet).sum();
+        let mut before = 0;
+        let ends = self.flows.iter().map(|flow| {
+            let (first, start) = (&flow[0], before);
+            before += first.cost.packet;
+            let last = first.cost.sending - first.cost.packet * u128::from(first.cost.packets - 1);
+            (start + u128::from(first.left - 1) * round + last, &first.parcel)
+        });
+        self.next = ends.min_by_key(|&(end, _)| end).map(|(end, parcel)| {
+            let end = later(self.since, end);
+            agenda.sent(end, parcel);
             end
         });
+    }
+
+    /// Removes the message whose last packet has just left. Returns it, and the next message of its pair of ranks.
+    fn complete(&mut self, now: u64) -> Option<(Sending, Option<&Sending>)> {
+        self.progress(now);
+        let mut flow = self.flows.pop_front()?;
+        let done = flow.pop_front()?;
+        self.since = now;
+        if flow.is_empty() {
+            return Some((done, None));
+        }
+        self.flows.push_back(flow);
+        Some((done, self.flows.back().and_then(VecDeque::front)))
     }
 }
 
@@ -101,12 +148,12 @@ impl<C: Fn(&Parcel) -> Cost> Carrier for Interleaved<C> {
         let interface = self.interface(parcel.from, parcel.nic);
         interface.progress(now);
         let pair = |flow: &VecDeque<Sending>| (flow[0].parcel.from, flow[0].parcel.to);
-        let sending = Sending { parcel: *parcel, cost, left: cost.sending };
+        let sending = Sending { parcel: *parcel, cost, left: cost.packets };
         match interface.flows.iter().position(|flow| pair(flow) == (parcel.from, parcel.to)) {
             Some(at) => interface.flows[at].push_back(sending),
             None => {
                 agenda.head(later(now, u128::from(cost.latency)), parcel);
-                interface.flows.push(VecDeque::from([sending]));
+                interface.flows.push_back(VecDeque::from([sending]));
             }
         }
         interface.plan(agenda);
@@ -118,25 +165,14 @@ impl<C: Fn(&Parcel) -> Cost> Carrier for Interleaved<C> {
         if interface.next != Some(now) {
             return;
         }
-        interface.progress(now);
-        let mut done = Vec::new();
-        for flow in &mut interface.flows {
-            if flow[0].left == 0
-                && let Some(sending) = flow.pop_front()
-            {
-                done.push(sending);
-                if let Some(next) = flow.front() {
-                    agenda.head(later(now, u128::from(next.cost.latency)), &next.parcel);
-                }
-            }
+        let Some((Sending { parcel, cost, .. }, next)) = interface.complete(now) else { return };
+        if let Some(next) = next {
+            agenda.head(later(now, u128::from(next.cost.latency)), &next.parcel);
         }
-        interface.flows.retain(|flow| !flow.is_empty());
         interface.plan(agenda);
-        for Sending { parcel, cost, .. } in done {
-            let tail = (u128::from(now) + cost.span).saturating_sub(cost.sending) as u64;
-            agenda.left(tail.max(now), &parcel);
-            self.is_done(later(tail, u128::from(cost.latency)).max(now), &parcel, agenda);
-        }
+        let tail = (u128::from(now) + cost.span).saturating_sub(cost.sending) as u64;
+        agenda.left(tail.max(now), &parcel);
+        self.is_done(later(tail, u128::from(cost.latency)).max(now), &parcel, agenda);
     }
 
     fn head(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
@@ -145,5 +181,100 @@ impl<C: Fn(&Parcel) -> Cost> Carrier for Interleaved<C> {
         let start = now.max(interface.incoming);
         interface.incoming = later(start, cost.receiving);
         self.is_done(later(start, cost.span), parcel, agenda);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packets of 10 ps; the last one of a message may be shorter.
+    fn sending(to: u32, sending: u128) -> Sending {
+        let parcel = Parcel { rank: 0, index: to, part: Part::Whole, from: 0, to, bytes: 1, nic: 0 };
+        let packets = sending.div_ceil(10) as u64;
+        let packet = if packets > 1 { 10 } else { sending };
+        let cost = Cost { latency: 0, span: sending, sending, receiving: sending, packets, packet };
+        Sending { parcel, cost, left: packets }
+    }
+
+    /// When messages are complete that are posted at given times with given lengths: packet by packet, as the definition
+    /// says. A new message has its turn after all others.
+    fn by_packets(posted: &[(u64, u128)]) -> Vec<u64> {
+        let mut ends = vec![0; posted.len()];
+        let (mut ring, mut now, mut next): (VecDeque<(usize, u128)>, u64, usize) = (VecDeque::new(), 0, 0);
+        while next < posted.len() || !ring.is_empty() {
+            if ring.is_empty() {
+                now = now.max(posted[next].0);
+            }
+            while next < posted.len() && posted[next].0 <= now {
+                ring.push_back((next, posted[next].1));
+                next += 1;
+            }
+            let (message, left) = ring[0];
+            let end = now + left.min(10) as u64;
+            // Messages that are posted while a packet is sent precede the rest of its message.
+            while next < posted.len() && posted[next].0 < end {
+                ring.push_back((next, posted[next].1));
+                next += 1;
+            }
+            now = end;
+            ring.pop_front();
+            if left > 10 {
+                ring.push_back((message, left - 10));
+            } else {
+                ends[message] = now;
+            }
+        }
+        ends
+    }
+
+    /// The same, with the events of the interface.
+    fn by_events(posted: &[(u64, u128)]) -> Vec<u64> {
+        let (mut interface, mut agenda) = (Interface::default(), Agenda::default());
+        let mut ends = vec![0; posted.len()];
+        let mut next = 0;
+        loop {
+            let due = posted.get(next).map_or(u64::MAX, |&(at, _)| at);
+            match interface.next.filter(|&end| end <= due) {
+                Some(end) => {
+                    let (done, _) = interface.complete(end).unwrap();
+                    ends[done.parcel.to as usize] = end;
+                }
+                None if due == u64::MAX => return ends,
+                None => {
+                    interface.progress(due);
+                    interface.flows.push_back(VecDeque::from([sending(next as u32, posted[next].1)]));
+                    next += 1;
+                }
+            }
+            interface.plan(&mut agenda);
+        }
+    }
+
+    #[test]
+    fn messages_of_one_packet_finish_one_after_the_other() {
+        assert_eq!(by_events(&[(0, 10), (0, 10), (0, 7)]), [10, 20, 27]);
+        // Two packets and a half, one, and two: 1 2 3 1 3 1.
+        assert_eq!(by_events(&[(0, 25), (0, 10), (0, 20)]), [55, 20, 50]);
+    }
+
+    #[test]
+    fn whole_rounds_are_those_of_single_packets() {
+        let mut seed = 1u64;
+        let mut draw = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        for _ in 0..500 {
+            let mut at = 0;
+            let one = |_| {
+                // Not at the end of a packet, where the order is that of the events.
+                at += [0, draw(4), draw(50)][draw(3) as usize] * 10;
+                let most = [3, 30, 400][draw(3) as usize];
+                (at + u64::from(at > 0) * 3, 10 * u128::from(1 + draw(most)))
+            };
+            let posted: Vec<(u64, u128)> = (0..8).map(one).collect();
+            assert_eq!(by_events(&posted), by_packets(&posted), "{posted:?}");
+        }
     }
 }

@@ -22,6 +22,10 @@ pub struct Cost {
     pub sending: u128,
     /// Time for which the interface of the receiver is busy, as for `sending`.
     pub receiving: u128,
+    /// Number of packets, at least one.
+    pub packets: u64,
+    /// The part of `sending` that a packet takes, except for the last packet, which takes the rest.
+    pub packet: u128,
 }
 
 /// Copies messages between ranks of one host, which do not use the network.
@@ -75,7 +79,7 @@ impl Parameters {
     pub fn cost(&self, parcel: &Parcel) -> Cost {
         let span = per_byte(parcel.bytes, self.gap_per_byte_fs);
         let busy = span.max(u128::from(self.gap.0));
-        Cost { latency: self.latency.0, span, sending: busy, receiving: busy }
+        Cost { latency: self.latency.0, span, sending: busy, receiving: busy, packets: 1, packet: busy }
     }
 }
 
