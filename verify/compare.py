@@ -31,7 +31,7 @@ OVERFLOW = re.compile(
     r"buffer overflow at (.*?): the receiver of (\S+) lacks (\d+) B for a packet on VL (\d+), because the "
     r"headroom of (the lane|all lanes of the switch) is only (\d+) B;"
 )
-TOO_LONG = re.compile(r"pause watchdog at (.*?): (\S+) was paused on VL (\d+) for (.*?), and ")
+TOO_LONG = re.compile(r"pause watchdog at (.*?): (\S+) is paused on VL (\d+) since (.*?), and ")
 WARNING = re.compile(
     r"Pause watchdog: (\S+) \(VL (\d+)\) was paused for (.*?) without interruption"
     r"(?:, and (one|\d+) other lanes? .*)?\.$"
@@ -178,11 +178,11 @@ def _stops(scenario: silvan.Scenario, stopped: OverflowedError | PausedTooLongEr
             time, link, missing, lane, whose, headroom = parts.groups()
             got = [time_ps(time), link, int(missing), int(lane), int(headroom), whose != "the lane"]
     else:
-        expected = [stopped.time, stopped.link, stopped.lane, stopped.paused]
+        expected = [stopped.time, stopped.link, stopped.lane, stopped.since]
         parts = TOO_LONG.match(message)
         if parts:
-            time, link, lane, paused = parts.groups()
-            got = [time_ps(time), link, int(lane), time_ps(paused)]
+            time, link, lane, since = parts.groups()
+            got = [time_ps(time), link, int(lane), time_ps(since)]
     if parts and got == expected:
         return []
     return [Difference(None, f"the run stops with {stopped!r}, not with '{message}'", 1, 0)]

@@ -169,11 +169,30 @@ class Network:
 
     def _check_pauses(self) -> None:
         """Stop the run if a packet did not fit, or if a pause is too long and the watchdog is to stop."""
-        rule = self.plan.pfc
-        if self.overflow:
+        too_long = self.first_long_pause()
+        if self.overflow and (too_long is None or self.overflow.time <= too_long.time):
             raise OverflowedError(self.overflow)
-        if rule and rule.stops and (found := self.long_pauses()):
-            raise PausedTooLongError(self.now, *found[0])
+        if too_long:
+            raise too_long
+
+    def first_long_pause(self) -> PausedTooLongError | None:
+        """Return the first pause that has reached the limit, lasting or ended, if that stops the run."""
+        rule = self.plan.pfc
+        if rule is None or not rule.stops or rule.watchdog_ps is None:
+            return None
+        limit = rule.watchdog_ps
+        found = [
+            (since + limit, number, lane)
+            for number, channel in enumerate(self.channels)
+            if channel.pausing
+            for lane, pause in enumerate(channel.pausing.lanes)
+            for since, end in [*pause.ended, (pause.since, self.now)]
+            if since is not None and end - since >= limit
+        ]
+        if not found:
+            return None
+        time, number, lane = min(found)
+        return PausedTooLongError(time, self.channels[number].name, lane, time - limit)
 
     def long_pauses(self) -> list[tuple[str, int, int]]:
         """Return the links, lanes and times of the pauses that the watchdog reports, the longest first."""

@@ -10,7 +10,7 @@ start frames (4, 6), then frames take effect (4, 7).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import floor
 from typing import TYPE_CHECKING
@@ -50,11 +50,11 @@ class OverflowedError(Exception):
 
 
 class PausedTooLongError(Exception):
-    """The watchdog stops the run: the time, and the link, lane and time of the longest pause."""
+    """The watchdog stops the run: the time at which a pause reached the limit, its lane, and its start."""
 
-    def __init__(self, time: int, link: str, lane: int, paused: int) -> None:
-        super().__init__(time, link, lane, paused)
-        self.time, self.link, self.lane, self.paused = time, link, lane, paused
+    def __init__(self, time: int, link: str, lane: int, since: int) -> None:
+        super().__init__(time, link, lane, since)
+        self.time, self.link, self.lane, self.since = time, link, lane, since
 
 
 class OwnBuffer:
@@ -155,6 +155,8 @@ class Pause:
     longest: int = 0
     first: int | None = None
     since: int | None = None
+    #: The start and the end of each pause that has ended.
+    ended: list[tuple[int, int]] = field(default_factory=list)
 
     def until(self, now: int) -> tuple[int, int]:
         """Return the sum of all pauses, and the longest one, up to a time."""
@@ -232,6 +234,7 @@ class Pausing:
                 pause.first = now if pause.first is None else pause.first
             elif lane not in announced and pause.since is not None:
                 pause.total, pause.longest = pause.until(now)
+                pause.ended.append((pause.since, now))
                 pause.since, pause.resumes = None, pause.resumes + 1
                 self.channel.reopen_lane(lane)
 

@@ -367,7 +367,8 @@ pub struct Pfc {
     pub response_time: Time,
     /// A lane that is paused for at least this time without interruption is reported. Default: none is.
     pub watchdog: Option<Time>,
-    /// What happens if the watchdog reports a lane.
+    /// What happens if the watchdog reports a lane: a warning at the end of the run, or an error as soon as the time is up,
+    /// whatever the sampling interval.
     pub watchdog_action: WatchdogAction,
     /// Memory that all inputs of a switch share, with thresholds that depend on its free space. Default: each input has
     /// its own memory, with fixed thresholds.

@@ -353,17 +353,17 @@ pub enum ModelError {
     },
     /// A lane was paused for longer than the watchdog permits.
     #[error(
-        "pause watchdog at {now}: {link} was paused on VL {vl} for {paused}, and flow_control.watchdog is {limit}"
+        "pause watchdog at {now}: {link} is paused on VL {vl} since {since}, and flow_control.watchdog is {limit}"
     )]
     PausedTooLong {
-        /// Simulated time at which the watchdog stopped the run.
+        /// Simulated time at which the pause reached the limit.
         now: Time,
         /// Name of the link.
         link: String,
         /// The virtual lane.
         vl: u8,
-        /// The time without interruption.
-        paused: Time,
+        /// The time at which the pause began.
+        since: Time,
         /// The setting.
         limit: Time,
     },

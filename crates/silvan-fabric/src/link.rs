@@ -29,7 +29,7 @@ mod wake;
 use divided::Divided;
 use retry::Sending;
 
-pub(crate) use frames::{FrameSpec, Frames, Memory, Overflow, Paused, Rule, Stage, Verdict};
+pub(crate) use frames::{FrameSpec, Frames, Memory, Overflow, Paused, Rule, Stage, TooLong, Verdict};
 pub(crate) use key::{Class, MAX_NODES, MAX_PORTS, key, unkey};
 pub(crate) use ledger::{Ledger, LedgerView};
 pub(crate) use pause::{Pauses, Thresholds};
@@ -376,7 +376,7 @@ impl Links {
     /// time at which it takes effect.
     pub fn send_frame(&mut self, channel: ChannelId, now: Time) -> Option<Time> {
         let frames = self.frames()?;
-        let (reverse, FrameSpec { bytes, response }) = (frames.reverse(channel), frames.spec);
+        let (reverse, FrameSpec { bytes, response, .. }) = (frames.reverse(channel), frames.spec);
         let link = self.parameters(reverse);
         let (end, delay) = (now + link.pace.time(bytes), link.delay);
         let wire = &mut self.channels[reverse as usize];

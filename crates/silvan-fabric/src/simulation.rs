@@ -9,9 +9,10 @@ mod threads;
 use silvan_engine::Time;
 
 pub use crate::config::Engine;
-use crate::config::{Config, FlowControl, WatchdogAction};
+use crate::config::{Config, FlowControl};
 pub use crate::error::ModelError;
 use crate::jobs::{Closed, Jobs, into_tables};
+use crate::link::TooLong;
 use crate::observe::{
     Closing, Invariants, Logs, check_traffic, find_deadlock, left_waiting, long_pauses, overflow_in_words,
     pause_summary, pause_table, retry_summary, retry_table, trimming_table,
@@ -200,27 +201,29 @@ impl Simulation {
     }
 
     /// With pause frames, checks that all packets fitted into their buffers, and that no lane was paused for too long.
+    /// An error has the time of the cause, whenever this is called, and the first cause counts.
     fn check_pauses(&self) -> Result<(), ModelError> {
         let FlowControl::Pfc(pfc) = &self.config.flow_control else { return Ok(()) };
         let Network { series, link_names, .. } = &self.network;
         let view = self.network.view(self.now);
-        if let Some(found) = view.overflow() {
-            let at = series.links.iter().position(|link| link.channel == found.channel);
-            let what = overflow_in_words(found, at.map_or("?", |at| &link_names[at]));
+        let name = |channel| {
+            let at = series.links.iter().position(|link| link.channel == channel);
+            at.map_or("?", |at| &link_names[at])
+        };
+        let paused = view.paused_too_long();
+        if let Some(found) = view.overflow().filter(|lost| paused.is_none_or(|long| lost.time <= long.time)) {
+            let what = overflow_in_words(found, name(found.channel));
             return Err(ModelError::Overflow { now: found.time, what });
         }
-        match pfc.watchdog.filter(|_| pfc.watchdog_action == WatchdogAction::Stop) {
-            None => Ok(()),
-            Some(limit) => match long_pauses(view, &series.links, limit).first() {
-                None => Ok(()),
-                Some(found) => Err(ModelError::PausedTooLong {
-                    now: self.now,
-                    link: link_names[found.link].clone(),
-                    vl: found.vl.0,
-                    paused: found.longest,
-                    limit,
-                }),
-            },
+        match (paused, pfc.watchdog) {
+            (Some(TooLong { time, channel, vl }), Some(limit)) => Err(ModelError::PausedTooLong {
+                now: time,
+                link: name(channel).to_owned(),
+                vl,
+                since: time - limit,
+                limit,
+            }),
+            _ => Ok(()),
         }
     }
 

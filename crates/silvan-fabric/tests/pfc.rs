@@ -7,7 +7,7 @@ use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Arbitration, Config, FlowControl, Pfc, SharedMemory, WatchdogAction};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::routing::RoutingSpec;
-use silvan_fabric::simulation::ModelError;
+use silvan_fabric::simulation::{Engine, ModelError, Simulation};
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::{Flow, Pattern};
 
@@ -179,14 +179,44 @@ fn the_watchdog_warns_or_stops() {
     let warning = format!("Pause watchdog: U->S:1 (VL 0) was paused for {longest} without interruption.");
     assert!(warned.warnings.contains(&warning), "{:?}", warned.warnings);
     let stopped = with(us(30), WatchdogAction::Stop).unwrap_err();
-    let ModelError::PausedTooLong { now, paused, .. } = &stopped else { panic!("{stopped}") };
-    // At the first sample at which 30 us have passed since 43 us.
-    assert_eq!((*now, now.0 as f64 / 1e3 - paused.0 as f64 / 1e3), (us(80), since));
-    let text = stopped.to_string();
-    assert!(text.starts_with("pause watchdog at 80 us: U->S:1 was paused on VL 0 for "), "{text}");
+    let begin = Time((since * 1e3).round() as u64);
+    let expected = format!(
+        "pause watchdog at {}: U->S:1 is paused on VL 0 since {begin}, and flow_control.watchdog is 30 us",
+        begin + us(30)
+    );
+    assert_eq!(stopped.to_string(), expected);
     for action in [WatchdogAction::Warn, WatchdogAction::Stop] {
         let quiet = with(us(50), action).unwrap();
         assert!(!quiet.warnings.iter().any(|warning| warning.starts_with("Pause watchdog")));
+    }
+}
+
+/// The watchdog stops a run when the time is up: whatever the samples, the scheduler and the number of threads, and also
+/// if the pause, which lasts for less than 300 us, has ended before the next sample.
+#[test]
+fn the_watchdog_stops_the_run_when_the_time_is_up() {
+    let stopped = |interval, threads, engine| {
+        let (topology, mut config) = blocked();
+        let limits =
+            Pfc { watchdog: Some(us(20)), watchdog_action: WatchdogAction::Stop, ..pfc(Some(20_000), None) };
+        config.flow_control = FlowControl::Pfc(limits);
+        (config.measure.interval, config.duration, config.threads) = (interval, us(400), threads);
+        let tables = tables(&topology);
+        let mut simulation = Simulation::with_engine(&topology, &tables, &config, engine).unwrap();
+        loop {
+            match simulation.advance(1_000) {
+                Ok(progress) => assert!(!progress.done, "the run ends"),
+                Err(error) => break error.to_string(),
+            }
+        }
+    };
+    let expected = stopped(Time::from_ns(100), 1, Engine::General);
+    for interval in [Time(1_234_567), us(1), us(10), us(100), us(400)] {
+        for threads in [1, 2, 3] {
+            for engine in [Engine::General, Engine::default()] {
+                assert_eq!(stopped(interval, threads, engine), expected, "{interval}, {threads} threads");
+            }
+        }
     }
 }
 

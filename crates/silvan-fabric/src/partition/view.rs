@@ -5,7 +5,7 @@ use silvan_engine::{Rate, Time};
 use super::Partition;
 use crate::congestion::log::MarkEvent;
 use crate::host::Host;
-use crate::link::{ChannelId, LinkParameters, Overflow, Paused, Receiver, Retries};
+use crate::link::{ChannelId, LinkParameters, Overflow, Paused, Receiver, Retries, TooLong};
 use crate::meters::Meters;
 use crate::packet::{Packet, PacketId};
 use crate::port::{Port, Vl};
@@ -132,6 +132,11 @@ impl<'a> View<'a> {
     /// The first packet that did not fit into a buffer, with pause frames.
     pub fn overflow(self) -> Option<Overflow> {
         self.partitions.iter().filter_map(|partition| partition.ctx.links.frames()?.overflow).min()
+    }
+
+    /// The first pause that has reached the limit of the watchdog, if it stops the run.
+    pub fn paused_too_long(self) -> Option<TooLong> {
+        self.partitions.iter().filter_map(|partition| partition.ctx.links.frames()?.too_long(self.now)).min()
     }
 
     /// The counts of link-level retry of a channel, if frames were sent on it.

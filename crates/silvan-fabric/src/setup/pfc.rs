@@ -3,7 +3,7 @@
 use silvan_engine::{Bytes, Rate, Time};
 
 use super::{Builder, small};
-use crate::config::{Config, FlowControl, SharedMemory};
+use crate::config::{Config, FlowControl, SharedMemory, WatchdogAction};
 use crate::error::{Reason, SetupError};
 use crate::link::{ChannelId, FrameSpec, Frames, Memory, Rule};
 use crate::routing::Tables;
@@ -70,6 +70,8 @@ pub(super) struct PfcModel {
     /// Bytes of a pause frame on the link.
     pub frame: u32,
     response: Time,
+    /// The length of a pause that stops the run; `NEVER` if none does.
+    longest: Time,
     shared: Option<SharedMemory>,
     /// `switch.buffer`.
     buffer: Bytes,
@@ -91,6 +93,10 @@ impl PfcModel {
             headroom: size(given.headroom, "flow_control.headroom")?,
             frame: small(given.frame, "flow_control.frame")?,
             response: given.response_time,
+            longest: given
+                .watchdog
+                .filter(|_| given.watchdog_action == WatchdogAction::Stop)
+                .unwrap_or(Time::NEVER),
             shared: given.shared.clone(),
             buffer: config.switch.buffer,
         }))
@@ -130,7 +136,7 @@ impl Builder<'_> {
             // The channels of a link have consecutive numbers, the first of which is even.
             channels.push((rule, id ^ 1 as ChannelId));
         }
-        let spec = FrameSpec { bytes: pfc.frame, response: pfc.response };
+        let spec = FrameSpec { bytes: pfc.frame, response: pfc.response, longest: pfc.longest };
         Ok(Some(Frames::new(spec, usize::from(self.model.lanes.count), &channels, memories)))
     }
 

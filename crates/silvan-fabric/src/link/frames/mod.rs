@@ -91,6 +91,14 @@ pub(crate) struct Overflow {
     pub lack: Lack,
 }
 
+/// A pause that reached the limit of the watchdog: the time of that, and the lane. The order is that of [`Overflow`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TooLong {
+    pub time: Time,
+    pub channel: ChannelId,
+    pub vl: u8,
+}
+
 /// What a check leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -108,6 +116,8 @@ pub(crate) struct FrameSpec {
     pub bytes: u32,
     /// Time from the arrival of a frame until it takes effect.
     pub response: Time,
+    /// The length of a pause that stops the run; `NEVER` if none does.
+    pub longest: Time,
 }
 
 /// The senders and receivers of all channels. A partition uses those of its own nodes.
@@ -125,6 +135,15 @@ pub(crate) struct Frames {
     freed: Vec<(ChannelId, Vl, u32)>,
     free_slots: Vec<u32>,
     pub overflow: Option<Overflow>,
+    /// The first pause that had reached `spec.longest` when it ended.
+    too_long: TooLong,
+}
+
+impl TooLong {
+    /// A pause of a lane since a time.
+    fn of((channel, vl): (ChannelId, u8), since: Time, limit: Time) -> Self {
+        Self { time: Time(since.0.saturating_add(limit.0)), channel, vl }
+    }
 }
 
 impl Frames {
@@ -161,6 +180,7 @@ impl Frames {
             freed: Vec::new(),
             free_slots: Vec::new(),
             overflow: None,
+            too_long: TooLong { time: Time::NEVER, channel: 0, vl: 0 },
         }
     }
 
@@ -300,6 +320,7 @@ impl Frames {
     pub fn obey(&mut self, channel: ChannelId, lanes: u16, now: Time) -> u16 {
         let first = channel as usize * self.lanes;
         let mut resumed = 0;
+        let limit = self.spec.longest;
         for (vl, sender) in self.senders[first..first + self.lanes].iter_mut().enumerate() {
             match (sender.since, lanes >> vl & 1 != 0) {
                 (None, true) => {
@@ -313,11 +334,28 @@ impl Frames {
                     sender.total += now - since;
                     sender.longest = sender.longest.max(now - since);
                     resumed |= 1 << vl;
+                    let found = TooLong::of((channel, vl as u8), since, limit);
+                    if found.time <= now {
+                        self.too_long = self.too_long.min(found);
+                    }
                 }
                 _ => {}
             }
         }
         resumed
+    }
+
+    /// The first pause that has reached the limit by now, whether it lasts or not.
+    pub fn too_long(&self, now: Time) -> Option<TooLong> {
+        let limit = self.spec.longest;
+        if limit == Time::NEVER {
+            return None;
+        }
+        let lasting = self.senders.iter().enumerate().filter_map(|(index, sender)| {
+            let lane = ((index / self.lanes) as ChannelId, (index % self.lanes) as u8);
+            Some(TooLong::of(lane, sender.since?, limit))
+        });
+        lasting.chain([self.too_long]).min().filter(|pause| pause.time <= now)
     }
 
     /// The pauses of a lane, if there were any.
@@ -342,13 +380,31 @@ mod tests {
 
     fn frames() -> Frames {
         let rule = Rule::Fixed { xoff: 300, xon: 100, headroom: 1_000 };
-        let spec = FrameSpec { bytes: 84, response: Time::ZERO };
+        let spec = FrameSpec { bytes: 84, response: Time::ZERO, longest: Time(30) };
         Frames::new(spec, 2, &[(rule, 1), (rule, 0)], Vec::new())
     }
 
     fn leave(frames: &mut Frames, vl: Vl, space: u32, now: Time) {
         let slot = frames.will_leave(0, vl, space);
         frames.left(slot, now);
+    }
+
+    #[test]
+    fn the_first_pause_that_reaches_the_limit_is_kept() {
+        let mut frames = frames();
+        frames.obey(0, 0b01, Time(10));
+        frames.obey(1, 0b10, Time(12));
+        assert_eq!(frames.too_long(Time(39)), None);
+        let first = TooLong { time: Time(40), channel: 0, vl: 0 };
+        assert_eq!([frames.too_long(Time(40)), frames.too_long(Time(99))], [Some(first); 2], "it lasts");
+        frames.obey(0, 0, Time(39));
+        let second = TooLong { time: Time(42), channel: 1, vl: 1 };
+        assert_eq!(frames.too_long(Time(50)), Some(second), "the first has ended after 29");
+        frames.obey(1, 0, Time(42));
+        frames.obey(0, 0b10, Time(43));
+        assert_eq!(frames.too_long(Time(99)), Some(second), "the second has ended after 30");
+        frames.obey(0, 0, Time(98));
+        assert_eq!(frames.too_long(Time(99)), Some(second), "the third has ended later");
     }
 
     #[test]
