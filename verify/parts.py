@@ -58,6 +58,17 @@ TIMER_UNIT_PS = 1_024_000
 
 
 @dataclass(frozen=True)
+class RoundTrip:
+    """Switches on the longest route, stages, most hosts at a switch; the trip and a packet, in ps."""
+
+    hops: int
+    stages: int
+    radix: int
+    trip_ps: int
+    data_ps: int
+
+
+@dataclass(frozen=True)
 class Marking:
     """A switch's congestion manager: thresholds in bytes, see the scenario's keys.
 
@@ -414,7 +425,8 @@ def _reaction(
     if kind == "qcn":
         return _qcn(given)
     if kind in rdma.KINDS:
-        trip = rdma.Trip(max(net.switches_on_routes()), _round_trip(sizes, net)[2], sizes.trims)
+        found_trip = _round_trip(sizes, net)
+        trip = rdma.Trip(found_trip.hops, found_trip.trip_ps, sizes.trims)
         return rdma.reaction(kind, given, trip, (sizes.full, sizes.payload))
     if kind != "cct":
         return _window_reaction(kind, given, sizes, net)
@@ -482,7 +494,7 @@ def _delays(table: Mapping[str, Any], span: int) -> tuple[int, ...]:
 
 
 def _window_reaction(kind: str, given: dict[str, Any], sizes: Sizes, net: Wiring) -> WindowReaction:
-    stages, radix, trip_ps, data_ps = _round_trip(sizes, net)
+    trip = _round_trip(sizes, net)
     is_per_level = given.pop("level", "qp") == "sl"
     if kind == "static-window":
         found = WindowReaction(kind, given.pop("packets", 1))
@@ -490,15 +502,15 @@ def _window_reaction(kind: str, given: dict[str, Any], sizes: Sizes, net: Wiring
         factor, slowest = given.pop("m", 2), given.pop("slowest", 256)
         found = WindowReaction(kind, given.pop("window", 65_535), factor=factor, slowest=slowest)
     elif kind == "lipd":
-        step = time_ps(given.pop("delay")) if "delay" in given else trip_ps
+        step = time_ps(given.pop("delay")) if "delay" in given else trip.trip_ps
         found = WindowReaction(kind, given.pop("window", 65_535), step_ps=step, limit=given.pop("limit", 255))
     elif kind == "mvcm":
         found = WindowReaction(
             kind,
-            given.pop("window", min(ceil(Fraction(trip_ps, data_ps)), 65_535)),
-            factor=given.pop("factor", radix),
-            step_ps=time_ps(given.pop("slot")) if "slot" in given else trip_ps,
-            limit=given.pop("limit", stages) if given.pop("limited", True) else None,
+            given.pop("window", min(ceil(Fraction(trip.trip_ps, trip.data_ps)), 65_535)),
+            factor=given.pop("factor", trip.radix),
+            step_ps=time_ps(given.pop("slot")) if "slot" in given else trip.trip_ps,
+            limit=given.pop("limit", trip.stages) if given.pop("limited", True) else None,
             hears_warm=given.pop("warm", True),
         )
     else:
@@ -507,17 +519,24 @@ def _window_reaction(kind: str, given: dict[str, Any], sizes: Sizes, net: Wiring
     return replace(found, is_per_level=is_per_level)
 
 
-def _round_trip(sizes: Sizes, net: Wiring) -> tuple[int, int, int, int]:
-    """Return stages, most hosts at a switch, the shortest round trip and the time of a full packet, in ps.
+def _round_trip(sizes: Sizes, net: Wiring) -> RoundTrip:
+    """Return the round trip on the longest route of any pair of hosts that communicate.
 
-    The longest route of any pair counts, as if all its links were as long as the longest, at the rate of the
-    slowest host (MVCM, 4.3).
+    It counts as if all links of such routes were as long as the longest, at the rate of the slowest of these
+    hosts (MVCM, 4.3).
     """
-    lengths = net.switches_on_routes()
-    hops = max(lengths)
-    delay = max(link.delay_ps for link in net.links)
-    pace = max(net.host_paces())
+    routes = list(net.used_routes())
+    lengths = {len(route) - 1 for route in routes}
+    hops, delay = max(lengths), max(link.delay_ps for route in routes for link in route)
+    talkers = net.talkers or net.hosts
+    pace = max(link.ps_per_byte for link in net.links for name, _ in link.ends if name in talkers)
     data, ack = ceil(sizes.full * pace), ceil(sizes.control * pace)
-    trip = 2 * ((hops + 1) * delay + hops * sizes.latency_ps) + data + ack
-    radix = max(sum(far in net.hosts for _, far in net.neighbours(switch)) for switch in net.switches)
-    return hops if min(lengths) == hops else -(-hops // 2), max(radix, 1), trip, data
+    neighbours = [[far for _, far in net.neighbours(switch)] for switch in net.switches]
+    homes = [nodes for nodes in neighbours if any(node in talkers for node in nodes)]
+    return RoundTrip(
+        hops=hops,
+        stages=hops if min(lengths) == hops else -(-hops // 2),
+        radix=max(sum(node in net.hosts for node in nodes) for nodes in homes),
+        trip_ps=2 * ((hops + 1) * delay + hops * sizes.latency_ps) + data + ack,
+        data_ps=data,
+    )

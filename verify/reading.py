@@ -342,6 +342,7 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
     trims = built.trimming is not None
     lane = built.trimming.queue if built.trimming else built.buffer
     sizes = Sizes(mtu + header, mtu, control, block, lane, built.output_buffer, built.latency_ps, trims=trims)
+    net.talkers = talkers(given.get("flow", []), given.get("traffic", []), net.hosts)
     parts = congestion(given.pop("congestion", {}), sizes, net)
     controls = given.pop("flow_control", {})
     has_pauses = controls.get("kind") == "pfc"
@@ -397,6 +398,21 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         adaptive=_adaptive(adaptive, found, may_deadlock=may_deadlock),
         ecmp=_ecmp(ecmp, found, may_deadlock=may_deadlock) or _by_lid(path_bits, found),
     )
+
+
+def talkers(flows: list[Mapping[str, Any]], patterns: list[Mapping[str, Any]], hosts: list[str]) -> list[str]:
+    """Return the hosts that may send or receive; all of them if they are fewer than two."""
+    found = {flow[key] for flow in flows for key in ("from", "to")}
+    for traffic in patterns:
+        senders, pattern = traffic.get("hosts", hosts), traffic["pattern"]
+        found |= set(senders)
+        if pattern["kind"] == "hotspots":
+            found |= set(pattern["to"])
+        elif pattern["kind"] == "shift":
+            found |= {hosts[(hosts.index(name) + pattern["by"]) % len(hosts)] for name in senders}
+        else:
+            found |= set(hosts)
+    return [host for host in hosts if host in found] if len(found) > 1 else list(hosts)
 
 
 def network(topology: Mapping[str, Any], routing: Mapping[str, Any] | None) -> Wiring:

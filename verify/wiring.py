@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import permutations
 from typing import Any
 
 from verify.quantities import NotCovered, nothing_left, rate_ps_per_byte, time_ps
@@ -28,24 +29,32 @@ class Wiring:
     switches: list[str]
     links: list[Link] = field(default_factory=list)
     ports: dict[str, int] = field(default_factory=dict)
+    #: The hosts that send or receive; all of them if there are none.
+    talkers: list[str] = field(default_factory=list, kw_only=True)
 
     def host_paces(self) -> set[Fraction]:
         """Return the picoseconds per byte of the hosts' links."""
         return {link.ps_per_byte for link in self.links if any(end[0] in self.hosts for end in link.ends)}
 
-    def switches_on_routes(self) -> set[int]:
-        """Return how many switches there are between two hosts, for all pairs."""
-        lengths = set()
-        for host in self.hosts:
-            far, front = {host: 0}, deque([host])
-            while front:
-                near = front.popleft()
-                for _, node in self.neighbours(near):
-                    if node not in far:
-                        far[node] = far[near] + 1
-                        front.append(node)
-            lengths |= {far[other] - 1 for other in self.hosts if other != host}
-        return lengths
+    def used_routes(self) -> Iterator[list[Link]]:
+        """Return the links on the route of each pair of hosts that communicate."""
+        tables = self.ways()
+        behind = {end: link for link in self.links for end in link.ends}
+        for near, far in permutations(self.talkers or self.hosts, 2):
+            node, port = near, 0
+            route: list[Link] = []
+            while node != far:
+                link = behind[node, port]
+                route.append(link)
+                node = next(name for name, _ in link.ends if name != node)
+                if node != far:
+                    port = self.output(tables, node, near, far)
+            yield route
+
+    def output(self, tables: dict[str, dict[str, int]], switch: str, near: str, far: str) -> int:
+        """Return the output of a switch for a pair of hosts."""
+        assert near in self.hosts
+        return tables[switch][far]
 
     def home_of(self, host: str) -> str:
         """Return the switch of a host."""

@@ -12,6 +12,7 @@ mod crossbar;
 mod ecmp;
 mod flows;
 mod forest;
+mod idle;
 mod invariants;
 mod isolation;
 mod jobs;

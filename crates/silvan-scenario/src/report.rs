@@ -120,7 +120,7 @@ pub struct ForestReport {
     pub tmax_gbit_s: f64,
 }
 
-/// The longest round trip of a packet and its acknowledgement through an empty network, and the window that
+/// The longest round trip of a packet and its acknowledgement between hosts that communicate, and the window that
 /// it requires.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RoundTripReport {
@@ -220,7 +220,7 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, 
         routing: scenario.routing_kind().to_owned(),
         arbitration: config.arbitration(),
         ethernet: config.ethernet(),
-        thresholds: thresholds(topology, &analysis, config),
+        thresholds: thresholds((topology, tables), &analysis, config),
         pauses: pauses(topology, tables, config),
         deadlock: network::deadlock(topology, tables, config),
         pairs_routed: analysis.pairs,
@@ -230,7 +230,7 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, 
         traffic: spec.traffic.len(),
         jobs: config.jobs.iter().map(|job| job_report(job, topology)).collect(),
         forests: forests(spec, topology),
-        round_trip: round_trip(topology, &analysis, config),
+        round_trip: round_trip((topology, tables), &analysis, config),
         estimate: estimate((spec, &config.traffic, &config.jobs), topology, mean_hops(&analysis)),
         warnings,
     }
@@ -255,7 +255,11 @@ fn job_report(job: &Job, topology: &Topology) -> JobReport {
     }
 }
 
-fn round_trip(topology: &Topology, analysis: &Analysis, config: &Config) -> Option<RoundTripReport> {
+fn round_trip(
+    (topology, tables): (&Topology, &Tables),
+    analysis: &Analysis,
+    config: &Config,
+) -> Option<RoundTripReport> {
     let (congestion, switch) = (&config.congestion, &config.switch);
     let parts = congestion.components(&config.packet);
     let needs = |reaction: &Reaction| reaction.needs_acknowledgements() || reaction.needs_round_trip();
@@ -263,7 +267,7 @@ fn round_trip(topology: &Topology, analysis: &Analysis, config: &Config) -> Opti
     if !(has_output_buffers || parts.reactions().any(needs)) {
         return None;
     }
-    let trip = RoundTrip::from_analysis(topology, analysis, config);
+    let trip = RoundTrip::from_analysis(topology, tables, analysis, config);
     Some(RoundTripReport {
         hops: trip.hops,
         stages: trip.stages,
@@ -274,10 +278,15 @@ fn round_trip(topology: &Topology, analysis: &Analysis, config: &Config) -> Opti
     })
 }
 
-fn thresholds(topology: &Topology, analysis: &Analysis, config: &Config) -> Vec<Thresholds> {
+fn thresholds(
+    (topology, tables): (&Topology, &Tables),
+    analysis: &Analysis,
+    config: &Config,
+) -> Vec<Thresholds> {
     let marking = config.components().marking;
-    let trip =
-        marking.needs_round_trip().then(|| RoundTrip::from_analysis(topology, analysis, config).shortest());
+    let trip = marking
+        .needs_round_trip()
+        .then(|| RoundTrip::from_analysis(topology, tables, analysis, config).shortest());
     let rates: BTreeSet<Rate> = topology.links.iter().map(|link| link.rate).collect();
     let of = |rate: Rate| {
         let (min, max) = marking.thresholds(rate, trip)?;

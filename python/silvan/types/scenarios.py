@@ -76,7 +76,7 @@ class ForestCheck(TypedDict):
 
 
 class RoundTrip(TypedDict):
-    """The longest round trip through an empty network, and the window that it requires."""
+    """The longest round trip between hosts that communicate, without load, and its window."""
 
     #: Number of switches on the longest route.
     hops: int

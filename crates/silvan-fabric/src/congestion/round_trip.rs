@@ -3,7 +3,7 @@
 
 use silvan_engine::{Bytes, Rate, Time};
 
-/// A round trip over the longest route of a network, without queueing.
+/// A round trip over the longest route between hosts that communicate, without queueing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundTrip {
     /// Switches on the longest route, h.
@@ -11,7 +11,7 @@ pub struct RoundTrip {
     /// Stages of the network, n. This is the number of hops if links are one-way; otherwise it is half of that
     /// number, because routes go up and down.
     pub stages: u32,
-    /// Largest number of hosts at one switch, k.
+    /// Largest number of hosts at one switch with a host that communicates, k.
     pub radix: u32,
     /// Latency of switches and links in both directions, without transmission times: 2 h t_hop.
     pub flight: Time,
@@ -19,7 +19,7 @@ pub struct RoundTrip {
     pub data: Bytes,
     /// An acknowledgement on the wire, L_ack.
     pub ack: Bytes,
-    /// Rate of the hosts' links, B. If rates differ, it is that of the slowest link.
+    /// Rate of the links of hosts that communicate, B. If rates differ, it is that of the slowest link.
     pub rate: Rate,
 }
 

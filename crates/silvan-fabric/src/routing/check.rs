@@ -196,8 +196,17 @@ pub const MAX_PROBLEMS: usize = 5;
 /// added up, so the running time is proportional to LIDs of hosts times switches, not to the number of pairs.
 #[must_use]
 pub fn analyze(topology: &Topology, tables: &Tables) -> Analysis {
+    analyze_among(topology, tables, &vec![true; topology.hosts.len()])
+}
+
+/// Same as [`analyze`], for the pairs of some of the hosts.
+fn analyze_among(topology: &Topology, tables: &Tables, among: &[bool]) -> Analysis {
     let wiring = topology.wiring();
-    let network = Network::new(topology, &wiring);
+    let mut network = Network::new(topology, &wiring);
+    let is_homeless = |(home, &counts): (&Option<u32>, &bool)| home.is_none() && counts;
+    let homeless = network.homes.iter().zip(among).filter(|&pair| is_homeless(pair)).count() as u64;
+    network.keep_hosts(among);
+    let network = network;
     let mut trees = Trees {
         network: &network,
         tables: tables.all_rows().map(|rows| Block::new(rows, topology.switches.len())).collect(),
@@ -212,8 +221,7 @@ pub fn analyze(topology: &Topology, tables: &Tables) -> Analysis {
     };
     let mut analysis = Analysis::default();
     let mut reaches_itself = vec![0; topology.hosts.len()];
-    let homeless = network.homes.iter().filter(|home| home.is_none()).count() as u64;
-    for (to, home) in network.homes.iter().enumerate() {
+    for (to, home) in network.homes.iter().enumerate().filter(|(to, _)| among[*to]) {
         let unroutable_before = analysis.unroutable;
         trees.lost.fill(false);
         for path_bits in 0..tables.lids() {
@@ -230,6 +238,9 @@ pub fn analyze(topology: &Topology, tables: &Tables) -> Analysis {
         }
     }
     let injected = |host: u32| {
+        if !among[host as usize] {
+            return 0;
+        }
         let home = network.homes[host as usize].map_or(0, |h| trees.reached_by[h as usize]);
         home - reaches_itself[host as usize]
     };
@@ -257,14 +268,24 @@ fn between_switches(topology: &Topology, loads: &[[u64; 2]]) -> LoadSummary {
 /// proportional to the number of pairs.
 #[must_use]
 pub fn analyze_lanes(topology: &Topology, tables: &Tables, lanes: Option<&Lanes>) -> Analysis {
+    analyze_lanes_among(topology, tables, lanes, &vec![true; topology.hosts.len()])
+}
+
+/// Same as [`analyze_lanes`], for the pairs of some of the hosts.
+pub(crate) fn analyze_lanes_among(
+    topology: &Topology,
+    tables: &Tables,
+    lanes: Option<&Lanes>,
+    among: &[bool],
+) -> Analysis {
     let wiring = topology.wiring();
-    let hosts = topology.hosts.len();
-    let direct = analyze(topology, tables);
+    let direct = analyze_among(topology, tables, among);
     let Some(lanes) = lanes.filter(|lanes| lanes.detours.is_some() && direct.unroutable == 0) else {
         return direct;
     };
     let mut analysis = Analysis { loads: vec![[0; 2]; topology.links.len()], ..Analysis::default() };
-    for (from, to) in (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to))) {
+    let hosts: Vec<usize> = (0..topology.hosts.len()).filter(|&host| among[host]).collect();
+    for (from, to) in hosts.iter().flat_map(|&from| hosts.iter().map(move |&to| (from, to))) {
         let mut next = wiring.hosts[from].filter(|_| from != to);
         let (mut sender, mut switches) = (NodeRef::Host(from as u32), 0);
         while let Some((end, link)) = next {

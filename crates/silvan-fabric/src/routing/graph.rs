@@ -343,6 +343,13 @@ impl Network {
     }
 
     /// Number of hosts that send to each switch.
+    /// Leaves out the switches of the other hosts, so that these hosts are in no pair.
+    pub fn keep_hosts(&mut self, among: &[bool]) {
+        for (home, _) in self.homes.iter_mut().zip(among).filter(|(_, is_kept)| !**is_kept) {
+            *home = None;
+        }
+    }
+
     pub fn hosts_at(&self) -> Vec<u64> {
         let mut count = vec![0; self.switches()];
         for home in self.homes.iter().flatten() {

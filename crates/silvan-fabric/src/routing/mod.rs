@@ -45,6 +45,7 @@ pub mod spraying;
 pub mod up_down;
 pub mod valiant;
 
+pub(crate) use check::analyze_lanes_among;
 pub use check::{
     Analysis, Channel, LoadSummary, Path, analyze, analyze_lanes, trace, trace_lanes, trace_lids,
 };

@@ -1,47 +1,111 @@
-//! The shortest round trip of a network, from its routes.
+//! The shortest round trip of a network, from the routes between the hosts that communicate.
 
 use silvan_engine::{Bytes, Rate, Time};
 
+use super::HostNames;
 use crate::config::Config;
 use crate::congestion::round_trip::RoundTrip;
-use crate::routing::{Analysis, Tables, analyze_lanes};
+use crate::routing::{Analysis, Tables, analyze_lanes_among};
 use crate::topology::{NodeRef, Topology};
+use crate::traffic::{Pattern, Traffic};
 
 impl RoundTrip {
-    /// Computes the round trip of a network: that of the longest route between any two hosts, with the delay of
-    /// the longest link for all links.
+    /// Computes the round trip of a network: that of the longest route between any two hosts that send or receive, with the
+    /// delay of the longest link of these routes for all links. Hosts without traffic do not matter.
     #[must_use]
     pub fn of(topology: &Topology, tables: &Tables, config: &Config) -> Self {
-        Self::from_analysis(topology, &analyze_lanes(topology, tables, config.path_lanes.as_deref()), config)
+        let hosts = communicating(topology, config);
+        let analysis = analyze_lanes_among(topology, tables, config.path_lanes.as_deref(), &hosts);
+        Self::among(topology, &hosts, &analysis, config)
     }
 
-    /// Same as [`Self::of`], for routes that have already been analyzed.
+    /// Same as [`Self::of`], if the routes between all hosts have already been analyzed.
     #[must_use]
-    pub fn from_analysis(topology: &Topology, analysis: &Analysis, config: &Config) -> Self {
+    pub fn from_analysis(topology: &Topology, tables: &Tables, analysis: &Analysis, config: &Config) -> Self {
+        let hosts = communicating(topology, config);
+        if hosts.iter().all(|&communicates| communicates) {
+            return Self::among(topology, &hosts, analysis, config);
+        }
+        Self::of(topology, tables, config)
+    }
+
+    /// The round trip of some hosts, for the analysis of the routes between them.
+    fn among(topology: &Topology, among: &[bool], analysis: &Analysis, config: &Config) -> Self {
         let lengths = || analysis.hops.iter().enumerate().filter(|(_, pairs)| **pairs > 0).map(|(n, _)| n);
         let hops = lengths().max().unwrap_or(0) as u32;
         let all_alike = lengths().min() == lengths().max();
-        let delay = topology.links.iter().map(|link| link.delay.0).max().unwrap_or(0);
-        let mut hosts = vec![0u32; topology.switches.len()];
-        let mut rate = None;
+        let is_used = |loads: &[u64; 2]| loads.iter().any(|&flows| flows > 0);
+        let links = topology.links.iter().zip(&analysis.loads);
+        let delay =
+            links.filter(|(_, loads)| is_used(loads)).map(|(link, _)| link.delay.0).max().unwrap_or(0);
+        let (mut hosts, mut rate) = (vec![0u32; topology.switches.len()], None);
+        let mut is_used = vec![false; topology.switches.len()];
         for link in &topology.links {
             for (from, to) in link.channels() {
-                if let (NodeRef::Host(_), NodeRef::Switch(switch)) = (from.node, to.node) {
-                    hosts[switch as usize] += 1;
+                let (NodeRef::Host(host), NodeRef::Switch(switch)) = (from.node, to.node) else { continue };
+                hosts[switch as usize] += 1;
+                if among[host as usize] {
+                    is_used[switch as usize] = true;
                     rate = Some(rate.map_or(link.rate, |rate: Rate| rate.min(link.rate)));
                 }
             }
         }
+        let radix =
+            hosts.iter().zip(&is_used).filter(|(_, is_used)| **is_used).map(|(&hosts, _)| hosts).max();
         let one_way = u64::from(hops + 1) * delay + u64::from(hops) * config.switch.latency.0;
         Self {
             hops,
             stages: if all_alike { hops } else { hops.div_ceil(2) },
-            radix: hosts.into_iter().max().unwrap_or(1).max(1),
+            radix: radix.unwrap_or(1),
             flight: Time(2 * one_way),
             data: Bytes(config.packet.mtu.0 + config.packet.header.0),
             ack: config.packet.control,
             rate: rate.unwrap_or(Rate::from_gbit(1)),
         }
+    }
+}
+
+/// For each host, whether it may send or receive. If fewer than two hosts do, all of them count.
+fn communicating(topology: &Topology, config: &Config) -> Vec<bool> {
+    let names = HostNames::new(topology);
+    let mut found = vec![false; topology.hosts.len()];
+    // Names that do not exist are rejected elsewhere.
+    let mut add = |name: &String| {
+        if let Ok(host) = names.find(name, "") {
+            found[host as usize] = true;
+        }
+    };
+    config.flows.iter().for_each(|flow| [&flow.from, &flow.to].into_iter().for_each(&mut add));
+    for traffic in &config.traffic {
+        traffic.hosts.iter().flatten().for_each(&mut add);
+        if let Pattern::Hotspots { to } = &traffic.pattern {
+            to.iter().for_each(&mut add);
+        }
+    }
+    for &host in config.jobs.iter().flat_map(|job| &job.hosts) {
+        found[host as usize] = true;
+    }
+    let end_hosts = topology.end_hosts() as usize;
+    for traffic in &config.traffic {
+        add_destinations(traffic, end_hosts, &names, &mut found);
+    }
+    if found.iter().filter(|&&communicates| communicates).count() < 2 {
+        found.fill(true);
+    }
+    found
+}
+
+/// Adds the hosts of a pattern that it does not name: senders if it names none, and destinations.
+fn add_destinations(traffic: &Traffic, hosts: usize, names: &HostNames<'_>, found: &mut [bool]) {
+    match (&traffic.pattern, &traffic.hosts) {
+        (Pattern::Hotspots { .. }, Some(_)) => {}
+        (Pattern::Shift { by }, Some(senders)) => {
+            for sender in senders.iter().filter_map(|name| names.find(name, "").ok()) {
+                found[(sender as usize + *by as usize % hosts) % hosts] = true;
+            }
+        }
+        // Destinations of the other patterns may be any hosts.
+        _ => found[..hosts].fill(true),
     }
 }
 

@@ -42,7 +42,7 @@ pub struct Hpcc {
     pub additive_increase: Option<Rate>,
     /// The lowest rate of a flow; by default 1 % of the host's link.
     pub min_rate: Option<Rate>,
-    /// Round trip without load, T; by default that of the network, over its longest route.
+    /// Round trip without load, T; by default that of the longest route between hosts that communicate.
     pub round_trip: Option<Time>,
 }
 

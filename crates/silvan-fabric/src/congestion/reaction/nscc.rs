@@ -45,7 +45,7 @@ use crate::facts::{Answer, Lost, Mark, Next, Sent};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Nscc {
-    /// Round trip without load; by default that of the network, over its longest route.
+    /// Round trip without load; by default that of the longest route between hosts that communicate.
     pub round_trip: Option<Time>,
     /// The target of the queueing delay, Q; by default the round trip without load, or three quarters of it if switches trim
     /// packets.

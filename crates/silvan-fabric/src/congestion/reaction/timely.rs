@@ -36,7 +36,8 @@ pub struct Timely {
     pub low: Option<Time>,
     /// Delay above which the rate always decreases, regardless of the gradient (`T_high`); by default 25 times the least delay.
     pub high: Option<Time>,
-    /// The least delay (`D_minRTT`); by default the network's round trip without load, over its longest route.
+    /// The least delay (`D_minRTT`); by default the round trip without load, over the longest route
+    /// between hosts that communicate.
     pub min_delay: Option<Time>,
     /// Weight of the newest sample in the moving average of delay differences, in thousandths (alpha).
     #[schemars(range(min = 1, max = 1000))]

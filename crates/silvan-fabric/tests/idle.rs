@@ -1,0 +1,133 @@
+//! Hosts without traffic: they change nothing, wherever they are.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use silvan_engine::{Bytes, Time};
+use silvan_fabric::RoundTrip;
+use silvan_fabric::config::Config;
+use silvan_fabric::congestion::marking::{InBandTelemetry, Marking, MarkingPattern, Red};
+use silvan_fabric::congestion::reaction::{
+    Dcqcn, Dctcp, Hpcc, Lipd, Nscc, PccRtt, RateControl, Rccc, Reaction, StaticWindow, Swift, Timely,
+};
+use silvan_fabric::congestion::{Congestion, Mechanism, Notification};
+use silvan_fabric::topology::Topology;
+use silvan_fabric::traffic::{Pattern, Traffic};
+
+use crate::common::{config, flow, pattern, run, tables, topology, us};
+
+/// Two switches with three hosts each; with `idle`, also a host behind three more switches, over slow and long links.
+fn network(idle: bool) -> Topology {
+    let (mut hosts, mut switches, mut links) = (vec![], vec![("S", 5), ("T", 5)], vec![]);
+    for number in 1..=3 {
+        hosts.extend([format!("A{number}"), format!("B{number}")]);
+        links.push(format!(r#"{{"from": "A{number}", "to": "S:{number}"}}"#));
+        links.push(format!(r#"{{"from": "B{number}", "to": "T:{number}"}}"#));
+    }
+    links.push(r#"{"from": "S:4", "to": "T:4"}"#.to_owned());
+    if idle {
+        hosts.push("Z".to_owned());
+        switches.extend([("U", 2), ("V", 2), ("W", 2)]);
+        for ends in [["T:5", "U:1"], ["U:2", "V:1"], ["V:2", "W:1"], ["W:2", "Z"]] {
+            links.push(format!(
+                r#"{{"from": "{}", "to": "{}", "delay": "9 us", "rate": "1 Gbit/s"}}"#,
+                ends[0], ends[1]
+            ));
+        }
+    }
+    let switches: Vec<String> =
+        switches.iter().map(|(name, ports)| format!(r#"{{"name": "{name}", "ports": {ports}}}"#)).collect();
+    topology(&format!(
+        r#"{{"kind": "custom", "hosts": {hosts:?}, "switches": [{}], "link_rate": "25 Gbit/s", "link_delay": "300 ns",
+            "links": [{}]}}"#,
+        switches.join(", "),
+        links.join(", ")
+    ))
+}
+
+/// Two flows to one host, and a pattern to two others.
+fn loaded(congestion: Congestion) -> Config {
+    let mut config = config(us(300));
+    config.packet.mtu = Bytes(1_000);
+    config.switch.buffer = Bytes(1 << 20);
+    config.measure.interval = us(50);
+    config.flows = vec![flow("A1", "B1"), flow("A2", "B1")];
+    config.traffic = vec![Traffic {
+        hosts: Some(vec!["A3".to_owned(), "B2".to_owned()]),
+        ..pattern(Pattern::Hotspots { to: vec!["A2".to_owned(), "B3".to_owned()] })
+    }];
+    config.congestion = congestion;
+    config
+}
+
+fn parts(marking: Marking, notification: Notification, reaction: Reaction) -> Congestion {
+    let (marking, reaction) = (Some(marking), Some(reaction));
+    Congestion { marking, notification: Some(notification), reaction, ..Congestion::default() }
+}
+
+#[test]
+fn an_idle_host_behind_unused_switches_changes_nothing() {
+    let red = || {
+        Marking::Red(Red {
+            min: Bytes(10_000),
+            max: Bytes(40_000),
+            percent: 50,
+            pattern: MarkingPattern::Regular,
+            ..Red::default()
+        })
+    };
+    let each = |reaction| parts(red(), Notification::AckEach, reaction);
+    let credits = |rccc| parts(red(), Notification::AckGrant, Reaction::Rccc(rccc));
+    let both =
+        Rccc { nscc: Some(Nscc::default()), oversubscribed: Some(Default::default()), ..Rccc::default() };
+    let mechanism = |mechanism| Congestion { mechanism, ..Congestion::default() };
+    let telemetry = Marking::Telemetry(InBandTelemetry {});
+    for congestion in [
+        each(Reaction::Swift(Swift::default())),
+        each(Reaction::Timely(Timely::default())),
+        each(Reaction::Dctcp(Dctcp::default())),
+        each(Reaction::Nscc(Nscc::default())),
+        each(Reaction::PccRtt(PccRtt::default())),
+        each(Reaction::Lipd(Lipd::default())),
+        each(Reaction::Aimd(RateControl::default())),
+        each(Reaction::StaticWindow(StaticWindow::default())),
+        parts(telemetry, Notification::AckEach, Reaction::Hpcc(Hpcc::default())),
+        parts(red(), Notification::Cnp, Reaction::Dcqcn(Dcqcn::default())),
+        credits(Rccc::default()),
+        credits(both),
+        mechanism(Mechanism::Mvcm),
+        mechanism(Mechanism::Renato),
+        mechanism(Mechanism::None),
+    ] {
+        let of = |idle| {
+            let summary = run(&network(idle), &loaded(congestion.clone())).summary;
+            let (flows, latency) = (&summary.flows, &summary.latency);
+            format!("{} packets, {flows:?}, {latency:?}", summary.packets_delivered)
+        };
+        assert_eq!(of(true), of(false), "{congestion:?}");
+    }
+}
+
+#[test]
+fn the_round_trip_is_that_of_hosts_that_communicate() {
+    let topology = network(true);
+    let trip = |config: &Config| RoundTrip::of(&topology, &tables(&topology), config);
+    let mut used = loaded(Congestion::default());
+    let found = trip(&used);
+    assert_eq!((found.hops, found.stages, found.radix), (2, 1, 3));
+    assert_eq!(found.flight, Time(2 * (3 * 300_000 + 2 * used.switch.latency.0)));
+    used.traffic.clear();
+    used.flows = vec![flow("A1", "A2")];
+    let found = trip(&used);
+    assert_eq!((found.hops, found.stages, found.radix), (1, 1, 3), "one switch");
+    used.flows = vec![flow("A1", "Z")];
+    let found = trip(&used);
+    assert_eq!((found.hops, found.rate.0), (5, 1_000_000_000));
+    assert_eq!(found.flight, Time(2 * (6 * 9_000_000 + 5 * used.switch.latency.0)));
+    used.flows.clear();
+    used.traffic = vec![pattern(Pattern::Uniform { include_self: false })];
+    assert_eq!(trip(&used).hops, 5, "any host may be a destination");
+    used.traffic = vec![Traffic { hosts: Some(vec!["A1".to_owned()]), ..pattern(Pattern::Shift { by: 2 }) }];
+    assert_eq!(trip(&used).hops, 1, "A1 sends to A2");
+    used.traffic.clear();
+    assert_eq!(trip(&used).hops, 5, "without traffic, all hosts count");
+}
