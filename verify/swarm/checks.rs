@@ -16,6 +16,14 @@ use crate::{accounting, finish, variants};
 pub struct Failure {
     pub check: &'static str,
     pub what: String,
+    /// The scenario that fails, if it is a variant of the generated one.
+    pub variant: Option<Variant>,
+}
+
+impl Failure {
+    pub fn new(check: &'static str, what: impl Into<String>) -> Self {
+        Self { check, what: what.into(), variant: None }
+    }
 }
 
 /// All checks by name.
@@ -74,6 +82,16 @@ pub struct Findings {
     pub ends: Vec<String>,
     /// Fingerprint of both runs.
     pub fingerprint: Fingerprint,
+    /// The variant that is being checked.
+    pub variant: Option<Variant>,
+}
+
+/// A scenario that was derived from a generated one, and what it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Variant {
+    /// `plain`, or the check that makes the variant.
+    pub kind: &'static str,
+    pub table: Table,
 }
 
 /// Selects the checks.
@@ -92,7 +110,7 @@ impl Wanted<'_> {
 
 impl Findings {
     fn fail(&mut self, check: &'static str, what: impl Into<String>) {
-        self.failures.push(Failure { check, what: what.into() });
+        self.failures.push(Failure { variant: self.variant.clone(), ..Failure::new(check, what) });
     }
 
     fn ensure(&mut self, fine: bool, check: &'static str, what: impl FnOnce() -> String) {
@@ -175,9 +193,7 @@ pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
     }
     if wanted.has("engine") || wanted.has("threads") {
         schedulers(&base, scenario, wanted, &mut findings);
-        if let Ok(Ok(plain)) = read(&variants::plain(table, scenario)) {
-            schedulers(&run(&plain), &plain, wanted, &mut findings);
-        }
+        plain(variants::plain(table, scenario), wanted, &mut findings);
     }
     if wanted.has("resolved") {
         findings.made.push("resolved");
@@ -193,26 +209,14 @@ pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
     if is_done && wanted.has("prefix") {
         prefix(&base, (table, scenario), &mut findings);
     }
-    if is_done && wanted.has("jobs") {
-        jobs((table, scenario), wanted, &mut findings);
-    }
-    if is_done && wanted.has("rdma") {
-        rdma((table, scenario), wanted, &mut findings);
-    }
-    if is_done && wanted.has("ecmp") {
-        let with = variants::with_ecmp(table, scenario);
-        changed(with, "ecmp", wanted, &mut findings);
-    }
-    if is_done && wanted.has("trimming") {
-        let with = variants::with_trimming(table, scenario);
-        changed(with, "trimming", wanted, &mut findings);
-    }
-    if is_done && wanted.has("sources") {
-        let with = variants::with_sources(table, scenario);
-        changed(with, "sources", wanted, &mut findings);
-    }
-    if is_done && wanted.has("lids") {
-        changed(variants::with_lids(table, scenario), "lids", wanted, &mut findings);
+    if is_done {
+        for (kind, with) in VARIANTS {
+            if wanted.has(kind)
+                && let Some(table) = with(table, scenario)
+            {
+                of_variant(Variant { kind, table }, wanted, &mut findings);
+            }
+        }
     }
     let all = wanted.only.is_none()
         || one("finish")
@@ -260,15 +264,61 @@ fn schedulers(base: &Run, scenario: &Scenario, wanted: &Wanted<'_>, findings: &m
     }
 }
 
-/// With additional jobs: no data is lost, jobs end if given the time, and the scheduler does not matter.
-fn jobs((table, scenario): (&Table, &Scenario), wanted: &Wanted<'_>, findings: &mut Findings) {
-    if scenario.spec.routing.allow_deadlock {
-        return;
+/// Compares the schedulers with a scenario that the binned one supports.
+fn plain(table: Table, wanted: &Wanted<'_>, findings: &mut Findings) {
+    if let Ok(Ok(scenario)) = read(&table) {
+        findings.variant = Some(Variant { kind: "plain", table });
+        schedulers(&run(&scenario), &scenario, wanted, findings);
+        findings.variant = None;
     }
-    let Some(with) = variants::with_jobs(table, scenario) else { return };
-    let Some((jobs, outcome)) = variant(&with, "jobs", findings) else { return };
+}
+
+/// Makes a variant of a scenario, if it has one.
+type Make = fn(&Table, &Scenario) -> Option<Table>;
+
+/// The checks of variants with other components, which need not be equal to the scenario.
+const VARIANTS: [(&str, Make); 6] = [
+    ("jobs", |table, scenario| variants::with_jobs(table, scenario).filter(|_| !may_deadlock(scenario))),
+    ("rdma", |table, scenario| variants::with_rdma(table, scenario).filter(|_| !may_deadlock(scenario))),
+    ("ecmp", variants::with_ecmp),
+    ("trimming", variants::with_trimming),
+    ("sources", variants::with_sources),
+    ("lids", variants::with_lids),
+];
+
+fn may_deadlock(scenario: &Scenario) -> bool {
+    scenario.spec.routing.allow_deadlock
+}
+
+/// Makes the checks of a variant: failures carry it.
+fn of_variant(variant: Variant, wanted: &Wanted<'_>, findings: &mut Findings) {
+    let Variant { kind, table } = variant.clone();
+    match kind {
+        "plain" => return plain(table, wanted, findings),
+        "jobs" => {
+            findings.variant = Some(variant);
+            jobs(&table, wanted, findings);
+        }
+        _ => {
+            findings.variant = Some(variant);
+            changed(&table, kind, wanted, findings);
+        }
+    }
+    findings.variant = None;
+}
+
+/// Repeats the checks of a variant that failed, for minimizing.
+pub fn check_variant(variant: &Variant) -> Findings {
+    let mut findings = Findings::default();
+    of_variant(variant.clone(), &Wanted { only: None, skip: &[] }, &mut findings);
+    findings
+}
+
+/// With additional jobs: no data is lost, jobs end if given the time, and the scheduler does not matter.
+fn jobs(with: &Table, wanted: &Wanted<'_>, findings: &mut Findings) {
+    let Some((jobs, outcome)) = variant(with, "jobs", findings) else { return };
     accounting::check(&jobs, &outcome, &mut |check, what| findings.fail(check, what));
-    if let Some((_, long)) = variant(&variants::drained(&with, &jobs), "jobs", findings) {
+    if let Some((_, long)) = variant(&variants::drained(with, &jobs), "jobs", findings) {
         for job in &long.summary.jobs {
             findings.ensure(job.finished_ns.is_some(), "jobs", || {
                 format!("job {} has {} operations left", job.job, job.unfinished_operations)
@@ -276,7 +326,7 @@ fn jobs((table, scenario): (&Table, &Scenario), wanted: &Wanted<'_>, findings: &
         }
         accounting::check_jobs(&long, &mut |check, what| findings.fail(check, what));
     }
-    if let Ok(Ok(plain)) = read(&variants::plain(&with, &jobs)) {
+    if let Ok(Ok(plain)) = read(&variants::plain(with, &jobs)) {
         let only = Wanted { only: wanted.only.map(|_| "engine"), skip: wanted.skip };
         schedulers(&run(&plain), &plain, &only, findings);
     }
@@ -284,27 +334,17 @@ fn jobs((table, scenario): (&Table, &Scenario), wanted: &Wanted<'_>, findings: &
     schedulers(&Run { end: End::Done, outcome: Some(outcome) }, &jobs, &only, findings);
 }
 
-/// With congestion management of RDMA over Ethernet: the sums are right, all traffic arrives if given the time, and
-/// neither the scheduler nor the number of threads matters.
-fn rdma((table, scenario): (&Table, &Scenario), wanted: &Wanted<'_>, findings: &mut Findings) {
-    if scenario.spec.routing.allow_deadlock {
-        return;
-    }
-    changed(variants::with_rdma(table, scenario), "rdma", wanted, findings);
-}
-
 /// Checks a variant with other components: sums are right, all traffic ends, and neither the scheduler nor threads
 /// matter.
-fn changed(with: Option<Table>, check: &'static str, wanted: &Wanted<'_>, findings: &mut Findings) {
-    let Some(with) = with else { return };
-    let Some((other, outcome)) = variant(&with, check, findings) else { return };
+fn changed(with: &Table, check: &'static str, wanted: &Wanted<'_>, findings: &mut Findings) {
+    let Some((other, outcome)) = variant(with, check, findings) else { return };
     accounting::check(&other, &outcome, &mut |check, what| findings.fail(check, what));
     let base = Run { end: End::Done, outcome: Some(outcome) };
     let made = findings.made.len();
     let all = Wanted { only: None, skip: wanted.skip };
     schedulers(&base, &other, &all, findings);
     resolved(&base, &other, findings);
-    if let Some((long, drained)) = variant(&variants::drained(&with, &other), check, findings) {
+    if let Some((long, drained)) = variant(&variants::drained(with, &other), check, findings) {
         for what in finish::unfinished(&long, &drained) {
             findings.fail(check, what);
         }
@@ -517,6 +557,26 @@ mod tests {
             },
         );
         base
+    }
+
+    /// A variant whose retries never succeed ends with an error. The error belongs to the variant, which has the keys that
+    /// cause it, and the check of the variant finds it again.
+    #[test]
+    fn failures_of_variants_carry_the_variant() {
+        let text = "
+            duration = \"1 ms\"
+            topology = { kind = \"star\", hosts = 2 }
+            link = { retry = { count = 1 }, error_rate_ppb = 999999999 }
+            [[flow]]
+            from = \"H1\"
+            to = \"H2\"
+        ";
+        let table: Table = toml::from_str(text).unwrap();
+        let variant = Variant { kind: "rdma", table };
+        let findings = check_variant(&variant);
+        let Some(failure) = findings.failures.first() else { panic!("nothing fails") };
+        assert_eq!((failure.check, failure.variant.as_ref()), ("rdma", Some(&variant)), "{}", failure.what);
+        assert_eq!(findings.variant, None);
     }
 
     #[test]

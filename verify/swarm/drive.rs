@@ -13,7 +13,9 @@ use silvan_fabric::config::Architecture;
 use toml::Table;
 
 use crate::case::{Case, OF_TREES, guarded, of_seed, read, read_text};
-use crate::checks::{CHECKS, Failure, Findings, Fingerprint, Wanted, check, fingerprint};
+use crate::checks::{
+    CHECKS, Failure, Findings, Fingerprint, Variant, Wanted, check, check_variant, fingerprint,
+};
 use crate::coverage::{self, of_scenario};
 use crate::draw::draw;
 use crate::minimize::minimize;
@@ -112,21 +114,19 @@ fn one_chunk(
                 continue;
             }
             Err((table, panic)) => {
-                let failure = Failure { check: "panic", what: format!("reading: {panic}") };
+                let failure = Failure::new("panic", format!("reading: {panic}"));
                 keep(seed, &table, &[failure], options, all, &mut brought)?;
                 continue;
             }
         };
         let mut findings = guarded(|| check(&case, &wanted)).unwrap_or_else(|panic| Findings {
-            failures: vec![Failure { check: "panic", what: panic }],
+            failures: vec![Failure::new("panic", panic)],
             ..Findings::default()
         });
         if let Some(said) = theirs.get(&seed) {
             findings.made.push("books");
             if *said != line(case.attempt, &findings) && !options.skip.iter().any(|skip| skip == "books") {
-                findings
-                    .failures
-                    .push(Failure { check: "books", what: format!("the debug build reports {said}") });
+                findings.failures.push(Failure::new("books", format!("the debug build reports {said}")));
             }
         }
         note(&case, &findings, &mut brought);
@@ -193,8 +193,7 @@ fn keep(
         println!("seed {seed}: {}: {}", failure.check, shorten(&failure.what));
         brought.failures.push(Listed { seed, check: failure.check.to_owned(), what: failure.what.clone() });
         if known < MINIMIZED_PER_CHECK {
-            let small =
-                minimize(table, MINIMIZE_FOR, &mut |table| still_fails(table, failure.check, options));
+            let small = minimized(failure, table, MINIMIZE_FOR, options);
             let name = if listed.len() == 1 {
                 format!("{seed}.toml")
             } else {
@@ -208,7 +207,9 @@ fn keep(
 
 fn write_case(file: &Path, seed: u64, failure: &Failure, table: &Table) -> Result<(), Box<dyn Error>> {
     let what = shorten(&failure.what);
-    let text = format!("# seed {seed}, {}: {what}\n{}", failure.check, toml::to_string(table)?);
+    let of = failure.variant.as_ref().map(|variant| format!(" of the variant {}", variant.kind));
+    let of = of.unwrap_or_default();
+    let text = format!("# seed {seed}{of}, {}: {what}\n{}", failure.check, toml::to_string(table)?);
     Ok(fs::write(file, text)?)
 }
 
@@ -219,6 +220,26 @@ fn shorten(text: &str) -> String {
 fn case_of(table: &Table) -> Option<Case> {
     let scenario = read(table).ok()?.ok()?;
     Some(Case { attempt: 0, table: table.clone(), scenario, refused: Vec::new() })
+}
+
+/// The smallest scenario that is found to fail as the given one does. If a variant fails, that is a variant.
+fn minimized(failure: &Failure, table: &Table, limit: Duration, options: &Options) -> Table {
+    let check = failure.check;
+    match &failure.variant {
+        Some(Variant { kind, table }) => {
+            minimize(table, limit, &mut |table| variant_still_fails(kind, table, check))
+        }
+        None => minimize(table, limit, &mut |table| still_fails(table, check, options)),
+    }
+}
+
+/// Whether a variant fails the same check.
+fn variant_still_fails(kind: &'static str, table: &Table, name: &'static str) -> bool {
+    let variant = Variant { kind, table: table.clone() };
+    match guarded(|| check_variant(&variant)) {
+        Ok(findings) => findings.failures.iter().any(|failure| failure.check == name),
+        Err(_) => name == "panic",
+    }
 }
 
 /// Whether a scenario fails the same check.
@@ -341,16 +362,17 @@ fn print_case(seed: u64, case: &Case, options: &Options) -> Done {
     let mut findings = guarded(|| check(case, &Wanted { only: None, skip: &options.skip }))?;
     println!("# {} ms", started.elapsed().as_millis());
     if debug_build_differs(case, options)? {
-        findings.failures.push(Failure { check: "books", what: "the debug build differs".to_owned() });
+        findings.failures.push(Failure::new("books", "the debug build differs"));
     }
     println!("# checks made: {}", findings.made.join(", "));
     println!("# ends: {}", findings.ends.join(", "));
     for failure in &findings.failures {
         println!("# FAILS {}: {}", failure.check, failure.what);
+        if let Some(variant) = &failure.variant {
+            println!("# the variant {} that fails:\n{}", variant.kind, toml::to_string(&variant.table)?);
+        }
         if options.minimise {
-            let small = minimize(&case.table, MINIMIZE_FOR * 3, &mut |table| {
-                still_fails(table, failure.check, options)
-            });
+            let small = minimized(failure, &case.table, MINIMIZE_FOR * 3, options);
             println!("# short:\n{}", toml::to_string(&small)?);
         }
     }
