@@ -215,8 +215,8 @@ pub(crate) struct DcqcnState {
     is_noted_by_alpha: bool,
     /// Whether a notification has come since the last decrease.
     is_noted_by_rate: bool,
-    /// The times at which the clocks of alpha and of decreases expire. Times in the past mean that an expiry changes
-    /// nothing, `NEVER` that there was no notification.
+    /// The times at which the clocks of alpha and of decreases expire; `NEVER` if there was no notification. A time in the
+    /// past means that alpha has not been updated since, or that an expiry for decreases changes nothing.
     alpha_at: Time,
     decrease_at: Time,
     /// The time at which the clock of increases expires; `NEVER` if the rate equals that of the link.
@@ -234,44 +234,72 @@ fn after(now: Time, at: Time, interval: Time) -> Time {
     if at > now { at } else { at + Time(((now - at).0 / interval.0 + 1) * interval.0) }
 }
 
+/// Alpha after a number of updates without a notification: each takes the `divisor`-th part, rounded up. As many updates as
+/// take the same part are one step, and the time is bounded by the updates that bring an alpha of 1 to 0.
+fn decayed(mut alpha: u32, mut updates: u64, divisor: u32) -> u32 {
+    while alpha > 0 && updates > 0 {
+        let part = alpha.div_ceil(divisor);
+        let same = if part < divisor { (alpha - (part - 1) * divisor).div_ceil(part) } else { 1 };
+        let same = updates.min(u64::from(same));
+        alpha -= same as u32 * part;
+        updates -= same;
+    }
+    alpha
+}
+
 impl DcqcnRule {
-    /// When the state changes next by itself.
+    /// When the rate changes next by itself.
     fn next_change(&self, state: &DcqcnState) -> Time {
-        let alpha = if state.alpha > 0 || state.is_noted_by_alpha { state.alpha_at } else { Time::NEVER };
         let decrease = if state.is_noted_by_rate { state.decrease_at } else { Time::NEVER };
-        alpha.min(decrease).min(state.increase_at)
+        decrease.min(state.increase_at)
     }
 
-    /// Makes the changes whose time has come.
+    /// Makes the changes of the rate whose time has come. Alpha is updated when a decrease needs it.
     fn pass(&self, state: &mut DcqcnState, now: Time) {
         loop {
             let at = self.next_change(state);
             if at > now {
                 return;
             }
-            let is_alpha = state.alpha_at == at && (state.alpha > 0 || state.is_noted_by_alpha);
-            let is_decrease = state.decrease_at == at && state.is_noted_by_rate;
-            if is_alpha && (self.order == DcqcnOrder::AlphaFirst || !is_decrease) {
-                self.update_alpha(state);
-            } else if is_decrease {
+            if state.decrease_at == at && state.is_noted_by_rate {
+                let is_first = self.order == DcqcnOrder::AlphaFirst;
+                self.update_alpha(state, if is_first { at } else { Time(at.0 - 1) });
                 self.decrease(state);
             } else {
                 state.increase_at = at + self.increase_interval;
                 self.raise(state, |state| &mut state.by_time);
             }
-            if state.rate == LINE && state.alpha == 0 && !state.is_noted_by_alpha && !state.is_noted_by_rate {
+        }
+    }
+
+    /// Makes all changes whose time has come, and releases the flow if that is due.
+    fn settle(&self, state: &mut DcqcnState, now: Time) {
+        self.pass(state, now);
+        if state.alpha_at == Time::NEVER {
+            return;
+        }
+        if state.rate == LINE && !state.is_noted_by_rate {
+            self.update_alpha(state, now);
+            if state.alpha == 0 && !state.is_noted_by_alpha {
                 *state = DcqcnState { last: state.last, ..self.fresh(0) };
             }
         }
     }
 
-    fn update_alpha(&self, state: &mut DcqcnState) {
-        state.alpha -= state.alpha.div_ceil(self.divisor);
-        if state.is_noted_by_alpha {
-            state.alpha += LINE / self.divisor;
+    /// Makes the updates of alpha up to a time, which is included.
+    fn update_alpha(&self, state: &mut DcqcnState, until: Time) {
+        if state.alpha_at > until {
+            return;
         }
-        state.is_noted_by_alpha = false;
-        state.alpha_at += self.alpha_interval;
+        let updates = (until - state.alpha_at).0 / self.alpha_interval.0 + 1;
+        if state.is_noted_by_alpha {
+            state.is_noted_by_alpha = false;
+            let noted = decayed(state.alpha, 1, self.divisor) + LINE / self.divisor;
+            state.alpha = decayed(noted, updates - 1, self.divisor);
+        } else {
+            state.alpha = decayed(state.alpha, updates, self.divisor);
+        }
+        state.alpha_at += Time(updates * self.alpha_interval.0);
     }
 
     fn decrease(&self, state: &mut DcqcnState) {
@@ -343,8 +371,9 @@ impl ReactionRule for DcqcnRule {
     #[inline]
     fn sent(&self, state: &mut DcqcnState, sent: &Sent) {
         state.last = Last::of(sent);
-        let Some(cycle) = self.increase_bytes else { return };
+        // Otherwise, each later call of `may_send_at` would repeat the changes since the last notification.
         self.pass(state, sent.now);
+        let Some(cycle) = self.increase_bytes else { return };
         if state.rate == LINE {
             return;
         }
@@ -361,15 +390,15 @@ impl ReactionRule for DcqcnRule {
         if mark != Mark::Hot {
             return;
         }
-        self.pass(state, now);
+        self.settle(state, now);
         if state.alpha_at == Time::NEVER {
             state.alpha = LINE;
             (state.rate, state.target) = (self.first, self.first);
             state.bytes_left = self.increase_bytes.unwrap_or(0);
             (state.alpha_at, state.decrease_at) = (now + self.alpha_interval, now + self.decrease_interval);
         } else {
+            self.update_alpha(state, now);
             state.is_noted_by_alpha = true;
-            state.alpha_at = after(now, state.alpha_at, self.alpha_interval);
             state.decrease_at = after(now, state.decrease_at, self.decrease_interval);
         }
         state.is_noted_by_rate = true;
@@ -378,8 +407,9 @@ impl ReactionRule for DcqcnRule {
     /// The first time, starting with `next.now`, at which the pause that the rate requires at that time has passed.
     #[inline]
     fn may_send_at(&self, state: &DcqcnState, _sl: u8, next: &Next) -> Option<Time> {
-        if state.alpha_at == Time::NEVER {
-            return Some(next.now.max(state.last.end));
+        let due = state.last.due(state.rate, self.pace).max(next.now);
+        if due < self.next_change(state) {
+            return Some(due);
         }
         let (mut state, mut time) = (*state, next.now);
         loop {
@@ -404,8 +434,10 @@ impl ReactionRule for DcqcnRule {
 
     fn is_fresh(&self, state: &DcqcnState, _sl: u8, now: Time) -> bool {
         let mut state = *state;
-        self.pass(&mut state, now);
-        state.alpha_at == Time::NEVER && state.last.end <= now
+        state.last.end <= now && {
+            self.settle(&mut state, now);
+            state.alpha_at == Time::NEVER
+        }
     }
 
     /// The factor by which the flow sends more slowly than the link.
@@ -418,6 +450,8 @@ impl ReactionRule for DcqcnRule {
 
 #[cfg(test)]
 mod tests {
+    use silvan_engine::random::Stream;
+
     use super::super::trial::{answer, next, sent};
     use super::*;
 
@@ -443,7 +477,8 @@ mod tests {
     /// The rate and the target in Gbit/s, and alpha, at a time in microseconds.
     fn at(rule: &DcqcnRule, state: &DcqcnState, us: u64) -> [f64; 3] {
         let mut state = *state;
-        rule.pass(&mut state, Time(us * US));
+        rule.settle(&mut state, Time(us * US));
+        rule.update_alpha(&mut state, Time(us * US));
         [state.rate, state.target, state.alpha].map(|part| {
             let share = f64::from(part) / f64::from(LINE);
             (share * 1e6).round() / 1e6
@@ -575,6 +610,171 @@ mod tests {
         assert!(rule.is_fresh(&state, 0, Time(3_200 * US)));
         noted(&rule, &mut state, 4_000);
         assert_eq!(state.alpha, LINE, "a first notification again");
+    }
+
+    /// The definition: every expiry of a clock, one by one.
+    #[derive(Debug, Clone, Copy)]
+    struct Replay(DcqcnState);
+
+    impl Replay {
+        fn pass(&mut self, rule: &DcqcnRule, now: Time) {
+            let state = &mut self.0;
+            loop {
+                let alpha =
+                    if state.alpha > 0 || state.is_noted_by_alpha { state.alpha_at } else { Time::NEVER };
+                let decrease = if state.is_noted_by_rate { state.decrease_at } else { Time::NEVER };
+                let at = alpha.min(decrease).min(state.increase_at);
+                if at > now {
+                    return;
+                }
+                let is_decrease = decrease == at;
+                if alpha == at && (rule.order == DcqcnOrder::AlphaFirst || !is_decrease) {
+                    state.alpha -= state.alpha.div_ceil(rule.divisor);
+                    if std::mem::take(&mut state.is_noted_by_alpha) {
+                        state.alpha += LINE / rule.divisor;
+                    }
+                    state.alpha_at += rule.alpha_interval;
+                } else if is_decrease {
+                    rule.decrease(state);
+                } else {
+                    state.increase_at = at + rule.increase_interval;
+                    rule.raise(state, |state| &mut state.by_time);
+                }
+                let is_noted = state.is_noted_by_alpha || state.is_noted_by_rate;
+                if state.rate == LINE && state.alpha == 0 && !is_noted {
+                    *state = DcqcnState { last: state.last, ..rule.fresh(0) };
+                }
+            }
+        }
+
+        fn noted(&mut self, rule: &DcqcnRule, now: Time) {
+            self.pass(rule, now);
+            let state = &mut self.0;
+            if state.alpha_at == Time::NEVER {
+                state.alpha = LINE;
+                (state.rate, state.target) = (rule.first, rule.first);
+                state.bytes_left = rule.increase_bytes.unwrap_or(0);
+                (state.alpha_at, state.decrease_at) =
+                    (now + rule.alpha_interval, now + rule.decrease_interval);
+            } else {
+                state.is_noted_by_alpha = true;
+                state.alpha_at = after(now, state.alpha_at, rule.alpha_interval);
+                state.decrease_at = after(now, state.decrease_at, rule.decrease_interval);
+            }
+            state.is_noted_by_rate = true;
+        }
+
+        fn sent(&mut self, rule: &DcqcnRule, sent: &Sent) {
+            self.0.last = Last::of(sent);
+            self.pass(rule, sent.now);
+            let state = &mut self.0;
+            let Some(cycle) = rule.increase_bytes.filter(|_| state.rate < LINE) else { return };
+            if sent.size < state.bytes_left {
+                state.bytes_left -= sent.size;
+                return;
+            }
+            state.bytes_left = cycle;
+            rule.raise(state, |state| &mut state.by_bytes);
+        }
+
+        fn due(mut self, rule: &DcqcnRule, now: Time) -> Time {
+            let mut time = now;
+            loop {
+                self.pass(rule, time);
+                let due = self.0.last.due(self.0.rate, rule.pace).max(time);
+                let decrease = if self.0.is_noted_by_rate { self.0.decrease_at } else { Time::NEVER };
+                let change = decrease.min(self.0.increase_at);
+                if due < change {
+                    return due;
+                }
+                time = change;
+            }
+        }
+    }
+
+    #[test]
+    fn alpha_decays_as_update_by_update() {
+        let mut draws = Stream::new(1, "alpha", 0);
+        for divisor in [1, 2, 3, 16, 255, 256, 1_000, 65_535] {
+            for _ in 0..60 {
+                let first = draws.next_u32() >> draws.below(31) >> 1;
+                let (mut alpha, mut updates) = (first, 0);
+                while alpha > 0 && updates < 3_000 {
+                    if draws.below(40) == 0 {
+                        assert_eq!(decayed(first, updates, divisor), alpha, "{first}, {updates}, {divisor}");
+                    }
+                    alpha -= alpha.div_ceil(divisor);
+                    updates += 1;
+                }
+                assert_eq!(decayed(first, updates, divisor), alpha);
+                assert_eq!(decayed(first, u64::MAX, divisor), 0);
+            }
+        }
+    }
+
+    /// Random notifications, packets and questions, with any parameters, after short and long pauses: the same answers as
+    /// from every expiry of a clock.
+    #[test]
+    fn results_are_those_of_every_single_expiry() {
+        let mut draws = Stream::new(7, "dcqcn", 0);
+        let mut released = 0;
+        for _ in 0..400 {
+            let mut pick = |from: &[u64]| from[draws.below(from.len() as u32) as usize];
+            let interval = |ns: u64| Some(Time::from_ns(ns));
+            let given = Dcqcn {
+                alpha_interval: interval(pick(&[1_000, 1_000, 777, 50_000])),
+                decrease_interval: interval(pick(&[4_000, 1_000, 50_000, 333])),
+                increase_interval: interval(pick(&[300_000, 5_000, 1_000, 55_000])),
+                increase_bytes: [None, Some(Bytes(3_000))][pick(&[0, 1]) as usize],
+                gain_divisor: pick(&[1, 2, 16, 256, 1_000]) as u16,
+                fast_recovery: pick(&[1, 5]) as u8,
+                additive_increase: Some(Rate(pick(&[20_000_000, 5_000_000_000]))),
+                hyper_increase: Some(Rate(pick(&[200_000_000, 50_000_000_000]))),
+                clamp_target: pick(&[0, 1]) == 1,
+                first_rate_percent: pick(&[100, 50, 1]) as u8,
+                order: [DcqcnOrder::AlphaFirst, DcqcnOrder::DecreaseFirst][pick(&[0, 1]) as usize],
+                ..Dcqcn::default()
+            };
+            let rule = rule(&given);
+            let (mut state, mut replay) = (rule.fresh(0), Replay(rule.fresh(0)));
+            let mut now = Time::ZERO;
+            for _ in 0..120 {
+                let most = [10, 1_000, 1_000, 10_000, 300_000, 20_000_000][draws.below(6) as usize];
+                // Often at the same instant as a clock.
+                now += Time(u64::from(draws.below(most)) * [1, 1_000][draws.below(2) as usize]);
+                match draws.below(4) {
+                    0 => {
+                        rule.answered(&mut state, 0, &answer(Mark::Hot, 0, now.0));
+                        replay.noted(&rule, now);
+                    }
+                    1 => {
+                        let packet = Sent { now, ..sent(now.0 + 80_000, 1_000) };
+                        rule.sent(&mut state, &packet);
+                        replay.sent(&rule, &packet);
+                    }
+                    2 if rule.next_timer(&state) == Some(now) => rule.timer(&mut state, now),
+                    _ => {}
+                }
+                let mut there = replay;
+                there.pass(&rule, now);
+                let is_fresh = there.0.alpha_at == Time::NEVER && there.0.last.end <= now;
+                released += u32::from(is_fresh);
+                assert_eq!(rule.is_fresh(&state, 0, now), is_fresh, "{given:?}");
+                assert_eq!(
+                    rule.strength(&state, 0, now),
+                    (LINE / there.0.rate - 1).min(65_535) as u16,
+                    "{given:?}"
+                );
+                assert_eq!(
+                    rule.may_send_at(&state, 0, &next(now.0)),
+                    Some(replay.due(&rule, now)),
+                    "{given:?}"
+                );
+                let timer = replay.0.is_noted_by_rate.then_some(replay.0.decrease_at).filter(|&at| at > now);
+                assert_eq!(rule.next_timer(&state).filter(|&at| at > now), timer, "{given:?}");
+            }
+        }
+        assert!(released > 1_000, "{released}");
     }
 
     #[test]

@@ -253,6 +253,10 @@ impl ReactionRule for QcnRule {
         if state.rate == LINE {
             return Some(next.now.max(state.last.end));
         }
+        let due = self.due(state).max(next.now);
+        if due < state.cycle_ends {
+            return Some(due);
+        }
         let (mut state, mut time) = (*state, next.now);
         loop {
             self.pass(&mut state, time);
