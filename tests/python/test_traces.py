@@ -308,3 +308,14 @@ def test_an_archive_is_called_one(tmp_path, kind):
     made = shutil.make_archive(str(file), kind, tmp_path / "in")
     with pytest.raises(silvan.TraceError, match=f"this is a {kind} archive, not a trace: unpack it"):
         silvan.traces.check(made)
+
+
+@pytest.mark.parametrize("gap", [0, 1, 2])
+def test_a_missing_file_of_a_rank_is_named(tmp_path: Path, gap: int) -> None:
+    for rank in range(4):
+        (tmp_path / f"job{rank}.txt").write_text(f"{rank} init\n{rank} compute 1e6\n{rank} finalize\n")
+    assert traces.check(tmp_path / "job2.txt")["contents"]["ranks"] == 4
+    (tmp_path / f"job{gap}.txt").unlink()
+    for rank in {0, 1, 2, 3} - {gap}:
+        with pytest.raises(silvan.TraceError, match=rf"job{gap}\.txt is missing: the trace has a file for each"):
+            traces.check(tmp_path / f"job{rank}.txt")

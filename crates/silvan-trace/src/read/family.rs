@@ -1,5 +1,6 @@
 //! Finds files that belong together: one per rank, or listed in an index.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::source::Source;
@@ -7,36 +8,118 @@ use crate::error::{TraceError, clip};
 use crate::trace::MAX_RANKS;
 
 /// The rank number in a file name, and the parts of the name before and after it.
-struct Numbered {
-    before: String,
+#[derive(Debug, PartialEq, Eq)]
+struct Numbered<'n> {
+    before: &'n str,
     number: u64,
-    width: usize,
-    behind: String,
+    digits: usize,
+    /// The extension, without `.gz`.
+    behind: &'n str,
+    gzip: bool,
 }
 
-/// Splits `job.3.et` or `actions3.txt` at the last number before the extension.
-fn numbered(path: &Path) -> Option<Numbered> {
-    let name = path.file_name()?.to_str()?;
+/// Splits `job.3.et` or `actions3.txt.gz` at the last number before the extension.
+fn numbered(name: &str) -> Option<Numbered<'_>> {
     let plain = name.strip_suffix(".gz").unwrap_or(name);
     let stem = plain.rfind('.').map_or(plain, |dot| &plain[..dot]);
     let start = stem.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |last| last + 1);
     let digits = stem.get(start..).filter(|digits| !digits.is_empty())?;
     Some(Numbered {
-        before: name[..start].to_owned(),
+        before: &name[..start],
         number: digits.parse().ok()?,
-        width: if digits.starts_with('0') { digits.len() } else { 1 },
-        behind: name[stem.len()..].to_owned(),
+        digits: digits.len(),
+        behind: &plain[stem.len()..],
+        gzip: plain.len() < name.len(),
     })
 }
 
-/// The file and those in its folder that differ only in the rank number, starting with rank 0. If there
-/// are none, only the file itself.
-pub(super) fn of_numbered(path: &Path) -> Vec<PathBuf> {
-    let alone = || vec![path.to_owned()];
-    let Some(Numbered { before, number, width, behind }) = numbered(path) else { return alone() };
-    let of = |rank: u64| path.with_file_name(format!("{before}{rank:0width$}{behind}"));
-    let files: Vec<PathBuf> = (0..u64::from(MAX_RANKS)).map(of).take_while(|file| file.is_file()).collect();
-    if number < files.len() as u64 { files } else { alone() }
+/// A file of a rank.
+struct Member {
+    path: PathBuf,
+    digits: usize,
+    gzip: bool,
+}
+
+/// The files in the folder of `path` that differ from it only in the rank number, by rank. If a rank has a plain
+/// and a compressed file, the kind of `path` is taken.
+fn members(path: &Path, own: &Numbered<'_>) -> Result<BTreeMap<u64, Member>, TraceError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let unreadable = |error: std::io::Error| {
+        TraceError::new(&folder.display().to_string(), format!("cannot be read: {error}"))
+    };
+    let mut found: BTreeMap<u64, Member> = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let name = entry.map_err(unreadable)?.file_name();
+        let Some(other) = name.to_str().and_then(numbered) else { continue };
+        if (other.before, other.behind) != (own.before, own.behind) {
+            continue;
+        }
+        let member = Member { path: path.with_file_name(&name), digits: other.digits, gzip: other.gzip };
+        if !member.path.is_file() {
+            continue;
+        }
+        let Some(known) = found.get(&other.number) else {
+            found.insert(other.number, member);
+            if found.len() > MAX_RANKS as usize {
+                let message = format!("its folder has files of more than {MAX_RANKS} ranks, the maximum");
+                return Err(TraceError::new(&path.display().to_string(), message));
+            }
+            continue;
+        };
+        if known.digits != member.digits {
+            let (one, two) = (known.path.display().to_string(), member.path.display());
+            let message =
+                format!("this file and {two} are both of rank {}; remove one of them", other.number);
+            return Err(TraceError::new(&one, message));
+        }
+        if member.gzip == own.gzip {
+            found.insert(other.number, member);
+        }
+    }
+    Ok(found)
+}
+
+/// The file and those in its folder that differ only in the rank number, in the order of ranks. If the name
+/// contains no number, only the file itself.
+///
+/// # Errors
+/// If the file of a rank is missing, or the folder cannot be read.
+pub(super) fn of_numbered(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let Some(own) = name.and_then(numbered) else { return Ok(vec![path.to_owned()]) };
+    let found = members(path, &own)?;
+    // A file that does not exist is reported when it is opened.
+    let Some((&last, _)) = found.last_key_value().filter(|_| found.contains_key(&own.number)) else {
+        return Ok(vec![path.to_owned()]);
+    };
+    let padded = found
+        .values()
+        .find(|file| file.path.file_name().is_some_and(|name| is_padded(&name.to_string_lossy())));
+    let width = padded.map_or(1, |file| file.digits);
+    if let Some(rank) = (0..last).find(|rank| !found.contains_key(rank)) {
+        let ending = if own.gzip { ".gz" } else { "" };
+        let missing = path.with_file_name(format!("{}{rank:0width$}{}{ending}", own.before, own.behind));
+        let message = if found.len() == 1 {
+            format!(
+                "{} is missing: the number in the name is taken as the rank, and ranks start from 0; add the files \
+                 of the other ranks, or rename the file if it is the whole trace",
+                missing.display()
+            )
+        } else {
+            format!(
+                "{} is missing: the trace has a file for each rank, and its last rank is {last}; add the file, or \
+                 remove those of later ranks",
+                missing.display()
+            )
+        };
+        return Err(TraceError::new(&path.display().to_string(), message));
+    }
+    Ok(found.into_values().map(|file| file.path).collect())
+}
+
+/// Whether the number in a name has leading zeros.
+fn is_padded(name: &str) -> bool {
+    numbered(name).is_some_and(|found| found.digits > 1 && name[found.before.len()..].starts_with('0'))
 }
 
 /// The path of a file that an index names: in the folder of the index, or else as given.
@@ -90,8 +173,21 @@ pub(super) fn of_ti(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
     if is_index {
         return Ok(files);
     }
-    let own = numbered(path).map(|numbered| numbered.number);
-    Ok(if !several && own.is_some() && own == only { of_numbered(path) } else { vec![path.to_owned()] })
+    let own = path.file_name().and_then(|name| name.to_str()).and_then(numbered);
+    let (Some(own), Some(only), false) = (own, only, several) else { return Ok(vec![path.to_owned()]) };
+    if own.number == only {
+        return of_numbered(path);
+    }
+    // The numbers of the files are not those of their ranks, as in `actions1.txt` for rank 0.
+    if let Some(other) = members(path, &own)?.into_values().find(|file| file.path != path) {
+        let message = format!(
+            "has only actions of rank {only}, and its folder has similar files, such as {}; give an index, which lists \
+             the files of all ranks, one per line",
+            other.path.display()
+        );
+        return Err(TraceError::new(&name, message));
+    }
+    Ok(vec![path.to_owned()])
 }
 
 #[cfg(test)]
@@ -100,16 +196,83 @@ mod tests {
 
     #[test]
     fn the_number_of_a_rank_is_found_in_a_name() {
-        let parts = |name: &str| {
-            numbered(Path::new(name)).map(|found| (found.before, found.number, found.width, found.behind))
+        let parts = |name: &'static str| {
+            numbered(name).map(|found| (found.before, found.number, found.digits, found.behind, found.gzip))
         };
-        let of = |before: &str, number, width, behind: &str| {
-            Some((before.to_owned(), number, width, behind.to_owned()))
-        };
-        assert_eq!(parts("job.3.et"), of("job.", 3, 1, ".et"));
-        assert_eq!(parts("job.0012.et.gz"), of("job.", 12, 4, ".et.gz"));
-        assert_eq!(parts("actions10.txt"), of("actions", 10, 1, ".txt"));
+        assert_eq!(parts("job.3.et"), Some(("job.", 3, 1, ".et", false)));
+        assert_eq!(parts("job.0012.et.gz"), Some(("job.", 12, 4, ".et", true)));
+        assert_eq!(parts("actions10.txt"), Some(("actions", 10, 2, ".txt", false)));
         assert_eq!(parts("trace.txt"), None);
-        assert_eq!(parts("7"), of("", 7, 1, ""));
+        assert_eq!(parts("7"), Some(("", 7, 1, "", false)));
+        assert_eq!(parts("job.99999999999999999999.et"), None);
+    }
+
+    /// A folder with empty files, which is removed at the end.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn with(test: &str, files: &[&str]) -> Self {
+            let folder = std::env::temp_dir().join(format!("silvan-family-{test}-{}", std::process::id()));
+            std::fs::create_dir_all(&folder).unwrap();
+            for file in files {
+                std::fs::write(folder.join(file), "").unwrap();
+            }
+            Self(folder)
+        }
+
+        /// The names of the files that belong to a file, or the error without the folder.
+        fn family(&self, of: &str) -> Result<Vec<String>, String> {
+            let name = |file: PathBuf| file.file_name().unwrap().to_str().unwrap().to_owned();
+            let found = of_numbered(&self.0.join(of));
+            let found = found.map(|files| files.into_iter().map(name).collect());
+            found.map_err(|error| error.to_string().replace(&format!("{}/", self.0.display()), ""))
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn all_files_of_a_set_are_found_in_the_order_of_ranks() {
+        let names: Vec<String> = (0..12).map(|rank| format!("job.{rank}.et")).collect();
+        let files: Vec<&str> = names.iter().map(String::as_str).collect();
+        let folder = Folder::with("all", &files);
+        for of in ["job.0.et", "job.3.et", "job.11.et"] {
+            assert_eq!(folder.family(of).unwrap(), names);
+        }
+        // The number of the last rank has no leading zeros.
+        let padded: Vec<String> = (0..12).map(|rank| format!("p{rank:02}")).collect();
+        let files: Vec<&str> = padded.iter().map(String::as_str).collect();
+        assert_eq!(Folder::with("padded", &files).family("p11").unwrap(), padded);
+        let folder = Folder::with("gzip", &["a0.et", "a1.et.gz", "a1.et", "a2.et.gz"]);
+        assert_eq!(folder.family("a0.et").unwrap(), ["a0.et", "a1.et", "a2.et.gz"]);
+        assert_eq!(folder.family("a2.et.gz").unwrap(), ["a0.et", "a1.et.gz", "a2.et.gz"]);
+        let folder = Folder::with("one", &["trace.et", "other.0.et"]);
+        assert_eq!(folder.family("trace.et").unwrap(), ["trace.et"]);
+        assert_eq!(folder.family("other.0.et").unwrap(), ["other.0.et"]);
+    }
+
+    #[test]
+    fn every_gap_in_a_set_is_an_error_that_names_the_missing_file() {
+        let all: Vec<String> = (0..12).map(|rank| format!("job.{rank}.et")).collect();
+        for gap in 0..11 {
+            let files: Vec<&str> = all.iter().map(String::as_str).filter(|name| *name != all[gap]).collect();
+            let folder = Folder::with("gap", &files);
+            for of in &files {
+                let error = folder.family(of).unwrap_err();
+                assert!(error.starts_with(&format!("{of}: job.{gap}.et is missing: ")), "{error}");
+            }
+        }
+        let folder = Folder::with("alone", &["job.3.et"]);
+        assert!(
+            folder.family("job.3.et").unwrap_err().contains("job.0.et is missing: the number in the name")
+        );
+        let folder = Folder::with("zeros", &["job.00.et", "job.02.et", "job.10.et"]);
+        assert!(folder.family("job.10.et").unwrap_err().contains("job.01.et is missing"));
+        let folder = Folder::with("twice", &["job.0.et", "job.1.et", "job.01.et"]);
+        assert!(folder.family("job.0.et").unwrap_err().contains("are both of rank 1; remove one of them"));
     }
 }

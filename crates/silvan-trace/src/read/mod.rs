@@ -10,7 +10,8 @@
 //! | HPCC recordings | the first line is a comment that starts with `HPCC` |
 //!
 //! Text and Chakra files may be compressed with gzip. If a file contains one of several ranks and the rank
-//! number is in its name (`job.3.et`, `actions3.txt`), the files of the other ranks are also read.
+//! number is in its name (`job.3.et`, `actions3.txt`), the files of the other ranks are also read, and a gap in
+//! the numbers is an error.
 
 pub mod chakra;
 mod family;
@@ -149,7 +150,7 @@ pub fn read(path: &Path, options: &Options) -> Result<Read, TraceError> {
             Ok(scaled(ti::read_files(&files, options)?, files))
         }
         Format::Chakra => {
-            let files = family::of_numbered(path);
+            let files = family::of_numbered(path)?;
             Ok(scaled(chakra::read_files(&files, options)?, files))
         }
     }
