@@ -1,6 +1,6 @@
-"""Fuzzes what Python reads, and through Python the readers of a fabric's files.
+"""Fuzzes what Python reads, and through Python the readers of fabrics and traces.
 
-Study files, folders of runs, overrides given as Python objects, options of OpenSM.
+Study and tuning files, folders of runs, overrides given as Python objects, options of OpenSM.
 
     python fuzz/readers.py study --count 100000 --first 1
 
@@ -27,14 +27,57 @@ from pathlib import Path
 from typing import Any
 
 import silvan
-from silvan import _folder, _opensm
+from silvan import _folder, _opensm, report, traces
 from silvan.sweeps.study import Study
+from silvan.tuning.problem import Tuning
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = """
 duration = "2 us"
 topology = { kind = "dumbbell" }
 flow = [{ from = "H1", to = "H5" }]
+"""
+TUNE = """
+name = "good"
+scenario = "small.toml"
+runs = 8
+confirm = 2
+mix = "weighted"
+hotspots = ["H5"]
+[set]
+duration = "1 ms"
+warmup = "500 us"
+[[traffic]]
+name = "one"
+set = { "flow.0.rate" = "5 Gbit/s" }
+[[axis]]
+key = "congestion.reaction.ccti_increase"
+values = [1, 2, 4, 8]
+[[objective]]
+of = "victims"
+weight = 2.0
+[[objective]]
+name = "jain"
+summary = "jain_flows"
+goal = "max"
+[[unseen]]
+name = "two"
+set = { "flow.0.start" = "100 us" }
+"""
+GOAL = """num_ranks 2
+rank 0 {
+l1: calc 1000
+l2: send 500b to 1 tag 3 cpu 0
+l2 requires l1
+}
+rank 1 {
+l1: recv 500b from 0 tag 3
+}
+"""
+GRAPH = """{"workload_graph": [
+{"Id": 1, "NodeType": 4, "runtime": 3, "data_deps": []},
+{"Id": 2, "NodeType": 7, "data_deps": [1], "comm_type": 0, "comm_size": 1000, "pg_name": "a"}
+], "ngpus": 1}
 """
 TRIED = """
     name description scenario seeds keep set axis measure key values range unit zip from to step count scale
@@ -51,6 +94,15 @@ VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
+NET_DUMP_TITLES = (
+    "# : IB# : Sta : PhysSta : MTU : LWA : LSA : FEC mode : Retran : Neighbor Guid : N# : NLID : "
+    "Neighbor Description"
+)
+#: A line about a port in the output of ibnetdiscover.
+PORT = re.compile(
+    r'\[(\d+)\](?:\((\w+)\))?\s+"([SH])-(\w+)"\[(\d+)\](?:\((\w+)\))?\s+#'
+    r'(?: lid (\d+) lmc \d+)? "([^"]*)" lid (\d+)'
+)
 LINK_TITLES = "NodeGuid1,PortNum1,NodeGuid2,PortNum2"
 
 
@@ -110,6 +162,62 @@ def study_case(folder: Path) -> Callable[[random.Random], bool]:
     return read
 
 
+def tune_case(folder: Path) -> Callable[[random.Random], bool]:
+    """Return a reader of tuning files."""
+    (folder / "small.toml").write_text(SMALL, encoding="utf-8")
+
+    def read(draw: random.Random) -> bool:
+        path = folder / "tune.toml"
+        path.write_bytes(edited(TUNE, draw).encode("utf-8", "surrogatepass"))
+        overrides = {draw.choice(("seed", "duration", "a..b", "")): draw.choice((1, "3 us"))}
+        try:
+            tuning = Tuning.load(path, overrides if draw.random() < 0.2 else None)
+            keys = {key: values[0] for axis in tuning.search for key, values in axis.settings}
+            tuning.base.at(tuning.overrides(keys, tuning.kinds[0], 1))
+        except silvan.SilvanError:
+            return False
+        return True
+
+    return read
+
+
+def trace_case(folder: Path) -> Callable[[random.Random], bool]:
+    """Return a reader of traces in all text formats, and of binary ones with changed bytes."""
+    samples = ROOT / "tests" / "data" / "traces"
+    recording = gzip.decompress((samples / "hpcc-8" / "mpifft-8ranks.txt.gz").read_bytes())
+    whole = {
+        "job.goal": GOAL.encode(),
+        "job.txt": b"0 init\n0 compute 1e6\n0 send 1 0 500\n0 finalize\n1 init\n1 recv 0 0 500\n1 finalize\n",
+        "job.vef": b"VEF 2 2 0 0 0 0 0\n0 0 1 100 0 0 -1\n1 1 0 200 0 0 -1\n",
+        "graph.json": GRAPH.encode(),
+        "recording.txt": b"\n".join(recording.splitlines()[:60]) + b"\n",
+    }
+    (folder / "whole.goal").write_text(GOAL, encoding="utf-8")
+    traces.convert(folder / "whole.goal", folder / "whole.bin")
+    whole["job.bin"] = (folder / "whole.bin").read_bytes()
+    whole["step.et"] = b"\x09\x0a\x070.0.4-a\x08\x08\x01\x18\x04\x38\x05\x28\x02\x04\x08\x02\x18\x04"
+    binary = {"job.bin", "step.et"}
+
+    def read(draw: random.Random) -> bool:
+        name = draw.choice(list(whole))
+        if name in binary:
+            data = bytearray(whole[name])
+            for _ in range(draw.randint(1, 6)):
+                data[draw.randrange(len(data))] = draw.choice((0, 1, 0x7F, 0x80, 0xFF, draw.randrange(256)))
+            content = bytes(data[: draw.randrange(len(data) + 1)]) if draw.random() < 0.2 else bytes(data)
+        else:
+            content = edited(whole[name].decode(), draw).encode("utf-8", "surrogatepass")
+        path = folder / name
+        path.write_bytes(gzip.compress(content) if draw.random() < 0.1 else content)
+        try:
+            traces.check(path, limit=1 << 20)
+        except silvan.SilvanError:
+            return False
+        return True
+
+    return read
+
+
 def run_case(folder: Path) -> Callable[[random.Random], bool]:
     """Return a reader of a run's folder, whose texts are damaged."""
     run = folder / "run"
@@ -138,7 +246,9 @@ def run_case(folder: Path) -> Callable[[random.Random], bool]:
             _folder.read_summary(run)
         try:
             result = silvan.load(run)
-            _ = result.name, repr(result), result.scenario
+            _ = result.name, repr(result), result._repr_html_(), result.scenario
+            silvan.compare(result, result)
+            report.html([result])
         except silvan.SilvanError:
             return False
         return True
@@ -201,6 +311,9 @@ def fabric_case(folder: Path) -> Callable[[random.Random], bool]:
     }  # fmt: skip
     for name, text in texts.items():
         (folder / f"whole-{name}").write_text(text, encoding="utf-8")
+    # The same network in formats that have no file among the test data.
+    texts |= other_formats(texts["ibnetdiscover.topo"])
+    others |= {"ports.txt": ["opensm.fdbs"], "net_dump": ["opensm.fdbs"], "discovered": ["opensm.fdbs"]}
 
     def read(draw: random.Random) -> bool:
         name = draw.choice(list(others))
@@ -226,6 +339,42 @@ def fabric_case(folder: Path) -> Callable[[random.Random], bool]:
     return read
 
 
+def other_formats(wiring: str) -> dict[str, str]:
+    """Return the network of a file in the format of ibnetdiscover in other formats."""
+    lids = {}
+    for name, own in re.findall(r'(?m)^Switch\s.*# "([^"]*)".* lid (\d+)', wiring):
+        lids[name] = own
+    ports, tables = [], []
+    kind, guid, description = "", "", ""
+    for line in wiring.split("\n"):
+        if found := re.match(r'(Switch|Ca)\s+\d+ "[SH]-(\w+)"\s+# "([^"]*)"', line):
+            kind, guid, description = found[1], found[2], found[3].strip()
+            if kind == "Switch":
+                tables.append(f'"{description}", Mellanox, 0x{guid}, LID {lids[found[3]]}')
+                tables.append(NET_DUMP_TITLES)
+            continue
+        if not (found := PORT.match(line)):
+            continue
+        port, own, far_kind, far, far_port, far_own, lid, name, far_lid = found.groups()
+        here = ("SW", lids.get(description, "0"), guid) if kind == "Switch" else ("CA", lid, own)
+        there = ("SW" if far_kind == "S" else "CA", far_lid, far_own or far)
+        ports.append(
+            f"{here[0]} {here[1]} {port} 0x{here[2]} 4x QDR - {there[0]} {there[1]} {far_port} 0x{there[2]} "
+            f"( '{description}' - '{name.strip()}' )"
+        )
+        if kind == "Switch":
+            tables.append(
+                f"{port} : {port} : ACT : LINK UP : 5 : 4x : 10 : x : y : 0x{there[2]} : {far_port} : "
+                f'{far_lid} : "{name.strip()}"'
+            )
+    around = "[root@node ~]# ibnetdiscover\nibwarn: [1] x\n"
+    return {
+        "ports.txt": "\n".join(ports) + "\n",
+        "net_dump": "\n".join(tables) + "\n",
+        "discovered": f"{around}{wiring}",
+    }
+
+
 def options_case(folder: Path) -> Callable[[random.Random], bool]:
     """Return a reader of OpenSM's options."""
     del folder
@@ -244,6 +393,8 @@ def options_case(folder: Path) -> Callable[[random.Random], bool]:
 
 CASES = {
     "study": study_case,
+    "tune": tune_case,
+    "trace": trace_case,
     "run": run_case,
     "override": override_case,
     "fabric": fabric_case,

@@ -21,7 +21,7 @@ const FORMAT: mutate::Format = mutate::Format { draw: dump::draw, words: dump::W
 /// One fabric with LIDs, one without, and one without GUIDs as well.
 static FABRICS: LazyLock<Vec<Topology>> = LazyLock::new(|| {
     let read = |text| {
-        ibnetdiscover::parse(text, "seed", ibnetdiscover::Options::default()).expect("the seed is valid")
+        ibnetdiscover::parse(text, "seed", ibnetdiscover::Options::default()).expect("the seed is valid").topology
     };
     let mut bare = read(NETLIST);
     bare.hosts.iter_mut().for_each(|host| host.guid = None);

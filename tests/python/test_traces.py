@@ -317,5 +317,7 @@ def test_a_missing_file_of_a_rank_is_named(tmp_path: Path, gap: int) -> None:
     assert traces.check(tmp_path / "job2.txt")["contents"]["ranks"] == 4
     (tmp_path / f"job{gap}.txt").unlink()
     for rank in {0, 1, 2, 3} - {gap}:
-        with pytest.raises(silvan.TraceError, match=rf"job{gap}\.txt is missing: the trace has a file for each"):
+        with pytest.raises(
+            silvan.TraceError, match=rf"job{gap}\.txt is missing: the trace has a file for each"
+        ):
             traces.check(tmp_path / f"job{rank}.txt")

@@ -210,7 +210,7 @@ pub fn fabric_route(
 /// The network in a file. If the file is a scenario, also the tables.
 fn network(path: &Path, default_rate: Option<&str>) -> PyResult<(Topology, Option<Tables>)> {
     if path.extension().is_none_or(|ending| ending != "toml") {
-        return Ok((site::topology(path, options(default_rate)?).map_err(failed)?, None));
+        return Ok((site::topology(path, options(default_rate)?).map_err(failed)?.topology, None));
     }
     let scenario = silvan_scenario::Scenario::load(path, &[])
         .map_err(|e| convert::ScenarioError::new_err(e.to_string()))?;

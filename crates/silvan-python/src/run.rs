@@ -90,6 +90,7 @@ pub fn run(
     let mut viewer = viewer.map(|one| Viewer::open(one, inner, &simulation)).transpose()?;
     advance(py, &mut simulation, progress.as_ref(), viewer.as_mut())?;
     let mut outcome = py.detach(|| simulation.finish()).map_err(model_error)?;
+    outcome.warnings.extend_from_slice(inner.file_notes());
     let wall_s = started.elapsed().as_secs_f64();
     let tables = std::mem::take(&mut outcome.tables)
         .into_iter()

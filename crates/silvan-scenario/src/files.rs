@@ -6,21 +6,23 @@ use silvan_engine::{Rate, Time};
 use silvan_fabric::routing::{LaneMaps, PathLevels, Tables};
 use silvan_fabric::topology::Topology;
 
-use crate::import::{hpcc, htsim, ibnetdiscover, lanes, site, text};
+use crate::import::{Wiring, hpcc, htsim, ibnetdiscover, lanes, site, text};
 
 /// Reads the topology of a fabric, in any format that [`site`] detects, or in that of HPCC's
 /// simulator or htsim.
-pub(crate) fn topology(
-    path: &Path,
-    link_delay: Time,
-    default_rate: Option<Rate>,
-) -> Result<Topology, String> {
+pub(crate) fn topology(path: &Path, link_delay: Time, default_rate: Option<Rate>) -> Result<Wiring, String> {
     let found = text::read_text(path).map_err(|error| error.to_string())?;
-    if hpcc::is_hpcc(&found) {
-        return hpcc::parse(&found, &name(path)).map_err(|error| error.to_string());
-    }
-    if htsim::is_htsim(&found) {
-        return htsim::parse(&found, &name(path)).map_err(|error| error.to_string());
+    let plain = if hpcc::is_hpcc(&found) {
+        Some(hpcc::parse(&found, &name(path)))
+    } else if htsim::is_htsim(&found) {
+        Some(htsim::parse(&found, &name(path)))
+    } else {
+        None
+    };
+    if let Some(topology) = plain {
+        return topology
+            .map(|topology| Wiring { topology, notes: Vec::new() })
+            .map_err(|error| error.to_string());
     }
     let options = ibnetdiscover::Options { link_delay, default_rate };
     site::topology(path, options).map_err(|error| error.to_string())

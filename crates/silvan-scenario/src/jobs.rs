@@ -135,10 +135,10 @@ pub enum Program {
     Collective {
         /// The operation.
         operation: Collective,
-        /// Number of ranks.
+        /// Number of ranks of all groups together.
         #[schemars(range(min = 1))]
         ranks: u32,
-        /// Number of independent groups; each has `ranks` consecutive ranks.
+        /// Number of independent groups of `ranks` / `groups` consecutive ranks each.
         #[serde(default = "one")]
         #[schemars(range(min = 1))]
         groups: u32,

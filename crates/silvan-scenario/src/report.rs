@@ -207,6 +207,7 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, 
     let analysis = analyze_lanes(topology, tables, config.path_lanes.as_deref());
     let load = &analysis.between_switches;
     let mut warnings = scenario.notes.clone();
+    warnings.extend_from_slice(scenario.file_notes());
     warnings.extend(late(spec));
     warnings.extend(config.announced_packets());
     warnings.extend(rows::warning(spec, topology));

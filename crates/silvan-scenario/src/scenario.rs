@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use silvan_fabric::config::{Assignment, Config, RoutePer};
 use silvan_fabric::congestion::Components;
@@ -13,6 +14,7 @@ use silvan_fabric::traffic::{Job, Pattern, Sizes};
 use toml::Table;
 
 use crate::error::{Fault, ScenarioError};
+use crate::import::{Wiring, unicode};
 use crate::jobs::{self, Program};
 use crate::network;
 use crate::plain;
@@ -37,6 +39,8 @@ pub struct Scenario {
     pub base_dir: PathBuf,
     /// Warnings about keys that have no effect.
     pub notes: Vec<String>,
+    /// Notes about the file of the topology, once it has been read.
+    file_notes: OnceLock<Vec<String>>,
     source: Source,
     table: Table,
 }
@@ -74,7 +78,10 @@ impl Scenario {
     ) -> Result<Self, ScenarioError> {
         let (mut source, mut table) = Source::read(text, origin, overrides)?;
         match resolve(&mut table, &mut source) {
-            Ok((spec, notes)) => Ok(Self { spec, base_dir: base_dir.to_owned(), notes, source, table }),
+            Ok((spec, notes)) => {
+                let (base_dir, file_notes) = (base_dir.to_owned(), OnceLock::new());
+                Ok(Self { spec, base_dir, notes, file_notes, source, table })
+            }
             Err(fault) => Err(source.locate(fault, &table)),
         }
     }
@@ -135,6 +142,13 @@ impl Scenario {
             }
         }
         Ok(scenario)
+    }
+
+    /// Notes about the file of the topology. There are none before it has been read by [`Scenario::build`] or
+    /// [`Scenario::simulation`].
+    #[must_use]
+    pub fn file_notes(&self) -> &[String] {
+        self.file_notes.get().map_or(&[], Vec::as_slice)
     }
 
     /// Name of the file from which the scenario was read.
@@ -276,8 +290,11 @@ impl Scenario {
                 spec.build().map_err(|error| self.topology_fault(&error.to_string()))
             }
             TopologySource::File(FileTopology::File { file, link_delay, default_rate }) => {
-                crate::files::topology(&self.base_dir.join(file), *link_delay, *default_rate)
-                    .map_err(|what| Fault::new("topology.file", what))
+                let read = crate::files::topology(&self.base_dir.join(file), *link_delay, *default_rate);
+                let Wiring { topology, notes } = read.map_err(|what| Fault::new("topology.file", what))?;
+                let notes = notes.into_iter().map(|note| format!("topology.file: {note}"));
+                self.file_notes.get_or_init(|| notes.collect());
+                Ok(topology)
             }
         }
     }
@@ -390,7 +407,7 @@ fn read(path: &Path) -> Result<String, String> {
     if bytes.len() > MAX_TEXT_BYTES {
         return Err(format!("larger than {MAX_TEXT_BYTES} bytes, the maximum for a scenario"));
     }
-    String::from_utf8(bytes).map_err(|e| {
+    String::from_utf8(unicode(bytes)?).map_err(|e| {
         let line = 1 + e.as_bytes()[..e.utf8_error().valid_up_to()].iter().filter(|&&b| b == b'\n').count();
         format!("line {line} is not UTF-8 text; is this a scenario?")
     })

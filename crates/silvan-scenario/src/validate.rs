@@ -6,6 +6,7 @@ use silvan_fabric::config::{Arbitration, Architecture, Assignment, FlowControl, 
 use silvan_fabric::congestion::reaction::Reaction;
 use silvan_fabric::queueing::{HostQueues, Isolation, Memory, Queues};
 use silvan_fabric::routing::RoutingSpec;
+use silvan_fabric::topology::is_visible;
 use silvan_fabric::traffic::forest::MOST_HOTSPOTS;
 use silvan_fabric::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
 
@@ -41,6 +42,7 @@ pub(crate) fn ensure(fine: bool, path: &str, what: impl FnOnce() -> String) -> C
 
 /// Checks everything that does not depend on the network.
 pub(crate) fn check(spec: &Spec) -> Check {
+    names(spec)?;
     ensure(spec.duration > Time::ZERO && spec.duration <= LONGEST, "duration", || {
         "must be more than 0 s and at most 3600 s".to_owned()
     })?;
@@ -71,6 +73,23 @@ pub(crate) fn check(spec: &Spec) -> Check {
     ensure(sends, "", || "no host sends: add at least one [[flow]], [[traffic]] or [[job]]".to_owned())?;
     delay("measure.interval", spec.measure.interval, LONGEST)?;
     ensure(spec.measure.interval > Time::ZERO, "measure.interval", || "must be more than 0 s".to_owned())
+}
+
+/// Checks that names can be shown anywhere: on a terminal, in a table, in a figure.
+fn names(spec: &Spec) -> Check {
+    let of = |list: &str, index: usize| format!("{list}.{index}.name");
+    let all = std::iter::once(("name".to_owned(), &spec.name))
+        .chain(spec.flow.iter().enumerate().map(|(index, flow)| (of("flow", index), &flow.name)))
+        .chain(spec.traffic.iter().enumerate().map(|(index, traffic)| (of("traffic", index), &traffic.name)))
+        .chain(spec.job.iter().enumerate().map(|(index, job)| (of("job", index), &job.name)));
+    for (path, name) in all {
+        ensure(name.as_deref().is_none_or(is_visible), &path, || {
+            "contains an invisible character: control characters, characters without width and those that change the \
+             direction of text are not accepted in names"
+                .to_owned()
+        })?;
+    }
+    Ok(())
 }
 
 fn delay(path: &str, time: Time, most: Time) -> Check {

@@ -22,7 +22,7 @@ fn load(fabric: &str, dumps: &[&str]) -> (Topology, Tables) {
         (read_text(&path(&name)).unwrap(), name)
     };
     let (text, origin) = pick(&["ibnetdiscover.topo", "ibnetdiscover.topo.gz"]);
-    let topology = ibnetdiscover::parse(&text, &origin, ibnetdiscover::Options::default()).unwrap();
+    let topology = ibnetdiscover::parse(&text, &origin, ibnetdiscover::Options::default()).unwrap().topology;
     let (text, origin) = pick(dumps);
     let tables = lft::parse(&text, &origin, &topology).unwrap();
     (topology, tables)

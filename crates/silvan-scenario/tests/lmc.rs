@@ -65,7 +65,7 @@ fn dump() -> String {
 }
 
 fn topology() -> Topology {
-    ibnetdiscover::parse(&wiring(1), "f", ibnetdiscover::Options::default()).unwrap()
+    ibnetdiscover::parse(&wiring(1), "f", ibnetdiscover::Options::default()).unwrap().topology
 }
 
 fn error(dump: &str) -> String {
@@ -107,7 +107,7 @@ fn what_is_written_is_read_again() {
     let fdbs = lft::write_fdbs(&topology, &all.tables, None).unwrap();
     assert_eq!(lft::parse(&fdbs, "f", &topology).unwrap(), all.tables);
     let written = ibnetdiscover::write(&topology).unwrap();
-    let again = ibnetdiscover::parse(&written, "f", ibnetdiscover::Options::default()).unwrap();
+    let again = ibnetdiscover::parse(&written, "f", ibnetdiscover::Options::default()).unwrap().topology;
     assert_eq!((&again.hosts, &again.switches), (&topology.hosts, &topology.switches));
 
     // Computed tables have one route to all LIDs of a host.
@@ -121,12 +121,12 @@ fn what_is_written_is_read_again() {
 fn hosts_with_fewer_lids_repeat_their_routes() {
     // Only h3 has two LIDs.
     let text = wiring(0).replace("lid 10 lmc 0", "lid 10 lmc 1");
-    let topology = ibnetdiscover::parse(&text, "f", ibnetdiscover::Options::default()).unwrap();
+    let topology = ibnetdiscover::parse(&text, "f", ibnetdiscover::Options::default()).unwrap().topology;
     let tables = lft::parse(&dump(), "f", &topology).unwrap();
     assert_eq!(tables.out, [[1, 2, 3, 3], [3, 3, 1, 2]]);
     assert_eq!(tables.further, [[[1, 2, 3, 4], [3, 3, 1, 2]]]);
     // Without an LMC in the wiring, only base LIDs belong to a host.
-    let topology = ibnetdiscover::parse(&wiring(0), "f", ibnetdiscover::Options::default()).unwrap();
+    let topology = ibnetdiscover::parse(&wiring(0), "f", ibnetdiscover::Options::default()).unwrap().topology;
     assert_eq!(lft::parse(&dump(), "f", &topology).unwrap().lids(), 1);
 }
 

@@ -412,6 +412,70 @@ fn chakra_nodes_wait_for_their_data() {
 }
 
 #[test]
+fn chakra_traces_in_json_are_the_same() {
+    // The trace of the test above. Numbers may be in quotes, and other keys do not matter.
+    let zero = r#"{
+  "workload_name": "step", "ngpus": 2,
+  "workload_graph": [
+    {"Id": 1, "Name": "a \"b\" {", "NodeType": 4, "runtime": 3, "data_deps": [], "ctrlDeps": [7], "is_cpu_op": false},
+    {"Id": "2", "NodeType": 5, "data_deps": [1], "comm_dst": 1, "comm_size": "500", "comm_tag": 4},
+    {"Id": 3, "NodeType": 7, "data_deps": [2], "comm_type": 0, "comm_size": 1000.0, "pg_name": "a"},
+    {"Id": 4, "NodeType": 4, "runtime": 2, "data_deps": [3], "is_cpu_op": true}
+  ], "soc": ["x", {"y": null}]
+}"#;
+    let one = r#"{"workload_graph": [
+    {"Id": 9, "NodeType": 7, "data_deps": [8], "comm_type": 0, "comm_size": 1000, "pg_name": "a"},
+    {"Id": 8, "NodeType": 6, "comm_src": 0, "comm_size": 500, "comm_tag": 4},
+    {"Id": 7, "NodeType": 7, "data_deps": [9], "comm_type": 2, "comm_size": 9, "pg_name": "b"}]}"#;
+    let path = file("graph.0.json", zero.as_bytes());
+    let other = file("graph.1.json", one.as_bytes());
+    for path in [&path, &other] {
+        assert_eq!(detect(path).unwrap(), Format::Chakra);
+        let made = read(path, &Options::default()).unwrap();
+        assert_eq!((made.files.len(), made.format), (2, Format::Chakra));
+        assert_eq!(ends(&made.trace), [5000, 3000]);
+        assert_eq!(Contents::of(&made.trace).bytes, 500 + 2 * 1000);
+        assert_eq!(made.trace.notes, ["1 collective operations have only one rank, and take no time"]);
+    }
+}
+
+#[test]
+fn wrong_chakra_traces_in_json_are_reported() {
+    let graph = |nodes: &str| format!("{{\"workload_graph\": [{nodes}]}}");
+    let long = format!("{{\"workload_graph\": [], \"x\": \"{}\"}}", "a".repeat((1 << 20) + 1));
+    let deep = format!("{{\"workload_graph\": [], \"x\": {}", "[".repeat(100_000));
+    let many = graph(&format!("{{\"Id\": 1, \"NodeType\": 4, \"data_deps\": [{}1]}}", "1,".repeat(1 << 20)));
+    for (text, message) in [
+        ("{\"workload_graph\": [", ":1: EOF while parsing"),
+        ("{}", "this is JSON without the `workload_graph`"),
+        ("{\"schema\": \"1.0.2-chakra.0.0.4\", \"nodes\": []}", "this is an execution trace of PyTorch"),
+        ("{\"traceEvents\": []}", "this is a trace of PyTorch's profiler"),
+        ("{\"version\": \"0.0.4\"}{\"id\": \"1\", \"attr\": []}", "this is the output of `chakra_jsonizer`"),
+        ("{\"workload_graph\": 7}", ":1: invalid type: integer `7`, expected a list of nodes"),
+        (&graph("{\"Id\": 1}"), "missing field `NodeType`"),
+        (&graph("{\"Id\": -1, \"NodeType\": 4}"), "expected a whole number of at least 0"),
+        (&graph("{\"Id\": 1.5, \"NodeType\": 4}"), "expected a whole number of at least 0"),
+        (&graph("{\"Id\": \"x\", \"NodeType\": 4}"), "expected a whole number of at least 0"),
+        (&graph("{\"Id\": 1, \"NodeType\": 11}"), ": node 1: type 11 is not one of 1 to 10"),
+        (&graph("{\"Id\": 1, \"NodeType\": 5}"), ": node 1: it communicates, but has no comm_size"),
+        (
+            &graph("{\"Id\": 1, \"NodeType\": 4, \"data_deps\": [2]}"),
+            ": node 1 waits for node 2, which does not exist",
+        ),
+        (&graph("{\"Id\": 1, \"NodeType\": 4}, {\"Id\": 1, \"NodeType\": 4}"), ": node 1 is defined twice"),
+        (&(graph("") + "x"), ":1: trailing characters"),
+        (&long, "a string is longer than 1048576 bytes"),
+        (&deep, "EOF while parsing"),
+        (&many, "a node waits for more than 1048576 nodes"),
+    ] {
+        let path = file("wrong.json", text.as_bytes());
+        let error = read(&path, &Options::default()).unwrap_err().to_string();
+        assert!(error.contains(message), "{error} does not contain {message}");
+        assert!(error.len() < 600, "{error}");
+    }
+}
+
+#[test]
 fn a_recording_is_trimmed_to_the_calls_that_all_ranks_have() {
     // Rank 1 arrives late at an earlier barrier; at the end, rank 0 sends a message that is not received.
     let text = "# HPCC 1.5.0 section X, 2 ranks, one machine\n\

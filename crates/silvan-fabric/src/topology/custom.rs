@@ -30,7 +30,8 @@ use super::parameters::{
     check_delay, check_rate, default_link_delay, default_link_rate, host, host_end, switch, switch_end,
 };
 use super::{
-    End, Link, MAX_HOSTS, MAX_LINKS, MAX_SWITCH_PORTS, MAX_SWITCHES, NodeRef, Shape, Topology, TopologyError,
+    End, HOST_PORTS, Link, MAX_HOSTS, MAX_LINKS, MAX_SWITCH_PORTS, MAX_SWITCHES, NodeRef, Shape, Topology,
+    TopologyError, is_visible,
 };
 
 const KIND: &str = "custom";
@@ -211,9 +212,10 @@ impl Custom {
         let switches = (0..).zip(&self.switches).map(|(i, s)| ("switches", i, &s.name, NodeRef::Switch(i)));
         let mut nodes = FxHashMap::default();
         for (list, index, name, node) in hosts.chain(switches) {
-            if name.is_empty() || name.contains(':') || name.chars().any(char::is_control) {
+            if name.is_empty() || name.contains(':') || !is_visible(name) {
                 return wrong(&format!(
-                    "`{list}`, entry {}: {name:?} is not a valid name; it must not be empty or contain `:`",
+                    "`{list}`, entry {}: {name:?} is not a valid name; it must not be empty or contain `:` or invisible \
+                     characters",
                     index + 1
                 ));
             }
@@ -267,7 +269,11 @@ impl Custom {
         };
         let Some(port) = port else { return Ok((node, None)) };
         let Some(port) = port.parse::<u16>().ok().filter(|p| (1..=limit).contains(p)) else {
-            return wrong(&format!("{}: {name} has no port {port:?}; its ports are 1 to {limit}", place()));
+            let valid = match node {
+                NodeRef::Host(_) => HOST_PORTS.to_owned(),
+                NodeRef::Switch(_) => format!("its ports are 1 to {limit}"),
+            };
+            return wrong(&format!("{}: {name} has no port {port:?}; {valid}", place()));
         };
         if let NodeRef::Switch(i) = node
             && let Some(other) = ports[i as usize].take(port, Side::of(link, is_first), index)
@@ -474,7 +480,7 @@ mod tests {
         );
         assert_eq!(
             message(|s| s.links[0].from = "A:2".to_owned()),
-            "custom: `links`, entry 1, `from` = \"A:2\": A has no port \"2\"; its ports are 1 to 1"
+            format!("custom: `links`, entry 1, `from` = \"A:2\": A has no port \"2\"; {HOST_PORTS}")
         );
         assert_eq!(
             message(|s| s.links[1].from = "S1:4".to_owned()),
@@ -494,7 +500,8 @@ mod tests {
         );
         assert_eq!(
             message(|s| s.hosts[0] = "A:1".to_owned()),
-            "custom: `hosts`, entry 1: \"A:1\" is not a valid name; it must not be empty or contain `:`"
+            "custom: `hosts`, entry 1: \"A:1\" is not a valid name; it must not be empty or contain `:` or invisible \
+             characters"
         );
         assert_eq!(
             message(|s| s.links[4].rate = Some(Rate(0))),
@@ -503,7 +510,7 @@ mod tests {
         );
         assert_eq!(
             message(|s| s.links.push(link("A", "S2"))),
-            "port A:1 is used by link 1 (A:1 - S1:4) and by link 6 (A:1 - S2:4); one link per port is possible"
+            format!("port A:1 is used by link 1 (A:1 - S1:4) and by link 6 (A:1 - S2:4); {HOST_PORTS}")
         );
     }
 }

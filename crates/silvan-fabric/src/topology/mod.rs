@@ -53,6 +53,20 @@ pub use units::UnitTree;
 
 use silvan_engine::{Rate, Time};
 
+/// What a message says about a second port of a host.
+const HOST_PORTS: &str = "a host has one port: write a host with several ports as one host per rail, such as A-rail1 and \
+                          A-rail2, and give a job both";
+
+/// Whether a name has only characters that are visible, or blanks: no control characters, no characters that change
+/// the direction of text, and none without width.
+#[must_use]
+pub fn is_visible(name: &str) -> bool {
+    name.chars().all(|c| {
+        !c.is_control()
+            && !matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    })
+}
+
 /// Maximum number of hosts of a topology.
 pub const MAX_HOSTS: u64 = 200_000;
 /// Maximum number of switches of a topology.

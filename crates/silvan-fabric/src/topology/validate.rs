@@ -4,8 +4,8 @@ use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
 use super::{
-    End, Link, MAX_FCFS_PORTS, MAX_HOSTS, MAX_LINK_DELAY, MAX_LINKS, MAX_PORTS, MAX_SWITCHES, NodeRef,
-    Topology, TopologyError, Wiring,
+    End, HOST_PORTS, Link, MAX_FCFS_PORTS, MAX_HOSTS, MAX_LINK_DELAY, MAX_LINKS, MAX_PORTS, MAX_SWITCHES,
+    NodeRef, Topology, TopologyError, Wiring,
 };
 
 fn wrong(text: String) -> Result<(), TopologyError> {
@@ -94,12 +94,12 @@ impl Topology {
                 return wrong(format!("link {}: {} does not exist", index + 1, end.node));
             }
             if end.port == 0 || end.port > ports {
-                return wrong(format!(
-                    "link {}: {} has no port {}; its ports are 1 to {ports}",
-                    index + 1,
-                    self.name_of(end.node),
-                    end.port
-                ));
+                let valid = match end.node {
+                    NodeRef::Host(_) => HOST_PORTS.to_owned(),
+                    NodeRef::Switch(_) => format!("its ports are 1 to {ports}"),
+                };
+                let (number, name) = (index + 1, self.name_of(end.node));
+                return wrong(format!("link {number}: {name} has no port {}; {valid}", end.port));
             }
         }
         if link.a.node == link.b.node {
@@ -172,13 +172,13 @@ impl Topology {
 
     fn used_twice(&self, end: End, first: usize, second: usize) -> String {
         let both_ways = [first, second].iter().all(|&link| !self.links[link].one_way);
-        format!(
-            "port {} is used by {} and by {}; one link per port{} is possible",
-            self.port_name(end),
-            self.link_name(first),
-            self.link_name(second),
-            if both_ways { "" } else { " and direction" }
-        )
+        let possible = match end.node {
+            NodeRef::Host(_) if both_ways => HOST_PORTS,
+            _ if both_ways => "one link per port is possible",
+            _ => "one link per port and direction is possible",
+        };
+        let (port, first, second) = (self.port_name(end), self.link_name(first), self.link_name(second));
+        format!("port {port} is used by {first} and by {second}; {possible}")
     }
 
     fn check_connected(&self) -> Result<(), TopologyError> {
@@ -278,7 +278,7 @@ mod tests {
     fn invalid_links_are_reported() {
         assert_eq!(message(|t| t.links[2].a = host_end(9)), "link 3: host 9 does not exist");
         assert_eq!(message(|t| t.links[2].b.port = 5), "link 3: S1 has no port 5; its ports are 1 to 4");
-        assert_eq!(message(|t| t.links[2].a.port = 2), "link 3: H3 has no port 2; its ports are 1 to 1");
+        assert_eq!(message(|t| t.links[2].a.port = 2), format!("link 3: H3 has no port 2; {HOST_PORTS}"));
         assert_eq!(
             message(|t| t.links[2].b.port = 1),
             "port S1:1 is used by link 1 (H1:1 - S1:1) and by link 3 (H3:1 - S1:1); one link per port is possible"

@@ -11,17 +11,21 @@
 //!
 //! Ports are identified by LID and number. In the format without headings, lines do not state the type of a node. A
 //! node with several ports under one LID is a switch, because adapters have one LID per port.
+//!
+//! With `--switches-only`, no line describes the adapters, which then are known from the other ends of their links. A
+//! note counts them. They are adapters only if they have one link: the other ends of the output of one switch (`-S`)
+//! are also switches.
 
 use std::collections::HashMap;
 
 use silvan_engine::Rate;
-use silvan_fabric::topology::Topology;
 
 use super::ibnetdiscover::Options;
 use super::lids::Lids;
+use super::notes::{Notes, What};
 use super::records::{self, Facts, Place, Records};
 use super::scan::{self, Cursor, Lines};
-use super::{ImportError, clip, speed};
+use super::{ImportError, Wiring, clip, speed};
 
 const FORM: &str = "the form is `[GUID \"name\"] LID PORT[ ] ==( 4X 10.0 Gbps Active/ LinkUp)==> [GUID] LID PORT[ ] \
                     \"name\" ( )`";
@@ -32,9 +36,20 @@ struct Row<'a> {
     port: u16,
     guid: Option<u64>,
     name: &'a str,
-    /// The LID and number of the port at the other end, and the rate.
-    far: Option<(u16, u16, Rate)>,
+    /// The other end of the link.
+    far: Option<Far<'a>>,
 }
+
+struct Far<'a> {
+    lid: u16,
+    port: u16,
+    rate: Rate,
+    guid: Option<u64>,
+    name: &'a str,
+}
+
+/// The largest port number of an adapter. A larger one belongs to a switch.
+const ADAPTER_PORTS: u16 = 4;
 
 #[derive(Default)]
 struct Known {
@@ -50,11 +65,12 @@ struct Known {
 /// # Errors
 /// If a line is malformed, a number is out of range, a link leads to a port that no line describes, or the two ends of
 /// a link disagree.
-pub fn parse(text: &str, origin: &str, options: Options) -> Result<Topology, ImportError> {
+pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, ImportError> {
+    let notes = Notes::default();
     let mut rows: Vec<Row> = Vec::new();
     let mut nodes: HashMap<u16, Known> = HashMap::new();
     let mut heading: Option<(bool, Option<u64>, &str)> = None;
-    for line in Lines::new(text, origin) {
+    for line in Lines::of_output(text, origin, &notes) {
         let line = line?;
         let rest = line.rest.trim();
         if rest.is_empty() || rest.starts_with('#') {
@@ -66,7 +82,7 @@ pub fn parse(text: &str, origin: &str, options: Options) -> Result<Topology, Imp
             let (guid, name) = name.split_once(' ').unwrap_or((name, ""));
             heading = Some((true, scan::guid(guid), name.trim_end_matches(':')));
         } else {
-            let row = row(line, heading)?;
+            let row = row(line, heading, &notes)?;
             let known =
                 nodes.entry(row.lid).or_insert_with(|| Known { first: rows.len(), ..Known::default() });
             known.rows += 1;
@@ -78,7 +94,35 @@ pub fn parse(text: &str, origin: &str, options: Options) -> Result<Topology, Imp
     if rows.is_empty() {
         return Err(ImportError::new(origin, format!("no line describes a port; {FORM}")));
     }
-    assemble(&rows, &nodes, origin, options)
+    describe_adapters(&mut rows, &mut nodes, &notes);
+    let topology = assemble(&rows, &nodes, origin, options, &notes)?;
+    Ok(Wiring { topology, notes: notes.texts() })
+}
+
+/// Adds rows for adapters that only the lines of switches mention: nodes with one link.
+fn describe_adapters<'a>(rows: &mut Vec<Row<'a>>, nodes: &mut HashMap<u16, Known>, notes: &Notes) {
+    let mut mentioned: HashMap<u16, Vec<usize>> = HashMap::new();
+    for (at, row) in rows.iter().enumerate() {
+        if let Some(far) = row.far.as_ref().filter(|far| !nodes.contains_key(&far.lid)) {
+            mentioned.entry(far.lid).or_default().push(at);
+        }
+    }
+    let mut mentioned: Vec<(u16, Vec<usize>)> = mentioned.into_iter().collect();
+    mentioned.sort_unstable();
+    for (lid, from) in mentioned {
+        let [at] = from[..] else { continue };
+        let row = &rows[at];
+        let Some(far) = row.far.as_ref().filter(|far| far.port <= ADAPTER_PORTS && !far.name.is_empty())
+        else {
+            continue;
+        };
+        notes.add(What::Undescribed, row.line.line);
+        let back = Far { lid: row.lid, port: row.port, rate: far.rate, guid: row.guid, name: row.name };
+        let own =
+            Row { line: row.line, lid, port: far.port, guid: far.guid, name: far.name, far: Some(back) };
+        nodes.insert(lid, Known { rows: 1, ports: far.port, first: rows.len(), headed: Some(false) });
+        rows.push(own);
+    }
 }
 
 fn assemble(
@@ -86,15 +130,16 @@ fn assemble(
     nodes: &HashMap<u16, Known>,
     origin: &str,
     options: Options,
-) -> Result<Topology, ImportError> {
+    notes: &Notes,
+) -> Result<silvan_fabric::topology::Topology, ImportError> {
     let mut records = Records::default();
     let by_place: HashMap<(u16, u16), &Row> = rows.iter().map(|row| ((row.lid, row.port), row)).collect();
     for row in rows {
-        let Some((far_lid, far_port, rate)) = row.far else { continue };
+        let Some(&Far { lid: far_lid, port: far_port, rate, .. }) = row.far.as_ref() else { continue };
         let Some(&back) = by_place.get(&(far_lid, far_port)) else {
             return Err(row.line.error(format!(
                 "the link leads to port {far_port} of LID {far_lid}, which no line describes; use the \
-                 complete output"
+                 complete output, or that of --switches-only"
             )));
         };
         let mut place = |row: &Row| -> Result<Place, ImportError> {
@@ -114,13 +159,17 @@ fn assemble(
             Ok(Place { node, port: row.port, guid, lids: Some(Lids { base: row.lid, lmc: 0 }) })
         };
         let ends = [place(row)?, place(back)?];
-        records.link(&row.line, ends, Some(rate))?;
+        records.link(&row.line, ends, Some(rate), notes)?;
     }
-    records.topology(origin, options)
+    records.topology(origin, options, notes)
 }
 
 /// Reads a line that describes a port.
-fn row<'a>(line: Cursor<'a>, heading: Option<(bool, Option<u64>, &'a str)>) -> Result<Row<'a>, ImportError> {
+fn row<'a>(
+    line: Cursor<'a>,
+    heading: Option<(bool, Option<u64>, &'a str)>,
+    notes: &Notes,
+) -> Result<Row<'a>, ImportError> {
     let bad = || line.error(format!("{} is not a line of iblinkinfo; {FORM}", clip(line.rest.trim())));
     let (left, rest) = line.rest.split_once("==(").ok_or_else(bad)?;
     let (state, right) = rest.split_once(")==>").ok_or_else(bad)?;
@@ -138,7 +187,7 @@ fn row<'a>(line: Cursor<'a>, heading: Option<(bool, Option<u64>, &'a str)>) -> R
         let (_, of_switch, heading) = heading.ok_or_else(bad)?;
         (guid, name) = (guid.or(of_switch), heading);
     }
-    let (lid, port) = lid_and_port(&line, place)?.ok_or_else(bad)?;
+    let (lid, port) = lid_and_port(&line, place, notes)?.ok_or_else(bad)?;
     let mut far = None;
     if state.contains("LinkUp") {
         let mut words = state.split_whitespace();
@@ -149,22 +198,26 @@ fn row<'a>(line: Cursor<'a>, heading: Option<(bool, Option<u64>, &'a str)>) -> R
                 clip(state.trim())
             ))
         })?;
-        let right = right.split('"').next().unwrap_or("").trim();
-        let right = match right.split_once(char::is_whitespace) {
-            Some((word, rest)) if word.starts_with("0x") => rest,
-            _ => right,
+        let far_name = match (right.find('"'), right.rfind('"')) {
+            (Some(first), Some(last)) if first < last => right[first + 1..last].trim(),
+            _ => "",
         };
-        let (far_lid, far_port) = lid_and_port(&line, right)?.ok_or_else(bad)?;
-        far = Some((far_lid, far_port, rate));
+        let right = right.split('"').next().unwrap_or("").trim();
+        let (far_guid, right) = match right.split_once(char::is_whitespace) {
+            Some((word, rest)) if word.starts_with("0x") => (scan::guid(word), rest),
+            _ => (None, right),
+        };
+        let (far_lid, far_port) = lid_and_port(&line, right, notes)?.ok_or_else(bad)?;
+        far = Some(Far { lid: far_lid, port: far_port, rate, guid: far_guid, name: far_name });
     }
     Ok(Row { line, lid, port, guid, name, far })
 }
 
 /// Parses "8  1[  ]".
-fn lid_and_port(line: &Cursor, text: &str) -> Result<Option<(u16, u16)>, ImportError> {
+fn lid_and_port(line: &Cursor, text: &str, notes: &Notes) -> Result<Option<(u16, u16)>, ImportError> {
     let Some((numbers, _)) = text.split_once('[') else { return Ok(None) };
     let mut words = numbers.split_whitespace();
     let (Some(lid), Some(port), None) = (words.next(), words.next(), words.next()) else { return Ok(None) };
     let port = records::port(line, port, 10)?;
-    Ok(records::lid(line, lid, 10)?.map(|lid| (lid, port)))
+    Ok(records::lid(line, lid, 10, notes)?.map(|lid| (lid, port)))
 }

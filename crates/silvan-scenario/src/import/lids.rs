@@ -1,10 +1,13 @@
 //! The LIDs of a port: a base LID and the LID mask control (LMC).
 
-use super::scan::Cursor;
-use super::{ImportError, clip};
+use super::notes::{Notes, What};
+use super::scan::{self, Cursor};
+use super::{ImportError, MAX_UNICAST_LID, clip};
 
 /// Maximum LMC: a port has up to 128 LIDs.
 const MAX_LMC: u8 = 7;
+/// The permissive LID, which a port has until a subnet manager configures it.
+const NOT_CONFIGURED: u16 = 0xffff;
 
 /// Consecutive LIDs of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +34,33 @@ impl Lids {
     /// All LIDs, in order.
     pub fn all(self) -> std::ops::Range<u16> {
         self.base..self.base + (1 << self.lmc)
+    }
+}
+
+/// Parses a LID: decimal, or hexadecimal with `0x`. A port without a LID has 0, or 65535 before it is configured.
+pub(super) fn lid(line: &Cursor, text: &str, notes: &Notes) -> Result<Option<u16>, ImportError> {
+    known(line, scan::lid(text), text, notes)
+}
+
+/// Checks a LID that was parsed from `text`.
+pub(super) fn known(
+    line: &Cursor,
+    lid: Option<u16>,
+    text: &str,
+    notes: &Notes,
+) -> Result<Option<u16>, ImportError> {
+    match lid {
+        Some(0) => Ok(None),
+        Some(NOT_CONFIGURED) => {
+            notes.add(What::NoLid, line.line);
+            Ok(None)
+        }
+        Some(lid) if lid <= MAX_UNICAST_LID => Ok(Some(lid)),
+        _ => Err(line.error(format!(
+            "the LID is {}; it must be a number from 0 to {MAX_UNICAST_LID}, or 65535 for a port that is not \
+             configured",
+            clip(text)
+        ))),
     }
 }
 

@@ -13,9 +13,10 @@ use silvan_fabric::topology::{End, NodeRef, Topology, TopologyError};
 use super::ibnetdiscover::Options;
 use super::identity::Identities;
 use super::lids::Lids;
+use super::notes::Notes;
 use super::records::{self, Facts, Place, Records};
 use super::scan::{self, Cursor, Lines};
-use super::{ImportError, clip, speed};
+use super::{ImportError, Wiring, clip, speed};
 
 const FORM: &str = "the form is `{ SW Ports:24 SystemGUID:.. NodeGUID:.. PortGUID:.. VenID:.. DevID:.. Rev:.. \
                     {name} LID:0002 PN:01 } { CA ... } PHY=4x LOG=ACT SPD=10`";
@@ -25,12 +26,13 @@ const FORM: &str = "the form is `{ SW Ports:24 SystemGUID:.. NodeGUID:.. PortGUI
 /// # Errors
 /// If a line is malformed, a number is out of range, a port has two links, or a link of unknown speed has no
 /// default rate.
-pub fn parse(text: &str, origin: &str, options: Options) -> Result<Topology, ImportError> {
+pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, ImportError> {
+    let notes = Notes::default();
     let mut records = Records::default();
     for line in Lines::rows(text, origin) {
         let mut line = line?;
         let whole = line;
-        let ends = [end(&mut line, &mut records)?, end(&mut line, &mut records)?];
+        let ends = [end(&mut line, &mut records, &notes)?, end(&mut line, &mut records, &notes)?];
         let value = |name: &str| line.rest.split_whitespace().find_map(|word| word.strip_prefix(name));
         let (Some(width), Some(state), Some(lane)) = (value("PHY="), value("LOG="), value("SPD=")) else {
             return Err(whole.error(format!("the link's PHY, LOG or SPD is missing; {FORM}")));
@@ -46,13 +48,14 @@ pub fn parse(text: &str, origin: &str, options: Options) -> Result<Topology, Imp
                 clip(lane)
             ))
         })?;
-        records.link(&whole, ends, Some(rate))?;
+        records.link(&whole, ends, Some(rate), &notes)?;
     }
-    records.topology(origin, options)
+    let topology = records.topology(origin, options, &notes)?;
+    Ok(Wiring { topology, notes: notes.texts() })
 }
 
 /// Reads `{ ... }`, one end of a link.
-fn end<'a>(line: &mut Cursor<'a>, records: &mut Records<'a>) -> Result<Place, ImportError> {
+fn end<'a>(line: &mut Cursor<'a>, records: &mut Records<'a>, notes: &Notes) -> Result<Place, ImportError> {
     let whole = *line;
     let bad = |what: &str| whole.error(format!("{what} {}; {FORM}", clip(whole.rest)));
     line.skip_blanks();
@@ -77,7 +80,7 @@ fn end<'a>(line: &mut Cursor<'a>, records: &mut Records<'a>) -> Result<Place, Im
     let port_guid = value("PortGUID:").and_then(scan::guid).ok_or_else(|| bad("PortGUID is missing in"))?;
     let ports = records::port(&whole, ports, 16)?;
     let mut tail_words = tail.split_whitespace();
-    let lid = records::lid(&whole, tail_words.next().unwrap_or(""), 16)?;
+    let lid = records::lid(&whole, tail_words.next().unwrap_or(""), 16, notes)?;
     let lids = lid.map(|base| Lids { base, lmc: 0 });
     let number = tail_words.next().and_then(|word| word.strip_prefix("PN:"));
     let number = records::port(&whole, number.ok_or_else(|| bad("PN is missing in"))?, 16)?;

@@ -7,6 +7,8 @@
 //! | [`lst`] | the topology as a list of links (`opensm-subnet.lst`) |
 //! | [`sections`] | the topology in sections (`ibdiagnet2.db_csv`, `opensm-smdb.dump`) |
 //! | [`iblinkinfo`] | the topology in the format of `iblinkinfo` |
+//! | [`ports`] | the topology as a report of ports (`ibnetdiscover -p`) |
+//! | [`net_dump`] | the topology as tables of the ports of switches (`ibdiagnet2.net_dump`) |
 //! | [`lft`] | forwarding tables, as OpenSM (`opensm-lfts.dump`, `opensm.fdbs`) or `dump_fts` writes them |
 //! | [`far`] | forwarding tables with groups for adaptive routing (`ibdiagnet2.far`) |
 //! | [`lanes`] | service levels of paths, SL-to-VL tables |
@@ -29,6 +31,9 @@ pub mod lft;
 mod lids;
 pub mod lst;
 mod natural;
+pub mod net_dump;
+mod notes;
+pub mod ports;
 mod records;
 mod scan;
 pub mod sections;
@@ -38,7 +43,9 @@ pub(crate) mod text;
 
 use std::fmt;
 
-pub use text::{MAX_LINE_BYTES, MAX_TEXT_BYTES, decode, read_text};
+use silvan_fabric::topology::Topology;
+
+pub use text::{MAX_LINE_BYTES, MAX_TEXT_BYTES, decode, read_text, unicode};
 
 /// Maximum number of nodes of a fabric. InfiniBand itself has 49,151 LIDs.
 pub const MAX_NODES: usize = 200_000;
@@ -46,6 +53,15 @@ pub const MAX_NODES: usize = 200_000;
 pub const MAX_PORTS: u16 = 254;
 /// The largest unicast LID. Larger LIDs belong to multicast groups.
 pub const MAX_UNICAST_LID: u16 = 0xbfff;
+
+/// A topology that was read from a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wiring {
+    /// The nodes and links.
+    pub topology: Topology,
+    /// What was left out or decided, for example cables from a node to itself.
+    pub notes: Vec<String>,
+}
 
 /// An error in an imported file, and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,9 +7,10 @@ use silvan_engine::Rate;
 use silvan_fabric::topology::Topology;
 
 use super::ibnetdiscover::{Options, build, read};
-use super::lids::Lids;
+use super::lids::{self, Lids};
+use super::notes::{Notes, What};
 use super::scan::Cursor;
-use super::{ImportError, MAX_NODES, MAX_PORTS, MAX_UNICAST_LID, clip};
+use super::{ImportError, MAX_NODES, MAX_PORTS, clip};
 
 /// One end of a link.
 #[derive(Clone, Copy)]
@@ -77,24 +78,31 @@ impl<'a> Records<'a> {
         Ok(self.nodes.len() - 1)
     }
 
-    /// Adds a link once, even if it is listed several times.
+    /// Adds a link once, even if it is listed several times. If it is listed with different rates, it has the
+    /// smallest.
     pub(super) fn link(
         &mut self,
         line: &Cursor,
         ends: [Place; 2],
         rate: Option<Rate>,
+        notes: &Notes,
     ) -> Result<(), ImportError> {
-        self.end(line, ends[0], ends[1], rate)?;
-        self.end(line, ends[1], ends[0], rate)
+        let differs = self.end(line, ends[0], ends[1], rate)?;
+        self.end(line, ends[1], ends[0], rate)?;
+        if differs {
+            notes.add(What::Rates, line.line);
+        }
+        Ok(())
     }
 
+    /// Adds one end of a link; returns whether it is known with another rate.
     fn end(
         &mut self,
         line: &Cursor,
         here: Place,
         there: Place,
         rate: Option<Rate>,
-    ) -> Result<(), ImportError> {
+    ) -> Result<bool, ImportError> {
         let (peer, peer_text) = (self.nodes[there.node].id, self.nodes[there.node].description);
         let node = &mut self.nodes[here.node];
         if here.port > node.ports {
@@ -107,13 +115,14 @@ impl<'a> Records<'a> {
             )));
         }
         if let Some(&known) = self.ports.get(&(here.node, here.port)) {
-            let known = &node.links[known];
-            if known.peer == peer && known.peer_port == there.port && known.rate == rate {
-                return Ok(());
+            let known = &mut node.links[known];
+            if known.peer == peer && known.peer_port == there.port {
+                let differs = known.rate != rate;
+                known.rate = known.rate.into_iter().chain(rate).min();
+                return Ok(differs);
             }
             return Err(line.error(format!(
-                "port {} of {} leads to port {} of {} here, but to another port or at another rate in line {}; \
-                 both must agree",
+                "port {} of {} leads to port {} of {} here, but to another port in line {}; both must agree",
                 here.port,
                 clip(node.description),
                 there.port,
@@ -133,12 +142,17 @@ impl<'a> Records<'a> {
             lids: here.lids.filter(|_| !node.is_switch),
             rate,
         });
-        Ok(())
+        Ok(false)
     }
 
     /// Builds the topology from all records.
-    pub(super) fn topology(self, origin: &str, options: Options) -> Result<Topology, ImportError> {
-        build::topology(&self.nodes, origin, options)
+    pub(super) fn topology(
+        self,
+        origin: &str,
+        options: Options,
+        notes: &Notes,
+    ) -> Result<Topology, ImportError> {
+        build::topology(&self.nodes, origin, options, notes)
     }
 }
 
@@ -150,12 +164,8 @@ pub(super) fn port(line: &Cursor, text: &str, radix: u32) -> Result<u16, ImportE
         .ok_or_else(|| line.error(format!("the port is {}; it must be from 1 to {MAX_PORTS}", clip(text))))
 }
 
-/// Parses a LID; 0 means none.
-pub(super) fn lid(line: &Cursor, text: &str, radix: u32) -> Result<Option<u16>, ImportError> {
+/// Parses a LID in base 10 or 16; 0 and 65535 mean none.
+pub(super) fn lid(line: &Cursor, text: &str, radix: u32, notes: &Notes) -> Result<Option<u16>, ImportError> {
     let digits = if radix == 16 { text.strip_prefix("0x").unwrap_or(text) } else { text };
-    let lid = u16::from_str_radix(digits, radix).ok().filter(|&lid| lid <= MAX_UNICAST_LID);
-    let lid = lid.ok_or_else(|| {
-        line.error(format!("the LID is {}; it must be a number from 0 to {MAX_UNICAST_LID}", clip(text)))
-    })?;
-    Ok((lid != 0).then_some(lid))
+    lids::known(line, u16::from_str_radix(digits, radix).ok(), text, notes)
 }

@@ -18,9 +18,10 @@ use silvan_fabric::topology::Topology;
 
 use super::ibnetdiscover::Options;
 use super::lids::{self, Lids};
+use super::notes::{Notes, What};
 use super::records::{self, Facts, Place, Records};
 use super::scan::{self, Cursor, Lines};
-use super::{ImportError, MAX_PORTS, MAX_UNICAST_LID, clip, speed};
+use super::{ImportError, MAX_PORTS, clip, speed};
 
 /// Maximum number of columns of a section.
 const MAX_COLUMNS: usize = 1024;
@@ -38,6 +39,8 @@ pub struct Sections {
     pub passed_over: Vec<String>,
     /// Number of switches with adaptive routing enabled according to AR_INFO; `None` without that section.
     pub adaptive: Option<u64>,
+    /// What was left out or decided.
+    pub notes: Vec<String>,
 }
 
 /// A row of the section PORTS.
@@ -179,6 +182,7 @@ struct Reader<'a> {
     used: Vec<String>,
     passed_over: Vec<String>,
     adaptive: Option<u64>,
+    notes: Notes,
 }
 
 const NODE_GUID: [&str; 2] = ["NodeGUID", "NodeGuid"];
@@ -242,11 +246,11 @@ impl<'a> Reader<'a> {
             return Err(line.error(message));
         };
         // Ports without a LID have 0 or "N/A".
-        let lid = titles.get(row, &["LID"]).and_then(scan::lid).filter(|&lid| lid != 0);
-        if lid.is_some_and(|lid| lid > MAX_UNICAST_LID) {
-            let what = format!("the LID is {}; it must be at most {MAX_UNICAST_LID}", lid.unwrap_or(0));
-            return Err(line.error(what));
-        }
+        let text = titles.get(row, &["LID"]).unwrap_or("");
+        let lid = match scan::lid(text) {
+            Some(lid) => lids::known(line, Some(lid), text, &self.notes)?,
+            None => None,
+        };
         let lmc = titles.get(row, &["LMC"]).filter(|text| number(text).is_some());
         let lmc = lmc.map_or(Ok(0), |text| lids::lmc(line, text))?;
         let lids = lid.map(|lid| Lids::new(line, lid, lmc)).transpose()?;
@@ -305,10 +309,20 @@ impl<'a> Reader<'a> {
                 let node = records.node(line, facts)?;
                 places.push(Place { node, port, guid: own.and_then(|port| port.guid), lids });
             }
-            let rate = link.ends.iter().find_map(|end| self.ports.get(end)?.rate);
-            records.link(&link.line, [places[0], places[1]], rate)?;
+            let rates: Vec<Rate> = link.ends.iter().filter_map(|end| self.ports.get(end)?.rate).collect();
+            if rates.iter().any(|&rate| rate != rates[0]) {
+                self.notes.add(What::Rates, link.line.line);
+            }
+            let rate = rates.into_iter().min();
+            records.link(&link.line, [places[0], places[1]], rate, &self.notes)?;
         }
-        let topology = records.topology(origin, options)?;
-        Ok(Sections { topology, used: self.used, passed_over: self.passed_over, adaptive: self.adaptive })
+        let topology = records.topology(origin, options, &self.notes)?;
+        Ok(Sections {
+            topology,
+            used: self.used,
+            passed_over: self.passed_over,
+            adaptive: self.adaptive,
+            notes: self.notes.texts(),
+        })
     }
 }

@@ -10,7 +10,10 @@ use silvan_fabric::topology::Topology;
 
 use super::ibnetdiscover::Options;
 use super::lft::SwitchRoutes;
-use super::{ImportError, far, iblinkinfo, ibnetdiscover, lanes, lft, lst, read_text, sections};
+use super::{
+    ImportError, Wiring, far, iblinkinfo, ibnetdiscover, lanes, lft, lst, net_dump, ports, read_text,
+    sections,
+};
 
 /// Maximum number of files in a folder.
 pub const MAX_FILES: usize = 1000;
@@ -28,6 +31,10 @@ pub enum Kind {
     LinkList,
     /// Output of `iblinkinfo`.
     LinkInfo,
+    /// Output of `ibnetdiscover -p`.
+    Ports,
+    /// `ibdiagnet2.net_dump`.
+    NetDump,
     /// `opensm-lfts.dump`, output of `dump_fts`.
     Dump,
     /// `opensm.fdbs`, `ibdiagnet2.fdbs`.
@@ -51,6 +58,8 @@ impl fmt::Display for Kind {
             Self::Sections => "wiring (sections of db_csv or smdb)",
             Self::LinkList => "wiring (list of links)",
             Self::LinkInfo => "wiring (iblinkinfo)",
+            Self::Ports => "wiring (ibnetdiscover -p)",
+            Self::NetDump => "wiring (net_dump)",
             Self::Dump => "forwarding tables (dump)",
             Self::Fdbs => "forwarding tables (fdbs)",
             Self::Far => "forwarding tables (adaptive, static ports)",
@@ -64,7 +73,7 @@ impl fmt::Display for Kind {
 
 impl Kind {
     fn is_wiring(self) -> bool {
-        self <= Self::LinkInfo
+        self <= Self::NetDump
     }
 
     fn is_tables(self) -> bool {
@@ -132,6 +141,12 @@ fn kind_of_line(line: &str) -> Option<Kind> {
     if line.contains("==(") && line.contains(")==>") {
         return Some(Kind::LinkInfo);
     }
+    if ports::is_line(line) {
+        return Some(Kind::Ports);
+    }
+    if net_dump::is_head(line) {
+        return Some(Kind::NetDump);
+    }
     if starts(&["Switch ", "Channel Adapter ", "Router "]) && line.contains(", base LID ") {
         return Some(Kind::LaneMaps);
     }
@@ -157,6 +172,32 @@ fn kind_of_line(line: &str) -> Option<Kind> {
             Some(Kind::Options)
         }
         _ => None,
+    }
+}
+
+/// Files that are not read but known: what their first lines contain, what they are, and what to use instead.
+const RELATIVES: [(&str, &str); 10] = [
+    ("SwitchName=", "topology.conf of Slurm, which has no ports"),
+    ("StartDevice", "a list of cables of UFM (NDT)"),
+    ("Port=1 Lid=", "counters of ports (ibdiagnet2.pm)"),
+    ("CA '", "output of ibstat, which describes one host"),
+    ("hca_id:", "output of ibv_devinfo, which describes one host"),
+    ("digraph ", "a graph of Graphviz"),
+    ("graph ", "a graph of Graphviz"),
+    ("<!DOCTYPE", "an HTML page"),
+    ("<?xml", "an XML file"),
+    ("num_ranks", "a trace of an application (GOAL)"),
+];
+
+/// What a text of unknown format resembles, as the end of a sentence; empty if nothing.
+fn resembles(text: &str) -> String {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES_LOOKED_AT);
+    let json = text.trim_start().starts_with(['{', '[']) && text.trim_end().ends_with(['}', ']']);
+    let found = lines.find_map(|line| RELATIVES.iter().find(|(start, _)| line.starts_with(start)));
+    match found {
+        Some((_, what)) => format!("; it looks like {what}"),
+        None if json => "; it looks like JSON".to_owned(),
+        None => String::new(),
     }
 }
 
@@ -186,10 +227,10 @@ impl Candidates {
             }
             let text = read_text(path)?;
             let kind = kind_of(&text).ok_or_else(|| {
-                let what = "is not in a known format of fabric files: wiring (ibnetdiscover, db_csv, lst, iblinkinfo), \
-                            forwarding tables (opensm-lfts.dump, dump_fts, fdbs, far), SL-to-VL tables or service \
-                            levels of paths";
-                ImportError::new(&path.display().to_string(), what)
+                let what = "is not in a known format of fabric files: wiring (ibnetdiscover, db_csv, lst, iblinkinfo, \
+                            net_dump), forwarding tables (opensm-lfts.dump, dump_fts, fdbs, far), SL-to-VL tables or \
+                            service levels of paths";
+                ImportError::new(&path.display().to_string(), format!("{what}{}", resembles(&text)))
             })?;
             found.files.push((path.clone(), kind, text));
         }
@@ -287,7 +328,11 @@ fn wiring(
             all.ignore(file, Some(kind), &why);
             continue;
         }
-        let (topology, more) = read_wiring(&file, kind, &text, options)?;
+        let (Wiring { topology, notes }, mut more) = read_wiring(&file, kind, &text, options)?;
+        for note in notes {
+            more.push_str("; ");
+            more.push_str(&note);
+        }
         let is_better = best.is_none() || has_lids(&topology);
         let worse = if is_better {
             best.replace((file, kind, topology, more))
@@ -318,9 +363,9 @@ fn read_wiring(
     kind: Kind,
     text: &str,
     options: Options,
-) -> Result<(Topology, String), ImportError> {
+) -> Result<(Wiring, String), ImportError> {
     let origin = file.display().to_string();
-    let topology = match kind {
+    let wiring = match kind {
         Kind::Sections => {
             let found = sections::parse(text, &origin, options)?;
             let mut more = format!("; sections {}", found.used.join(", "));
@@ -330,23 +375,35 @@ fn read_wiring(
             if let Some(switches) = found.adaptive {
                 more.push_str(&format!("; adaptive routing enabled on {switches} switches"));
             }
-            return Ok((found.topology, more));
+            return Ok((Wiring { topology: found.topology, notes: found.notes }, more));
         }
         Kind::LinkList => lst::parse(text, &origin, options)?,
         Kind::LinkInfo => iblinkinfo::parse(text, &origin, options)?,
+        Kind::Ports => ports::parse(text, &origin, options)?,
+        Kind::NetDump => net_dump::parse(text, &origin, options)?,
         _ => ibnetdiscover::parse(text, &origin, options)?,
     };
-    Ok((topology, String::new()))
+    Ok((wiring, String::new()))
 }
 
 /// Reads wiring in any known format.
 ///
 /// # Errors
-/// Same as the errors of the reader. A file of unknown format is read as output of `ibnetdiscover`.
-pub fn topology(file: &Path, options: Options) -> Result<Topology, ImportError> {
+/// Same as the errors of the reader, and if the file contains something else. A file of unknown format is read as output
+/// of `ibnetdiscover`.
+pub fn topology(file: &Path, options: Options) -> Result<Wiring, ImportError> {
     let text = read_text(file)?;
-    let kind = kind_of(&text).filter(|kind| kind.is_wiring()).unwrap_or(Kind::Discovered);
-    read_wiring(file, kind, &text, options).map(|(topology, _)| topology)
+    let wrong = |what: String| Err(ImportError::new(&file.display().to_string(), what));
+    let kind = match kind_of(&text) {
+        Some(kind) if kind.is_wiring() => kind,
+        Some(kind) => return wrong(format!("contains {kind}, not the wiring of a fabric")),
+        None if !resembles(&text).is_empty() => {
+            let known = "ibnetdiscover, db_csv, lst, iblinkinfo, net_dump";
+            return wrong(format!("is not in a known format of wiring ({known}){}", resembles(&text)));
+        }
+        None => Kind::Discovered,
+    };
+    read_wiring(file, kind, &text, options).map(|(wiring, _)| wiring)
 }
 
 /// Reads forwarding tables in any known format. Of adaptive tables, only the static ports are used.

@@ -49,6 +49,7 @@ fn decode_within(source: impl Read, origin: &str, limit: usize) -> Result<String
     } else {
         bounded(whole, origin, limit, unreadable)?
     };
+    let bytes = unicode(bytes).map_err(|what| ImportError::new(origin, what))?;
     check_lines(&bytes, origin)?;
     String::from_utf8(bytes).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
@@ -59,6 +60,32 @@ fn decode_within(source: impl Read, origin: &str, limit: usize) -> Result<String
             "is not UTF-8 text; convert it, for example with `iconv -f latin1 -t utf-8`",
         )
     })
+}
+
+/// Converts text to UTF-8 without a byte-order mark. The mark of UTF-16, which PowerShell writes, tells the encoding;
+/// other text is returned as it is.
+///
+/// # Errors
+/// If UTF-16 text is damaged.
+pub fn unicode(mut bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    const UTF_8: [u8; 3] = [0xef, 0xbb, 0xbf];
+    if bytes.starts_with(&UTF_8) {
+        bytes.drain(..UTF_8.len());
+        return Ok(bytes);
+    }
+    let unit: fn([u8; 2]) -> u16 = match bytes.first_chunk() {
+        Some([0xff, 0xfe]) => u16::from_le_bytes,
+        Some([0xfe, 0xff]) => u16::from_be_bytes,
+        _ => return Ok(bytes),
+    };
+    let pairs = bytes[2..].chunks(2);
+    let units = pairs.map(|pair| unit([pair[0], *pair.get(1).unwrap_or(&0)]));
+    // At most three bytes for each pair of bytes.
+    let text: Result<String, _> = char::decode_utf16(units).collect();
+    match text {
+        Ok(text) if bytes.len().is_multiple_of(2) => Ok(text.into_bytes()),
+        _ => Err("is damaged UTF-16 text; create the file again".to_owned()),
+    }
 }
 
 /// Reads to the end, but never keeps much more than `limit` bytes in memory.
@@ -139,6 +166,23 @@ mod tests {
         );
         let long = [b"ok\n".to_vec(), vec![b'x'; MAX_LINE_BYTES + 1]].concat();
         assert_eq!(message(&long), "f:2: the line has 65537 bytes; a line has at most 65536");
+    }
+
+    #[test]
+    fn utf_16_and_byte_order_marks_are_read() {
+        let text = "Switch 8 \"S-1\" # \"M\u{fc}nchen \u{1f600}\"\r\n";
+        let little: Vec<u8> =
+            [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> =
+            [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_be_bytes).collect();
+        let marked = [b"\xef\xbb\xbf", text.as_bytes()].concat();
+        for bytes in [&little, &big, &marked, &gzip(&little)] {
+            assert_eq!(decode(&bytes[..], "f").unwrap(), text);
+        }
+        let odd = message(&little[..little.len() - 1]);
+        assert_eq!(odd, "f: is damaged UTF-16 text; create the file again");
+        assert_eq!(message(b"\xff\xfe\x00\xd8a\0"), "f: is damaged UTF-16 text; create the file again");
+        assert_eq!(decode(&b"\xff\xfe"[..], "f").unwrap(), "");
     }
 
     #[test]

@@ -14,9 +14,9 @@ use crate::trace::{MAX_RANKS, Trace, TraceBuilder};
 pub struct Repeated {
     /// The operation.
     pub operation: Collective,
-    /// Number of ranks.
+    /// Number of ranks of all groups together.
     pub ranks: u32,
-    /// Number of independent groups; each has consecutive ranks.
+    /// Number of independent groups of `ranks` / `groups` consecutive ranks each.
     pub groups: u32,
     /// Bytes of the vector (all-reduce, broadcast, reduce, scan), or of each block.
     pub bytes: u64,

@@ -1,4 +1,4 @@
-//! Reads Chakra execution traces: one file per rank, with length-prefixed protobuf messages.
+//! Reads Chakra execution traces: one file per rank, with length-prefixed protobuf messages or in JSON.
 //!
 //! Nodes wait for their data dependencies, as in Chakra's own feeder. Control dependencies are ignored,
 //! because they describe the call hierarchy. Cpu 0 executes computations of the host processor, cpu 1
@@ -15,7 +15,7 @@ use std::io::BufRead;
 use std::path::PathBuf;
 
 use super::protobuf::{Fields, Messages, Value, numbers, varint};
-use super::source;
+use super::{chakra_json, source};
 use crate::collective::{Call, Collective, Sizes};
 use crate::error::{TraceError, clip};
 use crate::read::Options;
@@ -24,21 +24,32 @@ use crate::trace::{BuildError, COLLECTIVE_TAGS, Operation, Trace, TraceBuilder, 
 
 /// The fields of a node that the reader uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Node {
-    id: u64,
-    kind: u64,
-    waits_for: Vec<u64>,
-    micros: u64,
-    on_host: Option<bool>,
-    bytes: Option<u64>,
-    operation: Option<u64>,
-    source: Option<u64>,
-    destination: Option<u64>,
-    tag: Option<u64>,
-    root: Option<u64>,
-    group: Option<String>,
+pub(super) struct Node {
+    pub(super) id: u64,
+    pub(super) kind: u64,
+    pub(super) waits_for: Vec<u64>,
+    pub(super) micros: u64,
+    pub(super) on_host: Option<bool>,
+    pub(super) bytes: Option<u64>,
+    pub(super) operation: Option<u64>,
+    pub(super) source: Option<u64>,
+    pub(super) destination: Option<u64>,
+    pub(super) tag: Option<u64>,
+    pub(super) root: Option<u64>,
+    pub(super) group: Option<String>,
     /// Whether the operation includes only some dimensions of the network, which is not supported.
-    partly: bool,
+    pub(super) partly: bool,
+}
+
+impl Node {
+    /// Sets the name of the process group; an empty name stands for all ranks.
+    pub(super) fn set_group(&mut self, name: Option<String>) -> Result<(), String> {
+        if name.as_ref().is_some_and(|name| name.len() > MAX_GROUP_NAME) {
+            return Err(format!("pg_name has more than {MAX_GROUP_NAME} bytes"));
+        }
+        self.group = name.filter(|name| !name.is_empty());
+        Ok(())
+    }
 }
 
 /// Codes of the kinds of nodes.
@@ -116,8 +127,7 @@ fn attribute(bytes: &[u8], node: &mut Node) -> Result<(), String> {
                 return Err(format!("pg_name has more than {MAX_GROUP_NAME} bytes"));
             }
             let named = text.map(|text| String::from_utf8_lossy(text).into_owned());
-            node.group =
-                named.or_else(|| number.map(|number| number.to_string())).filter(|name| !name.is_empty());
+            node.set_group(named.or_else(|| number.map(|number| number.to_string())))?;
         }
         "involved_dim" => {
             for field in Fields(list.unwrap_or_default()) {
@@ -209,13 +219,19 @@ pub fn read(ranks: usize, open: Open<'_, '_>, options: &Options) -> Result<Trace
 }
 
 /// Creates an error at the start of the last message.
-type At<'a> = &'a dyn Fn(String) -> TraceError;
+pub(super) type At<'a> = &'a dyn Fn(String) -> TraceError;
 
-type Each<'e> = &'e mut dyn FnMut(u32, Node, At<'_>) -> Result<(), TraceError>;
+pub(super) type Each<'e> = &'e mut dyn FnMut(u32, Node, At<'_>) -> Result<(), TraceError>;
 
 fn each_node(ranks: usize, open: Open<'_, '_>, each: Each<'_>) -> Result<(), TraceError> {
     for rank in 0..ranks {
-        let (from, name) = open(rank)?;
+        let (mut from, name) = open(rank)?;
+        let start =
+            from.fill_buf().map_err(|error| TraceError::new(&name, format!("cannot be read: {error}")))?;
+        if !looks_like(start) && chakra_json::looks_like(start) {
+            chakra_json::each_node(&mut *from, &name, rank as u32, each)?;
+            continue;
+        }
         let mut messages = Messages::new(from);
         let mut first = true;
         loop {

@@ -6,7 +6,7 @@
 //! | GOAL, binary | the first eight bytes are 4223 |
 //! | SimGrid's time-independent traces | lines of a rank and an action, or names of files with such lines |
 //! | VEF | the first word is `VEF` |
-//! | Chakra execution traces | length-prefixed messages, the first with a version or attributes |
+//! | Chakra execution traces | length-prefixed messages, the first with a version or attributes; or JSON with a `workload_graph` |
 //! | HPCC recordings | the first line is a comment that starts with `HPCC` |
 //!
 //! Text and Chakra files may be compressed with gzip. If a file contains one of several ranks and the rank
@@ -14,6 +14,7 @@
 //! the numbers is an error.
 
 pub mod chakra;
+mod chakra_json;
 mod family;
 pub mod goal;
 pub mod goal_binary;
@@ -206,6 +207,9 @@ fn detect_text(start: &str, path: &Path) -> Result<Format, String> {
     if word == "num_ranks" || first.starts_with("//") || first.starts_with("/*") {
         return Ok(Format::Goal);
     }
+    if first.starts_with('{') {
+        return detect_json(start);
+    }
     if first.starts_with("OTF2") || path.extension().is_some_and(|ending| ending == "otf2") {
         return Err(
             "this is OTF2: read from Python, as NAME.otf2, with `pip install silvan[otf2]`".to_owned()
@@ -220,6 +224,25 @@ fn detect_text(start: &str, path: &Path) -> Result<Format, String> {
     }
     let known = FORMATS.map(Format::name).join(", ");
     Err(format!("the format is not one of {known}: the file starts with {}", crate::error::clip(first)))
+}
+
+/// Detects the format of a JSON file.
+fn detect_json(start: &str) -> Result<Format, String> {
+    let has = |key: &str| start.contains(&format!("\"{key}\""));
+    if has("workload_graph") {
+        return Ok(Format::Chakra);
+    }
+    Err(if has("traceEvents") {
+        "this is a trace of PyTorch's profiler (Kineto): link it with the execution trace (`chakra_trace_link`), and \
+         convert both (`chakra_converter PyTorch`)"
+    } else if has("schema") {
+        "this is an execution trace of PyTorch: convert it to a Chakra trace (`chakra_converter PyTorch`)"
+    } else if has("attr") || has("version") {
+        "this is the output of `chakra_jsonizer`: give the trace from which it was made (.et)"
+    } else {
+        "this is JSON without the `workload_graph` of a Chakra trace"
+    }
+    .to_owned())
 }
 
 /// An error in a line.

@@ -1,6 +1,6 @@
 //! Builds a topology from records: matches link ends, makes names unique, numbers the nodes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use silvan_engine::Rate;
 use silvan_fabric::topology::{End, Host, Link, NodeRef, Shape, Switch, Topology};
@@ -8,6 +8,7 @@ use silvan_fabric::topology::{End, Host, Link, NodeRef, Shape, Switch, Topology}
 use super::Options;
 use super::read::{Id, Node, Port};
 use crate::import::lids::Lids;
+use crate::import::notes::{Notes, What};
 use crate::import::{ImportError, natural};
 
 /// A port: index of the node in the file, and port number.
@@ -28,6 +29,7 @@ pub(in crate::import) fn topology(
     nodes: &[Node],
     origin: &str,
     options: Options,
+    notes: &Notes,
 ) -> Result<Topology, ImportError> {
     if nodes.is_empty() {
         return Err(ImportError::new(
@@ -37,8 +39,8 @@ pub(in crate::import) fn topology(
     }
     let by_id = index_nodes(nodes, origin)?;
     let ports = index_ports(nodes, origin)?;
-    let links = links(nodes, &by_id, &ports, origin, options)?;
-    let (hosts, switches) = named(nodes, &by_id, &ports, origin)?;
+    let (links, loops) = links(nodes, &by_id, &ports, origin, options, notes)?;
+    let (hosts, switches) = named(nodes, &by_id, &ports, &loops, origin)?;
     if hosts.is_empty() && switches.is_empty() {
         let message = "no adapter has a link, and there is no switch; the file must describe a network";
         return Err(ImportError::new(origin, message));
@@ -79,14 +81,19 @@ fn index_ports<'a>(nodes: &'a [Node<'a>], origin: &str) -> Result<HashMap<Place,
     Ok(ports)
 }
 
-/// Matches the two descriptions of every link.
+/// Links with their rates, and the ports of cables from a node to itself.
+type Links = (Vec<(Place, Place, Rate)>, HashSet<Place>);
+
+/// Matches the two descriptions of every link. Cables from a node to itself are left out.
 fn links(
     nodes: &[Node],
     by_id: &HashMap<Id, usize>,
     ports: &HashMap<Place, &Port>,
     origin: &str,
     options: Options,
-) -> Result<Vec<(Place, Place, Rate)>, ImportError> {
+    notes: &Notes,
+) -> Result<Links, ImportError> {
+    let mut loops = HashSet::new();
     let mut links = Vec::with_capacity(ports.len() / 2);
     for (index, node) in nodes.iter().enumerate() {
         for port in &node.links {
@@ -94,15 +101,16 @@ fn links(
             if far < (index, port.number) {
                 continue;
             }
+            if far.0 == index {
+                notes.add(What::Loopback, port.line);
+                loops.extend([far, (index, port.number)]);
+                continue;
+            }
             let here = format!("the link from \"{}\" port {}", node.description, port.number);
             let rate = match (port.rate, back.rate) {
                 (Some(a), Some(b)) if a != b => {
-                    let (a, b) = (a.as_gbit_f64(), b.as_gbit_f64());
-                    let other = back.line;
-                    let message = format!(
-                        "{here} runs at {a} Gbit/s, but line {other} says {b} Gbit/s; both ends must agree"
-                    );
-                    return Err(ImportError::at(origin, port.line, message));
+                    notes.add(What::Rates, port.line);
+                    Some(a.min(b))
                 }
                 (stated, back_stated) => stated.or(back_stated).or(options.default_rate),
             };
@@ -114,7 +122,7 @@ fn links(
             links.push(((index, port.number), far, rate));
         }
     }
-    Ok(links)
+    Ok((links, loops))
 }
 
 /// The far end of a port line, and the attributes of the link according to that end.
@@ -141,9 +149,6 @@ fn far_end<'a>(
     );
     if port.peer_port > far.ports {
         return fail(format!("{link}, which has ports 1 to {} (line {})", far.ports, far.line));
-    }
-    if (peer, port.peer_port) == (index, port.number) {
-        return fail(format!("{link}, itself; a link connects two ports"));
     }
     let Some(&back) = ports.get(&(peer, port.peer_port)) else {
         return fail(format!(
@@ -172,6 +177,7 @@ fn named<'a>(
     nodes: &'a [Node<'a>],
     by_id: &HashMap<Id, usize>,
     ports: &HashMap<Place, &'a Port<'a>>,
+    loops: &HashSet<Place>,
     origin: &str,
 ) -> Result<(Vec<Named<'a>>, Vec<Named<'a>>), ImportError> {
     let mut uses: HashMap<&str, usize> = HashMap::with_capacity(nodes.len());
@@ -189,8 +195,10 @@ fn named<'a>(
             switches.push(Named { name, node, port: None, guid: node.guid, place: (index, 0) });
             continue;
         }
-        for port in &node.links {
-            let name = if node.links.len() > 1 { format!("{name}/{}", port.number) } else { name.clone() };
+        let used = || node.links.iter().filter(|port| !loops.contains(&(index, port.number)));
+        let count = used().count();
+        for port in used() {
+            let name = if count > 1 { format!("{name}/{}", port.number) } else { name.clone() };
             let seen = by_id.get(&port.peer).and_then(|&peer| ports.get(&(peer, port.peer_port))?.peer_guid);
             // The GUID of an adapter's port is derived from the adapter's GUID. ibsim relies on this.
             let guessed = node.guid.and_then(|guid| guid.checked_add(u64::from(port.number)));

@@ -17,7 +17,10 @@
 //! - If several nodes share a description, the node GUID is appended.
 //! - Hosts and switches are numbered by name in natural order ("node-2" before "node-10"), so the numbers
 //!   do not depend on where the discovery started.
-//! - Each link must be described from both ends, with equal ports and rates.
+//! - Each link must be described from both ends, with equal ports. If the ends state different rates, the link has
+//!   the smaller one. A cable from a node to itself is left out. Notes count both.
+//! - A LID of 65535 means that the port is not configured, so it has none. Notes count such LIDs.
+//! - Lines of a terminal or of an error stream are skipped and counted in a note.
 //! - Rates are data rates after line coding. The rate of a link without width or speed is
 //!   [`Options::default_rate`].
 
@@ -26,9 +29,9 @@ pub(in crate::import) mod read;
 mod write;
 
 use silvan_engine::{Rate, Time};
-use silvan_fabric::topology::Topology;
 
-use super::ImportError;
+use super::notes::Notes;
+use super::{ImportError, Wiring};
 
 pub use write::write;
 
@@ -54,9 +57,11 @@ impl Default for Options {
 /// # Errors
 /// If the text is malformed, a node or port appears twice, the two ends of a link disagree, a number is out
 /// of range, or LIDs do not fit the LID mask control (LMC) of their port.
-pub fn parse(text: &str, origin: &str, options: Options) -> Result<Topology, ImportError> {
-    let nodes = read::nodes(text, origin)?;
-    build::topology(&nodes, origin, options)
+pub fn parse(text: &str, origin: &str, options: Options) -> Result<Wiring, ImportError> {
+    let notes = Notes::default();
+    let nodes = read::nodes(text, origin, &notes)?;
+    let topology = build::topology(&nodes, origin, options, &notes)?;
+    Ok(Wiring { topology, notes: notes.texts() })
 }
 
 #[cfg(test)]

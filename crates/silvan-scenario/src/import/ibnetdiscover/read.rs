@@ -3,8 +3,9 @@
 use silvan_engine::Rate;
 
 use crate::import::lids::{self, Lids};
+use crate::import::notes::Notes;
 use crate::import::scan::{self, Cursor, Lines};
-use crate::import::{ImportError, MAX_NODES, MAX_PORTS, MAX_UNICAST_LID, clip, speed};
+use crate::import::{ImportError, MAX_NODES, MAX_PORTS, clip, speed};
 
 /// The identifier by which other lines refer to a node. The tools print `"S-<GUID>"`, padded or not;
 /// hand-written netlists may use any text.
@@ -62,11 +63,15 @@ const GUID_KEYS: [&str; 4] = ["switchguid", "caguid", "rtguid", "hcaguid"];
 const IGNORED_STARTS: [&str; 3] = ["Chassis ", "Non-Chassis Nodes", "Hostname:"];
 
 /// Reads all nodes.
-pub(in crate::import) fn nodes<'a>(text: &'a str, origin: &'a str) -> Result<Vec<Node<'a>>, ImportError> {
+pub(in crate::import) fn nodes<'a>(
+    text: &'a str,
+    origin: &'a str,
+    notes: &'a Notes,
+) -> Result<Vec<Node<'a>>, ImportError> {
     let mut nodes: Vec<Node<'a>> = Vec::new();
     let mut guid = None;
     let mut open = false;
-    for line in Lines::new(text, origin) {
+    for line in Lines::of_output(text, origin, notes) {
         let mut line = line?;
         line.skip_blanks();
         if line.rest.is_empty() {
@@ -79,7 +84,7 @@ pub(in crate::import) fn nodes<'a>(text: &'a str, origin: &'a str) -> Result<Vec
                     "this port line belongs to no node; it must follow the `Switch`, `Ca` or `Rt` line of its node",
                 )
             })?;
-            if let Some(port) = port(line, node)? {
+            if let Some(port) = port(line, node, notes)? {
                 node.links.push(port);
             }
         } else if let Some((key, value)) = key_value(line.rest) {
@@ -91,7 +96,7 @@ pub(in crate::import) fn nodes<'a>(text: &'a str, origin: &'a str) -> Result<Vec
                 return Err(line.error(format!("{} is not a known key; known are {known}", clip(key))));
             }
         } else {
-            let mut node = node(line)?;
+            let mut node = node(line, notes)?;
             node.guid = guid.take().or(match node.id {
                 Id::Guid(_, guid) => Some(guid),
                 Id::Text(_) => None,
@@ -125,25 +130,36 @@ fn node_guid(line: &Cursor, key: &str, value: &str) -> Result<u64, ImportError> 
 }
 
 /// Parses `Switch 36 "S-..." # "name" enhanced port 0 lid 3 lmc 0` or `Ca 2 "H-..." # "name"`.
-fn node(mut line: Cursor<'_>) -> Result<Node<'_>, ImportError> {
+fn node<'a>(mut line: Cursor<'a>, notes: &Notes) -> Result<Node<'a>, ImportError> {
     let whole = line;
-    let is_switch = match line.word() {
-        "Switch" => true,
-        "Ca" | "Hca" | "Rt" => false,
-        _ => {
-            return Err(whole.error(format!(
+    let is_switch = line.take("Switch");
+    let is_node = is_switch || ["Ca", "Hca", "Rt"].iter().any(|kind| line.take(kind));
+    // A terminal may have removed the blank before the number.
+    if !is_node || !line.rest.starts_with(|c: char| c.is_whitespace() || c.is_ascii_digit()) {
+        return Err(whole.error(format!(
                 "{} is not a line of `ibnetdiscover` output; expected a `Switch`, `Ca` or `Rt` line, a port line `[1] ...`, \
                  `key=value` or a comment",
                 clip(whole.rest)
             )));
-        }
-    };
-    let count = line.word();
+    }
+    line.skip_blanks();
+    let end = line.rest.find(|c: char| c.is_whitespace() || c == '"').unwrap_or(line.rest.len());
+    let whole_word = line.rest.split_whitespace().next().unwrap_or("");
+    let (count, rest) = line.rest.split_at(end);
+    line.rest = rest;
+    if count == ":" {
+        return Err(line.error(
+            "this is a list of nodes (`ibnetdiscover -l`, `ibhosts`, `ibswitches`), which has no links; use the output \
+             of `ibnetdiscover` without options",
+        ));
+    }
     let ports = match count.parse() {
         Ok(ports) if (1..=MAX_PORTS).contains(&ports) => ports,
         _ => {
-            let message =
-                format!("the number of ports is {}; it must be a number from 1 to {MAX_PORTS}", clip(count));
+            let message = format!(
+                "the number of ports is {}; it must be a number from 1 to {MAX_PORTS}",
+                clip(whole_word)
+            );
             return Err(line.error(message));
         }
     };
@@ -151,7 +167,7 @@ fn node(mut line: Cursor<'_>) -> Result<Node<'_>, ImportError> {
     let quoted = quoted(&mut line, "the node's name")?;
     let id_text = quoted.trim();
     let (description, tail) = description(&line)?;
-    let lids = if is_switch { own_lids(&line, tail)? } else { None };
+    let lids = if is_switch { own_lids(&line, tail, notes)? } else { None };
     Ok(Node {
         line: line.line,
         is_switch,
@@ -207,27 +223,21 @@ fn comment<'a>(line: &Cursor<'a>) -> Result<Option<&'a str>, ImportError> {
 }
 
 /// Parses the node's own `lid N lmc M` from the text of a comment.
-fn own_lids(line: &Cursor, text: &str) -> Result<Option<Lids>, ImportError> {
+fn own_lids(line: &Cursor, text: &str, notes: &Notes) -> Result<Option<Lids>, ImportError> {
     let mut words = text.split_whitespace();
     let (mut lid, mut lmc) = (None, 0);
     while let Some(word) = words.next() {
         if word == "lid" && lid.is_none() {
-            let value = words.next().unwrap_or("");
-            lid = Some(scan::lid(value).filter(|&lid| lid <= MAX_UNICAST_LID).ok_or_else(|| {
-                line.error(format!(
-                    "the LID is {}; it must be a number from 0 to {MAX_UNICAST_LID}",
-                    clip(value)
-                ))
-            })?);
+            lid = Some(lids::lid(line, words.next().unwrap_or(""), notes)?);
         } else if word == "lmc" {
             lmc = lids::lmc(line, words.next().unwrap_or(""))?;
         }
     }
-    lid.filter(|&lid| lid != 0).map(|lid| Lids::new(line, lid, lmc)).transpose()
+    lid.flatten().map(|lid| Lids::new(line, lid, lmc)).transpose()
 }
 
 /// Parses a port line; `None` if the port is not connected.
-fn port<'a>(mut line: Cursor<'a>, node: &Node) -> Result<Option<Port<'a>>, ImportError> {
+fn port<'a>(mut line: Cursor<'a>, node: &Node, notes: &Notes) -> Result<Option<Port<'a>>, ImportError> {
     let number = line.port(node.ports, "the port")?;
     external(&mut line);
     let guid = port_guid(&mut line)?;
@@ -249,7 +259,7 @@ fn port<'a>(mut line: Cursor<'a>, node: &Node) -> Result<Option<Port<'a>>, Impor
         }
         _ => (comment, comment),
     };
-    let lids = if node.is_switch { None } else { own_lids(&line, before)? };
+    let lids = if node.is_switch { None } else { own_lids(&line, before, notes)? };
     Ok(Some(Port {
         line: line.line,
         number,

@@ -11,7 +11,7 @@ fn file(name: &str) -> String {
 }
 
 fn topology(name: &str) -> Topology {
-    ibnetdiscover::parse(&file(name), name, ibnetdiscover::Options::default()).unwrap()
+    ibnetdiscover::parse(&file(name), name, ibnetdiscover::Options::default()).unwrap().topology
 }
 
 fn small() -> Topology {
