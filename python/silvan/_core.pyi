@@ -62,6 +62,9 @@ class Scenario:
     def check(self) -> ScenarioCheck:
         """Return the facts that do not need a run: sizes, routing, deadlock check, estimated cost."""
 
+    def routes(self) -> FlowRoutes:
+        """Return the routes of flows; raises :class:`FabricError` if they depend on the load."""
+
     def opensm_options(self) -> str:
         """Return the scenario's congestion control settings as options of OpenSM's configuration file."""
 
@@ -164,13 +167,54 @@ def fabric_ibdmchk(
     """Return the files that `ibdmchk` reads, as a mapping from file name to text."""
 
 def fabric_route(
-    topology: str | PathLike[str], routing: str | None = None, default_rate: str | None = None
-) -> tuple[str, str]:
-    """Return the forwarding tables and the network of a fabric or of a scenario (`.toml`).
+    topology: str | PathLike[str],
+    routing: str | None = None,
+    default_rate: str | None = None,
+    roots: Sequence[str] | None = None,
+) -> tuple[str, str, list[str]]:
+    """Return forwarding tables, the network, and what is wrong with the routes.
 
     The tables have the format of `opensm-lfts.dump`, the network has that of `ibnetdiscover`. Without
-    `routing`, the scenario's routing is used, or a routing that suits the fabric.
+    `routing`, the scenario's routing is used, or a routing that suits the fabric. `roots` are the switches at
+    the top of up*/down* routing.
     """
+
+def fabric_without(
+    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
+    tables: str | PathLike[str] | None,
+    default_rate: str | None,
+    hosts: set[str],
+) -> tuple[str, str]:
+    """Return the network of a fabric without some hosts, and its tables.
+
+    The formats are those of `ibnetdiscover` and of `opensm-lfts.dump`.
+    """
+
+class FlowRoutes:
+    """The routes of the flows of a scenario."""
+
+    @property
+    def hosts(self) -> list[str]:
+        """The names of the hosts, in the order of their numbers."""
+    @property
+    def links(self) -> list[str]:
+        """The names of the directed links, in the order of their numbers."""
+    @property
+    def rates_gbit_s(self) -> list[float]:
+        """The rates of the directed links in Gbit/s."""
+    @property
+    def are_between_switches(self) -> list[bool]:
+        """Whether each directed link connects two switches."""
+    @property
+    def division(self) -> str | None:
+        """How packets deviate from the tables, in words; None if the tables determine the routes."""
+    def ways(
+        self, sources: Sequence[int], destinations: Sequence[int], connections: Sequence[int] | None = None
+    ) -> tuple[list[int], list[int], list[float]]:
+        """Return the links of flows as columns: number of the flow, number of the link, share of packets.
+
+        `connections` has the number of the traffic source of each flow in its host.
+        """
 
 def contention(
     topology: str,

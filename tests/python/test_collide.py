@@ -83,6 +83,7 @@ def test_ranks_of_a_host_meet_no_network():
         "hosts": 2,
         "flows": 2,
         "placement": "linear",
+        "routes": "forwarding tables",
     }
 
 

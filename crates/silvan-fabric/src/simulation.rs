@@ -70,6 +70,8 @@ pub struct Simulation {
     done: bool,
     /// Whether the run ended before the decisions that were due at its last time.
     is_cut: bool,
+    /// Warnings about the network, which are added to those of the run.
+    warnings: Vec<String>,
 }
 
 impl Simulation {
@@ -128,7 +130,15 @@ impl Simulation {
             next_sample: Some(first),
             done: false,
             is_cut: false,
+            warnings: Vec::new(),
         })
+    }
+
+    /// Adds warnings to the outcome.
+    #[must_use]
+    pub fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        self.warnings.extend(warnings);
+        self
     }
 
     /// Number of partitions, which equals the number of threads. Returns the reason if there is only
@@ -372,7 +382,7 @@ impl Simulation {
         let forest = self.network.forest.take().map(|forest| forest.judge(self.network.view(now)));
         let Network { link_names, parts, .. } = &self.network;
         let view = self.network.view(now);
-        let (mut account, mut warnings) = tell(&Story {
+        let (mut account, found) = tell(&Story {
             config: &self.config,
             parts,
             now,
@@ -388,6 +398,8 @@ impl Simulation {
             long_pauses: &long_pauses,
             stopped_early: !self.done,
         });
+        let mut warnings = self.warnings.clone();
+        warnings.extend(found);
         for (sentence, warning) in jobs.iter().map(Closed::describe) {
             account.push(sentence);
             warnings.extend(warning);

@@ -1,6 +1,6 @@
 //! Topologies and forwarding tables of real fabrics.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -8,8 +8,9 @@ use pyo3::prelude::*;
 use serde::Serialize;
 use silvan_engine::Rate;
 use silvan_fabric::routing::lanes::Map;
-use silvan_fabric::routing::{self, LaneAnalysis, RoutingSpec, Tables};
-use silvan_fabric::topology::{Topology, TopologyError};
+use silvan_fabric::routing::up_down::{Roots, UpDown};
+use silvan_fabric::routing::{self, LaneAnalysis, RoutingSpec, Shares, Spread, Tables};
+use silvan_fabric::topology::{End, NodeRef, Topology, TopologyError};
 use silvan_scenario::import::site::{self, Note, Site};
 use silvan_scenario::import::{ibnetdiscover, lanes, lft, lst};
 
@@ -20,6 +21,8 @@ use crate::convert::{self, FabricError};
 struct Report {
     topology: String,
     hosts: usize,
+    /// Names of the aggregation nodes among the hosts: units inside switches that reduce values (SHARP).
+    aggregation_nodes: Vec<String>,
     switches: usize,
     links: usize,
     /// The largest number of LIDs of a host. Each pair has a route to each of them.
@@ -31,6 +34,12 @@ struct Report {
     /// Maps the number of switches on a route to the number of routes.
     hops: BTreeMap<usize, u64>,
     all_to_all: Load,
+    /// Directed links between switches without flows that shortest paths could use without a cycle.
+    unused_links: u64,
+    /// Flows on the most loaded link if flows were divided evenly over all shortest paths.
+    even_flows: f64,
+    /// What is wrong with the routes: unused links, unbalanced loads.
+    findings: Vec<String>,
     /// A dependency cycle of channels in which packets can wait for each other. If `lanes` is given, the
     /// cycle consists of lanes of channels.
     deadlock: Option<String>,
@@ -97,9 +106,15 @@ fn options(default_rate: Option<&str>) -> PyResult<ibnetdiscover::Options> {
     Ok(ibnetdiscover::Options { default_rate, ..Default::default() })
 }
 
+/// Whether a host is a unit inside a switch, which the tools list as an adapter with this description.
+fn is_aggregation_node(name: &str) -> bool {
+    name.to_ascii_lowercase().contains("aggregation node")
+}
+
 fn report(site: Site) -> Report {
     let Site { topology, tables, .. } = &site;
     let analysis = routing::analyze(topology, tables);
+    let spread = Spread::of(topology, tables, &analysis);
     let between = analysis.between_switches;
     let lanes = site.lanes.as_ref().map(|lanes| routing::check_lanes(topology, tables, lanes));
     let deadlock = match &lanes {
@@ -109,6 +124,9 @@ fn report(site: Site) -> Report {
     Report {
         topology: topology.name.clone(),
         hosts: topology.hosts.len(),
+        aggregation_nodes: (topology.hosts.iter().map(|host| host.name.clone()))
+            .filter(|name| is_aggregation_node(name))
+            .collect(),
         switches: topology.switches.len(),
         links: topology.links.len(),
         lids_per_host: tables.lids(),
@@ -123,6 +141,9 @@ fn report(site: Site) -> Report {
             mean: between.mean,
             histogram: between.histogram,
         },
+        unused_links: spread.idle,
+        even_flows: spread.even,
+        findings: spread.findings(),
         deadlock,
         lanes,
         sl_to_vl: site.lanes.as_ref().and_then(|lanes| lanes.maps.common(topology)),
@@ -175,6 +196,24 @@ pub fn fabric_ibdmchk<'py>(
     convert::to_python(py, &files)
 }
 
+/// Returns the network of a fabric without some of its hosts, in the format of `ibnetdiscover`, and the entries of its
+/// tables for the other hosts, in the format of OpenSM's dump.
+#[pyfunction]
+pub fn fabric_without(
+    py: Python<'_>,
+    paths: Paths,
+    tables: Option<PathBuf>,
+    default_rate: Option<&str>,
+    hosts: HashSet<String>,
+) -> PyResult<(String, String)> {
+    py.detach(|| {
+        let site = load(paths, tables, default_rate)?;
+        let (topology, kept) = site.topology.without_hosts(|host| hosts.contains(&host.name));
+        let dump = lft::write(&topology, &site.tables.of_hosts(&kept), Some(&site.switch_routes));
+        Ok((ibnetdiscover::write(&topology).map_err(failed)?, dump.map_err(failed)?))
+    })
+}
+
 fn load(paths: Paths, tables: Option<PathBuf>, default_rate: Option<&str>) -> PyResult<Site> {
     let paths = match paths {
         Paths::One(path) => vec![path],
@@ -183,28 +222,141 @@ fn load(paths: Paths, tables: Option<PathBuf>, default_rate: Option<&str>) -> Py
     site::load(&paths, tables.as_deref(), options(default_rate)?).map_err(failed)
 }
 
-/// Returns forwarding tables in the format of OpenSM's dump, and the network in the format of
-/// `ibnetdiscover`, with the same LIDs and GUIDs. `topology` is a real fabric (`ibnetdiscover` output,
-/// ibsim netlist) or a scenario file (`.toml`). The default for `routing` is the routing of the scenario,
-/// or one that suits the fabric.
+/// Returns forwarding tables in the format of OpenSM's dump, the network in the format of `ibnetdiscover` with the same
+/// LIDs and GUIDs, and what is wrong with the routes. `topology` is a real fabric (`ibnetdiscover` output, ibsim netlist)
+/// or a scenario file (`.toml`). The default for `routing` is the routing of the scenario, or one that suits the fabric.
+/// `roots` are the switches at the top of up*/down* routing.
 #[pyfunction]
-#[pyo3(signature = (topology, routing=None, default_rate=None))]
+#[pyo3(signature = (topology, routing=None, default_rate=None, roots=None))]
 pub fn fabric_route(
     py: Python<'_>,
     topology: PathBuf,
     routing: Option<&str>,
     default_rate: Option<&str>,
-) -> PyResult<(String, String)> {
+    roots: Option<Vec<String>>,
+) -> PyResult<(String, String, Vec<String>)> {
     py.detach(|| {
         let (network, in_use) = network(&topology, default_rate)?;
-        let tables = match (routing, in_use) {
-            (Some(kind), _) => algorithm(kind)?.compute(&network).map_err(failed)?,
+        let tables = match (algorithm(routing, roots)?, in_use) {
+            (Some(algorithm), _) => algorithm.compute(&network).map_err(failed)?,
             (None, Some(tables)) => tables,
             (None, None) => RoutingSpec::suitable(&network).compute(&network).map_err(failed)?,
         };
+        let findings = Spread::of(&network, &tables, &routing::analyze(&network, &tables)).findings();
         let dump = lft::write(&network, &tables, None).map_err(failed)?;
-        Ok((dump, ibnetdiscover::write(&network).map_err(failed)?))
+        Ok((dump, ibnetdiscover::write(&network).map_err(failed)?, findings))
     })
+}
+
+/// The routes of the flows of a scenario.
+#[pyclass(module = "silvan._core", frozen)]
+pub struct FlowRoutes {
+    shares: Shares,
+    hosts: Vec<String>,
+    links: Vec<String>,
+    rates_gbit_s: Vec<f64>,
+    are_between_switches: Vec<bool>,
+    division: Option<String>,
+}
+
+impl FlowRoutes {
+    /// The routes of a scenario. Routes that depend on the load are an error.
+    pub fn of(scenario: &silvan_scenario::Scenario) -> PyResult<Self> {
+        let (topology, tables, config) =
+            scenario.build_plain().map_err(|e| convert::ScenarioError::new_err(e.to_string()))?;
+        let how = silvan_scenario::report::choice(&config);
+        let Some(division) = silvan_scenario::report::division(&config) else {
+            let how = how.unwrap_or_else(|| format!("routing.kind = \"{}\"", scenario.routing_kind()));
+            return Err(failed(format!(
+                "{how}: the routes depend on the load, on random numbers or on LIDs; run the scenario, or leave this out"
+            )));
+        };
+        let (mut links, mut rates_gbit_s, mut are_between_switches) = (Vec::new(), Vec::new(), Vec::new());
+        let name = |end: End| match end.node {
+            NodeRef::Host(_) => topology.name_of(end.node).to_owned(),
+            NodeRef::Switch(_) => topology.port_name(end),
+        };
+        for link in &topology.links {
+            let is_inner = [link.a, link.b].iter().all(|end| matches!(end.node, NodeRef::Switch(_)));
+            for (from, to) in [(link.a, link.b), (link.b, link.a)] {
+                links.push(format!("{}->{}", name(from), name(to)));
+                rates_gbit_s.push(link.rate.as_gbit_f64());
+                are_between_switches.push(is_inner);
+            }
+        }
+        Ok(Self {
+            shares: Shares::new(&topology, &tables, division),
+            hosts: topology.hosts.iter().map(|host| host.name.clone()).collect(),
+            links,
+            rates_gbit_s,
+            are_between_switches,
+            division: how,
+        })
+    }
+}
+
+#[pymethods]
+impl FlowRoutes {
+    /// The names of the hosts, in the order of their numbers.
+    #[getter]
+    fn hosts(&self) -> Vec<String> {
+        self.hosts.clone()
+    }
+
+    /// The names of the directed links, in the order of their numbers.
+    #[getter]
+    fn links(&self) -> Vec<String> {
+        self.links.clone()
+    }
+
+    /// The rates of the directed links in Gbit/s.
+    #[getter]
+    fn rates_gbit_s(&self) -> Vec<f64> {
+        self.rates_gbit_s.clone()
+    }
+
+    /// Whether each directed link connects two switches.
+    #[getter]
+    fn are_between_switches(&self) -> Vec<bool> {
+        self.are_between_switches.clone()
+    }
+
+    /// How packets deviate from the tables, in words; None if the tables alone determine the routes.
+    #[getter]
+    fn division(&self) -> Option<String> {
+        self.division.clone()
+    }
+
+    /// Returns three columns with a row per link of each flow: the number of the flow, the number of the directed link,
+    /// and the share of the packets. `connections` has the number of the traffic source of each flow in its host; default: 0.
+    #[pyo3(signature = (sources, destinations, connections=None))]
+    #[allow(clippy::type_complexity)]
+    fn ways(
+        &self,
+        py: Python<'_>,
+        sources: Vec<u32>,
+        destinations: Vec<u32>,
+        connections: Option<Vec<u16>>,
+    ) -> PyResult<(Vec<u64>, Vec<u64>, Vec<f64>)> {
+        py.detach(|| {
+            let mut columns = (Vec::new(), Vec::new(), Vec::new());
+            for (flow, (&from, &to)) in sources.iter().zip(&destinations).enumerate() {
+                let connection = connections.as_ref().and_then(|all| all.get(flow)).copied().unwrap_or(0);
+                let is_known = [from, to].iter().all(|&host| (host as usize) < self.hosts.len());
+                let found = if is_known { self.shares.links(from, to, connection) } else { None };
+                let links = found.ok_or_else(|| {
+                    let name = |host: u32| self.hosts.get(host as usize).map_or("?", String::as_str);
+                    failed(format!("no route from {} to {}", name(from), name(to)))
+                })?;
+                for (link, share) in links {
+                    columns.0.push(flow as u64);
+                    columns.1.push(link as u64);
+                    columns.2.push(share);
+                }
+            }
+            Ok(columns)
+        })
+    }
 }
 
 /// The network in a file. If the file is a scenario, also the tables.
@@ -219,8 +371,22 @@ fn network(path: &Path, default_rate: Option<&str>) -> PyResult<(Topology, Optio
     Ok((topology, Some(tables)))
 }
 
-fn algorithm(kind: &str) -> PyResult<RoutingSpec> {
-    serde_json::from_value(serde_json::json!({ "kind": kind })).map_err(|_| {
-        FabricError::new_err(format!("routing `{kind}` is not one of d-mod-k, up-down, shortest-path"))
-    })
+/// The algorithm that the user asks for, if any.
+fn algorithm(kind: Option<&str>, roots: Option<Vec<String>>) -> PyResult<Option<RoutingSpec>> {
+    match (kind, roots) {
+        (None | Some("up-down"), Some(roots)) => {
+            Ok(Some(RoutingSpec::UpDown(UpDown { root: Some(Roots::Several(roots)) })))
+        }
+        (Some(kind), Some(_)) => Err(FabricError::new_err(format!(
+            "routing `{kind}` has no roots; leave out the roots, or choose up-down"
+        ))),
+        (None, None) => Ok(None),
+        (Some(kind), None) => {
+            serde_json::from_value(serde_json::json!({ "kind": kind })).map(Some).map_err(|_| {
+                FabricError::new_err(format!(
+                    "routing `{kind}` is not one of d-mod-k, up-down, shortest-path"
+                ))
+            })
+        }
+    }
 }

@@ -43,12 +43,14 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("TraceError", py.get_type::<convert::TraceError>())?;
     module.add_class::<scenario::Scenario>()?;
     module.add_class::<run::Run>()?;
+    module.add_class::<fabric::FlowRoutes>()?;
     module.add_class::<tables::ArrayView>()?;
     module.add_function(wrap_pyfunction!(scenario::schema, module)?)?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
     module.add_function(wrap_pyfunction!(fabric::fabric_check, module)?)?;
     module.add_function(wrap_pyfunction!(fabric::fabric_ibdmchk, module)?)?;
     module.add_function(wrap_pyfunction!(fabric::fabric_route, module)?)?;
+    module.add_function(wrap_pyfunction!(fabric::fabric_without, module)?)?;
     module.add_function(wrap_pyfunction!(fluid::fluid, module)?)?;
     module.add_function(wrap_pyfunction!(contention::contention, module)?)?;
     module.add_function(wrap_pyfunction!(trace::trace_check, module)?)?;

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::convert::{self, ScenarioError};
+use crate::fabric::FlowRoutes;
 
 /// A validated scenario: a complete, immutable description of a simulation.
 ///
@@ -103,6 +104,11 @@ impl Scenario {
     fn check<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let report = py.detach(|| self.inner.check()).map_err(|e| ScenarioError::new_err(e.to_string()))?;
         convert::to_python(py, &report)
+    }
+
+    /// Returns the routes of flows; raises `FabricError` if they depend on the load.
+    fn routes(&self, py: Python<'_>) -> PyResult<FlowRoutes> {
+        py.detach(|| FlowRoutes::of(&self.inner))
     }
 
     /// Returns the scenario's congestion control settings as options of OpenSM's configuration file.

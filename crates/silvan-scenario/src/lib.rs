@@ -26,7 +26,7 @@ mod prepare;
 mod ranges;
 pub mod reduction;
 mod reference;
-mod report;
+pub mod report;
 mod rows;
 mod scenario;
 mod schema;

@@ -9,7 +9,10 @@ use silvan_engine::{Rate, Time};
 use silvan_fabric::config::{Assignment, Config, RoutePer};
 use silvan_fabric::routing::lanes::IDENTITY;
 use silvan_fabric::routing::port_groups::PortGroups;
-use silvan_fabric::routing::{LaneMaps, Lanes, PathLevels, Tables, check_lanes, cycle_text, deadlock_cycle};
+use silvan_fabric::routing::{
+    LaneMaps, Lanes, PathLevels, RoutingSpec, Spread, Tables, analyze, check_lanes, cycle_text,
+    deadlock_cycle,
+};
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::{Pattern, Traffic};
 use silvan_fabric::{HostNames, SetupError, check_links};
@@ -135,6 +138,26 @@ pub(crate) fn deadlock(topology: &Topology, tables: &Tables, config: &Config) ->
         deadlock_cycle(topology, tables)
     };
     cycle.map(|cycle| cycle_text(&cycle))
+}
+
+/// What is wrong with routes that depend on the wiring of a network, or that a subnet manager computed: unused links, and
+/// uneven loads. The routes of regular networks have loads of their own, and hashed or adaptive routes use all shortest
+/// paths. The network has no reduction units.
+pub(crate) fn findings(spec: &Spec, topology: &Topology, tables: &Tables, config: &Config) -> Vec<String> {
+    let is_free = match &spec.routing.source {
+        RoutingSource::Table(_) => true,
+        RoutingSource::Computed(routing) => {
+            matches!(routing, RoutingSpec::UpDown(_) | RoutingSpec::ShortestPath(_))
+        }
+    };
+    if !is_free || config.hashing().is_some() || config.adaptive_routing.is_some() {
+        return Vec::new();
+    }
+    let analysis = analyze(topology, tables);
+    if analysis.unroutable > 0 {
+        return Vec::new();
+    }
+    Spread::of(topology, tables, &analysis).findings()
 }
 
 /// The lanes that the routing algorithm requires, if the run has enough lanes.

@@ -6,9 +6,10 @@ use std::collections::{BTreeSet, HashSet};
 use serde::Serialize;
 use silvan_engine::Rate;
 use silvan_fabric::RoundTrip;
-use silvan_fabric::config::{Arbitration, Architecture, Config};
+use silvan_fabric::config::{Arbitration, Architecture, Config, RoutePer};
 use silvan_fabric::congestion::reaction::Reaction;
-use silvan_fabric::routing::{Analysis, Tables, analyze_lanes};
+use silvan_fabric::routing::path_bits::PathBits;
+use silvan_fabric::routing::{Analysis, Division, Tables, analyze_lanes};
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::forest::{Placement, Role};
 use silvan_fabric::traffic::{Forest, Job, Pattern, Traffic};
@@ -36,6 +37,9 @@ pub struct Report {
     pub links: usize,
     /// Kind of routing.
     pub routing: String,
+    /// How packets deviate from the routes of `routing`, in words: `[ecmp]`, spraying, adaptive routing, path bits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choice: Option<String>,
     /// The order in which outputs serve packets.
     pub arbitration: Arbitration,
     /// The component that makes the network one of Ethernet, as it is written in a scenario, if there is one.
@@ -49,6 +53,8 @@ pub struct Report {
     pub pauses: Option<PauseReport>,
     /// A dependency cycle of channels in which packets can wait for each other, or `None`.
     pub deadlock: Option<String>,
+    /// The error with which a run fails because its routes can deadlock, or `None`.
+    pub refusal: Option<String>,
     /// Ordered pairs of hosts for which the tables have a route.
     pub pairs_routed: u64,
     /// Ordered pairs of hosts without a route.
@@ -201,13 +207,53 @@ fn threads(scenario: &Scenario, asked: u16) -> Option<String> {
     }
 }
 
+/// How a run divides flows over the shortest paths; `None` if this depends on the load, on random detours or on LIDs.
+#[must_use]
+pub fn division(config: &Config) -> Option<Division> {
+    let has_detours = config.path_lanes.as_ref().is_some_and(|lanes| lanes.detours.is_some());
+    match config.hashing() {
+        Some(ecmp) if ecmp.spraying.is_on() => Some(Division::Even),
+        Some(_) => Some(Division::Hashed(config.seed)),
+        None if config.chosen_routes(RoutePer::Packet).is_some() => Some(Division::Even),
+        None if config.adaptive_routing.is_some() || config.path_bits.is_used() || has_detours => None,
+        None => Some(Division::Tables),
+    }
+}
+
+/// How packets deviate from the tables, in words.
+#[must_use]
+pub fn choice(config: &Config) -> Option<String> {
+    if let Some(ecmp) = config.hashing() {
+        let how = if ecmp.spraying.is_on() {
+            "packets sprayed over the shortest paths (ecmp.spraying)"
+        } else {
+            "each flow hashed onto one of the shortest paths ([ecmp])"
+        };
+        return Some(how.to_owned());
+    }
+    if config.chosen_routes(RoutePer::Packet).is_some() {
+        return Some("each packet takes any shortest path (adaptive routing)".to_owned());
+    }
+    if config.chosen_routes(RoutePer::Flow).is_some() {
+        return Some("each flow takes any shortest path (adaptive routing)".to_owned());
+    }
+    match config.path_bits {
+        PathBits::Zero => None,
+        PathBits::PerFlow => Some("each flow uses one of the LIDs of its destination".to_owned()),
+        PathBits::PerPacket => Some("packets use all LIDs of their destination in turn".to_owned()),
+    }
+}
+
 /// Summarizes a scenario that has already been built.
 pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, config: &Config) -> Report {
     let spec = &scenario.spec;
     let analysis = analyze_lanes(topology, tables, config.path_lanes.as_deref());
     let load = &analysis.between_switches;
+    let deadlock = network::deadlock(topology, tables, config);
+    let refused = deadlock.as_ref().map(|cycle| scenario.refuse_deadlock(cycle, topology, config));
     let mut warnings = scenario.notes.clone();
     warnings.extend_from_slice(scenario.file_notes());
+    warnings.extend(network::findings(spec, topology, tables, config));
     warnings.extend(late(spec));
     warnings.extend(config.announced_packets());
     warnings.extend(rows::warning(spec, topology));
@@ -223,7 +269,9 @@ pub(crate) fn report(scenario: &Scenario, topology: &Topology, tables: &Tables, 
         ethernet: config.ethernet(),
         thresholds: thresholds((topology, tables), &analysis, config),
         pauses: pauses(topology, tables, config),
-        deadlock: network::deadlock(topology, tables, config),
+        choice: choice(config),
+        deadlock,
+        refusal: refused.and_then(Result::err).map(|error| error.to_string()),
         pairs_routed: analysis.pairs,
         pairs_unroutable: analysis.unroutable,
         all_to_all: LinkLoad { links: load.channels, min: load.min, max: load.max, mean: load.mean },

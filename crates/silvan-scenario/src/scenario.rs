@@ -233,21 +233,41 @@ impl Scenario {
             && config.chosen_routes(RoutePer::Packet).is_none()
             && config.hashing().is_none();
         let known_free = deadlock_free && only_tables;
-        if !known_free
-            && !self.spec.routing.allow_deadlock
-            && let Some(cycle) = network::deadlock(&topology, &tables, &config)
-        {
-            let what = format!(
-                "can deadlock: packets may wait for each other along {cycle}; {}, or run it anyway with \
-                 routing.allow_deadlock = true",
-                self.deadlock_advice(&topology, &config)
-            );
-            return Err(self.locate(Fault::new("routing.kind", what)));
+        if !known_free && let Some(cycle) = network::deadlock(&topology, &tables, &config) {
+            self.refuse_deadlock(&cycle, &topology, &config)?;
         }
-        Simulation::with_checked_routes(&topology, &tables, &config, engine).map_err(|error| match error {
-            ModelError::Configuration(error) => self.locate(error.into()),
-            other => ScenarioError::of_file(self.origin(), other.to_string()),
-        })
+        let simulation = Simulation::with_checked_routes(&topology, &tables, &config, engine).map_err(
+            |error| match error {
+                ModelError::Configuration(error) => self.locate(error.into()),
+                other => ScenarioError::of_file(self.origin(), other.to_string()),
+            },
+        )?;
+        let warnings = match topology.units {
+            0 => network::findings(&self.spec, &topology, &tables, &config),
+            _ => {
+                let (topology, tables, config) = self.build_plain()?;
+                network::findings(&self.spec, &topology, &tables, &config)
+            }
+        };
+        Ok(simulation.with_warnings(warnings))
+    }
+
+    /// Fails if the scenario does not allow routes that can deadlock along a cycle.
+    pub(crate) fn refuse_deadlock(
+        &self,
+        cycle: &str,
+        topology: &Topology,
+        config: &Config,
+    ) -> Result<(), ScenarioError> {
+        if self.spec.routing.allow_deadlock {
+            return Ok(());
+        }
+        let what = format!(
+            "can deadlock: packets may wait for each other along {cycle}; {}, or run it anyway with \
+             routing.allow_deadlock = true",
+            self.deadlock_advice(topology, config)
+        );
+        Err(self.locate(Fault::new("routing.kind", what)))
     }
 
     /// Advice on how to avoid the deadlock.

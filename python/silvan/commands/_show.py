@@ -193,12 +193,13 @@ def _totals(summary: Summary) -> Table:
 def check(console: Console, name: str, report: ScenarioCheck) -> None:
     """Print the result of `silvan check`."""
     estimate, load = report["estimate"], report["all_to_all"]
-    table = _table(escape(f"{name}: fine"), ("",), ())
+    table = _table(escape(f"{name}: {'fine' if report['refusal'] is None else 'can deadlock'}"), ("",), ())
     table.show_header = False
     table.add_column(overflow="fold")
     table.add_row("topology", escape(report["topology"]))
     table.add_row("hosts, switches, links", f"{report['hosts']}, {report['switches']}, {report['links']}")
-    table.add_row("routing", escape(report["routing"]))
+    choice = report.get("choice")
+    table.add_row("routing", escape(report["routing"] + (f"; {choice}" if choice else "")))
     if ethernet := report.get("ethernet"):
         order = (
             "in the order of arrival"
@@ -219,9 +220,12 @@ def check(console: Console, name: str, report: ScenarioCheck) -> None:
     if report["pairs_unroutable"]:
         pairs += f"; [yellow]{report['pairs_unroutable']:,} without a route[/]"
     table.add_row("pairs routed", pairs)
-    table.add_row("all-to-all flows per link between switches", _load(load))
+    tables = f" ({report['routing']} alone)" if choice else ""
+    table.add_row(f"all-to-all flows per link between switches{escape(tables)}", _load(load))
     cycle = report["deadlock"]
-    table.add_row("deadlock", "impossible" if cycle is None else f"[red]possible:[/] {escape(str(cycle))}")
+    allowed = " (allowed)" if report["refusal"] is None else ""
+    possible = f"[red]possible{allowed}:[/] {escape(str(cycle))}"
+    table.add_row("deadlock", "impossible" if cycle is None else possible)
     table.add_row("flows, traffic patterns", f"{report['flows']}, {report['traffic']}")
     for job in report.get("jobs", ()):
         table.add_row(escape(job["job"]), _job(job))
@@ -308,6 +312,8 @@ def fabric(console: Console, report: FabricCheck) -> None:
     table.show_header = False
     table.add_column(overflow="fold")
     table.add_row("hosts, switches, links", f"{report['hosts']}, {report['switches']}, {report['links']}")
+    if nodes := report["aggregation_nodes"]:
+        table.add_row("aggregation nodes (SHARP) among the hosts", f"{len(nodes):,}")
     if report["lids_per_host"] > 1:
         lids = report["lids_per_host"]
         table.add_row("LIDs per host", f"up to {lids}; each pair has {lids} routes and flows")
@@ -329,6 +335,8 @@ def fabric(console: Console, report: FabricCheck) -> None:
         for file in report[name]:
             kind = f"{file['kind']}: " if file["kind"] else ""
             console.print(f"{name} {file['file']}: {kind}{file['note']}", markup=False)
+    for finding in report["findings"]:
+        console.print(f"[yellow]Warning:[/] {escape(finding)}")
     for problem in report["problems"]:
         console.print(f"[red]Unroutable:[/] {escape(problem)}")
 

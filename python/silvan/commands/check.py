@@ -24,7 +24,10 @@ def check(
     ] = False,
     as_json: common.AsJson = False,
 ) -> None:
-    """Check a scenario without running it: keys and values, routes, deadlock, cost."""
+    """Check a scenario without running it: keys and values, routes, deadlock, cost.
+
+    Exit status: 0 success, 3 a run is refused because its routes can deadlock, 1 or 2 an error.
+    """
     loaded = common.load_scenario(scenario, common.overrides(settings, seed))
     report = loaded.check()
     rates = None
@@ -34,7 +37,10 @@ def check(
         rates = silvan.fluid(loaded)
     if as_json:
         common.print_json(report if rates is None else {**report, "fluid": rates})
-        return
-    _show.check(common.out_console(), loaded.name, report)
-    if rates is not None:
-        _show_fluid.rates(common.out_console(), rates)
+    else:
+        _show.check(common.out_console(), loaded.name, report)
+        if rates is not None:
+            _show_fluid.rates(common.out_console(), rates)
+    if report["refusal"] is not None:
+        common.err_console().print(f"Error: {report['refusal']}", markup=False, soft_wrap=True)
+        raise typer.Exit(common.EXIT_CAN_DEADLOCK)

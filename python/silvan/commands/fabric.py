@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from silvan import _files
 from silvan.commands import _show, common, fabric_collide, fabric_study
@@ -87,6 +88,15 @@ def route(
             show_default="that of the scenario, or one that suits the fabric",
         ),
     ] = None,
+    root: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--root",
+            metavar="SWITCH",
+            help="Switch at the top of up-down routing; may be repeated.",
+            show_default="selected by the layers and distances of the network",
+        ),
+    ] = None,
     network: Annotated[
         Path | None,
         typer.Option(
@@ -99,12 +109,14 @@ def route(
     from silvan import fabric
 
     _refuse_own_files(topology, out, network)
-    routes = fabric.route(topology, routing, default_rate)
+    routes = fabric.route(topology, routing, default_rate, root)
     _files.write_text(out, routes.tables)
     typer.echo(f"Forwarding tables written to {out}")
     if network is not None:
         _files.write_text(network, routes.network)
         typer.echo(f"Network written to {network}")
+    for finding in routes.findings:
+        common.err_console().print(f"[yellow]Warning:[/] {escape(finding)}")
 
 
 def options(scenario: common.ScenarioFile, settings: common.Settings = None) -> None:

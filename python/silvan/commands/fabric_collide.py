@@ -126,11 +126,17 @@ def collide(  # noqa: PLR0913, PLR0917 - one argument per option
 
 def _print(console: Console, found: Collisions) -> None:
     job, now = found["job"], found["now"]
+    if found["deadlock"] is not None:
+        console.print(
+            f"[red]Deadlock:[/] these routes can deadlock: {escape(found['deadlock'])}", soft_wrap=True
+        )
     console.print(
         f"{job['what']}: {job['ranks']} ranks on {job['hosts']} hosts ({job['placement']}), "
         f"{job['flows']:,} flows between hosts",
         markup=False,
     )
+    if job["routes"] != "forwarding tables":
+        console.print(f"routes: {job['routes']}", markup=False)
     _verdict(console, now)
     if now["links"]:
         console.print(_links(now["links"]))

@@ -59,6 +59,8 @@ class Routes:
     tables: str
     #: In the format of ``ibnetdiscover``.
     network: str
+    #: What is wrong with the routes: links that they leave unused, or an uneven load.
+    findings: list[str]
 
 
 def check(
@@ -89,7 +91,10 @@ def ibdmchk(
 
 
 def route(
-    topology: str | PathLike[str], routing: str | None = None, default_rate: str | None = None
+    topology: str | PathLike[str],
+    routing: str | None = None,
+    default_rate: str | None = None,
+    roots: Sequence[str] | None = None,
 ) -> Routes:
     """Compute the forwarding tables of a fabric, or of the network of a scenario (`.toml`).
 
@@ -98,13 +103,14 @@ def route(
         routing: ``d-mod-k``, ``up-down`` or ``shortest-path``; by default that of the scenario, or one that
             suits the fabric.
         default_rate: Rate of links without one.
+        roots: Names of the switches at the top of ``up-down`` routing; by default, Silvan selects them.
 
     Raises:
-        FabricError: a wiring that is wrong, or an unknown routing.
+        FabricError: a wiring that is wrong, an unknown routing or an unknown root.
         ScenarioError: a scenario that is wrong.
 
     """
-    return Routes(*_core.fabric_route(topology, routing, default_rate))
+    return Routes(*_core.fabric_route(topology, routing, default_rate, roots))
 
 
 def collide(  # noqa: PLR0913 - options with names and defaults
@@ -130,7 +136,8 @@ def collide(  # noqa: PLR0913 - options with names and defaults
         pattern: ``shift`` (by `distance`, default 1), ``ring``, ``all-to-all``, or a collective
             operation, ``all-reduce`` or ``all-reduce=ring``.
         trace: Instead of a pattern, a trace in any format that :mod:`silvan.traces` reads.
-        hosts: Hosts, in the order of the ranks, also as ``node-[00-17]``; by default all of the fabric.
+        hosts: Hosts, in the order of the ranks, also as ``node-[00-17]``; by default all of the fabric except
+            aggregation nodes.
             Hosts that the ranks do not need are free for the suggestion.
         placement: ``linear``, or ``round-robin`` over leaf switches.
         ranks: Number of ranks; by default as many as fit on the hosts, or those of the trace.

@@ -52,6 +52,8 @@ class FabricCheck(TypedDict):
     #: Name of the network.
     topology: str
     hosts: int
+    #: Names of the aggregation nodes among the hosts: units inside switches that reduce values (SHARP).
+    aggregation_nodes: list[str]
     switches: int
     links: int
     #: The largest number of LIDs of a host: 1, or more if LMC > 0. Each pair has a route to each LID.
@@ -65,6 +67,12 @@ class FabricCheck(TypedDict):
     #: Maps the number of switches on a route (as text) to the number of routes.
     hops: dict[str, int]
     all_to_all: FabricLoad
+    #: Directed links between switches without flows that shortest paths could use without closing a cycle.
+    unused_links: int
+    #: Flows on the most loaded link if flows were divided evenly over all shortest paths.
+    even_flows: float
+    #: What is wrong with the routes: unused links, and more than twice `even_flows` on a link.
+    findings: list[str]
     #: A cycle of channels in which packets can wait for each other; None if there is none.
     deadlock: str | None
     #: The deadlock check of each lane; None if service levels and SL-to-VL tables are unknown.
@@ -136,12 +144,16 @@ class CountedJob(TypedDict):
     flows: int
     #: ``linear`` or ``round-robin``.
     placement: str
+    #: How packets are routed: "forwarding tables", or how they deviate from these.
+    routes: str
 
 
 class Collisions(TypedDict):
     """The links that a job's messages share, and a better placement."""
 
     job: CountedJob
+    #: A cycle of channels in which packets can wait for each other with these routes; None if there is none.
+    deadlock: str | None
     #: Collisions with the given placement.
     now: Placement
     #: A better placement; None if none was found or needed.

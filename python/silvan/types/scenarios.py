@@ -160,6 +160,8 @@ class _ScenarioCheckOfAll(TypedDict):
     arbitration: str
     #: A cycle of channels in which packets can wait for each other; None if there is none.
     deadlock: str | None
+    #: The error with which a run fails because its routes can deadlock; None if it does not fail.
+    refusal: str | None
     #: Ordered pairs of hosts with a route.
     pairs_routed: int
     #: Ordered pairs of hosts without a route.
@@ -177,10 +179,10 @@ class _ScenarioCheckOfAll(TypedDict):
 class ScenarioCheck(_ScenarioCheckOfAll, total=False):
     """Facts about a scenario that do not need a run.
 
-    `jobs` and `forests` exist only if the scenario has jobs or forests. `round_trip` exists only if sources
-    require acknowledgements, or if switches have both input and output buffers. `ethernet` exists only if a
-    component is one of Ethernet, `thresholds` only if they depend on the rate of links, `pauses` only with
-    pause frames.
+    `choice` exists only if packets deviate from the tables. `jobs` and `forests` exist only if the scenario
+    has jobs or forests. `round_trip` exists only if sources require acknowledgements, or if switches have
+    both input and output buffers. `ethernet` exists only if a component is one of Ethernet, `thresholds`
+    only if they depend on the rate of links, `pauses` only with pause frames.
     """
 
     #: The component that makes the network one of Ethernet, as it is written in a scenario.
@@ -189,6 +191,8 @@ class ScenarioCheck(_ScenarioCheckOfAll, total=False):
     thresholds: list[Thresholds]
     #: The memory of switches with pause frames.
     pauses: PauseCheck
+    #: How packets deviate from the tables, in words: hashing, spraying, adaptive routing, several LIDs.
+    choice: str
     jobs: list[JobCheck]
     forests: list[ForestCheck]
     round_trip: RoundTrip

@@ -101,7 +101,15 @@ impl Dependencies {
         Some(((end, (bit / self.lanes) as u16 + 1, bit % self.lanes), bit + 1))
     }
 
-    fn of(network: &Network, tables: &Tables) -> Self {
+    /// The first channel for which a channel waits, at or after a position, and the position after it; for channels with
+    /// one lane. The channels are given by slot.
+    pub(super) fn onward(&self, network: &Network, slot: usize, from: usize) -> Option<(usize, usize)> {
+        let bit = next_bit(&self.sets[slot], from)?;
+        let Target::Switch(end) = network.target_of(slot) else { return None };
+        Some((network.slot(end as usize, bit as u16 + 1)?, bit + 1))
+    }
+
+    pub(super) fn of(network: &Network, tables: &Tables) -> Self {
         let mut dependencies = Self::new(network, 1);
         let hosts_at = network.hosts_at();
         // The last destination for which each switch was visited.

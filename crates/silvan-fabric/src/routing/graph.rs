@@ -24,8 +24,8 @@ pub(super) struct Graph {
     first_port: Vec<usize>,
     /// For each switch, its hosts with the ports that lead to them, in the order of the hosts.
     hosts: Vec<Vec<(u32, u16)>>,
-    /// Whether any host sends to each switch.
-    is_entry: Vec<bool>,
+    /// Number of hosts that send to each switch.
+    senders: Vec<u32>,
     /// For each switch, the switches with an edge to it; `None` if these equal the targets of its edges, because links
     /// are bidirectional.
     before: Option<Vec<Vec<u32>>>,
@@ -39,12 +39,12 @@ impl Graph {
             first_edge: vec![0],
             first_port: vec![0],
             hosts: vec![Vec::new(); topology.switches.len()],
-            is_entry: vec![false; topology.switches.len()],
+            senders: vec![0; topology.switches.len()],
             before: topology.has_one_way_links().then(|| vec![Vec::new(); topology.switches.len()]),
         };
         for (end, _) in wiring.hosts.iter().flatten() {
             if let NodeRef::Switch(switch) = end.node {
-                graph.is_entry[switch as usize] = true;
+                graph.senders[switch as usize] += 1;
             }
         }
         let mut ports_so_far = 0;
@@ -87,9 +87,40 @@ impl Graph {
         (0..self.len()).filter(|&s| !self.hosts[s].is_empty())
     }
 
-    #[cfg(test)]
     pub fn hosts_at(&self, switch: usize) -> u32 {
         self.hosts[switch].len() as u32
+    }
+
+    /// Number of hosts that send to a switch. With unidirectional links, it may differ from the number that receive.
+    pub fn senders_at(&self, switch: usize) -> u32 {
+        self.senders[switch]
+    }
+
+    /// Index of the first edge of a switch in arrays over all edges.
+    pub fn first_edge(&self, switch: usize) -> usize {
+        self.first_edge[switch]
+    }
+
+    /// The hosts of a switch.
+    pub fn hosts_of(&self, switch: usize) -> impl Iterator<Item = u32> + '_ {
+        self.hosts[switch].iter().map(|&(host, _)| host)
+    }
+
+    /// The index of the edge at a port in arrays over all edges, and the switch to which it leads.
+    pub fn edge_at(&self, switch: usize, port: u16) -> Option<(usize, usize)> {
+        let at = self.edges(switch).binary_search_by_key(&port, |edge| edge.port).ok()?;
+        let at = self.first_edge[switch] + at;
+        Some((at, self.edges[at].to as usize))
+    }
+
+    /// The switch to which a port leads, if it leads to a switch.
+    pub fn target(&self, (switch, port): (usize, u16)) -> Option<usize> {
+        self.edge_at(switch, port).map(|(_, to)| to)
+    }
+
+    /// The ports of a switch that lead to another switch.
+    pub fn ports_to(&self, switch: usize, to: usize) -> Vec<u16> {
+        self.edges(switch).iter().filter(|edge| edge.to as usize == to).map(|edge| edge.port).collect()
     }
 
     /// Distance of each switch from the nearest of the source switches over edges for which `allow(from, to)` is true,
@@ -187,7 +218,7 @@ impl<'a> Balancer<'a> {
                 let edges = self.graph.edges(switch).iter();
                 self.good.extend(edges.filter(|&&e| is_good(switch, e)));
                 // With unidirectional links, packets may pass switches that do not lead to all destinations.
-                let matters = self.graph.before.is_none() || self.graph.is_entry[switch];
+                let matters = self.graph.before.is_none() || self.graph.senders[switch] > 0;
                 if matters && self.first_good[switch] == self.good.len() {
                     return Err(self.unreachable(switch, home));
                 }
@@ -197,7 +228,7 @@ impl<'a> Balancer<'a> {
         self.order.sort_unstable_by_key(|&s| (std::cmp::Reverse(cost[s]), s));
         for &(host, last_port) in &self.graph.hosts[home] {
             self.is_passed.clear();
-            self.is_passed.extend(&self.graph.is_entry);
+            self.is_passed.extend(self.graph.senders.iter().map(|&senders| senders > 0));
             for &switch in &self.order {
                 let good = &self.good[self.first_good[switch]..self.first_good[switch + 1]];
                 let first = self.graph.first_port[switch];
@@ -336,6 +367,10 @@ impl Network {
     pub fn slot(&self, switch: usize, port: u16) -> Option<usize> {
         let port = usize::from(port);
         (port >= 1 && port <= self.ports_of(switch)).then(|| self.first[switch] + port - 1)
+    }
+
+    pub fn target_of(&self, slot: usize) -> Target {
+        self.targets[slot]
     }
 
     pub fn target(&self, switch: usize, port: u16) -> Target {

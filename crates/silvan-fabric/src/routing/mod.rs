@@ -8,10 +8,14 @@
 //! | [`minimal`] | over one global link, on dragonflies and dragonfly+ |
 //! | [`valiant`] | over a random intermediate group per pair of hosts, or per packet if that is better (UGAL) |
 //! | [`up_down`] | up*/down* on any graph |
+//! | [`ranks`] | ranks of switches for up*/down* without given roots |
+//! | [`fill`] | moves destinations to links without flows |
 //! | [`shortest_path`] | fewest hops on any graph, which may deadlock |
 //! | [`check`] | paths, loads and unroutable pairs of any tables |
+//! | [`spread`] | whether routes leave links unused, or load them unevenly |
 //! | [`adaptive`] | routes selected switch by switch when a flow starts |
 //! | [`path_bits`] | the LIDs that packets use, if hosts have several |
+//! | [`shares`] | links of single flows if switches hash or divide them |
 //! | [`port_groups`] | ports among which each packet can select |
 //! | [`deadlock`] | whether packets can wait for each other in a cycle |
 //! | [`sound`] | the two checks above in one pass, for tables without defects |
@@ -33,15 +37,19 @@ pub mod deadlock;
 pub mod destination_tag;
 pub mod dimension_order;
 pub mod ecmp;
+mod fill;
 mod graph;
 pub mod lane_check;
 pub mod lanes;
 pub mod minimal;
 pub mod path_bits;
 pub mod port_groups;
+mod ranks;
+pub mod shares;
 pub mod shortest_path;
 pub mod sound;
 pub mod spraying;
+pub mod spread;
 pub mod up_down;
 pub mod valiant;
 
@@ -52,7 +60,9 @@ pub use check::{
 pub use deadlock::{ChannelName, cycle_text, deadlock_cycle};
 pub use lane_check::{LaneAnalysis, LaneVerdict, check_lanes};
 pub use lanes::{LaneMaps, Lanes, PathLevels};
+pub use shares::{Division, Shares};
 pub use sound::is_sound;
+pub use spread::Spread;
 
 use d_mod_k::DModK;
 use destination_tag::DestinationTag;
@@ -173,6 +183,15 @@ impl Tables {
     #[must_use]
     pub fn empty(topology: &Topology) -> Self {
         Self::new(vec![vec![Self::NO_ROUTE; topology.hosts.len()]; topology.switches.len()])
+    }
+
+    /// The entries for some of the hosts, in the given order.
+    #[must_use]
+    pub fn of_hosts(&self, hosts: &[usize]) -> Self {
+        let rows = |rows: &[Vec<u16>]| {
+            rows.iter().map(|row| hosts.iter().filter_map(|&host| row.get(host).copied()).collect()).collect()
+        };
+        Self { out: rows(&self.out), further: self.further.iter().map(|further| rows(further)).collect() }
     }
 
     /// Adds the routes to the reduction units of a network, for tables of the network without units. A unit receives

@@ -12,19 +12,22 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::graph::{Balancer, FAR, Graph};
-use super::{RoutingError, Tables};
+use super::graph::{Balancer, Edge, FAR, Graph};
+use super::{RoutingError, Tables, analyze, fill, ranks, spread};
 use crate::topology::{Shape, Topology};
 
-/// Maximum number of steps of the search for a root, about ten seconds.
-const MAX_SEARCH: u64 = 4_000_000_000;
+/// Tables are accepted without further search if no link has more than this share of the flows that it would have with
+/// flows divided evenly over all shortest paths, in percent.
+const EVEN_ENOUGH: u64 = 110;
 
 /// Up*/down* routing; among equally good ports, the one with the fewest destinations so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpDown {
-    /// The switch at the top, or several switches. Default: on a fat tree, all its top switches; on any
-    /// other graph, the switch with the smallest distance to its farthest host (the first of several).
+    /// The switch at the top, or several switches. Default: on a fat tree, all its top switches; on a custom or
+    /// imported network, the top of its layers, the switches with the most even distances to hosts, or a single
+    /// switch, whichever leaves the fewest flows on the most loaded link; on any other network, the switch with the
+    /// smallest distance to its farthest host (the first of several).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<Roots>,
 }
@@ -54,54 +57,139 @@ impl UpDown {
             )));
         }
         let graph = Graph::new(topology);
-        let roots = self.roots(topology, &graph)?;
-        let levels = graph.hops(&roots, |_, _| true);
+        match &self.root {
+            Some(roots) => {
+                let roots = named_roots(topology, roots)?;
+                by_ranks(topology, &graph, &graph.hops(&roots, |_, _| true))
+            }
+            None if topology.shape == Shape::Arbitrary => search(topology, &graph),
+            None => {
+                let roots = default_roots(topology, &graph)?;
+                by_ranks(topology, &graph, &graph.hops(&roots, |_, _| true))
+            }
+        }
+    }
+}
+
+/// The ranks of the switches, and the routes that they permit.
+struct Order<'a> {
+    graph: &'a Graph,
+    levels: &'a [u32],
+    by_rank: Vec<usize>,
+}
+
+/// The routes towards a home switch that up*/down* permits.
+struct Towards<'a> {
+    order: &'a Order<'a>,
+    /// Distance over a path that only goes down; [`FAR`] if there is none.
+    down: Vec<u32>,
+    /// Distance over the permitted path.
+    cost: Vec<u32>,
+}
+
+impl<'a> Order<'a> {
+    fn new(graph: &'a Graph, levels: &'a [u32]) -> Self {
         let mut by_rank: Vec<usize> = (0..graph.len()).collect();
         by_rank.sort_by_key(|&s| (levels[s], s));
-        let is_up = |from: usize, to: usize| (levels[to], to) < (levels[from], from);
+        Self { graph, levels, by_rank }
+    }
 
-        let mut balancer = Balancer::new(topology, &graph);
-        for home in graph.homes() {
-            // The search runs backwards from the home switch, so packets go from `to` to `from`.
-            let down = graph.hops(&[home], is_up);
-            let mut cost = down.clone();
-            for &switch in by_rank.iter().filter(|&&s| down[s] == FAR) {
-                let above = graph.edges(switch).iter().map(|e| e.to as usize).filter(|&to| is_up(switch, to));
-                cost[switch] = above.map(|to| cost[to]).min().map_or(FAR, |least| least.saturating_add(1));
-            }
-            balancer.route(home, &cost, |switch, edge| {
-                let to = edge.to as usize;
-                if down[switch] == FAR {
-                    is_up(switch, to) && cost[to] != FAR && cost[to] + 1 == cost[switch]
-                } else {
-                    is_up(to, switch) && down[to] != FAR && down[to] + 1 == down[switch]
+    fn is_up(&self, from: usize, to: usize) -> bool {
+        (self.levels[to], to) < (self.levels[from], from)
+    }
+
+    fn towards(&'a self, home: usize) -> Towards<'a> {
+        // The search runs backwards from the home switch, so packets go from `to` to `from`.
+        let down = self.graph.hops(&[home], |from, to| self.is_up(from, to));
+        let mut cost = down.clone();
+        for &switch in self.by_rank.iter().filter(|&&s| down[s] == FAR) {
+            let edges = self.graph.edges(switch).iter();
+            let above = edges.map(|edge| edge.to as usize).filter(|&to| self.is_up(switch, to));
+            cost[switch] = above.map(|to| cost[to]).min().map_or(FAR, |least| least.saturating_add(1));
+        }
+        Towards { order: self, down, cost }
+    }
+}
+
+impl Towards<'_> {
+    /// Whether an edge of a switch starts a permitted path.
+    fn permits(&self, switch: usize, edge: Edge) -> bool {
+        let (Self { order, down, cost }, to) = (self, edge.to as usize);
+        if down[switch] == FAR {
+            order.is_up(switch, to) && cost[to] != FAR && cost[to] + 1 == cost[switch]
+        } else {
+            order.is_up(to, switch) && down[to] != FAR && down[to] + 1 == down[switch]
+        }
+    }
+}
+
+/// Tables for given ranks of the switches.
+fn by_ranks(topology: &Topology, graph: &Graph, levels: &[u32]) -> Result<Tables, RoutingError> {
+    let order = Order::new(graph, levels);
+    let mut balancer = Balancer::new(topology, graph);
+    for home in graph.homes() {
+        let towards = order.towards(home);
+        balancer.route(home, &towards.cost, |switch, edge| towards.permits(switch, edge))?;
+    }
+    Ok(balancer.finish())
+}
+
+/// The tables with the fewest flows on the most loaded link, among the ranks that reach all pairs of hosts. Destinations are
+/// then moved to links without flows.
+fn search(topology: &Topology, graph: &Graph) -> Result<Tables, RoutingError> {
+    let even = spread::even_maximum(graph);
+    let mut best: Option<(u64, Vec<u32>, Tables)> = None;
+    let mut failure = None;
+    for ranks in ranks::candidates(graph)? {
+        match by_ranks(topology, graph, &ranks) {
+            Err(error) => failure = Some(error),
+            Ok(tables) => {
+                let most = analyze(topology, &tables).between_switches.max;
+                if best.as_ref().is_none_or(|&(least, ..)| most < least) {
+                    best = Some((most, ranks, tables));
                 }
-            })?;
+                if most as f64 * 100.0 <= even * EVEN_ENOUGH as f64 {
+                    break;
+                }
+            }
         }
-        Ok(balancer.finish())
     }
+    match (best, failure) {
+        (Some((_, ranks, tables)), _) => {
+            let order = Order::new(graph, &ranks);
+            Ok(fill::fill(graph, tables, |home| {
+                let towards = order.towards(home);
+                let permitted = |switch: usize| {
+                    let edges = graph.edges(switch).iter().copied();
+                    edges.filter(|&edge| switch != home && towards.permits(switch, edge)).collect()
+                };
+                (0..graph.len()).map(permitted).collect()
+            }))
+        }
+        (None, Some(error)) => Err(error),
+        (None, None) => by_ranks(topology, graph, &vec![0; graph.len()]),
+    }
+}
 
-    fn roots(&self, topology: &Topology, graph: &Graph) -> Result<Vec<usize>, RoutingError> {
-        let names = match &self.root {
-            None => return default_roots(topology, graph),
-            Some(Roots::One(name)) => std::slice::from_ref(name),
-            Some(Roots::Several(names)) => names.as_slice(),
-        };
-        if names.is_empty() {
-            return Err(RoutingError::Unsuitable(
-                "up-down: `root` is an empty list; name at least one switch, or leave it out".to_owned(),
-            ));
-        }
-        let find = |name: &String| {
-            topology.switch_named(name).map(|s| s as usize).ok_or_else(|| {
-                RoutingError::Unsuitable(format!(
-                    "up-down: `root` = {name:?} is not a switch of this network; its switches are named like {:?}",
-                    topology.switches.first().map_or("", |s| s.name.as_str())
-                ))
-            })
-        };
-        names.iter().map(find).collect()
+fn named_roots(topology: &Topology, roots: &Roots) -> Result<Vec<usize>, RoutingError> {
+    let names = match roots {
+        Roots::One(name) => std::slice::from_ref(name),
+        Roots::Several(names) => names.as_slice(),
+    };
+    if names.is_empty() {
+        return Err(RoutingError::Unsuitable(
+            "up-down: `root` is an empty list; name at least one switch, or leave it out".to_owned(),
+        ));
     }
+    let find = |name: &String| {
+        topology.switch_named(name).map(|s| s as usize).ok_or_else(|| {
+            RoutingError::Unsuitable(format!(
+                "up-down: `root` = {name:?} is not a switch of this network; its switches are named like {:?}",
+                topology.switches.first().map_or("", |s| s.name.as_str())
+            ))
+        })
+    };
+    names.iter().map(find).collect()
 }
 
 fn default_roots(topology: &Topology, graph: &Graph) -> Result<Vec<usize>, RoutingError> {
@@ -110,22 +198,12 @@ fn default_roots(topology: &Topology, graph: &Graph) -> Result<Vec<usize>, Routi
     {
         return Ok((tree.first_switch(tree.levels()) as usize..graph.len()).collect());
     }
-    if graph.len() as u64 * (graph.len() + graph.edge_count()) as u64 > MAX_SEARCH {
-        return Err(RoutingError::Unsuitable(format!(
-            "up-down: a network of {} switches is too large to search for a root; name a switch as `root`",
-            graph.len()
-        )));
-    }
-    let farthest = |root: usize| {
-        let hops = graph.hops(&[root], |_, _| true);
-        graph.homes().map(|home| hops[home]).max()
-    };
-    Ok((0..graph.len()).min_by_key(|&root| farthest(root)).into_iter().collect())
+    ranks::center(graph)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{RoutingSpec, analyze, deadlock_cycle};
+    use super::super::{RoutingSpec, Spread, analyze, deadlock_cycle};
     use super::*;
     use crate::topology::dumbbell::Dumbbell;
     use crate::topology::k_ary_n_tree::KAryNTree;
@@ -169,6 +247,13 @@ mod tests {
         Topology { name: "random".to_owned(), hosts, switches, links, units: 0, shape: Shape::Arbitrary }
     }
 
+    /// Routes from the center of the network.
+    fn by_center(topology: &Topology) -> Tables {
+        let graph = Graph::new(topology);
+        let center = ranks::center(&graph).unwrap();
+        by_ranks(topology, &graph, &graph.hops(&center, |_, _| true)).unwrap()
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
         #[test]
@@ -180,6 +265,18 @@ mod tests {
             prop_assert_eq!(analysis.problems, Vec::<String>::new());
             prop_assert_eq!(analysis.unroutable, 0);
             prop_assert_eq!(deadlock_cycle(&topology, &tables), None);
+        }
+
+        #[test]
+        fn default_roots_route_any_graph_without_deadlock(topology in random_graph()) {
+            let tables = RoutingSpec::UpDown(UpDown::default()).compute(&topology).unwrap();
+            prop_assert_eq!(tables.validate(&topology), Ok(()));
+            let analysis = analyze(&topology, &tables);
+            prop_assert_eq!(analysis.unroutable, 0);
+            prop_assert_eq!(deadlock_cycle(&topology, &tables), None);
+            let first = analyze(&topology, &by_center(&topology)).between_switches.max as f64;
+            let even = spread::even_maximum(&Graph::new(&topology));
+            prop_assert!(analysis.between_switches.max as f64 <= first.max(1.1 * even));
         }
 
         #[test]
@@ -209,12 +306,51 @@ mod tests {
         assert_eq!(default_roots(&chain, &Graph::new(&chain)), Ok(vec![2]));
         let tree = TwoLevelFatTree::new(3, 2, 2).build().unwrap();
         assert_eq!(default_roots(&tree, &Graph::new(&tree)), Ok(vec![3, 4]), "the spines");
-        let anonymous = Topology { shape: Shape::Arbitrary, ..tree };
-        assert_eq!(
-            default_roots(&anonymous, &Graph::new(&anonymous)),
-            Ok(vec![3]),
-            "distances are measured to hosts"
-        );
+    }
+
+    #[test]
+    fn trees_of_unknown_shape_are_balanced_from_all_their_spines() {
+        for (tree, least, most) in [
+            (TwoLevelFatTree::new(6, 4, 4).build().unwrap(), 20, 20),
+            (KAryNTree::new(4, 3).build().unwrap(), 48, 60),
+            (FatTree648::default().build().unwrap(), 630, 630),
+        ] {
+            let anonymous = Topology { shape: Shape::Arbitrary, ..tree };
+            let tables = RoutingSpec::UpDown(UpDown::default()).compute(&anonymous).unwrap();
+            let analysis = analyze(&anonymous, &tables);
+            let loads = &analysis.between_switches;
+            assert_eq!((loads.min, loads.max), (least, most), "{}", anonymous.name);
+            assert_eq!(Spread::of(&anonymous, &tables, &analysis).findings(), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn one_root_leaves_links_unused() {
+        let tree = FatTree648::default().build().unwrap();
+        let root = Roots::One(tree.switches[36].name.clone());
+        let tables = RoutingSpec::UpDown(UpDown { root: Some(root) }).compute(&tree).unwrap();
+        let analysis = analyze(&tree, &tables);
+        let spread = Spread::of(&tree, &tables, &analysis);
+        assert_eq!((spread.links, spread.idle, spread.most, spread.even), (1296, 1224, 11_340, 630.0));
+        let findings = spread.findings();
+        assert!(findings[0].starts_with(
+            "the routes leave 1,224 of 1,296 directed links between switches unused that shortest paths could use \
+             without a deadlock, such as "
+        ));
+        assert!(findings[1].contains("carries 11,340 flows, 18.0 times as many"), "{findings:?}");
+    }
+
+    #[test]
+    fn hosts_at_spines_do_not_hide_the_layers() {
+        // Four leaves of three hosts, two spines of one host each: the spines reach each other only over a leaf.
+        let pairs: Vec<(usize, usize)> = (0..4).flat_map(|leaf| [(leaf, 4), (leaf, 5)]).collect();
+        let tree = wire(6, &pairs, &[3, 3, 3, 3, 1, 1]);
+        let tables = RoutingSpec::UpDown(UpDown::default()).compute(&tree).unwrap();
+        let analysis = analyze(&tree, &tables);
+        assert_eq!(analysis.unroutable, 0);
+        assert_eq!(deadlock_cycle(&tree, &tables), None);
+        let spread = Spread::of(&tree, &tables, &analysis);
+        assert_eq!(spread.findings(), Vec::<String>::new(), "{spread:?}");
     }
 
     #[test]

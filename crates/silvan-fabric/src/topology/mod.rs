@@ -242,6 +242,36 @@ impl Topology {
         format!("{}:{}", self.name_of(end.node), end.port)
     }
 
+    /// The network without some of its hosts, and the numbers of the other hosts before. It has no regular structure.
+    #[must_use]
+    pub fn without_hosts(&self, is_left_out: impl Fn(&Host) -> bool) -> (Self, Vec<usize>) {
+        let kept: Vec<usize> =
+            (0..self.hosts.len()).filter(|&host| !is_left_out(&self.hosts[host])).collect();
+        let mut number = vec![None; self.hosts.len()];
+        for (new, &old) in (0..).zip(&kept) {
+            number[old] = Some(new);
+        }
+        let moved = |end: End| match end.node {
+            NodeRef::Switch(_) => Some(end),
+            NodeRef::Host(host) => {
+                let new = number.get(host as usize).copied().flatten()?;
+                Some(End { node: NodeRef::Host(new), ..end })
+            }
+        };
+        let units = kept.iter().filter(|&&host| host >= self.end_hosts() as usize).count() as u32;
+        let links =
+            self.links.iter().filter_map(|link| Some(Link { a: moved(link.a)?, b: moved(link.b)?, ..*link }));
+        let topology = Self {
+            name: self.name.clone(),
+            hosts: kept.iter().map(|&host| self.hosts[host].clone()).collect(),
+            units,
+            switches: self.switches.clone(),
+            links: links.collect(),
+            shape: Shape::Arbitrary,
+        };
+        (topology, kept)
+    }
+
     /// Whether some link is unidirectional.
     #[must_use]
     pub fn has_one_way_links(&self) -> bool {

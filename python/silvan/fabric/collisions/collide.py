@@ -62,7 +62,7 @@ def loads(fabric: Fabric, ranks_on: Ints, sources: Ints, destinations: Ints) -> 
     one, other = ranks_on[sources], ranks_on[destinations]
     pairs = np.unique(np.stack((one, other), axis=1)[one != other], axis=0).reshape(-1, 2)
     one, other = pairs[:, 0], pairs[:, 1]
-    of_flow, of_link = fabric.ways(one, other)
+    of_flow, of_link, part = fabric.ways(one, other)
     hosts, links = len(fabric.hosts), len(fabric.links)
     sends, receives = np.bincount(one, minlength=hosts), np.bincount(other, minlength=hosts)
     share = fabric.rates[fabric.first[one]] / np.maximum(sends[one], receives[other])
@@ -72,7 +72,7 @@ def loads(fabric: Fabric, ranks_on: Ints, sources: Ints, destinations: Ints) -> 
         of_flow=of_flow,
         of_link=of_link,
         flows=np.bincount(of_link, minlength=links),
-        demand=np.bincount(of_link, weights=share[of_flow], minlength=links) / fabric.rates,
+        demand=np.bincount(of_link, weights=share[of_flow] * part, minlength=links) / fabric.rates,
     )
 
 
@@ -99,7 +99,9 @@ def expand(names: Sequence[str]) -> list[str]:
 
 def _numbers(fabric: Fabric, names: Sequence[str] | None) -> Ints:
     if names is None:
-        return np.arange(len(fabric.hosts))
+        # Aggregation nodes are units inside switches (SHARP), on which no rank can run.
+        is_host = ["aggregation node" not in name.lower() for name in fabric.hosts]
+        return np.flatnonzero(is_host)
     known = {name: number for number, name in enumerate(fabric.hosts)}
     wanted = expand(names)
     for name in wanted:
@@ -276,7 +278,9 @@ def collide(  # noqa: PLR0913 - options with names and defaults
             "hosts": job.hosts,
             "flows": len(found.sources),
             "placement": placement,
+            "routes": "forwarding tables" if fabric.shares is None else fabric.shares.core.division or "",
         },
+        "deadlock": fabric.deadlock,
         "now": _described(fabric, found, top),
         "suggestion": None,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from silvan._core import FabricError, fabric_ibdmchk, fabric_route
+from silvan import scenarios
+from silvan._core import FabricError, FlowRoutes, Scenario, fabric_check, fabric_ibdmchk, fabric_route
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -27,6 +28,34 @@ _LINK = re.compile(rf"{_END} {_END} PHY=(\d+)x LOG=\w+ SPD=(\S+)")
 #: Data rate of a lane, after line coding, in Gbit/s.
 _LANE = {"2.5": 2.0, "5": 4.0, "10": 8.0, "FDR10": 10.0, "14": 13.636}
 _ENTRY = re.compile(r"0x([0-9a-f]+)\s*: (\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Routes of flows that switches hash or divide, with the numbers of hosts and links of a fabric."""
+
+    core: FlowRoutes
+    #: For each host of the fabric: its number in `core`.
+    host: Ints
+    #: For each link in `core`: its number in the fabric.
+    link: Ints
+
+    @staticmethod
+    def of(core: FlowRoutes, hosts: Sequence[str], links: Sequence[str]) -> Shares:
+        """Return the routes for a fabric with these hosts and links."""
+        known = {name: number for number, name in enumerate(core.hosts)}
+        number = {name: at for at, name in enumerate(links)}
+        return Shares(
+            core,
+            np.array([known[name] for name in hosts], dtype=np.int64),
+            np.array([number[name] for name in core.links], dtype=np.int64),
+        )
+
+    def ways(self, sources: Ints, destinations: Ints) -> tuple[Ints, Ints, Floats]:
+        """Return the links on the routes of flows, as :meth:`Fabric.ways` does."""
+        found = self.core.ways(self.host[sources].tolist(), self.host[destinations].tolist())
+        of_link = self.link[np.array(found[1], dtype=np.int64)]
+        return np.array(found[0], dtype=np.int64), of_link, np.array(found[2], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -45,6 +74,10 @@ class Fabric:
     first: Ints
     #: For each switch and destination host: the next link on the route, or -1.
     table: Ints
+    #: The routes, if switches hash flows or divide them over shortest paths; else the table determines them.
+    shares: Shares | None = None
+    #: A cycle of channels in which packets can wait for each other; None if there is none.
+    deadlock: str | None = None
 
     @property
     def leaves(self) -> Ints:
@@ -58,11 +91,13 @@ class Fabric:
         is_first[self.first] = True
         return (self.to_switch >= 0) & ~is_first
 
-    def ways(self, sources: Ints, destinations: Ints) -> tuple[Ints, Ints]:
-        """Return the links on the routes of flows, as two columns: the flow's number and the link's number.
+    def ways(self, sources: Ints, destinations: Ints) -> tuple[Ints, Ints, Floats]:
+        """Return the links on the routes of flows as columns: number of the flow, number of the link, share.
 
-        Raises `FabricError` if the packets of a flow would not arrive.
+        The share is that of the flow's packets. Raises `FabricError` if packets would not arrive.
         """
+        if self.shares is not None:
+            return self.shares.ways(sources, destinations)
         flows = np.arange(len(sources))
         links = self.first[sources]
         found = [(flows, links)]
@@ -71,10 +106,8 @@ class Fabric:
             self._arrived(flows[~going], links[~going], sources, destinations)
             flows, here = flows[going], self.to_switch[links[going]]
             if not len(flows):
-                return (
-                    np.concatenate([part[0] for part in found]),
-                    np.concatenate([part[1] for part in found]),
-                )
+                of_flow = np.concatenate([part[0] for part in found])
+                return of_flow, np.concatenate([part[1] for part in found]), np.ones(len(of_flow))
             links = self.table[here, destinations[flows]]
             if (links < 0).any():
                 at = int(np.flatnonzero(links < 0)[0])
@@ -99,15 +132,25 @@ def read(paths: Paths, tables: str | PathLike[str] | None = None, rate: str | No
     Raises `FabricError` if the files are invalid.
     """
     one = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
+    if len(one) == 1 and not Path(one[0]).exists():
+        # Scenarios that come with Silvan have names.
+        named = {shipped.name: shipped.path for shipped in scenarios.listed() if shipped.kind == "scenario"}
+        one = [named.get(str(one[0]), one[0])]
     if len(one) == 1 and Path(one[0]).suffix == ".toml":
         if tables is not None:
             raise FabricError(f"{one[0]}: a scenario has its own routing; omit --lft")
-        forwarding, wiring = fabric_route(one[0], None, rate)
+        scenario = Scenario.load(one[0])
+        found = scenario.routes()
+        forwarding, wiring, _ = fabric_route(one[0], None, rate)
         with tempfile.TemporaryDirectory(prefix="silvan-") as folder:
             for name, text in (("fabric.topo", wiring), ("fabric.lft", forwarding)):
                 (Path(folder) / name).write_text(text, encoding="utf-8")
-            return _of_files(fabric_ibdmchk([folder]))
-    return _of_files(fabric_ibdmchk(one, tables, rate))
+            fabric = replace(_of_files(fabric_ibdmchk([folder])), deadlock=scenario.check()["deadlock"])
+        if found.division is None:
+            return fabric
+        return replace(fabric, shares=Shares.of(found, fabric.hosts, fabric.links))
+    fabric = _of_files(fabric_ibdmchk(one, tables, rate))
+    return replace(fabric, deadlock=fabric_check(one, tables, rate)["deadlock"])
 
 
 class _Nodes:

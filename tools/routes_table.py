@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Compare Silvan's default routes of the fabrics of the test data with the tables of OpenSM.
+
+    .venv/bin/python tools/routes_table.py            write the table of docs/fabrics.md
+    .venv/bin/python tools/routes_table.py --check    fail if the table is out of date
+
+For each fabric, OpenSM's tables were computed by one or several routing engines. The wiring alone is routed
+again with the default routing of `silvan fabric route`.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from silvan import fabric
+from silvan.types import FabricCheck
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "fabrics.md"
+BEGIN, END = "<!-- tools/routes_table.py writes this table -->\n", "<!-- end of the table -->\n"
+HEAD = "| fabric | routes | all-to-all flows per link between switches | mean | unused links | deadlock |\n"
+
+
+def folders() -> list[Path]:
+    """Return the folders with the tables of an engine, in the order of the table."""
+    dumps = sorted((ROOT / "tests" / "data").glob("*/*/*/opensm-lfts.dump*"))
+    return [dump.parent for dump in dumps]
+
+
+def wiring(folder: Path) -> Path:
+    """Return the wiring of a fabric."""
+    return next(folder.glob("ibnetdiscover.topo*"))
+
+
+def routed(folder: Path) -> FabricCheck:
+    """Return the check of Silvan's own routes for a fabric."""
+    with tempfile.TemporaryDirectory(prefix="silvan-") as own:
+        tables = Path(own) / "opensm-lfts.dump"
+        tables.write_text(fabric.route(wiring(folder)).tables, encoding="utf-8")
+        return fabric.check(wiring(folder), tables)
+
+
+def row(name: str, routes: str, report: FabricCheck) -> str:
+    """Return a row of the table."""
+    load = report["all_to_all"]
+    unused = load["histogram"].get("0", 0)
+    lanes = report["lanes"] is not None and len(report["lanes"]["lanes"]) > 1
+    deadlock = "possible" if report["deadlock"] else "impossible on its lanes" if lanes else "impossible"
+    flows = f"{load['min']:,} to {load['max']:,} | {load['mean']:.1f}"
+    return f"| {name} | {routes} | {flows} | {unused:,} | {deadlock} |\n"
+
+
+def table() -> str:
+    """Return the table of all fabrics."""
+    lines = [HEAD, "| --- | --- | --- | --- | --- | --- |\n"]
+    done: set[str] = set()
+    for folder in folders():
+        name = folder.parent.name
+        if name not in done:
+            done.add(name)
+            lines.append(row(f"`{name}`", "Silvan", routed(folder)))
+        lines.append(row("", f"OpenSM, {folder.name}", fabric.check(folder)))
+    return "".join(lines)
+
+
+def main() -> int:
+    """Write or check the table."""
+    page = PAGE.read_text(encoding="utf-8")
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    new = f"{before}{BEGIN}\n{table()}\n{END}{after}"
+    if "--check" in sys.argv[1:]:
+        if new != page:
+            print(
+                "docs/fabrics.md: the table of routes is out of date: run tools/routes_table.py",
+                file=sys.stderr,
+            )
+            return 1
+        return 0
+    PAGE.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
