@@ -80,6 +80,8 @@ def headline(found: Found) -> str:
             f". Of {len(others)} numbers of other sources, {len(of_others)} are met "
             f"({_percent(len(of_others), len(others))})"
         )
+    if waiting := sum(row["verdict"] == NOT_RUN for row in (*numbers, *others)):
+        text += f"; {waiting} numbers wait for a run of the present model"
     return f"{text}."
 
 
