@@ -526,8 +526,10 @@ def _round_trip(sizes: Sizes, net: Wiring) -> RoundTrip:
     hosts (MVCM, 4.3).
     """
     routes = list(net.used_routes())
-    lengths = {len(route) - 1 for route in routes}
-    hops, delay = max(lengths), max(link.delay_ps for route in routes for link in route)
+    hops, delay = (
+        max(len(route) - 1 for route in routes),
+        max(link.delay_ps for route in routes for link in route),
+    )
     talkers = net.talkers or net.hosts
     pace = max(link.ps_per_byte for link in net.links for name, _ in link.ends if name in talkers)
     data, ack = ceil(sizes.full * pace), ceil(sizes.control * pace)
@@ -535,7 +537,8 @@ def _round_trip(sizes: Sizes, net: Wiring) -> RoundTrip:
     homes = [nodes for nodes in neighbours if any(node in talkers for node in nodes)]
     return RoundTrip(
         hops=hops,
-        stages=hops if min(lengths) == hops else -(-hops // 2),
+        # Routes go up and down.
+        stages=-(-hops // 2),
         radix=max(sum(node in net.hosts for node in nodes) for nodes in homes),
         trip_ps=2 * ((hops + 1) * delay + hops * sizes.latency_ps) + data + ack,
         data_ps=data,

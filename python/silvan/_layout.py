@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from silvan import _tables
 from silvan.types import Provenance, Summary
 
 if TYPE_CHECKING:
@@ -113,6 +112,9 @@ def check_tables(names: Iterable[str]) -> None:
 
 def check_table(name: str, table: Table) -> None:
     """Raise :class:`LayoutError` if a table lacks a column, or a column has other contents than usual."""
+    # Not at the top, because commands that read no tables start faster without numpy.
+    from silvan import _tables
+
     there = set(table.column_names)
     for column, wanted in COLUMNS[name].items():
         if column not in there:

@@ -298,7 +298,7 @@ def _rated(topology: str, fabric: str, gbit_s: int | None) -> str:
 
 
 def _incast(hosts: int, gbit_s: int) -> str:
-    """Return an incast to H1, a victim that sends to H2 beside it, and a job on the other hosts."""
+    """Return an incast to H1, a victim that sends to H2, and a job on the other hosts."""
     others = range(3, hosts)
     senders = [host for host in others if host % 2][:16] or [3]
     ranks = [host for host in others if host not in senders]
@@ -307,7 +307,7 @@ def _incast(hosts: int, gbit_s: int) -> str:
         "# An incast: these hosts send all they can to one host, the root of a congestion tree.",
         f'[[traffic]]\nname = "incast"\nhosts = [{named}] # a range: "H[2-9]"',
         'pattern = { kind = "hotspots", to = ["H1"] }\nmessage = "1 MB"\n',
-        "# A victim: nobody else sends to its destination, but its packets share links with the incast.",
+        "# A victim: no other host sends to its destination, but its packets share links with the incast.",
         f'[[flow]]\nname = "victim"\nfrom = "H{hosts}"\nto = "H2"\nmessage = "64 KiB"',
         f'rate = "{max(1, gbit_s // 4)} Gbit/s"\n',
     ]

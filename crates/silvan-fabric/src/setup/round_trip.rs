@@ -31,9 +31,7 @@ impl RoundTrip {
 
     /// The round trip of some hosts, for the analysis of the routes between them.
     fn among(topology: &Topology, among: &[bool], analysis: &Analysis, config: &Config) -> Self {
-        let lengths = || analysis.hops.iter().enumerate().filter(|(_, pairs)| **pairs > 0).map(|(n, _)| n);
-        let hops = lengths().max().unwrap_or(0) as u32;
-        let all_alike = lengths().min() == lengths().max();
+        let hops = analysis.hops.iter().rposition(|&pairs| pairs > 0).unwrap_or(0) as u32;
         let is_used = |loads: &[u64; 2]| loads.iter().any(|&flows| flows > 0);
         let links = topology.links.iter().zip(&analysis.loads);
         let delay =
@@ -55,7 +53,7 @@ impl RoundTrip {
         let one_way = u64::from(hops + 1) * delay + u64::from(hops) * config.switch.latency.0;
         Self {
             hops,
-            stages: if all_alike { hops } else { hops.div_ceil(2) },
+            stages: if topology.has_one_way_links() { hops } else { hops.div_ceil(2) },
             radix: radix.unwrap_or(1),
             flight: Time(2 * one_way),
             data: Bytes(config.packet.mtu.0 + config.packet.header.0),

@@ -438,7 +438,7 @@ mod tests {
         let rule = rule(&Rccc { divide_requests: true, ..given(100_000, 0) });
         let state = RcccState { granted: 50, is_speculative: false, ..rule.fresh(0) };
         let targets = [(0, 5), (0, 0), (5, 0), (900, 0)].map(|state_of| rule.target(&state, state_of, 8));
-        assert_eq!(targets, [51, 50, 50, 50], "credit beyond what waits is no request");
+        assert_eq!(targets, [51, 50, 50, 50], "credit for more than the waiting bytes is no request");
     }
 
     #[test]
