@@ -18,6 +18,7 @@ from verify.reference.fcfs import FcfsSwitch
 from verify.reference.ordering import Reordering
 from verify.reference.own_flows import OwnSource
 from verify.reference.pausing import OverflowedError, PausedTooLongError
+from verify.searched import Searched
 
 Scenario = Mapping[str, Any]
 
@@ -65,6 +66,9 @@ class Difference:
 def differences(scenario: Scenario) -> list[Difference]:
     """Run a scenario in both models and list the differences, the earliest first."""
     net = Network(plan(scenario))
+    wiring = net.plan.wiring
+    if isinstance(wiring, Searched):
+        scenario = wiring.with_root(scenario)
     given = silvan.Scenario.from_toml(toml(scenario, top=True))
     try:
         samples = net.run()

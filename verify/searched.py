@@ -60,13 +60,26 @@ class Searched(Wiring):
 
     def ranks(self, edges: Mapping[str, list[Edge]], homes: set[str]) -> dict[str, tuple[int, int]]:
         """Return the rank of each switch: the lower, the farther up."""
-        roots = list(self.roots)
-        if not roots:
-            # The switch whose farthest host is nearest.
-            farthest = {s: max(distances(edges, [s])[home] for home in homes) for s in self.switches}
-            roots = [min(self.switches, key=lambda switch: farthest[switch])]
-        levels = distances(edges, roots)
+        levels = distances(edges, list(self.roots) or [self.central(edges, homes)])
         return {switch: (levels[switch], number) for number, switch in enumerate(self.switches)}
+
+    def central(self, edges: Mapping[str, list[Edge]], homes: set[str]) -> str:
+        """Return the switch whose farthest host is nearest."""
+        farthest = {s: max(distances(edges, [s])[home] for home in homes) for s in self.switches}
+        return min(self.switches, key=lambda switch: farthest[switch])
+
+    def with_root(self, scenario: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the scenario with this model's root, if it names none.
+
+        Which roots the simulator selects is not part of the comparison: its tests compare the selection with
+        OpenSM's tables.
+        """
+        if self.routing != "up-down" or self.roots:
+            return scenario
+        edges = {switch: self.edges(switch) for switch in self.switches}
+        root = self.central(edges, {self.home_of(host) for host in self.hosts})
+        rule = {**(scenario.get("routing") or {}), "kind": "up-down", "root": [root]}
+        return {**scenario, "routing": rule}
 
 
 def distances(

@@ -48,6 +48,8 @@ SKIPS = [
     Skip("docs/engineer.md", "sudo opensm", "needs a subnet manager"),
     Skip("docs/jobs.md", "scorep mpicc", "needs MPI and Score-P"),
     Skip("docs/engineer.md", "ibccquery", "needs a fabric"),
+    Skip("docs/results.md", "silvan plot out/hpcc-1", "the folders are examples"),
+    Skip("docs/transfers.md", "silvan run web-search-128", "takes minutes"),
     Skip("docs/results.md", "polars.from_arrow", "needs polars, pandas and duckdb"),
     Skip("docs/sweeps.md", "apt install slurm", "sets up a machine"),
 ]

@@ -112,7 +112,7 @@ def test_every_experiment_compares_and_draws(
 ) -> None:
     monkeypatch.setattr(runner, "simulate", _made_up)
     rows = run_experiments([name], quick=quick, out=tmp_path)
-    assert {row["verdict"] for row in rows} <= {"met", "missed", "open"}
+    assert {row["verdict"] for row in rows} <= {"met", "missed", "open", "compatible", "incompatible"}
     assert all(row["simulated"] is not None for row in rows)
     assert (tmp_path / name / f"{name}.png").stat().st_size > 5_000
 

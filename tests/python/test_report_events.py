@@ -113,7 +113,7 @@ def test_a_name_with_gz_is_packed_and_the_same_each_time(runs, tmp_path):
 
 
 def test_names_of_others_stay_text_and_a_run_without_forest_has_counters(tmp_path):
-    name = '<script>"\n\u2028' + "x" * 1_000
+    name = '<script>"' + "x" * 1_000
     text = SMALL.replace('name = "F1"', f"name = {json.dumps(name)}")
     run = silvan.run(silvan.Scenario.from_toml(text), measure__forest="false")
     path = report.trace_events([run], tmp_path / "new" / "trace.json")

@@ -98,7 +98,7 @@ WRONG = {
     "key without a kind": {"congestion": {"mechanism": "ecocc", "isolation": {"queus": 3}}},
     "no unit": {"duration": 3},
     "another unit": {"warmup": "3 KiB"},
-    "mechanism": {"congestion": {"mechanism": "dcqcn"}},
+    "mechanism": {"congestion": {"mechanism": "dcqnc"}},
     "a float": {"seed": 1.5},
     "lanes.count": {"lanes": {"count": 16}},
     "no lane": {"lanes": {"count": 0}},

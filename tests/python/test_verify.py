@@ -73,7 +73,7 @@ def test_timers_that_a_notification_starts_anew(monkeypatch, seed):
         (announcing.Announcer, "urgency", lambda *_: 0, 14),
         (announcing.Announcer, "send_probes", lambda *_: None, 12),
         (marking.Sampler, "draw", lambda sampler: sampler.rule.sample, 36),
-        (reactions.QcnControl, "recover", lambda *_: None, 38),
+        (reactions.QcnControl, "recover", lambda *_: None, 45),
         (switches.Switch, "report", lambda *_: None, 51),
         (marking.PortState, "severity", lambda *_: 1, 42),
         (routes.FlowRoutes, "choose", lambda switch, key, port, default: default, 15),

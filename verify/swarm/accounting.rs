@@ -28,8 +28,18 @@ const OPTIONAL: [&str; 9] = [
 /// Columns whose values are missing if no packet was delivered.
 const OF_PACKETS: [&str; 3] =
     ["mean_since_generation_ns", "mean_since_injection_ns", "max_since_generation_ns"];
-/// Columns of the jobs' tables whose values are missing if the event has not happened.
-const OF_JOBS: [&str; 5] = ["left_ns", "delivered_ns", "start_ns", "end_ns", "crossbar_ns"];
+/// Columns of the tables of jobs and transfers whose values are missing if the event has not happened.
+const OF_EVENTS: [&str; 9] = [
+    "left_ns",
+    "delivered_ns",
+    "start_ns",
+    "end_ns",
+    "crossbar_ns",
+    "acked_ns",
+    "ideal_acked_ns",
+    "slowdown",
+    "acked_slowdown",
+];
 
 /// Checks one run.
 pub fn check(scenario: &Scenario, outcome: &Outcome, fail: Fail<'_>) {
@@ -129,7 +139,7 @@ fn nan_in_table(table: &Rows, fail: Fail<'_>) {
     for column in &table.columns {
         let Values::F64(values) = &column.values else { continue };
         let may_miss = OF_PACKETS.contains(&column.name);
-        if OF_JOBS.contains(&column.name) {
+        if OF_EVENTS.contains(&column.name) {
             continue;
         }
         let wrong = values.iter().enumerate().find(|(row, value)| {

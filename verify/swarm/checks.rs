@@ -370,13 +370,13 @@ fn resolved(base: &Run, scenario: &Scenario, findings: &mut Findings) {
 
 /// Interprets the end of a variant: an error with a text is a failure of the model, an error without one
 /// means that the variant cannot be judged. That is the case if it is rejected, or takes too many events
-/// because it has more to do than the base run (jobs, and an end to all traffic), or because headers of trimmed
+/// because it has more to do than the base run (jobs, and an end to all traffic), a pause watchdog stops it, or because headers of trimmed
 /// packets, which are sometimes as large as the packets, leave no time for data.
 fn judged(end: &End, has_more_to_do: bool) -> Result<(), Option<String>> {
     match end {
         End::Done => Ok(()),
         End::Explained("refused", _) => Err(None),
-        End::Costly if has_more_to_do => Err(None),
+        End::Costly | End::Explained("watchdog", _) if has_more_to_do => Err(None),
         other => Err(Some(format!("ends differently: {other:?}"))),
     }
 }

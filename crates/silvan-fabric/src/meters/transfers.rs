@@ -34,15 +34,60 @@ struct Open {
     unacked: u64,
 }
 
+/// The messages of a flow that were not finished at the last sample, in the order of their generation.
+#[derive(Debug, Default, Clone)]
+struct Flow {
+    messages: VecDeque<Open>,
+    /// Number of messages, from the first on, that have been delivered, and that have been acknowledged completely.
+    delivered: usize,
+    acknowledged: usize,
+    /// Whether [`Transfers::changed`] contains the flow.
+    has_changed: bool,
+}
+
+impl Flow {
+    /// Records a delivery. Hosts may report deliveries before their time, and then not in the order of time. Messages
+    /// are delivered in order, so the times of deliveries are kept in order.
+    fn deliver(&mut self, now: Time) {
+        let Some(first) = self.messages.get_mut(self.delivered) else { return };
+        first.transfer.delivered = now;
+        let mut at = self.delivered;
+        while at > 0 && self.messages[at - 1].transfer.delivered > now {
+            self.messages[at].transfer.delivered = self.messages[at - 1].transfer.delivered;
+            self.messages[at - 1].transfer.delivered = now;
+            at -= 1;
+        }
+        self.delivered += 1;
+    }
+
+    /// Records an acknowledgement. Returns whether a message is now acknowledged completely.
+    fn acknowledge(&mut self, mut bytes: u64, now: Time) -> bool {
+        let before = self.acknowledged;
+        while bytes > 0
+            && let Some(one) = self.messages.get_mut(self.acknowledged)
+        {
+            let part = bytes.min(one.unacked);
+            bytes -= part;
+            one.unacked -= part;
+            if one.unacked > 0 {
+                break;
+            }
+            one.transfer.acked = now;
+            self.acknowledged += 1;
+        }
+        self.acknowledged > before
+    }
+}
+
 /// The transfers of the hosts of a partition.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Transfers {
     /// Whether receivers acknowledge all data, so a transfer lasts until its last acknowledgement.
     awaits_acks: bool,
-    /// Transfers that have not finished, in the order of their generation.
-    open: FxHashMap<Way, VecDeque<Open>>,
-    /// Transfers that have finished since the last sample.
-    finished: Vec<Transfer>,
+    /// Flows with transfers that had not finished at the last sample.
+    open: FxHashMap<Way, Flow>,
+    /// Flows with deliveries or acknowledgements since the last sample.
+    changed: Vec<Way>,
     /// Deliveries from hosts of other partitions since the last sample.
     elsewhere: Vec<(Way, Time)>,
 }
@@ -61,54 +106,45 @@ impl Transfers {
     pub fn begin(&mut self, (from, source, to): Way, class: u16, bytes: u64, start: Time) {
         let transfer = Transfer { from, to, class, bytes, start, delivered: Time::NEVER, acked: Time::NEVER };
         let unacked = if self.awaits_acks { bytes } else { 0 };
-        self.open.entry((from, source, to)).or_default().push_back(Open { transfer, unacked });
+        self.open.entry((from, source, to)).or_default().messages.push_back(Open { transfer, unacked });
     }
 
-    /// Records that the last byte of a message was delivered.
-    pub fn deliver(&mut self, way: Way, now: Time) {
-        let Some(open) = self.open.get_mut(&way) else {
-            self.elsewhere.push((way, now));
-            return;
-        };
-        if let Some(first) = open.iter_mut().find(|one| one.transfer.delivered == Time::NEVER) {
-            first.transfer.delivered = now;
+    /// The flow, which is then among those that have changed; `None` if its sender is in another partition.
+    fn change(&mut self, way: Way) -> Option<&mut Flow> {
+        let flow = self.open.get_mut(&way)?;
+        if !std::mem::replace(&mut flow.has_changed, true) {
+            self.changed.push(way);
         }
-        self.finish(way);
+        Some(flow)
+    }
+
+    /// Records that the last byte of a message is delivered at a time, which may be later than now.
+    pub fn deliver(&mut self, way: Way, time: Time) {
+        match self.change(way) {
+            Some(flow) => flow.deliver(time),
+            None => self.elsewhere.push((way, time)),
+        }
     }
 
     /// Records an acknowledgement. If packets may overtake each other, acknowledgements count for the first messages of
     /// their flow. Returns whether a message is now acknowledged completely.
-    pub fn acknowledge(&mut self, way: Way, mut bytes: u64, now: Time) -> bool {
-        let Some(open) = self.open.get_mut(&way) else { return false };
-        let mut is_complete = false;
-        for one in open {
-            let part = bytes.min(one.unacked);
-            bytes -= part;
-            one.unacked -= part;
-            if part > 0 && one.unacked == 0 {
-                one.transfer.acked = now;
-                is_complete = true;
-            }
-            if bytes == 0 {
-                break;
-            }
-        }
-        self.finish(way);
-        is_complete
+    pub fn acknowledge(&mut self, way: Way, bytes: u64, now: Time) -> bool {
+        self.change(way).is_some_and(|flow| flow.acknowledge(bytes, now))
     }
 
-    /// Removes the transfers of a flow that have finished.
-    fn finish(&mut self, way: Way) {
-        let Some(open) = self.open.get_mut(&way) else { return };
-        while let Some(first) = open.front()
-            && first.unacked == 0
-            && first.transfer.delivered != Time::NEVER
-        {
-            self.finished.push(first.transfer);
-            open.pop_front();
-        }
-        if open.is_empty() {
-            self.open.remove(&way);
+    /// Removes the transfers that have finished from the flows that have changed.
+    fn finish(&mut self, finished: &mut Vec<Transfer>) {
+        for way in std::mem::take(&mut self.changed) {
+            let Some(flow) = self.open.get_mut(&way) else { continue };
+            flow.has_changed = false;
+            let acknowledged = if self.awaits_acks { flow.acknowledged } else { flow.messages.len() };
+            let count = flow.delivered.min(acknowledged);
+            finished.extend(flow.messages.drain(..count).map(|one| one.transfer));
+            flow.delivered -= count;
+            flow.acknowledged = flow.acknowledged.saturating_sub(count);
+            if flow.messages.is_empty() {
+                self.open.remove(&way);
+            }
         }
     }
 
@@ -123,15 +159,15 @@ impl Transfers {
                 own.deliver(way, time);
             }
         }
-        let mut finished: Vec<_> =
-            partitions.iter_mut().flat_map(|own| std::mem::take(&mut own.finished)).collect();
+        let mut finished = Vec::new();
+        partitions.iter_mut().for_each(|own| own.finish(&mut finished));
         finished.sort_unstable_by_key(Transfer::order);
         finished
     }
 
     /// The transfers that have not finished, in no particular order.
     pub fn open(&self) -> impl Iterator<Item = &Transfer> {
-        self.open.values().flatten().map(|one| &one.transfer)
+        self.open.values().flat_map(|flow| &flow.messages).map(|one| &one.transfer)
     }
 }
 
@@ -158,7 +194,7 @@ mod tests {
         silent.begin(WAY, 0, 100, Time(1));
         silent.begin(WAY, 0, 50, Time(2));
         silent.deliver(WAY, Time(7));
-        assert_eq!(silent.open().count(), 1);
+        assert_eq!(silent.open().filter(|one| one.delivered == Time::NEVER).count(), 1);
         silent.deliver(WAY, Time(9));
         let finished = Transfers::take_finished([&mut silent].into_iter());
         assert_eq!(times(&finished), [[1, 7, u64::MAX], [2, 9, u64::MAX]]);
@@ -176,6 +212,18 @@ mod tests {
         let finished = Transfers::take_finished([&mut acked].into_iter());
         assert_eq!(times(&finished), [[1, 7, 9], [2, 8, 11]]);
         assert_eq!(acked.open().count(), 0);
+    }
+
+    #[test]
+    fn deliveries_that_are_reported_early_keep_the_order_of_messages() {
+        let mut transfers = Transfers::new(false);
+        (1..=4).for_each(|start| transfers.begin(WAY, 0, 100, Time(start)));
+        for time in [10, 40, 20, 30] {
+            transfers.deliver(WAY, Time(time));
+        }
+        let finished = Transfers::take_finished([&mut transfers].into_iter());
+        assert_eq!(times(&finished), [[1, 10], [2, 20], [3, 30], [4, 40]].map(|[a, b]| [a, b, u64::MAX]));
+        assert_eq!(transfers.open().count(), 0);
     }
 
     #[test]
