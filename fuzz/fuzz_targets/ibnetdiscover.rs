@@ -19,10 +19,11 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
 fuzz_target!(|text: &str| {
     let strict = parse(text, "fuzz", Options::default());
     let lenient = Options { default_rate: Some(Rate::from_gbit(100)), ..Options::default() };
-    let Ok(topology) = strict.or_else(|_| parse(text, "fuzz", lenient)) else { return };
+    let Ok(wiring) = strict.or_else(|_| parse(text, "fuzz", lenient)) else { return };
+    let topology = wiring.topology;
     check_ends(&topology);
     let written = write(&topology).expect("a parsed topology can be numbered");
-    let back = parse(&written, "fuzz", Options::default()).expect("a written topology can be parsed");
+    let back = parse(&written, "fuzz", Options::default()).expect("a written topology can be parsed").topology;
     assert_eq!(back.links, topology.links, "{written}");
     let known = |topology: &Topology| {
         let hosts = topology.hosts.iter().map(|host| host.name.clone());

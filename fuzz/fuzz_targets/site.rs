@@ -13,7 +13,9 @@ use silvan_fabric::routing::lanes::{IDENTITY, LaneMaps, Lanes, PathLevels};
 use silvan_fabric::routing::{Tables, check_lanes, deadlock_cycle};
 use silvan_fabric::topology::Topology;
 use silvan_scenario::import::site::{Kind, kind_of};
-use silvan_scenario::import::{far, iblinkinfo, ibnetdiscover, lanes, lft, lst, sections};
+use silvan_scenario::import::{
+    far, iblinkinfo, ibnetdiscover, lanes, lft, lst, net_dump, ports, sections,
+};
 
 const WIRING: &str = include_str!("../../tests/data/fabrics/sw2-h7/updn/ibnetdiscover.topo");
 const DUMP: &str = include_str!("../../tests/data/fabrics/sw2-h7/updn/opensm-lfts.dump");
@@ -94,7 +96,7 @@ fn draw(random: &mut Stream) -> String {
 
 static FABRIC: LazyLock<(Topology, Tables)> = LazyLock::new(|| {
     let topology = ibnetdiscover::parse(WIRING, "seed", ibnetdiscover::Options::default());
-    let topology = topology.expect("the seed is valid");
+    let topology = topology.expect("the seed is valid").topology;
     let tables = lft::parse(DUMP, "seed", &topology).expect("the seed is valid");
     (topology, tables)
 });
@@ -110,7 +112,7 @@ fn wiring(topology: &Topology) {
     // Descriptions that have blanks at their ends or contain control characters are not valid names in the
     // list.
     let Ok(back) = lst::parse(&written, "fuzz", options) else { return };
-    assert_eq!(back.links.len(), topology.links.len(), "{written}");
+    assert_eq!(back.topology.links.len(), topology.links.len(), "{written}");
 }
 
 fuzz_target!(|text: &str| {
@@ -118,8 +120,14 @@ fuzz_target!(|text: &str| {
     let rate = text.len().is_multiple_of(2).then(|| Rate::from_gbit(32));
     let options = ibnetdiscover::Options { default_rate: rate, ..Default::default() };
     match kind_of(text) {
-        Some(Kind::LinkList) => drop(lst::parse(text, "fuzz", options).map(|found| wiring(&found))),
-        Some(Kind::LinkInfo) => drop(iblinkinfo::parse(text, "fuzz", options).map(|found| wiring(&found))),
+        Some(Kind::LinkList) => drop(lst::parse(text, "fuzz", options).map(|found| wiring(&found.topology))),
+        Some(Kind::LinkInfo) => {
+            drop(iblinkinfo::parse(text, "fuzz", options).map(|found| wiring(&found.topology)));
+        }
+        Some(Kind::Ports) => drop(ports::parse(text, "fuzz", options).map(|found| wiring(&found.topology))),
+        Some(Kind::NetDump) => {
+            drop(net_dump::parse(text, "fuzz", options).map(|found| wiring(&found.topology)));
+        }
         Some(Kind::Sections) => {
             drop(sections::parse(text, "fuzz", options).map(|found| wiring(&found.topology)));
         }
