@@ -559,17 +559,20 @@ mod tests {
         base
     }
 
-    /// A variant whose retries never succeed ends with an error. The error belongs to the variant, which has the keys that
-    /// cause it, and the check of the variant finds it again.
+    /// A variant that the pause watchdog stops ends with an error. The error belongs to the variant, which has the keys
+    /// that cause it, and the check of the variant finds it again.
     #[test]
     fn failures_of_variants_carry_the_variant() {
         let text = "
             duration = \"1 ms\"
-            topology = { kind = \"star\", hosts = 2 }
-            link = { retry = { count = 1 }, error_rate_ppb = 999999999 }
+            topology = { kind = \"star\", hosts = 3 }
+            flow_control = { kind = \"pfc\", watchdog = \"1 ns\", watchdog_action = \"stop\" }
             [[flow]]
             from = \"H1\"
-            to = \"H2\"
+            to = \"H3\"
+            [[flow]]
+            from = \"H2\"
+            to = \"H3\"
         ";
         let table: Table = toml::from_str(text).unwrap();
         let variant = Variant { kind: "rdma", table };

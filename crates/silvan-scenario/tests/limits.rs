@@ -135,7 +135,7 @@ fn the_number_of_switch_ports_is_limited() {
     let tree = |keys: &str| topology(&format!("kind = \"two-level-fat-tree\"\n{keys}"));
     assert_eq!(
         tree("leaves = 2\nspines = 1024\nhosts_per_leaf = 2"),
-        "a.toml:5: topology.spines = 1024: must be 1 to 255"
+        "a.toml:5: topology.spines = 1024: must be 1 to 1023"
     );
     assert_eq!(
         tree("leaves = 2\nspines = 200\nhosts_per_leaf = 57"),

@@ -36,7 +36,7 @@ fn errors_of_sizes_and_loads_are_explained() {
         (
             LOAD,
             "",
-            "a.toml:5: traffic.0.sizes = a table: needs load_percent, rate or outstanding, which determine when messages are generated",
+            "a.toml:5: traffic.0.sizes: needs load_percent, rate or outstanding, which determine when messages are generated",
         ),
         (
             LOAD,
@@ -46,7 +46,7 @@ fn errors_of_sizes_and_loads_are_explained() {
         (
             LOAD,
             "load_percent = 50\nmessage = \"1 kB\"\n",
-            "a.toml:5: traffic.0.sizes = a table: cannot be combined with message and message_max, which also determine sizes; leave them out",
+            "a.toml:5: traffic.0.sizes: cannot be combined with message and message_max, which also determine sizes; leave them out",
         ),
         (
             "web-search",
@@ -56,7 +56,7 @@ fn errors_of_sizes_and_loads_are_explained() {
         (
             "{ kind = \"uniform\" }",
             "{ kind = \"forest\", hotspots = 1, victims = 100 }",
-            "a.toml:5: traffic.0.sizes = a table: cannot be combined with a forest; leave it out, or use another pattern",
+            "a.toml:5: traffic.0.sizes: cannot be combined with a forest; leave it out, or use another pattern",
         ),
     ]);
 }
@@ -202,7 +202,7 @@ fn errors_of_lists_are_explained() {
         ("1\n0 1 3 100 0 2\n", "2: `0` is no size; must be 1 to 1073741824 bytes"),
         ("1\n0 1 16 100 7 2\n", "2: `16` is no service level or priority; must be 0 to 15"),
         ("1\n0 1 3 100 7 2e0\n", "2: `2e0` is no time; must be a decimal number of seconds"),
-        ("1\n0 1 3 100 7 1.5\n", "2: starts at 1500 ms, before pattern.starts_at = 2 s"),
+        ("1\n0 1 3 100 7 1.5\n", "2: starts at 1.5 s, before pattern.starts_at = 2 s"),
         (
             "from,to,size\n",
             "1: the columns are `from,to,size`; must be from, to, bytes, start_ns and optionally sl",

@@ -2,7 +2,7 @@
 //! random stream, so that the scenario of a seed stays the same.
 
 use silvan_engine::random::Stream;
-use toml::Table;
+use toml::{Table, Value};
 
 use super::{Draw, bytes, int, kind, put};
 
@@ -63,9 +63,33 @@ pub fn congestion(seed: u64, around: &Around) -> Table {
         put(&mut congestion, "notification", "ack-each");
         let reaction = if reads_telemetry { draw.pcc_telemetry(full) } else { draw.pcc_rtt() };
         put(&mut congestion, "reaction", reaction);
+    } else if seed % 13 == 4 {
+        let random = Stream::new(seed, "swarm rdma presets", 0);
+        let mut draw = Draw { random, cycle: None, is_crowd: false };
+        congestion = Table::new();
+        let preset = draw.word(&PRESETS);
+        put(&mut congestion, "mechanism", preset);
+    } else if seed % 13 == 5
+        && let Some(red) = congestion.get_mut("marking").and_then(Value::as_table_mut)
+        && red.get("kind").and_then(Value::as_str) == Some("red")
+    {
+        let random = Stream::new(seed, "swarm scaled red", 0);
+        let mut draw = Draw { random, cycle: None, is_crowd: false };
+        if draw.chance(70) {
+            let rate = draw.word(&["8 Gbit/s", "25 Gbit/s", "100 Gbit/s"]);
+            put(red, "per_rate", rate);
+        }
+        if draw.chance(70) {
+            let round_trip = draw.word(&["500 ns", "2 us", "13 us"]);
+            put(red, "per_round_trip", round_trip);
+        }
     }
     congestion
 }
+
+/// The mechanisms of Ethernet.
+const PRESETS: [&str; 10] =
+    ["dcqcn", "dctcp", "timely", "swift", "hpcc", "pcc-rtt", "pcc-telemetry", "nscc", "rccc", "uec"];
 
 impl Draw {
     pub(super) fn red(&mut self, full: u64) -> Table {

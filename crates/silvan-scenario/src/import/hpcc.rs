@@ -37,7 +37,7 @@ pub fn parse(text: &str, origin: &str) -> Result<Topology, ImportError> {
     let (number, first) = next("the numbers of nodes, switches and links")?;
     let sizes: Vec<u64> = first.split_whitespace().filter_map(|field| field.parse().ok()).collect();
     let [nodes, switch_count, link_count] = sizes[..] else {
-        let what = format!("`{}` must be the numbers of nodes, switches and links", clip(first));
+        let what = format!("{} must be the numbers of nodes, switches and links", clip(first));
         return Err(ImportError::at(origin, number, what));
     };
     let host_count = nodes.checked_sub(switch_count).unwrap_or(u64::MAX);
@@ -79,7 +79,7 @@ pub fn parse(text: &str, origin: &str) -> Result<Topology, ImportError> {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let [a, b, rate, delay, errors] = fields[..] else {
             return Err(wrong(format!(
-                "`{}` is no link; a line has two nodes, rate, delay and error rate",
+                "{} is no link; a line has two nodes, rate, delay and error rate",
                 clip(line)
             )));
         };
@@ -87,11 +87,11 @@ pub fn parse(text: &str, origin: &str) -> Result<Topology, ImportError> {
             spaced(rate, &[("Gbps", "Gbit/s"), ("Mbps", "Mbit/s"), ("Kbps", "kbit/s"), ("bps", "bit/s")])
                 .and_then(|text| text.parse::<Rate>().ok())
                 .filter(|rate| rate.0 > 0)
-                .ok_or_else(|| wrong(format!("`{}` is no rate, such as `100Gbps`", clip(rate))))?;
+                .ok_or_else(|| wrong(format!("{} is no rate, such as `100Gbps`", clip(rate))))?;
         let delay = spaced(delay, &[("ns", "ns"), ("us", "us"), ("ms", "ms"), ("ps", "ps")])
             .and_then(|text| text.parse::<Time>().ok())
             .filter(|&delay| delay > Time::ZERO)
-            .ok_or_else(|| wrong(format!("`{}` is no delay, such as `1000ns`", clip(delay))))?;
+            .ok_or_else(|| wrong(format!("{} is no delay, such as `1000ns`", clip(delay))))?;
         if !errors.parse::<f64>().is_ok_and(|errors| errors == 0.0) {
             return Err(wrong(format!(
                 "the error rate is {}; must be 0: errors of links are set with link.error_rate_ppb",
@@ -130,7 +130,7 @@ pub fn parse(text: &str, origin: &str) -> Result<Topology, ImportError> {
 /// The number of a node.
 fn node_number(field: &str, nodes: u64) -> Result<u32, String> {
     let number = field.parse::<u32>().ok().filter(|&number| u64::from(number) < nodes);
-    number.ok_or_else(|| format!("`{}` is no node; must be 0 to {}", clip(field), nodes.saturating_sub(1)))
+    number.ok_or_else(|| format!("{} is no node; must be 0 to {}", clip(field), nodes.saturating_sub(1)))
 }
 
 /// A quantity of such a file in the notation of scenarios.

@@ -110,13 +110,13 @@ fn read(text: &str, origin: &str) -> Result<(Tier, Vec<Tier>), ImportError> {
         let wrong = |what: String| ImportError::at(origin, number, what);
         let fields: Vec<&str> = line.split_whitespace().collect();
         let [key, value] = fields[..] else {
-            return Err(wrong(format!("`{}` must be a key and a number", clip(line))));
+            return Err(wrong(format!("{} must be a key and a number", clip(line))));
         };
         let key = key.to_ascii_lowercase();
         if !USED.contains(&key.as_str()) && !UNUSED.contains(&key.as_str()) {
-            return Err(wrong(format!("`{}` is no key of such a file", clip(&key))));
+            return Err(wrong(format!("{} is no key of such a file", clip(&key))));
         }
-        let value = value.parse::<u64>().map_err(|_| wrong(format!("`{}` is no number", clip(value))))?;
+        let value = value.parse::<u64>().map_err(|_| wrong(format!("{} is no number", clip(value))))?;
         if key == "tier" {
             if value != tiers.len() as u64 {
                 return Err(wrong(format!("tier {value} follows {} tiers; tiers count from 0", tiers.len())));
