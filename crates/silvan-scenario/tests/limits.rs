@@ -139,13 +139,13 @@ fn the_number_of_switch_ports_is_limited() {
     );
     assert_eq!(
         tree("leaves = 2\nspines = 200\nhosts_per_leaf = 57"),
-        "a.toml:5: topology.spines = 200: two-level-fat-tree: `spines` = 200 with `hosts_per_leaf` = 57, `parallel` = 1 \
-         makes leaf switches of 257 ports; at most 256 are possible"
+        "a.toml:2: topology: switch L1.1 has 257 ports; a switch may have up to 256, or up to 1024 with \
+         switch.arbitration = \"fcfs\""
     );
     assert_eq!(
         tree("leaves = 129\nspines = 2\nhosts_per_leaf = 2\nparallel = 2"),
-        "a.toml:4: topology.leaves = 129: two-level-fat-tree: `leaves` = 129 with `parallel` = 2 makes spine switches of \
-         258 ports; at most 256 are possible"
+        "a.toml:2: topology: switch L2.1 has 258 ports; a switch may have up to 256, or up to 1024 with \
+         switch.arbitration = \"fcfs\""
     );
     assert_eq!(topology("kind = \"star\"\nhosts = 257"), "a.toml:4: topology.hosts = 257: must be 1 to 256");
     for fine in ["hosts = 256\nkind = \"star\"", "kind = \"dumbbell\"\nleft = 255\nright = 255"] {

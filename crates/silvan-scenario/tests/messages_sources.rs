@@ -56,7 +56,7 @@ fn errors_of_sizes_and_loads_are_explained() {
         (
             "{ kind = \"uniform\" }",
             "{ kind = \"forest\", hotspots = 1, victims = 100 }",
-            "a.toml:5: traffic.0.sizes: cannot be combined with a forest; leave it out, or use another pattern",
+            "a.toml:7: traffic.0.arrivals = \"poisson\": has no effect on a forest, whose hosts send whenever they may; leave it out",
         ),
     ]);
 }

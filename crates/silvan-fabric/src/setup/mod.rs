@@ -28,7 +28,7 @@ use silvan_engine::{Bytes, Rate, Time};
 use self::model::Model;
 use self::partition::{Divided, Whole};
 use self::sources::placement;
-use crate::config::{Arbitration, Architecture, Config, Delivery, Engine};
+use crate::config::{Config, Delivery, Engine};
 use crate::congestion::Components;
 use crate::congestion::marking::SwitchMarking;
 use crate::congestion::reaction::Reactor;
@@ -47,7 +47,7 @@ use crate::routing::Tables;
 use crate::routing::path_bits::PathBits;
 use crate::routing::spraying::{Sprayer, Spraying};
 use crate::switch::{PortWiring, Ports, Steering};
-use crate::topology::{End, Link, MAX_FCFS_PORTS, MAX_SWITCH_PORTS, NodeRef, Topology};
+use crate::topology::{End, Link, MAX_FCFS_PORTS, NodeRef, Topology};
 use crate::traffic::forest::Placement;
 
 /// A runnable network.
@@ -199,13 +199,7 @@ impl<'a> Builder<'a> {
             return Err(Reason::TooManyNodes.at("topology"));
         }
         let model = Model::new(topology, tables, config)?;
-        let is_fcfs =
-            model.switch.architecture == Architecture::Voq && model.switch.arbitration == Arbitration::Fcfs;
-        let most = if is_fcfs { MAX_FCFS_PORTS } else { MAX_SWITCH_PORTS };
-        if let Some(switch) = topology.switches.iter().find(|switch| switch.ports > most) {
-            let reason = Reason::TooManyPorts { switch: switch.name.clone(), ports: switch.ports };
-            return Err(reason.at("topology"));
-        }
+        routes::check_switches(config, topology)?;
         let forests = model.traffic.iter().enumerate().map(|traffic| placement(&model, traffic, topology));
         let forests = forests.collect();
         Ok(Self { topology, tables, model, forests })

@@ -5,13 +5,13 @@ use std::fmt;
 
 use rustc_hash::FxHashMap;
 
-use crate::config::Config;
+use crate::config::{Arbitration, Architecture, Config};
 use crate::congestion::marking::MarkingParameters;
 use crate::congestion::{Components, Notification};
 use crate::error::{Reason, SetupError};
 use crate::queueing::Isolation;
 use crate::routing::{self, Tables};
-use crate::topology::Topology;
+use crate::topology::{MAX_FCFS_PORTS, MAX_SWITCH_PORTS, Topology};
 use crate::traffic::Pattern;
 
 /// Maps the names of a network's hosts to their numbers.
@@ -58,6 +58,20 @@ pub fn check_links(parts: &Components, topology: &Topology) -> Result<(), SetupE
     }
 }
 
+/// Checks that no switch has more ports than its architecture supports.
+pub(super) fn check_switches(config: &Config, topology: &Topology) -> Result<(), SetupError> {
+    let is_fcfs = config.switch.architecture(config.congestion.mechanism) == Architecture::Voq
+        && config.arbitration() == Arbitration::Fcfs;
+    let most = if is_fcfs { MAX_FCFS_PORTS } else { MAX_SWITCH_PORTS };
+    match topology.switches.iter().find(|switch| switch.ports > most) {
+        Some(switch) => {
+            let reason = Reason::TooManyPorts { switch: switch.name.clone(), ports: switch.ports };
+            Err(reason.at("topology"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Checks that the network has the switches and ports that the marking rule names.
 fn check_ports(parts: &Components, topology: &Topology) -> Result<(), SetupError> {
     let named = parts.marking.parameters().map(MarkingParameters::named_ports).unwrap_or_default();
@@ -82,9 +96,10 @@ fn check_ports(parts: &Components, topology: &Topology) -> Result<(), SetupError
 /// Returns whether the tables are known to be deadlock-free on a single lane; `false` means that this was not determined.
 ///
 /// # Errors
-/// [`Reason::NoSuchHost`] and [`Reason::NoRoute`] at the key that names the host, [`Reason::Unroutable`] at
+/// [`Reason::TooManyPorts`] at `topology`, [`Reason::NoSuchHost`] and [`Reason::NoRoute`] at the key that names the host, [`Reason::Unroutable`] at
 /// `routing.kind`, [`Reason::NoWayBack`] at `congestion.notification`, [`Reason::NoSuchPort`] at the key of the port.
 pub fn check_routes(config: &Config, topology: &Topology, tables: &Tables) -> Result<bool, SetupError> {
+    check_switches(config, topology)?;
     check_ports(&config.components(), topology)?;
     let (names, wiring) = (HostNames::new(topology), topology.wiring());
     let route = |from: u32, to: u32, key: &str| {

@@ -438,7 +438,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         self.take_head(W::packets(around), slot, place);
         let lane = &mut self.records[output].lanes[vl];
         lane.sum -= head.size;
-        lane.turn = slot.input + 1;
+        // After the last of 256 inputs, it is the turn of the first.
+        lane.turn = slot.input.wrapping_add(1);
         if FIFO && lane.sum == 0 {
             self.records[output].waiting &= !(1 << vl);
         }

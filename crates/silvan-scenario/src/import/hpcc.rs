@@ -173,7 +173,7 @@ mod tests {
             (
                 "0.000000",
                 "0.001",
-                "t:3: the error rate is 0.001; must be 0: errors of links are set with link.error_rate_ppb",
+                "t:3: the error rate is `0.001`; must be 0: errors of links are set with link.error_rate_ppb",
             ),
             ("5 2 4", "5 2 5", "t: ends before link 5 of 5"),
             ("5 2 4", "5 2 2", "t: host 2 has no link"),
