@@ -97,7 +97,7 @@ def test_roots_can_be_named(tmp_path):
     found = json.loads(command("fabric", "check", wiring, "--lft", dump, "--json").stdout)
     assert (found["unused_links"], found["even_flows"]) == (216, 60.0)
     assert len(found["findings"]) == 2
-    wrong = command("fabric", "route", tree, "--out", dump, "--root", "nobody")
+    wrong = command("fabric", "route", tree, "--out", dump, "--root", "no-switch")
     assert (wrong.returncode, "is not a switch of this network" in wrong.stderr) == (1, True)
     wrong = command(
         "fabric", "route", tree, "--out", dump, "--root", "sw-l2-000", "--routing", "shortest-path"
