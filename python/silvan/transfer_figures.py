@@ -53,7 +53,7 @@ def slowdowns(
             )
         _size_axis(ax)
         ax.set_title(NAMES.get(share, f"{100 * share:g}th percentile"))
-        _slowdown_axis(ax.set_ylabel, acked=acked)
+        ax.set_ylabel(_slowdown_label(acked=acked))
         # Intervals of few seeds are long; the lines determine the range of the axis.
         values = np.concatenate([curve.slowdowns for curve in curves])
         ax.set_yscale("log")
@@ -81,15 +81,14 @@ def distribution(groups: Sequence[Sequence[Result]], titles: Sequence[str], *, a
     ax.set_xscale("log")
     ax.set_ylim(0, 1.02)
     ax.set_ylabel("Share of transfers")
-    _slowdown_axis(ax.set_xlabel, acked=acked)
+    ax.set_xlabel(_slowdown_label(acked=acked))
     _plain_log(ax.xaxis, ax.get_xlim())
     ax.legend(loc="lower right")
     return figure
 
 
-def _slowdown_axis(label: object, *, acked: bool) -> None:
-    assert callable(label)
-    label("Slowdown until the last acknowledgement" if acked else "Slowdown until delivery")
+def _slowdown_label(*, acked: bool) -> str:
+    return "Slowdown until the last acknowledgement" if acked else "Slowdown until delivery"
 
 
 def _size_axis(ax: Axes) -> None:
