@@ -13,8 +13,17 @@ from silvan.commands import common
 
 if TYPE_CHECKING:
     from silvan._core import Scenario
-    from silvan.fabric.studies.study import Studied
+    from silvan.fabric.studies.study import Simulated, Studied
     from silvan.results import Result
+
+#: Styles of sentences by their first word.
+STYLES = {
+    "Deadlock": "bold red",
+    "Lanes": "bold",
+    "Harm": "bold red",
+    "Possible harm": "bold red",
+    "Recommended": "bold",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -95,6 +104,8 @@ def study(  # noqa: PLR0913, PLR0917 - one argument per option
 
     Runs it without congestion control, with the defaults and with the best of a few settings, and
     writes an account, figures, a report and lines for opensm.conf.
+
+    Exit status: 0 success, 3 the routes can deadlock or a run did, 1 or 2 an error.
     """
     from silvan.fabric.studies import files
     from silvan.fabric.studies.load import Shape
@@ -119,6 +130,8 @@ def study(  # noqa: PLR0913, PLR0917 - one argument per option
         raise typer.Exit(common.EXIT_STOPPED) from None
     files.write(studied, out)
     show(common.out_console(), studied, out)
+    if studied.can_deadlock:
+        raise typer.Exit(common.EXIT_CAN_DEADLOCK)
 
 
 def _weights(text: str | None) -> tuple[tuple[str, float], ...]:
@@ -148,20 +161,34 @@ def _show_options(console: Console, studied: Studied) -> None:
     console.print()
 
 
-def show(console: Console, studied: Studied, out: Path) -> None:
-    """Print the main results and the location of the files; results that indicate harm come first."""
+def show(console: Console, studied: Simulated, out: Path) -> None:
+    """Print the main results and the location of the files; deadlock and harm come first."""
     from silvan.fabric.studies import account, files
-    from silvan.tuning import report as tune_report
+    from silvan.fabric.studies.study import Studied
 
     for line in account.headline(studied):
-        style = (
-            "bold red"
-            if line.startswith(("Harm: ", "Possible harm: "))
-            else "bold"
-            if line.startswith("Recommended: ")
-            else None
-        )
-        console.print(escape(line.replace("`", "")), style=style)
+        style = STYLES.get(line.partition(":")[0])
+        console.print(escape(line.replace("`", "")), style=style, soft_wrap=True)
+    if isinstance(studied, Studied):
+        _show_settings(console, studied)
+    for note in studied.notes:
+        console.print(f"[yellow]Note:[/] {escape(note)}")
+    console.print()
+    named = [("Account", files.ACCOUNT)]
+    if studied.runs:
+        named.append(("Report", files.REPORT))
+    if isinstance(studied, Studied):
+        lines = "Lines to paste" if studied.verdict.recommended else "Lines that leave control off"
+        named += [(lines, files.OPTIONS), ("Finer search", files.TUNE)]
+    for what, name in named:
+        console.print(f"{what}: {out / name}", markup=False)
+
+
+def _show_settings(console: Console, studied: Studied) -> None:
+    """Print the best settings and how they compare with others."""
+    from silvan.fabric.studies import account
+    from silvan.tuning import report as tune_report
+
     console.print()
     heading = "Recommended settings" if studied.verdict.recommended else "Settings with the best score"
     console.print(f"[bold]{heading}[/]")
@@ -173,13 +200,3 @@ def show(console: Console, studied: Studied, out: Path) -> None:
         console.print(f"Compared with {escape(one.name)}: {one.score.in_words}")
     for name, value, kept in account.margin_rows(studied):
         console.print(f"Margin: {escape(name)} = {value}; the score relative to that: {kept}")
-    for note in studied.notes:
-        console.print(f"[yellow]Note:[/] {escape(note)}")
-    console.print()
-    for what, name in (
-        ("Account", files.ACCOUNT),
-        ("Report", files.REPORT),
-        ("Lines to paste" if studied.verdict.recommended else "Lines that leave control off", files.OPTIONS),
-        ("Finer search", files.TUNE),
-    ):
-        console.print(f"{what}: {out / name}", markup=False)

@@ -30,7 +30,7 @@ from silvan.fabric.examples import examples
 from silvan.types import Collisions, FabricCheck, LinkDemand, PairDemand, Placement
 
 if TYPE_CHECKING:
-    from silvan.fabric.studies.study import Studied
+    from silvan.fabric.studies.study import Simulated
 
 __all__ = [
     "Collisions",
@@ -188,7 +188,7 @@ def study(  # noqa: PLR0913 - options with names and defaults
     jobs: int | None = None,
     protect: Sequence[str] = (),
     weights: Mapping[str, float] | None = None,
-) -> Studied:
+) -> Simulated:
     """Simulate hotspots, a storage incast and a background on a fabric, and recommend settings.
 
     Simulates the fabric without congestion control, with the defaults and with the best of a few settings,
@@ -210,6 +210,10 @@ def study(  # noqa: PLR0913 - options with names and defaults
             not harm.
         weights: Weights of the score by objective (``victims``, ``hotspots``) or class; by default victims
             and hotspots have equal weights.
+
+    Returns:
+        A `silvan.fabric.studies.study.Studied`, with `.lead()` (the sentences that come first), `.verdict`,
+        `.runs` and `.tuned`; a `Simulated` without verdict if runs that a comparison needs deadlocked.
 
     Raises:
         FabricError: a fabric or a load that is wrong.

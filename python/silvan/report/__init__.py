@@ -45,11 +45,15 @@ MOST_RUNS = 6
 
 
 def write(
-    results: Sequence[Result], file: str | os.PathLike[str], *, titles: Sequence[str] | None = None
+    results: Sequence[Result],
+    file: str | os.PathLike[str],
+    *,
+    titles: Sequence[str] | None = None,
+    lead: Sequence[str] = (),
 ) -> Path:
-    """Write a report on runs to an HTML file; return its path. `titles` has one title per run."""
+    """Write a report on runs to an HTML file; return its path. The arguments are those of :func:`html`."""
     path = _new_file(file, "report.html")
-    _files.write_text(path, html(results, titles=titles))
+    _files.write_text(path, html(results, titles=titles, lead=lead))
     return path
 
 
@@ -85,8 +89,11 @@ def _new_file(file: str | os.PathLike[str], such_as: str) -> Path:
     return path
 
 
-def html(results: Sequence[Result], *, titles: Sequence[str] | None = None) -> str:
+def html(results: Sequence[Result], *, titles: Sequence[str] | None = None, lead: Sequence[str] = ()) -> str:
     """Return a report on runs as an HTML page.
+
+    `titles` has one title per run. The page starts with the sentences in `lead`; the part of a sentence up to
+    a colon is in bold.
 
     Raises `ValueError` if there are no runs, too many runs, or not as many titles as runs, and
     :class:`silvan.SilvanError` for a run without tables.
@@ -97,7 +104,7 @@ def html(results: Sequence[Result], *, titles: Sequence[str] | None = None) -> s
     gathered = [_gather(result, pack, roots) for result in results]
     data = {"runs": [run | {"title": title} for (run, _), title in zip(gathered, titles, strict=True)]}
     stills = [still for _, still in gathered]
-    return _page(results, titles, stills, json.dumps(data, ensure_ascii=False), pack.text())
+    return _page(results, titles, lead, stills, json.dumps(data, ensure_ascii=False), pack.text())
 
 
 def _titled(results: Sequence[Result], titles: Sequence[str] | None) -> Sequence[str]:
@@ -213,7 +220,12 @@ def _asset(name: str) -> str:
 
 
 def _page(
-    results: Sequence[Result], titles: Sequence[str], stills: Sequence[str], data: str, columns: str
+    results: Sequence[Result],
+    titles: Sequence[str],
+    lead: Sequence[str],
+    stills: Sequence[str],
+    data: str,
+    columns: str,
 ) -> str:
     script = "\n".join(_asset(name) for name in SCRIPTS)
     style = _asset("report.css")
@@ -230,6 +242,7 @@ def _page(
         "TITLE": escape(title),
         "VERSION": escape(silvan.__version__),
         "COUNT": str(len(results)),
+        "LEAD": _text.lead(lead),
         "WORDS": _summary.words(results, titles),
         "SUMMARY": _summary.side_by_side(results, titles),
         "NETWORKS": "".join(_network(at, *one) for at, one in enumerate(zip(titles, stills, strict=True))),

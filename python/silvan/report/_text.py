@@ -6,6 +6,7 @@ Names come from untrusted files, so all text is escaped with :func:`html.escape`
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -233,11 +234,28 @@ def _jobs(result: Result, run: int) -> str:
     return table("Jobs", f"jobs-{run}", heads, rows)
 
 
+def sentence(line: str) -> str:
+    """Return a sentence as HTML; names between backticks are shown as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(line))
+
+
 def account(result: Result) -> str:
     """Return the account and the warnings of a run."""
-    told = "".join(f"<p>{escape(line)}</p>" for line in result.account)
-    warned = "".join(f"<p class=warning>Warning: {escape(line)}</p>" for line in result.warnings)
+    told = "".join(f"<p>{sentence(line)}</p>" for line in result.account)
+    warned = "".join(f"<p class=warning>Warning: {sentence(line)}</p>" for line in result.warnings)
     return told + warned
+
+
+def lead(lines: Sequence[str]) -> str:
+    """Return the sentences with which a report begins; the first words of each, up to a colon, are bold."""
+    if not lines:
+        return ""
+    parts = (line.partition(": ") for line in lines)
+    told = "".join(
+        f"<p><strong>{sentence(head)}:</strong> {sentence(rest)}</p>" if colon else f"<p>{sentence(head)}</p>"
+        for head, colon, rest in parts
+    )
+    return f'<section class="first lead">{told}</section>'
 
 
 def settings(results: Sequence[Result], titles: Sequence[str]) -> str:

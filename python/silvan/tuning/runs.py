@@ -62,8 +62,8 @@ class Runs:
     executor: str | Executor
     options: Options
     tell: Tell
-    #: Outcome of each setting on each instance. Settings with equal texts share their entry.
-    known: dict[tuple[str, Instance], Values | str] = field(default_factory=dict)
+    #: Outcome of each setting on each instance: its values, or the reason why it failed.
+    known: dict[tuple[Setting, Instance], Values | str] = field(default_factory=dict)
     #: Total number of runs if known; otherwise 0.
     expected: int = 0
     found: int = 0
@@ -83,10 +83,10 @@ class Runs:
     def values(self, wanted: Sequence[tuple[Setting, Instance]], done: str = "") -> list[Values | str]:
         """Return the values of the objectives of each run, in order; for a failed run, the reason as text."""
         measures = tuple(one.measure for one in self.tuning.objectives if one.measure is not None)
-        pending: dict[str, list[tuple[str, Instance]]] = {}
+        pending: dict[str, list[tuple[Setting, Instance]]] = {}
         jobs: dict[str, Job] = {}
         for setting, instance in wanted:
-            key = (setting.text, instance)
+            key = (setting, instance)
             if key in self.known:
                 continue
             try:
@@ -118,9 +118,13 @@ class Runs:
         for keys in pending.values():
             for key in keys:
                 self.known.setdefault(key, self.known[keys[0]])
-        return [self.known[setting.text, instance] for setting, instance in wanted]
+        return [self.known[setting, instance] for setting, instance in wanted]
 
-    def _keep(self, done: Done, keys: Sequence[tuple[str, Instance]]) -> None:
+    def failed(self) -> list[tuple[Setting, Instance, str]]:
+        """Return the runs that failed, each with the reason."""
+        return [(*key, outcome) for key, outcome in self.known.items() if isinstance(outcome, str)]
+
+    def _keep(self, done: Done, keys: Sequence[tuple[Setting, Instance]]) -> None:
         outcome: Values | str
         summary = None if done.error else self.store.summary(done.address, "summary")
         if done.error or summary is None:

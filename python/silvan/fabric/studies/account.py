@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from silvan._progress import simulated
 from silvan.comparison import links_in_trees
-from silvan.fabric.studies.study import COSTLY_OPTIONS, OFF, OPTIONS, Studied
+from silvan.fabric.studies.study import COSTLY_OPTIONS, OFF, OPTIONS, Simulated, Studied
 from silvan.results import Result
 from silvan.sweeps.axes import as_text
 from silvan.tuning import report as tune_report
@@ -39,7 +40,7 @@ def classes(result: Result) -> dict[str, tuple[float, float | None]]:
     }
 
 
-def overloaded(studied: Studied) -> tuple[list[int], list[int]]:
+def overloaded(studied: Simulated) -> tuple[list[int], list[int]]:
     """Return overloaded links between switches and overloaded host links, by relative load, largest first."""
     share = studied.offered / studied.site.capacity
     order = [int(n) for n in np.argsort(-share, kind="stable")]
@@ -49,20 +50,26 @@ def overloaded(studied: Studied) -> tuple[list[int], list[int]]:
     return [n for n in order if inner[n]], [n for n in order if to_host[n]]
 
 
-def headline(studied: Studied) -> list[str]:
+def headline(simulated: Simulated) -> list[str]:
     """Return a few sentences with the main results."""
-    off, best = (classes(studied.runs[title]) for title in (OFF, studied.title))
-    which = "the recommended settings" if studied.verdict.recommended else "the settings with the best score"
-    lines = [*studied.verdict.warnings(), studied.verdict.sentence()]
-    share = studied.offered / studied.site.capacity
-    inner, to_host = overloaded(studied)
+    lines = simulated.lead()
+    share = simulated.offered / simulated.site.capacity
+    inner, to_host = overloaded(simulated)
     over = sum(share[n] > 1 for n in inner)
     if inner:
         lines.append(
             f"{over} of {len(inner):,} links between switches and {sum(share[n] > 1 for n in to_host)} of "
             f"{len(to_host):,} links to hosts are offered more than they carry; the worst, "
-            f"{studied.site.routes.links[to_host[0]]}, {share[to_host[0]]:.1f} times as much."
+            f"{simulated.site.routes.links[to_host[0]]}, {share[to_host[0]]:.1f} times as much."
         )
+    return lines + (_changes(simulated) if isinstance(simulated, Studied) else [])
+
+
+def _changes(studied: Studied) -> list[str]:
+    """Return sentences that compare the run without control and the one with the best settings."""
+    off, best = (classes(studied.runs[title]) for title in (OFF, studied.title))
+    which = "the recommended settings" if studied.verdict.recommended else "the settings with the best score"
+    lines = []
     trees, left = (links_in_trees(studied.runs[title]) for title in (OFF, studied.title))
     lines.append(
         f"{trees:.0f} of {len(studied.offered):,} links are in congestion trees without control, {left:.0f} "
@@ -98,7 +105,7 @@ def headline(studied: Studied) -> list[str]:
     return lines
 
 
-def hotspot_share(studied: Studied, title: str) -> float:
+def hotspot_share(studied: Simulated, title: str) -> float:
     """Return the total that hotspots receive in a run, as a share of the capacity of their links."""
     hot = set(studied.load.hotspots)
     received = [
@@ -107,23 +114,37 @@ def hotspot_share(studied: Studied, title: str) -> float:
     return float(np.mean(received)) / studied.load.rate_gbit_s
 
 
-def offered_by_class(studied: Studied) -> dict[str, float]:
+def offered_by_class(studied: Simulated) -> dict[str, float]:
     """Return the offered Gbit/s of each class of traffic."""
     return {
         group.name: len(group.hosts) * group.share * studied.load.rate_gbit_s for group in studied.load.groups
     }
 
 
-def write(studied: Studied, figures: Sequence[str]) -> str:
+def write(simulated: Simulated, figures: Sequence[str]) -> str:
     """Return the complete account."""
-    lines = ["# What hotspots do to this fabric", "", *(f"- {line}" for line in headline(studied)), ""]
-    lines += _fabric(studied) + _load(studied) + _links(studied) + _trees(studied) + _control(studied)
-    lines += _recommended(studied)
+    lines = ["# What hotspots do to this fabric", "", *(f"- {line}" for line in headline(simulated)), ""]
+    lines += _unfinished(simulated) + _fabric(simulated) + _load(simulated) + _links(simulated)
+    if OFF in simulated.runs:
+        lines += _trees(simulated.runs[OFF])
+    if simulated.runs:
+        lines += _control(simulated)
+    if isinstance(simulated, Studied):
+        lines += _recommended(simulated)
     lines += ["## Figures", "", *(f"![{name}](figures/{name}.png)\n" for name in figures)]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
 
 
-def _fabric(studied: Studied) -> list[str]:
+def _unfinished(simulated: Simulated) -> list[str]:
+    """Return a table of the runs that deadlocked."""
+    if not simulated.unfinished:
+        return []
+    rows = [(one.settings, one.traffic, one.reason) for one in simulated.unfinished]
+    lines = ["## Runs that did not finish", "", *table(("settings", "traffic", "reason"), rows), ""]
+    return [*lines, "Other runs were kept.", ""]
+
+
+def _fabric(studied: Simulated) -> list[str]:
     report = studied.site.report
     cycle = report["deadlock"]
     load = report["all_to_all"]
@@ -139,13 +160,14 @@ def _fabric(studied: Studied) -> list[str]:
                 f"{load['min']} to {load['max']}, mean {load['mean']:.4g}",
             )
         )
+    rows.append(("routes in the runs", "the forwarding tables, one route for each pair of hosts"))
     rows += [(f"used {one['file']}", f"{one['kind']}: {one['note']}") for one in report["used"]]
     rows += [(f"ignored {one['file']}", one["note"]) for one in report["ignored"]]
     notes = [f"- Note: {note}." for note in studied.notes]
     return ["## The fabric", "", *table(("", ""), rows), "", *notes, ""]
 
 
-def _load(studied: Studied) -> list[str]:
+def _load(studied: Simulated) -> list[str]:
     rate = studied.load.rate_gbit_s
     rows = []
     for group in studied.load.groups:
@@ -167,11 +189,11 @@ def _load(studied: Studied) -> list[str]:
     ]
 
 
-def _links(studied: Studied) -> list[str]:
+def _links(studied: Simulated) -> list[str]:
     share = studied.offered / studied.site.capacity
     demand = studied.load.demand()
     inner, to_host = overloaded(studied)
-    means = {title: utilisation(studied.runs[title]) for title in (OFF, studied.title)}
+    means = {title: utilisation(studied.runs[title]) for title in studied.shown}
     lines = [
         "## The worst links",
         "",
@@ -189,12 +211,12 @@ def _links(studied: Studied) -> list[str]:
                 (
                     name,
                     f"{share[n]:.2f}",
-                    *(f"{means[t].get(name, 0.0):.2f}" for t in (OFF, studied.title)),
+                    *(f"{mean.get(name, 0.0):.2f}" for mean in means.values()),
                     largest + more,
                 )
             )
         if rows:
-            heads = ("link", "offered", f"used {OFF}", f"used, {studied.title}", "largest pairs over it")
+            heads = ("link", "offered", *(f"used, {title}" for title in means), "largest pairs over it")
             lines += [f"### {what}", "", *table(heads, rows), ""]
     return lines
 
@@ -208,8 +230,7 @@ def utilisation(result: Result) -> dict[str, float]:
     return dict(zip(names.tolist(), means.tolist(), strict=True))
 
 
-def _trees(studied: Studied) -> list[str]:
-    result = studied.runs[OFF]
+def _trees(result: Result) -> list[str]:
     trees = sorted(result.forest.trees, key=lambda tree: (-tree.peak_branches, tree.tree))
     rows = [
         (
@@ -235,7 +256,7 @@ def _trees(studied: Studied) -> list[str]:
     return lines
 
 
-def _control(studied: Studied) -> list[str]:
+def _control(studied: Simulated) -> list[str]:
     wanted = offered_by_class(studied)
     by_run = {title: classes(result) for title, result in studied.runs.items()}
     rows = []
@@ -273,7 +294,8 @@ def _recommended(studied: Studied) -> list[str]:
     settings = tune_report.shown_settings(tuned)
     verdict = studied.verdict
     heading = "Recommended settings" if verdict.recommended else "Settings with the best score"
-    lines = ["## Recommendation", "", *(f"**{one}**\n" for one in verdict.warnings()), verdict.sentence(), ""]
+    *harms, sentence = studied.lead()
+    lines = ["## Recommendation", "", *(f"**{one}**\n" for one in harms), sentence, ""]
     lines += [f"### {heading}", "", *table(("key", "value"), list(settings.items())), ""]
     weights = ", ".join(f"{one.name} {one.weight:g}" for one in tuned.tuning.objectives if one.weight)
     lines += [
@@ -333,26 +355,28 @@ def margin_rows(studied: Studied) -> list[tuple[str, str, str]]:
     return rows
 
 
-def numbers(studied: Studied) -> dict[str, Any]:
+def numbers(simulated: Simulated) -> dict[str, Any]:
     """Return the numbers in ``study.json``, which do not depend on how the study was executed."""
-    site = studied.site
-    share = studied.offered / site.capacity
-    means = {title: utilisation(result) for title, result in studied.runs.items()}
+    site = simulated.site
+    share = simulated.offered / site.capacity
+    means = {title: utilisation(result) for title, result in simulated.runs.items()}
     return {
         "fabric study": site.report["topology"],
         "hosts": site.report["hosts"],
+        "deadlock": site.report["deadlock"],
+        "unfinished": [asdict(one) for one in simulated.unfinished],
         "load": {
             group.name: {"hosts": list(group.hosts), "to": list(group.targets), "share": group.share}
-            for group in studied.load.groups
+            for group in simulated.load.groups
         },
         "classes": {
             title: {
                 name: {"received_gbit_s": received, "p99_us": tail}
                 for name, (received, tail) in classes(result).items()
             }
-            for title, result in studied.runs.items()
+            for title, result in simulated.runs.items()
         },
-        "links_in_trees": {title: links_in_trees(result) for title, result in studied.runs.items()},
+        "links_in_trees": {title: links_in_trees(result) for title, result in simulated.runs.items()},
         "links": {
             link: {
                 "offered_share": float(share[n]),
@@ -360,6 +384,14 @@ def numbers(studied: Studied) -> dict[str, Any]:
             }
             for n, link in enumerate(site.routes.links)
         },
+        "notes": list(simulated.notes),
+        **(_judged(simulated) if isinstance(simulated, Studied) else {}),
+    }
+
+
+def _judged(studied: Studied) -> dict[str, Any]:
+    """Return the numbers of a study that compared settings."""
+    return {
         "verdict": {
             "recommended": studied.verdict.recommended is not None,
             "options": [
@@ -392,5 +424,4 @@ def numbers(studied: Studied) -> dict[str, Any]:
             for name, margin in studied.margins.items()
         },
         "survey": tune_report.numbers(studied.tuned),
-        "notes": list(studied.notes),
     }

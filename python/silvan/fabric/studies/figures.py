@@ -13,20 +13,25 @@ from silvan.fabric.studies.account import classes, offered_by_class, overloaded,
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from silvan.fabric.studies.study import Simulated, Studied
+
+
+def save_all(simulated: Simulated, folder: Path) -> list[str]:
+    """Draw all figures for which there are runs as PNG and SVG; return their names."""
     from silvan.fabric.studies.study import Studied
 
-
-def save_all(studied: Studied, folder: Path) -> list[str]:
-    """Draw all figures as PNG and SVG; return their names."""
-    figures = {"offered": offered(studied), "links": links(studied), "traffic": traffic(studied)}
-    figures |= {"trees": trees(studied), "margin": margin(studied), "tradeoff": tradeoff(studied)}
+    figures = {"offered": offered(simulated)}
+    if simulated.runs:
+        figures |= {"links": links(simulated), "traffic": traffic(simulated), "trees": trees(simulated)}
+    if isinstance(simulated, Studied):
+        figures |= {"margin": margin(simulated), "tradeoff": tradeoff(simulated)}
     for name, figure in figures.items():
         plot.save(figure, folder / name)
     return list(figures)
 
 
 @plot.style()
-def offered(studied: Studied) -> Figure:
+def offered(studied: Simulated) -> Figure:
     """Draw the offered load of each link as a share of its capacity, largest first."""
     figure, (axes,) = plot.new_figure()
     share = studied.offered / studied.site.capacity
@@ -55,7 +60,7 @@ def offered(studied: Studied) -> Figure:
 
 
 @plot.style()
-def links(studied: Studied) -> Figure:
+def links(studied: Simulated) -> Figure:
     """Draw the utilization of the links between switches in each run, largest first."""
     figure, (axes,) = plot.new_figure()
     names = [
@@ -79,7 +84,7 @@ def links(studied: Studied) -> Figure:
 
 
 @plot.style()
-def traffic(studied: Studied) -> Figure:
+def traffic(studied: Simulated) -> Figure:
     """Draw the received share of the offered load of each class of traffic, and its tail latency."""
     figure, (left, right) = plot.new_figure(2, width=10.0)
     wanted = offered_by_class(studied)
@@ -108,7 +113,7 @@ def traffic(studied: Studied) -> Figure:
 
 
 @plot.style()
-def trees(studied: Studied) -> Figure:
+def trees(studied: Simulated) -> Figure:
     """Draw the number of links in congestion trees over time."""
     figure, (axes,) = plot.new_figure()
     for k, (title, result) in enumerate(studied.runs.items()):

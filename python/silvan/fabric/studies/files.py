@@ -7,7 +7,7 @@ from pathlib import Path
 
 from silvan import _files, _folder
 from silvan._core import SilvanError
-from silvan.fabric.studies.study import OPTIONS, SITE, Studied
+from silvan.fabric.studies.study import COSTLY_OPTIONS, OPTIONS, SITE, Simulated, Studied
 
 ACCOUNT, NUMBERS, REPORT, TUNE, PLUGIN = "account.md", "study.json", "report.html", "tune.toml", "ccmgr.conf"
 __all__ = ["ACCOUNT", "NUMBERS", "OPTIONS", "PLUGIN", "REPORT", "SITE", "TUNE", "refuse_foreign", "write"]
@@ -28,25 +28,45 @@ def refuse_foreign(out: Path) -> None:
         )
 
 
-def write(studied: Studied, out: Path) -> None:
+def write(simulated: Simulated, out: Path) -> None:
     """Write the account, figures, report, runs and option lines; raises :class:`SilvanError`."""
     from silvan import report
     from silvan.fabric.studies import account, figures
     from silvan.tuning.presets import CCMGR
 
     try:
-        for title, result in studied.runs.items():
+        for title, result in simulated.runs.items():
             folder = out / title.replace(" ", "-").replace(".", "-")
             _folder.refuse_foreign(folder)
             result.save(folder)
-        drawn = figures.save_all(studied, out / "figures")
+        drawn = figures.save_all(simulated, out / "figures")
+        _write_options(simulated, out)
         _files.write_text(out / PLUGIN, CCMGR)
         _files.write_text(out / TUNE, tune_text())
-        _files.write_text(out / NUMBERS, _files.to_json(account.numbers(studied)))
-        _files.write_text(out / ACCOUNT, account.write(studied, drawn))
-        report.write(list(studied.runs.values()), out / REPORT, titles=list(studied.runs))
+        _files.write_text(out / NUMBERS, _files.to_json(account.numbers(simulated)))
+        _files.write_text(out / ACCOUNT, account.write(simulated, drawn))
+        runs, file = simulated.runs, out / REPORT
+        if runs:
+            report.write(list(runs.values()), file, titles=list(runs), lead=simulated.lead())
+        else:
+            file.unlink(missing_ok=True)
     except OSError as error:
         raise SilvanError(f"{error.filename or out}: {error.strerror or error}") from error
+
+
+def _write_options(simulated: Simulated, out: Path) -> None:
+    """Write the option lines, below comments about deadlock and harm."""
+    head = "".join(f"# {line.replace('`', '')}\n" for line in simulated.lead())
+    costly = lines = ""
+    if isinstance(simulated, Studied):
+        lines = simulated.tuned.opensm_options()
+        if simulated.verdict.recommended is None:
+            costly, lines = head + lines, "congestion_control FALSE\n"
+    _files.write_text(out / OPTIONS, head + lines)
+    if costly:
+        _files.write_text(out / COSTLY_OPTIONS, costly)
+    else:
+        (out / COSTLY_OPTIONS).unlink(missing_ok=True)
 
 
 def tune_text() -> str:

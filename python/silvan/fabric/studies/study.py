@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,30 +10,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from silvan import _core, _files, _opensm, results
-from silvan._core import FabricError, Scenario
+from silvan import _files, _opensm
+from silvan._core import FabricError, ModelError, Scenario
 from silvan._executor import DEFAULT_EXECUTOR
-from silvan.fabric.studies import routes as paths
+from silvan.fabric.studies import site as sites
 from silvan.fabric.studies import verdict as verdicts
 from silvan.fabric.studies.load import Load, Shape, draw
+from silvan.fabric.studies.site import MTU_BITS, Site
 from silvan.fabric.studies.verdict import Care, Verdict
 from silvan.results import Result
-from silvan.sweeps.axes import Axis, as_text
+from silvan.sweeps.axes import Axis
+from silvan.sweeps.errors import SweepError
 from silvan.sweeps.executors import Options
 from silvan.sweeps.study import Base, of_file
 from silvan.tuning.outcome import Tuned, confirm
 from silvan.tuning.presets import DELAYS_US, LONGEST, NONE, PRESETS, REFERENCE
 from silvan.tuning.problem import Kind, Tuning
 from silvan.tuning.racing import Trial
-from silvan.tuning.runs import Instance, Setting, Tell, Values, open_runs
+from silvan.tuning.report import shown_keys
+from silvan.tuning.runs import Instance, Runs, Setting, Tell, Values, open_runs
 from silvan.tuning.survey import Survey
-from silvan.types import FabricCheck
 
-#: Simulated time of a run with host links of 32 Gbit/s; with other rates, hosts send the same number of
-#: bytes. Shorter runs would favor settings that throttle hotspots for a long time. On large fabrics, a limit
-#: on packet-hops shortens the runs.
-DURATION_NS, LINK_GBIT_S = 6_000_000, 32.0
-HOPS_AT_MOST = 36e6
 #: Number of random draws of the roles, number of fresh seeds for each draw, and maximum number of settings
 #: that are tried with these seeds.
 DRAWS, SEEDS, FINALISTS = 2, 3, verdicts.BY_SCORE + verdicts.HARMLESS
@@ -45,26 +40,10 @@ LONGEST_TIMES, INCREASES, TIMERS = (2, 4, 8), (2, 4, 8), (5, 20, 80)
 #: Limits of the axes when the survey extends them: an index has at most 127 steps in a table of 128 entries,
 #: the timer has 16 bits, and delays must fit into generated tables.
 LIMITS = {"cct_longest": (1, int(DELAYS_US[1])), "ccti_increase": (1, 127), "ccti_timer": (1, 65535)}
-MTU_BITS = 2048 * 8
+#: Start of the message of a run that deadlocked, and number of such runs that sentences name.
+DEADLOCK, NAMED = "deadlock at ", 3
 
 Simulate = Callable[[Scenario, str], Result]
-
-
-@dataclass(frozen=True)
-class Site:
-    """The files, the hosts and the routes of a fabric."""
-
-    #: The result of the fabric check.
-    report: FabricCheck
-    wiring: Path
-    tables: Path
-    routes: paths.Routes
-    #: Capacity of each directed link in Gbit/s, in the order of the links in `routes`.
-    capacity: NDArray[np.float64]
-    #: Rate of the slowest host link, Gbit/s.
-    host_gbit_s: float
-    default_rate: str | None
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -96,16 +75,75 @@ class Margin:
 
 
 @dataclass(frozen=True)
-class Studied:
-    """The results of a study."""
+class Unfinished:
+    """A run that deadlocked."""
+
+    settings: str
+    #: Name of the draw of the load, and seed.
+    traffic: str
+    #: The simulator's message: the time and the cycle of outputs.
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.settings}, {self.traffic} ({self.reason.partition(':')[0]})"
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What a study simulated; a :class:`Studied` unless runs that its verdict needs deadlocked."""
 
     asked: Asked
     site: Site
     load: Load
     #: Offered load of each link in Gbit/s.
     offered: NDArray[np.float64]
-    #: Runs by title: without control, with the defaults, with the user's opensm.conf, with the best settings.
+    #: Finished runs by title: without control, with the defaults, with the user's opensm.conf, with the best
+    #: settings.
     runs: dict[str, Result]
+    #: Runs that deadlocked.
+    unfinished: tuple[Unfinished, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def shown(self) -> list[str]:
+        """Titles of the runs that tables of links compare."""
+        return [title for title in (OFF,) if title in self.runs]
+
+    @property
+    def can_deadlock(self) -> bool:
+        """Whether the routes can deadlock, or a run did."""
+        return self.site.report["deadlock"] is not None or bool(self.unfinished)
+
+    def lead(self) -> list[str]:
+        """Return the sentences that come first: deadlock, harm, recommendation."""
+        lines = self._deadlock()
+        return [*lines, "No settings are recommended, because runs that a comparison needs deadlocked."]
+
+    def _deadlock(self) -> list[str]:
+        lines = []
+        if cycle := self.site.report["deadlock"]:
+            lines.append(
+                f"Deadlock: the routes of this fabric can deadlock: {cycle}. No settings of congestion "
+                "control exclude that; correct the routes first."
+            )
+        elif cycle := self.site.one_lane_cycle:
+            lines.append(
+                "Lanes: the routes cannot deadlock on the lanes of the fabric, but they can on one lane, as "
+                f"in the runs of a study: {cycle}."
+            )
+        if self.unfinished:
+            few = "; ".join(str(one) for one in self.unfinished[:NAMED])
+            rest = len(self.unfinished) - NAMED
+            more = f"; and {rest} more, see the account" if rest > 0 else ""
+            number = f"{len(self.unfinished)} run{'s' * (len(self.unfinished) > 1)}"
+            lines.append(f"Deadlock: {number} did not finish: {few}{more}.")
+        return lines
+
+
+@dataclass(frozen=True)
+class Studied(Simulated):
+    """The results of a study."""
+
     #: The recommendation, which also selects the settings that `tuned` presents.
     verdict: Verdict
     #: Maps each trial to its score relative to no control and its worst loss of a class; for the trade-off.
@@ -114,12 +152,20 @@ class Studied:
     tuned: Tuned
     #: The margin of each parameter.
     margins: dict[str, Margin]
-    notes: tuple[str, ...]
 
     @property
     def title(self) -> str:
         """The title of the run with the best settings."""
-        return BEST if self.verdict.recommended is not None else COSTLY
+        return _title(self.verdict)
+
+    @property
+    def shown(self) -> list[str]:
+        """Titles of the runs that tables of links compare."""
+        return [OFF, self.title]
+
+    def lead(self) -> list[str]:
+        """Return the sentences that come first: deadlock, harm, recommendation."""
+        return [*self._deadlock(), *self.verdict.warnings(), self.verdict.sentence()]
 
 
 #: Names of the files with the scenario and with the option lines.
@@ -129,109 +175,8 @@ OFF, DEFAULTS, MINE, BEST = "without control", "defaults", "opensm.conf", "recom
 COSTLY, COSTLY_OPTIONS = "best score, not recommended", "not-recommended.conf"
 
 
-def read_site(asked: Asked) -> Site:
-    """Read the fabric without writing any files."""
-    report = _core.fabric_check(list(asked.fabric), asked.tables, asked.default_rate)
-    if report["pairs_unroutable"]:
-        raise FabricError(
-            f"{asked.tables or asked.fabric[0]}: {report['pairs_unroutable']:,} pairs have no route: "
-            f"{'; '.join(report['problems'][:3])}"
-        )
-    used = {one["kind"].partition(" (")[0]: Path(one["file"]) for one in report["used"] if one["kind"]}
-    wiring = used["wiring"]
-    notes: list[str] = []
-    tables = used["forwarding tables"]
-    if report["lanes"] is not None:
-        notes.append(
-            "lanes and service levels of paths are checked for deadlock, but not used in the runs of a study"
-        )
-    routes = paths.read(_core.fabric_ibdmchk([wiring, tables], None, asked.default_rate))
-    rates = _rates(wiring, tables, asked.default_rate)
-    missing = [link for link in routes.links if link not in rates]
-    if missing:
-        raise FabricError(f"{wiring}: the link {missing[0]} of the tables is not one of the wiring")
-    capacity = np.array([rates[link] for link in routes.links])
-    slowest = float(capacity[routes.first_link].min())
-    return Site(report, wiring, tables, routes, capacity, slowest, asked.default_rate, tuple(notes))
-
-
-def _kept(site: Site, folder: Path) -> Site:
-    """Copy the fabric's files to the study's folder, so that the scenario can refer to the copies."""
-    folder.mkdir(parents=True, exist_ok=True)
-    wiring, tables = _copied(site.wiring, folder / "wiring"), _copied(site.tables, folder / "tables")
-    return replace(site, wiring=wiring, tables=tables)
-
-
-def _copied(source: Path, stem: Path) -> Path:
-    """Copy a plain or compressed file; the copy of a compressed file keeps its suffix."""
-    with _files.plain(source).open("rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
-    target = stem.with_name(stem.name + ".gz") if packed else stem
-    with contextlib.suppress(shutil.SameFileError):
-        shutil.copyfile(source, target)
-    return target
-
-
-def _rates(wiring: Path, tables: Path, default_rate: str | None) -> dict[str, float]:
-    """Return the rate of each directed link in a run in Gbit/s."""
-    head = 'duration = "1 ns"\n' + _scenario_text(wiring, tables, default_rate)
-    scenario = Scenario.from_toml(head + '[[traffic]]\nrate = "1 Mbit/s"\npattern = { kind = "uniform" }\n')
-    columns = results.run(scenario).numpy("wiring")
-    return dict(zip(columns["link"].tolist(), columns["rate_gbit_s"].tolist(), strict=True))
-
-
-def _scenario_text(wiring: Path, tables: Path, default_rate: str | None) -> str:
-    rate = f"default_rate = {_quoted(default_rate)}\n" if default_rate else ""
-    return (
-        f'[topology]\nkind = "file"\nfile = {_quoted(str(wiring))}\n{rate}\n'
-        f'[routing]\nkind = "table"\nfile = {_quoted(str(tables))}\n# Deadlock is reported.\n'
-        "allow_deadlock = true\n\n"
-    )
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
-def scenario_text(site: Site, load: Load, duration_ns: int, seed: int) -> str:
-    """Return the scenario of the study, with fabric and load but without congestion control."""
-    where = _scenario_text(
-        Path("fabric") / site.wiring.name, Path("fabric") / site.tables.name, site.default_rate
-    )
-    lines = [
-        "# Written by `silvan fabric study`: hotspots, a storage incast and a background on the fabric.",
-        'name = "site"',
-        f"seed = {seed}",
-        f'duration = "{duration_ns} ns"',
-        f'warmup = "{duration_ns // 2} ns"',
-        "",
-        where,
-        "# Notifications have a separate lane, so that congestion trees do not delay them.",
-        "[lanes]\ncount = 2\ncontrol = 1\n",
-        f'[measure]\ninterval = "{duration_ns // 50} ns"\n',
-    ]
-    for table in load.tables():
-        lines.append("[[traffic]]")
-        lines += [f"{key} = {_toml(value)}" for key, value in table.items()] + [""]
-    return "\n".join(lines)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, list):
-        return "[" + ", ".join(_quoted(item) for item in value) + "]"
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
-    return _quoted(value) if isinstance(value, str) else as_text(value)
-
-
-def duration_ns(site: Site) -> int:
-    """Return the simulated time of a run (ns), which depends on the speed and the size of the fabric."""
-    hops = site.report["hops"]
-    mean = sum(int(length) * pairs for length, pairs in hops.items()) / max(1, sum(hops.values())) + 1
-    per_ns = len(site.routes.hosts) * site.host_gbit_s / MTU_BITS * mean
-    scale = LINK_GBIT_S / site.host_gbit_s
-    return int(max(50_000, round(min(DURATION_NS * scale, HOPS_AT_MOST / per_ns), -3)))
+def _title(verdict: Verdict) -> str:
+    return BEST if verdict.recommended is not None else COSTLY
 
 
 def space(site: Site, load: Load) -> tuple[Axis, ...]:
@@ -276,24 +221,62 @@ def _tuning(asked: Asked, site: Site, load: Load, base: Base) -> Tuning:
     )
 
 
-def study(asked: Asked, simulate: Simulate, tell: Tell) -> Studied:
+def study(asked: Asked, simulate: Simulate, tell: Tell) -> Simulated:
     """Execute the runs and the survey, and compute the margins; see :func:`silvan.fabric.study`."""
     if asked.conf is not None:
         # Read the file now, so that its errors appear before the runs.
         _opensm.read(asked.conf)
-    site = read_site(asked)
+    site = sites.read_site(asked.fabric, asked.tables, asked.default_rate)
     load = draw(site.routes.hosts, site.host_gbit_s, asked.shape, asked.seed)
     asked.care.check(load)
-    site = _kept(site, asked.out / "fabric")
+    site = sites.keep(site, asked.out / "fabric")
     file = asked.out / SITE
-    _files.write_text(file, scenario_text(site, load, duration_ns(site), asked.seed))
+    _files.write_text(file, sites.scenario_text(site, load, sites.duration_ns(site), asked.seed))
     tuning = _tuning(asked, site, load, of_file(file))
-    options = Options(jobs=asked.jobs)
-    done = open_runs(tuning, asked.out / "runs", DEFAULT_EXECUTOR, options, tell)
+    done = open_runs(tuning, asked.out / "runs", DEFAULT_EXECUTOR, Options(jobs=asked.jobs), tell)
+    judged: _Judged | None = None
+    try:
+        judged = _judge(asked, tuning, done)
+    except (SweepError, FabricError):
+        if not _deadlocked(done):
+            raise
+    titles: dict[str, Mapping[str, Any]] = {OFF: NONE, DEFAULTS: PRESETS[REFERENCE]}
+    notes = [*site.notes, *load.notes]
+    if asked.conf is not None:
+        own, said = _opensm.load(file, asked.conf, {})
+        notes += said
+        titles[MINE] = dict(own.overrides)
+    if judged is not None:
+        # Simulate the settings as users would paste them: OpenSM's table has rounded delays of 16 bits.
+        lines = asked.out / COSTLY_OPTIONS
+        _files.write_text(lines, judged.tuned.opensm_options())
+        titles[_title(judged.verdict)] = dict(_opensm.load(file, lines, {})[0].overrides)
+    scenarios = {title: Scenario.load(file, dict(keys)) for title, keys in titles.items()}
+    runs, stopped = _finish(scenarios, simulate, f"{tuning.kinds[0].name}, seed {asked.seed}")
+    # A run of the survey may equal a run with a title.
+    unfinished = tuple({(one.settings, one.traffic): one for one in (*_deadlocked(done), *stopped)}.values())
+    simulated = Simulated(asked, site, load, site.routes.load(load.demand()), runs, unfinished, tuple(notes))
+    if judged is None or not {OFF, _title(judged.verdict)} <= runs.keys():
+        return simulated
+    return Studied(**vars(simulated), **vars(judged))
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """The fields of :class:`Studied` that a comparison of settings yields."""
+
+    verdict: Verdict
+    tradeoff: dict[int, tuple[float, float]]
+    tuned: Tuned
+    margins: dict[str, Margin]
+
+
+def _judge(asked: Asked, tuning: Tuning, done: Runs) -> _Judged:
+    """Survey the settings, compare the best with no control on fresh seeds, and compute the margins."""
     survey = Survey(tuning, done, LIMITS)
     done.expected = tuning.size * len(tuning.kinds) + (FINALISTS + 4) * tuning.confirm * len(tuning.kinds)
     found = survey.run()
-    outcomes = done.values([(Setting(NONE), at) for at in survey.instances], "without control")
+    outcomes = done.values([(Setting(NONE), at) for at in survey.instances], OFF)
     off = {at: one for at, one in zip(survey.instances, outcomes, strict=True) if not isinstance(one, str)}
     chosen = verdicts.finalists(survey, off, asked.care)
     tuned, verdict = verdicts.judge(confirm(survey.tuning, done, found, chosen), asked.care)
@@ -302,42 +285,38 @@ def study(asked: Asked, simulate: Simulate, tell: Tell) -> Studied:
     best = next(one for one in survey.trials if one.setting == tuned.finalists[0].setting)
     survey.surround(best)
     tuned = replace(tuned, tuning=survey.tuning, simulated=done.simulated, reused=done.found)
-    titles: dict[str, Mapping[str, Any]] = {OFF: NONE, DEFAULTS: PRESETS[REFERENCE]}
-    notes = [*site.notes, *load.notes]
-    if asked.conf is not None:
-        own, said = _opensm.load(file, asked.conf, {})
-        notes += said
-        titles[MINE] = dict(own.overrides)
-    # Simulate the settings as users would paste them: OpenSM's table has rounded delays of 16 bits.
-    lines = _write_options(asked.out, tuned, verdict)
-    titles[BEST if verdict.recommended else COSTLY] = dict(_opensm.load(file, lines, {})[0].overrides)
-    runs = {title: simulate(Scenario.load(file, dict(keys)), title) for title, keys in titles.items()}
-    return Studied(
-        asked,
-        site,
-        load,
-        site.routes.load(load.demand()),
-        runs,
-        verdict,
-        _tradeoff(survey, off, asked.care),
-        tuned,
-        _margins(survey, best),
-        tuple(notes),
-    )
+    return _Judged(verdict, _tradeoff(survey, off, asked.care), tuned, _margins(survey, best))
 
 
-def _write_options(out: Path, tuned: Tuned, verdict: Verdict) -> Path:
-    """Write the option lines, preceded by a note about their harm; return the file with the best settings."""
-    said = [*verdict.warnings(), verdict.sentence()]
-    head = "".join(f"# {line.replace('`', '')}\n" for line in said)
-    costly, options = out / COSTLY_OPTIONS, out / OPTIONS
-    if verdict.recommended is not None:
-        costly.unlink(missing_ok=True)
-        _files.write_text(options, head + tuned.opensm_options())
-        return options
-    _files.write_text(options, f"{head}congestion_control FALSE\n")
-    _files.write_text(costly, head + tuned.opensm_options())
-    return costly
+def _deadlocked(done: Runs) -> list[Unfinished]:
+    """Return the runs of the survey that deadlocked."""
+    known = {Setting(NONE): OFF, Setting(PRESETS[REFERENCE]): DEFAULTS}
+
+    def name(setting: Setting) -> str:
+        shown = (f"{key.rpartition('.')[2]} {value}" for key, value in shown_keys(setting.keys).items())
+        return known.get(setting) or ", ".join(shown)
+
+    return [
+        Unfinished(name(setting), str(at), reason)
+        for setting, at, reason in done.failed()
+        if reason.startswith(DEADLOCK)
+    ]
+
+
+def _finish(
+    scenarios: Mapping[str, Scenario], simulate: Simulate, traffic: str
+) -> tuple[dict[str, Result], list[Unfinished]]:
+    """Run scenarios by title; return the finished runs, and those that deadlocked."""
+    runs: dict[str, Result] = {}
+    stopped = []
+    for title, scenario in scenarios.items():
+        try:
+            runs[title] = simulate(scenario, title)
+        except ModelError as error:
+            if not str(error).startswith(DEADLOCK):
+                raise
+            stopped.append(Unfinished(title, traffic, str(error)))
+    return runs, stopped
 
 
 def _tradeoff(survey: Survey, off: dict[Instance, Values], care: Care) -> dict[int, tuple[float, float]]:

@@ -1,0 +1,175 @@
+"""Reads the fabric of a study, and writes the scenario that its runs use."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from silvan import _core, _files, results, scenarios
+from silvan._core import FabricError, Scenario, ScenarioError
+from silvan.fabric.studies import routes as paths
+from silvan.fabric.studies.load import Load
+from silvan.sweeps.axes import as_text
+from silvan.types import FabricCheck
+
+#: Simulated time of a run with host links of 32 Gbit/s; with other rates, hosts send the same number of
+#: bytes. Shorter runs would favor settings that throttle hotspots for a long time. On large fabrics, a limit
+#: on packet-hops shortens the runs.
+DURATION_NS, LINK_GBIT_S = 6_000_000, 32.0
+HOPS_AT_MOST = 36e6
+MTU_BITS = 2048 * 8
+
+
+@dataclass(frozen=True)
+class Site:
+    """The files, the hosts and the routes of a fabric."""
+
+    #: The result of the fabric check.
+    report: FabricCheck
+    wiring: Path
+    tables: Path
+    routes: paths.Routes
+    #: Capacity of each directed link in Gbit/s, in the order of the links in `routes`.
+    capacity: NDArray[np.float64]
+    #: Rate of the slowest host link, Gbit/s.
+    host_gbit_s: float
+    default_rate: str | None
+    notes: tuple[str, ...]
+    #: If the fabric has tables of lanes: a cycle on the one lane that the runs use for data; else None.
+    one_lane_cycle: str | None = None
+
+
+def read_site(fabric: Sequence[Path], tables: Path | None, default_rate: str | None) -> Site:
+    """Read the fabric without writing any files; raises :class:`FabricError`."""
+    for path in fabric:
+        _refuse_scenario(path)
+    report = _core.fabric_check(list(fabric), tables, default_rate)
+    if report["pairs_unroutable"]:
+        raise FabricError(
+            f"{tables or fabric[0]}: {report['pairs_unroutable']:,} pairs have no route: "
+            f"{'; '.join(report['problems'][:3])}"
+        )
+    used = {one["kind"].partition(" (")[0]: Path(one["file"]) for one in report["used"] if one["kind"]}
+    wiring, forwarding = used["wiring"], used["forwarding tables"]
+    notes = list(report["findings"])
+    one_lane = None
+    if report["lanes"] is not None:
+        notes.append(
+            "lanes and service levels of paths are checked for deadlock, but not used in the runs of a study"
+        )
+        one_lane = _core.fabric_check([wiring, forwarding], None, default_rate)["deadlock"]
+    if groups := report["adaptive_groups"]:
+        notes.append(
+            f"adaptive routing is not simulated: of {groups:,} groups of ports, the runs use the static ports"
+        )
+    routes = paths.read(_core.fabric_ibdmchk([wiring, forwarding], None, default_rate))
+    rates = _rates(wiring, forwarding, default_rate)
+    missing = [link for link in routes.links if link not in rates]
+    if missing:
+        raise FabricError(f"{wiring}: the link {missing[0]} of the tables is not one of the wiring")
+    capacity = np.array([rates[link] for link in routes.links])
+    slowest = float(capacity[routes.first_link].min())
+    return Site(report, wiring, forwarding, routes, capacity, slowest, default_rate, tuple(notes), one_lane)
+
+
+def _refuse_scenario(path: Path) -> None:
+    """Raise :class:`FabricError` if a path is that of a scenario, whose routing may not be one of tables."""
+    if path.exists() and path.suffix != ".toml":
+        return
+    try:
+        file = scenarios.locate(path)
+    except ScenarioError:
+        return
+    division = Scenario.load(file).check().get("choice")
+    tables = f", without `{division}`, which no table can contain" if division else ""
+    raise FabricError(
+        f"{path}: is a scenario, and a study reads the files of a fabric. To study its network with its "
+        f"forwarding tables{tables}: silvan fabric route {file} --network wiring.topo --out routes.lft; "
+        "silvan fabric study wiring.topo --lft routes.lft"
+    )
+
+
+def keep(site: Site, folder: Path) -> Site:
+    """Copy the files to a folder, so that the scenario can refer to the copies; return their site."""
+    folder.mkdir(parents=True, exist_ok=True)
+    wiring, tables = _copied(site.wiring, folder / "wiring"), _copied(site.tables, folder / "tables")
+    return replace(site, wiring=wiring, tables=tables)
+
+
+def _copied(source: Path, stem: Path) -> Path:
+    """Copy a plain or compressed file; the copy of a compressed file keeps its suffix."""
+    with _files.plain(source).open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    target = stem.with_name(stem.name + ".gz") if packed else stem
+    with contextlib.suppress(shutil.SameFileError):
+        shutil.copyfile(source, target)
+    return target
+
+
+def _rates(wiring: Path, tables: Path, default_rate: str | None) -> dict[str, float]:
+    """Return the rate of each directed link in a run in Gbit/s."""
+    head = 'duration = "1 ns"\n' + _scenario_text(wiring, tables, default_rate)
+    scenario = Scenario.from_toml(head + '[[traffic]]\nrate = "1 Mbit/s"\npattern = { kind = "uniform" }\n')
+    columns = results.run(scenario).numpy("wiring")
+    return dict(zip(columns["link"].tolist(), columns["rate_gbit_s"].tolist(), strict=True))
+
+
+def _scenario_text(wiring: Path, tables: Path, default_rate: str | None) -> str:
+    rate = f"default_rate = {_quoted(default_rate)}\n" if default_rate else ""
+    return (
+        f'[topology]\nkind = "file"\nfile = {_quoted(str(wiring))}\n{rate}\n'
+        f'[routing]\nkind = "table"\nfile = {_quoted(str(tables))}\n# Deadlock is reported.\n'
+        "allow_deadlock = true\n\n"
+    )
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def scenario_text(site: Site, load: Load, duration_ns: int, seed: int) -> str:
+    """Return the scenario of the study, with fabric and load but without congestion control."""
+    where = _scenario_text(
+        Path("fabric") / site.wiring.name, Path("fabric") / site.tables.name, site.default_rate
+    )
+    lines = [
+        "# Written by `silvan fabric study`: hotspots, a storage incast and a background on the fabric.",
+        'name = "site"',
+        f"seed = {seed}",
+        f'duration = "{duration_ns} ns"',
+        f'warmup = "{duration_ns // 2} ns"',
+        "",
+        where,
+        "# Notifications have a separate lane, so that congestion trees do not delay them.",
+        "[lanes]\ncount = 2\ncontrol = 1\n",
+        f'[measure]\ninterval = "{duration_ns // 50} ns"\n',
+    ]
+    for table in load.tables():
+        lines.append("[[traffic]]")
+        lines += [f"{key} = {_toml(value)}" for key, value in table.items()] + [""]
+    return "\n".join(lines)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_quoted(item) for item in value) + "]"
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+    return _quoted(value) if isinstance(value, str) else as_text(value)
+
+
+def duration_ns(site: Site) -> int:
+    """Return the simulated time of a run (ns), which depends on the speed and the size of the fabric."""
+    hops = site.report["hops"]
+    mean = sum(int(length) * pairs for length, pairs in hops.items()) / max(1, sum(hops.values())) + 1
+    per_ns = len(site.routes.hosts) * site.host_gbit_s / MTU_BITS * mean
+    scale = LINK_GBIT_S / site.host_gbit_s
+    return int(max(50_000, round(min(DURATION_NS * scale, HOPS_AT_MOST / per_ns), -3)))
