@@ -256,9 +256,9 @@ fuzz: $(VENV)/.built ## RUNS=10000000 executions of each fuzz target, and of the
 	  $(BIN)/python fuzz/readers.py $$case --count $(CASES) || exit 1; \
 	done
 
-papers: $(VENV)/.built ## run the published experiments in full with five seeds (hours); update the record and docs/papers.md
+papers: $(VENV)/.built ## run the published experiments in full with five seeds (hours); update the record and the score
 	$(BIN)/silvan papers run --all --out out/papers --record papers/record.json
-	$(BIN)/silvan papers record --page docs/papers.md
+	$(BIN)/silvan papers pages out/papers/pages
 
 bench: ## speed: whole runs, to bench.json, then parts; AGAINST=COMMIT: ratios to that (ONLY="uniform_648" ROUNDS=5)
 	$(CARGO) build --release --quiet -p silvan-scenario --example bench

@@ -34,7 +34,8 @@ def _reaction(divisor: int) -> Overrides:
 
 #: Divisors of the congestion control table. Both papers refer to Paper III, whose table is for links of
 #: 16 Gbit/s. A delay is relative to the time of a packet on the link, so that of Paper VI, with 40 Gbit/s,
-#: is 0.4 of it: 168 is 106 over the square root of 0.4. Paper V has the table as it is; see docs/papers.md.
+#: is 0.4 of it: 168 is 106 over the square root of 0.4. Paper V has the table as it is; see
+#: papers/notes/paper-vi.md.
 DIVISOR_V, DIVISOR_VI = 106, 168
 
 MTU = 2048

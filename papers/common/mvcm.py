@@ -1,7 +1,7 @@
 """Experiments on marking and validation: multistage networks, a hot phase, and cold flows.
 
 The shares of the paper's traffic pattern and the parameters of Pfister's mechanism are not available; see
-:class:`Case` and :data:`PFISTER`. docs/papers.md describes how they were chosen.
+:class:`Case` and :data:`PFISTER`. papers/notes/mvcm.md describes how they were chosen.
 """
 
 from __future__ import annotations

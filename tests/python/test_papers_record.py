@@ -170,7 +170,8 @@ def test_a_page_has_counts_rows_and_reasons(papers: Path, monkeypatch: pytest.Mo
     assert text.endswith(f"{lines[-1]}\n\nAfter.\n")
     assert "simulations meet 1 (50 %). Of 0 orderings" in text
     assert "| published numbers, two-sided | 2 | 1 | 1 | 0 | 0 | 0 | 0 | 0 |" in text
-    assert "| Nowhere | 1 of 2 | 0 of 0 | 1, 2 | X2 |" in text
+    assert "| Nowhere | 1 of 2 | 0 of 0 | 1, 2 |" in text
+    assert "Experiments recorded from quick runs: X2." in text
     (written,) = record.write_pages(papers / "pages", path)
     assert written.name == "nowhere.md"
     own = written.read_text()
@@ -313,6 +314,7 @@ def test_other_sources_and_compatible_draws_are_counted_on_their_own(
         score.PAPERS: {"compatible: draws vary by more than the tolerance": {"compatible": ["X1.speed"]}},
         score.OTHERS: {score.NUMBERS: {"missed": ["X2.speed"]}},
     }
+    assert "| published numbers, two-sided | 0/1 | 0 | 0/1 | 0 | 0 | 0 | 0 | 0 |" in page.summary(found)
     assert score.rows_by_category(found, reading=3) == {}
     assert page.headline(found).endswith("Of 1 numbers of other sources, 0 are met (0 %).")
 

@@ -101,20 +101,12 @@ def record_(
         Path | None,
         typer.Option("--file", metavar="FILE", help="Record to show.", show_default="the record in papers/"),
     ] = None,
-    page: Annotated[
-        Path | None,
-        typer.Option("--page", metavar="FILE", help="Write the whole record to this Markdown page."),
-    ] = None,
 ) -> None:
     """Show the recorded numbers with today's verdicts, without running anything."""
     from silvan.papers import record
     from silvan.papers.catalogue import choose
 
-    path = file or record.find_record()
-    if page is not None:
-        record.write_page(page, path)
-        return
-    found = record.rows_by_experiment(path, choose(ids or ["all"]))
+    found = record.rows_by_experiment(file or record.find_record(), choose(ids or ["all"]))
     rows = [row for _, _, own in found.values() for row in own]
     if as_json:
         common.print_json(rows)

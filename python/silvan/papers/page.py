@@ -54,7 +54,7 @@ def fill(text: str, found: Found) -> str:
 def markers(name: str) -> tuple[str, str]:
     """Return the lines of a page between which the block of a name is written."""
     return (
-        f"<!-- Begin of the {name}; `silvan papers record --page` writes it. -->",
+        f"<!-- Begin of the {name}; `silvan papers pages` writes it. -->",
         f"<!-- End of the {name}. -->",
     )
 
@@ -87,56 +87,67 @@ def headline(found: Found) -> str:
 
 def summary(found: Found) -> str:
     """Return the score as Markdown: the headline, counts by category, by paper and by reading."""
-    lines = [f"**{headline(found)}**", ""]
-    for line in score.LINES:
-        rows = score.compared(found, line)
-        if rows:
-            lines += _categories(line, rows)
+    lines = [f"**{headline(found)}**", "", *_categories(found)]
     laws = [row for experiment, _, own in found.values() if experiment.law for row in own]
     if laws:
         met = len(score.met(laws))
         lines += [f"{len(laws)} laws and closed forms are not counted; {met} of them are met.", ""]
     lines += [
-        "| paper | numbers met | orderings that hold | seeds | quick runs |",
-        "| --- | --- | --- | --- | --- |",
+        "| paper | numbers met | orderings that hold | seeds |",
+        "| --- | --- | --- | --- |",
     ]
     for paper, members in by_paper(found):
         if members[0][0].law:
             continue
         own = [row for _, _, table in members for row in table]
-        of = [score.of_category(own, name) for name in (score.NUMBERS, score.ORDERS)]
-        cells = [f"{len(score.met(each))} of {len(each)}" for each in of]
         seeds = sorted({row.get("seeds", 1) for row in own if row["verdict"] != NOT_RUN})
-        quick = [e.id for e, entry, _ in members if entry and entry.quick]
-        cells += [", ".join(map(str, seeds)), ", ".join(quick) or "none"]
+        cells = [*_met_of(own), ", ".join(map(str, seeds)) or "-"]
         lines.append(f"| {paper} | {' | '.join(cells)} |")
+    quick = [e.id for e, entry, _ in found.values() if entry and entry.quick]
+    lines += ["", f"Experiments recorded from quick runs: {', '.join(quick) or 'none'}."]
+    lines += ["", "The eight papers were read three times, and each reading added rows:", ""]
     rows = score.compared(found, score.PAPERS)
-    lines += ["", "The papers were read three times, and each reading added rows:", ""]
-    lines += ["| reading | numbers met | orderings that hold |", "| --- | --- | --- |"]
     for reading in READINGS:
-        own = [row for row in rows if row["reading"] == reading]
-        of = [score.of_category(own, name) for name in (score.NUMBERS, score.ORDERS)]
-        cells = [f"{len(score.met(each))} of {len(each)}" for each in of]
-        lines.append(f"| {reading} | {' | '.join(cells)} |")
+        numbers, orders = _met_of([row for row in rows if row["reading"] == reading])
+        lines.append(f"- reading {reading}: {numbers} numbers, {orders} orderings")
     return "\n".join([*lines, *_causes(score.compared(found))])
 
 
-def _categories(line: str, rows: Sequence[Row]) -> list[str]:
-    """Return the counts of a line of the score as a table, with the number of rows that chose parameters."""
-    met = score.met(score.of_category(rows, score.NUMBERS))
-    calibrated = sum("calibrated" in row for row in met)
-    lines = [
-        f"{line[:1].upper()}{line[1:]}; {calibrated} of the {len(met)} numbers that are met were used to "
-        "choose parameters of the model:",
+def _met_of(rows: Sequence[Row]) -> list[str]:
+    """Return how many numbers, and how many orderings, of rows that the headline counts are met."""
+    of = [score.of_category(rows, name) for name in (score.NUMBERS, score.ORDERS)]
+    return [f"{len(score.met(each))} of {len(each)}" for each in of]
+
+
+def _categories(found: Found) -> list[str]:
+    """Return the counts by category and verdict as a table, with other sources after a slash."""
+    lines = []
+    by_line = {line: score.compared(found, line) for line in score.LINES}
+    for line, rows in by_line.items():
+        met = score.met(score.of_category(rows, score.NUMBERS))
+        calibrated = sum("calibrated" in row for row in met)
+        if met:
+            lines.append(
+                f"{line[:1].upper()}{line[1:]}: {calibrated} of the {len(met)} numbers that are met were "
+                "used to choose parameters of the model."
+            )
+    lines += [
+        "Rows by category and verdict; those of other sources follow after a slash:",
         "",
         f"| category | rows | {' | '.join(VERDICTS)} |",
         f"| --- | --- | {' | '.join('---' for _ in VERDICTS)} |",
     ]
     for name in score.CATEGORIES:
-        own = score.of_category(rows, name)
-        if own:
-            lines.append(_count_line(name, own))
+        own = [score.of_category(rows, name) for rows in by_line.values()]
+        if any(own):
+            numbers = zip(*([len(rows), *counts(rows).values()] for rows in own), strict=True)
+            lines.append(f"| {name} | {' | '.join(_pair(*each) for each in numbers)} |")
     return [*lines, ""]
+
+
+def _pair(papers: int, others: int) -> str:
+    """Return two counts as one cell."""
+    return f"{papers}/{others}" if others else str(papers)
 
 
 def _causes(rows: Iterable[Row]) -> list[str]:
@@ -148,7 +159,7 @@ def _causes(rows: Iterable[Row]) -> list[str]:
         return []
     lines = [
         "",
-        "Why rows are missed, open or incompatible; the notes below each table say more:",
+        "Why rows are missed, open or incompatible; the pages of the papers say more:",
         "",
         "| cause | numbers | orderings | restated | other | experiments |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -167,10 +178,6 @@ def _causes(rows: Iterable[Row]) -> list[str]:
 
 def _percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.0f} %" if whole else "-"
-
-
-def _count_line(name: str, rows: Sequence[Row]) -> str:
-    return f"| {name} | {len(rows)} | {' | '.join(map(str, counts(rows).values()))} |"
 
 
 def by_paper(found: Found) -> list[tuple[str, list[tuple[Experiment, Entry | None, list[Row]]]]]:

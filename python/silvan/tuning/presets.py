@@ -40,9 +40,10 @@ def _settings(
 
 
 #: Known settings by name. Silvan's defaults are the settings of Paper III. Paper IV does not publish the
-#: scale of its table; docs/papers.md explains how the value 14 was found. The settings of the ccmgr plug-in
-#: are its documented defaults (manual of MLNX_OFED 2.2, tables 25 to 27). The plug-in computes the table and
-#: the timer from the number of hosts with an unpublished formula, so those of Paper IV are used instead.
+#: scale of its table; papers/notes/paper-iv.md explains how the value 14 was found. The settings of the
+#: ccmgr plug-in are its documented defaults (manual of MLNX_OFED 2.2, tables 25 to 27). The plug-in computes
+#: the table and the timer from the number of hosts with an unpublished formula, so those of Paper IV are used
+#: instead.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "defaults (Paper III)": _settings(15, 1, 8, quadratic(1)),
     "Paper IV": _settings(15, 0, 0, quadratic(14)),
