@@ -37,8 +37,8 @@ def of_result(result: Result) -> str:
     parts = [
         f"<p><b>{_cut(result.name)}</b>: {escape(time)} simulated</p>",
         _summary.side_by_side([result], ["this run"]),
-        *(f"<p>{escape(line)}</p>" for line in result.account[:MOST_ROWS]),
-        *(f"<p>Warning: {escape(line)}</p>" for line in result.warnings[:MOST_ROWS]),
+        *(f"<p>{_text.sentence(line)}</p>" for line in result.account[:MOST_ROWS]),
+        *(f"<p>Warning: {_text.sentence(line)}</p>" for line in result.warnings[:MOST_ROWS]),
         f"<p>Tables: {escape(', '.join(result.tables))}</p>",
     ]
     return f"<div>{''.join(parts)}</div>"

@@ -6,6 +6,7 @@ import json
 import re
 import zlib
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import silvan
 from conftest import SMALL, command
 from silvan import report
+from silvan.report import _text
 from silvan.report._frames import Clock, spans
 from silvan.report._layout import Wiring, place
 
@@ -231,6 +233,36 @@ def test_hosts_stand_below_their_switches_and_levels_in_rows():
     assert at[4, 1] == at[5, 1] > at[6, 1] == 0
     assert (at[:4, 1] == 1).all()
     assert max(at[0, 0], at[1, 0]) < min(at[2, 0], at[3, 0])
+
+
+def test_many_hosts_of_a_switch_stand_in_rows_with_room_for_their_marks():
+    leaves, per_leaf = 8, 8
+    hosts = leaves * per_leaf
+    cables = [(host, hosts + host // per_leaf) for host in range(hosts)]
+    cables += [(hosts + leaf, hosts + leaves) for leaf in range(leaves)]
+    at = place(wiring(hosts, leaves + 1, cables))[:hosts]
+    rows = sorted({float(y) for y in at[:, 1]})
+    assert len(rows) == 2
+    for row in rows:
+        x = np.sort(at[at[:, 1] == row, 0])
+        assert len(x) == hosts / 2, "rows have the same length"
+        assert np.diff(x).min() > 1 / 50
+    # More hosts do not have more than five rows.
+    many = place(wiring(400, 2, [(host, 400 + host % 2) for host in range(400)] + [(400, 401)]))
+    assert len({float(y) for y in many[:400, 1]}) == 5
+
+
+def test_names_in_sentences_are_code():
+    assert _text.sentence("9 hosts of `hot` wait; `a<b` does not.") == (
+        "9 hosts of <code>hot</code> wait; <code>a&lt;b</code> does not."
+    )
+    assert _text.sentence("a ` b") == "a ` b"
+    line = "Contributors (they send through a root): 3 hosts of `hot`."
+    result = SimpleNamespace(account=[line], warnings=["`x` has no effect"])
+    shown = _text.account(result)
+    assert "3 hosts of <code>hot</code>." in shown
+    assert "Warning: <code>x</code> has no effect" in shown
+    assert "`" not in shown
 
 
 def test_free_graphs_are_spread_by_springs():

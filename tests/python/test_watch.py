@@ -20,6 +20,7 @@ from conftest import ROOT, SMALL
 from silvan.live import Recording, Server, page, recording
 from silvan.live import server as live_server
 from silvan.live.server import MOST_CONNECTIONS
+from silvan.report import _roots
 
 LOOPBACK = "127.0.0.1"
 
@@ -285,11 +286,18 @@ def test_the_page_shows_a_run_while_it_progresses(window, server):
     _, samples, _ = server.recording.news(0)
     assert window.run("Watch.known()") == len(samples) > 10
     assert window.run("Watch.at") == 8
-    assert done[0].account[0] in window.run("document.getElementById('account').textContent")
+    shown = window.run("document.getElementById('account').textContent")
+    assert all(line.replace("`", "") in shown for line in done[0].account)
+    assert any("`" in line for line in done[0].account)
+    assert "`" not in shown
+    # From now on, roots have the letters of the report.
+    assert window.run("[...Watch.roots.keys()]")[:2] == list(_roots.of(done))[:2]
+    assert window.run("Watch.lookOf(" + json.dumps(next(iter(_roots.of(done)))) + ")") == [0, "A"]
     window.press("End")
     window.wait(f"Watch.at === {len(samples) - 1}")
     links = window.run("Watch.sides[0].live.now.samples[Watch.at].tree_links.length")
     assert links == len(json.loads(samples[-1])["tree_links"]) > 0
+    assert window.run("Watch.end") == pytest.approx(done[0].summary["simulated_ns"] / 1e3)
     window.run("document.querySelector('#state a').removeAttribute('target')")
     window.run("document.querySelector('#state a').click()")
     window.wait("document.querySelector('.summary') !== null")

@@ -15,6 +15,12 @@ const Elements = {
     return element;
   },
 
+  // A paragraph whose text between backticks is code.
+  prose(text, given = {}) {
+    const parts = text.split(/`([^`]+)`/).map((part, at) => (at % 2 === 1 ? Elements.make("code", { textContent: part }) : part));
+    return Elements.make("p", given, ...parts);
+  },
+
   // Fills a list of choices with pairs of value and name.
   choice(select, options, chosen) {
     select.replaceChildren(...options.map(([value, name]) => (

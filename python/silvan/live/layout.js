@@ -6,6 +6,9 @@ const Layout = (() => {
   // Steps of the force-directed layout, and its most switches: each step computes all pairs.
   const STEPS = 150;
   const MOST_SPRUNG = 2000;
+  // Most rows of hosts below a switch, and the distance between two rows.
+  const MOST_ROWS = 5;
+  const ROW = 0.045;
 
   // Returns x and y of each node, from 0 to 1, y downwards.
   function place(wiring) {
@@ -90,15 +93,16 @@ const Layout = (() => {
       ofLeaf.set(home, [...(ofLeaf.get(home) ?? []), host]);
     }
     const most = Math.max(1, ...[...ofLeaf.values()].map((one) => one.length));
-    // At most 160 nodes in a row.
-    const columns = Math.max(1, Math.min(most, Math.floor(width * 160)));
+    // There is room for 48 hosts with their marks per row, but not for many rows.
+    const rows = Math.min(MOST_ROWS, Math.ceil(most / Math.max(1, Math.floor(width * 48))));
+    const columns = Math.ceil(most / rows);
     const top = Math.max(...level);
     const lowest = Math.max(top > 1 ? 1 - 1 / Math.max(top, 1) : 0.25, 0.25);
     for (const [leaf, all] of ofLeaf) {
       const center = leaf >= 0 ? position[leaf][0] : 0.5;
       all.forEach((host, at) => {
         const x = ((at % columns) + 0.5) / Math.min(columns, all.length) - 0.5;
-        position[host] = [center + x * width, lowest + 0.28 + 0.035 * Math.floor(at / columns)];
+        position[host] = [center + x * width, lowest + 0.28 + ROW * Math.floor(at / columns)];
       });
     }
   }

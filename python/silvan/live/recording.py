@@ -57,9 +57,13 @@ class Recording:
             self._changed.notify_all()
 
     def finish(self, result: Result) -> None:
-        """Notify viewers that the run has ended."""
+        """Notify viewers that the run has ended, with its roots in the order of the report's letters."""
         self.result = result
-        self._close(DONE, {"account": result.account, "warnings": result.warnings})
+        # Not at the top: a run without a report does not need numpy.
+        from silvan.report import _roots
+
+        told = {"account": result.account, "warnings": result.warnings, "roots": list(_roots.of([result]))}
+        self._close(DONE, told)
 
     def fail(self, message: str) -> None:
         """Notify viewers that the run has failed, with the reason."""

@@ -223,7 +223,8 @@ const Viewer = Object.assign(Object.create(Page), {
     this.at = Math.min(this.at, this.known() - 1);
     this.furthest = Math.max(this.at, Math.min(this.furthest, this.known() - 1));
     this.time = this.timeOf(this.at);
-    this.end = Series.end(this.timeOf(this.furthest));
+    const whole = Math.max(...this.sides.map(({ live }) => live.now.network.duration_ns / 1e3));
+    this.end = Math.min(Series.end(this.timeOf(this.furthest)), whole);
     for (const { live, run, network } of this.sides) {
       Frame.fill(run, live.now.samples[this.at], (root) => this.lookOf(root));
       network.draw();

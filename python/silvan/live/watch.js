@@ -82,8 +82,8 @@ const Watch = Object.assign(Object.create(Viewer), {
     return value < 5400 ? `${Math.ceil(value / 60)} min` : `${Data.trim(Math.round(value / 360) / 10)} h`;
   },
 
-  finish({ state, error, account, warnings, wall_s: wall }) {
-    const { get, make } = Elements;
+  finish({ state, error, account, warnings, roots, wall_s: wall }) {
+    const { get, make, prose } = Elements;
     this.isOver = true;
     const { now } = this.sides[0].live;
     if (now) now.isDone = true;
@@ -94,14 +94,16 @@ const Watch = Object.assign(Object.create(Viewer), {
       get("wrong").hidden = false;
       return;
     }
+    // Letters and colors are those of the report from now on.
+    this.roots = new Map([...new Set([...roots, ...this.roots.keys()])].map((one, at) => [one, at]));
     get("state").textContent = `The run has ended after ${Watch.seconds(wall)}. `;
     if (document.documentElement.dataset.source === "events") {
       get("state").append(make("a", { href: "report", target: "_blank", rel: "noopener", textContent: "Open its report" }));
     }
     get("account").replaceChildren(
       make("h3", { textContent: "Account" }),
-      ...account.map((text) => make("p", { textContent: text })),
-      ...warnings.map((text) => make("p", { className: "warning", textContent: `Warning: ${text}` })),
+      ...account.map((text) => prose(text)),
+      ...warnings.map((text) => prose(`Warning: ${text}`, { className: "warning" })),
     );
     get("account").hidden = false;
   },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,9 @@ LEVEL_SHARE = 0.5
 #: pairs.
 STEPS = 150
 MOST_SPRUNG = 2_000
+#: Maximum number of rows of hosts below a switch, and the distance between two rows.
+MOST_ROWS = 5
+ROW = 0.045
 
 
 @dataclass(frozen=True)
@@ -103,15 +107,17 @@ def _hosts_below(
         homes = [node for node in neighbours[host] if level[node] == 1]
         of_leaf.setdefault(homes[0] if homes else -1, []).append(host)
     most = max(map(len, of_leaf.values()), default=1)
-    # An image of width 1 has room for 160 nodes per row.
-    columns = max(1, min(most, int(width * 160)))
+    # An image of width 1 has room for 48 hosts with their marks per row, but not for many rows. Make the
+    # rows equally long.
+    rows = min(MOST_ROWS, math.ceil(most / max(1, int(width * 48))))
+    columns = math.ceil(most / rows)
     lowest = max((1 - 1 / max(level.max(), 1)) if level.max() > 1 else 0.25, 0.25)
     for leaf, hosts in of_leaf.items():
         centre = position[leaf, 0] if leaf >= 0 else 0.5
         for place, host in enumerate(hosts):
             across = min(columns, len(hosts))
             x = (place % columns + 0.5) / across - 0.5
-            y = lowest + 0.28 + 0.035 * (place // columns)
+            y = lowest + 0.28 + ROW * (place // columns)
             position[host] = (centre + x * width, y)
 
 

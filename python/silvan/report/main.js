@@ -334,6 +334,11 @@ const Page = {
       });
       if (trees.size > 0) lines.push(`${word} tree${trees.size > 1 ? "s" : ""} ${[...trees].slice(0, 12).join(", ")}`);
     }
+    if (node < run.hosts && run.utilisation) {
+      const load = (link) => Math.round(run.utilisation[link * run.frames.length + network.frame] / 0.15);
+      const part = (ends) => [...ends.keys()].filter((link) => ends[link] === node).map((link) => `${load(link)} %`).join(" and ");
+      lines.push(`sends at ${part(run.source)} and receives at ${part(run.target)} of the rate of its link`);
+    }
     const spans = Data.spansAt(run, network.frame);
     const blocked = run.links.filter((_, link) => spans[link] >= 0 && run.source[link] === node);
     if (blocked.length > 0) lines.push(`in trees: ${blocked.slice(0, 6).join(", ")}${blocked.length > 6 ? " …" : ""}`);

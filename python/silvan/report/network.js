@@ -204,16 +204,18 @@ class Network {
     return found;
   }
 
-  // The smallest distance of hosts in a row, as a part of the picture's width.
+  // The smallest distances of hosts in a row and of rows, as parts of the picture's width and height; 1 without rows.
   nearestHosts() {
     const { run } = this;
     const hosts = [...run.x.slice(0, run.hosts)].map((x, at) => [run.y[at], x]).sort((one, other) => one[0] - other[0] || one[1] - other[1]);
-    let least = 1;
+    let [across, down] = [1, 1];
     for (let at = 1; at < hosts.length; at += 1) {
-      const away = hosts[at][1] - hosts[at - 1][1];
-      if (hosts[at][0] === hosts[at - 1][0] && away > 1e-6) least = Math.min(least, away);
+      const [lower, right] = [hosts[at][0] - hosts[at - 1][0], hosts[at][1] - hosts[at - 1][1]];
+      if (lower > 1e-6) down = Math.min(down, lower);
+      else if (right > 1e-6) across = Math.min(across, right);
     }
-    return least;
+    const isInRows = new Set(hosts.map(([y]) => y)).size < hosts.length / 2;
+    return [across, isInRows ? down : 1];
   }
 
   drawMarks(spans, chosen, ratio, context = this.marks.getContext("2d")) {
@@ -226,7 +228,8 @@ class Network {
     const count = run.nodes.length;
     const scale = Math.sqrt(this.view.scale);
     // Hosts are drawn apart from each other where there is room for a pixel.
-    const room = Math.max(0.7, 0.42 * this.gap * a);
+    const apart = Math.min(this.gap[0] * a, this.gap[1] * b);
+    const room = Math.max(0.7, 0.42 * apart);
     const radius = Math.min(Math.min(6, Math.max(1.2, 60 / Math.sqrt(count + 40))) * Math.min(scale, 3), room);
     const css = { host: page.style("--host"), switch: page.style("--switch"), ink: page.style("--ink") };
     const isNamed = (this.size[0] * this.view.scale) / Math.max(count, 1) > 22;
@@ -244,8 +247,10 @@ class Network {
       if (isHost) context.arc(x, y, fed !== undefined ? radius * 1.15 : radius, 0, 7);
       else context.rect(x - radius * 1.25, y - radius * 1.25, radius * 2.5, radius * 2.5);
       context.fill();
-      if (isHost && victims.has(node) && fed === undefined) {
-        this.ring(context, x, y, radius + Math.min(3, radius), css.ink, [radius, radius * 0.7], Math.min(1.6, radius * 0.6));
+      if (isHost && victims.has(node)) {
+        // Rings of neighbors do not overlap: with little room they are closer to their hosts.
+        const ring = Math.max(radius, Math.min(radius + 3, 2 * radius, apart / 2 - 0.8));
+        this.ring(context, x, y, ring, css.ink, [ring * 0.7, ring * 0.5], Math.min(1.6, ring * 0.4));
       }
       if (isNamed) {
         context.fillStyle = css.ink;
