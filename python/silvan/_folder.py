@@ -302,8 +302,12 @@ def _content(folder: Path, name: str, files: dict[str, dict[str, Any]]) -> bytes
 
 def _provenance(folder: Path) -> dict[str, Any]:
     path = folder / PROVENANCE
+    if not folder.exists():
+        raise NotARunError(f"{folder}: no such folder; `silvan run SCENARIO --out {folder}` writes one")
     if ".partial-" in folder.name or not path.is_file():
-        raise NotARunError(f"{folder}: not the folder of a finished run (no {PROVENANCE})")
+        report = folder / "report.html"
+        hint = f"; its report is {report}" if report.is_file() else ""
+        raise NotARunError(f"{folder}: not the folder of a finished run (no {PROVENANCE}){hint}")
     provenance = _object(PROVENANCE, path.read_bytes())
     if "format" not in provenance or "tables" not in provenance:
         raise NotARunError(f"{folder}: not the folder of a run ({PROVENANCE} is not one of a run)")

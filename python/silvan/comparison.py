@@ -18,6 +18,7 @@ import numpy as np
 from silvan import _control
 from silvan._core import SilvanError
 from silvan._statistics import STUDENT, half_width
+from silvan.fairness import jain_of_hosts
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -215,9 +216,8 @@ def measures(result: Result) -> dict[tuple[str, str], float]:
         found[f"job {job['job']}: span", "us"] = job["span_ns"] / 1000
     if "tree_links" in result.tables:
         found["links in congestion trees", ""] = links_in_trees(result)
-    # The index of a single host is always 1.
-    if sum(host["received_gbit_s"] > 0 for host in summary["hosts"]) > 1:
-        found["Jain's index of the hosts", ""] = summary["jain_hosts"]
+    if (index := jain_of_hosts(summary)) is not None:
+        found["Jain's index of the hosts", ""] = index
     found["packets marked (FECN)", ""] = summary["fecn_marks"]
     return found
 

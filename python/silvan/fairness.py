@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from silvan.results import Result
+    from silvan.types import Summary
 
 
 def jain(shares: ArrayLike) -> float:
@@ -18,6 +19,15 @@ def jain(shares: ArrayLike) -> float:
     values = np.asarray(shares, dtype=np.float64)
     squares = float((values * values).sum())
     return float(values.sum()) ** 2 / (len(values) * squares) if squares > 0 else float("nan")
+
+
+def jain_of_hosts(summary: Summary) -> float | None:
+    """Return Jain's index of the hosts that are destinations; None if fewer than two of them receive.
+
+    The index of a single receiver is always 1, which says nothing.
+    """
+    receivers = sum(host["received_gbit_s"] > 0 for host in summary["hosts"])
+    return summary["jain_hosts"] if receivers > 1 else None
 
 
 def treatment_variation(rates: ArrayLike) -> float:

@@ -28,7 +28,7 @@ from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import LogLocator, MaxNLocator, StrMethodFormatter
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ LINES_AT_MOST = 12
 #: Ratio of the largest to the smallest latency above which the axis is logarithmic.
 FAR_APART = 20
 #: Maximum number of rows of a heat map. The rows show the busiest links.
-ROWS_AT_MOST = 60
+ROWS_AT_MOST = 30
 #: Links whose utilization never exceeds this value carry only control packets, and are omitted.
 WORTH_SHOWING = 0.02
 
@@ -209,15 +209,16 @@ def legend_beside(ax: Axes) -> None:
     ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
 
 
-def save(figure: Figure, path: str | PathLike[str]) -> list[Path]:
-    """Write a figure as PNG and as SVG; `path` has no suffix."""
+def save(figure: Figure | SubFigure, path: str | PathLike[str]) -> list[Path]:
+    """Write a figure, or the whole figure of a part of one, as PNG and as SVG; `path` has no suffix."""
+    whole = figure.figure
     stem = Path(path)
     stem.parent.mkdir(parents=True, exist_ok=True)
     written = [stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "svg")]
     with style():
         for target in written:
             dates: Mapping[str, Any] = {"Date": None} if target.suffix == ".svg" else {}
-            figure.savefig(target, metadata=dates)
+            whole.savefig(target, metadata=dates)
     return written
 
 
@@ -455,9 +456,9 @@ def utilisation(result: Result, ax: Axes | None = None, *, title: str | None = N
     ax.set_yticks(rows[:-1] + 0.5, [series.labels[i] for i in order], fontsize=7 if len(order) > 20 else 9)
     ax.invert_yaxis()
     ax.grid(False)
-    ax.figure.colorbar(mesh, ax=ax, label="Utilisation (%)", pad=0.01)
+    ax.figure.colorbar(mesh, ax=ax, label="Utilization (%)", pad=0.01)
     shown = "links in use" if len(busy) == len(order) else f"{len(order)} busiest of {len(busy)} links in use"
-    ax.set_title(title or f"Utilisation of the {shown}: {literal(result.name)}")
+    ax.set_title(title or f"Utilization of the {shown}: {literal(result.name)}")
     return ax
 
 

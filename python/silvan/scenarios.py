@@ -108,6 +108,8 @@ def locate(name: str | os.PathLike[str], kind: Kind = "scenario") -> Path:
     if one is not None and one.kind == kind:
         return one.path
     if os.path.lexists(path):
+        if (own := path / "scenario.toml").is_file():
+            raise ScenarioError(f"{path}: is the folder of a run; its scenario is {own}")
         return path
     raise ScenarioError(f"{path}: no such file; {_instead(path, kind, shipped)}")
 

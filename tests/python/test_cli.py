@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -116,6 +117,19 @@ def test_a_run_can_be_repeated_from_its_folder(small, tmp_path):
     assert silvan.load(tmp_path / "one").summary == silvan.load(tmp_path / "two").summary
 
 
+def test_the_folder_of_a_run_is_no_scenario(small, tmp_path):
+    silvan.run(small).save(tmp_path / "own")
+    done = command("run", tmp_path / "own")
+    assert done.returncode == 1
+    scenario = tmp_path / "own" / "scenario.toml"
+    assert done.stderr == f"Error: {tmp_path / 'own'}: is the folder of a run; its scenario is {scenario}\n"
+
+
+def test_the_index_of_a_single_receiver_is_left_out():
+    done = command("run", "roce-incast-16", "--set", "duration=20 us")
+    assert re.search(r"Jain's index of the hosts +- *\n", done.stdout)
+
+
 def test_a_scenario_of_the_folder_one_is_in(small, tmp_path):
     """A file name without a folder works wherever a scenario is expected."""
     (tmp_path / "study.toml").write_text('scenario = "small.toml"')
@@ -146,6 +160,9 @@ def test_errors_are_one_message_and_no_traceback(small, tmp_path):
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "file").write_text("")
+    study = tmp_path / "study"
+    study.mkdir()
+    (study / "report.html").write_text("")
     cases = [
         (("run", "nowhere.toml"), 1, "nowhere.toml"),
         (("run", small, "--set", "flow.0.to=H9"), 1, "--set flow.0.to"),
@@ -153,7 +170,18 @@ def test_errors_are_one_message_and_no_traceback(small, tmp_path):
         (("run", small, "--plot"), 2, "--out DIR"),
         (("run", small, "--out", foreign), 1, "not the folder of a run"),
         (("run", ROOT / "scenarios" / "ring-deadlock.toml"), 1, "can deadlock"),
+        (("run", study), 1, "is a folder"),
         (("plot", foreign), 1, "not the folder of a finished run"),
+        (("plot", "none"), 1, "none: no such folder; `silvan run SCENARIO --out none` writes one"),
+        (("report", study), 1, f"its report is {study / 'report.html'}"),
+        (("fabric", "check", "none"), 1, "none: no such file or folder; `silvan fabric examples` copies"),
+        (("fabric", "check", "mal.toml"), 1, "did you mean `small.toml`?"),
+        (
+            ("fabric", "study", "testbed"),
+            1,
+            "as files of a fabric: silvan fabric route testbed",
+        ),
+        (("fabric", "collide", "nothing", "--pattern", "ring"), 1, "nothing: no such file or folder"),
         (("fabric", "check", small, "--lft", small), 1, "small.toml:"),
         (("fabric", "route", SW2 / "ibnetdiscover.topo", "--routing", "fast", "--out", "x"), 1, "up-down"),
         (("papers", "run"), 2, "papers list"),

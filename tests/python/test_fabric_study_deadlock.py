@@ -74,6 +74,6 @@ def test_a_scenario_is_refused_with_its_routing(tmp_path):
     plain = command("fabric", "study", "job-collective", "--out", tmp_path / "out")
     hashed = command("fabric", "study", ROOT / "scenarios" / "roce-all-to-all-64.toml")
     assert plain.returncode == hashed.returncode == 1
-    assert "job-collective: is a scenario, and a study reads the files of a fabric" in plain.stderr
-    assert "with its forwarding tables: silvan fabric route " in plain.stderr
+    assert "job-collective: is a scenario, not a fabric" in plain.stderr
+    assert "its forwarding tables, as files of a fabric: silvan fabric route job-collective " in plain.stderr
     assert "without `each flow hashed onto one of the shortest paths ([ecmp])`" in hashed.stderr

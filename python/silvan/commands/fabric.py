@@ -75,7 +75,7 @@ def route(
         Path,
         typer.Argument(
             metavar="TOPO",
-            help="Wiring (output of ibnetdiscover, a list of links, ...; may be .gz) or a scenario (.toml).",
+            help="Wiring (output of ibnetdiscover, a list of links, ...; may be .gz) or a scenario.",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DUMP", help="File for the tables.")],
@@ -105,7 +105,7 @@ def route(
     ] = None,
     default_rate: common.DefaultRate = None,
 ) -> None:
-    """Route a fabric, or the network of a scenario (.toml), and write tables that OpenSM reads."""
+    """Route a fabric, or the network of a scenario, and write tables that OpenSM reads."""
     from silvan import fabric
 
     _refuse_own_files(topology, out, network)

@@ -46,9 +46,7 @@ def register(app: typer.Typer) -> None:
 def collide(  # noqa: PLR0913, PLR0917 - one argument per option
     paths: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="PATH...", help="Files and folders of the fabric, or a scenario (.toml); may be .gz."
-        ),
+        typer.Argument(metavar="PATH...", help="Files and folders of the fabric, or a scenario; may be .gz."),
     ],
     pattern: Annotated[
         str | None,

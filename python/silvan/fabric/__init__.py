@@ -26,6 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from silvan import _core
+from silvan.fabric import _paths
+from silvan.fabric._paths import Paths
 from silvan.fabric.examples import examples
 from silvan.types import Collisions, FabricCheck, LinkDemand, PairDemand, Placement
 
@@ -46,9 +48,6 @@ __all__ = [
     "route",
     "study",
 ]
-
-#: Files and folders of a fabric, such as `ibnetdiscover` output, OpenSM tables or link lists; also `.gz`.
-Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def check(
         FabricError: files that are wrong or inconsistent.
 
     """
-    return _core.fabric_check(paths, tables, default_rate)
+    return _core.fabric_check(_paths.files(paths), tables, default_rate)
 
 
 def ibdmchk(
@@ -87,7 +86,7 @@ def ibdmchk(
 
     The arguments and the errors are those of :func:`check`.
     """
-    return _core.fabric_ibdmchk(paths, tables, default_rate)
+    return _core.fabric_ibdmchk(_paths.files(paths), tables, default_rate)
 
 
 def route(
@@ -99,7 +98,8 @@ def route(
     """Compute the forwarding tables of a fabric, or of the network of a scenario (`.toml`).
 
     Args:
-        topology: The wiring, in a format that :func:`check` reads, or a scenario file.
+        topology: The wiring, in a format that :func:`check` reads, or a scenario: a file, or the name of one
+            that comes with Silvan.
         routing: ``d-mod-k``, ``up-down`` or ``shortest-path``; by default that of the scenario, or one that
             suits the fabric.
         default_rate: Rate of links without one.
@@ -110,7 +110,8 @@ def route(
         ScenarioError: a scenario that is wrong.
 
     """
-    return Routes(*_core.fabric_route(topology, routing, default_rate, roots))
+    [path] = _paths.files_or_scenario(topology)
+    return Routes(*_core.fabric_route(path, routing, default_rate, roots))
 
 
 def collide(  # noqa: PLR0913 - options with names and defaults

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Literal
 
 from silvan.comparison import links_in_trees, size_range
+from silvan.fairness import jain_of_hosts
 from silvan.report import _text
 
 if TYPE_CHECKING:
@@ -69,7 +70,14 @@ def side_by_side(results: Sequence[Result], titles: Sequence[str]) -> str:
         for label, of in _transfer_rows(results):
             add(label, of)
     add("Packets marked", lambda one: _text.count(one.summary["fecn_marks"]))
-    add("Jain's index of the hosts", lambda one: _text.number(one.summary["jain_hosts"], 3))
+    indices = [jain_of_hosts(one.summary) for one in results]
+    if any(index is not None for index in indices):
+        rows.append(
+            (
+                "Jain's index of the hosts",
+                [_text.number(float("nan") if index is None else index, 3) for index in indices],
+            )
+        )
     heads = "".join(f"<th scope=col class=number>{escape(title)}</th>" for title in titles)
     body = "".join(
         f"<tr><th scope=row>{escape(label)}</th>"

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from silvan._core import FabricError
+from silvan.fabric._paths import Paths
 from silvan.fabric.collisions import flows, routes
-from silvan.fabric.collisions.routes import Fabric, Floats, Ints, Paths
+from silvan.fabric.collisions.routes import Fabric, Floats, Ints
 from silvan.types import Collisions, Placement
 
 PLACEMENTS = ("linear", "round-robin")

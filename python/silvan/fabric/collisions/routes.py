@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from silvan import scenarios
 from silvan._core import FabricError, FlowRoutes, Scenario, fabric_check, fabric_ibdmchk, fabric_route
+from silvan.fabric._paths import Paths, files_or_scenario
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 _END = (
     r"\{ (CA|SW) Ports:\w+ SystemGUID:\w+ NodeGUID:(\w+) PortGUID:\w+ VenID:\w+ DevID:\w+ Rev:\w+ "
@@ -131,12 +130,8 @@ def read(paths: Paths, tables: str | PathLike[str] | None = None, rate: str | No
 
     Raises `FabricError` if the files are invalid.
     """
-    one = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
-    if len(one) == 1 and not Path(one[0]).exists():
-        # Scenarios that come with Silvan have names.
-        named = {shipped.name: shipped.path for shipped in scenarios.listed() if shipped.kind == "scenario"}
-        one = [named.get(str(one[0]), one[0])]
-    if len(one) == 1 and Path(one[0]).suffix == ".toml":
+    one = files_or_scenario(paths)
+    if len(one) == 1 and one[0].suffix == ".toml":
         if tables is not None:
             raise FabricError(f"{one[0]}: a scenario has its own routing; omit --lft")
         scenario = Scenario.load(one[0])

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from silvan import _core, _files, results, scenarios
-from silvan._core import FabricError, Scenario, ScenarioError
+from silvan import _core, _files, results
+from silvan._core import FabricError, Scenario
+from silvan.fabric import _paths
 from silvan.fabric.studies import routes as paths
 from silvan.fabric.studies.load import Load
 from silvan.sweeps.axes import as_text
@@ -48,9 +49,7 @@ class Site:
 
 def read_site(fabric: Sequence[Path], tables: Path | None, default_rate: str | None) -> Site:
     """Read the fabric without writing any files; raises :class:`FabricError`."""
-    for path in fabric:
-        _refuse_scenario(path)
-    report = _core.fabric_check(list(fabric), tables, default_rate)
+    report = _core.fabric_check(_paths.files(fabric), tables, default_rate)
     if report["pairs_unroutable"]:
         raise FabricError(
             f"{tables or fabric[0]}: {report['pairs_unroutable']:,} pairs have no route: "
@@ -77,23 +76,6 @@ def read_site(fabric: Sequence[Path], tables: Path | None, default_rate: str | N
     capacity = np.array([rates[link] for link in routes.links])
     slowest = float(capacity[routes.first_link].min())
     return Site(report, wiring, forwarding, routes, capacity, slowest, default_rate, tuple(notes), one_lane)
-
-
-def _refuse_scenario(path: Path) -> None:
-    """Raise :class:`FabricError` if a path is that of a scenario, whose routing may not be one of tables."""
-    if path.exists() and path.suffix != ".toml":
-        return
-    try:
-        file = scenarios.locate(path)
-    except ScenarioError:
-        return
-    division = Scenario.load(file).check().get("choice")
-    tables = f", without `{division}`, which no table can contain" if division else ""
-    raise FabricError(
-        f"{path}: is a scenario, and a study reads the files of a fabric. To study its network with its "
-        f"forwarding tables{tables}: silvan fabric route {file} --network wiring.topo --out routes.lft; "
-        "silvan fabric study wiring.topo --lft routes.lft"
-    )
 
 
 def keep(site: Site, folder: Path) -> Site:
