@@ -312,6 +312,76 @@ def test_a_measure_that_a_run_does_not_have(result, table, message):
     assert message in str(refused.value)
 
 
+TRANSFERS = """
+seed = 2
+duration = "200 us"
+warmup = "40 us"
+topology = { kind = "star", hosts = 8, link_rate = "100 Gbit/s" }
+[[traffic]]
+name = "small"
+pattern = { kind = "uniform" }
+sizes = { kind = "rpc" }
+load_percent = 30
+arrivals = "poisson"
+[[traffic]]
+name = "large"
+pattern = { kind = "uniform" }
+sizes = { kind = "hadoop" }
+load_percent = 30
+"""
+
+
+def test_measures_of_transfers():
+    result = silvan.run(silvan.Scenario.from_toml(TRANSFERS))
+    table = result.numpy("transfers")
+    common = {"table": "transfers", "column": "slowdown"}
+    counted = (table["start_ns"] >= 40_000) & ~np.isnan(table["slowdown"])
+    # The same numbers as in the summary, whose first entries are about all sizes of a class.
+    for entry in result.summary["transfers"]["sizes"]:
+        sizes = (
+            {"above": f"{entry['above_bytes']} B", "up_to": f"{entry['up_to_bytes']} B"}
+            if ("up_to_bytes" in entry)
+            else {}
+        )
+        if "up_to_bytes" not in entry and "above_bytes" in entry:
+            sizes = {"above": f"{entry['above_bytes']} B"}
+        of = {**common, "of": entry["class"], **sizes}
+        assert measure(result, **of, across="count") == entry["transfers"]
+        assert measure(result, **of, across="p99") == entry["slowdown"]["p99"]
+        assert measure(result, **of, across="median") == entry["slowdown"]["p50"]
+    assert measure(result, **common) == pytest.approx(table["slowdown"][counted].mean(), rel=1e-12)
+    # Transfers that started in a span, whether finished or not.
+    inside = (table["start_ns"] >= 100_000) & (table["start_ns"] <= 150_000)
+    span = {"column": "bytes", "start": "100 us", "end": "150 us"}
+    assert measure(result, table="transfers", **span, across="sum") == table["bytes"][inside].sum()
+    assert measure(result, **common, above="1 GB") is None
+    assert measure(result, **common, above="1 GB", across="count") == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (
+            {"over_time": "max"},
+            "measure.0.over_time: the table `transfers` has a row per transfer, not per in",
+        ),
+        ({"statistic": "treatment_variation"}, "measure.0.statistic: the table `transfers` has a row per"),
+        (
+            {"across": "jain"},
+            'measure.0.across = "jain": must be one of `mean`, `min`, `max`, `sum`, `std`, ',
+        ),
+        ({"above": "3 k"}, 'measure.0.above = "3 k": not a size; write for example "100 kB"'),
+        ({"above": "3 kB", "up_to": "2 kB"}, 'measure.0.up_to = "2 kB": must be more than `above`'),
+        ({"table": "flows", "up_to": "2 kB"}, "measure.0.up_to: is for measures of the table `transfers`"),
+        ({}, "measure `m`: no transfers were recorded; set measure.transfers = true"),
+    ],
+)
+def test_measures_of_transfers_that_are_refused(result, table, message):
+    with pytest.raises(silvan.SweepError) as refused:
+        measure(result, **{"table": "transfers", "column": "slowdown", **table})
+    assert message in str(refused.value)
+
+
 def test_an_optional_measure_has_no_value_where_the_summary_lacks_it(result):
     assert measure(result, summary="flows.F9.x", optional=True) is None
     assert measure(result, summary="jain_flows", optional=True) == result.summary["jain_flows"]

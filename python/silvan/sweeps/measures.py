@@ -9,12 +9,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silvan.fairness import jain, treatment_variation
 from silvan.sweeps.errors import Place, SweepError
+from silvan.transfers import quantile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,10 +28,17 @@ VERSION = 1
 
 MEASURE_KEYS = (
     "name", "unit", "summary", "optional", "table", "column", "of", "over_time", "across", "statistic",
-    "start", "end",
+    "start", "end", "above", "up_to",
 )  # fmt: skip
 #: Column with the names in each table; empty if the table has one row per interval.
-TABLES = {"flows": "flow", "hosts": "host", "links": "link", "classes": "class", "network": ""}
+TABLES = {
+    "flows": "flow",
+    "hosts": "host",
+    "links": "link",
+    "classes": "class",
+    "network": "",
+    "transfers": "class",
+}
 #: Columns derived from others: Gbit/s from bytes per interval.
 RATES = {"received_gbit_s": "received_bytes", "sent_gbit_s": "sent_bytes"}
 #: Keys that identify an entry of a list in the summary.
@@ -37,6 +46,7 @@ CALLED = ("flow", "host", "class", "since", "link", "name", "job", "traffic", "g
 #: Longest duration of a run in seconds.
 LONGEST_S = 3600.0
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12}
+BYTES = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 Along = Callable[["NDArray[Any]"], Any]
 REDUCTIONS: dict[str, Along] = {
@@ -55,6 +65,14 @@ ACROSS: dict[str, Along] = {
     **{name: REDUCTIONS[name] for name in ("mean", "min", "max", "sum", "std", "median")},
     "jain": jain,
 }
+#: Quantiles of transfers, as in the summary and in figures.
+SHARES = {"median": 0.5, "p5": 0.05, "p95": 0.95, "p99": 0.99}
+#: Reductions of transfers, which have one row each.
+OF_TRANSFERS: dict[str, Along] = {
+    **{name: REDUCTIONS[name] for name in ("mean", "min", "max", "sum", "std")},
+    **{name: partial(quantile, share=share) for name, share in SHARES.items()},
+    "count": np.size,
+}
 #: Statistics that reduce names and intervals together.
 STATISTICS: dict[str, Along] = {"treatment_variation": treatment_variation}
 
@@ -71,6 +89,10 @@ class Measure:
     the intervals between `start_s` and `end_s` (by default, the end of the warm-up and the end of the run).
     `over_time` reduces the values of each name, and `across` reduces the results of all names. Alternatively,
     `statistic` reduces all values at once.
+
+    The table ``transfers`` has a row per transfer instead of one per interval. `across` reduces the values of
+    all transfers of the classes in `of` that started in the span, have a value (unfinished ones have no
+    slowdown), and have more than `above` and at most `up_to` bytes.
     """
 
     name: str
@@ -84,6 +106,8 @@ class Measure:
     statistic: str = ""
     start_s: float | None = None
     end_s: float | None = None
+    above: float | None = None
+    up_to: float | None = None
     #: Whether a run whose summary lacks the number has no value, instead of an error.
     optional: bool = False
 
@@ -96,7 +120,9 @@ class Measure:
     def note(self) -> str:
         """Name under which a store keeps the value. Measures with the same meaning share the name."""
         meaning = {
-            key: value for key, value in asdict(self).items() if key not in ("name", "unit", "optional")
+            key: value
+            for key, value in asdict(self).items()
+            if key not in ("name", "unit", "optional") and not (key in ("above", "up_to") and value is None)
         }
         text = json.dumps([VERSION, meaning], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -120,6 +146,9 @@ class Measure:
             raise
 
     def _from_table(self, result: Result) -> Any:
+        if self.table == "transfers":
+            values = _transfers(result, self)
+            return OF_TRANSFERS[self.across](values) if values.size or self.across == "count" else None
         values = _grid(result, self)
         if self.statistic:
             return STATISTICS[self.statistic](values)
@@ -214,6 +243,45 @@ def _grid(result: Result, measure: Measure) -> NDArray[np.float64]:
     return grid[chosen][:, _inside(result, measure, ends.astype(np.float64), spans_ns)]
 
 
+def _transfers(result: Result, measure: Measure) -> NDArray[np.float64]:
+    """Return the values of a column of the transfers that a measure selects, without missing values."""
+    if "transfers" not in result.tables:
+        raise SweepError(
+            f"measure `{measure.name}`: no transfers were recorded; set measure.transfers = true"
+        )
+    columns = result.coded("transfers")
+    arrays = {name: values for name, values in columns.items() if not isinstance(values, tuple)}
+    if measure.column not in arrays:
+        raise SweepError(
+            f"measure `{measure.name}`: `transfers` has no column `{measure.column}`; "
+            f"there are {', '.join(arrays)}"
+        )
+    classes = result.numpy("transfers")["class"]
+    present = [str(name) for name in np.unique(classes)]
+    chosen = [
+        name
+        for name in present
+        if any(name == one or fnmatchcase(name, one) for one in measure.of)
+    ]
+    if len(classes) and not chosen:
+        raise SweepError(
+            f"measure `{measure.name}`: the table `transfers` has no classes like {', '.join(measure.of)}; "
+            f"there are {_few(present)}"
+        )
+    start_ns = result.summary["averages_from_ns"] if measure.start_s is None else measure.start_s * 1e9
+    end_ns = np.inf if measure.end_s is None else measure.end_s * 1e9
+    values = arrays[measure.column].astype(np.float64)
+    selected = (
+        np.isin(classes, chosen)
+        & (arrays["start_ns"] >= start_ns)
+        & (arrays["start_ns"] <= end_ns)
+        & (arrays["bytes"] > (0.0 if measure.above is None else measure.above))
+        & (arrays["bytes"] <= (np.inf if measure.up_to is None else measure.up_to))
+        & ~np.isnan(values)
+    )
+    return values[selected]
+
+
 def _inside(
     result: Result, measure: Measure, ends_ns: NDArray[np.float64], spans_ns: NDArray[np.float64]
 ) -> NDArray[np.bool_]:
@@ -250,6 +318,18 @@ def read_measure(path: str, table: dict[str, Any], place: Place) -> Measure:
     kind = _choice(f"{path}.table", table["table"], TABLES, place)
     if "statistic" in table and ("over_time" in table or "across" in table):
         place.fail(f"{path}.statistic", "reduces names and intervals together: omit `over_time` and `across`")
+    of_transfers = kind == "transfers"
+    for key in ("over_time", "statistic") if of_transfers else ("above", "up_to"):
+        if key in table:
+            place.fail(
+                f"{path}.{key}",
+                "the table `transfers` has a row per transfer, not per interval: use `across` alone"
+                if of_transfers
+                else "is for measures of the table `transfers`",
+            )
+    above, up_to = (_bytes(f"{path}.{key}", table.get(key), place) for key in ("above", "up_to"))
+    if above is not None and up_to is not None and above >= up_to:
+        place.fail(f"{path}.up_to", "must be more than `above`", table["up_to"])
     if kind == "network" and ("of" in table or "across" in table):
         place.fail(path, "the table `network` has no names: omit `of` and `across`")
     of = table.get("of", ["*"])
@@ -263,12 +343,16 @@ def read_measure(path: str, table: dict[str, Any], place: Place) -> Measure:
         column=place.text(f"{path}.column", table.get("column")),
         of=tuple(of),
         over_time=_choice(f"{path}.over_time", table.get("over_time", "mean"), REDUCTIONS, place),
-        across=_choice(f"{path}.across", table.get("across", "mean"), ACROSS, place),
+        across=_choice(
+            f"{path}.across", table.get("across", "mean"), OF_TRANSFERS if of_transfers else ACROSS, place
+        ),
         statistic=_choice(f"{path}.statistic", table["statistic"], STATISTICS, place)
         if "statistic" in table
         else "",
         start_s=_seconds(f"{path}.start", table.get("start"), place),
         end_s=_seconds(f"{path}.end", table.get("end"), place),
+        above=above,
+        up_to=up_to,
     )
 
 
@@ -297,6 +381,15 @@ def _seconds(path: str, value: Any, place: Place) -> float | None:
     if seconds > LONGEST_S:
         place.fail(path, f"must be at most {LONGEST_S:g} s, the longest duration of a run", value)
     return seconds
+
+
+def _bytes(path: str, value: Any, place: Place) -> float | None:
+    if value is None:
+        return None
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", value) if isinstance(value, str) else None
+    if match is None or match[2] not in BYTES:
+        place.fail(path, f'not a size; write for example "100 kB" ({", ".join(BYTES)})', value)
+    return float(match[1]) * BYTES[match[2]]
 
 
 def defaults(summary: Mapping[str, Any]) -> list[Measure]:

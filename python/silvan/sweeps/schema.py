@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from silvan.sweeps.axes import RUNS_AT_MOST
-from silvan.sweeps.measures import ACROSS, REDUCTIONS, STATISTICS, TABLES
+from silvan.sweeps.measures import ACROSS, BYTES, OF_TRANSFERS, REDUCTIONS, STATISTICS, TABLES
 
 TEXT = {"type": "string", "minLength": 1}
 VALUES = {"type": "array", "minItems": 1}
 SEED = {"type": "integer", "minimum": 0}
 TIME = {"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*(ps|ns|us|ms|s)\s*$"}
+SIZE = {"type": "string", "pattern": rf"^\s*\d+(\.\d+)?\s*({'|'.join(BYTES)})\s*$"}
 
 
 def _of(description: str, shape: dict[str, Any]) -> dict[str, Any]:
@@ -63,15 +64,20 @@ def _measure() -> dict[str, Any]:
         ),
         "table": _of("Table of the run from which the measure is computed.", {"enum": list(TABLES)}),
         "column": _of("Column of this table; also received_gbit_s or sent_gbit_s.", TEXT),
-        "of": _of("Names or patterns of flows, hosts or links; all by default.", names),
+        "of": _of("Names or patterns of flows, hosts, links or classes; all by default.", names),
         "over_time": _of("Reduction of the values of each name over time.", {"enum": list(REDUCTIONS)}),
-        "across": _of("Reduction of the results of all names.", {"enum": list(ACROSS)}),
+        "across": _of(
+            "Reduction of the results of all names; for the table `transfers`, of all transfers.",
+            {"enum": list(dict.fromkeys([*ACROSS, *OF_TRANSFERS]))},
+        ),
         "statistic": _of(
             "Reduction of all names and intervals at once, instead of the other two.",
             {"enum": list(STATISTICS)},
         ),
         "start": _of("Start of the time span; by default, the end of the warm-up.", TIME),
         "end": _of("End of the time span; by default, the end of the run.", TIME),
+        "above": _of("With the table `transfers`: only transfers of more than this size.", SIZE),
+        "up_to": _of("With the table `transfers`: only transfers of at most this size.", SIZE),
     }
     either = [{"required": ["summary"]}, {"required": ["table", "column"]}]
     return _table(properties, required=["name"], oneOf=either)
