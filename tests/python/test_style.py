@@ -22,9 +22,6 @@ COVERED = (
     "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "fuzz/README.md", "tests/data", "benches",
     "crates", "tools", "verify", "python", "papers", "tests", "Cargo.toml", "pyproject.toml",
 )  # fmt: skip
-#: The rest of this page is generated from the doc comments in `crates`.
-GENERATED = {"docs/scenario.md": "\n## All keys\n"}
-
 #: Regular expressions, and what to write instead. A space matches any white space, including line breaks.
 PHRASES = [
     (r"\b(some|any|no|every)body('s)?\b", "name the component: the output, the host, all hosts, no flow"),
@@ -89,10 +86,8 @@ def blank(text: str) -> str:
     return re.sub(r"[^\n]", " ", text)
 
 
-def markdown_prose(name: str, text: str) -> str:
+def markdown_prose(text: str) -> str:
     """Keep only the prose of a page, without code and link targets."""
-    if marker := GENERATED.get(name):
-        text = text.split(marker, maxsplit=1)[0]
     text = re.sub(r"^ *```.*?^ *```", lambda found: blank(found[0]), text, flags=re.DOTALL | re.MULTILINE)
     return re.sub(r"`[^`]*`|\]\([^)]*\)", lambda found: blank(found[0]), text)
 
@@ -147,7 +142,7 @@ def prose(name: str, text: str) -> str:
         return python_prose(text)
     if name.endswith(".toml"):
         return toml_prose(text)
-    return markdown_prose(name, text)
+    return markdown_prose(text)
 
 
 def matches(name: str, text: str) -> Iterator[tuple[int, str, str, str]]:

@@ -5,9 +5,10 @@
 Pages are those of the repository, at the places that they have there, so that their links hold: the README,
 docs/, the changelog, CONTRIBUTING.md, and the files that they name. Made here are the gallery with its
 pictures, the scoreboard (the rows of papers/, with the numbers of their record), a page per paper, live
-reports, the playground (left out, with a message, where the compiler cannot make a module for browsers), and
-the reference of the Python modules from their docstrings. MkDocs turns all into HTML; any of its warnings is
-an error, and so is a link in the HTML that leads nowhere, or to another machine for anything but a reader's
+reports, a page per table of scenario files (from their schema), the playground (left out, with a message,
+where the compiler cannot make a module for browsers), and the reference of the Python modules from their
+docstrings. MkDocs turns all into HTML; any of its warnings is an
+error, and so is a link in the HTML that leads nowhere, or to another machine for anything but a reader's
 click.
 """
 
@@ -31,7 +32,8 @@ from markdown_it import MarkdownIt
 
 import gallery
 import playground
-from silvan import report
+import silvan
+from silvan import _reference, report
 from silvan.papers import find_papers, list_experiments, record
 from silvan.papers.catalogue import VERDICTS
 from silvan.papers.causes import read_causes
@@ -47,6 +49,8 @@ MODULES = (
     "silvan", "silvan.forest", "silvan.plot", "silvan.forest_figures", "silvan.report", "silvan.scenarios",
     "silvan.sweeps", "silvan.traces", "silvan.fairness", "silvan.flow_level", "silvan.papers",
 )  # fmt: skip
+#: The line of docs/scenario.md that the list of tables takes the place of.
+KEYS = "<!-- keys -->"
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 
 
@@ -65,6 +69,7 @@ def main() -> int:
         make_playground()
         make_scoreboard()
         make_papers()
+        make_keys()
         make_reference()
         build()
         pages = check()
@@ -172,11 +177,7 @@ def make_playground() -> None:
             "[Open the playground](../playground.html){ .md-button .md-button--primary }\n\n"
             '<iframe class="report" src="../playground.html" title="Playground"></iframe>'
         )
-    page = PAGES / "docs" / "playground.md"
-    text = page.read_text(encoding="utf-8")
-    if playground.PLACE not in text:
-        raise SiteError(f"docs/playground.md: no line {playground.PLACE}")
-    page.write_text(text.replace(playground.PLACE, shown), encoding="utf-8")
+    replace_line(PAGES / "docs" / "playground.md", playground.PLACE, shown)
 
 
 def make_scoreboard() -> None:
@@ -220,10 +221,30 @@ def make_papers() -> None:
         write(f"docs/papers/{name}", relisted(text))
 
 
+def make_keys() -> None:
+    """Write a page per table of scenario files, and a list of them in the document about scenarios."""
+    schema = silvan.schema()
+    for name, text in _reference.pages(schema).items():
+        write(f"docs/keys/{name}", text)
+    links = ["- [Keys outside tables](keys/run.md)"]
+    for table in _reference.outer_tables(_reference.Reference(schema)):
+        links.append(f"- [`{table.heading}`](keys/{_reference.page(table.path)}): {table.text}")
+    replace_line(PAGES / "docs" / "scenario.md", KEYS, "\n".join(links))
+
+
+def replace_line(page: Path, line: str, text: str) -> None:
+    """Replace a line that marks a place in a page."""
+    content = page.read_text(encoding="utf-8")
+    if line not in content:
+        raise SiteError(f"{page.relative_to(PAGES)}: no line {line}")
+    page.write_text(content.replace(line, text), encoding="utf-8")
+
+
 def make_reference() -> None:
     """Write a page per module, and name them in the navigation."""
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     papers = [f"docs/papers/{path.name}" for path in sorted((PAGES / "docs" / "papers").glob("*.md"))]
+    keys = [f"docs/keys/{name}" for name in _reference.pages(silvan.schema())]
     pages = []
     for module in MODULES:
         write(f"reference/{module}.md", f"::: {module}\n")
@@ -231,6 +252,8 @@ def make_reference() -> None:
     for section in settings["nav"]:
         if "Python" in section:
             section["Python"] = pages
+        if "Manual" in section:
+            section["Manual"].append({"Keys of scenarios": keys})
         if "Published experiments" in section:
             section["Published experiments"].append({"Papers": papers})
     settings |= {"docs_dir": str(PAGES), "site_dir": str(HTML)}

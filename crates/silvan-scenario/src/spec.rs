@@ -1,4 +1,4 @@
-//! Defines the scenario file as types. The JSON Schema and the reference of all keys contain the
+//! Defines the scenario file as types. The JSON Schema contains the
 //! documentation of each field, so it is written for users.
 
 use std::borrow::Cow;

@@ -1,12 +1,11 @@
-//! Checks that published files match the code: the schema, the reference of all keys, the shipped
-//! scenarios. `SILVAN_UPDATE=1 cargo test -p silvan-scenario --test published` updates schema and
-//! reference.
+//! Checks that published files match the code: the schema and the shipped scenarios.
+//! `SILVAN_UPDATE=1 cargo test -p silvan-scenario --test published` updates the schema.
 
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 
-use silvan_scenario::{Scenario, reference, schema};
+use silvan_scenario::{Scenario, schema};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -30,15 +29,6 @@ fn the_schema_is_current() {
     );
     let text = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
     assert_current(&root().join("docs/scenario.schema.json"), &text);
-}
-
-#[test]
-fn the_reference_is_current() {
-    const MARK: &str = "## All keys\n\n";
-    let path = root().join("docs/scenario.md");
-    let published = std::fs::read_to_string(&path).unwrap();
-    let (head, _) = published.split_once(MARK).unwrap();
-    assert_current(&path, &format!("{head}{MARK}{}", reference()));
 }
 
 #[test]
