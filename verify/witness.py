@@ -1,7 +1,7 @@
 """Other simulators as witnesses: ``python -m verify.witness [--quick] [--figure FILE]``.
 
 BookSim 2 and CAMINOS ran the scenarios of this module; their results are in ``witness.csv`` in this folder.
-This program runs the same scenarios in Silvan and shows both. docs/witness.md states how parameters map
+This program runs the same scenarios in Silvan and shows both. docs/verification.md states how parameters map
 and what differs. The exit status is 1 if a number is out of tolerance.
 """
 

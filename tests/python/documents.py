@@ -161,7 +161,7 @@ class Difference:
 
 def pages() -> list[str]:
     """Return the paths of all pages, relative to the root of the repository."""
-    return ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+    return ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page: str) -> list[Block]:

@@ -31,7 +31,7 @@ BASE = {
     "topology": {"kind": "dumbbell"},
     "flow": [{"from": "H1", "to": "H4"}],
 }
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
 
 
 def shipped() -> list[Path]:

@@ -62,18 +62,14 @@ after
 def test_pages_and_the_files_they_name_are_gathered(site):
     build_site.gather()
     pages = {str(path.relative_to(site / "pages")) for path in (site / "pages").rglob("*.md")}
-    here = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
-    assert pages >= here | {"README.md", "CHANGELOG.md", "CONTRIBUTING.md"}
+    here = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert pages >= here | {*build_site.TEXTS}
     assert (site / "pages" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
     assert (site / "pages" / "docs" / "img" / "forest.gif").is_file()
     # Every page is in the navigation; otherwise MkDocs would report it.
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:")[1]
     made = {"gallery.md", "reports.md", "scoreboard.md"}
-    assert set(re.findall(r"[\w./-]+\.md", nav)) == here | made | {
-        "README.md",
-        "CHANGELOG.md",
-        "CONTRIBUTING.md",
-    }
+    assert set(re.findall(r"[\w./-]+\.md", nav)) == here | made | {*build_site.TEXTS}
 
 
 def test_the_scoreboard_has_every_published_number_and_filters(site):

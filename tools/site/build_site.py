@@ -3,7 +3,7 @@
     python tools/site/build_site.py
 
 Pages are those of the repository, at the places that they have there, so that their links hold: the README,
-docs/, the changelog, CONTRIBUTING.md, and the files that they name. Made here are the gallery with its
+docs/, the others of `TEXTS`, and the files that they name. Made here are the gallery with its
 pictures, the scoreboard (the rows of papers/, with the numbers of their record), a page per paper, live
 reports, a page per table of scenario files (from their schema), the playground (left out, with a message,
 where the compiler cannot make a module for browsers), and the reference of the Python modules from their
@@ -43,7 +43,7 @@ from silvan.papers.rows import expected_text, marks, simulated_text, tolerance_t
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "target" / "site"
 PAGES, HTML = SITE / "pages", SITE / "html"
-TEXTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+TEXTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "benches/history.md", "verify/README.md")
 #: Python modules of the reference.
 MODULES = (
     "silvan", "silvan.forest", "silvan.plot", "silvan.forest_figures", "silvan.report", "silvan.scenarios",
@@ -83,9 +83,9 @@ def main() -> int:
 def gather() -> None:
     """Copy the repository's pages, and the files that they name."""
     shutil.copytree(ROOT / "docs", PAGES / "docs", ignore=shutil.ignore_patterns("*.md", "__pycache__"))
-    for path in (*(ROOT / name for name in TEXTS), *sorted((ROOT / "docs").glob("*.md"))):
+    for path in (*(ROOT / name for name in TEXTS), *sorted((ROOT / "docs").rglob("*.md"))):
         text = path.read_text(encoding="utf-8")
-        write(str(path.relative_to(ROOT)), relisted(text))
+        write(path.relative_to(ROOT).as_posix(), relisted(text))
         for target in LINK.findall(text):
             file = (path.parent / target).resolve()
             copy = PAGES / file.relative_to(ROOT)

@@ -1,4 +1,4 @@
-//! Properties that every scenario must have; see `docs/verification.md`, "The swarm".
+//! Properties that every scenario must have; see `verify/README.md`, "The swarm".
 
 use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
 use silvan_fabric::simulation::Engine;

@@ -5,7 +5,7 @@
 //! cargo run --release -p silvan-scenario --example swarm -- --seed 17
 //! ```
 //!
-//! `docs/verification.md` describes the checks and how to repeat a failed case.
+//! `verify/README.md` describes the checks and how to repeat a failed case.
 
 mod accounting;
 mod case;

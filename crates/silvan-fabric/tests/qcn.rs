@@ -65,7 +65,7 @@ fn the_queue_converges_to_its_set_point_and_the_link_stays_busy() {
 }
 
 /// Rates diverge and converge again over several seconds. With more sources, fairness needs a longer
-/// average (docs/questions.md uses ten seconds).
+/// average (docs/questions/feedback.md uses ten seconds).
 #[test]
 fn sources_share_the_link_in_the_long_run() {
     let (topology, config) = bottleneck(2, us(4_000_000));
