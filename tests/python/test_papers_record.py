@@ -6,6 +6,7 @@ import json
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -242,35 +243,38 @@ def test_each_row_is_counted_once(papers: Path) -> None:
     )
 
 
-def test_what_is_on_record_has_five_seeds_or_is_deterministic() -> None:
+@pytest.fixture(scope="module", name="recorded")
+def rows_on_record() -> dict[str, Any]:
+    """Return the experiments with their entries in the record and their rows, by their names."""
+    return record.rows_by_experiment(record.find_record(), list_experiments())
+
+
+def test_what_is_on_record_has_five_seeds_or_is_deterministic(recorded: dict[str, Any]) -> None:
     """Experiments that take a minute or more per seed may have fewer seeds."""
-    found = record.rows_by_experiment(record.find_record(), list_experiments())
-    for experiment, entry, _ in found.values():
+    for experiment, entry, _ in recorded.values():
         if entry is not None:
             seeds = {len(values) for values in entry.values.values()}
             least = 1 if experiment.full_seconds >= 60 else 5
             assert seeds == {1} if experiment.deterministic else min(seeds) >= least, experiment.id
 
 
-def test_the_page_is_that_of_the_record() -> None:
+def test_the_page_is_that_of_the_record(recorded: dict[str, Any]) -> None:
     """`silvan papers pages DIR` updates the page."""
     text = PAGE.read_text(encoding="utf-8")
-    found = record.rows_by_experiment(record.find_record(), list_experiments())
-    assert page.fill(text, found) == text
+    assert page.fill(text, recorded) == text
     assert page.markers("summary")[0] in text
     # Rows, reasons and causes are on the pages of the papers.
     assert len(re.findall(r"[A-Za-z0-9]\S*", text)) <= 2050
 
 
-def test_the_readme_has_the_headline_of_the_record() -> None:
+def test_the_readme_has_the_headline_of_the_record(recorded: dict[str, Any]) -> None:
     """`silvan papers pages DIR` updates the README."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert page.fill(text, record.rows_by_experiment(record.find_record(), list_experiments())) == text
+    assert page.fill(text, recorded) == text
 
 
-def test_what_is_not_met_has_a_cause() -> None:
-    found = record.rows_by_experiment(record.find_record(), list_experiments())
-    rows = [row for _, _, own in found.values() for row in own]
+def test_what_is_not_met_has_a_cause(recorded: dict[str, Any]) -> None:
+    rows = [row for _, _, own in recorded.values() for row in own]
     without = [
         (r["id"], r["quantity"])
         for r in rows

@@ -30,6 +30,11 @@ class FcfsSwitch(Switch):
             for lane in self.lanes
             for is_control in (True, False)
         }
+        #: The queues of each output. Outputs for which nothing waits are passed over quickly.
+        self.queues_of = {
+            output: [queue for (to, _, _), queue in self.queues.items() if to == output]
+            for output in self.ports()
+        }
         self.lane_served = dict.fromkeys(self.ports(), self.lanes[-1])
 
         #: The choices of each output's lane, where packets are trimmed, and the trimmed packets of outputs.
@@ -95,8 +100,7 @@ class FcfsSwitch(Switch):
 
     def waits_for(self, output: int) -> int:
         """Return the bytes of all packets that wait for an output, on any lane."""
-        waiting = [queue for (to, _, _), queue in self.queues.items() if to == output]
-        return sum(packet.size for queue in waiting for packet, _ in queue)
+        return sum(packet.size for queue in self.queues_of[output] for packet, _ in queue)
 
     def queue_changed(self, output: int, lane: int) -> None:
         """Report to the congestion manager of an output."""
@@ -107,6 +111,8 @@ class FcfsSwitch(Switch):
     def decide(self) -> None:
         """Send from each output, beginning with the lane after the one served last that has credit."""
         for output in self.out:
+            if not any(self.queues_of[output]):
+                continue
             for lane in self.lane_order(self.lane_served[output]):
                 queue = self.queues[output, lane, True] or self.queues[output, lane, False]
                 if queue and self.out[output].can_take(queue[0][0]):

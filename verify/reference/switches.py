@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from verify.direct import Direct, Groups
@@ -22,6 +23,13 @@ from verify.reference.streams import Stream
 if TYPE_CHECKING:
     from verify.reference.isolation import Notice
     from verify.reference.network import Network
+
+
+@functools.cache
+def lane_turns(last: int, count: int, first: int | None) -> tuple[int, ...]:
+    """Return lanes in turn after the last one; a lane with priority precedes them."""
+    turns = [(last + 1 + step) % count for step in range(count)]
+    return tuple(sorted(turns, key=lambda lane: lane != first))
 
 
 class Switch:
@@ -57,10 +65,9 @@ class Switch:
         #: The time that each output's link needs for the flows announced to it.
         self.weights = dict.fromkeys(self.ports(), 0)
 
-    def lane_order(self, last: int) -> list[int]:
+    def lane_order(self, last: int) -> Sequence[int]:
         """Return the lanes in turn after the last one; a lane with priority precedes them."""
-        turns = [(last + 1 + step) % len(self.lanes) for step in self.lanes]
-        return sorted(turns, key=lambda lane: lane != self.net.plan.lanes.first)
+        return lane_turns(last, len(self.lanes), self.net.plan.lanes.first)
 
     def note_lane(self, served: dict[int, int], output: int, lane: int) -> None:
         """Note that it was a lane's turn, which a lane with priority does not need."""
