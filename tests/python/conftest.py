@@ -1,8 +1,11 @@
 """Scenarios and helper functions that the tests share."""
 
+import atexit
+import functools
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,16 +85,39 @@ def result() -> silvan.Result:
     return silvan.run(silvan.Scenario.from_toml(SMALL))
 
 
+#: Outputs are as wide as on a wide terminal, without colors.
+PLAIN = {"COLUMNS": "200", "NO_COLOR": "1"}
+
+
+@functools.cache
+def silvan_command() -> list[str]:
+    """Return the words that start `silvan` through the server of `starter.py`, which this process starts."""
+    folder = tempfile.TemporaryDirectory(prefix="silvan-tests-")
+    program, address = str(Path(__file__).with_name("starter.py")), f"{folder.name}/socket"
+    server = subprocess.Popen(
+        [sys.executable, program, "serve", address],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **PLAIN},
+    )  # fmt: skip
+
+    def end() -> None:
+        with server, folder:
+            server.stdin.close()
+
+    atexit.register(end)
+    assert server.stdout.readline() == b"ready\n", "the server that starts commands does not start"
+    return [sys.executable, "-I", "-S", program, "ask", address]
+
+
 def command(*arguments: object, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
     """Run the command in a separate process, as a user would."""
     return subprocess.run(
-        [sys.executable, "-m", "silvan.cli", *map(str, arguments)],
+        [*silvan_command(), *map(str, arguments)],
         capture_output=True,
         text=True,
         cwd=cwd or ROOT,
         timeout=300,
         check=False,
-        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
+        env={**os.environ, **PLAIN},
     )
 
 

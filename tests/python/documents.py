@@ -30,6 +30,7 @@ import difflib
 import io
 import os
 import re
+import shlex
 import shutil
 import stat
 import subprocess
@@ -42,7 +43,7 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from conftest import FABRICS, ROOT
+from conftest import FABRICS, PLAIN, ROOT, silvan_command
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -219,7 +220,7 @@ class Reader:
         (home / ".venv").symlink_to(sys.prefix)
         for name, source in GIVEN.items():
             shutil.copy(source, home / name)
-        scripts = {"silvan": f'"{sys.executable}" -m silvan.cli "$@"'}
+        scripts = {"silvan": f'{shlex.join(silvan_command())} "$@"'}
         scripts |= {name: f'cat "{source}"' for name, source in STAND_INS.items()}
         for name, script in scripts.items():
             (tools / name).write_text(f"#!/bin/sh\nexec {script}\n", encoding="utf-8")
@@ -227,8 +228,7 @@ class Reader:
         self.environment = {
             **os.environ,
             "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
-            "COLUMNS": "200",
-            "NO_COLOR": "1",
+            **PLAIN,
         }
 
     def follow(self, page: str) -> None:
