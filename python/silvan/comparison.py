@@ -189,6 +189,12 @@ def size_range(sizes: TransferSizes) -> str:
     return f", up to {most / 1e6:g} MB" if most >= 1e6 else f", up to {most / 1e3:g} kB"
 
 
+def by_size(sizes: Sequence[TransferSizes]) -> list[TransferSizes]:
+    """Return the rows of transfers without ranges of sizes that contain all transfers of their class."""
+    whole = {one["class"]: one["transfers"] for one in sizes if "above_bytes" not in one}
+    return [one for one in sizes if "above_bytes" not in one or one["transfers"] < whole[one["class"]]]
+
+
 def measures(result: Result) -> dict[tuple[str, str], float]:
     """Return the numbers of a run that a comparison uses, by name and unit."""
     summary = result.summary
@@ -205,7 +211,7 @@ def measures(result: Result) -> dict[tuple[str, str], float]:
             found[f"{name}, 99 %", "us"] = row["p99_ns"] / 1000
     if transfers := summary.get("transfers"):
         found["transfers unfinished", ""] = transfers["unfinished"]
-        for own in transfers["sizes"]:
+        for own in by_size(transfers["sizes"]):
             name = f"transfers of {own['class']}{size_range(own)}: slowdown"
             for key, what in _QUANTILES:
                 found[f"{name}, {what}", ""] = own["slowdown"][key]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from silvan._core import SilvanError
@@ -170,6 +170,7 @@ TRAFFICS = {
     "incast": "several hosts that send to one, a victim that shares links with them, and a parallel job",
     "hotspot": "a light load between all hosts, and some hosts that overload one host",
     "uniform": "every host sends to random hosts as fast as it can",
+    "all-to-all": "every host sends to all others in turn, as fast as it can",
     "moving": "hotspots that move, with contributors and victims",
     "all-reduce": "a parallel job that repeats an all-reduce, next to a hotspot",
 }
@@ -302,20 +303,18 @@ def _incast(hosts: int, gbit_s: int) -> str:
     others = range(3, hosts)
     senders = [host for host in others if host % 2][:16] or [3]
     ranks = [host for host in others if host not in senders]
-    named = ", ".join(f'"H{host}"' for host in senders)
     lines = [
         "# An incast: these hosts send all they can to one host, the root of a congestion tree.",
-        f'[[traffic]]\nname = "incast"\nhosts = [{named}] # a range: "H[2-9]"',
+        f'[[traffic]]\nname = "incast"\nhosts = {_listed(senders)}',
         'pattern = { kind = "hotspots", to = ["H1"] }\nmessage = "1 MB"\n',
         "# A victim: no other host sends to its destination, but its packets share links with the incast.",
         f'[[flow]]\nname = "victim"\nfrom = "H{hosts}"\nto = "H2"\nmessage = "64 KiB"',
         f'rate = "{max(1, gbit_s // 4)} Gbit/s"\n',
     ]
     if len(ranks) > 1:
-        listed = ", ".join(f'"H{host}"' for host in ranks)
         lines += [
             "# A parallel job on the other hosts.",
-            f'[[job]]\nname = "job"\nhosts = [{listed}]',
+            f'[[job]]\nname = "job"\nhosts = {_listed(ranks)}',
             'algorithms = { all_reduce = "ring" }\n',
             '[job.program]\nkind = "collective"\noperation = "all-reduce"',
             f'ranks = {len(ranks)}\nbytes = "1 MiB"\niterations = 10\n',
@@ -326,16 +325,23 @@ def _incast(hosts: int, gbit_s: int) -> str:
 def _traffic(kind: str, hosts: int, gbit_s: int) -> str:
     if kind == "incast":
         return _incast(hosts, gbit_s)
-    senders = [f'"H{host}"' for host in _spread(hosts)]
+    # The largest power of two that leaves hosts to others.
+    ranks = 1 << max(1, (hosts // 2).bit_length() - 1)
+    senders = [host for host in _spread(hosts) if kind != "all-reduce" or host > ranks + 1] or [hosts]
     hot = (
         "# These hosts send all they can to one host: the root of a congestion tree.\n"
-        f'[[traffic]]\nname = "hot"\nhosts = [{", ".join(senders)}] # a range: "H[2-9]"\n'
+        f'[[traffic]]\nname = "hot"\nhosts = {_listed(senders)}\n'
         'pattern = { kind = "hotspots", to = ["H1"] }\nstart = "500 us"\n'
     )
     if kind == "uniform":
         return (
             "# Every host sends to random hosts at its full rate.\n"
             '[[traffic]]\nname = "all"\npattern = { kind = "uniform" }\nmessage = "4 KiB"\n'
+        )
+    if kind == "all-to-all":
+        return (
+            "# Every host sends a message to each of the others in turn, and then starts again.\n"
+            '[[traffic]]\nname = "all-to-all"\npattern = { kind = "all-to-all" }\nmessage = "64 KiB"\n'
         )
     if kind == "moving":
         return (
@@ -347,10 +353,10 @@ def _traffic(kind: str, hosts: int, gbit_s: int) -> str:
     if kind == "all-reduce":
         return (
             "# The ranks of the job run on these hosts; `placement` and `ranks_per_host` change that.\n"
-            f'[[job]]\nname = "job"\nhosts = "H[2-{max(3, hosts // 2)}]"\n'
+            f'[[job]]\nname = "job"\nhosts = "H[2-{ranks + 1}]"\n'
             'algorithms = { all_reduce = "ring" }\n\n'
             '[job.program]\nkind = "collective"\noperation = "all-reduce"\n'
-            f'ranks = {max(2, hosts // 2 - 1)}\nbytes = "64 KiB"\niterations = 10\n\n{hot}'
+            f'ranks = {ranks}\nbytes = "64 KiB"\niterations = 10\n\n{hot}'
         )
     return (
         "# A light load between all hosts: the victims of the congestion tree are among them.\n"
@@ -358,6 +364,24 @@ def _traffic(kind: str, hosts: int, gbit_s: int) -> str:
         f'rate = "{max(1, 3 * gbit_s // 16)} Gbit/s" # per host\n'
         f'message = "4 KiB"\n\n{hot}'
     )
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """Return hosts as a list of names and ranges; at least three hosts with the same distance are a range."""
+    parts = []
+    at = 0
+    while at < len(numbers):
+        end = at + 1
+        step = numbers[end] - numbers[at] if end < len(numbers) else 0
+        while end < len(numbers) and numbers[end] - numbers[end - 1] == step:
+            end += 1
+        if end - at >= 3:
+            parts.append(f'"H[{numbers[at]}-{numbers[end - 1]}{f"/{step}" if step > 1 else ""}]"')
+            at = end
+        else:
+            parts.append(f'"H{numbers[at]}"')
+            at += 1
+    return f"[{', '.join(parts)}]"
 
 
 def _spread(hosts: int) -> list[int]:

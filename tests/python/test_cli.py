@@ -36,6 +36,16 @@ def test_a_run_prints_what_happened(small):
         assert text in done.stdout
 
 
+def test_a_quiet_run_prints_warnings_only(small, tmp_path):
+    done = command("run", small, "--quiet", "--out", tmp_path / "out")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert silvan.load(tmp_path / "out").name == "small"
+    done = command("run", "testbed", "-q", "--set", "duration=10 ms", "--set", "warmup=5 ms")
+    assert done.stdout == ""
+    assert done.stderr.startswith("Warning: `F2` never sent")
+    assert all(line.startswith("Warning: ") for line in done.stderr.splitlines())
+
+
 def test_a_run_prints_json(small):
     done = invoke("run", small, "--json", "--set", "duration=2 ms", "--set", "seed=5")
     answer = json.loads(done.output)

@@ -19,6 +19,11 @@ from silvan import _comparison_text, cli, comparison, templates
 from silvan.commands import doctor
 from silvan.comparison import Change, Mean, compare
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 STAR = """
 name = "star"
 duration = "300 us"
@@ -156,6 +161,35 @@ def test_a_new_scenario_runs(network, traffic):
     assert not [line for line in result.warnings if "never" in line]
     hosts = len(set(result.numpy("hosts")["host"]))
     assert 20 <= hosts <= 80
+
+
+def test_a_new_scenario_lists_hosts_as_ranges():
+    text = templates.write("mine", "fat-tree", 64, "incast", "dcqcn")
+    assert 'hosts = ["H[3-33/2]"]' in text
+    assert 'hosts = ["H[4-34/2]", "H[35-63]"]' in text
+    (job,) = silvan.Scenario.from_toml(text).check()["jobs"]
+    assert job["hosts"] == [f"H{host}" for host in (*range(4, 35, 2), *range(35, 64))]
+
+
+@pytest.mark.parametrize(("hosts", "ranks"), [(16, 8), (144, 64), (1024, 512)])
+def test_a_new_job_has_a_power_of_two_of_ranks_and_its_hosts_send_nothing_else(hosts, ranks):
+    text = templates.write("mine", "fat-tree", hosts, "all-reduce", "none")
+    scenario = silvan.Scenario.from_toml(text)
+    (job,) = scenario.check()["jobs"]
+    assert job["ranks"] == ranks
+    (hot,) = tomllib.loads(scenario.to_toml())["traffic"]
+    assert not set(hot["hosts"]) & set(job["hosts"])
+
+
+def test_ranges_of_sizes_that_contain_all_transfers_are_left_out():
+    rows = [
+        {"class": "a", "transfers": 5},
+        {"class": "a", "above_bytes": 0, "up_to_bytes": 10, "transfers": 5},
+        {"class": "b", "transfers": 5},
+        {"class": "b", "above_bytes": 0, "up_to_bytes": 10, "transfers": 4},
+        {"class": "b", "above_bytes": 10, "transfers": 1},
+    ]
+    assert comparison.by_size(rows) == [rows[0], *rows[2:]]
 
 
 @pytest.mark.parametrize("mechanism", templates.MECHANISMS)

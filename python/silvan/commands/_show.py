@@ -86,6 +86,11 @@ def result(console: Console, run: Result) -> None:
         console.print()
         for line in run.account:
             console.print(escape(line))
+    warnings(console, run)
+
+
+def warnings(console: Console, run: Result) -> None:
+    """Print the warnings of a run."""
     for warning in run.warnings:
         console.print(f"[yellow]Warning:[/] {escape(warning)}")
 

@@ -44,6 +44,9 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
         ),
     ] = None,
     progress: common.ShowProgress = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")
+    ] = False,
     alone: Annotated[
         bool,
         typer.Option(
@@ -91,7 +94,8 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
     with contextlib.ExitStack() as stack:
         server = _serve(stack, loaded.name) if watch else None
         viewer = server.recording if server else None
-        result = common.simulate(loaded, title=loaded.name, progress=progress, alone=alone, viewer=viewer)
+        shown = False if quiet and progress is None else progress
+        result = common.simulate(loaded, title=loaded.name, progress=shown, alone=alone, viewer=viewer)
         try:
             written = _write(result, out, plot, force)
         except (OSError, SilvanError) as error:
@@ -101,7 +105,10 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
             # Connections to the page have taken the file descriptors. The results are more important.
             server.close()
             written = _write(result, out, plot, force)
-        _show_result(result, written, out, as_json)
+        if quiet and not as_json:
+            _show.warnings(common.err_console(), result)
+        else:
+            _show_result(result, written, out, as_json)
         if server:
             _linger(server, result, watch_limit)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Literal
 
-from silvan.comparison import links_in_trees, size_range
+from silvan.comparison import by_size, links_in_trees, size_range
 from silvan.fairness import jain_of_hosts
 from silvan.report import _text
 
@@ -95,7 +95,8 @@ def _transfer_rows(results: Sequence[Result]) -> list[tuple[str, Callable[[Resul
     """Return rows with quantiles of the slowdowns of transfers that all runs have, by class and size."""
 
     def by_range(result: Result) -> dict[tuple[str, str], TransferSizes]:
-        return {(one["class"], size_range(one)): one for one in result.summary["transfers"]["sizes"]}
+        rows = by_size(result.summary["transfers"]["sizes"])
+        return {(one["class"], size_range(one)): one for one in rows}
 
     found = [by_range(result) for result in results]
 
