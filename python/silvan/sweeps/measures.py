@@ -258,11 +258,7 @@ def _transfers(result: Result, measure: Measure) -> NDArray[np.float64]:
         )
     classes = result.numpy("transfers")["class"]
     present = [str(name) for name in np.unique(classes)]
-    chosen = [
-        name
-        for name in present
-        if any(name == one or fnmatchcase(name, one) for one in measure.of)
-    ]
+    chosen = [name for name in present if any(name == one or fnmatchcase(name, one) for one in measure.of)]
     if len(classes) and not chosen:
         raise SweepError(
             f"measure `{measure.name}`: the table `transfers` has no classes like {', '.join(measure.of)}; "
