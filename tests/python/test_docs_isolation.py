@@ -12,7 +12,7 @@ from conftest import ROOT
 from silvan import Scenario
 
 PAGE = ROOT / "docs" / "isolation.md"
-HOW_TO = ROOT / "docs" / "mechanisms.md"
+HOW_TO = ROOT / "docs" / "extending.md"
 PATCHES = sorted((ROOT / "docs" / "examples").glob("*.patch"))
 SCENARIO = ROOT / "scenarios" / "ecocc-trees.toml"
 
