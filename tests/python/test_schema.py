@@ -47,7 +47,9 @@ def shown() -> list[tuple[str, dict[str, Any]]]:
     for page in PAGES:
         for number, block in enumerate(re.findall(r"```toml\n(.*?)```", page.read_text("utf-8"), re.DOTALL)):
             table = tomllib.loads(re.sub(r"(?m)^ {3}", "", block) if block.startswith("   ") else block)
-            if table.keys() <= SCHEMA["properties"].keys():
+            # In studies, `measure` is a list.
+            is_study = isinstance(table.get("measure"), list)
+            if table.keys() <= SCHEMA["properties"].keys() and not is_study:
                 found.append((f"{page.stem} {number}", table))
     return found
 
