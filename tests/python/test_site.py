@@ -139,6 +139,15 @@ def test_links_that_lead_nowhere_are_found(site, body, is_fine):
             build_site.check()
 
 
+@pytest.mark.parametrize("words", ["NCCL", "RoCE", "PFC storm", "ECN threshold", "incast"])
+def test_words_that_users_search_are_in_headings(words):
+    """The search of the site ranks headings before text."""
+    pages = (ROOT / "docs").glob("*.md")
+    lines = [line.lower() for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
+    headings = [line for line in lines if line.startswith("#")]
+    assert any(words.lower() in heading for heading in headings)
+
+
 def test_a_site_without_the_playground_says_why(site, monkeypatch, capsys):
     def missing():
         raise playground.MissingError("no compiler for it", is_unexpected=is_unexpected)
