@@ -90,14 +90,19 @@ def test_the_scoreboard_has_every_published_number_and_filters(site):
         page.call("Page.navigate", url=page_file.as_uri())
         page.wait("document.getElementById('score-filter')?.hidden === false")
 
-        def shown(words="", source="", verdict=""):
+        rows = "[...document.querySelectorAll('#scores tbody tr')].filter((one) => !one.hidden)"
+        counted = text.count('data-counted="yes"')
+        assert 0 < page.run(f"{rows}.length") == counted < count
+        assert page.run(f"{rows}.every((one, at) => one.rowIndex === at + 1)"), "counted rows go first"
+
+        def shown(words="", source="", verdict="", counted=""):
             values = {"score-words": words, "score-source": source, "score-verdict": verdict}
+            values["score-counted"] = counted
             for name, value in values.items():
                 page.run(
                     f"(() => {{ const one = document.getElementById('{name}'); one.value = {value!r};"
                     "one.dispatchEvent(new Event('input')); })()"
                 )
-            rows = "[...document.querySelectorAll('#scores tbody tr')].filter((one) => !one.hidden)"
             return page.run(f"{rows}.length"), page.run("document.getElementById('score-count').textContent")
 
         missed, met = (text.count(f'data-verdict="{verdict}"') for verdict in ("missed", "met"))

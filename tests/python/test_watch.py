@@ -290,6 +290,12 @@ def test_the_page_shows_a_run_while_it_progresses(window, server):
     assert all(line.replace("`", "") in shown for line in done[0].account)
     assert any("`" in line for line in done[0].account)
     assert "`" not in shown
+    sample = "(n) => ({ trees: [], tree_links: Array.from({ length: n }, (_, at) => [at, 1, 0, 1]) })"
+    pair = f"[[0, 0], [0, 26]].map((counts) => counts.map({sample}))"
+    compared = window.run(
+        f"Sentence.ofTwo([0, 1].map(() => ({{ classes: [] }})), {pair}, ['No control', 'EcoCC'])"
+    )
+    assert compared == " With EcoCC: on average 13 waiting links instead of 0, 0 victims instead of 0."
     # From now on, roots have the letters of the report.
     assert window.run("[...Watch.roots.keys()]")[:2] == list(_roots.of(done))[:2]
     assert window.run("Watch.lookOf(" + json.dumps(next(iter(_roots.of(done)))) + ")") == [0, "A"]

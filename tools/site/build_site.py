@@ -34,7 +34,7 @@ import gallery
 import playground
 import silvan
 from silvan import _reference, report
-from silvan.papers import find_papers, list_experiments, record
+from silvan.papers import find_papers, list_experiments, record, score
 from silvan.papers.catalogue import VERDICTS
 from silvan.papers.causes import read_causes
 from silvan.papers.page import by_paper, paper_pages, slug
@@ -202,13 +202,19 @@ def make_scoreboard() -> None:
                 f'<span class="{verdict}">{verdict}</span>{marked}', origin,
             )  # fmt: skip
             body = "".join(f"<td>{cell}</td>" for cell in cells)
-            rows.append(f'<tr data-source="{escape(paper)}" data-verdict="{verdict}">{body}</tr>')
+            category = score.CATEGORIES.index(score.category(row))
+            is_counted = category < len(score.HEADLINE) and not experiment.law
+            line = score.LINES.index(score.line_of(experiment.other_source))
+            counted = ' data-counted="yes"' if is_counted else ""
+            text = f'<tr data-source="{escape(paper)}" data-verdict="{verdict}"{counted}>{body}</tr>'
+            rows.append(((not is_counted, line, category), text))
     heads = ("id", "quantity", "published", "simulated", "unit", "tolerance", "verdict", "source")
     fill = {
         "SOURCES": "".join(f"<option>{escape(name)}</option>" for name in sorted(sources)),
         "VERDICTS": "".join(f"<option>{name}</option>" for name in VERDICTS),
         "HEAD": "".join(f"<th>{name}</th>" for name in heads),
-        "ROWS": "\n".join(rows),
+        # The rows that the score counts go first.
+        "ROWS": "\n".join(text for _, text in sorted(rows, key=lambda row: row[0])),
     }
     page = Path(__file__).with_name("scoreboard.template").read_text(encoding="utf-8")
     write("scoreboard.md", re.sub("{{(.*?)}}", lambda match: fill[match[1]], page))

@@ -45,11 +45,16 @@ const Sentence = (() => {
     return all.reduce((sum, value) => sum + value, 0) / all.length;
   }
 
-  // Compares two sides by their last samples; `names` are those of their mechanisms.
+  // Compares two sides by the means of their last samples; `names` are those of their mechanisms. Single samples vary too
+  // much: with some mechanisms, links wait in every second one.
   function ofTwo(networks, recent, names) {
-    const [one, other] = recent.map((samples) => summary(samples.at(-1)));
+    const [one, other] = recent.map((samples) => {
+      const all = samples.map(summary);
+      const mean = (key) => Math.round(all.reduce((sum, sample) => sum + sample[key], 0) / all.length);
+      return { branches: mean("branches"), victims: mean("victims") };
+    });
     const name = names[1].replace(/^No /, "no ");
-    const links = `${count(other.branches, "waiting link")} instead of ${one.branches}`;
+    const links = `on average ${count(other.branches, "waiting link")} instead of ${one.branches}`;
     const rates = networks.map((network, at) => ofVictims(network, recent[at]));
     const [before, now] = rates.map((rate) => Data.trim(Math.round((rate ?? 0) * 10) / 10));
     const victims = networks[1].classes.flatMap((one) => one.match(/^victim (.*)->/)?.[1] ?? []);

@@ -21,11 +21,11 @@ LINES = (PAPERS, OTHERS)
 #: Categories that the headline counts.
 NUMBERS = "published numbers, two-sided"
 ORDERS = "orderings"
+HEADLINE = (NUMBERS, ORDERS)
 RESTATED = "restated: gains and losses between other rows"
 #: All categories. From the fifth on, they exclude a row from the headline. The last that fits counts.
 CATEGORIES = (
-    NUMBERS,
-    ORDERS,
+    *HEADLINE,
     "published bounds",
     "other numbers and bounds: read, derived or assumed",
     "compatible: draws vary by more than the tolerance",

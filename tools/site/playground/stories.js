@@ -8,7 +8,7 @@ const STORIES = [
   },
   {
     id: "victim", name: "A victim", speed: 100,
-    text: "H1 sends to H38, which is idle. At 200 µs, twelve other hosts begin to send to H22. Their packets share links with those of H1, which falls from 13 to less than 1 Gbit/s. With EcoCC (second picture), packets for H22 wait in queues of their own, and H1 keeps its rate.",
+    text: "H1 sends to H38, which is idle. At 200 µs, twelve other hosts begin to send to H22. Their packets share links with those of H1, which falls to less than a tenth of its rate. With EcoCC (second picture), packets for H22 wait in queues of their own, and H1 keeps its rate.",
     settings: "net=fat-tree&load=20&length=3000&hot=H22~12@200&victims=H1:H38&a=none&b=ecocc",
   },
   {
