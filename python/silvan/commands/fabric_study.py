@@ -21,7 +21,7 @@ STYLES = {
     "Deadlock": "bold red",
     "Lanes": "bold",
     "Harm": "bold red",
-    "Possible harm": "bold red",
+    "Undecided": "bold yellow",
     "Recommended": "bold",
 }
 
@@ -71,6 +71,22 @@ def study(  # noqa: PLR0913, PLR0917 - one argument per option
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", min=0, help="Seed from which the roles of hosts are drawn.")
     ] = 1,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            "--seeds",
+            metavar="N",
+            min=3,
+            max=100,
+            help="Maximum number of seeds for a comparison that fewer do not decide.",
+        ),
+    ] = 16,
+    aggregation_nodes: Annotated[
+        bool,
+        typer.Option(
+            "--aggregation-nodes", help="Let aggregation nodes (SHARP) send and receive like hosts."
+        ),
+    ] = False,
     opensm_conf: Annotated[
         Path | None,
         typer.Option(
@@ -116,7 +132,9 @@ def study(  # noqa: PLR0913, PLR0917 - one argument per option
     shape = Shape(hotspots, tuple(hotspot or ()), contributors, incast, background)
     files.refuse_foreign(out)
     care = Care(tuple(protect or ()), _weights(weights))
-    asked = Asked(paths, out, lft, default_rate, shape, seed, opensm_conf, jobs, care)
+    asked = Asked(
+        paths, out, lft, default_rate, shape, seed, opensm_conf, jobs, care, seeds, aggregation_nodes
+    )
     errors, shown = common.progress_console(progress)
 
     def run(scenario: Scenario, title: str) -> Result:
@@ -151,11 +169,10 @@ def _show_options(console: Console, studied: Studied) -> None:
 
     table = Table(title="Options compared with no control", box=None, header_style="bold")
     table.title_style, table.title_justify = "bold", "left"
-    for head in ("score", "harm"):
+    for head in ("seeds", "score", "harm"):
         table.add_column(head, overflow="fold")
     for one in studied.verdict.options:
-        harms = "; ".join(str(harm) for harm in one.harms) or "none"
-        table.add_row(one.against_off.score.in_words, escape(harms.replace("`", "")))
+        table.add_row(f"{one.seeds}", one.against_off.score.in_words, escape(one.in_words().replace("`", "")))
     console.print()
     console.print(table)
     console.print()

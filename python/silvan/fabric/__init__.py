@@ -189,6 +189,8 @@ def study(  # noqa: PLR0913 - options with names and defaults
     jobs: int | None = None,
     protect: Sequence[str] = (),
     weights: Mapping[str, float] | None = None,
+    seeds: int = 16,
+    aggregation_nodes: bool = False,
 ) -> Simulated:
     """Simulate hotspots, a storage incast and a background on a fabric, and recommend settings.
 
@@ -211,6 +213,8 @@ def study(  # noqa: PLR0913 - options with names and defaults
             not harm.
         weights: Weights of the score by objective (``victims``, ``hotspots``) or class; by default victims
             and hotspots have equal weights.
+        seeds: Maximum number of seeds for a comparison that fewer do not decide, 3 to 100.
+        aggregation_nodes: Let aggregation nodes (SHARP) send and receive like hosts.
 
     Returns:
         A `silvan.fabric.studies.study.Studied`, with `.lead()` (the sentences that come first), `.verdict`,
@@ -244,6 +248,8 @@ def study(  # noqa: PLR0913 - options with names and defaults
         conf=None if opensm_conf is None else Path(opensm_conf),
         jobs=jobs,
         care=Care(tuple(protect), tuple((weights or {}).items())),
+        seeds=seeds,
+        aggregation_nodes=aggregation_nodes,
     )
     studied = run(asked, lambda scenario, _title: results.run(scenario), lambda *_: None)
     files.write(studied, folder)

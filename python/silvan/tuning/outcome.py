@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 #: Number of settings of the search that are repeated on fresh seeds, and maximum size of a Pareto front.
 FINALISTS, FRONT = 3, 8
 NO_CONTROL, OWN = "no control", "the scenario as it is"
+#: Ratio of the limits of an interval from which on its middle is not a result.
+WIDE = 10.0
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,32 @@ class Interval:
         return self.low > 1.0 or self.high < 1.0
 
     @property
+    def is_wide(self) -> bool:
+        """Whether the interval spans so much that its middle is not a result."""
+        return self.high > WIDE * self.low
+
+    @property
     def in_words(self) -> str:
-        """The ratio as "1.4 times as good (1.3 to 1.5)", or "no difference" if the interval contains 1."""
+        """The ratio as "1.4 times as good (1.3 to 1.5)", or "no difference" if the interval contains 1.
+
+        Of a wide interval, only the limit that excludes 1 is stated.
+        """
+        if self.is_wide:
+            bound = {"above": "at least", "below": "at most"}
+            word, _, limit = str(self).partition(" ")
+            return (
+                f"{bound[word]} {limit} times as good" if limit else "undecided, as the seeds differ too much"
+            )
         if not self.is_proven:
             return f"no difference: {self}"
         ratio, _, interval = str(self).partition(" ")
         return f"{ratio} times as good {interval}"
 
     def __str__(self) -> str:
+        if self.is_wide:
+            if self.low > 1.0:
+                return f"above {self.low:.3g}"
+            return f"below {self.high:.3g}" if self.high < 1.0 else "undecided"
         digits = 3 if self.ratio < 10 else 1
         return f"{self.ratio:.{digits}f} ({self.low:.{digits}f} to {self.high:.{digits}f})"
 
@@ -176,10 +196,12 @@ def confirm(tuning: Tuning, runs: Runs, found: Found, chosen: Sequence[Trial] | 
 
 
 def with_best(tuned: Tuned, best: Candidate) -> Tuned:
-    """Return the result with another finalist as the best one."""
-    fresh = fresh_instances(tuned.tuning)
-    finalists = (best, *(one for one in tuned.finalists if one is not best))
-    contrasts = tuple(contrast(tuned.tuning, best, other, fresh) for other in tuned.known)
+    """Return the result with another finalist as the best one; it may have run on further seeds."""
+    finalists = (best, *(one for one in tuned.finalists if one.name != best.name))
+    contrasts = tuple(
+        contrast(tuned.tuning, best, other, [at for at in best.values if at in other.values])
+        for other in tuned.known
+    )
     return replace(tuned, finalists=finalists, contrasts=contrasts)
 
 

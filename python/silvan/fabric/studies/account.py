@@ -12,6 +12,7 @@ import numpy as np
 from silvan._progress import simulated
 from silvan.comparison import links_in_trees
 from silvan.fabric.studies.study import COSTLY_OPTIONS, OFF, OPTIONS, Simulated, Studied
+from silvan.fabric.studies.verdict import Effect
 from silvan.results import Result
 from silvan.sweeps.axes import as_text
 from silvan.tuning import report as tune_report
@@ -152,6 +153,7 @@ def _fabric(studied: Simulated) -> list[str]:
         ("hosts, switches, links", f"{report['hosts']}, {report['switches']}, {report['links']}"),
         ("pairs routed", f"{report['pairs_routed']:,}"),
         ("deadlock", "impossible" if cycle is None else f"possible: {cycle}"),
+        ("aggregation nodes (SHARP) among the hosts", len(report["aggregation_nodes"])),
     ]
     if load["links"]:
         rows.append(
@@ -332,14 +334,13 @@ def _options(studied: Studied) -> list[str]:
     for one in studied.verdict.options:
         keys = tune_report.shown_keys(one.candidate.setting.keys)
         settings = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in keys.items())
-        harms = "; ".join(str(harm) for harm in one.harms) or "none"
         name = f"{settings}{' (recommended)' if one is studied.verdict.recommended else ''}"
-        rows.append((name, one.against_off.score.in_words, harms))
+        rows.append((name, one.seeds, one.against_off.score.in_words, one.in_words()))
     return [
         "Settings that were tried on fresh seeds, compared with no control; `figures/tradeoff.png` has all "
         "settings of the survey:",
         "",
-        *table(("settings", "score", "harm"), rows),
+        *table(("settings", "seeds", "score", "harm"), rows),
         "",
     ]
 
@@ -394,6 +395,7 @@ def _judged(studied: Studied) -> dict[str, Any]:
     return {
         "verdict": {
             "recommended": studied.verdict.recommended is not None,
+            "undecided": studied.verdict.is_undecided,
             "options": [
                 {
                     "settings": dict(one.candidate.setting.keys),
@@ -402,15 +404,9 @@ def _judged(studied: Studied) -> dict[str, Any]:
                         one.against_off.score.low,
                         one.against_off.score.high,
                     ],
-                    "harms": [
-                        {
-                            "class": harm.class_name,
-                            "measure": "received" if harm.receives_less else "p99 latency",
-                            "ratio": [harm.ratio.ratio, harm.ratio.low, harm.ratio.high],
-                            "rules_out": harm.rules_out,
-                        }
-                        for harm in one.harms
-                    ],
+                    "seeds": one.seeds,
+                    "harms": [_effect(harm) for harm in one.harms],
+                    "undecided": [_effect(effect) for effect in one.undecided],
                 }
                 for one in studied.verdict.options
             ],
@@ -424,4 +420,14 @@ def _judged(studied: Studied) -> dict[str, Any]:
             for name, margin in studied.margins.items()
         },
         "survey": tune_report.numbers(studied.tuned),
+    }
+
+
+def _effect(effect: Effect) -> dict[str, Any]:
+    return {
+        "class": effect.class_name,
+        "objective": effect.objective.name,
+        "measure": "received" if effect.objective.larger else "p99 latency",
+        "ratio": [effect.ratio.ratio, effect.ratio.low, effect.ratio.high],
+        "rules_out": effect.rules_out,
     }

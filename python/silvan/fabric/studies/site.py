@@ -24,8 +24,10 @@ from silvan.types import FabricCheck
 #: bytes. Shorter runs would favor settings that throttle hotspots for a long time. On large fabrics, a limit
 #: on packet-hops shortens the runs.
 DURATION_NS, LINK_GBIT_S = 6_000_000, 32.0
-HOPS_AT_MOST = 36e6
+HOPS_AT_MOST = 20e6
 MTU_BITS = 2048 * 8
+#: Names of the list of links and of the tables in the format of ibdmchk.
+LINKS, TABLES = "opensm-subnet.lst", "opensm.fdbs"
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,17 @@ class Site:
     notes: tuple[str, ...]
     #: If the fabric has tables of lanes: a cycle on the one lane that the runs use for data; else None.
     one_lane_cycle: str | None = None
+    #: Wiring and tables without the aggregation nodes, if these are left out.
+    texts: tuple[str, str] | None = None
 
 
-def read_site(fabric: Sequence[Path], tables: Path | None, default_rate: str | None) -> Site:
-    """Read the fabric without writing any files; raises :class:`FabricError`."""
+def read_site(
+    fabric: Sequence[Path], tables: Path | None, default_rate: str | None, *, whole: bool = False
+) -> Site:
+    """Read the fabric without writing any files; raises :class:`FabricError`.
+
+    Aggregation nodes (SHARP) are left out unless `whole` is true.
+    """
     report = _core.fabric_check(_paths.files(fabric), tables, default_rate)
     if report["pairs_unroutable"]:
         raise FabricError(
@@ -68,19 +77,45 @@ def read_site(fabric: Sequence[Path], tables: Path | None, default_rate: str | N
         notes.append(
             f"adaptive routing is not simulated: of {groups:,} groups of ports, the runs use the static ports"
         )
-    routes = paths.read(_core.fabric_ibdmchk([wiring, forwarding], None, default_rate))
+    files = _core.fabric_ibdmchk([wiring, forwarding], None, default_rate)
+    texts = None
+    if (nodes := report["aggregation_nodes"]) and not whole:
+        what = (
+            "1 aggregation node (SHARP), a unit inside a switch, neither sends nor receives"
+            if len(nodes) == 1
+            else f"{len(nodes):,} aggregation nodes (SHARP), units inside switches, neither send nor receive"
+        )
+        notes.append(f"{what}; `--aggregation-nodes` treats them as hosts")
+        files = {**files, LINKS: _without(files[LINKS], nodes)}
+        texts = (files[LINKS], files[TABLES])
+    routes = paths.read(files)
     rates = _rates(wiring, forwarding, default_rate)
     missing = [link for link in routes.links if link not in rates]
     if missing:
         raise FabricError(f"{wiring}: the link {missing[0]} of the tables is not one of the wiring")
     capacity = np.array([rates[link] for link in routes.links])
     slowest = float(capacity[routes.first_link].min())
-    return Site(report, wiring, forwarding, routes, capacity, slowest, default_rate, tuple(notes), one_lane)
+    return Site(
+        report, wiring, forwarding, routes, capacity, slowest, default_rate, tuple(notes), one_lane, texts
+    )
+
+
+def _without(links: str, nodes: Sequence[str]) -> str:
+    """Return the lines of a list of links that no node of a list is in."""
+    names = [f"{{{name}}}" for name in nodes]
+    return "".join(
+        line for line in links.splitlines(keepends=True) if not any(name in line for name in names)
+    )
 
 
 def keep(site: Site, folder: Path) -> Site:
     """Copy the files to a folder, so that the scenario can refer to the copies; return their site."""
     folder.mkdir(parents=True, exist_ok=True)
+    if site.texts is not None:
+        wiring, tables = folder / LINKS, folder / TABLES
+        _files.write_text(wiring, site.texts[0])
+        _files.write_text(tables, site.texts[1])
+        return replace(site, wiring=wiring, tables=tables)
     wiring, tables = _copied(site.wiring, folder / "wiring"), _copied(site.tables, folder / "tables")
     return replace(site, wiring=wiring, tables=tables)
 

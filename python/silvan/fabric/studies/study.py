@@ -34,6 +34,8 @@ from silvan.tuning.survey import Survey
 #: Number of random draws of the roles, number of fresh seeds for each draw, and maximum number of settings
 #: that are tried with these seeds.
 DRAWS, SEEDS, FINALISTS = 2, 3, verdicts.BY_SCORE + verdicts.HARMLESS
+#: Maximum number of fresh seeds of an undecided comparison: by default, and that can be asked for.
+SEEDS_AT_MOST, SEEDS_LIMIT = 16, 100
 #: Initial values of the axes. The longest delay is a multiple of the delay that gives each contributor its
 #: fair share of a hotspot.
 LONGEST_TIMES, INCREASES, TIMERS = (2, 4, 8), (2, 4, 8), (5, 20, 80)
@@ -60,6 +62,14 @@ class Asked:
     conf: Path | None = None
     jobs: int | None = None
     care: Care = field(default_factory=Care)
+    #: Maximum number of fresh seeds of a comparison.
+    seeds: int = SEEDS_AT_MOST
+    #: Whether aggregation nodes (SHARP) send and receive like hosts.
+    aggregation_nodes: bool = False
+
+    def __post_init__(self) -> None:
+        if not SEEDS <= self.seeds <= SEEDS_LIMIT:
+            raise FabricError(f"--seeds {self.seeds}: must be {SEEDS} to {SEEDS_LIMIT}")
 
 
 @dataclass(frozen=True)
@@ -226,7 +236,7 @@ def study(asked: Asked, simulate: Simulate, tell: Tell) -> Simulated:
     if asked.conf is not None:
         # Read the file now, so that its errors appear before the runs.
         _opensm.read(asked.conf)
-    site = sites.read_site(asked.fabric, asked.tables, asked.default_rate)
+    site = sites.read_site(asked.fabric, asked.tables, asked.default_rate, whole=asked.aggregation_nodes)
     load = draw(site.routes.hosts, site.host_gbit_s, asked.shape, asked.seed)
     asked.care.check(load)
     site = sites.keep(site, asked.out / "fabric")
@@ -279,7 +289,9 @@ def _judge(asked: Asked, tuning: Tuning, done: Runs) -> _Judged:
     outcomes = done.values([(Setting(NONE), at) for at in survey.instances], OFF)
     off = {at: one for at, one in zip(survey.instances, outcomes, strict=True) if not isinstance(one, str)}
     chosen = verdicts.finalists(survey, off, asked.care)
-    tuned, verdict = verdicts.judge(confirm(survey.tuning, done, found, chosen), asked.care)
+    tuned, verdict = verdicts.judge(
+        confirm(survey.tuning, done, found, chosen), done, asked.care, asked.seeds
+    )
     # Fresh seeds may favor another setting than the survey did. The margins need all of its neighbors, so try
     # those that are missing.
     best = next(one for one in survey.trials if one.setting == tuned.finalists[0].setting)

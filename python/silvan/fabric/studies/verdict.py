@@ -1,14 +1,15 @@
-"""Decides which settings to recommend, from what they gain and which classes they harm.
+"""Decides which settings to recommend, from what they gain and which traffic they harm.
 
-Settings are always compared with no control, on the same fresh seeds. A class of traffic is *harmed* if it
-receives less, or if the 99th percentile of its latency is larger, provided that the 95 % confidence interval
-excludes equality or that the difference is large. A small harm rules settings out only if the class is
-protected.
+Settings are always compared with no control, on the same fresh seeds. Traffic is *harmed* if the 95 %
+confidence interval proves that it receives less, or that the 99th percentile of its latency is larger. A
+small harm rules settings out only if the class is protected. A comparison is *undecided* if its interval
+proves neither a harm nor the absence of one that would rule settings out. The settings with the best score
+get more seeds until they are decided, up to a limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from silvan._core import FabricError
@@ -22,20 +23,24 @@ from silvan.tuning.outcome import (
     Tuned,
     contrast,
     fresh_instances,
+    tried,
     with_best,
 )
+from silvan.tuning.presets import NONE
 from silvan.tuning.racing import Racing, Trial
-from silvan.tuning.runs import Instance, Values
+from silvan.tuning.runs import Instance, Runs, Setting, Values
 
-#: The class of contributors. It is judged by the objective `hotspots`, the traffic on the links to hotspots,
-#: because the packets of contributors wait for the hotspot with any settings, and other traffic may take
-#: their place.
+#: The class of contributors. Only a loss on the links to hotspots (the objective `hotspots`) rules settings
+#: out: the packets of contributors wait for the hotspot with any settings, and other traffic may take their
+#: place.
 HOTSPOTS = "hotspots"
 #: Ratios of received traffic and of latency down to which a harm is reported, but does not rule settings out
 #: unless the class is protected.
 TOLERATED_RECEIVED, TOLERATED_LATENCY = 0.95, 0.8
 #: Differences of single runs within this ratio count as noise in the choice of settings for fresh seeds.
 NOISE = 0.98
+#: Scores up to this one are not worth a search for their proof.
+WORTH = 1.05
 #: Number of finalists by score, and of harmless finalists.
 BY_SCORE, HARMLESS = 2, 2
 
@@ -84,51 +89,131 @@ class Care:
 
 
 @dataclass(frozen=True)
-class Harm:
-    """A class that is worse off with some settings than without control."""
+class Effect:
+    """What settings do to one kind of traffic, compared with no control."""
 
+    #: The class of traffic, or `victims`.
     class_name: str
-    #: Whether the class receives less; if false, its latency is larger.
-    receives_less: bool
+    #: The objective that measures the effect.
+    objective: Objective
     #: Ratio to no control; values below 1 are worse.
     ratio: Interval
-    #: Whether this harm rules the settings out.
-    rules_out: bool
+    #: Ratio down to which a proven harm does not rule the settings out; 0 if none does.
+    tolerated: float
+
+    @property
+    def is_harm(self) -> bool:
+        """Whether the traffic is proven to be worse off."""
+        return self.ratio.high < 1.0
+
+    @property
+    def rules_out(self) -> bool:
+        """Whether the settings are not recommended because of a harm."""
+        return self.is_harm and self.ratio.ratio < self.tolerated
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether a harm that would rule the settings out is neither proven nor excluded."""
+        return not self.is_harm and self.ratio.low < min(self.tolerated, NOISE)
 
     def __str__(self) -> str:
-        return self._text() + ("" if self.ratio.high < 1.0 else "; the interval contains no difference")
-
-    def _text(self) -> str:
         low, high = self.ratio.low, self.ratio.high
-        if self.receives_less:
-            who = f"traffic `{self.class_name}` receives"
-            if self.class_name == HOTSPOTS:
-                who = "the links to hotspots carry"
-            less = f"{100 * (1 - self.ratio.ratio):.0f} % less than without control"
-            return f"{who} {less} ({100 * (1 - high):.0f} to {100 * (1 - low):.0f} %)"
+        if not self.is_harm:
+            return self._open()
+        if self.objective.larger:
+            who = f"{self._who()} {'carry' if self._is_links() else 'receives'}"
+            if self.ratio.is_wide:
+                return f"{who} at least {percent(1 - high)} % less than without control"
+            less = f"{percent(1 - self.ratio.ratio)} % less than without control"
+            return f"{who} {less} ({percent(1 - high)} to {percent(1 - low)} %)"
+        who = f"the 99th percentile of the latency of {self._who()} is"
+        if self.ratio.is_wide:
+            return f"{who} at least {1 / high:.2f} times that without control"
         return (
-            f"the 99th percentile of the latency of `{self.class_name}` is {1 / self.ratio.ratio:.2f} times "
-            f"that without control ({1 / high:.2f} to {1 / low:.2f})"
+            f"{who} {1 / self.ratio.ratio:.2f} times that without control ({1 / high:.2f} to {1 / low:.2f})"
         )
+
+    def _open(self) -> str:
+        """Return what is possible if no harm is proven."""
+        who = self._who() if self.objective.larger else f"the 99th percentile of the latency of {self._who()}"
+        if self.ratio.is_wide:
+            verb = "differ" if self._is_links() else "differs"
+            return f"{who} {verb} too much between seeds"
+        low, high = self.ratio.low, self.ratio.high
+        if self.objective.larger:
+            verb = "carry" if self._is_links() else "receive"
+            most = f"{percent(high - 1)} % more" if high > 1 else "as much"
+            return f"{who} may {verb} from {percent(1 - low)} % less to {most} than without control"
+        return f"{who} may be {1 / high:.2f} to {1 / low:.2f} times that without control"
+
+    def _is_links(self) -> bool:
+        return self.objective.name == HOTSPOTS
+
+    def _who(self) -> str:
+        if self._is_links():
+            return "the links to hotspots"
+        return f"traffic `{self.class_name}`" if isinstance(self.objective, OfClass) else "the mean victim"
+
+
+def percent(share: float) -> str:
+    """Format a positive share as a number of percent, with two digits if it is small."""
+    return f"{100 * share:.0f}" if share >= 0.0995 else f"{100 * share:.2g}"
 
 
 @dataclass(frozen=True)
 class Option:
-    """Settings, their score and their harm, compared with no control."""
+    """Settings, their score and their effects, compared with no control."""
 
     candidate: Candidate
     against_off: Contrast
-    harms: tuple[Harm, ...]
+    effects: tuple[Effect, ...]
 
     @property
-    def is_harmless(self) -> bool:
-        """Whether no harm rules these settings out."""
-        return not any(harm.rules_out for harm in self.harms)
+    def seeds(self) -> int:
+        """The number of fresh seeds of the comparison."""
+        return len({at.seed for at in self.candidate.values})
+
+    @property
+    def harms(self) -> tuple[Effect, ...]:
+        """The proven harm, worst first."""
+        found = (one for one in self.effects if one.is_harm)
+        return tuple(sorted(found, key=lambda one: (not one.rules_out, one.ratio.ratio)))
+
+    @property
+    def undecided(self) -> tuple[Effect, ...]:
+        """The effects that are undecided."""
+        return tuple(one for one in self.effects if one.is_undecided)
 
     @property
     def gains(self) -> bool:
         """Whether the score is proven to be better than without control."""
         return self.against_off.score.low > 1.0
+
+    @property
+    def is_out(self) -> bool:
+        """Whether a proven harm rules these settings out, or a gain that matters is excluded."""
+        useless = not self.gains and self.against_off.score.high <= WORTH
+        return useless or any(harm.rules_out for harm in self.harms)
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether the gain is proven, and a harm that would rule the settings out is excluded."""
+        return self.gains and not self.is_out and not self.undecided
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more seeds may decide."""
+        return not self.is_out and not self.is_fine
+
+    def reasons(self) -> list[str]:
+        """Return what is undecided."""
+        score = [] if self.gains else [f"the gain is not proven ({self.against_off.score})"]
+        return [*score, *map(str, self.undecided)]
+
+    def in_words(self) -> str:
+        """Return the harm and what is undecided, for tables."""
+        harm = "; ".join(map(str, self.harms)) or "none proven"
+        return harm + (f"; undecided: {'; '.join(map(str, self.undecided))}" if self.undecided else "")
 
 
 @dataclass(frozen=True)
@@ -137,32 +222,46 @@ class Verdict:
 
     #: The options that were tried on fresh seeds, best score first.
     options: tuple[Option, ...]
-    #: The recommended option; None if control should be left off.
-    recommended: Option | None
+
+    @property
+    def recommended(self) -> Option | None:
+        """The first option that is fine; None if control should be left off."""
+        return next((one for one in self.options if one.is_fine), None)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether nothing is recommended only because the seeds do not suffice."""
+        return self.recommended is None and any(one.is_open for one in self.options)
 
     @property
     def shown(self) -> Option:
-        """The recommended settings; if there are none, the settings with the best score."""
-        return self.recommended or self.options[0]
+        """The recommended settings; else those that are undecided, or those with the best score."""
+        undecided = next((one for one in self.options if one.is_open), None)
+        return self.recommended or undecided or self.options[0]
 
     def warnings(self) -> list[str]:
-        """Return sentences about the harm of the shown settings, worst first."""
-        harms = sorted(self.shown.harms, key=lambda one: (not one.rules_out, one.ratio.ratio))
-        return [
-            f"{'Harm' if harm.ratio.high < 1.0 else 'Possible harm'}: with these settings, {harm}."
-            for harm in harms
-        ]
+        """Return sentences about the proven harm of the shown settings, worst first."""
+        return [f"Harm: with these settings, {harm}." for harm in self.shown.harms]
 
     def sentence(self) -> str:
         """Return the recommendation as a sentence."""
-        score = self.shown.against_off.score
+        shown, score = self.shown, self.shown.against_off.score
         if self.recommended is not None:
-            return f"Recommended: the settings below. Compared with no control: {score.in_words}."
-        if self.shown.gains:
+            return (
+                "Recommended: the settings below. Compared with no control, on "
+                f"{shown.seeds} seeds: {score.in_words}."
+            )
+        if self.is_undecided:
+            return (
+                "Undecided: no settings are recommended, so leave congestion control off. The settings below "
+                f"are {score.in_words}, but after {shown.seeds} seeds: {'; '.join(shown.reasons())}. "
+                "`--seeds` allows more."
+            )
+        if any(one.gains for one in self.options):
             return (
                 "Recommended: leave congestion control off, unless the gain is worth the harm. All settings "
-                f"that were tried and gain also harm; those with the best score are {score.in_words}. "
-                "The table of options and the figure `tradeoff` show the gains and losses of all settings."
+                "on fresh seeds that are proven to gain are proven to harm; those with the best score are "
+                f"{score.in_words}. The table of options and the figure `tradeoff` show gain and loss."
             )
         return (
             "Recommended: leave congestion control off. No settings that were tried are proven to be better; "
@@ -170,48 +269,78 @@ class Verdict:
         )
 
 
-def judge(tuned: Tuned, care: Care) -> tuple[Tuned, Verdict]:
-    """Compare all finalists with no control; the returned result lists the recommended settings first."""
+def judge(tuned: Tuned, runs: Runs, care: Care, most: int) -> tuple[Tuned, Verdict]:
+    """Compare all finalists with no control, on at most `most` seeds; raises :class:`FabricError`.
+
+    The returned result lists the recommended settings first.
+    """
     off = next((one for one in tuned.known if one.name == NO_CONTROL), None)
     if off is None:
         raise FabricError(f"the fabric cannot be simulated without control: {'; '.join(tuned.notes)}")
-    fresh = fresh_instances(tuned.tuning)
-    options = []
-    for candidate in tuned.finalists:
-        against = contrast(tuned.tuning, candidate, off, fresh)
-        found = harms(tuned.tuning.objectives, against, care)
-        options.append(Option(candidate, against, tuple(found)))
-    options.sort(key=lambda one: -one.against_off.score.ratio)
-    verdict = Verdict(tuple(options), choose(options))
+    options = {one.name: option(tuned, one, off, care) for one in tuned.finalists}
+    while (best := _unsettled(options, most)) is not None:
+        # Doubling keeps the number of looks at the data small.
+        fresh = fresh_instances(replace(tuned.tuning, confirm=min(most, 2 * best.seeds)))
+        asked = [(best.candidate.name, best.candidate.setting), (NO_CONTROL, Setting(NONE))]
+        runs.expected = max(runs.expected, len(runs.known) + len(asked) * len(fresh))
+        found, notes = tried(runs, asked, fresh)
+        tuned = replace(tuned, notes=(*tuned.notes, *notes))
+        if NO_CONTROL not in found:
+            raise FabricError(f"the fabric cannot be simulated without control: {'; '.join(notes)}")
+        off = max(off, found[NO_CONTROL], key=lambda one: len(one.values))
+        if best.candidate.name in found:
+            options[best.candidate.name] = option(tuned, found[best.candidate.name], off, care)
+        else:
+            del options[best.candidate.name]
+    if not options:
+        raise FabricError(f"no settings could be compared: {'; '.join(tuned.notes)}")
+    verdict = Verdict(_sorted(options))
+    known = tuple(off if one.name == NO_CONTROL else one for one in tuned.known)
+    finalists = tuple(one.candidate for one in verdict.options)
+    tuned = replace(tuned, known=known, finalists=finalists)
     return with_best(tuned, verdict.shown.candidate), verdict
 
 
+def option(tuned: Tuned, candidate: Candidate, off: Candidate, care: Care) -> Option:
+    """Return the comparison of settings with no control, on the seeds that both have."""
+    shared = [at for at in candidate.values if at in off.values]
+    against = contrast(tuned.tuning, candidate, off, shared)
+    return Option(candidate, against, effects(tuned.tuning.objectives, against, care))
+
+
+def _sorted(options: Mapping[str, Option]) -> tuple[Option, ...]:
+    return tuple(sorted(options.values(), key=lambda one: -one.against_off.score.ratio))
+
+
+def _unsettled(options: Mapping[str, Option], most: int) -> Option | None:
+    """Return the option that needs more seeds; None if the best one that is not ruled out is fine."""
+    for one in _sorted(options):
+        if one.is_fine:
+            return None
+        if one.is_open and one.seeds < most:
+            return one
+    return None
+
+
 def watched(objective: Objective) -> str | None:
-    """Return the class whose harm an objective measures; None if it measures none."""
+    """Return the class whose harm rules settings out, if an objective measures it; else None."""
     if isinstance(objective, OfClass):
         return None if objective.class_name == HOTSPOTS else objective.class_name
     return HOTSPOTS if objective.name == HOTSPOTS else None
 
 
-def choose(options: Sequence[Option]) -> Option | None:
-    """Return the first option that gains and that no harm rules out; None if there is none."""
-    return next((one for one in options if one.is_harmless and one.gains), None)
-
-
-def harms(objectives: Sequence[Objective], against: Contrast, care: Care) -> list[Harm]:
-    """Return the harm that settings cause, from the ratios to no control."""
+def effects(objectives: Sequence[Objective], against: Contrast, care: Care) -> tuple[Effect, ...]:
+    """Return what settings do to each kind of traffic, from the ratios to no control."""
     found = []
     for objective in objectives:
-        name, ratio = watched(objective), against.objectives[objective.name]
-        if name is None:
-            continue
+        name = watched(objective)
         tolerated = TOLERATED_RECEIVED if objective.larger else TOLERATED_LATENCY
         if name in care.protect:
-            tolerated = 1.0 if ratio.high < 1.0 else NOISE
-        # A large loss counts even if the seeds vary too much to prove it.
-        if ratio.high < 1.0 or ratio.ratio < tolerated:
-            found.append(Harm(name, objective.larger, ratio, ratio.ratio < tolerated))
-    return found
+            tolerated = 1.0
+        whose = objective.class_name if isinstance(objective, OfClass) else objective.name
+        ratio = against.objectives[objective.name]
+        found.append(Effect(name or whose, objective, ratio, 0.0 if name is None else tolerated))
+    return tuple(found)
 
 
 def worst_loss(objectives: Sequence[Objective], one: Values, off: Values, care: Care) -> float:
