@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from silvan.comparison import Change, Mean, Row
+    from silvan.comparison import Change, Comparison, Mean, Row
 
 #: Relative differences up to this one come from rounding.
 ROUNDING = 1e-9
@@ -86,3 +87,18 @@ def change_cell(change: Change | None, first: Mean | None) -> str:
         return shown
     interval = f"({signed(change.low * scale)} to {signed(change.high * scale)}{unit})"
     return f"{shown} {interval}" if change.is_proven else f"no difference {interval}"
+
+
+def losses(found: Comparison, names: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Return for each group with proven losses "B compared with A" and the losses; a group has one name."""
+    return [
+        (
+            f"{names[number]} compared with {names[0]}",
+            [
+                f"{loss.row.measure} {change_cell(loss.change, loss.row.means[0])}"
+                for loss in found.losses
+                if loss.group == number
+            ],
+        )
+        for number in dict.fromkeys(loss.group for loss in found.losses)
+    ]

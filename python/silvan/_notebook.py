@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from silvan._comparison_text import change_cell, is_equal, letter, mean_cell, setting_cell
+from silvan._comparison_text import change_cell, is_equal, letter, losses, mean_cell, setting_cell
 from silvan.report import _picture, _summary, _text
 from silvan.report._scene import Scene
 
@@ -61,8 +61,13 @@ def of_comparison(found: Comparison) -> str:
             for mean, change in zip(row.means[1:], row.changes, strict=True):
                 cells += [mean_cell(mean), change_cell(change, row.means[0])]
             results.append(cells)
+    lost = "".join(
+        f"<p><b>Proven losses of {escape(heads)}:</b> {escape('; '.join(lines))}</p>"
+        for heads, lines in losses(found, letters)
+    )
     parts = [
         groups,
+        lost,
         _table(["setting", *letters], settings[:MOST_ROWS], len(settings)) if settings else "",
         _table(heads, results, 0) if results else "<p>The results do not differ.</p>",
     ]

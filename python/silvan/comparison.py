@@ -37,6 +37,11 @@ _QUANTILES: tuple[tuple[Literal["p50", "p95", "p99"], str], ...] = (
     ("p95", "95 %"),
     ("p99", "99 %"),
 )
+#: Words in the names of measures of which larger values are better, and of which smaller values are.
+_LARGER, _SMALLER = (
+    ("received", "Jain's index"),
+    ("latency", "slowdown", "unfinished", "span", "links in congestion trees"),
+)
 #: Maximum number of named flows that are listed individually.
 FLOWS_AT_MOST = 16
 
@@ -90,6 +95,30 @@ class Row:
     #: One change per group, except the first group.
     changes: tuple[Change | None, ...]
 
+    def is_loss(self, change: Change | None) -> bool:
+        """Whether a change of this measure is proven, and for the worse."""
+        if change is None or not change.is_proven:
+            return False
+        signs = (1, _LARGER), (-1, _SMALLER)
+        goal = next((sign for sign, words in signs if any(word in self.measure for word in words)), 0)
+        return change.difference * goal < 0
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A measure that is proven to be worse in a group than in the first group."""
+
+    #: Position of the group, from 1.
+    group: int
+    row: Row
+    change: Change
+
+    @property
+    def size(self) -> float:
+        """The difference relative to the mean of the first group; infinite if that is 0."""
+        first = self.row.means[0]
+        return abs(self.change.difference) / abs(first.value) if first and first.value else math.inf
+
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
@@ -99,6 +128,17 @@ class Comparison:
     #: Keys whose values differ between groups, with one value per group; None if a group lacks the key.
     settings: dict[str, tuple[Any, ...]]
     rows: tuple[Row, ...]
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The proven losses, group by group, the largest relative difference first."""
+        found = (
+            Loss(number, row, change)
+            for row in self.rows
+            for number, change in enumerate(row.changes, 1)
+            if change is not None and row.is_loss(change)
+        )
+        return tuple(sorted(found, key=lambda loss: (loss.group, -loss.size)))
 
     def __repr__(self) -> str:
         groups = " with ".join(f"{len(group.runs)} run{'s' * (len(group.runs) > 1)}" for group in self.groups)

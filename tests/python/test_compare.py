@@ -117,6 +117,32 @@ def test_a_comparison_is_printed(stars, tmp_path):
     assert command("compare", folders[0]).returncode == 2
 
 
+def test_proven_losses_come_first(stars, tmp_path):
+    """At 4 instead of 5 Gbit/s, hosts receive less: a proven loss; what does not differ is none."""
+    found = compare(*stars)
+    assert [(loss.group, loss.row.measure) for loss in found.losses][:1] == [(1, "received by all hosts")]
+    assert 0.15 < found.losses[0].size < 0.25
+    # In the other direction, the same change is a gain; a single seed proves nothing.
+    assert not any("received" in loss.row.measure for loss in compare(*stars[3:], *stars[:3]).losses)
+    assert compare(stars[0], stars[3]).losses == ()
+    row = found.rows[0]
+    slow = comparison.Row("all: latency since injection, 99 %", "us", row.means, ())
+    marks = comparison.Row("packets marked (FECN)", "", row.means, ())
+    more, less, open_ = Change(2.0, 1.0, 3.0), Change(-2.0, -3.0, -1.0), Change(2.0, -1.0, 5.0)
+    assert [slow.is_loss(one) for one in (more, less, open_, None)] == [True, False, False, False]
+    assert not any(marks.is_loss(one) for one in (more, less))
+    folders = [run.save(tmp_path / str(number)) for number, run in enumerate(stars)]
+    said = command("compare", *folders).stdout
+    assert said.index("Proven losses of B compared with A:\n received by all hosts -") < said.index(
+        "Settings"
+    )
+    assert "losses" not in json.loads(command("compare", "--json", *folders).stdout)
+    assert "Proven losses of B compared with A:" in found._repr_html_()
+    page = silvan.report.html(stars)
+    lead = page.index("<strong>Proven losses:</strong> “star: none (4)” compared with “star: none (1)”: rec")
+    assert lead < page.index("All hosts receive, in")
+
+
 def test_parameters_of_one_mechanism_are_counted(tmp_path):
     for mechanism in ("none", "ib-cc"):
         star(1, congestion__mechanism=mechanism).save(tmp_path / mechanism)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from silvan._comparison_text import change_cell, is_equal, letter, mean_cell, setting_cell
+from silvan._comparison_text import change_cell, is_equal, letter, losses, mean_cell, setting_cell
 from silvan.commands import common
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def compare(
     ] = False,
     as_json: common.AsJson = False,
 ) -> None:
-    """Compare runs: the settings that differ, then the results.
+    """Compare runs: proven losses, the settings that differ, then the results.
 
     Runs that differ only in their seed form a group; the results of a group are means with 95 % confidence
     intervals. Changes are relative to the first run or group.
@@ -54,18 +54,12 @@ def show(console: Console, found: Comparison, folders: list[Path], *, everything
     for name, group in zip(letters, found.groups, strict=True):
         console.print(f"[bold]{name}[/]  {escape(_members(group, folders))}", soft_wrap=True)
     console.print()
-    if found.settings:
-        table = _table("Settings that differ", ["key"], letters)
-        hidden = set() if everything else _of_one_kind(found.settings)
-        for key, values in found.settings.items():
-            if key not in hidden:
-                table.add_row(escape(key), *(escape(setting_cell(value)) for value in values))
-        console.print(table)
-        if hidden:
-            more = f"{len(hidden)} parameters that not all of these kinds have: --all lists them"
-            console.print(f" and {more}", style="dim")
-    else:
-        console.print("The settings do not differ.")
+    for groups, lost in losses(found, letters):
+        console.print(f"Proven losses of {groups}:", style="bold red")
+        for line in lost:
+            console.print(f" {line}", markup=False, soft_wrap=True)
+        console.print()
+    _show_settings(console, found, letters, everything=everything)
     console.print()
     heads = [part for name in letters[1:] for part in (name, "change")]
     table = _table("Results", ["", "unit"], [letters[0], *heads])
@@ -86,6 +80,22 @@ def show(console: Console, found: Comparison, folders: list[Path], *, everything
             "--seed 2, --seed 3 and so on, and give all folders.",
             style="dim",
         )
+
+
+def _show_settings(console: Console, found: Comparison, letters: list[str], *, everything: bool) -> None:
+    """Print the settings that differ."""
+    if found.settings:
+        table = _table("Settings that differ", ["key"], letters)
+        hidden = set() if everything else _of_one_kind(found.settings)
+        for key, values in found.settings.items():
+            if key not in hidden:
+                table.add_row(escape(key), *(escape(setting_cell(value)) for value in values))
+        console.print(table)
+        if hidden:
+            more = f"{len(hidden)} parameters that not all of these kinds have: --all lists them"
+            console.print(f" and {more}", style="dim")
+    else:
+        console.print("The settings do not differ.")
 
 
 def _members(group: Group, folders: list[Path]) -> str:

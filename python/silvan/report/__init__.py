@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import silvan
-from silvan import _control, _files
+from silvan import _comparison_text, _control, _files, comparison
 from silvan._pages import digest, fill
 from silvan.report import _events, _roots, _series, _summary, _text
 from silvan.report._embedded import Embedded
@@ -93,7 +93,8 @@ def html(results: Sequence[Result], *, titles: Sequence[str] | None = None, lead
     """Return a report on runs as an HTML page.
 
     `titles` has one title per run. The page starts with the sentences in `lead`; the part of a sentence up to
-    a colon is in bold.
+    a colon is in bold. If the runs form groups that differ in more than their seeds, the proven losses of the
+    groups follow, as in :func:`silvan.compare`.
 
     Raises `ValueError` if there are no runs, too many runs, or not as many titles as runs, and
     :class:`silvan.SilvanError` for a run without tables.
@@ -104,7 +105,26 @@ def html(results: Sequence[Result], *, titles: Sequence[str] | None = None, lead
     gathered = [_gather(result, pack, roots) for result in results]
     data = {"runs": [run | {"title": title} for (run, _), title in zip(gathered, titles, strict=True)]}
     stills = [still for _, still in gathered]
-    return _page(results, titles, lead, stills, json.dumps(data, ensure_ascii=False), pack.text())
+    return _page(
+        results,
+        titles,
+        [*lead, *_losses(results, titles)],
+        stills,
+        json.dumps(data, ensure_ascii=False),
+        pack.text(),
+    )
+
+
+def _losses(results: Sequence[Result], titles: Sequence[str]) -> list[str]:
+    """Return the proven losses, if the runs form groups of several seeds."""
+    if len(results) < 2:
+        return []
+    found = comparison.compare(*results)
+    names = [f"“{titles[group.given[0]]}”" for group in found.groups]
+    return [
+        f"Proven losses: {groups}: {'; '.join(lines)}."
+        for groups, lines in _comparison_text.losses(found, names)
+    ]
 
 
 def _titled(results: Sequence[Result], titles: Sequence[str] | None) -> Sequence[str]:
