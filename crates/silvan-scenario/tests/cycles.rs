@@ -1,11 +1,8 @@
 //! Scenarios that give times in cycles, and traffic that starts after a number of packets.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
-
-mod common;
 
 use std::path::Path;
 
-use common::{BASE, check, message};
+use crate::common::{BASE, check, message};
 use silvan_engine::{Rate, Time};
 use silvan_scenario::Scenario;
 

@@ -1,6 +1,5 @@
 //! Runs on tori, meshes, HyperX, dragonflies and dragonfly+. Latency is compared with closed forms, and
 //! deadlock occurs only if lanes are missing.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
 //! Tests which scenarios have the switches of Ethernet: outputs with one queue per class, in the order of arrival.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::Path;
 

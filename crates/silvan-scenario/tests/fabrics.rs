@@ -1,5 +1,4 @@
 //! Reads fabrics that OpenSM routed, and compares them with their known properties.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,5 @@
 //! A pinned run, for which debug and release builds must always give the same results. The Python tests
 //! compare the release build with the same file.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::{Path, PathBuf};
 
@@ -55,7 +54,7 @@ fn the_busy_run_gives_the_pinned_summary() {
             pinned,
             now,
             "busy.json:{}: the run changed. If it should have, SILVAN_UPDATE=1 cargo test -p \
-             silvan-scenario --test golden updates it; state the reason in the commit",
+             silvan-scenario golden updates it; state the reason in the commit",
             number + 1
         );
     }

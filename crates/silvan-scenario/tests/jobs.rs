@@ -1,14 +1,11 @@
 //! Runs of jobs: closed forms, placement, several jobs at once, invalid jobs.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
-
-mod common;
 
 use std::path::Path;
 
 use silvan_fabric::outcome::{JobSummary, Outcome, Values};
 use silvan_scenario::Scenario;
 
-use common::runs::outcome;
+use crate::common::runs::outcome;
 
 /// Sixteen hosts at one switch: 100 ns in the switch, 20 ns on each link, 16 Gbit/s (500 ps per byte).
 const STAR: &str = r#"

@@ -1,6 +1,5 @@
 //! Job messages with adaptive routes: their time without contention is that of the best permitted
 //! route.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::Path;
 

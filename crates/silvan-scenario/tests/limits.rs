@@ -1,11 +1,8 @@
 //! Limits of a scenario, and the estimated cost of a run.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
-
-mod common;
 
 use std::path::Path;
 
-use common::{check, message};
+use crate::common::{check, message};
 use silvan_fabric::outcome::{Outcome, Table, Values};
 use silvan_scenario::Scenario;
 

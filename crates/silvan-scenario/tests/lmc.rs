@@ -1,5 +1,4 @@
 //! Fabrics with several LIDs per port (LMC > 0): reading, writing, the checks of all routes, and runs.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,15 +1,11 @@
 //! Pins the messages about marking, validation, and reactions to acknowledgements.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::{BASE, check, message};
+use crate::common::{BASE, case, check, message};
 
 #[test]
 fn congestion_logs_without_events_are_explained() {
     let no_marks = "a.toml:8: measure.congestion_log = true: needs switches that mark packets; set congestion.mechanism = \
                     \"ib-cc\", or a congestion.marking other than \"none\" and \"telemetry\"";
-    let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
     check(&[
         case("mechanism = \"fbicm\"\n\n[measure]\ncongestion_log = true", no_marks),
         case(
@@ -18,25 +14,21 @@ fn congestion_logs_without_events_are_explained() {
         ),
         case(
             "mechanism = \"ib-cc\"\nreaction = { trigger_threshold = 128 }",
-            "a.toml:6: congestion.reaction.trigger_threshold = 128: must be 0 (no events) or 1 to 127, to which an index \
-             can rise",
+            "a.toml:6: congestion.reaction.trigger_threshold = 128: must be 0 ...",
         ),
         case(
             "mechanism = \"ib-cc\"\nreaction = { ccti_min = 5, trigger_threshold = 5 }",
-            "a.toml:6: congestion.reaction.trigger_threshold = 5: must be 0 (no events) or 6 to 127, to which an index can \
-             rise",
+            "a.toml:6: congestion.reaction.trigger_threshold = 5: must be 0 ...",
         ),
         case(
             "mechanism = \"ib-cc\"\nreaction = { per_sl = [{ sl = 1, ccti_min = 2, ccti_limit = 2, trigger_threshold = 2 }] }",
-            "a.toml:6: congestion.reaction.per_sl.0.trigger_threshold = 2: must be 0 (no events), because the index is \
-             constant: ccti_min equals ccti_limit",
+            "a.toml:6: congestion.reaction.per_sl.0.trigger_threshold = 2: must be 0 ...",
         ),
     ]);
 }
 
 #[test]
 fn errors_of_routes_per_packet_are_explained() {
-    let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
     check(&[
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]\ngrade = \"1 KiB\"",
@@ -44,7 +36,7 @@ fn errors_of_routes_per_packet_are_explained() {
         ),
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\ncache = 3",
-            r#"a.toml:8: adaptive_routing.cache = 3: has no effect when switches choose per packet; set adaptive_routing.per = "flow""#,
+            "a.toml:8: adaptive_routing.cache = 3: has no effect when switches choose per packet ...",
         ),
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\ngrade = \"0 B\"",
@@ -52,8 +44,7 @@ fn errors_of_routes_per_packet_are_explained() {
         ),
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\nlevels = []",
-            "a.toml:8: adaptive_routing.levels = a list of 0: names no service level; leave it out for all, or \
-             set adaptive_routing.enabled = false",
+            "a.toml:8: adaptive_routing.levels = a list of 0: names no service level ...",
         ),
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\nlevels = [0, 16]",
@@ -61,21 +52,19 @@ fn errors_of_routes_per_packet_are_explained() {
         ),
         case(
             "mechanism = \"none\"\n[adaptive_routing]\nper = \"packet\"\npinned = [\"throttled\"]",
-            "a.toml:8: adaptive_routing.pinned = a list of 1: names flows that are throttled, but \
-             congestion.reaction throttles none",
+            "a.toml:8: adaptive_routing.pinned = a list of 1: names flows that are throttled ...",
         ),
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\npinned = [\"isolated\"]",
-            "a.toml:8: adaptive_routing.pinned = a list of 1: names destinations that are isolated, but \
-             congestion.isolation has no special queues",
+            "a.toml:8: adaptive_routing.pinned = a list of 1: names destinations that are isolated ...",
         ),
         case(
             "mechanism = \"saa\"\n[adaptive_routing]\nper = \"packet\"",
-            r#"a.toml:7: adaptive_routing.per = "packet": "packet" cannot be combined with explicit rates, which apply to one route; use "flow""#,
+            r#"a.toml:7: adaptive_routing.per = "packet": "packet" cannot be combined with explicit rates ..."#,
         ),
         case(
             "mechanism = \"none\"\n[switch]\nmemory = \"divided\"\n[adaptive_routing]\nper = \"packet\"",
-            r#"a.toml:9: adaptive_routing.per = "packet": "packet" needs switch.memory = "shared" with these queues: a sender cannot know through which output of the next switch a packet will leave, so it does not know which share of the memory the packet needs"#,
+            r#"a.toml:9: adaptive_routing.per = "packet": "packet" needs switch.memory = "shared" with these queues: a ..."#,
         ),
         case("mechanism = \"ib-cc\"\n[adaptive_routing]\nper = \"packet\"\npinned = [\"throttled\"]", "fine"),
     ]);
@@ -83,7 +72,6 @@ fn errors_of_routes_per_packet_are_explained() {
 
 #[test]
 fn errors_of_routes_and_rates_per_flow_are_explained() {
-    let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
     check(&[
         case(
             "mechanism = \"ib-cc\"\n[adaptive_routing]",
@@ -92,15 +80,15 @@ fn errors_of_routes_and_rates_per_flow_are_explained() {
         ),
         case(
             "mechanism = \"ib-cc\"\n[switch]\narchitecture = \"iq\"\narbitration = \"fcfs\"",
-            r#"a.toml:8: switch.arbitration = "fcfs": needs switches of architecture "voq" with queues "per-output" in shared memory"#,
+            r#"a.toml:8: switch.arbitration = "fcfs": needs switches of architecture "voq" with queues "per-output" ..."#,
         ),
         case(
             "mechanism = \"ib-cc\"\nmarking = { fill = \"each\" }\n[switch]\narbitration = \"fcfs\"",
-            r#"a.toml:6: congestion.marking.fill = "each": measures input queues, which switches with arbitration "fcfs" do not have; use "sum""#,
+            r#"a.toml:6: congestion.marking.fill = "each": measures input queues ..."#,
         ),
         case(
             "mechanism = \"ecocc\"\n[switch]\narbitration = \"fcfs\"",
-            r#"a.toml:4: congestion.marking.fill: measures input queues, which switches with arbitration "fcfs" do not have; use "sum""#,
+            "a.toml:4: congestion.marking.fill: measures input queues ...",
         ),
         // The thresholds of this preset are multiples of the packet size.
         case(
@@ -113,15 +101,13 @@ fn errors_of_routes_and_rates_per_flow_are_explained() {
         ),
         case(
             "mechanism = \"saa\"\nreaction = { retain = true }\n[host]\nqueues = \"single\"",
-            "a.toml:6: congestion.reaction.retain = true: cannot be combined with output buffers of hosts, where data of \
-             a flow may still wait when its announcement is removed; set host.queues = \"none\" without special queues",
+            "a.toml:6: congestion.reaction.retain = true: cannot be combined with output buffers of hosts ...",
         ),
     ]);
 }
 
 #[test]
 fn a_component_beside_none_is_rejected_unless_set_by_an_override() {
-    let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
     check(&[
         case(
             "mechanism = \"none\"\nmarking = { kind = \"fecn\" }",
@@ -131,9 +117,7 @@ fn a_component_beside_none_is_rejected_unless_set_by_an_override() {
         ),
         case(
             "mechanism = \"none\"\nnotification = \"ack\"",
-            "a.toml:6: congestion.notification = \"ack\": has no effect together with congestion.mechanism = \
-             \"none\", which switches every component off; leave one of them out, or name the mechanism that \
-            the component belongs to (\"ib-cc\" on InfiniBand, \"dcqcn\" on Ethernet)",
+            r#"a.toml:6: congestion.notification = "ack": has no effect together with congestion.mechanism = "none" ..."#,
         ),
         case("mechanism = \"none\"\nmarking = { kind = \"none\" }\nnotification = \"cnp\"", "fine"),
         case("marking = { kind = \"fecn\" }", "fine"),
@@ -146,7 +130,6 @@ fn a_component_beside_none_is_rejected_unless_set_by_an_override() {
 
 #[test]
 fn errors_of_marking_and_reactions_are_explained() {
-    let case = |given: &'static str, expected: &'static str| (r#"mechanism = "ib-cc""#, given, expected);
     check(&[
         case(
             "mechanism = \"ib-cc\"\n[congestion.marking]\nkind = \"opm\"",
@@ -158,17 +141,15 @@ fn errors_of_marking_and_reactions_are_explained() {
         ),
         case(
             "mechanism = \"mvcm\"\n[congestion.marking]\nthreshold = 3",
-            "a.toml:7: congestion.marking.threshold = 3: unknown key; known here: `kind`, `input_percent`, \
-             `output_percent`",
+            "a.toml:7: congestion.marking.threshold = 3: unknown key; known here: `kind` ...",
         ),
         case(
             "mechanism = \"mvcm\"\nnotification = \"cnp\"",
-            r#"a.toml:6: congestion.notification = "cnp": must be "ack-each" with this congestion.reaction, which counts the acknowledgements of single packets"#,
+            r#"a.toml:6: congestion.notification = "cnp": must be "ack-each" with this congestion.reaction ..."#,
         ),
         case(
             "mechanism = \"ib-cc\"\nnotification = \"ack\"\n[congestion.coalescing]\ninterval = \"50 us\"",
-            "a.toml:7: congestion.coalescing: applies to notification packets (\"cnp\") only; acknowledgements \
-             are not coalesced",
+            "a.toml:7: congestion.coalescing: applies to notification packets ...",
         ),
         case(
             "mechanism = \"ib-cc\"\n[congestion.coalescing]\ninterval = \"0 s\"\nper = \"port\"",
@@ -177,27 +158,19 @@ fn errors_of_marking_and_reactions_are_explained() {
         case("mechanism = \"ib-cc\"\n[congestion.coalescing]\ninterval = \"50 us\"\nper = \"port\"", "fine"),
         case(
             "mechanism = \"none\"\n[congestion.coalescing]\ninterval = \"50 us\"",
-            "a.toml:6: congestion.coalescing: has no effect together with congestion.mechanism = \"none\", \
-             which switches every component off; leave one of them out, or name the mechanism that the \
-            component belongs to (\"ib-cc\" on InfiniBand, \"dcqcn\" on Ethernet)",
+            r#"a.toml:6: congestion.coalescing: has no effect together with congestion.mechanism = "none" ..."#,
         ),
         case(
             "mechanism = \"mvcm\"\nnotification = \"backward\"",
-            "a.toml:6: congestion.notification = \"backward\": must be \"cnp\", \"ack\", \"ack-message\" or \"ack-each\" with this \
-             congestion.marking, whose marks stay with packets that wait",
+            r#"a.toml:6: congestion.notification = "backward": must be "cnp" ..."#,
         ),
         case(
             "mechanism = \"mvcm\"\nfeedback = \"quantized\"",
-            "a.toml:6: congestion.feedback = \"quantized\": must be \"binary\" with this congestion.marking, \
-             whose marks are single bits; \"fecn\" and \"sampled\" can report how severe congestion is",
+            r#"a.toml:6: congestion.feedback = "quantized": must be "binary" with this congestion.marking ..."#,
         ),
         case(
             "mechanism = \"none\"\nfeedback = \"quantized\"",
-            "a.toml:6: congestion.feedback = \"quantized\": has no effect together with congestion.mechanism = \
-             \"none\", \
-             which switches every component off; leave one of them out, or name the mechanism that the \
-             component belongs to \
-             (\"ib-cc\" on InfiniBand, \"dcqcn\" on Ethernet)",
+            r#"a.toml:6: congestion.feedback = "quantized": has no effect together with congestion.mechanism = "none" ..."#,
         ),
         case(
             "mechanism = \"qcn\"\n[congestion.marking]\nsample = \"2000 B\"",
@@ -209,8 +182,7 @@ fn errors_of_marking_and_reactions_are_explained() {
         ),
         case(
             "mechanism = \"qcn\"\n[congestion.reaction]\nactive_increase = \"0 bit/s\"",
-            "a.toml:7: congestion.reaction.active_increase = \"0 bit/s\": must be more than 0 bit/s; with 0, \
-             flows do not recover",
+            r#"a.toml:7: congestion.reaction.active_increase = "0 bit/s": must be more than 0 bit/s ..."#,
         ),
         case(
             "mechanism = \"qcn\"\n[congestion.reaction]\ncycle_time = \"0 s\"",
@@ -224,7 +196,7 @@ fn errors_of_marking_and_reactions_are_explained() {
         case("mechanism = \"ib-cc\"\nnotification = \"backward\"\nfeedback = \"quantized\"", "fine"),
         case(
             "mechanism = \"mvcm\"\n[congestion.reaction]\nwindow = 0",
-            "a.toml:7: congestion.reaction.window = 0: must be at least 1; with 0, no packet could be sent",
+            "a.toml:7: congestion.reaction.window = 0: must be at least 1 ...",
         ),
         case(
             "mechanism = \"mvcm\"\n[congestion.reaction]\nslot = \"0 ns\"",
@@ -232,7 +204,7 @@ fn errors_of_marking_and_reactions_are_explained() {
         ),
         case(
             "mechanism = \"mvcm\"\n[congestion.reaction]\nlimit = 3\nlimited = false",
-            "a.toml:7: congestion.reaction.limit = 3: has no effect with limited = false; leave one of them out",
+            "a.toml:7: congestion.reaction.limit = 3: has no effect with limited = false ...",
         ),
         case(
             "mechanism = \"renato\"\n[congestion.reaction]\nkind = \"fimd\"\nm = 1",
@@ -244,7 +216,7 @@ fn errors_of_marking_and_reactions_are_explained() {
         ),
         case(
             "mechanism = \"mvcm\"\n[congestion.isolation]\nkind = \"special-queues\"",
-            r#"a.toml: switch.architecture: has buffers at outputs, which cannot be combined with special queues; use "voq" or "iq", or congestion.isolation = { kind = "none" }"#,
+            "a.toml: switch.architecture: has buffers at outputs ...",
         ),
     ]);
 }

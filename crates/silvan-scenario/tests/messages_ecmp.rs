@@ -1,17 +1,9 @@
 //! Pins the messages about equal-cost multipath.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
-
-mod common;
 
 use std::path::Path;
 
-use common::{check, message};
+use crate::common::{assert_message, case, check, message};
 use silvan_scenario::Scenario;
-
-/// The base scenario with other lines from line 5 on.
-fn case(given: &'static str, expected: &'static str) -> (&'static str, &'static str, &'static str) {
-    (r#"mechanism = "ib-cc""#, given, expected)
-}
 
 #[test]
 fn errors_of_hashed_packets_are_explained() {
@@ -24,19 +16,14 @@ fn errors_of_hashed_packets_are_explained() {
              by state; leave one of them out",
         ),
         case("mechanism = \"ib-cc\"\n[ecmp]\n[adaptive_routing]\nper = \"packet\"\nenabled = false", "fine"),
-        case(
-            "mechanism = \"saa\"\n[ecmp]",
-            "a.toml:6: ecmp: cannot be combined with explicit rates, whose announcements follow the forwarding tables; \
-             choose another congestion.reaction",
-        ),
+        case("mechanism = \"saa\"\n[ecmp]", "a.toml:6: ecmp: cannot be combined with explicit rates ..."),
         case(
             "mechanism = \"none\"\n[switch]\nmemory = \"divided\"\n[ecmp]",
-            "a.toml:8: ecmp: needs switch.memory = \"shared\" with these queues: a sender knows neither the salt nor the \
-             output of the next switch, so it does not know which share of the memory the packet needs",
+            r#"a.toml:8: ecmp: needs switch.memory = "shared" with these queues: a sender ..."#,
         ),
         case(
             "mechanism = \"none\"\n[ecmp]\nsalt = 3",
-            "a.toml:7: ecmp.salt = 3: unknown key; known here: `enabled`, `spraying`, `values`",
+            "a.toml:7: ecmp.salt = 3: unknown key; known here: `enabled` ...",
         ),
     ]);
 }
@@ -56,35 +43,29 @@ fn errors_of_spraying_are_explained() {
         ),
         (
             "mechanism = \"ib-cc\"\n[ecmp]\nvalues = 32".to_owned(),
-            "a.toml:7: ecmp.values = 32: has no effect: packets have no entropy values; set ecmp.spraying",
+            "a.toml:7: ecmp.values = 32: has no effect: packets have no entropy values ...",
         ),
         (
             "mechanism = \"none\"\n[ecmp]\nspraying = \"bitmap\"".to_owned(),
-            "a.toml:7: ecmp.spraying = \"bitmap\": avoids values whose packets were marked, but congestion.marking marks \
-             none; set congestion.marking, or choose \"oblivious\" or \"random\"",
+            r#"a.toml:7: ecmp.spraying = "bitmap": avoids values whose packets were marked ..."#,
         ),
         (
             "mechanism = \"ib-cc\"\n[ecmp]\nspraying = \"reps\"".to_owned(),
-            "a.toml:7: ecmp.spraying = \"reps\": reuses the values of packets that were acknowledged without a mark; set \
-             congestion.notification = \"ack-each\" or \"ack-grant\", or choose \"bitmap\"",
+            r#"a.toml:7: ecmp.spraying = "reps": reuses the values of packets that were acknowledged without a mark ..."#,
         ),
         (
             marked("\"ack-message\"\n[ecmp]\nspraying = \"bitmap\""),
-            "a.toml:8: ecmp.spraying = \"bitmap\": needs answers that return the entropy value of each marked packet; set \
-             congestion.notification = \"ack-each\", \"ack-grant\", \"ack\" or \"cnp\", or choose \"oblivious\" or \
-             \"random\"",
+            r#"a.toml:8: ecmp.spraying = "bitmap": needs answers that return the entropy value of each marked packet ..."#,
         ),
         (
             "marking = { kind = \"telemetry\" }\nnotification = \"ack-each\"\nreaction = { kind = \"hpcc\" }\n[ecmp]\n\
              spraying = \"random\""
                 .to_owned(),
-            "a.toml:9: ecmp.spraying = \"random\": cannot be combined with this congestion.reaction, which compares the \
-             telemetry of one route; leave it out, so that each flow has one route",
+            r#"a.toml:9: ecmp.spraying = "random": cannot be combined with this congestion.reaction ..."#,
         ),
         (
             "mechanism = \"ib-cc\"\n[ecmp]\n[host]\ndelivery = \"out-of-order\"".to_owned(),
-            "a.toml:8: host.delivery = \"out-of-order\": has no effect: the packets of a flow take one route and arrive in \
-             order; set ecmp.spraying or adaptive_routing.per = \"packet\"",
+            r#"a.toml:8: host.delivery = "out-of-order": has no effect: the packets of a flow take one route and ..."#,
         ),
         (marked("\"ack-each\"\n[ecmp]\nspraying = \"mixed\"\n[host]\ndelivery = \"out-of-order\""), "fine"),
         (marked("\"cnp\"\n[ecmp]\nspraying = \"bitmap\"\nvalues = 128"), "fine"),
@@ -94,9 +75,8 @@ fn errors_of_spraying_are_explained() {
             "fine",
         ),
     ];
-    for (given, expected) in cases {
-        let text = common::BASE.replacen(r#"mechanism = "ib-cc""#, &given, 1);
-        assert_eq!(message(&text, &[]), expected, "{given}");
+    for (given, expected) in &cases {
+        check(&[case(given, expected)]);
     }
 }
 
@@ -131,10 +111,10 @@ fn networks_that_cannot_be_hashed_are_explained() {
 fn hashed_packets_have_no_fluid_rates() {
     let tree = TORUS.replacen("kind = \"torus\"\nsizes = [2, 2]", "kind = \"k-ary-n-tree\"\nk = 2\nn = 2", 1);
     let fluid = |text: &str| Scenario::from_toml(text, "a.toml", Path::new(""), &[]).unwrap().fluid();
-    assert_eq!(
-        fluid(&tree).unwrap_err().to_string(),
-        "a.toml:9: ecmp: has no rates to compute: fluid rates need forwarding tables, and switches that hash packets do \
-         not use them; leave it out, or set ecmp.enabled = false"
+    assert_message(
+        &fluid(&tree).unwrap_err().to_string(),
+        "a.toml:9: ecmp: has no rates to compute: fluid rates need forwarding tables ...",
+        "",
     );
     assert!(fluid(&tree.replace("[ecmp]", "[ecmp]\nenabled = false")).is_ok());
 }

@@ -1,14 +1,6 @@
 //! Pins the messages about components of RDMA over Ethernet and their combinations.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
-use common::check;
-
-/// The base scenario with some components, whose lines start at line 6.
-fn case(given: &'static str, expected: &'static str) -> (&'static str, &'static str, &'static str) {
-    (r#"mechanism = "ib-cc""#, given, expected)
-}
+use crate::common::{case, check};
 
 #[test]
 fn errors_of_marks_by_thresholds_are_explained() {
@@ -28,13 +20,11 @@ fn errors_of_marks_by_thresholds_are_explained() {
         ),
         case(
             "feedback = \"quantized\"\n[congestion.marking]\nkind = \"red\"",
-            "a.toml:5: congestion.feedback = \"quantized\": must be \"binary\" with this congestion.marking, whose \
-             marks are single bits; \"fecn\" and \"sampled\" can report how severe congestion is",
+            r#"a.toml:5: congestion.feedback = "quantized": must be "binary" with this congestion.marking ..."#,
         ),
         case(
             "[congestion.marking]\nkind = \"red\"\nthreshold = 3",
-            "a.toml:7: congestion.marking.threshold = 3: unknown key; known here: `kind`, `min`, `max`, `percent`, \
-             `pattern`, `per_rate`, `per_round_trip`",
+            "a.toml:7: congestion.marking.threshold = 3: unknown key; known here: `kind` ...",
         ),
     ]);
 }
@@ -53,34 +43,28 @@ fn telemetry_and_reactions_that_do_not_go_together_are_rejected() {
         ),
         case(
             "marking = { kind = \"red\" }\nnotification = \"ack-each\"\nreaction = { kind = \"hpcc\" }",
-            "a.toml:5: congestion.marking.kind = \"red\": must be \"telemetry\" with this congestion.reaction, which \
-             reads the telemetry of switches",
+            r#"a.toml:5: congestion.marking.kind = "red": must be "telemetry" with this congestion.reaction ..."#,
         ),
         case(
             "marking = { kind = \"telemetry\" }\nnotification = \"ack-each\"\nreaction = { kind = \"hpcc\" }\n\
              [adaptive_routing]\nper = \"packet\"",
-            "a.toml:9: adaptive_routing.per = \"packet\": \"packet\" cannot be combined with this congestion.reaction, \
-             which compares the telemetry of one route; use \"flow\"",
+            r#"a.toml:9: adaptive_routing.per = "packet": "packet" cannot be combined with this congestion.reaction ..."#,
         ),
         case(
             "marking = { kind = \"red\" }\nnotification = \"cnp\"\nreaction = { kind = \"dctcp\" }",
-            "a.toml:6: congestion.notification = \"cnp\": must be \"ack-each\" with this congestion.reaction, which \
-             counts the acknowledgements of single packets",
+            r#"a.toml:6: congestion.notification = "cnp": must be "ack-each" with this congestion.reaction ..."#,
         ),
         case(
             "notification = \"ack\"\nreaction = { kind = \"timely\" }",
-            "a.toml:5: congestion.notification = \"ack\": must be \"ack-each\" with this congestion.reaction, which \
-             counts the acknowledgements of single packets",
+            r#"a.toml:5: congestion.notification = "ack": must be "ack-each" with this congestion.reaction ..."#,
         ),
         case(
             "notification = \"backward\"\nreaction = { kind = \"swift\" }",
-            "a.toml:5: congestion.notification = \"backward\": must be \"ack-each\" with this congestion.reaction, \
-             which counts the acknowledgements of single packets",
+            r#"a.toml:5: congestion.notification = "backward": must be "ack-each" with this congestion.reaction ..."#,
         ),
         case(
             "notification = \"ack\"\nnotification_delay = \"55 us\"",
-            "a.toml:6: congestion.notification_delay = \"55 us\": applies to notification packets (\"cnp\") only; \
-             acknowledgements are not delayed",
+            r#"a.toml:6: congestion.notification_delay = "55 us": applies to notification packets ..."#,
         ),
         case("marking = { kind = \"red\" }\nnotification_delay = \"55 us\"", "fine"),
         case(
@@ -103,8 +87,7 @@ fn errors_of_reactions_are_explained() {
         ),
         case(
             "reaction = { kind = \"dcqcn\", additive_increase = \"0 bit/s\" }",
-            "a.toml:5: congestion.reaction.additive_increase = \"0 bit/s\": must be more than 0 bit/s; with 0, flows \
-             do not recover",
+            r#"a.toml:5: congestion.reaction.additive_increase = "0 bit/s": must be more than 0 bit/s ..."#,
         ),
         case(
             "reaction = { kind = \"dcqcn\", increase_bytes = \"0 B\" }",
@@ -112,7 +95,7 @@ fn errors_of_reactions_are_explained() {
         ),
         case(
             "notification = \"ack-each\"\nreaction = { kind = \"dctcp\", min_packets = 0 }",
-            "a.toml:6: congestion.reaction.min_packets = 0: must be at least 1; with 0, no packet could be sent",
+            "a.toml:6: congestion.reaction.min_packets = 0: must be at least 1 ...",
         ),
         case(
             "notification = \"ack-each\"\nreaction = { kind = \"timely\", low = \"5 us\", high = \"4 us\" }",
@@ -121,8 +104,7 @@ fn errors_of_reactions_are_explained() {
         case(
             "notification = \"ack-each\"\nreaction = { kind = \"swift\", scaling_from_percent = 100, \
              scaling_to_packets = 1 }",
-            "a.toml:6: congestion.reaction.scaling_from_percent = 100: must be less than 100 times \
-             `scaling_to_packets`, 100",
+            "a.toml:6: congestion.reaction.scaling_from_percent = 100: must be less than 100 times `scaling_to_packets`, ...",
         ),
         case(
             "marking = { kind = \"telemetry\" }\nnotification = \"ack-each\"\nreaction = { kind = \"hpcc\", \
@@ -147,7 +129,7 @@ fn errors_of_receiver_credits_are_explained() {
         ),
         case(
             "notification = \"ack-grant\"\nreaction = { kind = \"rccc\", limit = \"1 kB\" }",
-            "a.toml:6: congestion.reaction.limit = \"1 kB\": must be 2 KiB to 1 GiB, at least a full packet",
+            r#"a.toml:6: congestion.reaction.limit = "1 kB": must be 2 KiB to 1 GiB ..."#,
         ),
         case(
             "notification = \"ack-grant\"\nreaction = { kind = \"rccc\", limit = \"9 kB\", speculative = \"10 kB\" }",
@@ -163,8 +145,7 @@ fn errors_of_receiver_credits_are_explained() {
         ),
         case(
             "notification = \"ack-grant\"\nreaction = { kind = \"rccc\", divide_requests = true, idle_credit = false }",
-            "a.toml:6: congestion.reaction.divide_requests = true: needs `idle_credit`: the part that a flow asks for may \
-             not suffice for a packet, and a flow that cannot send cannot ask again",
+            "a.toml:6: congestion.reaction.divide_requests = true: needs `idle_credit`: the part that a flow asks for may not ...",
         ),
         case(
             "notification = \"ack-grant\"\nreaction = { kind = \"rccc\", grant_packets = 0 }",
@@ -191,7 +172,7 @@ fn errors_of_the_priority_of_control_packets_are_explained() {
         ),
         case(
             "mechanism = \"ib-cc\"\n[lanes]\ncontrol = 0\ncontrol_priority = true",
-            "a.toml:8: lanes.control_priority = true: has no effect: there is one lane; set lanes.count to 2 or more",
+            "a.toml:8: lanes.control_priority = true: has no effect: there is one lane ...",
         ),
     ]);
 }
@@ -217,8 +198,7 @@ fn errors_of_the_control_of_grants_are_explained() {
         ),
         case(
             rule("rate = 3"),
-            "a.toml:10: congestion.reaction.oversubscribed.rate = 3: unknown key; known here: `interval`, `target_percent`, \
-             `decrease_percent`, `increase_permille`, `min_rate_permille`",
+            "a.toml:10: congestion.reaction.oversubscribed.rate = 3: unknown key; known here: `interval` ...",
         ),
     ]);
 }
@@ -258,12 +238,11 @@ fn errors_of_programmable_congestion_control_are_explained() {
         ),
         case(
             rtt("min_rate = \"0 bit/s\""),
-            "a.toml:6: congestion.reaction.min_rate = \"0 bit/s\": must be more than 0 bit/s; with 0, flows do not recover",
+            r#"a.toml:6: congestion.reaction.min_rate = "0 bit/s": must be more than 0 bit/s ..."#,
         ),
         case(
             "marking = { kind = \"red\" }\nnotification = \"ack-each\"\nreaction = { kind = \"pcc-telemetry\" }",
-            "a.toml:5: congestion.marking.kind = \"red\": must be \"telemetry\" with this congestion.reaction, which \
-             reads the telemetry of switches",
+            r#"a.toml:5: congestion.marking.kind = "red": must be "telemetry" with this congestion.reaction ..."#,
         ),
         case(
             telemetry("queue = \"2 GiB\""),

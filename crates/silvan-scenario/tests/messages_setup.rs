@@ -1,13 +1,9 @@
 //! Pins the exact messages of errors that are found only when a network is set up. Like other errors,
 //! they contain a line number; see `messages.rs`.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::path::Path;
 
-use common::BASE;
+use crate::common::{BASE, assert_message};
 use silvan_scenario::Scenario;
 
 fn message(text: &str, overrides: &[(&str, &str)]) -> String {
@@ -35,51 +31,49 @@ fn errors_of_credits_and_links_name_their_key() {
         ),
         (
             "[flow_control]\nkind = \"credits\"\nshared = {}",
-            "a.toml:8: flow_control.shared: has no effect with one virtual lane; increase lanes.count, or leave it out",
+            "a.toml:8: flow_control.shared: has no effect with one virtual lane ...",
         ),
         ("[lanes]\ncount = 2\n[flow_control]\nkind = \"credits\"\nshared = { alpha_shift = -2 }", "fine"),
         (
             "[lanes]\ncount = 2\n[flow_control]\nkind = \"credits\"\nshared = { alpha_shift = 11 }",
-            "a.toml:10: flow_control.shared.alpha_shift = 11: must be",
+            "a.toml:10: flow_control.shared.alpha_shift = 11: must be ...",
         ),
         (
             "[lanes]\ncount = 2\n[flow_control]\nkind = \"credits\"\nshared = { alpha_shift = 0, limit = \"4 KiB\" }",
-            "a.toml:10: flow_control.shared.alpha_shift = 0: cannot be combined with flow_control.shared.limit; leave out one \
-             of them",
+            "a.toml:10: flow_control.shared.alpha_shift = 0: cannot be combined with flow_control.shared.limit ...",
         ),
         (
             "[lanes]\ncount = 2\n[flow_control]\nkind = \"credits\"\nshared = { reserve = \"2047 B\" }",
-            "a.toml:10: flow_control.shared.reserve = \"2047 B\": must be 2048 B, the space of a packet, to ",
+            "a.toml:10: flow_control.shared.reserve = \"2047 B\": must be 2048 B, the space of a packet ...",
         ),
         (
             "[lanes]\ncount = 2\n[flow_control]\nkind = \"credits\"\nshared = { reserve = \"64 KiB\" }",
-            "a.toml:10: flow_control.shared.reserve = \"64 KiB\": must be 2048 B, the space of a packet, to 32768 B, the \
-             buffer's share of a lane",
+            r#"a.toml:10: flow_control.shared.reserve = "64 KiB": must be 2048 B ..."#,
         ),
         (
             "queues = \"per-destination\"\nqueue_buffer = \"2 KiB\"\n[lanes]\ncount = 2\n[flow_control]\nkind = \"credits\"\nshared = {}",
-            "a.toml:12: flow_control.shared: the queues of an input must share its memory; set switch.memory = \"shared\"",
+            "a.toml:12: flow_control.shared: the queues of an input must share its memory ...",
         ),
         ("[link]\nerror_rate_ppb = 1000\nretry = {}", "fine"),
         (
             "[link]\nerror_rate_ppb = 1000",
-            "a.toml:7: link.error_rate_ppb = 1000: needs link.retry, because packets must not get lost; set link.retry = {}",
+            "a.toml:7: link.error_rate_ppb = 1000: needs link.retry, because packets must not get lost ...",
         ),
         (
             "[link]\nerror_rate_ppb = 500000001\nretry = {}",
-            "a.toml:7: link.error_rate_ppb = 500000001: must be",
+            "a.toml:7: link.error_rate_ppb = 500000001: must be ...",
         ),
-        ("[link]\nretry = { frames = 0 }", "a.toml:7: link.retry.frames = 0: must be"),
-        ("[link]\nretry = { count = 0 }", "a.toml:7: link.retry.count = 0: must be"),
+        ("[link]\nretry = { frames = 0 }", "a.toml:7: link.retry.frames = 0: must be ..."),
+        ("[link]\nretry = { count = 0 }", "a.toml:7: link.retry.count = 0: must be ..."),
         (
             "[link]\nretry = { timer = \"0 s\" }",
             "a.toml:7: link.retry.timer = \"0 s\": must be more than 0 s",
         ),
         ("[link]\nretry = { timer = \"2 s\" }", "a.toml:7: link.retry.timer = \"2 s\": must be at most 1 s"),
-        ("[link]\nretry = { timer = \"1 us\" }", "a.toml:7: link.retry.timer = \"1 us\": must be more than "),
+        ("[link]\nretry = { timer = \"1 us\" }", "a.toml:7: link.retry.timer = \"1 us\": must be more than ..."),
         (
             "[link]\nretry = { bytes = \"2047 B\" }",
-            "a.toml:7: link.retry.bytes = \"2047 B\": must have room for the largest packet on a link, 2048 B",
+            r#"a.toml:7: link.retry.bytes = "2047 B": must have room for the largest packet on a link, 2048 ..."#,
         ),
         (
             "[link]\nretry = { ack_spacing = \"2 GiB\" }",
@@ -87,13 +81,12 @@ fn errors_of_credits_and_links_name_their_key() {
         ),
         (
             "[link]\nretry = {}\n[flow_control]\nkind = \"pfc\"",
-            "a.toml:7: link.retry: needs flow_control.kind = \"credits\": the headroom of receivers that pause their senders \
-             does not cover frames that are sent again",
+            r#"a.toml:7: link.retry: needs flow_control.kind = "credits": the headroom of ..."#,
         ),
     ] {
         let text = base.replace("latency = \"100 ns\"", &format!("latency = \"100 ns\"\n{lines}"));
         let said = message(&text, &[]);
-        assert!(said.starts_with(expected), "{said}\nwith {lines}");
+        assert_message(&said, expected, lines);
     }
 }
 
@@ -114,38 +107,35 @@ fn errors_found_on_the_network_name_their_key() {
         ),
         (
             "architecture = \"iq\"\ncrossbar = \"1 Gbit/s\"",
-            "a.toml:7: switch.crossbar = \"1 Gbit/s\": must be at least the rate of the fastest link, 32 Gbit/s",
+            r#"a.toml:7: switch.crossbar = "1 Gbit/s": must be at least the rate of the fastest link, 32 ..."#,
         ),
         (
             "[flow_control]\nkind = \"on-off\"\nxoff = \"20000 B\"\nxon = \"20001 B\"",
-            "a.toml:9: flow_control.xon = \"20001 B\": must be at most the threshold at which the sender is stopped, \
-             20000 B here",
+            r#"a.toml:9: flow_control.xon = "20001 B": must be at most the threshold at which the sender is stopped, ..."#,
         ),
         (
             "[flow_control]\nkind = \"on-off\"\nxoff = \"128 KiB\"",
-            "a.toml:8: flow_control.xoff = \"128 KiB\": the receiver of a link of",
+            "a.toml:8: flow_control.xoff = \"128 KiB\": the receiver of a link of ...",
         ),
         (
             "[flow_control]\nkind = \"pfc\"\nxoff = \"20000 B\"\nxon = \"20001 B\"",
-            "a.toml:9: flow_control.xon = \"20001 B\": must be at most the threshold at which the sender is stopped, \
-             20000 B here",
+            r#"a.toml:9: flow_control.xon = "20001 B": must be at most the threshold at which the sender is stopped, ..."#,
         ),
         (
             "[flow_control]\nkind = \"pfc\"\nxoff = \"128 KiB\"",
-            "a.toml:8: flow_control.xoff = \"128 KiB\": the receiver of a link of",
+            "a.toml:8: flow_control.xoff = \"128 KiB\": the receiver of a link of ...",
         ),
         (
             "buffer = \"4 KiB\"\n[flow_control]\nkind = \"pfc\"",
-            "a.toml:8: flow_control.kind = \"pfc\": the receiver of a link of",
+            "a.toml:8: flow_control.kind = \"pfc\": the receiver of a link of ...",
         ),
         (
             "queues = \"per-destination\"\nqueue_buffer = \"2 KiB\"\n[flow_control]\nkind = \"pfc\"",
-            "a.toml:9: flow_control.kind = \"pfc\": stops whole virtual lanes, so the queues of an input must share its \
-             memory; set switch.memory = \"shared\", or use credits",
+            r#"a.toml:9: flow_control.kind = "pfc": stops whole virtual lanes ..."#,
         ),
         (
             "[flow_control]\nkind = \"pfc\"\nshared = { memory = \"20 KB\", headroom_pool = \"10 KB\", reserve = \"4 KB\" }",
-            "a.toml:8: flow_control.shared.memory = \"20 KB\": switch S1 needs at least ",
+            "a.toml:8: flow_control.shared.memory = \"20 KB\": switch S1 needs at least ...",
         ),
         (
             "[flow_control]\nkind = \"pfc\"\nframe = \"63 B\"",
@@ -157,7 +147,7 @@ fn errors_found_on_the_network_name_their_key() {
         ),
         (
             "[flow_control]\nkind = \"pfc\"\nwatchdog = \"0 s\"",
-            "a.toml:8: flow_control.watchdog = \"0 s\": must be more than 0 s; leave it out to permit pauses of any length",
+            r#"a.toml:8: flow_control.watchdog = "0 s": must be more than 0 s ..."#,
         ),
         (
             "[flow_control]\nkind = \"pfc\"\nwatchdog_action = \"stop\"",
@@ -165,36 +155,33 @@ fn errors_found_on_the_network_name_their_key() {
         ),
         (
             "[flow_control]\nkind = \"pfc\"\nxon = \"2 KB\"\nshared = {}",
-            "a.toml:8: flow_control.xon = \"2 KB\": cannot be combined with flow_control.shared, whose thresholds depend on \
-             the free memory; leave out one of them",
+            r#"a.toml:8: flow_control.xon = "2 KB": cannot be combined with flow_control.shared ..."#,
         ),
         (
             "[flow_control]\nkind = \"pfc\"\nshared = { alpha_shift = 11 }",
-            "a.toml:8: flow_control.shared.alpha_shift = 11: must be",
+            "a.toml:8: flow_control.shared.alpha_shift = 11: must be ...",
         ),
         (
             "[flow_control]\nkind = \"pfc\"\n[congestion]\nmechanism = \"fbicm\"",
-            "a.toml:7: flow_control.kind = \"pfc\": cannot be combined with special queues, whose notifications would \
-             delay pause frames; set congestion.isolation.kind = \"none\", or use credits",
+            r#"a.toml:7: flow_control.kind = "pfc": cannot be combined with special queues ..."#,
         ),
         (
             "[flow_control]\nkind = \"pfc\"\n[congestion]\nmechanism = \"qcn\"",
-            "a.toml:7: flow_control.kind = \"pfc\": cannot be combined with congestion.notification = \"backward\", whose \
-             messages would delay pause frames; use another notification, or flow_control.kind = \"on-off\"",
+            r#"a.toml:7: flow_control.kind = "pfc": cannot be combined with congestion.notification = "backward" ..."#,
         ),
         (
             "buffer = \"4 KiB\"\n[flow_control]\nkind = \"on-off\"",
-            "a.toml:8: flow_control.kind = \"on-off\": the receiver of a link of",
+            "a.toml:8: flow_control.kind = \"on-off\": the receiver of a link of ...",
         ),
     ] {
         let text = base.replace("latency = \"100 ns\"", &format!("latency = \"100 ns\"\n{lines}"));
         let said = message(&text, &[]);
-        assert!(said.starts_with(expected), "{said}\nwith {lines}");
+        assert_message(&said, expected, lines);
     }
-    assert_eq!(
-        message(&base, &[("host.queues", "destination-modulo"), ("host.output_buffer", "16 KB")]),
-        "--set host.output_buffer = \"16 KB\": leaves 2000 B for each of 8 queues, less than \
-         one packet of 2048 B (packet.mtu + packet.header, in blocks of packet.credit_block); must be at least 16 KiB"
+    assert_message(
+        &message(&base, &[("host.queues", "destination-modulo"), ("host.output_buffer", "16 KB")]),
+        r#"--set host.output_buffer = "16 KB": leaves 2000 B for each of 8 queues ..."#,
+        "",
     );
 }
 

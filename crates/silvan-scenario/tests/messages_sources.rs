@@ -1,11 +1,8 @@
 //! Pins the exact messages about sizes and times of messages; see `messages.rs`.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::message;
+use crate::common::{Case, assert_message, check_in};
 use silvan_scenario::Scenario;
 
 /// A valid scenario of eight lines, and the line with the pattern.
@@ -19,12 +16,8 @@ arrivals = "poisson"
 pattern = { kind = "uniform" }
 "#;
 
-fn check(cases: &[(&str, &str, &str)]) {
-    assert_eq!(message(BASE, &[]), "fine");
-    for (old, new, expected) in cases {
-        assert!(BASE.contains(old), "{old}");
-        assert_eq!(message(&BASE.replacen(old, new, 1), &[]), *expected, "with {new}");
-    }
+fn check(cases: &[Case]) {
+    check_in(BASE, cases);
 }
 
 #[test]
@@ -33,30 +26,26 @@ fn errors_of_sizes_and_loads_are_explained() {
     check(&[
         (LOAD, "load_percent = 101\n", "a.toml:6: traffic.0.load_percent = 101: must be 1 to 100"),
         (LOAD, "load_percent = 0\n", "a.toml:6: traffic.0.load_percent = 0: must be 1 to 100"),
-        (
-            LOAD,
-            "",
-            "a.toml:5: traffic.0.sizes: needs load_percent, rate or outstanding, which determine when messages are generated",
-        ),
+        (LOAD, "", "a.toml:5: traffic.0.sizes: needs load_percent, rate or outstanding ..."),
         (
             LOAD,
             "load_percent = 50\nrate = \"1 Gbit/s\"\n",
-            "a.toml:6: traffic.0.load_percent = 50: cannot be combined with rate, which also determines the load; leave out one of them",
+            "a.toml:6: traffic.0.load_percent = 50: cannot be combined with rate ...",
         ),
         (
             LOAD,
             "load_percent = 50\nmessage = \"1 kB\"\n",
-            "a.toml:5: traffic.0.sizes: cannot be combined with message and message_max, which also determine sizes; leave them out",
+            "a.toml:5: traffic.0.sizes: cannot be combined with message and message_max ...",
         ),
         (
             "web-search",
             "websearch",
-            "a.toml:5: traffic.0.sizes.kind = \"websearch\": must be one of `web-search`, `data-mining`, `hadoop`, `storage`, `rpc`, `file`; did you mean `web-search`?",
+            r#"a.toml:5: traffic.0.sizes.kind = "websearch": must be one of ...; did you mean `web-search`?"#,
         ),
         (
             "{ kind = \"uniform\" }",
             "{ kind = \"forest\", hotspots = 1, victims = 100 }",
-            "a.toml:7: traffic.0.arrivals = \"poisson\": has no effect on a forest, whose hosts send whenever they may; leave it out",
+            r#"a.toml:7: traffic.0.arrivals = "poisson": has no effect on a forest ..."#,
         ),
     ]);
 }
@@ -78,17 +67,17 @@ fn errors_of_bursts_and_closed_loops_are_explained() {
         (
             LOAD,
             "think = \"1 us\"\nload_percent = 50\n",
-            "a.toml:6: traffic.0.think = \"1 us\": has no effect without outstanding, the number of messages under way",
+            r#"a.toml:6: traffic.0.think = "1 us": has no effect without outstanding ..."#,
         ),
         (
             LOAD,
             "outstanding = 4\n",
-            "a.toml:6: traffic.0.outstanding = 4: needs acknowledgements, which tell the source that a message has ended; set congestion.notification to \"ack\", \"ack-message\" or \"ack-each\"",
+            "a.toml:6: traffic.0.outstanding = 4: needs acknowledgements, which tell the source that a message has ended ...",
         ),
         (
             LOAD,
             "outstanding = 4\nload_percent = 10\n",
-            "a.toml:7: traffic.0.load_percent = 10: cannot be combined with outstanding: the end of a message determines the time of the next one",
+            "a.toml:7: traffic.0.load_percent = 10: cannot be combined with outstanding: the end of a message ...",
         ),
         (LOAD, "outstanding = 2000\n", "a.toml:6: traffic.0.outstanding = 2000: must be 1 to 1024"),
     ]);
@@ -106,7 +95,7 @@ fn errors_of_incasts_are_explained() {
         (
             PATTERN,
             "{ kind = \"incast\", senders = 3, every = \"1 us\" }",
-            "a.toml:8: traffic.0.pattern.every = \"1 us\": an incast needs either pattern.every, the time from one to the next, or load_percent",
+            r#"a.toml:8: traffic.0.pattern.every = "1 us": an incast needs either pattern.every ..."#,
         ),
         (
             PATTERN,
@@ -218,9 +207,10 @@ fn errors_of_lists_are_explained() {
             &format!("{keys}\npattern = {{ kind = \"listed\", file = \"FILE\" }}"),
         )
     };
-    assert_eq!(
-        with("message = \"9 B\""),
-        "a.toml:5: traffic.0.message = \"9 B\": has no effect: the file determines it; leave it out"
+    assert_message(
+        &with("message = \"9 B\""),
+        r#"a.toml:5: traffic.0.message = "9 B": has no effect: the file determines it ..."#,
+        "",
     );
     assert_eq!(
         with("rate = \"1 Gbit/s\""),

@@ -1,5 +1,4 @@
 //! Reads what users pass as fabrics: output with messages around it, unusual cables, other tools and options.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::{Path, PathBuf};
 

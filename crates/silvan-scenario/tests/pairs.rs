@@ -1,6 +1,5 @@
 //! Combines every marking with every reaction, queues and isolation: valid combinations run, and invalid
 //! ones are rejected with the key and what would be valid.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::Path;
 

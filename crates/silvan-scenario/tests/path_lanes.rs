@@ -1,5 +1,4 @@
 //! Runs fabrics on the lanes of their subnet manager: service levels of paths, SL-to-VL tables.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::{Path, PathBuf};
 

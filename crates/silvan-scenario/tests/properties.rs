@@ -1,7 +1,5 @@
 //! Properties of many scenarios: a resolved scenario reads back equal, and no text causes a panic.
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::Path;
 
 use proptest::prelude::*;

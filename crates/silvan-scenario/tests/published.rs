@@ -1,7 +1,5 @@
 //! Checks that published files match the code: the schema and the shipped scenarios.
-//! `SILVAN_UPDATE=1 cargo test -p silvan-scenario --test published` updates the schema.
-
-#![allow(clippy::unwrap_used)]
+//! `SILVAN_UPDATE=1 cargo test -p silvan-scenario published` updates the schema.
 
 use std::path::{Path, PathBuf};
 

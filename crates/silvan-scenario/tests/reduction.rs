@@ -1,7 +1,4 @@
 //! In-network reduction: closed forms, equality with units that a scenario lists itself, other traffic, invalid settings.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
-
-mod common;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,7 +7,7 @@ use silvan_fabric::outcome::{JobSummary, Outcome};
 use silvan_fabric::simulation::Engine;
 use silvan_scenario::Scenario;
 
-use common::runs::{finish, outcome};
+use crate::common::runs::{finish, outcome};
 
 /// Links of 16 Gbit/s (0.5 ns per byte) and 20 ns, and 100 ns in a switch.
 const COMMON: &str = r#"

@@ -1,12 +1,9 @@
 //! A resolved scenario is equivalent to the original: it reads back equal, is written identically, and its
 //! run gives identical results. The test uses random scenarios with any combination of keys.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
-
-mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::draw::drawn;
+use crate::common::draw::drawn;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRunner};

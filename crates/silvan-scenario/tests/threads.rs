@@ -1,7 +1,6 @@
 //! Results are equal for any number of threads, for every switch architecture and everything that crosses
 //! links: packets, credits, notifications of special queues, reports to sources, announcements of flows,
 //! packet numbers and detours.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
 //! Ranks that are executed in several places give the same results as ranks executed in one place.
-#![allow(clippy::unwrap_used)]
 
 use silvan_engine::Time;
 use silvan_trace::collective::{Algorithm, Call, Collective, Sizes};

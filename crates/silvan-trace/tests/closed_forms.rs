@@ -1,5 +1,4 @@
 //! Compares the times of known patterns with their formulas.
-#![allow(clippy::unwrap_used)]
 
 use silvan_engine::{Rate, Time};
 use silvan_trace::collective::{Algorithm, Call, Collective, Sizes};

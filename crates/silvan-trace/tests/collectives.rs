@@ -1,5 +1,4 @@
 //! Every algorithm delivers all data to its destinations, for any number of ranks.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, VecDeque};
 

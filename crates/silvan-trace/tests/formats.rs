@@ -1,5 +1,4 @@
 //! Small traces in all formats, with results verified by hand.
-#![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,4 @@
 //! Compares the sizes of generated traces with formulas, and checks that the traces run to completion.
-#![allow(clippy::unwrap_used)]
 
 use silvan_engine::Time;
 use silvan_trace::Trace;

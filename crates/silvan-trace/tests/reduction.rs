@@ -1,6 +1,5 @@
 //! In-network reduction: random trees of units complete any sequence of collective operations, and carry each chunk once
 //! over each edge and direction.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use proptest::prelude::*;
 use silvan_engine::Time;

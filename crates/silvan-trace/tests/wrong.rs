@@ -1,6 +1,5 @@
 //! Error messages for invalid files. `wrong.txt` contains them; `SILVAN_UPDATE=1` updates that file.
 //! Review the difference.
-#![allow(clippy::unwrap_used)]
 
 use std::io::Cursor;
 

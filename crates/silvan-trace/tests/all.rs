@@ -1,0 +1,11 @@
+//! The tests of traces, in one program, because each program takes seconds to compile and link.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod apart;
+mod closed_forms;
+mod collectives;
+mod formats;
+mod generated;
+mod reduction;
+mod wrong;
