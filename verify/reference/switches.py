@@ -324,10 +324,12 @@ class VoqSwitch(Switch):
     def send_from(self, output: int, lane: int) -> bool:
         """Send from a lane, beginning with the input after the one served last, if possible."""
         queues, last = self.queues[output, lane], self.served[output, lane]
+        if not any(queues.values()):
+            return False
         turns = [(last + step - 1) % self.count + 1 for step in range(1, self.count + 1)]
         asking = [port for port in turns if queues[port]]
         # The input whose turn it is keeps it while it lacks credit.
-        if not asking or not self.out[output].can_take(queues[asking[0]][0]):
+        if not self.out[output].can_take(queues[asking[0]][0]):
             return False
         packet = queues[asking[0]].popleft()
         self.served[output, lane] = asking[0]
