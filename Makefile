@@ -20,11 +20,17 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 # The extension module is not linked against libpython, regardless of the program that builds it.
 export PYO3_BUILD_EXTENSION_MODULE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# An interrupted download is tried again, by pip, cargo and rustup; `tools/install-test-tools` tells apt-get.
+export PIP_RETRIES := 10
+export CARGO_NET_RETRY := 10
+export RUSTUP_MAX_RETRIES := 10
 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 SCHEMA := docs/scenario.schema.json
 # The extension module has no tests of its own; benchmarks are compiled by `bench`, and checked by `lint`.
 RUST_TESTS := --workspace --exclude silvan-python --exclude silvan-bench
+# Crates whose unit tests `make check` runs as they are; those of the model are a part of `examples-check`.
+CRATES := -p silvan-engine -p silvan-trace -p silvan-scenario -p silvan-web
 # Scenarios of `make swarm`; those of `make same`, from the seed FIRST on.
 N ?= 300
 same: N = 2000
@@ -45,7 +51,7 @@ FUZZ_TARGETS := units text ibnetdiscover lft site scenario \
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check wheel wheel-check site \
         verify swarm same fuzz bench instructions threads-model papers clean quick nightly toolchain environment test-tools \
-        test-rust-build swarm-check examples-check mutants lint-rust lint-python wheel-check-all loom release-check release-files \
+        test-crates-build test-crates swarm-check examples-check mutants lint-rust lint-python wheel-check-all loom release-check release-files \
         playground-check release wheel-manylinux audit lock
 
 help: ## list the targets
@@ -97,12 +103,19 @@ quick: $(VENV)/.built $(VENV)/.dev-deps ## in a minute: unit tests, fast Python 
 
 test: test-rust test-python ## all tests
 
-# The same files as `test-rust` needs, and the debug build of the swarm, so that neither waits for the other.
-test-rust-build: toolchain
-	$(CARGO) test $(RUST_TESTS) --quiet --no-run
-
 test-rust:
 	$(CARGO) test $(RUST_TESTS) --quiet
+
+# What `check` runs of `test-rust`. To compile the model one time less, the unit tests of the model and `behaviour`
+# run in `examples-check` only, with the worked examples added. The examples of documentation comments are for `nightly`.
+test-crates:
+	$(CARGO) test $(CRATES) --lib --example swarm --quiet $(TEST_OPTIONS)
+	$(CARGO) test $(CRATES) -p silvan-fabric --test all --test stepped --quiet $(TEST_OPTIONS)
+
+# The same files as `test-crates` needs, and the debug build of the swarm, so that neither waits for the other.
+test-crates-build: TEST_OPTIONS := --no-run
+test-crates-build: toolchain test-crates
+	$(CARGO) build --quiet -p silvan-scenario --example swarm
 
 # On all cores; a process without work takes over tests of others, since some tests last a hundred times as long.
 test-python: $(VENV)/.built test-tools
@@ -119,16 +132,18 @@ loom: ## test all interleavings of a few threads that work in steps
 mutants: ## count mutants of the model that no test catches: N=200, selected by SEED=1 (minutes; cargo-mutants)
 	$(PYTHON) tools/mutants.py --count $(N) --seed $(SEED) $(MODULES)
 
-# The patches of docs/examples, merged into one copy of the sources and tested there; `nightly` tests each alone.
+# The patches of docs/examples, merged into one copy of the sources, and there all unit tests of the model; `nightly`
+# tests each patch alone.
 examples-check: $(VENV)/.built $(VENV)/.dev-deps
 	$(BIN)/python -m pytest -rs -m worked_example
 
-check: ## what CI runs: lint, all tests, schema, wheel, site, 300 random scenarios (logs in target/check)
+check: ## what CI runs: lint, all tests, schema, wheel, site, 150 random scenarios (logs in target/check)
 	@$(PYTHON) tools/check.py
 
 # Checks that take too long for every change.
 nightly: ## `check`; slow pages, 5000 random scenarios, all oracles, quick experiments, the wheel with more Pythons, fuzzing, mutants
 	@$(PYTHON) tools/check.py
+	$(MAKE) test-rust
 	$(BIN)/python -m pytest -rs --numprocesses=$(JOBS) --dist=worksteal -m nightly
 	$(MAKE) swarm N=5000
 	$(MAKE) wheel-check-all
@@ -238,7 +253,8 @@ swarm: ## run N=300 random scenarios in several ways; repeat to continue (one: m
 	target/release/examples/swarm --count $(N) --books target/debug/examples/swarm $(SWARM)
 
 # Starts from the first seed in each run, regardless of out/swarm. The debug build repeats a quarter of the
-# scenarios.
+# scenarios. `nightly` runs 5000.
+swarm-check: N = 150
 swarm-check:
 	$(CARGO) build --quiet -p silvan-scenario --example swarm
 	$(CARGO) build --quiet --release -p silvan-scenario --example swarm

@@ -72,26 +72,27 @@ def stages() -> list[Stage]:
     """Return the stages, in the order in which they should start.
 
     Cargo allows one build at a time in the debug folder, so `lint-rust` and `examples-check` follow
-    `test-rust-build`. Tests in Python take the longest; stages that need the extension module follow them.
+    `test-crates-build`. Lint comes early, because it fails most often. Tests in Python take the longest, so
+    they come before other stages that need the extension module.
     """
     return [
         Stage("toolchain"),
         Stage("environment", ("toolchain",)),
         Stage("setup", ("environment",)),
-        Stage("test-rust-build", ("toolchain",)),
+        Stage("test-crates-build", ("toolchain",)),
+        Stage("lint-python", ("environment",)),
         Stage("test-tools", ("environment",)),
         Stage("test-python", ("setup", "test-tools")),
-        Stage("test-rust", ("test-rust-build",)),
-        Stage("swarm-check", ("setup", "test-rust-build")),
-        Stage("examples-check", ("setup", "test-rust-build")),
-        Stage("lint-rust", ("test-rust-build",)),
-        Stage("instructions", ("swarm-check", "test-tools")),
-        Stage("loom", ("test-rust-build",)),
-        Stage("wheel-check", ("setup",)),
+        Stage("lint-rust", ("test-crates-build",)),
+        Stage("test-crates", ("test-crates-build",)),
+        Stage("examples-check", ("setup", "test-crates-build")),
+        Stage("swarm-check", ("setup", "test-crates-build")),
         Stage("site", ("setup",)),
+        Stage("instructions", ("swarm-check", "test-tools")),
+        Stage("loom", ("test-crates-build",)),
+        Stage("wheel-check", ("setup",)),
         Stage("release-files", ("wheel-check", "site")),
         Stage("playground-check", ("site", "test-tools")),
-        Stage("lint-python", ("setup",)),
         Stage("schema-check", ("setup",)),
     ]
 

@@ -70,7 +70,10 @@ fn errors_of_credits_and_links_name_their_key() {
             "a.toml:7: link.retry.timer = \"0 s\": must be more than 0 s",
         ),
         ("[link]\nretry = { timer = \"2 s\" }", "a.toml:7: link.retry.timer = \"2 s\": must be at most 1 s"),
-        ("[link]\nretry = { timer = \"1 us\" }", "a.toml:7: link.retry.timer = \"1 us\": must be more than ..."),
+        (
+            "[link]\nretry = { timer = \"1 us\" }",
+            "a.toml:7: link.retry.timer = \"1 us\": must be more than ...",
+        ),
         (
             "[link]\nretry = { bytes = \"2047 B\" }",
             r#"a.toml:7: link.retry.bytes = "2047 B": must have room for the largest packet on a link, 2048 ..."#,
