@@ -173,3 +173,19 @@ def test_check_and_collide_use_the_routes_of_the_scenario(tmp_path):
     file.write_text(text + '[adaptive_routing]\nper = "flow"\n')
     with pytest.raises(silvan.FabricError, match="the routes depend on the load"):
         silvan.fabric.collide(file, pattern="ring")
+
+
+def test_tables_that_need_lanes_are_written_with_a_warning(tmp_path):
+    dragonfly = silvan.fabric.route("dragonfly-72")
+    assert any(
+        "these tables can deadlock unless virtual lanes exclude it" in one for one in dragonfly.findings
+    )
+    (tmp_path / "own.topo").write_text(dragonfly.network)
+    (tmp_path / "own.lft").write_text(dragonfly.tables)
+    cycle = silvan.fabric.check(tmp_path)["deadlock"]
+    assert cycle is not None
+    assert dragonfly.findings[-1].endswith(cycle)
+    assert silvan.fabric.route("torus-64").findings == []
+    done = command("fabric", "route", "dragonfly-72", "--out", tmp_path / "lft")
+    assert done.stderr.startswith("Warning: ")
+    assert cycle in done.stderr

@@ -19,6 +19,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -58,7 +59,7 @@ class Routes:
     tables: str
     #: In the format of ``ibnetdiscover``.
     network: str
-    #: What is wrong with the routes: links that they leave unused, or an uneven load.
+    #: What is wrong with the routes: links that they leave unused, an uneven load, or a possible deadlock.
     findings: list[str]
 
 
@@ -111,7 +112,21 @@ def route(
 
     """
     [path] = _paths.files_or_scenario(topology)
-    return Routes(*_core.fabric_route(path, routing, default_rate, roots))
+    routes = Routes(*_core.fabric_route(path, routing, default_rate, roots))
+    if cycle := _cycle(routes):
+        routes.findings.append(
+            f"these tables can deadlock unless virtual lanes exclude it, and they do not contain any: {cycle}"
+        )
+    return routes
+
+
+def _cycle(routes: Routes) -> str | None:
+    """Return the cycle in which packets on one virtual lane can wait for each other, if there is one."""
+    with tempfile.TemporaryDirectory(prefix="silvan-") as folder:
+        for name, text in (("fabric.topo", routes.network), ("fabric.lft", routes.tables)):
+            (Path(folder) / name).write_text(text, encoding="utf-8")
+        # The network contains no rates that InfiniBand does not have; any rate will do.
+        return _core.fabric_check(folder, None, "1 Gbit/s")["deadlock"]
 
 
 def collide(  # noqa: PLR0913 - options with names and defaults
