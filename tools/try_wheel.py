@@ -30,7 +30,7 @@ OLDEST = (3, 10)
 MOST_SHOWN = 500
 #: Experiments that take seconds; the last one uses code from files next to it.
 EXPERIMENTS = ("A6", "A8")
-#: Run by the installed Python: each scenario and study, copied alone, must be one.
+#: Program for the installed Python: copies each scenario and study to a folder of its own, and loads it.
 COPIES = """
 import pathlib, silvan
 from silvan import scenarios

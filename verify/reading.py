@@ -63,7 +63,7 @@ class Forest:
 
 @dataclass(frozen=True)
 class Given:
-    """What determines the sizes and times of messages that have flows of their own; see the scenario's keys.
+    """The parameters of traffic with a flow per message: sizes, bursts, lists of transfers.
 
     The points of a distribution have sizes in bytes and shares in percent. A listed transfer has source,
     destination, bytes, start and service level.

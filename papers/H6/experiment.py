@@ -22,7 +22,7 @@ def runs(quick):
         own = hybrid.paper_vi_runs(NETWORKS, (PATTERN,), mechanisms)
         every.update({f"{best} {name}": run for name, run in own.items()})
     if quick:
-        # The time after the hot senders is not compared.
+        # The interval after the hot senders have stopped is not compared.
         every = {name: (path, {**own, "duration": "2 ms"}) for name, (path, own) in every.items()}
     return every
 

@@ -379,7 +379,7 @@ class PccRttControl(PacedControl):
         self.is_noted = False
 
     def heard(self, answer: Answer) -> None:
-        """Take an acknowledgement; that of a packet sent after the last sample is the next sample."""
+        """Process an acknowledgement; if its packet was sent after the last sample, it is the next sample."""
         self.is_noted = self.is_noted or answer.mark == "hot"
         if self.flight.take(answer):
             self.sample(answer.now - answer.sent_at)

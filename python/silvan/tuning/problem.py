@@ -110,7 +110,7 @@ class Tuning:
         self._check_unseen()
 
     def _check_unseen(self) -> None:
-        """Raise :class:`SweepError` for unseen kinds that the search uses, or that cannot be searched."""
+        """Raise :class:`SweepError` for wrong runs, kinds or objectives of unseen traffic."""
         least, runs = 2 * (self.seeds + bool(self.short)), self.unseen_runs
         if runs is not None and (
             isinstance(runs, bool)
