@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import arro3.io
 import numpy as np
 
-from silvan import _core, _files, _folder, _provenance, _tables, scenarios
+from silvan import _core, _files, _folder, _provenance, _tables, scenarios, sharing
 from silvan import alone as _alone
 from silvan._core import Scenario, SilvanError
 from silvan.forest import Forest
@@ -243,6 +243,7 @@ def run(
         # Find errors now, so that a long simulation is not wasted.
         next(_alone.scenarios(scenario))
     result = _run(scenario, progress, viewer)
+    sharing.add(result)
     if alone:
         _alone.add(result, lambda own: _run(own, progress))
     return result
