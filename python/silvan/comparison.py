@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from silvan.types import TransferSizes
 
 #: Settings that do not change results, or change them only by chance.
-_NOT_COMPARED = frozenset(("seed", "threads"))
+_NOT_COMPARED = frozenset(("seed", "threads", "scheduler"))
 #: Quantiles of slowdowns, and their names.
 _QUANTILES: tuple[tuple[Literal["p50", "p95", "p99"], str], ...] = (
     ("p50", "median"),

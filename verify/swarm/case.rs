@@ -5,9 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use serde_json::Value as Json;
+use silvan_fabric::config::Scheduler;
 use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
-use silvan_fabric::simulation::{Engine, ModelError, Simulation};
-use silvan_scenario::Scenario;
+use silvan_fabric::simulation::{ModelError, Simulation};
+use silvan_scenario::{Scenario, ScenarioError};
 use toml::Table;
 
 use crate::draw::{FABRICS, draw};
@@ -108,21 +109,28 @@ pub fn of_seed(seed: u64) -> Result<Option<Case>, (Table, String)> {
     Ok(None)
 }
 
-/// Runs a scenario to its end.
+/// Runs a scenario to its end, with the binned scheduler if possible, however small the network is.
 pub fn run(scenario: &Scenario) -> Run {
-    run_with(scenario, Engine::default())
+    run_with(scenario, Scheduler::BinnedIfPossible)
+}
+
+/// Creates a run with the given scheduler.
+pub fn simulation_with(scenario: &Scenario, scheduler: Scheduler) -> Result<Simulation, ScenarioError> {
+    let mut scenario = scenario.clone();
+    scenario.spec.scheduler = scheduler;
+    scenario.simulation()
 }
 
 /// Runs a scenario to its end with the given scheduler.
-pub fn run_with(scenario: &Scenario, engine: Engine) -> Run {
-    match guarded(|| advance(scenario, engine)) {
+pub fn run_with(scenario: &Scenario, scheduler: Scheduler) -> Run {
+    match guarded(|| advance(scenario, scheduler)) {
         Ok(run) => run,
         Err(panic) => Run { end: End::Failed("panic", panic), outcome: None },
     }
 }
 
-fn advance(scenario: &Scenario, engine: Engine) -> Run {
-    let mut simulation = match scenario.simulation_with(engine) {
+fn advance(scenario: &Scenario, scheduler: Scheduler) -> Run {
+    let mut simulation = match simulation_with(scenario, scheduler) {
         Ok(simulation) => simulation,
         Err(error) => return Run { end: End::Explained("refused", error.to_string()), outcome: None },
     };
@@ -177,6 +185,8 @@ impl Hash {
 pub fn summary(outcome: &Outcome) -> Json {
     let mut json = serde_json::to_value(&outcome.summary).unwrap_or_default();
     if let Json::Object(keys) = &mut json {
+        // Keeps the order of the other keys, which `remove` does not.
+        keys.shift_remove("scheduler");
         keys.remove("events");
     }
     json

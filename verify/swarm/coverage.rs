@@ -117,12 +117,16 @@ mod tests {
     use crate::draw::trimming::trimming;
     use crate::variants::with_jobs;
 
-    /// Keys and choices that are not generated. The check `threads` runs every relevant scenario with
-    /// several numbers of threads, and the check `measure` switches the forest off. Without these keys,
+    /// Keys and choices that are not generated. The checks `threads` and `engine` run every relevant scenario with
+    /// several numbers of threads and both schedulers, and the check `measure` switches the forest off. Without these keys,
     /// older builds can read the generated scenarios.
-    const EXEMPT: [&str; 21] = [
+    const EXEMPT: [&str; 25] = [
         "threads",
         "threads=auto",
+        "scheduler",
+        "scheduler=auto",
+        "scheduler=binned",
+        "scheduler=event-ordered",
         "measure.forest",
         "measure.forest=false",
         "measure.forest=true",

@@ -61,6 +61,8 @@ pub struct Config {
     pub measure: Measure,
     /// Number of threads that the run may use, if its network can be partitioned.
     pub threads: u16,
+    /// See [`Scheduler`].
+    pub scheduler: Scheduler,
 }
 
 impl Config {
@@ -824,14 +826,28 @@ impl Default for Measure {
     }
 }
 
-/// Which scheduler a run has. The results are the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Engine {
-    /// The binned scheduler where the network allows it.
+/// The scheduler of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduler {
+    /// The scheduler that is probably faster: the binned one if it supports the network, unless the network is small.
     #[default]
-    Fastest,
-    /// The event-ordered scheduler.
-    General,
+    Auto,
+    /// Switches and hosts act at events, which one queue orders by time.
+    EventOrdered,
+    /// Outputs of switches act in intervals of time (bins). An error if the network does not permit it.
+    Binned,
+    /// The binned scheduler if it supports the network, however small the network is. For tests.
+    #[serde(skip)]
+    BinnedIfPossible,
+}
+
+impl Scheduler {
+    /// Whether it is the default.
+    #[must_use]
+    pub fn is_auto(&self) -> bool {
+        *self == Self::Auto
+    }
 }
 
 #[cfg(test)]

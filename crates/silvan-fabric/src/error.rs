@@ -48,6 +48,9 @@ pub enum Reason {
     /// The links have too many different combinations of parameters.
     #[error("{0}")]
     TooManyKindsOfLinks(String),
+    /// A network that the binned scheduler does not support.
+    #[error("does not support this network, because {0}; use \"auto\" or \"event-ordered\"")]
+    NotBinned(&'static str),
     /// A host that is not wired.
     #[error("host {0} has no link")]
     NoLink(String),

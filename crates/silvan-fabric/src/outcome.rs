@@ -72,6 +72,35 @@ pub struct Outcome {
     pub warnings: Vec<String>,
 }
 
+impl Outcome {
+    /// The results without what depends on the scheduler: its name and the number of its events.
+    #[must_use]
+    pub fn regardless_of_scheduler(mut self) -> Self {
+        let sentence = self.summary.scheduler.sentence();
+        self.account.retain(|line| *line != sentence);
+        self.summary.scheduler = SchedulerSummary::default();
+        self.summary.events = 0;
+        self
+    }
+}
+
+/// The scheduler that ran the switches.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct SchedulerSummary {
+    /// `binned` or `event-ordered`.
+    pub kind: &'static str,
+    /// Why it is the event-ordered one, as a clause that follows "because".
+    pub reason: Option<&'static str>,
+}
+
+impl SchedulerSummary {
+    /// A sentence for the account.
+    pub(crate) fn sentence(&self) -> String {
+        let because = self.reason.map(|reason| format!(", because {reason}")).unwrap_or_default();
+        format!("The {} scheduler ran the switches{because}.", self.kind)
+    }
+}
+
 /// The results of a job. Shares relate to the job's span, and are averages over its ranks or their hosts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JobSummary {
@@ -142,6 +171,8 @@ pub struct Summary {
     pub simulated_ns: u64,
     /// Start of the time that averages cover. The time ends with the run.
     pub averages_from_ns: u64,
+    /// The scheduler that ran the switches.
+    pub scheduler: SchedulerSummary,
     /// Events processed.
     pub events: u64,
     /// Packets that crossed a link, counted once per link.

@@ -8,7 +8,6 @@ mod threads;
 
 use silvan_engine::Time;
 
-pub use crate::config::Engine;
 use crate::config::{Config, FlowControl};
 pub use crate::error::ModelError;
 use crate::jobs::{Closed, Jobs, into_tables};
@@ -83,24 +82,11 @@ impl Simulation {
     /// # Errors
     /// [`ModelError::Configuration`] if topology, tables and configuration do not match.
     pub fn new(topology: &Topology, tables: &Tables, config: &Config) -> Result<Self, ModelError> {
-        Self::with_engine(topology, tables, config, Engine::default())
-    }
-
-    /// Same as [`Self::new`], with explicit scheduler and threads.
-    ///
-    /// # Errors
-    /// Same as [`Self::new`].
-    pub fn with_engine(
-        topology: &Topology,
-        tables: &Tables,
-        config: &Config,
-        engine: Engine,
-    ) -> Result<Self, ModelError> {
         check_routes(config, topology, tables)?;
-        Self::with_checked_routes(topology, tables, config, engine)
+        Self::with_checked_routes(topology, tables, config)
     }
 
-    /// Same as [`Self::with_engine`], for inputs that passed [`crate::check_routes`], which takes most of the time in a
+    /// Same as [`Self::new`], for inputs that passed [`crate::check_routes`], which takes most of the time in a
     /// large network.
     ///
     /// # Errors
@@ -109,9 +95,8 @@ impl Simulation {
         topology: &Topology,
         tables: &Tables,
         config: &Config,
-        engine: Engine,
     ) -> Result<Self, ModelError> {
-        let mut network = build(topology, tables, config, engine)?;
+        let mut network = build(topology, tables, config)?;
         let first = config.measure.interval.min(config.duration);
         network.expect_sample(first);
         network.partitions.iter_mut().for_each(|partition| partition.start(config.warmup));
@@ -153,7 +138,7 @@ impl Simulation {
     /// Whether the binned scheduler runs the switches, instead of the event-ordered one.
     #[must_use]
     pub fn is_binned(&self) -> bool {
-        self.network.is_binned()
+        self.network.choice.is_ok()
     }
 
     /// The size of the network.
@@ -413,6 +398,7 @@ impl Simulation {
                 warnings.extend(warning);
                 table
             });
+        account.push(summary.scheduler.sentence());
         let of_forest = forest
             .map(|forest| forest.into_tables(view, (link_names, &self.hosts, &classes)))
             .unwrap_or_default();
@@ -454,6 +440,7 @@ impl Simulation {
             hosts: &self.hosts[..self.end_hosts],
             is_destination: &self.network.is_destination,
             groups: &self.network.groups,
+            choice: self.network.choice,
             events: self.events,
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::common::{config, flow, ib_cc, tables, topology, us};
 use silvan_engine::Bytes;
-use silvan_fabric::config::{Config, Engine};
+use silvan_fabric::config::{Config, Scheduler};
 use silvan_fabric::congestion::reaction::{Cct, Reaction};
 use silvan_fabric::congestion::{Congestion, Notification};
 use silvan_fabric::outcome::{Outcome, Table, Values};
@@ -26,10 +26,10 @@ fn congested(cct: Cct) -> Config {
     config
 }
 
-fn run_as(config: &Config, engine: Engine, threads: u16) -> Outcome {
+fn run_as(config: &Config, scheduler: Scheduler, threads: u16) -> Outcome {
     let network = network();
-    let config = Config { threads, ..config.clone() };
-    let mut simulation = Simulation::with_engine(&network, &tables(&network), &config, engine).unwrap();
+    let config = Config { threads, scheduler, ..config.clone() };
+    let mut simulation = Simulation::new(&network, &tables(&network), &config).unwrap();
     assert_eq!(simulation.partitions().unwrap_or(1), usize::from(threads), "each thread has a partition");
     while !simulation.advance(10_000).unwrap().done {}
     simulation.finish().unwrap()
@@ -61,19 +61,19 @@ fn times(table: &Table) -> Vec<f64> {
 #[test]
 fn logs_do_not_depend_on_the_scheduler_or_on_threads() {
     let config = congested(Cct { ccti_increase: 3, ccti_timer: 5, trigger_threshold: 7, ..Cct::default() });
-    let expected = run_as(&config, Engine::General, 1);
+    let expected = run_as(&config, Scheduler::EventOrdered, 1);
     let logs = ["congestion_log_switches", "congestion_log_hosts"];
     assert!(logs.iter().all(|log| times(table(&expected, log)).len() > 15));
-    for (engine, threads) in [
-        (Engine::Fastest, 1),
-        (Engine::General, 2),
-        (Engine::Fastest, 2),
-        (Engine::General, 4),
-        (Engine::Fastest, 4),
+    for (scheduler, threads) in [
+        (Scheduler::Binned, 1),
+        (Scheduler::EventOrdered, 2),
+        (Scheduler::Binned, 2),
+        (Scheduler::EventOrdered, 4),
+        (Scheduler::Binned, 4),
     ] {
-        let outcome = run_as(&config, engine, threads);
+        let outcome = run_as(&config, scheduler, threads);
         for log in logs {
-            assert_eq!(table(&outcome, log), table(&expected, log), "{engine:?}, {threads} threads");
+            assert_eq!(table(&outcome, log), table(&expected, log), "{scheduler:?}, {threads} threads");
         }
         assert_eq!(outcome.summary.congestion_log, expected.summary.congestion_log);
     }
@@ -81,7 +81,7 @@ fn logs_do_not_depend_on_the_scheduler_or_on_threads() {
 
 #[test]
 fn a_switch_counts_all_marks_and_logs_the_latest_15() {
-    let outcome = run_as(&congested(Cct::default()), Engine::Fastest, 1);
+    let outcome = run_as(&congested(Cct::default()), Scheduler::BinnedIfPossible, 1);
     let totals = outcome.summary.congestion_log.as_ref().unwrap();
     let events: u64 = totals.switches.iter().map(|switch| switch.events).sum();
     assert_eq!(events, outcome.summary.fecn_marks);
@@ -108,7 +108,7 @@ fn a_switch_counts_all_marks_and_logs_the_latest_15() {
 /// Notifications of a flow raise its index one by one, and nothing decrements it.
 fn rising(trigger_threshold: u16) -> Outcome {
     let cct = Cct { ccti_timer: u32::MAX >> 8, trigger_threshold, ..Cct::default() };
-    run_as(&congested(cct), Engine::Fastest, 1)
+    run_as(&congested(cct), Scheduler::BinnedIfPossible, 1)
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn without_a_threshold_hosts_log_nothing() {
 #[test]
 fn an_index_that_falls_and_rises_again_is_logged_again() {
     let cct = Cct { ccti_timer: 1, ccti_increase: 2, trigger_threshold: 2, ..Cct::default() };
-    let outcome = run_as(&congested(cct), Engine::Fastest, 1);
+    let outcome = run_as(&congested(cct), Scheduler::BinnedIfPossible, 1);
     let totals = &outcome.summary.congestion_log.as_ref().unwrap().hosts;
     let log = names(table(&outcome, "congestion_log_hosts"), "host");
     assert!(totals.iter().any(|host| host.events > 13), "{totals:?}");
@@ -151,7 +151,7 @@ fn notifications_by_switches_are_logged_like_marks() {
     let mut config = congested(Cct { trigger_threshold: 1, ..Cct::default() });
     config.congestion.notification = Some(Notification::Backward);
     config.flows.iter_mut().for_each(|flow| flow.message = Some(Bytes(2_048)));
-    let outcome = run_as(&config, Engine::Fastest, 1);
+    let outcome = run_as(&config, Scheduler::BinnedIfPossible, 1);
     let totals = outcome.summary.congestion_log.as_ref().unwrap();
     let events: u64 = totals.switches.iter().map(|switch| switch.events).sum();
     assert!(events > 0 && events == outcome.summary.fecn_marks, "{totals:?}");
@@ -161,9 +161,9 @@ fn notifications_by_switches_are_logged_like_marks() {
 #[test]
 fn runs_without_logs_have_no_tables() {
     let mut config = congested(Cct { trigger_threshold: 1, ..Cct::default() });
-    let with = run_as(&config, Engine::Fastest, 1);
+    let with = run_as(&config, Scheduler::BinnedIfPossible, 1);
     config.measure.congestion_log = false;
-    let mut without = run_as(&config, Engine::Fastest, 1);
+    let mut without = run_as(&config, Scheduler::BinnedIfPossible, 1);
     assert_eq!(without.summary.congestion_log, None);
     without.summary.congestion_log.clone_from(&with.summary.congestion_log);
     assert_eq!(without.summary, with.summary, "the logs do not affect the run");

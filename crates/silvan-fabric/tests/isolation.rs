@@ -129,10 +129,9 @@ proptest! {
         let fast = run(&topology, &config);
         // There are no control packets, so their priority does not matter.
         config.switch.control_first = Some(true);
-        let mut general = run(&topology, &config);
+        let general = run(&topology, &config);
         // The number of events may differ, because one switch checks its queues more often.
-        general.summary.events = fast.summary.events;
-        prop_assert!(fast == general);
+        prop_assert!(fast.regardless_of_scheduler() == general.regardless_of_scheduler());
     }
 }
 

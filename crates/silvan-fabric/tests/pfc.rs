@@ -4,10 +4,10 @@
 use crate::common::*;
 use proptest::prelude::*;
 use silvan_engine::{Bytes, Time};
-use silvan_fabric::config::{Arbitration, Config, FlowControl, Pfc, SharedMemory, WatchdogAction};
+use silvan_fabric::config::{Arbitration, Config, FlowControl, Pfc, Scheduler, SharedMemory, WatchdogAction};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::routing::RoutingSpec;
-use silvan_fabric::simulation::{Engine, ModelError, Simulation};
+use silvan_fabric::simulation::{ModelError, Simulation};
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::{Flow, Pattern};
 
@@ -195,14 +195,15 @@ fn the_watchdog_warns_or_stops() {
 /// if the pause, which lasts for less than 300 us, has ended before the next sample.
 #[test]
 fn the_watchdog_stops_the_run_when_the_time_is_up() {
-    let stopped = |interval, threads, engine| {
+    let stopped = |interval, threads, scheduler| {
         let (topology, mut config) = blocked();
         let limits =
             Pfc { watchdog: Some(us(20)), watchdog_action: WatchdogAction::Stop, ..pfc(Some(20_000), None) };
         config.flow_control = FlowControl::Pfc(limits);
         (config.measure.interval, config.duration, config.threads) = (interval, us(400), threads);
         let tables = tables(&topology);
-        let mut simulation = Simulation::with_engine(&topology, &tables, &config, engine).unwrap();
+        config.scheduler = scheduler;
+        let mut simulation = Simulation::new(&topology, &tables, &config).unwrap();
         loop {
             match simulation.advance(1_000) {
                 Ok(progress) => assert!(!progress.done, "the run ends"),
@@ -210,11 +211,11 @@ fn the_watchdog_stops_the_run_when_the_time_is_up() {
             }
         }
     };
-    let expected = stopped(Time::from_ns(100), 1, Engine::General);
+    let expected = stopped(Time::from_ns(100), 1, Scheduler::EventOrdered);
     for interval in [Time(1_234_567), us(1), us(10), us(100), us(400)] {
         for threads in [1, 2, 3] {
-            for engine in [Engine::General, Engine::default()] {
-                assert_eq!(stopped(interval, threads, engine), expected, "{interval}, {threads} threads");
+            for scheduler in [Scheduler::EventOrdered, Scheduler::BinnedIfPossible] {
+                assert_eq!(stopped(interval, threads, scheduler), expected, "{interval}, {threads} threads");
             }
         }
     }

@@ -9,49 +9,45 @@ use crate::common::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{
     AdaptiveRouting, Arbitration, Architecture, Config, Delivery, Ecmp, FlowControl, OnOff, Pfc, RoutePer,
-    SharedMemory, Spraying,
+    Scheduler, SharedMemory, Spraying,
 };
 use silvan_fabric::congestion::marking::{Fecn, FillMapping, InBandTelemetry, Marking, Red, Sampled};
 use silvan_fabric::congestion::reaction::{Dcqcn, Hpcc, Reaction};
 use silvan_fabric::congestion::{Congestion, Mechanism, Notification};
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::queueing::Queues;
-use silvan_fabric::simulation::{Engine, Simulation};
+use silvan_fabric::simulation::Simulation;
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::{Arrivals, Flow, Job, Pattern, Sends, Traffic};
 use silvan_trace::execute::Parameters;
 use silvan_trace::{Operation, TraceBuilder};
 
-/// Runs with one scheduler and a number of threads. Returns the outcome without the number of events, which differs
-/// between schedulers, and whether the binned scheduler was used.
-fn run_as(topology: &Topology, config: &Config, engine: Engine, threads: u16) -> (Outcome, bool) {
-    let (tables, config) = (tables(topology), Config { threads, ..config.clone() });
-    let mut simulation = Simulation::with_engine(topology, &tables, &config, engine).unwrap();
+/// Runs with one scheduler and a number of threads. Returns the outcome without what depends on the scheduler, and whether the binned scheduler was used.
+fn run_as(topology: &Topology, config: &Config, scheduler: Scheduler, threads: u16) -> (Outcome, bool) {
+    let (tables, config) = (tables(topology), Config { threads, scheduler, ..config.clone() });
+    let mut simulation = Simulation::new(topology, &tables, &config).unwrap();
     let count = simulation.partitions().unwrap_or(1);
     assert_eq!(count, usize::from(threads), "each thread has a partition");
     let is_binned = simulation.is_binned();
     while !simulation.advance(1_000).unwrap().done {}
-    let mut outcome = simulation.finish().unwrap();
-    outcome.summary.events = 0;
-    (outcome, is_binned)
+    (simulation.finish().unwrap().regardless_of_scheduler(), is_binned)
 }
 
 /// The outcome of a run, which is the same for all schedulers and thread counts. `is_binned` states whether the binned
 /// scheduler supports this run.
 fn same(topology: &Topology, config: &Config, is_binned: bool) -> Outcome {
-    let (expected, general) = run_as(topology, config, Engine::General, 1);
+    let (expected, general) = run_as(topology, config, Scheduler::EventOrdered, 1);
     assert!(!general);
     assert!(expected.summary.packets_delivered > 200, "{}", expected.summary.packets_delivered);
-    for (engine, threads) in
-        [(Engine::Fastest, 1), (Engine::Fastest, 2), (Engine::Fastest, 3), (Engine::General, 2)]
-    {
-        let (outcome, binned) = run_as(topology, config, engine, threads);
-        assert_eq!(binned, is_binned && engine == Engine::Fastest);
-        assert_eq!(outcome.summary, expected.summary, "{engine:?}, {threads} threads");
+    let [bins, events] = [Scheduler::BinnedIfPossible, Scheduler::EventOrdered];
+    for (scheduler, threads) in [(bins, 1), (bins, 2), (bins, 3), (events, 2)] {
+        let (outcome, binned) = run_as(topology, config, scheduler, threads);
+        assert_eq!(binned, is_binned && scheduler == bins);
+        assert_eq!(outcome.summary, expected.summary, "{scheduler:?}, {threads} threads");
         for (own, other) in outcome.tables.iter().zip(&expected.tables) {
-            assert!(own == other, "{engine:?}, {threads} threads: table {}", own.name);
+            assert!(own == other, "{scheduler:?}, {threads} threads: table {}", own.name);
         }
-        assert!(outcome == expected, "{engine:?}, {threads} threads: account or warnings");
+        assert!(outcome == expected, "{scheduler:?}, {threads} threads: account or warnings");
     }
     expected
 }
@@ -376,4 +372,51 @@ fn with_rdma_over_ethernet() {
             same(&two_rates(), &config, true);
         }
     }
+}
+
+/// A star whose hosts all send to one of them.
+fn star(hosts: usize) -> (Topology, Config) {
+    let mut config = config(us(60));
+    config.flows = (2..=hosts).map(|host| flow(&format!("H{host}"), "H1")).collect();
+    (topology(&format!(r#"{{"kind": "star", "hosts": {hosts}, "link_rate": "16 Gbit/s"}}"#)), config)
+}
+
+#[test]
+fn by_default_bins_are_used_if_they_contain_packets() {
+    let scheduler = |(topology, config): (Topology, Config)| {
+        run(&topology, &Config { scheduler: Scheduler::Auto, ..config }).summary.scheduler
+    };
+    let small = scheduler(star(3));
+    assert_eq!(small.kind, "event-ordered");
+    assert!(small.reason.unwrap().contains("contain less than one packet"), "{small:?}");
+    let large = scheduler(star(60));
+    assert_eq!((large.kind, large.reason), ("binned", None));
+}
+
+#[test]
+fn a_scenario_selects_the_scheduler() {
+    let (topology, config) = star(3);
+    let [binned, ordered] = [Scheduler::Binned, Scheduler::EventOrdered]
+        .map(|scheduler| run(&topology, &Config { scheduler, ..config.clone() }));
+    assert_eq!(binned.account.last().unwrap(), "The binned scheduler ran the switches.");
+    assert_eq!(
+        ordered.account.last().unwrap(),
+        "The event-ordered scheduler ran the switches, because the scenario selects it."
+    );
+    assert_ne!(binned.summary.events, ordered.summary.events, "only the events differ");
+    assert!(binned.regardless_of_scheduler() == ordered.regardless_of_scheduler());
+}
+
+#[test]
+fn a_network_that_bins_do_not_support_is_refused_with_the_reason() {
+    let (topology, mut config) = star(3);
+    config.switch.architecture = Some(Architecture::Cioq);
+    let error = |scheduler| try_run(&topology, &Config { scheduler, ..config.clone() }).map_err(|e| e.to_string());
+    assert_eq!(
+        error(Scheduler::Binned).unwrap_err(),
+        "scheduler = binned: does not support this network, because the outputs of its switches depend on each other; \
+         use \"auto\" or \"event-ordered\""
+    );
+    let summary = error(Scheduler::Auto).unwrap().summary;
+    assert_eq!(summary.scheduler.reason, Some("the outputs of its switches depend on each other"));
 }

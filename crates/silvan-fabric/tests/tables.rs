@@ -6,10 +6,9 @@
 
 use crate::common::*;
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::config::Config;
+use silvan_fabric::config::{Config, Scheduler};
 use silvan_fabric::congestion::marking::{Fecn, Marking};
 use silvan_fabric::outcome::{Outcome, Values};
-use silvan_fabric::simulation::{Engine, Simulation};
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::Flow;
 
@@ -33,12 +32,8 @@ fn rows(outcome: &Outcome, table: &str, columns: &[&str]) -> Vec<String> {
 
 /// Runs a configuration with both schedulers.
 fn with_both(topology: &Topology, config: &Config) -> [Outcome; 2] {
-    [Engine::General, Engine::Fastest].map(|engine| {
-        let tables = tables(topology);
-        let mut simulation = Simulation::with_engine(topology, &tables, config, engine).unwrap();
-        while !simulation.advance(100_000).unwrap().done {}
-        simulation.finish().unwrap()
-    })
+    [Scheduler::EventOrdered, Scheduler::Binned]
+        .map(|scheduler| run(topology, &Config { scheduler, ..config.clone() }))
 }
 
 /// Two hosts send two packets each to a third host. Their heads are ready at 110 and 1134 ns. The output sends a1 from

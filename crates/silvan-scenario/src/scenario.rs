@@ -8,7 +8,7 @@ use silvan_fabric::config::{Assignment, Config, RoutePer};
 use silvan_fabric::congestion::Components;
 use silvan_fabric::routing::Tables;
 use silvan_fabric::routing::adaptive::AdaptiveTables;
-use silvan_fabric::simulation::{Engine, ModelError, Simulation};
+use silvan_fabric::simulation::{ModelError, Simulation};
 use silvan_fabric::topology::Topology;
 use silvan_fabric::traffic::{Job, Pattern, Sizes};
 use toml::Table;
@@ -219,14 +219,6 @@ impl Scenario {
     /// Same as [`Scenario::build`]. Tables that can deadlock are also an error, unless
     /// `routing.allow_deadlock` is set.
     pub fn simulation(&self) -> Result<Simulation, ScenarioError> {
-        self.simulation_with(Engine::default())
-    }
-
-    /// Same as [`Scenario::simulation`], with explicit scheduler and threads.
-    ///
-    /// # Errors
-    /// Same as [`Scenario::simulation`].
-    pub fn simulation_with(&self, engine: Engine) -> Result<Simulation, ScenarioError> {
         let ((topology, tables, config), deadlock_free) =
             self.try_build().map_err(|fault| self.locate(fault))?;
         let only_tables = config.path_lanes.is_none()
@@ -236,12 +228,11 @@ impl Scenario {
         if !known_free && let Some(cycle) = network::deadlock(&topology, &tables, &config) {
             self.refuse_deadlock(&cycle, &topology, &config)?;
         }
-        let simulation = Simulation::with_checked_routes(&topology, &tables, &config, engine).map_err(
-            |error| match error {
+        let simulation =
+            Simulation::with_checked_routes(&topology, &tables, &config).map_err(|error| match error {
                 ModelError::Configuration(error) => self.locate(error.into()),
                 other => ScenarioError::of_file(self.origin(), other.to_string()),
-            },
-        )?;
+            })?;
         let warnings = match topology.units {
             0 => network::findings(&self.spec, &topology, &tables, &config),
             _ => {
@@ -376,6 +367,7 @@ pub(crate) fn settings(spec: &Spec) -> Config {
         path_lanes: None,
         measure: spec.measure.clone(),
         threads: spec.threads.count(),
+        scheduler: spec.scheduler,
     }
 }
 

@@ -9,7 +9,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
 use silvan_engine::{Rate, Time};
 use silvan_fabric::config::{
-    AdaptiveRouting, Ecmp, FlowControl, HostConfig, Lanes, LinkConfig, Measure, Packet, PathBits,
+    AdaptiveRouting, Ecmp, FlowControl, HostConfig, Lanes, LinkConfig, Measure, Packet, PathBits, Scheduler,
     SwitchConfig,
 };
 use silvan_fabric::congestion::Congestion;
@@ -115,6 +115,9 @@ pub struct Spec {
     /// machine. Default: 1. The results do not depend on it.
     #[serde(default, skip_serializing_if = "Threads::is_one")]
     pub threads: Threads,
+    /// The scheduler of the run. Default: "auto". The results do not depend on it, except for the number of events.
+    #[serde(default, skip_serializing_if = "Scheduler::is_auto")]
+    pub scheduler: Scheduler,
 }
 
 /// A topology, generated or read from a file.

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
+use silvan_fabric::config::Scheduler;
 use silvan_fabric::outcome::{JobSummary, Outcome};
-use silvan_fabric::simulation::Engine;
 use silvan_scenario::{Scenario, Threads};
 
 const NETWORK: &str = r#"
@@ -204,10 +204,11 @@ const CASES: [(&str, &str, &[Setting]); 34] = [
     ("the same and many samples", PHASES, &[("measure.interval", "13 ns"), ("duration", "20 us")]),
 ];
 
-fn run(scenario: &Scenario, threads: u16, engine: Engine) -> Outcome {
+fn run(scenario: &Scenario, threads: u16, scheduler: Scheduler) -> Outcome {
     let mut scenario = scenario.clone();
+    scenario.spec.scheduler = scheduler;
     scenario.spec.threads = Threads::Count(threads);
-    let mut simulation = scenario.simulation_with(engine).unwrap();
+    let mut simulation = scenario.simulation().unwrap();
     let parts = simulation.partitions().unwrap();
     assert_eq!(parts > 1, threads > 1, "{threads} threads, {parts} partitions");
     while !simulation.advance(9_999).unwrap().done {}
@@ -218,6 +219,7 @@ fn run(scenario: &Scenario, threads: u16, engine: Engine) -> Outcome {
 fn run_in_turn(scenario: &Scenario, partitions: u16) -> Outcome {
     let mut scenario = scenario.clone();
     scenario.spec.threads = Threads::Count(partitions);
+    scenario.spec.scheduler = Scheduler::BinnedIfPossible;
     let mut simulation = scenario.simulation().unwrap();
     simulation.record_steps();
     while !simulation.advance(9_999).unwrap().done {}
@@ -240,14 +242,14 @@ fn every_network_gives_the_same_results_on_any_number_of_threads() {
             keys.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let scenario = Scenario::from_toml(network, "threads.toml", Path::new("."), &keys)
             .unwrap_or_else(|error| panic!("{what}: {error}"));
-        let one = run(&scenario, 1, Engine::Fastest);
+        let one = run(&scenario, 1, Scheduler::BinnedIfPossible);
         assert!(one.summary.packets_delivered > 100, "{what}: something happens");
         let ends = keys.iter().any(|(key, _)| key == "end_with_jobs");
         let is_told = |job: &JobSummary| (ends || job.job == "short") == job.finished_ns.is_some();
         assert!(one.summary.jobs.iter().all(is_told), "{what}: {:?}", one.summary.jobs);
         assert!(one.summary.triggers.iter().all(|trigger| trigger.started_ns.is_some()), "{what}");
         for threads in [2, 3, 5, 7] {
-            assert!(run(&scenario, threads, Engine::Fastest) == one, "{what}: {threads} threads");
+            assert!(run(&scenario, threads, Scheduler::BinnedIfPossible) == one, "{what}: {threads} threads");
         }
         assert!(run_in_turn(&scenario, 3) == one, "{what}: partitions in turn");
     }
@@ -277,12 +279,12 @@ fn traffic_starts_at_the_instant_of_a_sample() {
         Scenario::from_toml(EXACT, "threads.toml", Path::new("."), &keys).unwrap()
     };
     let begins = |outcome: &Outcome| outcome.summary.triggers[0].started_ns.unwrap();
-    let instant = begins(&run(&scenario("40 us"), 1, Engine::Fastest));
+    let instant = begins(&run(&scenario("40 us"), 1, Scheduler::BinnedIfPossible));
     let looked_at = scenario(&format!("{instant} ns"));
-    let one = run(&looked_at, 1, Engine::Fastest);
+    let one = run(&looked_at, 1, Scheduler::BinnedIfPossible);
     assert_eq!(begins(&one), instant);
     for threads in [2, 3] {
-        assert!(run(&looked_at, threads, Engine::Fastest) == one, "{threads} threads");
+        assert!(run(&looked_at, threads, Scheduler::BinnedIfPossible) == one, "{threads} threads");
     }
 }
 
@@ -290,8 +292,7 @@ fn traffic_starts_at_the_instant_of_a_sample() {
 #[test]
 fn the_binned_scheduler_knows_the_return_of_credits_from_slow_hosts() {
     let scenario = Scenario::from_toml(SLOW, "slow.toml", Path::new("."), &[]).unwrap();
-    let (binned, mut general) = (run(&scenario, 1, Engine::Fastest), run(&scenario, 1, Engine::General));
+    let [binned, ordered] = [Scheduler::Binned, Scheduler::EventOrdered].map(|one| run(&scenario, 1, one));
     assert!(binned.summary.becn_received > 0);
-    general.summary.events = binned.summary.events;
-    assert!(binned == general);
+    assert!(binned.regardless_of_scheduler() == ordered.regardless_of_scheduler());
 }

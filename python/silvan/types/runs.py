@@ -350,11 +350,21 @@ class TransferSummary(TypedDict):
     sizes: list[TransferSizes]
 
 
+class SchedulerSummary(TypedDict):
+    """The scheduler that ran the switches. Only the number of events depends on it."""
+
+    #: ``binned`` or ``event-ordered``.
+    kind: str
+    #: Why it is the event-ordered one, as a clause that follows "because"; None if it is the binned one.
+    reason: str | None
+
+
 class _SummaryOfAll(TypedDict):
     #: Simulated time, ns.
     simulated_ns: int
     #: Start of the time span that averages cover, ns.
     averages_from_ns: int
+    scheduler: SchedulerSummary
     #: Number of processed events.
     events: int
     #: Number of packet hops: each packet counts once per link that it crosses.

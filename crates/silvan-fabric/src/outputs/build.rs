@@ -37,6 +37,11 @@ const _: () = assert!(MOST_GROUPS == 192);
 const BINS: u64 = 256;
 const MOST_BINS: u64 = 1 << 14;
 
+/// The number of packets that could arrive in a bin, with busy links, from which bins are worthwhile. Each bin has costs
+/// of its own, which few packets share. See docs/internals.md for the measurements.
+const LEAST_ARRIVALS: u64 = 1;
+const FEW_ARRIVALS: &str = "it is so small that a bin would contain less than one packet";
+
 /// How the outputs of switches queue packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputQueues {
@@ -136,6 +141,18 @@ impl Plan<'_> {
             (self.reach().is_none(), "the delays of its links differ too much, or are too short"),
         ];
         needs.into_iter().find(|(is_needed, _)| *is_needed).map_or(Ok(()), |(_, why)| Err(why))
+    }
+
+    /// Checks whether the binned scheduler is probably faster than the event-ordered one.
+    ///
+    /// # Errors
+    /// The reason why it is not, as a clause that follows "because".
+    pub fn is_worthwhile(&self, switches: &[Ports]) -> Result<(), &'static str> {
+        let width = self.reach().map_or(0, |reach| 1 << reach.shift());
+        let ports = switches.iter().flat_map(|switch| switch.wiring.iter().flatten());
+        let arrivals: u64 =
+            ports.map(|port| (width << 8) / self.links.span(port.into, self.largest).0.max(1)).sum();
+        if arrivals < LEAST_ARRIVALS << 8 { Err(FEW_ARRIVALS) } else { Ok(()) }
     }
 
     /// The transmission time of the smallest packet on the fastest link.

@@ -8,7 +8,7 @@ use crate::congestion::reaction::Reaction;
 use crate::observe::isolation_summary;
 use crate::outcome::{
     AnnouncedSummary, ClassSummary, FlowSummary, GroupSummary, HostSummary, IsolationSummary, LatencySummary,
-    ReorderingSummary, Summary, TriggerSummary, TrimmingSummary, jain, rate_gbit_s,
+    ReorderingSummary, SchedulerSummary, Summary, TriggerSummary, TrimmingSummary, jain, rate_gbit_s,
 };
 use crate::partition::View;
 use crate::queueing::Isolation;
@@ -34,6 +34,8 @@ pub(crate) struct Findings<'a> {
     /// Whether each host is the destination of any traffic.
     pub is_destination: &'a [bool],
     pub groups: &'a [Group],
+    /// Why the event-ordered scheduler ran the switches; `Ok` if the binned one did.
+    pub choice: Result<(), &'static str>,
     /// Number of processed events.
     pub events: u64,
 }
@@ -72,6 +74,10 @@ impl Findings<'_> {
         Summary {
             simulated_ns: self.view.now.0 / 1_000,
             averages_from_ns: from.0 / 1_000,
+            scheduler: SchedulerSummary {
+                kind: if self.choice.is_ok() { "binned" } else { "event-ordered" },
+                reason: self.choice.err(),
+            },
             events: self.events,
             packet_hops: self.view.packet_hops(),
             packets_injected: meters.packets_injected,

@@ -15,7 +15,7 @@ mod sources;
 mod ways;
 
 pub use model::check;
-pub(crate) use partition::Lookahead;
+pub(crate) use partition::{Choice, Lookahead};
 pub use pfc::{PauseMemory, SharedPauseMemory, pause_memory};
 pub use routes::{HostNames, check_links, check_routes};
 pub use sources::permutation;
@@ -28,7 +28,7 @@ use silvan_engine::{Bytes, Rate, Time};
 use self::model::Model;
 use self::partition::{Divided, Whole};
 use self::sources::placement;
-use crate::config::{Config, Delivery, Engine};
+use crate::config::{Config, Delivery};
 use crate::congestion::Components;
 use crate::congestion::marking::SwitchMarking;
 use crate::congestion::reaction::Reactor;
@@ -71,6 +71,8 @@ pub(crate) struct Network {
     /// Groups of hosts for the summary.
     pub groups: Vec<Group>,
     pub lookahead: Lookahead,
+    /// Why the event-ordered scheduler runs the switches; `Ok` if the binned one does.
+    pub choice: Choice,
     /// The components of congestion management in effect.
     pub parts: Components,
 }
@@ -79,11 +81,6 @@ pub(crate) struct Network {
 const _: () = assert!(MAX_FCFS_PORTS as u32 == MAX_PORTS);
 
 impl Network {
-    /// Whether the binned scheduler runs the switches.
-    pub fn is_binned(&self) -> bool {
-        self.partitions.iter().any(|partition| partition.outputs.is_some())
-    }
-
     /// Updates all counters to a time, and adds up the counts of the partitions.
     pub fn gather(&mut self, now: Time) {
         self.partitions.iter_mut().for_each(|partition| partition.prepare_sample(now));
@@ -133,12 +130,7 @@ fn small(bytes: Bytes, key: &str) -> Result<u32, SetupError> {
 }
 
 /// Builds the network from inputs that passed [`check_routes`]; see [`crate::simulation::Simulation::new`].
-pub(crate) fn build(
-    topology: &Topology,
-    tables: &Tables,
-    config: &Config,
-    engine: Engine,
-) -> Result<Network, SetupError> {
+pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Result<Network, SetupError> {
     let builder = Builder::new(topology, tables, config)?;
     check_links(&builder.model.parts, topology)?;
     let (links, receiver) = builder.links()?;
@@ -171,7 +163,8 @@ pub(crate) fn build(
     let completions = builder.model.records_transfers.then(|| Completions::new(plan));
     let totals = meters.fresh();
     let whole = Whole { links, meters, hosts, switches, triggers, jobs };
-    let Divided { partitions, places, neighbors, lookahead } = builder.divide(whole, &receiver, engine)?;
+    let Divided { partitions, places, neighbors, lookahead, choice } =
+        builder.divide(whole, &receiver, config.scheduler)?;
     let groups = builder.groups();
     let parts = builder.model.parts;
     Ok(Network {
@@ -188,6 +181,7 @@ pub(crate) fn build(
         is_destination,
         groups,
         lookahead,
+        choice,
     })
 }
 

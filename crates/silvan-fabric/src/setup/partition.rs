@@ -5,12 +5,12 @@ use std::sync::Arc;
 use silvan_engine::{EventQueue, Time};
 
 use super::Builder;
-use crate::config::Engine;
+use crate::config::Scheduler;
 use crate::congestion::Notification;
 use crate::congestion::marking::Marking;
 use crate::congestion::reaction::Reaction;
 use crate::context::{Ahead, Borders, Context};
-use crate::error::SetupError;
+use crate::error::{Reason, SetupError};
 use crate::host::Host;
 use crate::jobs;
 use crate::jobs::Jobs;
@@ -27,6 +27,10 @@ use crate::traffic::trigger::Triggers;
 
 /// The minimum time in which a partition can affect another one, or the reason why there is only one partition.
 pub(crate) type Lookahead = Result<Time, &'static str>;
+
+/// `Ok` if the binned scheduler runs the switches, or the reason why the event-ordered one does, as a clause that follows
+/// "because".
+pub(crate) type Choice = Result<(), &'static str>;
 
 /// The network before it is divided.
 pub(super) struct Whole {
@@ -45,6 +49,7 @@ pub(super) struct Divided {
     pub places: Places,
     pub neighbors: Neighbors,
     pub lookahead: Lookahead,
+    pub choice: Choice,
 }
 
 /// The number of switch ports in a network from which prefetching is worthwhile. In measurements, prefetching cost 10 %
@@ -69,19 +74,33 @@ fn place_of(node: NodeRef, places: &Places) -> (u16, u32) {
 }
 
 impl Builder<'_> {
-    /// Divides a network into at most as many partitions as there are threads. Uses the binned scheduler if the network
-    /// and `engine` allow it.
+    /// Divides a network into at most as many partitions as there are threads.
+    ///
+    /// # Errors
+    /// If the scheduler does not support the network.
     pub(super) fn divide(
         &self,
         mut whole: Whole,
         receivers: &[Receiver],
-        engine: Engine,
+        scheduler: Scheduler,
     ) -> Result<Divided, SetupError> {
         let Whole { links, hosts, switches, triggers, jobs, .. } = &mut whole;
         let plan = self.plan(links, receivers, hosts);
         // Waiting traffic starts with the delivery that completes the count, in the order of all hosts' events.
         let is_awaited = triggers.next < u64::MAX;
-        let is_binned = engine == Engine::Fastest && !is_awaited && plan.fits(switches).is_ok();
+        let is_possible = if is_awaited {
+            Err("its traffic waits for a number of deliveries")
+        } else {
+            plan.fits(switches)
+        };
+        let choice = match scheduler {
+            Scheduler::EventOrdered => Err("the scenario selects it"),
+            Scheduler::Binned => {
+                Ok(is_possible.map_err(|why| Reason::NotBinned(why).of("scheduler", "binned"))?)
+            }
+            Scheduler::BinnedIfPossible => is_possible,
+            Scheduler::Auto => is_possible.and_then(|()| plan.is_worthwhile(switches)),
+        };
         let mut partitioning = Partitioning::new(self.model.threads, &plan, switches, hosts.len());
         if is_awaited {
             partitioning.lookahead = partitioning.lookahead.min(self.least_delivery(&plan, hosts));
@@ -98,13 +117,13 @@ impl Builder<'_> {
         let places = self.places(&partitioning, hosts, switches);
         let all_meet = is_awaited || !jobs.is_empty();
         let neighbors = Neighbors::new(partitioning.count, self.partitions_of_channels(&places), all_meet);
-        let binned = if is_binned {
+        let binned = if choice.is_ok() {
             Outputs::new(&plan, &partitioning, std::mem::take(switches))
         } else {
             Default::default()
         };
         let partitions = self.partitions(whole, &places, binned, partitioning.count)?;
-        Ok(Divided { partitions, places, neighbors, lookahead })
+        Ok(Divided { partitions, places, neighbors, lookahead, choice })
     }
 
     /// Assigns each node a partition and a place in it.

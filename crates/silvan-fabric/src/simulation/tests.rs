@@ -3,7 +3,7 @@
 use silvan_engine::{Bytes, Time};
 
 use super::*;
-use crate::config::{FlowControl, HostConfig, Lanes, Measure, Packet, SwitchConfig};
+use crate::config::{FlowControl, HostConfig, Lanes, Measure, Packet, Scheduler, SwitchConfig};
 use crate::congestion::Congestion;
 use crate::message::CreditReturn;
 use crate::packet::NO_LEDGER;
@@ -51,8 +51,9 @@ fn run() -> Simulation {
         path_lanes: None,
         measure: Measure { interval: Time::from_us(10), ..Measure::default() },
         threads: 1,
+        scheduler: Scheduler::EventOrdered,
     };
-    Simulation::with_engine(&topology, &tables, &config, Engine::General).unwrap()
+    Simulation::new(&topology, &tables, &config).unwrap()
 }
 
 fn to_the_end(mut simulation: Simulation) -> Result<Outcome, ModelError> {

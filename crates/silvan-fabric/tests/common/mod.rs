@@ -2,12 +2,12 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::config::{Arbitration, Architecture, Config, FlowControl, HostConfig, Measure};
+use silvan_fabric::config::{Arbitration, Architecture, Config, FlowControl, HostConfig, Measure, Scheduler};
 use silvan_fabric::congestion::{Congestion, Mechanism};
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::queueing::Queues;
 use silvan_fabric::routing::{RoutingSpec, Tables};
-use silvan_fabric::simulation::{Engine, ModelError, Simulation};
+use silvan_fabric::simulation::{ModelError, Simulation};
 use silvan_fabric::topology::{Topology, TopologySpec};
 use silvan_fabric::traffic::{Flow, Pattern, Traffic};
 
@@ -46,6 +46,7 @@ pub fn config(duration: Time) -> Config {
         path_lanes: None,
         measure: Measure { interval: us(100), ..Measure::default() },
         threads: 1,
+        scheduler: Scheduler::BinnedIfPossible,
     }
 }
 
@@ -121,25 +122,18 @@ pub fn run_in_all_switches(topology: &Topology, config: &Config) -> Vec<(&'stati
         (architecture == Architecture::Cioq || !marking.needs_output_buffers())
             && (arbitration == Arbitration::RoundRobin || !marking.needs_input_queues())
     };
-    let run = |(name, architecture, queues, arbitration)| {
+    let run_in = |(name, architecture, queues, arbitration)| {
         let mut config = config.clone();
         config.switch.architecture = Some(architecture);
         config.switch.queues = Some(queues);
         config.switch.arbitration = Some(arbitration);
-        let with = |engine| {
-            let tables = tables(topology);
-            let mut simulation = Simulation::with_engine(topology, &tables, &config, engine).unwrap();
-            while !simulation.advance(100_000).unwrap().done {}
-            let mut outcome = simulation.finish().unwrap();
-            // Ignore the number of events, which depends on the scheduler.
-            outcome.summary.events = 0;
-            outcome
-        };
-        let outcome = with(Engine::Fastest);
-        assert_eq!(outcome.summary, with(Engine::General).summary, "{name}: the schedulers disagree");
+        let with =
+            |scheduler| run(topology, &Config { scheduler, ..config.clone() }).regardless_of_scheduler();
+        let outcome = with(Scheduler::BinnedIfPossible);
+        assert_eq!(outcome.summary, with(Scheduler::EventOrdered).summary, "{name}: the schedulers disagree");
         (name, outcome)
     };
-    kinds.into_iter().filter(fits).map(run).collect()
+    kinds.into_iter().filter(fits).map(run_in).collect()
 }
 
 /// The mean latency of packets since their injection, in microseconds.
