@@ -48,6 +48,7 @@ mod report;
 pub mod routing;
 mod setup;
 pub mod simulation;
+mod sink;
 mod switch;
 pub mod topology;
 pub mod traffic;

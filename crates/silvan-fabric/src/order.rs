@@ -119,35 +119,9 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::Kind;
-    use crate::packet::NO_PACKET;
-    use crate::port::{Port, Vl};
 
     fn packet(src: u32, source: u16) -> Packet {
-        Packet {
-            created: Time(0),
-            injected: Time(0),
-            tail_lag: Time(0),
-            payload: 100,
-            size: 120,
-            space: 128,
-            src,
-            dst: 9,
-            next: NO_PACKET,
-            out: Port::FIRST,
-            class: 0,
-            source,
-            kind: Kind::Data,
-            sl: 0,
-            vl: Vl::FIRST,
-            came: Vl::FIRST,
-            fecn: false,
-            validated: false,
-            becn: false,
-            severity: 0,
-            last: false,
-            pinned: false,
-        }
+        Packet { src, source, ..Packet::example() }
     }
 
     #[test]

@@ -123,6 +123,37 @@ pub(crate) struct Packet {
     pub pinned: bool,
 }
 
+#[cfg(test)]
+impl Packet {
+    /// A data packet of 100 bytes from host 0 to host 9, for tests.
+    pub fn example() -> Self {
+        Self {
+            created: Time(0),
+            injected: Time(0),
+            tail_lag: Time(0),
+            payload: 100,
+            size: 120,
+            space: 128,
+            src: 0,
+            dst: 9,
+            next: NO_PACKET,
+            out: Port::FIRST,
+            class: 0,
+            source: 0,
+            kind: Kind::Data,
+            sl: 0,
+            vl: Vl::FIRST,
+            came: Vl::FIRST,
+            fecn: false,
+            validated: false,
+            becn: false,
+            severity: 0,
+            last: false,
+            pinned: false,
+        }
+    }
+}
+
 /// Data about an output that a switch writes into a departing packet for the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code, reason = "only some reactions read it")]

@@ -411,7 +411,8 @@ fn a_scenario_selects_the_scheduler() {
 fn a_network_that_bins_do_not_support_is_refused_with_the_reason() {
     let (topology, mut config) = star(3);
     config.switch.architecture = Some(Architecture::Cioq);
-    let error = |scheduler| try_run(&topology, &Config { scheduler, ..config.clone() }).map_err(|e| e.to_string());
+    let error =
+        |scheduler| try_run(&topology, &Config { scheduler, ..config.clone() }).map_err(|e| e.to_string());
     assert_eq!(
         error(Scheduler::Binned).unwrap_err(),
         "scheduler = binned: does not support this network, because the outputs of its switches depend on each other; \

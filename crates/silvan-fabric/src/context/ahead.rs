@@ -7,14 +7,14 @@ use std::collections::BinaryHeap;
 
 use silvan_engine::Time;
 
-use crate::limiter::Limiter;
 use crate::order::Order;
 use crate::packet::Packet;
+use crate::sink::Sink;
 
 /// The receiving side of a host.
 #[derive(Debug)]
-struct Sink {
-    drain: Limiter,
+struct Receiving {
+    sink: Sink,
     /// Present if packets may overtake each other.
     order: Option<Order>,
 }
@@ -23,26 +23,26 @@ struct Sink {
 #[derive(Debug)]
 pub(crate) struct Ahead {
     /// Indexed by the host's place in the partition.
-    sinks: Vec<Sink>,
+    hosts: Vec<Receiving>,
     /// The times of future deliveries.
     due: BinaryHeap<Reverse<Time>>,
     past: u64,
 }
 
 impl Ahead {
-    /// Takes the drain limiter and the packet order of each host, ordered by the host's place in the partition. Must
+    /// Takes the empty input buffer and the packet order of each host, ordered by the host's place in the partition. Must
     /// be called before the first event.
-    pub fn new(hosts: impl Iterator<Item = (Limiter, Option<Order>)>) -> Self {
-        let sinks = hosts.map(|(drain, order)| Sink { drain, order });
-        Self { sinks: sinks.collect(), due: BinaryHeap::new(), past: 0 }
+    pub fn new(hosts: impl Iterator<Item = (Sink, Option<Order>)>) -> Self {
+        let hosts = hosts.map(|(sink, order)| Receiving { sink, order });
+        Self { hosts: hosts.collect(), due: BinaryHeap::new(), past: 0 }
     }
 
     /// Records that the tail of a data packet with this packet number will arrive at a host at `arrival`.
     pub fn expect(&mut self, host: u32, packet: (u64, &Packet), arrival: Time) {
-        let sink = &mut self.sinks[host as usize];
+        let Receiving { sink, order } = &mut self.hosts[host as usize];
         let head_at = arrival.saturating_sub(packet.1.tail_lag);
-        let done = sink.drain.pass(head_at, packet.1.size).max(arrival);
-        let count = sink.order.as_mut().map_or(1, |order| order.let_go(packet.0, packet.1, done));
+        let done = sink.drained_at(packet.1, (head_at, arrival));
+        let count = order.as_mut().map_or(1, |order| order.let_go(packet.0, packet.1, done));
         self.due.extend(std::iter::repeat_n(Reverse(done), count));
     }
 

@@ -19,6 +19,7 @@ use crate::message::{
 use crate::meters::Meters;
 use crate::packet::{Kind, NO_LEDGER, Packet, PacketId, Pool};
 use crate::port::{Port, Vl};
+use crate::sink::Sink;
 pub(crate) use ahead::Ahead;
 pub(crate) use turns::Turns;
 
@@ -67,6 +68,8 @@ pub(crate) struct Context {
     /// it.
     pub links: Links,
     pub meters: Meters,
+    /// The input buffers of hosts, by their position in the partition.
+    pub sinks: Box<[Sink]>,
     /// Notifications on the wire.
     pub notices: Notices,
     /// Announcements of flows that are on their way.
@@ -117,6 +120,7 @@ impl Context {
             packets: Pool::default(),
             links,
             meters,
+            sinks: Box::default(),
             notices: Notices::default(),
             announcements: Announcements::default(),
             dirty_outputs: Vec::new(),

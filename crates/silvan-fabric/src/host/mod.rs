@@ -78,7 +78,6 @@ enum Attempt {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Host {
-    pub drain: Limiter,
     /// Index of this host among all hosts.
     pub id: u32,
     /// Index of this host among the hosts of its partition.
@@ -166,7 +165,6 @@ pub(crate) struct HostSpec {
     pub out: ChannelId,
     pub into: ChannelId,
     pub injection: BytePace,
-    pub drain: BytePace,
     pub message_overhead: Time,
     pub sizes: Sizes,
     pub lanes: u8,
@@ -204,7 +202,6 @@ impl Host {
             out: spec.out,
             into: spec.into,
             injection: Limiter::new(spec.injection),
-            drain: Limiter::new(spec.drain),
             message_overhead: spec.message_overhead,
             sizes: spec.sizes,
             lanes: spec.lanes,

@@ -74,14 +74,9 @@ impl Host {
         if ctx.links.has_frames() {
             ctx.store_lane(self.into, packet.vl, packet.space);
         }
-        let mut done = ctx.now;
-        if packet.kind == Kind::Data {
-            let head_at = ctx.now.saturating_sub(packet.tail_lag);
-            done = self.drain.pass(head_at, packet.size).max(ctx.now);
-            if self.order.is_none() {
-                ctx.meters.check_order(packet, ctx.now);
-            }
-        }
+        let times = (ctx.now.saturating_sub(packet.tail_lag), ctx.now);
+        let sink = &mut ctx.sinks[self.place as usize];
+        let done = sink.take_in(&mut ctx.meters, packet, times, self.order.is_some());
         ctx.release(CreditReturn { way, space: packet.space, leaves_at: done, ledger: NO_LEDGER });
         done
     }

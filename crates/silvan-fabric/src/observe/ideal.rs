@@ -65,7 +65,7 @@ impl Route {
                 return None;
             }
         }
-        let (injection, drain) = (host.injection.pace(), view.host(to as usize).drain.pace());
+        let (injection, drain) = (host.injection.pace(), view.sink(to as usize).pace());
         Some(Self { injection, links, drain })
     }
 

@@ -19,7 +19,6 @@ use super::{
     Sender, TO_HOST,
 };
 use crate::congestion::marking::{Marker, SwitchMarking};
-use crate::limiter::Limiter;
 use crate::link::{ChannelId, LinkParameters, Links, Receiver, Rule};
 use crate::port::{LaneOrder, Vl};
 use crate::switch::Ports;
@@ -513,13 +512,6 @@ impl<'a> Builder<'a> {
             marking,
             wiring: Wiring { credits, links: self.links(), reports, clock: self.clock(partition, switches) },
             are_many: count >= MANY || hashing.is_some(),
-            sinks: self
-                .partition
-                .of_host
-                .iter()
-                .filter(|place| place.0 == partition)
-                .map(|_| Limiter::new(self.plan.drain))
-                .collect(),
             acts_on_all: self.plan.acknowledges || self.plan.may_reorder,
             may_reorder: self.plan.may_reorder,
             feeders,

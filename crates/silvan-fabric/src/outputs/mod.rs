@@ -38,11 +38,11 @@ use std::sync::Arc;
 use silvan_engine::{Bins, EventQueue, Time};
 
 use crate::congestion::marking::SwitchMarking;
-use crate::limiter::Limiter;
 use crate::link::{ChannelId, LinkParameters, Links};
 use crate::message::{Entering, HeadArrival as Arrival, Mailbox, Notices};
 use crate::meters::Meters;
 use crate::packet::Pool;
+use crate::sink::Sink;
 use crate::switch::Ports;
 use crate::voq::{ALL_EVENTS, DEPARTURES, MOST_LANES, UNMARKED, VoqOutputs};
 pub(crate) use build::{OutputQueues, Plan};
@@ -59,6 +59,8 @@ pub(crate) struct Around<'a> {
     /// The links on which hosts send.
     pub links: &'a mut Links,
     pub meters: &'a mut Meters,
+    /// The input buffers of hosts, indexed by the host's place in the partition.
+    pub sinks: &'a mut [Sink],
     /// Notifications on their way to hosts.
     pub notices: &'a mut Notices,
     /// Messages for other partitions, indexed by partition.
@@ -219,8 +221,6 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8, const FIFO: bool> {
     output_of: Box<[u32]>,
     /// The switches of other partitions to which outputs send.
     remotes: Box<[Remote]>,
-    /// The pace at which each host drains its input buffer, indexed by the host's place in the partition.
-    sinks: Box<[Limiter]>,
     /// Whether hosts act on packets that are neither marked nor the last of a message: they acknowledge them, or restore
     /// their order.
     acts_on_all: bool,

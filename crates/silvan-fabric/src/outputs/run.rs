@@ -414,13 +414,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let (output, vl) = (slot.output(), slot.vl());
         let packet = &mut around.packets[head.packet];
         let is_data = packet.kind == Kind::Data;
-        let mut done = tail_at;
-        if is_data {
-            done = self.sinks[host as usize].pass(head_at, packet.size).max(tail_at);
-            if !self.may_reorder {
-                around.meters.check_order(packet, tail_at);
-            }
-        }
+        let sink = &mut around.sinks[host as usize];
+        let done = sink.take_in(around.meters, packet, (head_at, tail_at), self.may_reorder);
         let is_quiet = !packet.fecn && !self.acts_on_all && !around.meters.ends_message(packet);
         if is_data && is_quiet {
             self.events += 1;

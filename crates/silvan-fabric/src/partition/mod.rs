@@ -199,9 +199,10 @@ impl Partition {
     #[inline]
     fn run_outputs(&mut self, arrive_before: Time, decide_before: Time) -> u64 {
         let Self { outputs: Some(outputs), ctx, .. } = self else { return 0 };
-        let Context { packets, queue, links, meters, notices, outbox, entering, .. } = ctx;
+        let Context { packets, queue, links, meters, sinks, notices, outbox, entering, .. } = ctx;
         outputs.enter(packets, entering);
-        let around = &mut Around { packets, queue, links, meters, notices, outbox, hosts_at: decide_before };
+        let around =
+            &mut Around { packets, queue, links, meters, sinks, notices, outbox, hosts_at: decide_before };
         outputs.run(around, arrive_before, decide_before);
         let (hops, events) = outputs.take_counts();
         links.packet_hops += hops;

@@ -10,6 +10,7 @@ use crate::meters::Meters;
 use crate::packet::{Packet, PacketId};
 use crate::port::{Port, Vl};
 use crate::queueing::isolation::Cams;
+use crate::sink::Sink;
 use crate::switch::Ports;
 
 /// The partition of each node of a network, and the node's place in it.
@@ -44,6 +45,12 @@ impl<'a> View<'a> {
     pub fn host(self, host: usize) -> &'a Host {
         let (partition, place) = self.places.hosts[host];
         &self.partitions[usize::from(partition)].hosts[place as usize]
+    }
+
+    /// The input buffer of a host.
+    pub fn sink(self, host: usize) -> &'a Sink {
+        let (partition, place) = self.places.hosts[host];
+        &self.partitions[usize::from(partition)].ctx.sinks[place as usize]
     }
 
     /// All hosts in their order.

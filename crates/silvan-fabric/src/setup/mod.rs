@@ -393,7 +393,6 @@ impl<'a> Builder<'a> {
             out,
             into,
             injection: host.injection(rate),
-            drain: host.drain(),
             message_overhead: host.message_overhead,
             sizes: self.model.sizes,
             lanes: lanes.count,

@@ -20,6 +20,7 @@ use crate::outputs::{BinnedSwitch, Outputs, Partitioning, Plan};
 use crate::partition::{Neighbors, Partition, Places};
 use crate::port::Vl;
 use crate::queueing::Isolation;
+use crate::sink::Sink;
 use crate::switch::Ports;
 use crate::topology::{End, Link, NodeRef};
 use crate::traffic::source::{Clock, SizeLaw, Source};
@@ -192,8 +193,10 @@ impl Builder<'_> {
             let links = if me + 1 == count { std::mem::take(&mut links) } else { links.clone() };
             let queue = EventQueue::new(spacing);
             let mut ctx = Context::new(links, meters, queue, (count, borders), is_binned);
+            let sink = Sink::new(self.model.host.drain());
+            ctx.sinks = vec![sink; hosts.len()].into();
             if is_awaited && count > 1 {
-                let sinks = hosts.iter().map(|host| (host.drain, host.fresh_order()));
+                let sinks = hosts.iter().map(|host| (sink, host.fresh_order()));
                 ctx.ahead = Some(Box::new(Ahead::new(sinks)));
             }
             let jobs = Jobs::new(&jobs, me)

@@ -79,39 +79,15 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
 
 #[cfg(test)]
 mod tests {
-    use silvan_engine::Time;
 
     use super::super::{ALL_EVENTS, Output};
     use super::*;
     use crate::congestion::marking::{Marker, SwitchMarking};
-    use crate::packet::{Kind, NO_PACKET, Packet};
-    use crate::port::{LaneOrder, Port, Vl};
+    use crate::packet::{Kind, Packet};
+    use crate::port::LaneOrder;
 
     fn packet(kind: Kind) -> Packet {
-        Packet {
-            created: Time(0),
-            injected: Time(0),
-            tail_lag: Time(0),
-            payload: 50,
-            size: 70,
-            space: 128,
-            src: 0,
-            dst: 1,
-            next: NO_PACKET,
-            out: Port::FIRST,
-            class: 0,
-            source: 0,
-            kind,
-            sl: 0,
-            vl: Vl::FIRST,
-            came: Vl::FIRST,
-            fecn: false,
-            validated: false,
-            becn: false,
-            severity: 0,
-            last: false,
-            pinned: false,
-        }
+        Packet { payload: 50, size: 70, kind, dst: 1, ..Packet::example() }
     }
 
     #[test]

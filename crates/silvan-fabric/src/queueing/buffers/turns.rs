@@ -139,7 +139,7 @@ mod tests {
 
     use super::super::{Routes, Shape};
     use super::*;
-    use crate::packet::{Kind, NO_PACKET, Packet, Pool};
+    use crate::packet::{Kind, Packet, Pool};
     use crate::port::{OneLane, Vl};
     use crate::port_set::Ports64;
     use crate::queueing::isolation::{Cams, Message, Notice};
@@ -151,30 +151,7 @@ mod tests {
     const OUT: PortVl = PortVl::FIRST;
 
     fn packet(dst: u32) -> Packet {
-        Packet {
-            created: Time::ZERO,
-            injected: Time::ZERO,
-            tail_lag: Time::ZERO,
-            payload: 1_000,
-            size: 1_000,
-            space: 1_000,
-            src: 0,
-            dst,
-            next: NO_PACKET,
-            out: Port::FIRST,
-            class: 0,
-            source: 0,
-            kind: Kind::Data,
-            sl: 0,
-            vl: Vl::FIRST,
-            came: Vl::FIRST,
-            fecn: false,
-            validated: false,
-            becn: false,
-            severity: 0,
-            last: true,
-            pinned: false,
-        }
+        Packet { payload: 1_000, size: 1_000, space: 1_000, dst, last: true, ..Packet::example() }
     }
 
     /// Two inputs and one output. The next node has allocated a line for the hot destination with a rate of 20 Gbit/s.
