@@ -45,6 +45,7 @@ mod port;
 mod port_set;
 pub mod queueing;
 mod report;
+mod routes;
 pub mod routing;
 mod setup;
 pub mod simulation;

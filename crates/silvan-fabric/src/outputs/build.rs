@@ -8,15 +8,13 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Bins, Time};
 
 use super::credit::Credits;
-use super::hashing::{Groups, HashedSwitch, Hashing, HashingBuilder, MOST_GROUPS, has_few_groups};
 use super::pauses::Pauses;
 use super::prefetch::MANY;
 use super::reports::Reports;
-use super::routes::{Routes, RoutesBuilder};
 use super::run::{OutputClock, Wiring};
 use super::{
-    Bank, Binned, BinnedSwitch, Entry, Feeder, Link, MAX_INPUTS, NONE, Outputs, Partitioning, REMOTE, Remote,
-    Sender, TO_HOST,
+    Bank, Binned, BinnedSwitch, Entry, Feeder, Hashing, Link, MAX_INPUTS, NONE, Outputs, Partitioning,
+    REMOTE, Remote, Sender, TO_HOST,
 };
 use crate::congestion::marking::{Marker, SwitchMarking};
 use crate::link::{ChannelId, LinkParameters, Links, Receiver, Rule};
@@ -29,9 +27,6 @@ use crate::voq::{ALL_EVENTS, DEPARTURES, Output, UNMARKED, VoqOutputs};
 /// fastest link, unless it would be narrower than `NARROWEST`.
 const WIDEST: u32 = 16;
 const NARROWEST: u32 = 13;
-/// The reason against more than [`MOST_GROUPS`] groups.
-const MANY_GROUPS: &str = "its switches hash packets onto more than 192 different groups of ports";
-const _: () = assert!(MOST_GROUPS == 192);
 /// The minimum number of bins in which decisions can be planned, and the maximum number in which packets can arrive.
 const BINS: u64 = 256;
 const MOST_BINS: u64 = 1 << 14;
@@ -103,7 +98,6 @@ impl Plan<'_> {
     /// The reason why the network is not supported, as a clause that follows "because".
     pub fn fits(&self, switches: &[Ports]) -> Result<(), &'static str> {
         let are = |is: fn(&Ports) -> bool| switches.iter().all(is);
-        let tables: u64 = switches.iter().map(|switch| switch.table().len() as u64).sum();
         let needs = [
             // If there is one read port per input, an arbiter or output buffers, the outputs of a switch depend on each
             // other.
@@ -111,8 +105,6 @@ impl Plan<'_> {
             // The route depends on the loads of all outputs of a switch when the packet arrives.
             (!are(|ports| ports.director().is_none()), "its flows are announced to switches"),
             (!are(|ports| ports.chooser().is_none()), "each packet chooses its port by the load of all"),
-            // A byte contains the number of a port or of a group.
-            (!has_few_groups(switches.iter()), MANY_GROUPS),
             // The output would depend on the packet's lane and source, but the tables of this scheduler contain only
             // destinations.
             (!are(|ports| !ports.changes_lanes()), "its switches choose the lanes of packets"),
@@ -135,7 +127,6 @@ impl Plan<'_> {
             (!are(may_report), "its switches notify sources themselves of packets that leave"),
             (self.full_space > u32::from(u16::MAX), "its packets occupy more than 65,535 bytes"),
             (self.control_space > self.full_space, "its control packets are larger than others"),
-            (tables > u64::from(u32::MAX), "its forwarding tables are too large"),
             (self.links.all_parameters().len() > 255, "its links have more than 255 parameter sets"),
             (self.reach().is_none(), "the delays of its links differ too much, or are too short"),
         ];
@@ -241,18 +232,14 @@ impl Outputs {
         let mut next = vec![0; partitioning.count];
         let mut binned = Vec::with_capacity(switches.len());
         for (index, mut ports) in switches.into_iter().enumerate() {
-            builder.hashing.add(&ports);
             builder.add(&mut ports);
             let partition = partitioning.of_switch[index];
             let first = next[usize::from(partition)];
             next[usize::from(partition)] += ports.count() as u32;
             binned.push(BinnedSwitch { ports, first });
         }
-        let routes = Arc::new(std::mem::take(&mut builder.routes).build());
-        (builder.groups, builder.hashed) = std::mem::take(&mut builder.hashing).build();
-        let outputs = (0..partitioning.count as u16)
-            .map(|partition| builder.outputs(partition, &routes, &binned))
-            .collect();
+        let outputs =
+            (0..partitioning.count as u16).map(|partition| builder.outputs(partition, &binned)).collect();
         (outputs, binned)
     }
 }
@@ -277,32 +264,23 @@ struct Builder<'a> {
     reach: Reach,
     /// One entry per switch.
     markings: Vec<Option<SwitchMarking>>,
-    routes: RoutesBuilder,
-    hashing: HashingBuilder,
-    /// The groups of ports, if switches hash packets, and how each switch does.
-    groups: Option<Arc<Groups>>,
-    hashed: Vec<HashedSwitch>,
-    /// Per switch: the start of its forwarding table.
-    rows: Vec<u32>,
     /// Whether the packets of all inputs share a queue.
     is_fifo: bool,
 }
 
 impl<'a> Builder<'a> {
     fn new(plan: &'a Plan<'a>, partition: &'a Partitioning, reach: Reach) -> Self {
-        let (markings, routes, rows, hashing, groups, hashed) = Default::default();
         let is_fifo = matches!(plan.queues, Some(OutputQueues::Fifo { .. }));
-        Self { plan, partition, reach, markings, routes, hashing, groups, hashed, rows, is_fifo }
+        Self { plan, partition, reach, markings: Vec::new(), is_fifo }
     }
 
-    /// Takes the marking rule and the forwarding table from a switch.
+    /// Takes the marking rule from a switch.
     fn add(&mut self, ports: &mut Ports) {
         let none = SwitchMarking::new(Marker::None, ports.count(), self.plan.full_space);
         self.markings.push(Some(std::mem::replace(&mut ports.marking, none)));
-        self.rows.push(self.routes.add(ports.table()));
     }
 
-    fn outputs(&mut self, partition: u16, routes: &Arc<Routes>, switches: &[BinnedSwitch]) -> Outputs {
+    fn outputs(&mut self, partition: u16, switches: &[BinnedSwitch]) -> Outputs {
         let own = self.markings.iter_mut().zip(&self.partition.of_switch);
         let own = own.filter(|(_, there)| **there == partition).filter_map(|(marking, _)| marking.take());
         let marking = SwitchMarking::join(own.collect());
@@ -314,22 +292,18 @@ impl<'a> Builder<'a> {
         // Pause frames arrive like notifications.
         let needs = if self.plan.links.has_frames() { ALL_EVENTS } else { needs };
         match (self.plan.lanes, needs) {
-            (1, _) if self.is_fifo => {
-                Outputs::OneFifo(Box::new(self.bank(partition, routes, switches, marking)))
-            }
-            (2, _) if self.is_fifo => {
-                Outputs::TwoFifos(Box::new(self.bank(partition, routes, switches, marking)))
-            }
-            _ if self.is_fifo => Outputs::Fifos(Box::new(self.bank(partition, routes, switches, marking))),
+            (1, _) if self.is_fifo => Outputs::OneFifo(Box::new(self.bank(partition, switches, marking))),
+            (2, _) if self.is_fifo => Outputs::TwoFifos(Box::new(self.bank(partition, switches, marking))),
+            _ if self.is_fifo => Outputs::Fifos(Box::new(self.bank(partition, switches, marking))),
             _ if marking.marker.needs_queues() => {
-                Outputs::Many(Box::new(self.bank(partition, routes, switches, marking)))
+                Outputs::Many(Box::new(self.bank(partition, switches, marking)))
             }
-            (1, UNMARKED) => Outputs::One(Box::new(self.bank(partition, routes, switches, marking))),
-            (1, DEPARTURES) => Outputs::OneMarking(Box::new(self.bank(partition, routes, switches, marking))),
-            (1, _) => Outputs::OneSampling(Box::new(self.bank(partition, routes, switches, marking))),
-            (2, UNMARKED) => Outputs::Two(Box::new(self.bank(partition, routes, switches, marking))),
-            (2, DEPARTURES) => Outputs::TwoMarking(Box::new(self.bank(partition, routes, switches, marking))),
-            _ => Outputs::Many(Box::new(self.bank(partition, routes, switches, marking))),
+            (1, UNMARKED) => Outputs::One(Box::new(self.bank(partition, switches, marking))),
+            (1, DEPARTURES) => Outputs::OneMarking(Box::new(self.bank(partition, switches, marking))),
+            (1, _) => Outputs::OneSampling(Box::new(self.bank(partition, switches, marking))),
+            (2, UNMARKED) => Outputs::Two(Box::new(self.bank(partition, switches, marking))),
+            (2, DEPARTURES) => Outputs::TwoMarking(Box::new(self.bank(partition, switches, marking))),
+            _ => Outputs::Many(Box::new(self.bank(partition, switches, marking))),
         }
     }
 
@@ -366,7 +340,7 @@ impl<'a> Builder<'a> {
     fn entry(&self, switches: &[BinnedSwitch], receiver: Receiver) -> Option<(u16, Entry)> {
         let (far, input) = receiver?;
         let BinnedSwitch { ports, first } = &switches[far as usize];
-        Some((ports.partition, Entry { first: *first, row: self.rows[far as usize], input: input.0 as u8 }))
+        Some((ports.partition, Entry { first: *first, row: ports.table().row, input: input.0 as u8 }))
     }
 
     /// Creates the records of a partition's outputs, and the list of switches of other partitions to which they send.
@@ -463,7 +437,6 @@ impl<'a> Builder<'a> {
     fn bank<const LANES: usize, const MARKS: u8, const FIFO: bool>(
         &mut self,
         partition: u16,
-        routes: &Arc<Routes>,
         switches: &[BinnedSwitch],
         marking: SwitchMarking,
     ) -> Bank<LANES, MARKS, FIFO> {
@@ -491,13 +464,9 @@ impl<'a> Builder<'a> {
         debug_assert!(bins < usize::from(UNSCHEDULED));
         let reads_queues = marking.marker.needs_queues();
         let order = LaneOrder { lanes, first: self.plan.first_lane };
-        let rows =
-            self.partition.of_switch.iter().zip(&self.rows).zip(switches).filter(|of| *of.0.0 == partition);
-        let rows = rows.flat_map(|((_, &row), switch)| vec![row; switch.ports.count()]);
-        let numbered = switches.iter().enumerate().filter(|(_, switch)| switch.ports.partition == partition);
-        let counts = numbered.map(|(number, switch)| (number, switch.ports.count()));
-        let hashing =
-            self.groups.as_ref().map(|groups| Box::new(Hashing::new(groups, &self.hashed, counts, &remotes)));
+        let rows = own(switches, partition)
+            .flat_map(|switch| std::iter::repeat_n(switch.ports.table().row, switch.ports.count()));
+        let hashing = hashing(partition, switches, &remotes);
         let reports =
             marking.report.map(|bytes| Box::new(Reports::new(bytes.get(), rows.collect(), count * lanes)));
         let mut voq = VoqOutputs::new(records, width, order, reads_queues, &marking);
@@ -519,7 +488,7 @@ impl<'a> Builder<'a> {
             pauses: self.pauses(partition, switches),
             senders: senders.into(),
             remotes: remotes.into(),
-            routes: Arc::clone(routes),
+            routes: switches.first().map(|one| Arc::clone(&one.ports.table().routes)).unwrap_or_default(),
             hashing,
             output_of: output_of.into(),
             entries,
@@ -533,6 +502,15 @@ impl<'a> Builder<'a> {
     }
 }
 
+/// How the switches to which a partition sends hash packets; `None` if they do not.
+fn hashing(partition: u16, switches: &[BinnedSwitch], remotes: &[Remote]) -> Option<Box<Hashing>> {
+    let own = own(switches, partition)
+        .flat_map(|switch| std::iter::repeat_n(switch.ports.hasher(), switch.ports.count()));
+    let remote = remotes.iter().map(|remote| switches[remote.switch as usize].ports.hasher());
+    Some(Box::new(Hashing { own: own.collect::<Option<_>>()?, remote: remote.collect::<Option<_>>()? }))
+}
+
+/// The switches of a partition.
 fn own(switches: &[BinnedSwitch], partition: u16) -> impl Iterator<Item = &BinnedSwitch> {
     switches.iter().filter(move |switch| switch.ports.partition == partition)
 }

@@ -22,13 +22,11 @@
 mod build;
 mod credit;
 mod exchange;
-mod hashing;
 mod observe;
 mod partition;
 mod pauses;
 mod prefetch;
 mod reports;
-mod routes;
 mod run;
 
 #[cfg(debug_assertions)]
@@ -42,14 +40,13 @@ use crate::link::{ChannelId, LinkParameters, Links};
 use crate::message::{Entering, HeadArrival as Arrival, Mailbox, Notices};
 use crate::meters::Meters;
 use crate::packet::Pool;
+use crate::routes::{Hasher, Routes};
 use crate::sink::Sink;
 use crate::switch::Ports;
 use crate::voq::{ALL_EVENTS, DEPARTURES, MOST_LANES, UNMARKED, VoqOutputs};
 pub(crate) use build::{OutputQueues, Plan};
-use hashing::Hashing;
 pub(crate) use partition::Partitioning;
 use pauses::Pauses;
-use routes::Routes;
 use run::Wiring;
 
 /// The state that outputs share with the rest of the partition.
@@ -190,6 +187,15 @@ struct Remote {
     entry: Entry,
     /// The number of the switch among all switches.
     switch: u32,
+}
+
+/// How the switches to which a partition sends hash packets.
+#[derive(Debug)]
+struct Hashing {
+    /// By output, for the first outputs of switches.
+    own: Box<[Hasher]>,
+    /// In the order of [`Bank::remotes`].
+    remote: Box<[Hasher]>,
 }
 
 /// All outputs of a partition, with up to `LANES` virtual lanes, with or without a marking rule, and with queues per

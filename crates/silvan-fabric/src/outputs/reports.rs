@@ -197,7 +197,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     /// Determines the output of a notification at a switch; `first` is the first output of the switch.
     fn notice(&mut self, first: u32, report: Report, input: u8, when: u32) -> Arrival {
         let row = self.wiring.reports.as_ref().map_or(0, |reports| reports.rows[first as usize]);
-        let output = first + self.routes.of(row, report.to);
+        let output = first + u32::from(self.routes.port(row, report.to).0);
         let packet = self.wiring.reports.as_mut().map_or(0, |reports| reports.add(report));
         Arrival { output, packet, when, to: report.to, size: 0, space: 0, input, vl: NOTICE }
     }

@@ -13,6 +13,7 @@ use crate::link::{ChannelId, Class, ReturnClock, key};
 use crate::message::{Entering, OutputCredit};
 use crate::packet::{Kind, Pool};
 use crate::port::{Port, Vl};
+use crate::routes::fields;
 use crate::voq::{ALL_EVENTS, Head, Need, Output, Sending, Slot, UNMARKED, Wires};
 
 /// Flag in [`Arrival::input`] of a packet that has waited for its tail. It follows all packets whose heads arrive at the
@@ -151,10 +152,13 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     ) {
         debug_assert!(when >= self.end(), "a packet arrives after the lookahead at the earliest");
         let port = match &self.hashing {
-            None => self.routes.of(row, head.dst()),
-            Some(hashing) => hashing.port(hashing.own[first as usize], packets, &head),
+            None => self.routes.port(row, head.dst()),
+            Some(hashing) => {
+                let hasher = hashing.own[first as usize];
+                self.routes.hashed(hasher, head.dst(), || fields(packets, head.packet))
+            }
         };
-        let output = first + port;
+        let output = first + u32::from(port.0);
         self.arrivals.push(when.0 >> self.shift, Arrival::new(output, head, (input, vl), when));
     }
 
@@ -163,10 +167,13 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     fn arrive_elsewhere(&mut self, around: &mut Around, remote: u32, head: Head, vl: u8, when: Time) {
         let Remote { partition, entry, .. } = self.remotes[remote as usize];
         let port = match &self.hashing {
-            None => self.routes.of(entry.row, head.dst()),
-            Some(hashing) => hashing.port(hashing.remote[remote as usize], around.packets, &head),
+            None => self.routes.port(entry.row, head.dst()),
+            Some(hashing) => {
+                let hasher = hashing.remote[remote as usize];
+                self.routes.hashed(hasher, head.dst(), || fields(around.packets, head.packet))
+            }
         };
-        let output = entry.first + port;
+        let output = entry.first + u32::from(port.0);
         let arrival = Arrival::new(output, head, (entry.input, vl), when);
         let (id, packets) = (head.packet, &mut *around.packets);
         let carried = (packets[id], packets.marks(id), packets.take_telemetry(id).into_vec());

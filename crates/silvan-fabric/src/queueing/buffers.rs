@@ -9,8 +9,6 @@
 mod isolating;
 mod turns;
 
-use std::sync::Arc;
-
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
@@ -22,6 +20,7 @@ use super::rings::{Member, Place, Ring};
 use crate::packet::{Fifo, Kind, Packet, PacketId, Pool};
 use crate::port::{Lanes, Port, PortVl, Vl};
 use crate::port_set::PortSet;
+use crate::routes::Table;
 
 /// Index of a queue.
 pub(crate) type QueueId = u32;
@@ -232,7 +231,7 @@ pub(crate) enum Routes {
     /// There is one output.
     None,
     /// From the packet's destination.
-    Table(Arc<[Port]>),
+    Table(Table),
     /// From the packet, in which it was stored on arrival.
     Packet,
 }
@@ -242,7 +241,7 @@ impl Routes {
     fn of(&self, packet: &Packet) -> Port {
         match self {
             Self::None => Port::FIRST,
-            Self::Table(table) => table[packet.dst as usize],
+            Self::Table(table) => table.port(packet.dst),
             Self::Packet => packet.out,
         }
     }

@@ -34,11 +34,6 @@ impl Choices {
     pub fn ports(&self, host: usize) -> &[u16] {
         self.of_host.get(host).map_or(&[], |&group| &self.groups[group as usize])
     }
-
-    /// All groups that are in use.
-    pub(crate) fn groups(&self) -> &[Box<[u16]>] {
-        &self.groups
-    }
 }
 
 /// The port groups of all switches; see the module documentation.

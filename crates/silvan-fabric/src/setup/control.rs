@@ -1,6 +1,7 @@
 //! Sets up congestion management: the marking rules of switches and the reactions of hosts.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Rate;
@@ -16,10 +17,8 @@ use crate::error::{Reason, SetupError};
 use crate::host::Announcer;
 use crate::routing::adaptive::{AdaptiveTables, SwitchState};
 use crate::routing::ecmp::Hash;
-use crate::routing::port_groups::PortGroups;
-use crate::switch::{
-    Chooser, Detourer, Director, FlowRoutes, Hasher, Neighbours, PortWiring, Ports, Steering,
-};
+use crate::routing::port_groups::{Choices, PortGroups};
+use crate::switch::{Chooser, Detourer, Director, FlowRoutes, Neighbours, PortWiring, Ports, Steering};
 use crate::topology::{End, NodeRef};
 
 /// The data that all reactions of a run share.
@@ -134,18 +133,19 @@ impl Builder<'_> {
         )
     }
 
-    /// Creates one hasher per switch, if switches hash packets onto ports, or if packets use several LIDs of hosts.
-    pub(super) fn hashers(&self) -> Option<Vec<Hasher>> {
+    /// For each switch, the ports and the hash function, if switches hash packets onto ports, or if packets use several LIDs
+    /// of hosts.
+    pub(super) fn hashing(&self) -> Option<Vec<(Arc<Choices>, Hash)>> {
         let path_bits = self.model.path_bits;
         if path_bits.is_used() {
             let hash = Hash::of_lids(path_bits, self.tables.lids());
             let switches = PortGroups::of_lids(self.tables).switches.into_iter();
-            return Some(switches.map(|choices| Hasher { choices, hash }).collect());
+            return Some(switches.map(|choices| (choices, hash)).collect());
         }
         self.model.ecmp.as_ref()?;
         let groups = PortGroups::new(self.topology, self.tables).switches.into_iter().enumerate();
-        let hasher = |(switch, choices)| Hasher { choices, hash: Hash::new(self.model.seed, switch as u64) };
-        Some(groups.map(hasher).collect())
+        let seed = self.model.seed;
+        Some(groups.map(|(switch, choices)| (choices, Hash::new(seed, switch as u64))).collect())
     }
 
     /// The switches at the far ends of ports. Present if the length of detours matters.

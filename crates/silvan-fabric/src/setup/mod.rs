@@ -43,6 +43,7 @@ use crate::order::Order;
 use crate::partition::{Neighbors, Partition, Places, View};
 use crate::port::{Port, Vl};
 use crate::report::Group;
+use crate::routes::{Hasher, Routes, RoutesBuilder, Table};
 use crate::routing::Tables;
 use crate::routing::path_bits::PathBits;
 use crate::routing::spraying::{Sprayer, Spraying};
@@ -313,18 +314,17 @@ impl<'a> Builder<'a> {
         let rule = self.marking_rule();
         let mut directors = self.directors()?.map(Vec::into_iter);
         let mut choosers = self.choosers().map(Vec::into_iter);
-        let mut hashers = self.hashers().map(Vec::into_iter);
         let neighbours = self.neighbours();
-        let mut tables = FxHashMap::default();
+        let (routes, rows, hashers) = self.routes();
         let build = |(index, wiring): (usize, Box<[Option<PortWiring>]>)| {
             let marker = self.marker(&rule, index, &wiring);
             let director = directors.as_mut().and_then(|directors| directors.next()).map(Steering::Flows);
             let chooser = choosers.as_mut().and_then(|choosers| choosers.next()).map(Steering::Packets);
-            let hasher = hashers.as_mut().and_then(|hashers| hashers.next()).map(Steering::Hashed);
+            let hasher = hashers.get(index).copied().map(Steering::Hashed);
             let lanes_of_paths = || self.steering_by_lanes(&neighbours);
             let steering = director.or(chooser).or(hasher).or_else(lanes_of_paths).map(Box::new);
             let lanes = usize::from(self.model.lanes.count);
-            let table = self.shared_table(index, &mut tables);
+            let table = Table { routes: Arc::clone(&routes), row: rows[index] };
             let mut marking = SwitchMarking::new(marker, wiring.len(), self.model.full_space);
             if self.model.measure.congestion_log {
                 marking.keep_log();
@@ -337,17 +337,17 @@ impl<'a> Builder<'a> {
         Ok(wiring.into_iter().enumerate().map(build).collect())
     }
 
-    /// A switch's forwarding table, with ports numbered from 0. Many switches of a fat tree have equal tables. These
-    /// share memory, because the tables of large networks do not fit into the cache.
-    fn shared_table<'t>(
-        &'t self,
-        switch: usize,
-        known: &mut FxHashMap<&'t [u16], Arc<[Port]>>,
-    ) -> Arc<[Port]> {
-        let table = self.tables.out[switch].as_slice();
-        // Ports are numbered from 1 in the input; "no route" becomes an index out of range.
-        let fresh = || table.iter().map(|&port| Port(port.wrapping_sub(1))).collect();
-        Arc::clone(known.entry(table).or_insert_with(fresh))
+    /// The forwarding tables of all switches, the start of the table of each, and how each hashes packets; empty if they do
+    /// not.
+    fn routes(&self) -> (Arc<Routes>, Vec<u32>, Vec<Hasher>) {
+        let mut builder = RoutesBuilder::default();
+        let tables = &self.tables.out;
+        let rows = tables.iter().map(|table| builder.add(table)).collect();
+        let hashing = self.hashing().unwrap_or_default();
+        let hashers = tables.iter().zip(&hashing);
+        let hashers =
+            hashers.map(|(table, (choices, hash))| builder.add_choices(table, choices, *hash)).collect();
+        (builder.build(), rows, hashers)
     }
 
     fn hosts(&self) -> Result<Vec<Host>, SetupError> {

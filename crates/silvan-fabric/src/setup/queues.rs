@@ -137,7 +137,7 @@ impl Builder<'_> {
         let cams = special.map(|rule| Cams::new(Arc::clone(rule), count, rates(), lanes, true));
         let shape = Shape { inputs: count, outputs: count, lanes, organisation, control_first };
         let routes =
-            if ports.steering.is_some() { Routes::Packet } else { Routes::Table(Arc::clone(ports.table())) };
+            if ports.steering.is_some() { Routes::Packet } else { Routes::Table(ports.table().clone()) };
         Buffers::new(shape, routes, cams)
     }
 

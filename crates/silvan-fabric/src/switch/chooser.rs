@@ -18,7 +18,7 @@ use crate::routing::port_groups::Choices;
 /// The configuration and state that a switch needs to select outputs.
 #[derive(Debug)]
 pub(crate) struct Chooser {
-    pub choices: Arc<Choices>,
+    choices: Arc<Choices>,
     /// Size of a load grade in bytes.
     pub grade: u32,
     /// Service levels whose data packets are routed adaptively, one bit per level.
@@ -43,6 +43,11 @@ impl Chooser {
             count: 0,
             best: Vec::new(),
         }
+    }
+
+    /// All ports that lead to a destination.
+    pub fn outputs(&self, destination: u32) -> Vec<Port> {
+        self.choices.ports(destination as usize).iter().copied().map(Port::of_number).collect()
     }
 
     /// The ports (numbered from 1) among which a packet may choose; `None` if it must use the port of the forwarding

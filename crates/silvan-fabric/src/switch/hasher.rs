@@ -1,29 +1,20 @@
 //! Equal-cost multipath: the output of each packet follows from a hash of its fields ([`crate::routing::ecmp`]). The same
 //! code selects outputs by LID, if hosts have several.
 
-use std::sync::Arc;
-
 use super::{Ports, Steering};
 use crate::context::Context;
 use crate::packet::PacketId;
 use crate::port::Port;
+use crate::routes::{Hasher, fields};
 use crate::routing::adaptive::FlowKey;
-use crate::routing::ecmp::{Fields, Hash};
-use crate::routing::port_groups::Choices;
-
-/// The data that a switch needs to hash packets onto its ports.
-#[derive(Debug)]
-pub(crate) struct Hasher {
-    pub choices: Arc<Choices>,
-    pub hash: Hash,
-}
+use crate::routing::ecmp::Fields;
 
 impl Ports {
     /// The hasher, if switches hash packets onto ports.
     #[inline]
-    pub fn hasher(&self) -> Option<&Hasher> {
+    pub fn hasher(&self) -> Option<Hasher> {
         match self.steering.as_deref()? {
-            Steering::Hashed(hasher) => Some(hasher),
+            Steering::Hashed(hasher) => Some(*hasher),
             _ => None,
         }
     }
@@ -32,19 +23,20 @@ impl Ports {
     #[inline(never)]
     pub(super) fn hash_packet(&self, ctx: &mut Context, id: PacketId) {
         let Some(hasher) = self.hasher() else { return };
-        let entropy = ctx.packets.entropy(id);
-        let packet = &mut ctx.packets[id];
-        let fields =
-            Fields { source: packet.src, destination: packet.dst, connection: packet.source, entropy };
-        packet.out =
-            hasher.hash.port(&hasher.choices, &fields).map_or(self.route(packet.dst), Port::of_number);
+        let dst = ctx.packets[id].dst;
+        ctx.packets[id].out = self.table().routes.hashed(hasher, dst, || fields(&ctx.packets, id));
     }
 
     /// The output of packets of a flow with an entropy value, if switches hash packets onto ports.
     pub fn hashed_output(&self, key: &FlowKey, entropy: u16) -> Option<Port> {
         let hasher = self.hasher()?;
         let FlowKey { source, destination, connection } = *key;
-        let fields = Fields { source, destination, connection: connection as u16, entropy };
-        hasher.hash.port(&hasher.choices, &fields).map(Port::of_number)
+        let fields = || Fields { source, destination, connection: connection as u16, entropy };
+        Some(self.table().routes.hashed(hasher, destination, fields))
+    }
+
+    /// All outputs of packets for a destination, if switches hash packets onto ports.
+    pub fn hashed_outputs(&self, destination: u32) -> Option<Vec<Port>> {
+        Some(self.table().routes.all_hashed(self.hasher()?, destination))
     }
 }

@@ -26,7 +26,6 @@ pub(crate) use cioq::CioqSwitch;
 pub(crate) use detour::{Detourer, Neighbours};
 pub(crate) use director::{Director, FlowRoutes, weight_ps};
 pub(crate) use fcfs::FcfsSwitch;
-pub(crate) use hasher::Hasher;
 pub(crate) use islip::Islip;
 pub(crate) use ports::{Outgoing, PortWiring, Ports, Steering};
 pub(crate) use queued::QueuedSwitch;

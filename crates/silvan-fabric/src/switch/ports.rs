@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use silvan_engine::cache::prefetch;
 use silvan_engine::{Rate, Time};
 
-use super::{Chooser, Detourer, Director, Hasher};
+use super::{Chooser, Detourer, Director};
 use crate::congestion::marking::{Arriving, Leaving, MarkedLane, OutputFacts, SwitchMarking};
 use crate::context::Context;
 use crate::facts::{QueueChange, Severity, Verdict};
@@ -13,6 +12,7 @@ use crate::link::{ChannelId, Class, key};
 use crate::message::{CreditReturn, Report, Word};
 use crate::packet::{Kind, Packet, PacketId};
 use crate::port::{LaneOrder, Port, PortVl, Vl};
+use crate::routes::{Hasher, Table};
 use crate::routing::lanes::Lanes;
 
 /// The two channels of a wired port.
@@ -73,8 +73,7 @@ pub(crate) struct Ports {
     pub lanes: usize,
     /// The channels of `wiring` for each port, or invalid ones if the port is not wired.
     channels: Box<[(ChannelId, ChannelId)]>,
-    /// Output port for each destination host. Switches with equal tables share it.
-    table: Arc<[Port]>,
+    table: Table,
     /// The component that selects outputs or lanes; `None` in most networks.
     pub steering: Option<Box<Steering>>,
     pub marking: SwitchMarking,
@@ -96,7 +95,7 @@ impl Ports {
         node: u32,
         lanes: usize,
         wiring: Box<[Option<PortWiring>]>,
-        table: Arc<[Port]>,
+        table: Table,
         (marking, steering): (SwitchMarking, Option<Box<Steering>>),
     ) -> Self {
         let may_underrun = wiring.iter().flatten().any(|port| port.may_underrun);
@@ -160,7 +159,7 @@ impl Ports {
             }
         };
         let packet = &mut ctx.packets[id];
-        let ports = (input.number(), self.table[packet.dst as usize].number());
+        let ports = (input.number(), self.table.port(packet.dst).number());
         let way = (packet.src as usize, packet.dst as usize);
         let (port, lane) = maps.step_over(self.node as usize, ports, way, packet.sl, between);
         (packet.out, packet.came) = (Port::of_number(port), packet.vl);
@@ -183,7 +182,7 @@ impl Ports {
     /// The output port for a destination. Tables are checked before the run, so every receiving host has a route.
     #[inline]
     pub fn route(&self, host: u32) -> Port {
-        self.table[host as usize]
+        self.table.port(host)
     }
 
     /// Whether the destination of a packet alone determines its output.
@@ -217,7 +216,7 @@ impl Ports {
     /// Prefetches the output port for a packet's destination.
     #[inline]
     pub fn prefetch_route(&self, packet: &Packet) {
-        prefetch(&self.table, packet.dst as usize);
+        self.table.prefetch(packet.dst);
     }
 
     /// Prefetches the credit of a packet from an input to an output, at both links. The credit of its last link returns
@@ -228,8 +227,8 @@ impl Ports {
         ctx.links.prefetch_way((self.feeder(input), packet.vl, packet.dst));
     }
 
-    /// Output port per destination host.
-    pub fn table(&self) -> &Arc<[Port]> {
+    /// The forwarding table.
+    pub fn table(&self) -> &Table {
         &self.table
     }
 

@@ -334,8 +334,8 @@ impl Roles {
                     let ports = view.ports(switch);
                     // If the table alone does not determine routes, packets for any host may arrive at the root.
                     let takes_any = !ports.is_by_destination();
-                    for (&route, is_watched) in ports.table().iter().zip(&mut self.watch.hosts) {
-                        *is_watched |= takes_any || route == output;
+                    for (host, is_watched) in (0..).zip(&mut self.watch.hosts) {
+                        *is_watched |= takes_any || ports.route(host) == output;
                     }
                 }
             }

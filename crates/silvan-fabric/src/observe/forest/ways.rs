@@ -1,13 +1,11 @@
 //! The routes of flows through the network, link by link, and the congestion trees on these routes.
 
-use std::sync::Arc;
-
 use rustc_hash::FxHashSet;
 
 use super::NONE;
 use super::moment::{Link, Map, Moment};
 use crate::partition::View;
-use crate::port::Port;
+use crate::routes::Table;
 use crate::routing::adaptive::FlowKey;
 use crate::switch::Ports;
 
@@ -73,7 +71,7 @@ fn plain_way(key: FlowKey, tables: &Tables, map: &Map) -> impl Iterator<Item = u
         left -= 1;
         link = match tables.far.get(here as usize) {
             Some(&far) if far != NONE => {
-                let output = usize::from(tables.of[far as usize][key.destination as usize]);
+                let output = usize::from(tables.of[far as usize].port(key.destination).0);
                 map.outputs[far as usize].get(output).copied().unwrap_or(NONE)
             }
             _ => NONE,
@@ -87,14 +85,14 @@ fn plain_way(key: FlowKey, tables: &Tables, map: &Map) -> impl Iterator<Item = u
 pub(super) struct Tables {
     /// The switch at the receiving end of each link, or [`NONE`].
     far: Vec<u32>,
-    /// For each switch, the output port per destination host.
-    of: Vec<Arc<[Port]>>,
+    /// For each switch, its forwarding table.
+    of: Vec<Table>,
 }
 
 impl Tables {
     /// Returns `None` if another component selects outputs.
     pub fn new(view: View, links: &[Link]) -> Option<Self> {
-        let table = |ports: &Ports| ports.steering.is_none().then(|| Arc::clone(ports.table()));
+        let table = |ports: &Ports| ports.steering.is_none().then(|| ports.table().clone());
         let far = |link: &Link| {
             let receiver = view.receiver.get(link.channel as usize).copied().flatten();
             receiver.map_or(NONE, |(switch, _)| switch)
@@ -118,10 +116,9 @@ fn ways(key: FlowKey, view: View, map: &Map) -> Vec<u32> {
         let receiver = view.receiver[map.links[link as usize].channel as usize];
         let Some((switch, _)) = receiver.filter(|&(switch, _)| met.insert(switch)) else { continue };
         let ports = view.ports(switch);
-        let chosen = ports.chooser().map(|chooser| &chooser.choices);
-        let Some(choices) = chosen.or(ports.hasher().map(|hasher| &hasher.choices)) else { continue };
-        let ports = choices.ports(key.destination as usize).iter();
-        let outputs = ports.filter_map(|&port| map.outputs[switch as usize].get(usize::from(port) - 1));
+        let chosen = ports.chooser().map(|chooser| chooser.outputs(key.destination));
+        let Some(ports) = chosen.or_else(|| ports.hashed_outputs(key.destination)) else { continue };
+        let outputs = ports.iter().filter_map(|port| map.outputs[switch as usize].get(port.index()));
         links.extend(outputs.filter(|&&link| link != NONE));
     }
     links

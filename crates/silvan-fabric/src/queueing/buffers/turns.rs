@@ -144,6 +144,7 @@ mod tests {
     use crate::port_set::Ports64;
     use crate::queueing::isolation::{Cams, Message, Notice};
     use crate::queueing::{Organisation, SpecialArbitration, SpecialQueues};
+    use crate::routes::{RoutesBuilder, Table};
 
     const HOT: u32 = 7;
     const COLD: u32 = 1;
@@ -238,8 +239,10 @@ mod tests {
     /// A switch with two inputs and two outputs, where the destination of a packet is its output.
     fn switch(organisation: Organisation) -> Buffers<Ports64, OneLane> {
         let shape = Shape { inputs: 2, outputs: 2, lanes: 1, organisation, control_first: true };
-        let table = (0..8).map(|dst| Port(dst % 2)).collect();
-        Buffers::new(shape, Routes::Table(table), None)
+        let numbers: Vec<u16> = (0..8).map(|dst| 1 + dst % 2).collect();
+        let mut builder = RoutesBuilder::default();
+        let row = builder.add(&numbers);
+        Buffers::new(shape, Routes::Table(Table { routes: builder.build(), row }), None)
     }
 
     proptest! {
