@@ -114,6 +114,21 @@ impl LedgerView<'_> {
         self.wanted > 0 && self.available < self.wanted && self.ready_at().is_none()
     }
 
+    /// Checks that the sender does not have more credit, including returning credit, than the receiver's buffer holds.
+    ///
+    /// # Errors
+    /// The message with the numbers.
+    #[inline]
+    pub fn check_capacity(&self, capacity: u32) -> Result<(), String> {
+        let (available, returning) = (self.available, self.returning());
+        if available.saturating_add(returning) <= capacity {
+            return Ok(());
+        }
+        Err(format!(
+            "has a credit of {available} bytes and {returning} bytes returning, but the buffer has {capacity}"
+        ))
+    }
+
     /// Checks that the sender's credit, the `in_flight` and `buffered` bytes, and the returning credit add up to the
     /// receiver's buffer.
     ///
@@ -189,6 +204,15 @@ mod tests {
         owned.ledger().give_back(Time(9), 30, Time(0));
         assert!(!owned.ledger().view().is_stuck());
         assert_eq!((owned.ledger().view().has(Time(7)), owned.ledger().view().has(Time(9))), (70, 100));
+    }
+
+    #[test]
+    fn credit_exceeds_no_buffer() {
+        let mut owned = Owned { available: 300, ..Owned::default() };
+        owned.ledger().give_back(Time(9), 50, Time(0));
+        assert_eq!(owned.ledger().view().check_capacity(350), Ok(()));
+        let error = owned.ledger().view().check_capacity(349).unwrap_err();
+        assert_eq!(error, "has a credit of 300 bytes and 50 bytes returning, but the buffer has 349");
     }
 
     #[test]

@@ -107,14 +107,8 @@ impl Links {
         let count = self.lanes.len();
         for step in 0..most.min(count) {
             let index = (first + step) % count;
-            let (available, capacity) = (self.lanes[index].available, self.capacities[index]);
-            let returning = self.view(index).returning();
-            if available.saturating_add(returning) > capacity {
-                return Err(format!(
-                    "lane {index} has a credit of {available} bytes and {returning} bytes returning, but the buffer \
-                     has {capacity}"
-                ));
-            }
+            let check = self.view(index).check_capacity(self.capacities[index]);
+            check.map_err(|what| format!("lane {index} {what}"))?;
         }
         Ok(())
     }

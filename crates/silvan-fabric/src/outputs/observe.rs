@@ -28,15 +28,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         for step in 0..most.min(count) {
             let at = (first + step) % count;
             let (output, vl) = (at / lanes, Vl::new(at % lanes));
-            let ledger = self.ledger(output, vl);
-            let (available, returning) = (ledger.available, ledger.returning());
-            let capacity = self.wiring.credits.capacities[at];
-            if available.saturating_add(returning) > capacity {
-                return Err(format!(
-                    "output {output} VL {vl} has a credit of {available} bytes and {returning} bytes returning, but \
-                     the buffer has {capacity}"
-                ));
-            }
+            let check = self.ledger(output, vl).check_capacity(self.wiring.credits.capacities[at]);
+            check.map_err(|what| format!("output {output} VL {vl} {what}"))?;
         }
         Ok(())
     }
