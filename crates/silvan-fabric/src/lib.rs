@@ -10,7 +10,9 @@
 //! | `link`, `packet`, `message` | the exchange between nodes: packets and notifications in one direction, credits in the other |
 //! | `meters` | counters that nodes write |
 //! | `context` | the state that a node uses while it handles an event |
-//! | `host`, `order`, `limiter` | adapters: queues per flow, injection, the sink |
+//! | `host`, `order`, `limiter`, `sink` | adapters: queues per flow, injection, input buffers |
+//! | `routes` | the forwarding tables of all switches, and hashing |
+//! | `lookahead` | how soon nodes affect each other: the width of bins, the nodes of each thread |
 //! | `switch`, `port`, `port_set` | one file per architecture; ports, virtual lanes, sets of ports |
 //! | `outputs` | the binned scheduler of VOQ and FIFO switches |
 //! | [`queueing`] | the division of buffers into queues, and the isolation of congested flows |
@@ -32,6 +34,7 @@ mod host;
 mod jobs;
 mod limiter;
 mod link;
+mod lookahead;
 mod message;
 mod meters;
 mod observe;

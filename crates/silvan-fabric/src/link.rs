@@ -253,19 +253,21 @@ impl Links {
         &self.parameters[usize::from(self.parameters_of[id as usize])]
     }
 
-    /// Whether receivers give credits, and only the ledgers and the clock determine credit, without regions of buffers.
-    pub fn is_plain(&self) -> bool {
-        let has_ledgers_only = match self.control.as_deref() {
-            None => true,
-            Some(Control::Credits(rules)) => rules.is_by_ledgers(),
-            Some(Control::Messages(_) | Control::Frames(_)) => false,
-        };
-        self.divided.is_none() && has_ledgers_only
-    }
-
-    /// Whether receivers stop their senders by frames, and buffers have no regions.
-    pub fn is_plain_with_frames(&self) -> bool {
-        self.divided.is_none() && self.has_frames()
+    /// Checks that each lane of a channel has one ledger, or none because receivers stop their senders by frames, and that
+    /// nothing else determines whether a packet may start.
+    ///
+    /// # Errors
+    /// What else determines it, as a clause that follows "because".
+    pub fn has_ledgers_of_lanes(&self) -> Result<(), &'static str> {
+        match self.control.as_deref() {
+            _ if self.divided.is_some() => Err("its buffers are divided among queues"),
+            Some(Control::Credits(CreditRules { retry: Some(_), .. })) => {
+                Err("its links send frames again after errors")
+            }
+            Some(Control::Credits(CreditRules { shared: Some(_), .. })) => Err("its lanes share credits"),
+            Some(Control::Messages(_)) => Err("it has on/off flow control"),
+            None | Some(Control::Credits(_) | Control::Frames(_)) => Ok(()),
+        }
     }
 
     /// Adds rules of credits. Receivers must give credits.

@@ -421,3 +421,14 @@ fn a_network_that_bins_do_not_support_is_refused_with_the_reason() {
     let summary = error(Scheduler::Auto).unwrap().summary;
     assert_eq!(summary.scheduler.reason, Some("the outputs of its switches depend on each other"));
 }
+
+#[test]
+fn with_control_packets_larger_than_data() {
+    let mut config = load();
+    config.congestion = ib_cc();
+    config.packet.mtu = Bytes(512);
+    config.packet.control = Bytes(2_000);
+    let is_binned = true;
+    let summary = same(&tree(), &config, is_binned).summary;
+    assert!(summary.becn_received > 5, "{summary:?}");
+}

@@ -53,12 +53,7 @@ pub(crate) struct CreditRules {
 
 impl CreditRules {
     pub fn is_empty(&self) -> bool {
-        self.clock.is_none() && self.is_by_ledgers()
-    }
-
-    /// Whether the ledgers alone determine credit.
-    pub fn is_by_ledgers(&self) -> bool {
-        self.retry.is_none() && self.shared.is_none()
+        self.clock.is_none() && self.retry.is_none() && self.shared.is_none()
     }
 
     /// Whether the sender of a channel may start a frame if it has credit.

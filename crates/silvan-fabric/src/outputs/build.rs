@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
 use silvan_engine::bins::UNSCHEDULED;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bins, Time};
@@ -13,23 +12,15 @@ use super::prefetch::MANY;
 use super::reports::Reports;
 use super::run::{OutputClock, Wiring};
 use super::{
-    Bank, Binned, BinnedSwitch, Entry, Feeder, Hashing, Link, MAX_INPUTS, NONE, Outputs, Partitioning,
-    REMOTE, Remote, Sender, TO_HOST,
+    Bank, Binned, BinnedSwitch, Entry, Feeder, Hashing, Link, MAX_INPUTS, NONE, Outputs, REMOTE, Remote,
+    Sender, TO_HOST,
 };
 use crate::congestion::marking::{Marker, SwitchMarking};
-use crate::link::{ChannelId, LinkParameters, Links, Receiver, Rule};
+use crate::link::{ChannelId, LinkParameters, Receiver, Rule};
+use crate::lookahead::{Effects, Partitioning, Reach};
 use crate::port::{LaneOrder, Vl};
 use crate::switch::Ports;
 use crate::voq::{ALL_EVENTS, DEPARTURES, Output, UNMARKED, VoqOutputs};
-
-/// Maximum width of bins, in bits of picoseconds. In wider bins, several packets would arrive at the same output and
-/// would have to be sorted. For the same reason, a bin is no wider than the transmission time of a full packet on the
-/// fastest link, unless it would be narrower than `NARROWEST`.
-const WIDEST: u32 = 16;
-const NARROWEST: u32 = 13;
-/// The minimum number of bins in which decisions can be planned, and the maximum number in which packets can arrive.
-const BINS: u64 = 256;
-const MOST_BINS: u64 = 1 << 14;
 
 /// The number of packets that could arrive in a bin, with busy links, from which bins are worthwhile. Each bin has costs
 /// of its own, which few packets share. See docs/internals.md for the measurements.
@@ -47,13 +38,7 @@ pub(crate) enum OutputQueues {
 
 /// The properties of a network on which the binned scheduler depends.
 pub(crate) struct Plan<'a> {
-    pub links: &'a Links,
-    /// For each channel, the switch and input at its far end; `None` for a host.
-    pub receivers: &'a [Receiver],
-    /// The host at each channel's far end, for channels to hosts.
-    pub hosts_at: FxHashMap<ChannelId, u32>,
-    /// The channel on which each host sends.
-    pub hosts_from: Vec<(ChannelId, u32)>,
+    pub effects: &'a Effects<'a>,
     /// The pace at which hosts drain their input buffers.
     pub drain: BytePace,
     /// Whether hosts answer packets that are not marked.
@@ -71,22 +56,7 @@ pub(crate) struct Plan<'a> {
     pub queues: Option<OutputQueues>,
     /// Whether hosts have output buffers, which act at additional times.
     pub have_adapters: bool,
-    /// Bytes on the wire of the smallest and of the largest packet.
-    pub smallest: u32,
-    pub largest: u32,
     pub credit_block: u32,
-    /// The rate at which switches read packets from an input's memory, if it differs from the link's rate.
-    pub crossbar: Option<BytePace>,
-    /// Bytes of the smallest notification that switches send to the next node; `None` if they send none.
-    pub least_notice: Option<u32>,
-}
-
-/// The lookahead, and the maximum time in which a packet's head reaches the next switch.
-struct Reach {
-    least: Time,
-    most: Time,
-    /// Bits of the maximum width of bins, in picoseconds.
-    widest: u32,
 }
 
 impl Plan<'_> {
@@ -97,38 +67,27 @@ impl Plan<'_> {
     /// # Errors
     /// The reason why the network is not supported, as a clause that follows "because".
     pub fn fits(&self, switches: &[Ports]) -> Result<(), &'static str> {
-        let are = |is: fn(&Ports) -> bool| switches.iter().all(is);
+        if self.queues.is_none() {
+            // There is one read port per input, an arbiter or output buffers.
+            return Err("the outputs of its switches depend on each other");
+        }
+        switches.iter().try_for_each(Ports::steers_by_packet)?;
+        self.effects.links.has_ledgers_of_lanes()?;
         let needs = [
-            // If there is one read port per input, an arbiter or output buffers, the outputs of a switch depend on each
-            // other.
-            (self.queues.is_none(), "the outputs of its switches depend on each other"),
-            // The route depends on the loads of all outputs of a switch when the packet arrives.
-            (!are(|ports| ports.director().is_none()), "its flows are announced to switches"),
-            (!are(|ports| ports.chooser().is_none()), "each packet chooses its port by the load of all"),
-            // The output would depend on the packet's lane and source, but the tables of this scheduler contain only
-            // destinations.
-            (!are(|ports| !ports.changes_lanes()), "its switches choose the lanes of packets"),
-            // The next frame would depend on acknowledgements that arrive within a bin.
-            (self.links.retry().is_some(), "its links send frames again after errors"),
-            // A packet would depend on the ledgers of all lanes of its output.
-            (self.links.has_shared_credits(), "its lanes share credits"),
-            // The record of an output has no space for a ledger for each region of a buffer.
-            (
-                !self.links.is_plain() && !self.links.is_plain_with_frames(),
-                "its buffers are divided, or it has on/off flow control",
-            ),
             // Packets leave the buffers of hosts without events.
             (self.hosts_may_pause(), "its hosts may send pause frames"),
             // An adapter's output buffer sends at times that do not follow from the host's link.
             (self.have_adapters, "its hosts have output buffers"),
-            (!are(|ports| ports.count() <= MAX_INPUTS), "a switch has more than 64 ports"),
+            (!switches.iter().all(|ports| ports.count() <= MAX_INPUTS), "a switch has more than 64 ports"),
             // A notification occupies another output of the same switch at the same instant, and a mark at a departure
             // cannot be predicted before the bin begins. See the module `reports`.
-            (!are(may_report), "its switches notify sources themselves of packets that leave"),
-            (self.full_space > u32::from(u16::MAX), "its packets occupy more than 65,535 bytes"),
-            (self.control_space > self.full_space, "its control packets are larger than others"),
-            (self.links.all_parameters().len() > 255, "its links have more than 255 parameter sets"),
-            (self.reach().is_none(), "the delays of its links differ too much, or are too short"),
+            (
+                !switches.iter().all(may_report),
+                "its switches notify sources themselves of packets that leave",
+            ),
+            (self.most_space() > u32::from(u16::MAX), "its packets occupy more than 65,535 bytes"),
+            (self.effects.links.all_parameters().len() > 255, "its links have more than 255 parameter sets"),
+            (self.effects.reach().is_none(), "the delays of its links differ too much, or are too short"),
         ];
         needs.into_iter().find(|(is_needed, _)| *is_needed).map_or(Ok(()), |(_, why)| Err(why))
     }
@@ -138,86 +97,37 @@ impl Plan<'_> {
     /// # Errors
     /// The reason why it is not, as a clause that follows "because".
     pub fn is_worthwhile(&self, switches: &[Ports]) -> Result<(), &'static str> {
-        let width = self.reach().map_or(0, |reach| 1 << reach.shift());
+        let width = self.effects.reach().map_or(0, |reach| 1 << reach.shift());
         let ports = switches.iter().flat_map(|switch| switch.wiring.iter().flatten());
-        let arrivals: u64 =
-            ports.map(|port| (width << 8) / self.links.span(port.into, self.largest).0.max(1)).sum();
+        let arrivals: u64 = ports
+            .map(|port| (width << 8) / self.effects.links.span(port.into, self.effects.largest).0.max(1))
+            .sum();
         if arrivals < LEAST_ARRIVALS << 8 { Err(FEW_ARRIVALS) } else { Ok(()) }
     }
 
-    /// The transmission time of the smallest packet on the fastest link.
-    pub fn least_span(&self) -> Time {
-        self.links
-            .all_parameters()
-            .iter()
-            .map(|link| link.pace.time(self.smallest))
-            .min()
-            .unwrap_or(Time::NEVER)
-    }
-
-    /// The minimum time in which a switch can affect the node at the far end of a link with these parameters, through a
-    /// packet, the credit for a received packet, or a notification.
-    pub fn reach_of(&self, link: &LinkParameters) -> Time {
-        let read = self.crossbar.map(|pace| pace.time(self.smallest));
-        let freed = read.map_or(self.least_span(), |read| read.min(self.least_span())) + link.delay;
-        let told = self.least_notice.map(|bytes| link.pace.time(bytes) + link.delay);
-        [Some(link.head_delay), Some(freed), told].into_iter().flatten().min().unwrap_or(Time::NEVER)
+    /// Bytes that the largest packet occupies in a buffer.
+    fn most_space(&self) -> u32 {
+        self.full_space.max(self.control_space)
     }
 
     /// Whether the buffer of a host can be so full that the host sends a pause frame. If a host takes packets out of its
     /// buffer as fast as its link delivers them, each has left when the next one is stored.
     fn hosts_may_pause(&self) -> bool {
-        let Some(frames) = self.links.frames() else { return false };
-        self.hosts_at.keys().any(|&channel| {
-            let link = &self.links.all_parameters()[self.links.parameters_index(channel)];
+        let Some(frames) = self.effects.links.frames() else { return false };
+        self.effects.hosts_at.keys().any(|&channel| {
+            let link = &self.effects.links.all_parameters()[self.effects.links.parameters_index(channel)];
             let is_small = match frames.rule(channel) {
-                Rule::Fixed { xoff, headroom, .. } => self.full_space <= xoff + headroom,
+                Rule::Fixed { xoff, headroom, .. } => self.most_space() <= xoff + headroom,
                 Rule::Shared { .. } => false,
             };
             !is_small || !self.drain.is_as_fast_as(link.pace)
         })
-    }
-
-    /// Computes [`Reach`]; `None` if it allows no bins.
-    fn reach(&self) -> Option<Reach> {
-        let spans = self.links.all_parameters().iter().map(|link| link.pace.time(self.largest));
-        let (shortest, longest) = (spans.clone().min().unwrap_or_default(), spans.max().unwrap_or_default());
-        let widest = shortest.0.max(1).ilog2().clamp(NARROWEST, WIDEST);
-        let mut reach = Reach { least: Time::NEVER, most: Time::ZERO, widest };
-        let span = self.least_span();
-        for link in self.links.all_parameters() {
-            reach.least = reach.least.min(link.head_delay).min(span + link.delay);
-            reach.most = reach.most.max(link.head_delay);
-            if let Some(frames) = self.links.frames() {
-                let effect = link.pace.time(frames.spec.bytes) + link.delay;
-                reach.least = reach.least.min(effect);
-                reach.most = reach.most.max(effect + frames.spec.response);
-            }
-        }
-        // A packet that waits for its tail is ready later.
-        reach.most = reach.most.max(longest);
-        // The ring of bins must not be too long.
-        while reach.most.0 >> reach.shift() >= MOST_BINS && reach.widest < WIDEST {
-            reach.widest += 1;
-        }
-        let shift = reach.shift();
-        (shift > 5 && reach.most.0 >> shift < MOST_BINS).then_some(reach)
     }
 }
 
 /// Whether a switch sends no notifications to sources, or sends them only when packets arrive.
 fn may_report(ports: &Ports) -> bool {
     ports.marking.report.is_none() || ports.marking.marker.marks_only_arrivals()
-}
-
-impl Reach {
-    fn shift(&self) -> u32 {
-        self.least.0.max(1).ilog2().min(self.widest)
-    }
-
-    fn bins(&self) -> usize {
-        (BINS.max((self.most.0 >> self.shift()) + 2)) as usize
-    }
 }
 
 impl Outputs {
@@ -227,7 +137,7 @@ impl Outputs {
         partitioning: &Partitioning,
         switches: Vec<Ports>,
     ) -> (Vec<Self>, Vec<BinnedSwitch>) {
-        let Some(reach) = plan.reach() else { return Default::default() };
+        let Some(reach) = plan.effects.reach() else { return Default::default() };
         let mut builder = Builder::new(plan, partitioning, reach);
         let mut next = vec![0; partitioning.count];
         let mut binned = Vec::with_capacity(switches.len());
@@ -290,7 +200,7 @@ impl<'a> Builder<'a> {
             _ => DEPARTURES,
         };
         // Pause frames arrive like notifications.
-        let needs = if self.plan.links.has_frames() { ALL_EVENTS } else { needs };
+        let needs = if self.plan.effects.links.has_frames() { ALL_EVENTS } else { needs };
         match (self.plan.lanes, needs) {
             (1, _) if self.is_fifo => Outputs::OneFifo(Box::new(self.bank(partition, switches, marking))),
             (2, _) if self.is_fifo => Outputs::TwoFifos(Box::new(self.bank(partition, switches, marking))),
@@ -308,9 +218,10 @@ impl<'a> Builder<'a> {
     }
 
     fn links(&self) -> Vec<Link> {
-        let Plan { smallest, credit_block, full_space, .. } = *self.plan;
-        let has_clock = self.plan.links.clock().is_some();
-        let has_frames = self.plan.links.has_frames();
+        let (smallest, credit_block) = (self.plan.effects.smallest, self.plan.credit_block);
+        let most_space = u64::from(self.plan.most_space());
+        let has_clock = self.plan.effects.links.clock().is_some();
+        let has_frames = self.plan.effects.links.has_frames();
         let link = |parameters: &LinkParameters| {
             if has_frames {
                 // There is always credit, so all credit is booked early.
@@ -322,15 +233,15 @@ impl<'a> Builder<'a> {
             let bound_ps = span / u64::from(smallest + credit_block - 1);
             // If the pace has no bound or credits return at certain times only, no credit is booked early.
             let least_ps = if has_clock { 0 } else { bound_ps };
-            let full_ps = if least_ps == 0 { u64::MAX / 8 } else { u64::from(full_space) * least_ps };
+            let full_ps = if least_ps == 0 { u64::MAX / 8 } else { most_space * least_ps };
             Link { parameters: *parameters, least_ps, full_ps }
         };
-        self.plan.links.all_parameters().iter().map(link).collect()
+        self.plan.effects.links.all_parameters().iter().map(link).collect()
     }
 
     /// The times at which the outputs of a partition get credits, if they get them at certain times only.
     fn clock(&self, partition: u16, switches: &[BinnedSwitch]) -> Option<Box<OutputClock>> {
-        let clock = self.plan.links.clock()?.clone();
+        let clock = self.plan.effects.links.clock()?.clone();
         let wirings = own(switches, partition).flat_map(|switch| switch.ports.wiring.iter());
         let channels = wirings.map(|wiring| wiring.map_or(0, |wiring| wiring.out)).collect();
         Some(Box::new(OutputClock { clock, channels }))
@@ -355,26 +266,27 @@ impl<'a> Builder<'a> {
                 let mut record = Output::<LANES, Binned>::new(number as u8, fresh());
                 let own = &mut record.own;
                 if let Some(channel) = wiring.map(|wiring| wiring.out) {
-                    own.link = self.plan.links.parameters_index(channel) as u8;
-                    match self.entry(switches, self.plan.receivers[channel as usize]) {
+                    own.link = self.plan.effects.links.parameters_index(channel) as u8;
+                    match self.entry(switches, self.plan.effects.receivers[channel as usize]) {
                         Some((there, entry)) if there == partition => {
                             (own.peer, own.row) = (entry.first, entry.row);
                             own.set_input(entry.input);
                         }
                         Some((there, entry)) => {
                             (own.peer, own.row) = (remotes.len() as u32, REMOTE);
-                            let switch = self.plan.receivers[channel as usize].map_or(NONE, |(far, _)| far);
+                            let switch =
+                                self.plan.effects.receivers[channel as usize].map_or(NONE, |(far, _)| far);
                             remotes.push(Remote { partition: there, entry, switch });
                         }
                         None => {
-                            let host = self.plan.hosts_at.get(&channel).copied().unwrap_or(NONE);
+                            let host = self.plan.effects.hosts_at.get(&channel).copied().unwrap_or(NONE);
                             own.peer =
                                 self.partition.of_host.get(host as usize).map_or(NONE, |place| place.1);
                         }
                     }
                     let lanes = usize::from(self.plan.lanes);
                     for (vl, lane) in record.lanes.iter_mut().enumerate().take(lanes) {
-                        lane.available = self.plan.links.capacity(channel, Vl::new(vl));
+                        lane.available = self.plan.effects.links.capacity(channel, Vl::new(vl));
                     }
                 }
                 records.push(record);
@@ -385,7 +297,7 @@ impl<'a> Builder<'a> {
 
     /// Returns the sender for each input of a partition, and the list of senders that are outputs of other partitions.
     fn feeders(&self, partition: u16, switches: &[BinnedSwitch]) -> (Box<[Feeder]>, Vec<Sender>) {
-        let mut output_of = vec![None; self.plan.receivers.len()];
+        let mut output_of = vec![None; self.plan.effects.receivers.len()];
         for switch in switches {
             let partition = switch.ports.partition;
             for (output, wiring) in (switch.first..).zip(switch.ports.wiring.iter()) {
@@ -394,7 +306,7 @@ impl<'a> Builder<'a> {
                 }
             }
         }
-        let parameters = self.plan.links.all_parameters();
+        let parameters = self.plan.effects.links.all_parameters();
         let mut senders = Vec::new();
         let inputs = own(switches, partition).flat_map(|switch| switch.ports.wiring.iter());
         let feeders = inputs.map(|wiring| {
@@ -403,7 +315,7 @@ impl<'a> Builder<'a> {
                 None => Feeder::Host(into),
                 Some((there, output)) if there == partition => Feeder::Output(output),
                 Some((there, output)) => {
-                    let delay = parameters[self.plan.links.parameters_index(into)].delay;
+                    let delay = parameters[self.plan.effects.links.parameters_index(into)].delay;
                     senders.push(Sender { partition: there, output, delay });
                     Feeder::Remote(senders.len() as u32 - 1)
                 }
@@ -416,13 +328,13 @@ impl<'a> Builder<'a> {
     fn links_of_inputs(&self, partition: u16, switches: &[BinnedSwitch]) -> Option<Box<[u8]>> {
         let may_underrun = own(switches, partition).any(|switch| switch.ports.may_underrun);
         let inputs = own(switches, partition).flat_map(|switch| switch.ports.wiring.iter());
-        let link = |into: ChannelId| self.plan.links.parameters_index(into) as u8;
+        let link = |into: ChannelId| self.plan.effects.links.parameters_index(into) as u8;
         may_underrun.then(|| inputs.map(|wiring| wiring.map_or(0, |wiring| link(wiring.into))).collect())
     }
 
     /// The buffers of the inputs, if switches send pause frames.
     fn pauses(&self, partition: u16, switches: &[BinnedSwitch]) -> Option<Box<Pauses>> {
-        self.plan.links.frames()?;
+        self.plan.effects.links.frames()?;
         let unwired = (ChannelId::MAX, ChannelId::MAX);
         let inputs = own(switches, partition).flat_map(|switch| switch.ports.wiring.iter());
         let channels = inputs.map(|wiring| wiring.map_or(unwired, |wiring| (wiring.out, wiring.into)));
@@ -440,7 +352,7 @@ impl<'a> Builder<'a> {
         switches: &[BinnedSwitch],
         marking: SwitchMarking,
     ) -> Bank<LANES, MARKS, FIFO> {
-        let channels = self.plan.receivers.len();
+        let channels = self.plan.effects.receivers.len();
         let (records, remotes) = self.records::<LANES>(partition, switches);
         let (feeders, senders) = self.feeders(partition, switches);
         let (count, lanes) = (records.len(), usize::from(self.plan.lanes));
@@ -457,7 +369,7 @@ impl<'a> Builder<'a> {
             let (there, entry) = self.entry(switches, far)?;
             (there == partition).then_some(entry)
         };
-        let entries = self.plan.receivers.iter().map(entry).collect();
+        let entries = self.plan.effects.receivers.iter().map(entry).collect();
         let capacities = records.iter().flat_map(|record| &record.lanes[..lanes]);
         let credits = Credits::new(capacities.map(|lane| lane.available).collect(), lanes, channels);
         let (shift, bins) = (self.reach.shift(), self.reach.bins());

@@ -187,7 +187,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let link = &self.wiring.links[usize::from(record.own.link)];
         let until_back = back.0 - self.start.0;
         let lane = &mut record.lanes[vl];
-        if u64::from(lane.available) * link.least_ps >= until_back + 3 * link.full_ps {
+        if link.leaves(lane.available, until_back, 3) {
             let at = self.wiring.credits.index::<LANES>(output, vl);
             self.wiring.credits.book_early(at, lane, back, space);
         } else {
@@ -209,7 +209,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let until_back = back.0 - self.start.0;
         let at = self.wiring.credits.index::<LANES>(output, vl);
         let capacity = self.wiring.credits.capacities[at];
-        if u64::from(capacity) * link.least_ps >= until_back + 4 * link.full_ps {
+        if link.leaves(capacity, until_back, 4) {
             self.wiring.credits.book_early(at, &mut record.lanes[vl], back, space);
         } else {
             self.credit_exactly(output, vl, back, space);
@@ -227,8 +227,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     ) {
         let link = &self.wiring.links[around.links.parameters_index(channel)];
         let back = freed + link.parameters.delay;
-        let needed = back.0 - self.start.0 + 3 * link.full_ps;
-        let is_ample = |available: u32| u64::from(available) * link.least_ps >= needed;
+        let until_back = back.0 - self.start.0;
+        let is_ample = |available: u32| link.leaves(available, until_back, 3);
         if around.links.book_early((channel, vl), space, is_ample) {
             let lane = channel as usize * self.wiring.credits.lanes + vl.index();
             self.wiring.credits.early_of_hosts.note(lane, back, space);

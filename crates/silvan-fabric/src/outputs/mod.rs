@@ -23,7 +23,6 @@ mod build;
 mod credit;
 mod exchange;
 mod observe;
-mod partition;
 mod pauses;
 mod prefetch;
 mod reports;
@@ -45,7 +44,6 @@ use crate::sink::Sink;
 use crate::switch::Ports;
 use crate::voq::{ALL_EVENTS, DEPARTURES, MOST_LANES, UNMARKED, VoqOutputs};
 pub(crate) use build::{OutputQueues, Plan};
-pub(crate) use partition::Partitioning;
 use pauses::Pauses;
 use run::Wiring;
 
@@ -152,6 +150,15 @@ struct Link {
     least_ps: u64,
     /// The time in which the link consumes the space of one full packet and no more, in picoseconds.
     full_ps: u64,
+}
+
+impl Link {
+    /// Whether the link cannot consume `space` bytes within a number of picoseconds, and leaves the space of `packets` full
+    /// packets.
+    #[inline(always)]
+    fn leaves(&self, space: u32, within: u64, packets: u64) -> bool {
+        u64::from(space) * self.least_ps >= within + packets * self.full_ps
+    }
 }
 
 /// The sender of the packets that arrive at an input.

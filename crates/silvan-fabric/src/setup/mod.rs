@@ -15,7 +15,7 @@ mod sources;
 mod ways;
 
 pub use model::check;
-pub(crate) use partition::{Choice, Lookahead};
+pub(crate) use partition::Choice;
 pub use pfc::{PauseMemory, SharedPauseMemory, pause_memory};
 pub use routes::{HostNames, check_links, check_routes};
 pub use sources::permutation;
@@ -37,6 +37,7 @@ use crate::host::{Adapter, Host, HostSpec};
 use crate::link::{
     ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, Receiver, UNLIMITED, key,
 };
+use crate::lookahead::Lookahead;
 use crate::meters::{Meters, Transfers};
 use crate::observe::{Completions, Forest, LinkName, Series, TransferPlan};
 use crate::order::Order;

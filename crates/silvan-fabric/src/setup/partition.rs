@@ -15,8 +15,9 @@ use crate::host::Host;
 use crate::jobs;
 use crate::jobs::Jobs;
 use crate::link::{Links, Receiver};
+use crate::lookahead::{Effects, Lookahead, Partitioning};
 use crate::meters::Meters;
-use crate::outputs::{BinnedSwitch, Outputs, Partitioning, Plan};
+use crate::outputs::{BinnedSwitch, Outputs, Plan};
 use crate::partition::{Neighbors, Partition, Places};
 use crate::port::Vl;
 use crate::queueing::Isolation;
@@ -25,9 +26,6 @@ use crate::switch::Ports;
 use crate::topology::{End, Link, NodeRef};
 use crate::traffic::source::{Clock, SizeLaw, Source};
 use crate::traffic::trigger::Triggers;
-
-/// The minimum time in which a partition can affect another one, or the reason why there is only one partition.
-pub(crate) type Lookahead = Result<Time, &'static str>;
 
 /// `Ok` if the binned scheduler runs the switches, or the reason why the event-ordered one does, as a clause that follows
 /// "because".
@@ -86,7 +84,8 @@ impl Builder<'_> {
         scheduler: Scheduler,
     ) -> Result<Divided, SetupError> {
         let Whole { links, hosts, switches, triggers, jobs, .. } = &mut whole;
-        let plan = self.plan(links, receivers, hosts);
+        let effects = self.effects(links, receivers, hosts);
+        let plan = self.plan(&effects, hosts);
         // Waiting traffic starts with the delivery that completes the count, in the order of all hosts' events.
         let is_awaited = triggers.next < u64::MAX;
         let is_possible = if is_awaited {
@@ -102,19 +101,9 @@ impl Builder<'_> {
             Scheduler::BinnedIfPossible => is_possible,
             Scheduler::Auto => is_possible.and_then(|()| plan.is_worthwhile(switches)),
         };
-        let mut partitioning = Partitioning::new(self.model.threads, &plan, switches, hosts.len());
-        if is_awaited {
-            partitioning.lookahead = partitioning.lookahead.min(self.least_delivery(&plan, hosts));
-        }
-        let lacks_lookahead = partitioning.lookahead == Time::ZERO;
-        if lacks_lookahead {
-            partitioning = Partitioning::new(1, &plan, switches, hosts.len());
-        }
-        let lookahead = if lacks_lookahead {
-            Err("zero lookahead: a link has no delay")
-        } else {
-            Ok(partitioning.lookahead)
-        };
+        let nodes = (switches.as_slice(), hosts.len());
+        let (partitioning, lookahead) =
+            Partitioning::of_threads(self.model.threads, &effects, nodes, is_awaited);
         let places = self.places(&partitioning, hosts, switches);
         let all_meet = is_awaited || !jobs.is_empty();
         let neighbors = Neighbors::new(partitioning.count, self.partitions_of_channels(&places), all_meet);
@@ -210,38 +199,47 @@ impl Builder<'_> {
         Ok(partitions)
     }
 
-    /// The properties of the network that determine which scheduler can run it.
-    fn plan<'p>(&self, links: &'p Links, receivers: &'p [Receiver], hosts: &[Host]) -> Plan<'p> {
+    /// The properties of the network that determine how soon nodes affect each other.
+    fn effects<'p>(&self, links: &'p Links, receivers: &'p [Receiver], hosts: &[Host]) -> Effects<'p> {
         let host_at = |(channel, _, _, to): (u32, &Link, End, End)| match to.node {
             NodeRef::Host(host) => Some((channel, host)),
             NodeRef::Switch(_) => None,
         };
-        let data = self.least_data(hosts);
+        let least_data = self.least_data(hosts);
         // If there are no marks, the only notifications are acknowledgements and announcements of flows.
         let parts = &self.model.parts;
         let quiet = matches!(parts.marking, Marking::None)
             && !parts.notification.answers_unmarked()
             && !parts.reactions().any(Reaction::sends_requests)
             && !hosts.iter().any(Host::announces);
-        Plan {
+        let sizes = &self.model.sizes;
+        Effects {
             links,
             receivers,
-            drain: self.model.host.drain(),
-            acknowledges: parts.notification.answers_unmarked(),
-            may_reorder: hosts.iter().any(Host::restores_order),
             hosts_from: hosts.iter().map(|host| (host.out, host.id)).collect(),
             hosts_at: self.directed().filter_map(host_at).collect(),
+            smallest: if quiet { least_data } else { least_data.min(self.least_control()) }.max(1),
+            largest: (sizes.mtu + sizes.header).max(sizes.control),
+            least_data,
+            crossbar: self.model.crossbar,
+            least_notice: self.least_notice(),
+        }
+    }
+
+    /// The properties of the network that determine which scheduler can run it.
+    fn plan<'p>(&self, effects: &'p Effects<'p>, hosts: &[Host]) -> Plan<'p> {
+        Plan {
+            effects,
+            drain: self.model.host.drain(),
+            acknowledges: self.model.parts.notification.answers_unmarked(),
+            may_reorder: hosts.iter().any(Host::restores_order),
             lanes: self.model.lanes.count,
             first_lane: self.model.lanes.first.map(Vl),
             full_space: self.model.full_space,
             control_space: self.model.sizes.space(self.model.sizes.control),
             queues: self.output_queues(),
             have_adapters: hosts.iter().any(|host| host.adapter.is_some()),
-            smallest: if quiet { data } else { data.min(self.least_control()) }.max(1),
-            largest: self.model.sizes.mtu + self.model.sizes.header,
             credit_block: self.model.sizes.credit_block,
-            crossbar: self.model.crossbar,
-            least_notice: self.least_notice(),
         }
     }
 
@@ -258,14 +256,6 @@ impl Builder<'_> {
         let payloads = drawn.map(|source| self.least_payload(source));
         let least = payloads.chain(self.least_of_jobs()).min().unwrap_or(self.model.sizes.mtu);
         least + self.model.sizes.header
-    }
-
-    /// The minimum time between sending a packet to its host and its delivery.
-    fn least_delivery(&self, plan: &Plan, hosts: &[Host]) -> Time {
-        let data = self.least_data(hosts).max(1);
-        let channels = plan.hosts_at.keys();
-        let spans = channels.map(|&channel| plan.links.span(channel, data) + plan.links.delay(channel));
-        spans.min().unwrap_or(Time::NEVER)
     }
 
     /// Bytes of the smallest notification or pause frame that switches send to the next node; `None` if they send none.

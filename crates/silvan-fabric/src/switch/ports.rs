@@ -124,6 +124,22 @@ impl Ports {
         LaneOrder { lanes: self.lanes, first: self.first_lane }
     }
 
+    /// Checks that a packet alone, with the tables of the switch, determines its output, and that it leaves on the lane on
+    /// which it arrived.
+    ///
+    /// # Errors
+    /// On what its output or lane depends, as a clause that follows "because".
+    pub fn steers_by_packet(&self) -> Result<(), &'static str> {
+        match self.steering.as_deref() {
+            None | Some(Steering::Hashed(_)) => Ok(()),
+            Some(Steering::Flows(_)) => Err("its flows are announced to switches"),
+            Some(Steering::Packets(_)) => Err("each packet chooses its port by the load of all"),
+            Some(Steering::Lanes(_) | Steering::Detours(..)) => {
+                Err("its switches choose the lanes of packets")
+            }
+        }
+    }
+
     /// The director, if there is one.
     #[inline]
     pub fn director(&self) -> Option<&Director> {

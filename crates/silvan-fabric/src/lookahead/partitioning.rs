@@ -1,9 +1,12 @@
-//! Partitions, which assign switches and hosts to threads.
+//! Assigns switches and hosts to partitions, which threads run.
 
 use silvan_engine::Time;
 
-use super::Plan;
+use super::Effects;
 use crate::switch::Ports;
+
+/// The minimum time in which a partition can affect another one, or the reason why there is only one partition.
+pub(crate) type Lookahead = Result<Time, &'static str>;
 
 /// The partition of each node. A host belongs to the partition of its switch, so only switches affect each other across
 /// partitions.
@@ -19,13 +22,33 @@ pub(crate) struct Partitioning {
 }
 
 impl Partitioning {
+    /// Assigns nodes to at most `threads` partitions. With traffic that waits for deliveries, a packet affects all partitions
+    /// when it is delivered. Also returns the reason why there is only one partition, if links have no delay.
+    pub fn of_threads(
+        threads: usize,
+        effects: &Effects,
+        (switches, hosts): (&[Ports], usize),
+        waits_for_deliveries: bool,
+    ) -> (Self, Lookahead) {
+        let mut found = Self::new(threads, effects, switches, hosts);
+        if waits_for_deliveries {
+            found.lookahead = found.lookahead.min(effects.least_delivery());
+        }
+        if found.lookahead == Time::ZERO {
+            let alone = Self::new(1, effects, switches, hosts);
+            return (alone, Err("zero lookahead: a link has no delay"));
+        }
+        let lookahead = Ok(found.lookahead);
+        (found, lookahead)
+    }
+
     /// Creates at most `count` partitions, and no more than there are switches with hosts. Creates fewer partitions if
     /// a host would otherwise send to a switch of one partition and receive from a switch of another.
-    pub fn new(count: usize, plan: &Plan, switches: &[Ports], hosts: usize) -> Self {
+    fn new(count: usize, effects: &Effects, switches: &[Ports], hosts: usize) -> Self {
         let mut count = count;
         loop {
-            let partition = Self::of_runs(count, plan, switches, hosts);
-            if partition.count == 1 || partition.keeps_hosts_together(plan) {
+            let partition = Self::of_runs(count, effects, switches, hosts);
+            if partition.count == 1 || partition.keeps_hosts_together(effects) {
                 return partition;
             }
             count = partition.count - 1;
@@ -33,16 +56,16 @@ impl Partitioning {
     }
 
     /// Whether each host sends to a switch of its own partition.
-    fn keeps_hosts_together(&self, plan: &Plan) -> bool {
-        plan.hosts_from.iter().all(|(channel, host)| {
-            let first = plan.receivers[*channel as usize];
+    fn keeps_hosts_together(&self, effects: &Effects) -> bool {
+        effects.hosts_from.iter().all(|(channel, host)| {
+            let first = effects.receivers[*channel as usize];
             first.is_none_or(|(switch, _)| self.of_switch[switch as usize] == self.of_host[*host as usize].0)
         })
     }
 
     /// Divides each level of the network into groups of consecutive switches with about equal numbers of ports.
-    fn of_runs(count: usize, plan: &Plan, switches: &[Ports], hosts: usize) -> Self {
-        let levels = levels(plan, switches);
+    fn of_runs(count: usize, effects: &Effects, switches: &[Ports], hosts: usize) -> Self {
+        let levels = levels(effects, switches);
         let leaves = levels.first().map_or(1, Vec::len);
         let count = count.clamp(1, leaves.clamp(1, usize::from(u16::MAX)));
         let mut of_switch = vec![0; switches.len()];
@@ -58,7 +81,7 @@ impl Partitioning {
         let mut partition_of = vec![0; hosts];
         for (switch, partition) in switches.iter().zip(&of_switch) {
             for wiring in switch.wiring.iter().flatten() {
-                if let Some(&host) = plan.hosts_at.get(&wiring.out) {
+                if let Some(&host) = effects.hosts_at.get(&wiring.out) {
                     partition_of[host as usize] = *partition;
                 }
             }
@@ -70,13 +93,13 @@ impl Partitioning {
             (partition, *next - 1)
         };
         let of_host = partition_of.into_iter().map(place).collect();
-        let lookahead = lookahead(plan, switches, &of_switch);
+        let lookahead = lookahead(effects, switches, &of_switch);
         Self { count, of_switch, of_host, lookahead }
     }
 }
 
 /// The switches grouped by their distance from hosts, starting with those that have hosts.
-fn levels(plan: &Plan, switches: &[Ports]) -> Vec<Vec<usize>> {
+fn levels(effects: &Effects, switches: &[Ports]) -> Vec<Vec<usize>> {
     let mut levels: Vec<Vec<usize>> = Vec::new();
     let mut is_known = vec![false; switches.len()];
     let has_hosts = |switch: &usize| switches[*switch].wiring.iter().flatten().any(|port| port.faces_host);
@@ -84,7 +107,7 @@ fn levels(plan: &Plan, switches: &[Ports]) -> Vec<Vec<usize>> {
     while !next.is_empty() {
         next.iter().for_each(|&switch| is_known[switch] = true);
         let ports = next.iter().flat_map(|&switch| switches[switch].wiring.iter().flatten());
-        let far = ports.filter_map(|port| plan.receivers[port.out as usize]);
+        let far = ports.filter_map(|port| effects.receivers[port.out as usize]);
         let mut beyond: Vec<usize> =
             far.map(|(switch, _)| switch as usize).filter(|&switch| !is_known[switch]).collect();
         beyond.sort_unstable();
@@ -97,16 +120,16 @@ fn levels(plan: &Plan, switches: &[Ports]) -> Vec<Vec<usize>> {
 }
 
 /// The minimum time in which a switch can affect a switch of another partition.
-fn lookahead(plan: &Plan, switches: &[Ports], of_switch: &[u16]) -> Time {
-    let kinds = plan.links.all_parameters();
+fn lookahead(effects: &Effects, switches: &[Ports], of_switch: &[u16]) -> Time {
+    let kinds = effects.links.all_parameters();
     let mut least = Time::NEVER;
     for (switch, partition) in switches.iter().zip(of_switch) {
         for wiring in switch.wiring.iter().flatten() {
-            if let Some((far, _)) = plan.receivers[wiring.out as usize]
+            if let Some((far, _)) = effects.receivers[wiring.out as usize]
                 && of_switch[far as usize] != *partition
             {
-                let link = &kinds[plan.links.parameters_index(wiring.out)];
-                least = least.min(plan.reach_of(link));
+                let link = &kinds[effects.links.parameters_index(wiring.out)];
+                least = least.min(effects.reach_of(link));
             }
         }
     }

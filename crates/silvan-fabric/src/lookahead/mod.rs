@@ -1,0 +1,235 @@
+//! How soon nodes affect each other, and what follows from it: the width of bins, the assignment of nodes to threads, and
+//! the minimum time after which partitions must exchange messages.
+
+mod partitioning;
+
+use rustc_hash::FxHashMap;
+use silvan_engine::Time;
+use silvan_engine::units::BytePace;
+
+use crate::link::{ChannelId, LinkParameters, Links, Receiver};
+pub(crate) use partitioning::{Lookahead, Partitioning};
+
+/// Maximum width of bins, in bits of picoseconds. In wider bins, several packets would arrive at the same output and
+/// would have to be sorted. For the same reason, a bin is no wider than the transmission time of a full packet on the
+/// fastest link, unless it would be narrower than `NARROWEST`.
+const WIDEST: u32 = 16;
+const NARROWEST: u32 = 13;
+/// The minimum number of bins in which decisions can be planned, and the maximum number in which packets can arrive.
+const BINS: u64 = 256;
+const MOST_BINS: u64 = 1 << 14;
+
+/// The properties of a network that determine how soon nodes affect each other.
+pub(crate) struct Effects<'a> {
+    pub links: &'a Links,
+    /// For each channel, the switch and input at its far end; `None` for a host.
+    pub receivers: &'a [Receiver],
+    /// The host at each channel's far end, for channels to hosts.
+    pub hosts_at: FxHashMap<ChannelId, u32>,
+    /// The channel on which each host sends.
+    pub hosts_from: Vec<(ChannelId, u32)>,
+    /// Bytes on the wire of the smallest and of the largest packet.
+    pub smallest: u32,
+    pub largest: u32,
+    /// Bytes on the wire of the smallest data packet.
+    pub least_data: u32,
+    /// The rate at which switches read packets from an input's memory, if it differs from the link's rate.
+    pub crossbar: Option<BytePace>,
+    /// Bytes of the smallest notification that switches send to the next node; `None` if they send none.
+    pub least_notice: Option<u32>,
+}
+
+/// The lookahead, and the maximum time in which a packet's head reaches the next switch.
+pub(crate) struct Reach {
+    least: Time,
+    most: Time,
+    /// Bits of the maximum width of bins, in picoseconds.
+    widest: u32,
+}
+
+impl Effects<'_> {
+    /// The transmission time of the smallest packet on the fastest link.
+    pub fn least_span(&self) -> Time {
+        self.links
+            .all_parameters()
+            .iter()
+            .map(|link| link.pace.time(self.smallest))
+            .min()
+            .unwrap_or(Time::NEVER)
+    }
+
+    /// The minimum time in which a switch can affect the node at the far end of a link with these parameters, through a
+    /// packet, the credit for a received packet, or a notification.
+    pub fn reach_of(&self, link: &LinkParameters) -> Time {
+        let read = self.crossbar.map(|pace| pace.time(self.smallest));
+        let freed = read.map_or(self.least_span(), |read| read.min(self.least_span())) + link.delay;
+        let told = self.least_notice.map(|bytes| link.pace.time(bytes) + link.delay);
+        [Some(link.head_delay), Some(freed), told].into_iter().flatten().min().unwrap_or(Time::NEVER)
+    }
+
+    /// The minimum time between sending a packet to its host and its delivery.
+    pub fn least_delivery(&self) -> Time {
+        let channels = self.hosts_at.keys();
+        let spans = channels
+            .map(|&channel| self.links.span(channel, self.least_data.max(1)) + self.links.delay(channel));
+        spans.min().unwrap_or(Time::NEVER)
+    }
+
+    /// Computes [`Reach`]; `None` if it allows no bins.
+    pub fn reach(&self) -> Option<Reach> {
+        let spans = self.links.all_parameters().iter().map(|link| link.pace.time(self.largest));
+        let (shortest, longest) = (spans.clone().min().unwrap_or_default(), spans.max().unwrap_or_default());
+        let widest = shortest.0.max(1).ilog2().clamp(NARROWEST, WIDEST);
+        let mut reach = Reach { least: Time::NEVER, most: Time::ZERO, widest };
+        let span = self.least_span();
+        for link in self.links.all_parameters() {
+            reach.least = reach.least.min(link.head_delay).min(span + link.delay);
+            reach.most = reach.most.max(link.head_delay);
+            if let Some(frames) = self.links.frames() {
+                let effect = link.pace.time(frames.spec.bytes) + link.delay;
+                reach.least = reach.least.min(effect);
+                reach.most = reach.most.max(effect + frames.spec.response);
+            }
+        }
+        // A packet that waits for its tail is ready later.
+        reach.most = reach.most.max(longest);
+        // The ring of bins must not be too long.
+        while reach.most.0 >> reach.shift() >= MOST_BINS && reach.widest < WIDEST {
+            reach.widest += 1;
+        }
+        let shift = reach.shift();
+        (shift > 5 && reach.most.0 >> shift < MOST_BINS).then_some(reach)
+    }
+}
+
+impl Reach {
+    /// Bits of the width of bins, in picoseconds.
+    pub fn shift(&self) -> u32 {
+        self.least.0.max(1).ilog2().min(self.widest)
+    }
+
+    /// The number of bins in a ring.
+    pub fn bins(&self) -> usize {
+        (BINS.max((self.most.0 >> self.shift()) + 2)) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use silvan_engine::Rate;
+
+    use super::*;
+    use crate::congestion::marking::{Marker, SwitchMarking};
+    use crate::link::{ChannelSpec, Division};
+    use crate::port::Port;
+    use crate::routes::Table;
+    use crate::switch::{PortWiring, Ports};
+
+    /// The channels of H0 - S0 - S1 - H1, with the node at the far end of each.
+    const RECEIVERS: [Receiver; 6] =
+        [Some((0, Port(0))), None, Some((1, Port(0))), Some((0, Port(1))), None, Some((1, Port(1)))];
+
+    /// Links of 8 Gbit/s, which transmit a byte per nanosecond.
+    fn links(delay_ns: u64, latency_ns: u64) -> Links {
+        let spec = |far: &Receiver| ChannelSpec {
+            rate: Rate::from_gbit(8),
+            delay: Time::from_ns(delay_ns),
+            receiver_latency: Time::from_ns(latency_ns),
+            to_host: far.is_none(),
+            arrival_key: 0,
+            wake_key: 0,
+            region_capacity: 4_096,
+            division: Division::Whole,
+            pause: None,
+        };
+        Links::new(&RECEIVERS.each_ref().map(spec), 1).unwrap()
+    }
+
+    fn effects(links: &Links) -> Effects<'_> {
+        Effects {
+            links,
+            receivers: &RECEIVERS,
+            hosts_at: [(1, 0), (4, 1)].into_iter().collect(),
+            hosts_from: vec![(0, 0), (5, 1)],
+            smallest: 64,
+            largest: 2_048,
+            least_data: 100,
+            crossbar: None,
+            least_notice: None,
+        }
+    }
+
+    fn switches() -> Vec<Ports> {
+        let wired = |out, into, faces_host| {
+            Some(PortWiring { out, into, rate: Rate::from_gbit(8), faces_host, may_underrun: false })
+        };
+        let ports = |node, wiring: [Option<PortWiring>; 2]| {
+            let marking = SwitchMarking::new(Marker::None, 2, 2_048);
+            let table = Table { routes: Default::default(), row: 0 };
+            Ports::new(node, 1, wiring.into(), table, (marking, None))
+        };
+        vec![
+            ports(0, [wired(1, 0, true), wired(2, 3, false)]),
+            ports(1, [wired(3, 2, false), wired(4, 5, true)]),
+        ]
+    }
+
+    fn divided(threads: usize, effects: &Effects, is_awaited: bool) -> (Partitioning, Lookahead) {
+        Partitioning::of_threads(threads, effects, (&switches(), 2), is_awaited)
+    }
+
+    #[test]
+    fn the_lookahead_is_that_of_the_fastest_effect() {
+        let links = links(30, 100);
+        let lookahead = |change: fn(&mut Effects)| {
+            let mut effects = effects(&links);
+            change(&mut effects);
+            divided(2, &effects, false).1.map(|time| time.0 / 1_000)
+        };
+        assert_eq!(lookahead(|_| ()), Ok(94), "a credit: 64 bytes and the delay");
+        assert_eq!(lookahead(|of| of.smallest = 2_000), Ok(130), "the head of a packet: delay and latency");
+        assert_eq!(lookahead(|of| of.crossbar = Some(Rate::from_gbit(16).pace())), Ok(62), "half of 64 ns");
+        assert_eq!(lookahead(|of| of.least_notice = Some(20)), Ok(50), "a notification of 20 bytes");
+    }
+
+    #[test]
+    fn traffic_that_waits_for_deliveries_limits_the_lookahead() {
+        let links = links(30, 500);
+        let effects = Effects { smallest: 1_000, ..effects(&links) };
+        assert_eq!(divided(2, &effects, false).1, Ok(Time::from_ns(530)));
+        assert_eq!(divided(2, &effects, true).1, Ok(Time::from_ns(130)), "100 bytes and the delay");
+    }
+
+    #[test]
+    fn hosts_belong_to_the_partition_of_their_switch() {
+        let links = links(30, 100);
+        for threads in [2, 7] {
+            let (found, _) = divided(threads, &effects(&links), false);
+            assert_eq!((found.count, &found.of_switch[..]), (2, &[0, 1][..]), "{threads} threads");
+            assert_eq!(found.of_host, [(0, 0), (1, 0)]);
+        }
+        let (found, _) = divided(1, &effects(&links), false);
+        assert_eq!(
+            (found.count, &found.of_switch[..], &found.of_host[..]),
+            (1, &[0, 0][..], &[(0, 0), (0, 1)][..])
+        );
+    }
+
+    #[test]
+    fn links_without_delay_allow_one_partition_and_no_bins() {
+        let links = links(0, 0);
+        let effects = effects(&links);
+        let (found, lookahead) = divided(2, &effects, false);
+        assert_eq!((found.count, lookahead), (1, Err("zero lookahead: a link has no delay")));
+        assert!(effects.reach().is_none());
+    }
+
+    #[test]
+    fn bins_are_no_wider_than_the_lookahead_and_a_packet() {
+        let shift =
+            |links: &Links, largest| Effects { largest, ..effects(links) }.reach().map(|reach| reach.shift());
+        assert_eq!(shift(&links(30, 100), 2_048), Some(16), "94 ns, rounded down to a power of two");
+        assert_eq!(shift(&links(0, 20), 2_048), Some(14), "20 ns");
+        assert_eq!(shift(&links(30, 100), 10), Some(13), "10 bytes");
+    }
+}
