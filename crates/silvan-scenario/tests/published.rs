@@ -90,6 +90,7 @@ fn every_scenario_is_valid_and_reads_back_as_resolved() {
             "torus-8x8",
             "trees-1024",
             "two-jobs",
+            "two-rails",
             "uec-both",
             "uec-incast-128",
             "uec-nscc",

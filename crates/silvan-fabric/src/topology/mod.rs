@@ -54,8 +54,8 @@ pub use units::UnitTree;
 use silvan_engine::{Rate, Time};
 
 /// What a message says about a second port of a host.
-const HOST_PORTS: &str = "a host has one port: write a host with several ports as one host per rail, such as A-rail1 and \
-                          A-rail2, and give a job both";
+pub const HOST_PORTS: &str = "a host has one port: write a host with several ports as one host per rail, such as A-rail1 \
+                              and A-rail2, and give a job both, as the scenario two-rails does";
 
 /// Whether a name has only characters that are visible, or blanks: no control characters, no characters that change
 /// the direction of text, and none without width.

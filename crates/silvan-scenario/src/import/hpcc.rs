@@ -12,7 +12,8 @@ use std::collections::HashMap;
 
 use silvan_engine::{Rate, Time};
 use silvan_fabric::topology::{
-    End, Host, Link, MAX_HOSTS, MAX_LINKS, MAX_SWITCH_PORTS, MAX_SWITCHES, NodeRef, Shape, Switch, Topology,
+    End, HOST_PORTS, Host, Link, MAX_HOSTS, MAX_LINKS, MAX_SWITCH_PORTS, MAX_SWITCHES, NodeRef, Shape,
+    Switch, Topology,
 };
 
 use super::{ImportError, clip};
@@ -102,7 +103,7 @@ pub fn parse(text: &str, origin: &str) -> Result<Topology, ImportError> {
             let node = node_number(field, nodes)?;
             match at.get(&node).copied().unwrap_or(NodeRef::Host(0)) {
                 NodeRef::Host(host) => match std::mem::replace(&mut wired[host as usize], true) {
-                    true => Err(format!("host {node} has a second link; hosts have one")),
+                    true => Err(format!("host {node} has a second link; {HOST_PORTS}")),
                     false => Ok(End { node: NodeRef::Host(host), port: 1 }),
                 },
                 NodeRef::Switch(switch) => {
@@ -167,7 +168,11 @@ mod tests {
             ("5 2 4", "5 3 4", "t:2: 2 switches; the first line announces 3"),
             ("3 4\n", "3 3\n", "t:2: switch 3 is in the list twice"),
             ("3 4\n", "3 9\n", "t:2: `9` is no node; must be 0 to 4"),
-            ("1 3 100Gbps", "0 3 100Gbps", "t:4: host 0 has a second link; hosts have one"),
+            (
+                "1 3 100Gbps",
+                "0 3 100Gbps",
+                "t:4: host 0 has a second link; a host has one port: write a host with several ports as one host per rail, such as A-rail1 and A-rail2, and give a job both, as the scenario two-rails does",
+            ),
             ("100Gbps", "100", "t:3: `100` is no rate, such as `100Gbps`"),
             ("1000ns", "1000", "t:3: `1000` is no delay, such as `1000ns`"),
             (
