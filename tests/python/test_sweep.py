@@ -20,7 +20,7 @@ import silvan
 from conftest import ROOT, SMALL, command
 from silvan import _store
 from silvan._store import Store, address
-from silvan.sweeps import executors, worker
+from silvan.sweeps import executors, slurm, worker
 from silvan.sweeps.executors import Options
 
 #: A run takes a few tenths of a second, so that the test can kill a sweep before it ends.
@@ -349,6 +349,16 @@ def test_executors_that_do_not_exist(scenario, tmp_path):
         silvan.sweep(scenario, AXES, executor="pbs", store=tmp_path)
     with pytest.raises(silvan.SweepError, match="cluster `lsf` is not one of slurm, local"):
         silvan.sweep(scenario, AXES, executor="slurm", store=tmp_path, options=Options(cluster="lsf"))
+
+
+def test_the_reason_of_a_lost_task_is_not_a_step_of_submitit():
+    error = (
+        "Job 7 (task: 0) with path out/7_0_result.pkl\nhas not produced any output (state: FINISHED)\n"
+        "No error stream produced. Look at stdout: out/7_0_log.out\n----\n"
+        "submitit INFO (2026-01-01 00:00:00,000) - Loading pickle: out/7_submitted.pkl"
+    )
+    assert slurm._last_line(error) == "has not produced any output (state: FINISHED)"
+    assert slurm._last_line(error + "\nMemoryError: no memory") == "MemoryError: no memory"
 
 
 @pytest.mark.skipif(shutil.which("srun") is not None, reason="there is a Slurm here")

@@ -1,5 +1,7 @@
 //! Exceptions, and conversions between Python values and text.
 
+use std::borrow::Cow;
+
 use pyo3::create_exception;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -38,6 +40,14 @@ pub fn to_python<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResul
     py.import("json")?.call_method1("loads", (text,))
 }
 
+/// A string of Python, which may contain surrogates that no text has.
+pub fn text(given: &Bound<'_, PyString>, what: &str) -> PyResult<String> {
+    given.to_cow().map(Cow::into_owned).map_err(|error| {
+        let reason = error.value(given.py()).to_string();
+        ScenarioError::new_err(format!("{what} is not valid Unicode: {reason}"))
+    })
+}
+
 /// Converts overrides to the form of the command line: dotted keys and strings.
 ///
 /// A Python string is interpreted like the text after `--set key=`: `"1 ms"` is a quantity, `"12"` a
@@ -47,13 +57,14 @@ pub fn overrides(given: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, Str
     given
         .iter()
         .map(|(key, value)| {
-            let key: String = key.extract().map_err(|_| {
+            let key = key.cast::<PyString>().map_err(|_| {
                 PyTypeError::new_err(format!(
                     "the key of an override must be a string with dots, not {key:?}"
                 ))
             })?;
+            let key = text(key, "the key of an override")?;
             let text = match value.cast::<PyString>() {
-                Ok(text) => text.to_cow()?.into_owned(),
+                Ok(given) => text(given, &format!("the override of {key}"))?,
                 Err(_) => toml_value(&key, &value, 0)?,
             };
             Ok((key, text))

@@ -237,14 +237,16 @@ pub fn fabric_route(
 ) -> PyResult<(String, String, Vec<String>)> {
     py.detach(|| {
         let (network, in_use) = network(&topology, default_rate)?;
+        let unfit = |error: &dyn Display| failed(format!("{}: {error}", topology.display()));
+        let compute = |algorithm: RoutingSpec| algorithm.compute(&network).map_err(|error| unfit(&error));
         let tables = match (algorithm(routing, roots)?, in_use) {
-            (Some(algorithm), _) => algorithm.compute(&network).map_err(failed)?,
+            (Some(algorithm), _) => compute(algorithm)?,
             (None, Some(tables)) => tables,
-            (None, None) => RoutingSpec::suitable(&network).compute(&network).map_err(failed)?,
+            (None, None) => compute(RoutingSpec::suitable(&network))?,
         };
         let findings = Spread::of(&network, &tables, &routing::analyze(&network, &tables)).findings();
-        let dump = lft::write(&network, &tables, None).map_err(failed)?;
-        Ok((dump, ibnetdiscover::write(&network).map_err(failed)?, findings))
+        let dump = lft::write(&network, &tables, None).map_err(|error| unfit(&error))?;
+        Ok((dump, ibnetdiscover::write(&network).map_err(|error| unfit(&error))?, findings))
     })
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 
 use crate::convert::{self, ScenarioError};
 use crate::fabric::FlowRoutes;
@@ -72,12 +72,13 @@ impl Scenario {
     #[pyo3(signature = (text, origin="<text>", base_dir=None, overrides=None))]
     fn from_toml(
         py: Python<'_>,
-        text: String,
+        text: &Bound<'_, PyString>,
         origin: &str,
         base_dir: Option<PathBuf>,
         overrides: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let overrides = convert::overrides(overrides)?;
+        let text = convert::text(text, "the text")?;
         Self::new(py, text, origin.to_owned(), base_dir.unwrap_or_else(|| ".".into()), overrides)
     }
 

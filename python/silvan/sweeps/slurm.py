@@ -236,8 +236,13 @@ def _size(expected: int, width: int, local: bool) -> int:
     return max(1, math.ceil(expected / tasks))
 
 
+#: Lines in submitit's errors that state its own steps or introduce a stream.
+NO_REASONS = ("submitit INFO", "Error stream produced", "No error stream produced")
+
+
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip("- ")]
+    lines = [line for line in lines if not line.startswith(NO_REASONS)]
     return lines[-1] if lines else ""
 
 

@@ -382,6 +382,9 @@ const Scenario = (() => {
     return side;
   }
 
+  // Bytes of the longest scenario that Silvan reads.
+  const MOST_TEXT = 16 * 2 ** 20;
+
   async function pack(text) {
     const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("deflate"));
     const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
@@ -389,9 +392,18 @@ const Scenario = (() => {
     return btoa(letters).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
   }
 
+  // Rejects texts above the limit of scenarios, which a short address can hold.
   async function unpack(packed) {
     const bytes = Uint8Array.from(atob(packed.replaceAll("-", "+").replaceAll("_", "/")), (one) => one.charCodeAt(0));
-    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
+    const parts = [];
+    let size = 0;
+    for (const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate")).getReader(); ; ) {
+      const { done, value } = await reader.read();
+      if (done) return new Blob(parts).text();
+      size += value.length;
+      if (size > MOST_TEXT) throw new RangeError(`a scenario has at most ${MOST_TEXT} bytes`);
+      parts.push(value);
+    }
   }
 
   // The fragment of the address for settings.
@@ -422,7 +434,7 @@ const Scenario = (() => {
       const text = await unpack(found.get("toml"));
       return { ...blank("testbed"), text, sides: sides(found, null) };
     }
-    if (!(found.get("net") in NETWORKS)) return null;
+    if (!Object.hasOwn(NETWORKS, found.get("net"))) return null;
     const settings = blank(found.get("net"));
     const names = new Set(hostNames(settings.net));
     settings.load = number(found.get("load") ?? null, settings.load, 0, 100);
