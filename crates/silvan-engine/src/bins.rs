@@ -65,6 +65,11 @@ impl<T> Bins<T> {
         items.push(item);
     }
 
+    /// All items, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.ring.iter().flatten()
+    }
+
     /// Whether all bins are empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {

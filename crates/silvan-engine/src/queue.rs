@@ -156,6 +156,17 @@ impl EventQueue {
         self.len() == 0
     }
 
+    /// The pending events, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = &Event> {
+        let chunk = |at: u32| self.chunks.get(at as usize);
+        let buckets = self.heads.iter().filter_map(move |&head| chunk(head));
+        let chunks =
+            buckets.flat_map(move |first| std::iter::successors(Some(first), move |one| chunk(one.next)));
+        let in_wheel = chunks.flat_map(|chunk| chunk.events.iter().take(chunk.len as usize));
+        let far = self.far.iter().map(|event| &event.0);
+        self.current().iter().chain(&self.staged).chain(in_wheel).chain(far)
+    }
+
     /// Adds an event. Its time must not be earlier than that of the last event removed.
     #[inline]
     pub fn push(&mut self, event: Event) {

@@ -31,7 +31,7 @@ use retry::Sending;
 
 pub(crate) use frames::{FrameSpec, Frames, Memory, Overflow, Paused, Rule, Stage, TooLong, Verdict};
 pub(crate) use key::{Class, MAX_NODES, MAX_PORTS, key, unkey};
-pub(crate) use ledger::{Ledger, LedgerView};
+pub(crate) use ledger::{Balance, Ledger, LedgerView};
 pub(crate) use pause::{Pauses, Thresholds};
 pub(crate) use retry::{Replay, Retries, Retry, RetrySpec};
 pub(crate) use returns::{Returns, Spills};
@@ -170,9 +170,6 @@ pub(crate) struct Links {
     control: Option<Box<Control>>,
     /// Number of packets that crossed a link, once per link.
     pub packet_hops: u64,
-    /// Space of the packets on the wire for each lane. Debug builds use it to check the credits.
-    #[cfg(debug_assertions)]
-    in_flight: Vec<u32>,
 }
 
 impl Links {
@@ -232,8 +229,6 @@ impl Links {
             lanes: capacities.iter().map(|&capacity| Lane::new(capacity)).collect(),
             ready: vec![Time::NEVER; capacities.len()],
             spills: Vec::new(),
-            #[cfg(debug_assertions)]
-            in_flight: vec![0; capacities.len()],
             capacities,
             lane_count,
             divided: is_divided.then(|| Box::new(divided)),
@@ -547,10 +542,6 @@ impl Links {
             self.ledger(index).collect(now);
         }
         self.ledger(index).spend(packet.space);
-        #[cfg(debug_assertions)]
-        {
-            self.in_flight[index] += packet.space;
-        }
         let link = &mut self.parameters[usize::from(self.parameters_of[id as usize])];
         let span = link.span(packet.size);
         packet.tail_lag = span;

@@ -11,10 +11,10 @@ use silvan_engine::Time;
 use crate::config::{Config, FlowControl};
 pub use crate::error::ModelError;
 use crate::jobs::{Closed, Jobs, into_tables};
-use crate::link::TooLong;
+use crate::link::{ChannelId, TooLong};
 use crate::observe::{
-    Closing, Invariants, Logs, check_traffic, find_deadlock, left_waiting, long_pauses, overflow_in_words,
-    pause_summary, pause_table, retry_summary, retry_table, trimming_table,
+    Closing, Invariants, Logs, Violation, check_all_credits, check_traffic, find_deadlock, left_waiting,
+    long_pauses, overflow_in_words, pause_summary, pause_table, retry_summary, retry_table, trimming_table,
 };
 pub use crate::observe::{Latest, LatestTree, TreeLink};
 pub use crate::outcome::jain;
@@ -199,21 +199,16 @@ impl Simulation {
     /// An error has the time of the cause, whenever this is called, and the first cause counts.
     fn check_pauses(&self) -> Result<(), ModelError> {
         let FlowControl::Pfc(pfc) = &self.config.flow_control else { return Ok(()) };
-        let Network { series, link_names, .. } = &self.network;
         let view = self.network.view(self.now);
-        let name = |channel| {
-            let at = series.links.iter().position(|link| link.channel == channel);
-            at.map_or("?", |at| &link_names[at])
-        };
         let paused = view.paused_too_long();
         if let Some(found) = view.overflow().filter(|lost| paused.is_none_or(|long| lost.time <= long.time)) {
-            let what = overflow_in_words(found, name(found.channel));
+            let what = overflow_in_words(found, self.link_name(found.channel));
             return Err(ModelError::Overflow { now: found.time, what });
         }
         match (paused, pfc.watchdog) {
             (Some(TooLong { time, channel, vl }), Some(limit)) => Err(ModelError::PausedTooLong {
                 now: time,
-                link: name(channel).to_owned(),
+                link: self.link_name(channel).to_owned(),
                 vl,
                 since: time - limit,
                 limit,
@@ -225,21 +220,26 @@ impl Simulation {
     /// Checks that no link has failed.
     fn check_retries(&self) -> Result<(), ModelError> {
         let Some(retry) = &self.config.link.retry else { return Ok(()) };
-        let Network { series, link_names, .. } = &self.network;
         let Some((now, channel)) = self.network.view(self.now).failed_link() else { return Ok(()) };
+        Err(ModelError::LinkFailed { now, link: self.link_name(channel).to_owned(), count: retry.count })
+    }
+
+    /// The name of the link on which packets of a channel travel.
+    fn link_name(&self, channel: ChannelId) -> &str {
+        let Network { series, link_names, .. } = &self.network;
         let at = series.links.iter().position(|link| link.channel == channel);
-        let link = at.map_or_else(|| "?".to_owned(), |at| link_names[at].clone());
-        Err(ModelError::LinkFailed { now, link, count: retry.count })
+        at.map_or("?", |at| &link_names[at])
+    }
+
+    fn broken(&self, (channel, what): Violation) -> ModelError {
+        let what = channel.map_or(what.clone(), |channel| format!("{}: {what}", self.link_name(channel)));
+        ModelError::Broken { now: self.now, what }
     }
 
     /// Takes a sample, or ends the run, at a time that all partitions have reached.
     fn reach(&mut self, time: Time) -> Result<(), ModelError> {
         self.now = time;
         self.network.partitions.iter_mut().for_each(|partition| partition.ctx.now = time);
-        #[cfg(debug_assertions)]
-        if let Some((now, what)) = self.network.partitions.iter_mut().find_map(|one| one.take_broken()) {
-            return Err(ModelError::Broken { now, what });
-        }
         self.check_pauses()?;
         self.check_retries()?;
         if self.next_sample == Some(time) {
@@ -269,9 +269,10 @@ impl Simulation {
         if self.config.ends_with_jobs && self.jobs_are_over() {
             self.config.duration = self.now;
         }
-        self.observe();
         let Self { network, invariants, now, .. } = self;
-        invariants.check(network.view(*now)).map_err(|what| ModelError::Broken { now: *now, what })?;
+        let checked = invariants.check(network.view(*now));
+        checked.map_err(|violation| self.broken(violation))?;
+        self.observe();
         let next = self.now + self.network.series.interval;
         self.next_sample = (next <= self.config.duration).then_some(next);
         self.network.expect_sample(next.min(self.config.duration));
@@ -309,15 +310,12 @@ impl Simulation {
     }
 
     fn look_for_deadlock(&self) -> Result<(), ModelError> {
-        let Network { series, link_names, .. } = &self.network;
         let view = self.network.view(self.now);
         let Some(cycle) = find_deadlock(view) else { return Ok(()) };
         let names: Vec<String> = cycle
             .iter()
             .map(|&(switch, output, vl)| {
-                let channel = view.ports(switch).out(output);
-                let at = series.links.iter().position(|link| link.channel == channel);
-                format!("{} (VL {vl})", at.map_or("?", |at| &link_names[at]))
+                format!("{} (VL {vl})", self.link_name(view.ports(switch).out(output)))
             })
             .collect();
         Err(ModelError::Deadlock { now: self.now, cycle: names.join(", ") })
@@ -334,7 +332,7 @@ impl Simulation {
         Err(ModelError::Stalled { now: self.now, waiting })
     }
 
-    /// Checks the counts of packets and credits, even if the run was stopped early, and returns the
+    /// Checks the counts of packets and all credits, even if the run was stopped early, and returns the
     /// results.
     ///
     /// # Errors
@@ -350,7 +348,8 @@ impl Simulation {
         }
         let jobs: Vec<Jobs> = partitions.iter_mut().filter_map(|partition| partition.jobs.take()).collect();
         let view = self.network.view(now);
-        check_traffic(view).map_err(|what| ModelError::Broken { now, what })?;
+        check_traffic(view).map_err(|what| self.broken((None, what)))?;
+        check_all_credits(view).map_err(|violation| self.broken(violation))?;
         let jobs = Jobs::close(jobs.into_iter(), |host| view.host(host as usize), now);
         let mut summary = self.findings().summary();
         summary.jobs = jobs.iter().map(Closed::summary).collect();

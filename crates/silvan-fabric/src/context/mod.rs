@@ -457,14 +457,4 @@ impl Context {
     pub fn free_at(&self, channel: ChannelId) -> Time {
         self.links.channel(channel).free_at
     }
-
-    /// Records that a packet left the wire for the receiver's buffer. Debug builds use this to check credits, except on
-    /// links between partitions.
-    #[inline]
-    pub fn landed(&mut self, _way: Way, _space: u32) {
-        #[cfg(debug_assertions)]
-        if self.borders.as_ref().is_none_or(|borders| borders.sender(_way.0).is_none()) {
-            self.links.landed(_way, _space);
-        }
-    }
 }

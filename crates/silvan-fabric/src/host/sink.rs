@@ -70,7 +70,6 @@ impl Host {
             return ctx.now + packet.tail_lag;
         }
         let way = (self.into, packet.vl, packet.dst);
-        ctx.landed(way, packet.space);
         if ctx.links.has_frames() {
             ctx.store_lane(self.into, packet.vl, packet.space);
         }

@@ -376,8 +376,6 @@ impl Links {
             self.lanes.push(Lane::new(capacity));
             self.ready.push(Time::NEVER);
             self.capacities.push(capacity);
-            #[cfg(debug_assertions)]
-            self.in_flight.push(0);
             divided.ledgers.push(OfDestination {
                 key: UNUSED,
                 before: NO_LEDGER,
@@ -389,11 +387,6 @@ impl Links {
         let lane = ledger as usize;
         (self.lanes[lane], self.capacities[lane]) = (Lane::new(capacity), capacity);
         self.ready[lane] = Time::NEVER;
-        // Links between partitions do not count arrivals, so the ledger may have a count of its previous channel.
-        #[cfg(debug_assertions)]
-        {
-            self.in_flight[lane] = 0;
-        }
         divided.by_destination.insert(way, ledger);
         divided.memo = Some((way, ledger));
         divided.enter((id as usize * self.lane_count + vl.index(), dst), WayTable::key(way), ledger);

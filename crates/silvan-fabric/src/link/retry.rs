@@ -307,6 +307,14 @@ impl Retry {
         is_due
     }
 
+    /// The frames that no receiver has accepted yet: the packet of each, and its channel.
+    pub fn unaccepted(&self) -> impl Iterator<Item = (ChannelId, PacketId)> {
+        let frames = |(channel, end): (ChannelId, &'_ End)| {
+            end.frames.iter().skip(end.accepted).map(move |frame| (channel, frame.packet)).collect::<Vec<_>>()
+        };
+        (0..).zip(&self.ends).flat_map(frames)
+    }
+
     /// The counts of a channel, if frames were sent on it.
     pub fn counts(&self, channel: ChannelId) -> Option<Retries> {
         Some(self.ends[channel as usize].counts).filter(|counts| counts.frames > 0)

@@ -101,6 +101,23 @@ impl Links {
         self.shared().is_none_or(|shared| shared.permits(id, used, index - first, space))
     }
 
+    /// Checks that the lanes of a channel use no more of its pool than there is, if they share credits.
+    ///
+    /// # Errors
+    /// The message with the numbers.
+    pub fn check_pool(&self, id: ChannelId, now: Time) -> Result<(), String> {
+        let Some(CreditPool { reserve, size }) = self.shared().map(|shared| shared.pools[id as usize]) else {
+            return Ok(());
+        };
+        let used = |ledger: usize| self.capacities[ledger].saturating_sub(self.view(ledger).has(now));
+        let beyond = |ledger: usize| u64::from(used(ledger).saturating_sub(reserve));
+        let taken: u64 = self.ledgers_of(id).map(beyond).sum();
+        if taken <= u64::from(size) {
+            return Ok(());
+        }
+        Err(format!("its lanes use {taken} bytes of shared credit, but the pool has {size}"))
+    }
+
     /// If lanes share credits, the time at which the next credit of any lane of a channel returns.
     pub(super) fn next_return(&self, id: ChannelId) -> Option<Option<Time>> {
         self.shared()?;

@@ -20,7 +20,7 @@ pub(crate) use books::{check_traffic, left_waiting};
 pub(crate) use congestion_log::Logs;
 pub use forest::MOST_TREE_ROWS;
 pub(crate) use forest::{Forest, Judged, Verdict};
-pub(crate) use invariants::Invariants;
+pub(crate) use invariants::{Invariants, Violation, check_all_credits};
 pub(crate) use isolation::summary as isolation_summary;
 pub use latest::{Latest, LatestTree, TreeLink};
 pub(crate) use pauses::{long_pauses, overflow_in_words, summary as pause_summary, table as pause_table};

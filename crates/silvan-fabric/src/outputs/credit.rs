@@ -68,8 +68,6 @@ pub(super) struct Credits {
     early: Early,
     /// The same for the links on which hosts send, indexed by channel and lane.
     early_of_hosts: Early,
-    #[cfg(debug_assertions)]
-    pub in_flight: Box<[u32]>,
 }
 
 impl Credits {
@@ -83,8 +81,6 @@ impl Credits {
             capacities: capacities.into(),
             early: Early::new(count),
             early_of_hosts: Early::new(channels * lanes),
-            #[cfg(debug_assertions)]
-            in_flight: vec![0; count].into(),
         }
     }
 
@@ -168,9 +164,10 @@ impl Credits {
         self.early_of_hosts.sums[channel as usize * self.lanes + vl.index()]
     }
 
-    /// Bytes of the receive buffer for which the sender has no credit at a sampling time.
+    /// Bytes of the receive buffer for which the sender has no credit at a sampling time. See
+    /// [`crate::link::Links::outstanding`].
     pub fn outstanding(&self, at: usize, lane: &OutputLane, now: Time) -> u32 {
-        self.capacities[at] + self.early.sums[at] - self.view(at, lane).has(now)
+        (self.capacities[at] + self.early.sums[at]).saturating_sub(self.view(at, lane).has(now))
     }
 }
 

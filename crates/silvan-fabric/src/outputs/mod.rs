@@ -28,7 +28,6 @@ mod prefetch;
 mod reports;
 mod run;
 
-#[cfg(debug_assertions)]
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -282,7 +281,6 @@ pub(crate) struct BinnedSwitch {
 
 impl BinnedSwitch {
     /// The range of its outputs.
-    #[cfg(debug_assertions)]
     pub fn outputs(&self) -> Range<usize> {
         self.first as usize..self.first as usize + self.ports.count()
     }

@@ -4,12 +4,9 @@ use silvan_engine::Time;
 
 use super::{Bank, BinnedSwitch, Outputs, with_bank};
 use crate::congestion::log::MarkEvent;
-use crate::link::{ChannelId, LedgerView};
-#[cfg(debug_assertions)]
-use crate::packet::{PacketId, Pool};
+use crate::link::{Balance, ChannelId, LedgerView};
+use crate::packet::Pool;
 use crate::port::{Port, Vl};
-#[cfg(debug_assertions)]
-use crate::voq::Slot;
 
 impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, FIFO> {
     fn is_idle(&self) -> bool {
@@ -21,17 +18,6 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     fn ledger(&self, output: usize, vl: Vl) -> LedgerView<'_> {
         let at = self.voq.lane_index(output, vl.index());
         self.wiring.credits.view(at, self.voq.lane(output, vl))
-    }
-
-    fn check_capacities(&self, first: usize, most: usize) -> Result<(), String> {
-        let (count, lanes) = (self.wiring.credits.capacities.len(), self.voq.lanes());
-        for step in 0..most.min(count) {
-            let at = (first + step) % count;
-            let (output, vl) = (at / lanes, Vl::new(at % lanes));
-            let check = self.ledger(output, vl).check_capacity(self.wiring.credits.capacities[at]);
-            check.map_err(|what| format!("output {output} VL {vl} {what}"))?;
-        }
-        Ok(())
     }
 
     fn sent_by(&self, output: usize, now: Time) -> u64 {
@@ -49,23 +35,20 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         self.marking.state(output, lanes)
     }
 
-    /// Records that a packet has reached the buffer. Debug builds use this to check credits.
-    #[cfg(debug_assertions)]
-    pub(super) fn landed(&mut self, around: &mut super::Around, arrival: &super::Arrival) {
-        let (output, space) = (arrival.output as usize, u32::from(arrival.space));
-        let input = arrival.input_index();
-        match self.feeders[output - usize::from(self.voq.records[output].number) + input] {
-            super::Feeder::Output(feeder) => {
-                let at = self.voq.lane_index(feeder as usize, arrival.slot::<LANES>().vl());
-                self.wiring.credits.in_flight[at] -= space;
-            }
-            // The check of credits does not include links between partitions.
-            super::Feeder::Remote(_) => {}
-            super::Feeder::Host(channel) => {
-                let vl = Vl::new(arrival.slot::<LANES>().vl());
-                around.links.landed((channel, vl, arrival.head().dst()), space)
-            }
+    /// Calls `add` with the output, the input, the virtual lane and the space of each packet that has not reached its
+    /// output yet.
+    fn arriving(&self, mut add: impl FnMut(usize, usize, Vl, u32)) {
+        for arrival in self.arrivals.iter().filter(|arrival| !arrival.is_message()) {
+            let slot = arrival.slot::<LANES>();
+            add(slot.output(), slot.input(), Vl::new(slot.vl()), arrival.space.into());
         }
+    }
+
+    fn balance(&self, output: usize, vl: Vl) -> Balance {
+        let mut balance = Balance::default();
+        let at = self.voq.lane_index(output, vl.index());
+        balance.add(self.ledger(output, vl), self.wiring.credits.capacities[at]);
+        balance
     }
 }
 
@@ -126,11 +109,6 @@ impl Outputs {
         })
     }
 
-    /// See [`crate::link::Links::check_capacities`].
-    pub fn check_capacities(&self, first: usize, most: usize) -> Result<(), String> {
-        with_bank!(self, bank => bank.check_capacities(first, most))
-    }
-
     /// See [`crate::link::Links::is_stuck`].
     pub fn is_stuck(&self, output: usize, vl: Vl) -> bool {
         with_bank!(self, bank => {
@@ -145,20 +123,30 @@ impl Outputs {
         with_bank!(self, bank => bank.voq.requested(first, count, input, vl))
     }
 
-    /// The packets on a lane of an input of a switch.
-    #[cfg(debug_assertions)]
-    pub fn packets(&self, pool: &Pool, of: &BinnedSwitch, input: Port, vl: Vl) -> Vec<PacketId> {
-        let slots = of.outputs().map(|output| Slot::new(output, vl.index(), input.index()));
-        with_bank!(self, bank => slots.flat_map(|slot| bank.voq.packets(pool, slot)).collect())
+    /// Calls `add` with the input, the virtual lane and the space of each packet that a switch buffers.
+    pub fn all_buffered(&self, packets: &Pool, of: &BinnedSwitch, add: &mut dyn FnMut(Port, Vl, u32)) {
+        with_bank!(self, bank => bank.voq.all_packets(packets, of.outputs(), |input, vl, id| {
+            add(Port::new(input), vl, packets[id].space);
+        }));
     }
 
-    /// See [`crate::link::Links::check_credits`].
-    #[cfg(debug_assertions)]
-    pub fn check_credits(&self, output: usize, vl: Vl, buffered: u32) -> Result<(), String> {
+    /// Calls `add` with the output, the input, the virtual lane and the space of each packet that has not reached its
+    /// output yet.
+    pub fn arriving(&self, add: impl FnMut(usize, usize, Vl, u32)) {
+        with_bank!(self, bank => bank.arriving(add));
+    }
+
+    /// See [`crate::link::Links::change_credit`].
+    #[cfg(test)]
+    pub fn change_credit(&mut self, output: usize, by: i32) {
         with_bank!(self, bank => {
-            let at = bank.voq.lane_index(output, vl.index());
-            bank.ledger(output, vl).check(bank.wiring.credits.in_flight[at], buffered, bank.wiring.credits.capacities[at])
-                .map_err(|what| format!("output {output} VL {vl}: {what}"))
-        })
+            let lane = &mut bank.voq.records[output].lanes[0];
+            lane.available = lane.available.wrapping_add_signed(by);
+        });
+    }
+
+    /// See [`crate::link::Links::balance`].
+    pub fn balance(&self, output: usize, vl: Vl) -> Balance {
+        with_bank!(self, bank => bank.balance(output, vl))
     }
 }

@@ -329,8 +329,6 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let Self { voq, marking, wiring, .. } = self;
         voq.passes((wiring, around), marking, slot, head, now);
         self.events += 1;
-        #[cfg(debug_assertions)]
-        self.landed(around, arrival);
         self.transmit(around, Sending { slot, head }, now);
         true
     }
@@ -373,8 +371,6 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     /// Queues a packet that may leave from now on.
     #[inline(always)]
     pub(super) fn enqueue(&mut self, around: &mut Around, now: Time, arrival: &Arrival) {
-        #[cfg(debug_assertions)]
-        self.landed(around, arrival);
         let (slot, head) = (arrival.slot::<LANES>(), arrival.head());
         let Self { voq, marking, wiring, .. } = self;
         let may_send = voq.enqueue((wiring, around), marking, slot, head, now);
@@ -453,10 +449,6 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let link = &mut self.wiring.links[usize::from(record.own.link)].parameters;
         let (span, delay, head_delay) = (link.span(head.size), link.delay, link.head_delay);
         self.wiring.credits.spend(at, &mut record.lanes[vl], head.space);
-        #[cfg(debug_assertions)]
-        if record.own.row < REMOTE {
-            self.wiring.credits.in_flight[at] += head.space;
-        }
         let end = now + span;
         record.free_at = end;
         let own = &mut record.own;

@@ -11,8 +11,6 @@ use crate::jobs::Jobs;
 use crate::link::{ChannelId, Class, key, unkey};
 use crate::outputs::Outputs;
 use crate::port::Port;
-#[cfg(debug_assertions)]
-use crate::port::Vl;
 use crate::switch::Architecture;
 use crate::traffic::trigger::{Triggers, Waiting};
 
@@ -145,10 +143,7 @@ impl<A: Architecture> Handler<'_, A> {
                 }
                 switches[node].accept(ctx, port, event.data);
             }
-            Class::SwitchReady => {
-                switches[node].ports().landed(ctx, port, event.data);
-                switches[node].enqueue(ctx, port, event.data);
-            }
+            Class::SwitchReady => switches[node].enqueue(ctx, port, event.data),
             Class::HostArrival => {
                 hosts[node].receive(ctx, event.data);
                 self.check_triggers();
@@ -193,7 +188,6 @@ impl<A: Architecture> Handler<'_, A> {
             Class::Job => return 0,
             Class::Sample => debug_assert!(false, "there are no such events"),
         }
-        self.check_event(class, node, port);
         1
     }
 
@@ -302,23 +296,4 @@ impl<A: Architecture> Handler<'_, A> {
             }
         }
     }
-
-    /// Checks the credits of the channel on which a packet has arrived at a switch.
-    #[cfg(debug_assertions)]
-    fn check_event(&mut self, class: Class, node: usize, port: Port) {
-        let arrives = matches!(class, Class::SwitchArrival | Class::SwitchReady);
-        if !arrives || !self.ctx.is_local() || self.schedule.broken.is_some() {
-            return;
-        }
-        let switch = &self.switches[node];
-        let Some(wiring) = switch.ports().wiring[port.index()] else { return };
-        let check = |vl| self.ctx.links.check_credits(wiring.into, vl, switch.buffered(self.ctx, port, vl));
-        if let Err(what) = Vl::all(self.ctx.links.lane_count()).try_for_each(check) {
-            self.schedule.broken = Some((self.ctx.now, what));
-        }
-    }
-
-    #[cfg(not(debug_assertions))]
-    #[inline]
-    fn check_event(&self, _class: Class, _node: usize, _port: Port) {}
 }

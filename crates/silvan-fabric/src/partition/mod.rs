@@ -21,7 +21,7 @@ use crate::port::Port;
 use crate::switch::{Switches, with_switches};
 use crate::traffic::trigger::Triggers;
 use events::Handler;
-pub(crate) use view::{Places, View};
+pub(crate) use view::{OnLinks, Places, View};
 
 /// The tick of an event that never happens.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -90,9 +90,6 @@ struct Schedule {
     next_sample: Time,
     /// The time of an unfinished sample: all arrivals of that time have been handled, but no decisions.
     unfinished_sample: Option<Time>,
-    /// A violated invariant, and the first time at which it was violated.
-    #[cfg(debug_assertions)]
-    broken: Option<(Time, String)>,
 }
 
 impl Schedule {
@@ -130,14 +127,7 @@ impl Partition {
             binned,
             jobs,
             triggers,
-            schedule: Schedule {
-                prefetches,
-                has_answers,
-                next_sample: Time::ZERO,
-                unfinished_sample: None,
-                #[cfg(debug_assertions)]
-                broken: None,
-            },
+            schedule: Schedule { prefetches, has_answers, next_sample: Time::ZERO, unfinished_sample: None },
         }
     }
 
@@ -294,11 +284,5 @@ impl Partition {
         }
         events += self.arrive_at(cut);
         events + self.run_outputs(cut + Time(1), cut)
-    }
-
-    /// Removes and returns an invariant that was violated while an event was handled, and the time.
-    #[cfg(debug_assertions)]
-    pub fn take_broken(&mut self) -> Option<(Time, String)> {
-        self.schedule.broken.take()
     }
 }

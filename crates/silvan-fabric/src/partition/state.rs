@@ -1,8 +1,12 @@
 //! Read access to the state of a partition for observers.
 
+use silvan_engine::Event;
+
 use super::Partition;
 use crate::congestion::log::MarkEvent;
-use crate::link::ChannelId;
+use crate::context::Context;
+use crate::link::{Balance, ChannelId, Class, Retry, unkey};
+use crate::message::{CreditReturn, Entering, Mailbox, OutputCredit, PacketMessage};
 use crate::outputs::{BinnedSwitch, Outputs};
 use crate::packet::Packet;
 use crate::port::{Port, Vl};
@@ -115,48 +119,102 @@ impl Partition {
         }
     }
 
-    /// Checks that no lane of the channels on which nodes of this partition send has more credit than its buffer holds.
-    /// Checks at most `most` consecutive lanes, starting with `first`.
-    ///
-    /// # Errors
-    /// The message with the numbers.
-    pub fn check_capacities(&self, first: usize, most: usize) -> Result<(), String> {
-        if let Some(channel) = self.outputs.as_ref().and_then(Outputs::broken) {
-            return Err(format!(
-                "a packet was sent on channel {channel}, which leads to no switch of its partition"
-            ));
-        }
-        self.ctx.links.check_capacities(first, most)?;
-        self.outputs.as_ref().map_or(Ok(()), |outputs| outputs.check_capacities(first, most))
+    /// A channel on which a packet was sent although it leads to no switch of this partition, which is an error in the
+    /// model.
+    pub fn broken_channel(&self) -> Option<ChannelId> {
+        self.outputs.as_ref().and_then(Outputs::broken)
     }
 
-    /// Buffer space in use at an input of a switch on a virtual lane, computed from its queues.
-    #[cfg(debug_assertions)]
-    fn buffered(&self, switch: usize, input: Port, vl: Vl) -> u32 {
+    /// See [`crate::link::Links::change_credit`].
+    #[cfg(test)]
+    pub fn change_credit(&mut self, channel: ChannelId, by: i32) {
+        match self.output(channel).map(|(_, output)| output) {
+            Some(output) => self.outputs.as_mut().unwrap().change_credit(output, by),
+            None => self.ctx.links.change_credit(channel, by),
+        }
+    }
+
+    /// What the ledgers of a virtual lane of a channel contain. A node of this partition must send on the channel.
+    pub fn balance(&self, channel: ChannelId, vl: Vl) -> Balance {
+        match self.output(channel) {
+            Some((outputs, output)) => outputs.balance(output, vl),
+            None => self.ctx.links.balance(channel, vl),
+        }
+    }
+
+    /// Calls `add` with parts of the buffer space in use at the inputs of a switch, by virtual lane.
+    pub fn all_buffered(&self, switch: usize, add: &mut dyn FnMut(Port, Vl, u32)) {
         match self.binned(switch) {
-            Some((outputs, of)) => {
-                let packets = &self.ctx.packets;
-                outputs.packets(packets, of, input, vl).into_iter().map(|id| packets[id].space).sum()
-            }
-            None => self.switches.at(switch).buffered(&self.ctx, input, vl),
+            Some((outputs, of)) => outputs.all_buffered(&self.ctx.packets, of, add),
+            None => self.switches.at(switch).all_buffered(&self.ctx, add),
         }
     }
 
-    /// Checks one direction of a link between nodes of this partition. On every virtual lane, the sender's credit and
-    /// the bytes in flight, buffered and returning must add up to the buffer. `far` is the receiving switch and input.
-    /// A host's buffer drains at a known pace, so its space counts as returning immediately.
-    ///
-    /// # Errors
-    /// A description of the violated invariant.
-    #[cfg(debug_assertions)]
-    pub fn check_channel(&self, channel: ChannelId, far: Option<(usize, Port)>) -> Result<(), String> {
-        for vl in Vl::all(self.ctx.links.lane_count()) {
-            let buffered = far.map_or(0, |(switch, input)| self.buffered(switch, input, vl));
-            match self.output(channel) {
-                Some((outputs, output)) => outputs.check_credits(output, vl, buffered),
-                None => self.ctx.links.check_credits(channel, vl, buffered),
-            }?;
+    /// The switch to which an output of the binned scheduler belongs.
+    fn switch_of(&self, output: usize) -> &BinnedSwitch {
+        &self.binned[self.binned.partition_point(|switch| switch.first as usize <= output) - 1]
+    }
+
+    /// The channel on which a packet with this arrival event is.
+    fn channel_of(&self, event: &Event) -> Option<ChannelId> {
+        let (class, node, port) = unkey(event.key);
+        match class {
+            Class::SwitchArrival | Class::SwitchReady => Some(self.ports(node as usize).feeder(port)),
+            Class::HostArrival => Some(self.hosts[node as usize].into),
+            _ => None,
         }
-        Ok(())
+    }
+
+    /// Calls `add` for the packets of this partition that have left a node, but have not reached the buffer of the next
+    /// one. With the binned scheduler, the space of a packet for a host returns as soon as the packet leaves.
+    pub fn in_flight(&self, add: &mut impl FnMut(ChannelId, Vl, u32)) {
+        let Context { packets, links, .. } = &self.ctx;
+        for &Entering { channel, packet, .. } in &self.ctx.entering {
+            add(channel, packets[packet].vl, packets[packet].space);
+        }
+        if let Some(outputs) = &self.outputs {
+            return outputs.arriving(|output, input, vl, space| {
+                add(self.switch_of(output).ports.feeder(Port::new(input)), vl, space);
+            });
+        }
+        for event in self.ctx.queue.iter() {
+            let Some(channel) = self.channel_of(event) else { continue };
+            let (class, node, _) = unkey(event.key);
+            let packet = &packets[event.data];
+            // A packet that waits for its tail has already been assigned the lane on which it leaves.
+            let is_routed = class == Class::SwitchReady;
+            let vl = if is_routed { self.ports(node as usize).came(packet) } else { packet.vl };
+            add(channel, vl, packet.space);
+        }
+        for (channel, packet) in links.retry().into_iter().flat_map(Retry::unaccepted) {
+            add(channel, packets[packet].vl, packets[packet].space);
+        }
+    }
+
+    /// Same as [`Self::in_flight`], for packets that another partition has sent to this one, but that have not been
+    /// received.
+    pub fn in_flight_from(&self, mailbox: &Mailbox, add: &mut impl FnMut(ChannelId, Vl, u32)) {
+        for PacketMessage { packet, key, time, .. } in &mailbox.packets {
+            if let Some(channel) = self.channel_of(&Event { time: *time, key: *key, data: 0 }) {
+                add(channel, packet.vl, packet.space);
+            }
+        }
+        for (_, head, _) in &mailbox.heads {
+            let switch = self.switch_of(head.output as usize);
+            add(switch.ports.feeder(Port::new(head.input.into())), Vl(head.vl), head.space.into());
+        }
+    }
+
+    /// Calls `add` for the credit that another partition has returned to senders of this one, but that has not been
+    /// received.
+    pub fn returning_from(&self, mailbox: &Mailbox, add: &mut impl FnMut(ChannelId, Vl, u32)) {
+        for &CreditReturn { way: (channel, vl, _), space, .. } in &mailbox.credits {
+            add(channel, vl, space);
+        }
+        for &OutputCredit { output, space, vl, .. } in &mailbox.output_credits {
+            let switch = self.switch_of(output as usize);
+            let port = Port::new(output as usize - switch.first as usize);
+            add(switch.ports.out(port), Vl(vl), space);
+        }
     }
 }

@@ -5,7 +5,7 @@ use silvan_engine::{Rate, Time};
 use super::Partition;
 use crate::congestion::log::MarkEvent;
 use crate::host::Host;
-use crate::link::{ChannelId, LinkParameters, Overflow, Paused, Receiver, Retries, TooLong};
+use crate::link::{Balance, ChannelId, LinkParameters, Overflow, Paused, Receiver, Retries, TooLong};
 use crate::meters::Meters;
 use crate::packet::{Packet, PacketId};
 use crate::port::{Port, Vl};
@@ -22,6 +22,33 @@ pub(crate) struct Places {
     pub switches: Vec<(u16, u32)>,
     /// Per channel: the partition of its sender.
     pub senders: Vec<u16>,
+}
+
+/// What is on its way on one virtual lane of a channel, in bytes of buffer space.
+#[derive(Debug, Clone, Copy, Default)]
+struct OnLink {
+    in_flight: u64,
+    /// Credit that is not in a ledger yet.
+    returning: u64,
+}
+
+/// What is on its way on all channels.
+#[derive(Debug)]
+pub(crate) struct OnLinks {
+    lanes: usize,
+    /// Indexed by channel and virtual lane.
+    spaces: Vec<OnLink>,
+}
+
+impl OnLinks {
+    /// Number of virtual lanes of each channel.
+    pub fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    fn at(&mut self, channel: ChannelId, vl: Vl) -> &mut OnLink {
+        &mut self.spaces[channel as usize * self.lanes + vl.index()]
+    }
 }
 
 /// Hosts, switches and channels are identified by their numbers in the network.
@@ -107,6 +134,11 @@ impl<'a> View<'a> {
     /// The number of packets inside the network.
     pub fn alive(self) -> usize {
         self.partitions.iter().map(|partition| partition.ctx.count_inside()).sum()
+    }
+
+    /// Pending events, and packets inside the network.
+    pub fn pending(self) -> usize {
+        self.alive() + self.partitions.iter().map(|partition| partition.ctx.queue.len()).sum::<usize>()
     }
 
     /// Data packets in the buffers of their hosts that will be counted as delivered later.
@@ -224,19 +256,84 @@ impl<'a> View<'a> {
         partition.heads(place, input, vl)
     }
 
-    /// Same as [`Partition::check_channel`], but skips channels between partitions, because neither end knows the
-    /// bytes in flight.
+    /// Number of virtual lanes of each channel.
+    fn lane_count(self) -> usize {
+        self.partitions.first().map_or(0, |partition| partition.ctx.links.lane_count())
+    }
+
+    /// The space of the packets, and the credits, that are on their way between the nodes of all channels.
+    pub fn on_links(self) -> OnLinks {
+        let lanes = self.lane_count();
+        let mut on_links = OnLinks { lanes, spaces: vec![OnLink::default(); self.receiver.len() * lanes] };
+        for partition in self.partitions {
+            partition
+                .in_flight(&mut |channel, vl, space| on_links.at(channel, vl).in_flight += u64::from(space));
+            for (to, mailbox) in self.partitions.iter().zip(&partition.ctx.outbox) {
+                to.in_flight_from(mailbox, &mut |channel, vl, space| {
+                    on_links.at(channel, vl).in_flight += u64::from(space);
+                });
+                to.returning_from(mailbox, &mut |channel, vl, space| {
+                    on_links.at(channel, vl).returning += u64::from(space);
+                });
+            }
+        }
+        on_links
+    }
+
+    /// Checks that credit, bytes in flight, buffered bytes and returning credit add up to the buffers of a switch.
     ///
     /// # Errors
-    /// A description of the violated invariant.
-    #[cfg(debug_assertions)]
-    pub fn check_channel(self, channel: ChannelId) -> Result<(), String> {
+    /// The channel, and the message with the numbers.
+    pub fn check_credits_of_switch(
+        self,
+        switch: u32,
+        on_links: &mut OnLinks,
+    ) -> Result<(), (ChannelId, String)> {
+        let ((partition, place), lanes) = (self.place(switch), self.lane_count());
+        let ports = partition.ports(place);
+        let mut buffered = vec![0; ports.count() * lanes];
+        partition.all_buffered(place, &mut |input, vl, space| {
+            buffered[input.index() * lanes + vl.index()] += u64::from(space);
+        });
+        let wired = ports.wiring.iter().zip(buffered.chunks_exact(lanes));
+        let mut wired = wired.filter_map(|(wiring, buffered)| Some((wiring.as_ref()?.into, buffered)));
+        wired.try_for_each(|(channel, buffered)| self.check_credits(channel, buffered, on_links))
+    }
+
+    /// Same as [`Self::check_credits_of_switch`], for a host. A host's buffer drains at a known pace, so its space counts
+    /// as returning immediately.
+    ///
+    /// # Errors
+    /// The channel, and the message with the numbers.
+    pub fn check_credits_of_host(
+        self,
+        host: usize,
+        on_links: &mut OnLinks,
+    ) -> Result<(), (ChannelId, String)> {
+        self.check_credits(self.host(host).into, &vec![0; self.lane_count()], on_links)
+    }
+
+    /// `buffered` has the space in use at the receiver of a channel, by virtual lane.
+    fn check_credits(
+        self,
+        channel: ChannelId,
+        buffered: &[u64],
+        on_links: &mut OnLinks,
+    ) -> Result<(), (ChannelId, String)> {
         let sender = self.sender(channel);
-        let far = self.receiver[channel as usize].map(|(switch, input)| (self.place(switch), input));
-        if far.is_some_and(|((receiver, _), _)| !std::ptr::eq(receiver, sender)) {
-            return Ok(());
+        for (vl, &buffered) in Vl::all(buffered.len()).zip(buffered) {
+            let OnLink { in_flight, returning } = *on_links.at(channel, vl);
+            let ledgers = sender.balance(channel, vl);
+            let balance =
+                Balance { in_flight, buffered, returning: ledgers.returning + returning, ..ledgers };
+            balance.check().map_err(|what| (channel, format!("VL {vl}: {what}")))?;
         }
-        sender.check_channel(channel, far.map(|((_, place), input)| (place, input)))
+        sender.ctx.links.check_pool(channel, self.now).map_err(|what| (channel, what))
+    }
+
+    /// The first channel on which a packet was sent although it leads to no switch of its partition.
+    pub fn broken_channel(self) -> Option<ChannelId> {
+        self.partitions.iter().find_map(Partition::broken_channel)
     }
 
     /// The error message about a packet that overtook another packet of its flow, if there is one.

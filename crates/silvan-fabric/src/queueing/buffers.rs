@@ -790,7 +790,6 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
     }
 
     /// Buffer space in use at an input port on a virtual lane, computed from its queues.
-    #[cfg(debug_assertions)]
     pub fn space(&self, packets: &Pool, port: Port, vl: Vl) -> u32 {
         self.of_input(port, vl).flat_map(|queue| queue.fifo.iter(packets)).map(|id| packets[id].space).sum()
     }

@@ -14,6 +14,10 @@ use crate::traffic::{Arrivals, Flow};
 
 /// A network of two hosts, one of which sends 100 kB to the other.
 fn run() -> Simulation {
+    run_with(Scheduler::EventOrdered)
+}
+
+fn run_with(scheduler: Scheduler) -> Simulation {
     let spec: TopologySpec = serde_json::from_str(r#"{"kind": "star", "hosts": 2}"#).unwrap();
     let topology = spec.build().unwrap();
     let tables = RoutingSpec::UpDown(Default::default()).compute(&topology).unwrap();
@@ -51,7 +55,7 @@ fn run() -> Simulation {
         path_lanes: None,
         measure: Measure { interval: Time::from_us(10), ..Measure::default() },
         threads: 1,
-        scheduler: Scheduler::EventOrdered,
+        scheduler,
     };
     Simulation::new(&topology, &tables, &config).unwrap()
 }
@@ -116,8 +120,43 @@ fn credit_from_nowhere_ends_a_run_in_every_build() {
         ledger: NO_LEDGER,
     });
     let error = to_the_end(simulation).unwrap_err();
-    // Release builds detect the error at the next sample, debug builds at the next event.
+    // Detected at the next sample.
     let ModelError::Broken { now, what } = &error else { panic!("{error}") };
-    assert!(*now <= Time::from_us(20), "{now}");
+    assert_eq!(*now, Time::from_us(20));
     assert!(what.contains("returning"), "{what}");
+}
+
+/// Changes the credit of the sender of each channel in turn, in runs with each scheduler: credit is lost or gained.
+fn with_changed_credit(check: impl Fn(Simulation, &dyn Fn(&mut Simulation))) {
+    for scheduler in [Scheduler::EventOrdered, Scheduler::Binned] {
+        let channels = run_with(scheduler).network.receiver.len();
+        for (channel, by) in (0..channels as u32).flat_map(|channel| [(channel, -64), (channel, 64)]) {
+            let simulation = run_with(scheduler);
+            assert_eq!(simulation.is_binned(), scheduler == Scheduler::Binned);
+            check(simulation, &|simulation| simulation.network.partitions[0].change_credit(channel, by));
+        }
+    }
+}
+
+#[test]
+fn lost_or_gained_credit_is_detected_at_the_next_sample() {
+    with_changed_credit(|mut simulation, change| {
+        simulation.advance(20).unwrap();
+        let next = simulation.next_sample.unwrap();
+        change(&mut simulation);
+        let error = to_the_end(simulation).unwrap_err();
+        let ModelError::Broken { now, what } = &error else { panic!("{error}") };
+        assert_eq!(*now, next);
+        assert!(what.contains("VL 0: credit ") && what.contains(" is not the buffer's "), "{what}");
+    });
+}
+
+#[test]
+fn lost_or_gained_credit_is_detected_at_the_end() {
+    with_changed_credit(|mut simulation, change| {
+        while !simulation.advance(1_000).unwrap().done {}
+        change(&mut simulation);
+        let error = simulation.finish().unwrap_err().to_string();
+        assert!(error.contains(" is not the buffer's "), "{error}");
+    });
 }

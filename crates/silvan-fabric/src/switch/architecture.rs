@@ -39,7 +39,6 @@ pub(crate) trait Architecture {
             ctx.queue.push(Event { time, key, data: id });
             return;
         }
-        self.ports().landed(ctx, input, id);
         self.enqueue(ctx, input, id);
     }
 
@@ -117,8 +116,16 @@ pub(crate) trait Architecture {
     fn queued_bytes(&self, output: Port) -> u32;
 
     /// Buffer space in use at an input on a virtual lane, computed from the queues.
-    #[cfg(debug_assertions)]
     fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32;
+
+    /// Calls `add` with parts of [`Self::buffered`], for all inputs and virtual lanes.
+    fn all_buffered(&self, ctx: &Context, add: &mut dyn FnMut(Port, Vl, u32)) {
+        for input in Port::all(self.ports().count()) {
+            for vl in Vl::all(self.ports().lanes) {
+                add(input, vl, self.buffered(ctx, input, vl));
+            }
+        }
+    }
 
     /// The outputs, with their lanes, for which the packets at the heads of an input's queues wait. Buffer space of a
     /// lane becomes free as soon as one of these packets is sent.

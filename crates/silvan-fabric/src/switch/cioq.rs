@@ -436,7 +436,6 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
         waiting + held.iter().map(|lane| lane.bytes).sum::<u32>()
     }
 
-    #[cfg(debug_assertions)]
     fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
         self.buffers.space(&ctx.packets, input, vl)
     }

@@ -256,9 +256,20 @@ impl Architecture for FcfsSwitch {
         self.lanes[self.ports.lane(output, Vl::FIRST).index()].all_bytes
     }
 
-    #[cfg(debug_assertions)]
     fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
         self.of_input(input, vl).map(|(_, id)| ctx.packets[id].space).sum()
+    }
+
+    fn all_buffered(&self, ctx: &Context, add: &mut dyn FnMut(Port, Vl, u32)) {
+        for (at, Lane { control, data, .. }) in self.lanes.iter().enumerate() {
+            let vl = Vl::new(at % self.ports.lanes);
+            for &(id, input) in control.iter().chain(data) {
+                // A trimmed packet occupies no memory of an input.
+                if let Some(input) = input {
+                    add(input, vl, ctx.packets[id].space);
+                }
+            }
+        }
     }
 
     /// The outputs for which packets of an input wait.

@@ -274,17 +274,6 @@ impl Ports {
         (lag > span).then(|| (ctx.now + lag - span, key(Class::SwitchReady, self.place, input)))
     }
 
-    /// Informs the link that a packet has reached the buffer, which debug builds need to check credits.
-    #[inline]
-    pub fn landed(&self, _ctx: &mut Context, _input: Port, _packet: PacketId) {
-        #[cfg(debug_assertions)]
-        if let Some(wiring) = self.wiring[_input.index()] {
-            let packet = &_ctx.packets[_packet];
-            let (way, space) = ((wiring.into, self.came(packet), packet.dst), packet.space);
-            _ctx.landed(way, space);
-        }
-    }
-
     /// Combines a port and a virtual lane of this switch.
     #[inline(always)]
     pub fn lane(&self, port: Port, vl: Vl) -> PortVl {

@@ -281,7 +281,6 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> Architecture for QueuedSwitch<S, L,
         output.with_lanes(self.lanes()).map(|lane| self.buffers.sum(lane)).sum()
     }
 
-    #[cfg(debug_assertions)]
     fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
         self.buffers.space(&ctx.packets, input, vl)
     }

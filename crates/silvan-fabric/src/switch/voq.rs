@@ -176,7 +176,6 @@ impl<const LANES: usize> Architecture for VoqSwitch<LANES> {
         self.outputs.queued_bytes(output.index())
     }
 
-    #[cfg(debug_assertions)]
     fn buffered(&self, ctx: &Context, input: Port, vl: Vl) -> u32 {
         let space = |id: PacketId| {
             let packet = &ctx.packets[id];

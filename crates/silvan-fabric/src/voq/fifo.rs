@@ -64,9 +64,15 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
 
     /// The packets of an input in the queue of an output's lane.
     pub(super) fn of_input(&self, slot: Slot) -> impl Iterator<Item = Head> {
-        let lane = self.fifos.get(self.lane_index(slot.output(), slot.vl()));
+        let all = self.of_lane(slot.output(), slot.vl());
+        all.filter(move |queued| queued.0 == slot.input()).map(|queued| queued.1)
+    }
+
+    /// The packets in the queue of an output's lane, with their inputs.
+    pub(super) fn of_lane(&self, output: usize, vl: usize) -> impl Iterator<Item = (usize, Head)> {
+        let lane = self.fifos.get(self.lane_index(output, vl));
         let all = lane.into_iter().flat_map(|lane| lane.control.iter().chain(&lane.data));
-        all.filter(move |queued| queued.input == slot.input).map(|queued| queued.head)
+        all.map(|queued| (usize::from(queued.input), queued.head))
     }
 
     /// The packet that an output sends next, on the first lane that has packets.

@@ -1,5 +1,7 @@
 //! Read access to VOQ outputs for observers and checks.
 
+use std::ops::Range;
+
 use super::{Slot, VoqOutputs};
 use crate::packet::{PacketId, Pool};
 use crate::port::{Port, Vl};
@@ -14,6 +16,20 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         let (head, queue) = self.queue(slot);
         let own = head.map(|head| head.packet).into_iter().chain(queue.iter(packets));
         own.chain(self.of_input(slot).map(|head| head.packet))
+    }
+
+    /// Calls `add` with the inputs and the heads of packets that wait for the outputs of a switch, lane after lane.
+    pub fn all_packets(&self, packets: &Pool, of: Range<usize>, mut add: impl FnMut(usize, Vl, PacketId)) {
+        let inputs = if FIFO { 0 } else { of.len() };
+        for output in of {
+            for vl in 0..self.lanes() {
+                for input in 0..inputs {
+                    let slot = Slot::new(output, vl, input);
+                    self.packets(packets, slot).for_each(|id| add(input, Vl::new(vl), id));
+                }
+                self.of_lane(output, vl).for_each(|(input, head)| add(input, Vl::new(vl), head.packet));
+            }
+        }
     }
 
     /// Of the `count` outputs of a switch that start with `first`, those for which an input has packets on a
