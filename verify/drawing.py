@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
 from verify import spreading
@@ -637,6 +638,31 @@ def with_port_settings(found: Scenario) -> Scenario:
     return {**found, "congestion": congestion}
 
 
+def rates(found: Scenario) -> list[str]:
+    """Return the different rates of a scenario's links."""
+    paces = {link.ps_per_byte for link in network(found["topology"], found.get("routing")).links}
+    return [f"{Fraction(8 * 10**12) / pace} bit/s" for pace in sorted(paces)]
+
+
+def with_rate_settings(found: Scenario) -> Scenario:
+    """Give the outputs of each rate of a random scenario with FECN their own thresholds."""
+    marking = found.get("congestion", {}).get("marking", {})
+    rng = random.Random(f"rates {found['seed']}")
+    if marking.get("kind") != "fecn" or rng.random() < 0.8:
+        return found
+    lane = int(found["switch"]["buffer"].split()[0]) // found.get("lanes", {}).get("count", 1)
+    of_rates = []
+    for rate in rates(found):
+        own: dict[str, Any] = {"rate": rate, "threshold": rng.randint(0, 15)}
+        if rng.random() < 0.5:
+            upper = rng.randint(1, lane // 2)
+            own = {"rate": rate, "upper": f"{upper} B", "lower": f"{rng.randint(0, upper)} B"}
+        of_rates.append(own)
+    rest = {key: value for key, value in marking.items() if key not in ("threshold", "upper", "lower")}
+    congestion = {**found["congestion"], "marking": {**rest, "thresholds": of_rates}}
+    return {**found, "congestion": congestion}
+
+
 #: The reaction of mechanisms, if it is not `cct`.
 REACTIONS = {
     "none": "none",
@@ -747,7 +773,7 @@ def variant(seed: int) -> Scenario:
         found = part(found)
     if turn % 3 == 2:
         found = with_feedback(found)
-    found = with_logs(with_host_settings(with_weights(with_port_settings(found))))
+    found = with_logs(with_host_settings(with_weights(with_rate_settings(with_port_settings(found)))))
     return spreading.choosing(found) if chooses else found
 
 

@@ -85,9 +85,13 @@ class Marking:
     is_off: bool
     #: The settings of single ports or switches, by name.
     ports: Mapping[str, Marking] = field(default_factory=dict)
+    #: Those of outputs by rate (picoseconds per byte), with their settings of ports; empty if all are alike.
+    by_rate: Mapping[Fraction, Marking] = field(default_factory=dict)
 
-    def of(self, switch: str, port: int) -> Marking:
-        """Return the setting of a port: its own, that of its switch, or this one."""
+    def of(self, switch: str, port: int, ps_per_byte: Fraction) -> Marking:
+        """Return the setting of a port: its own, that of its switch, or that of all outputs of its rate."""
+        if self.by_rate:
+            return self.by_rate[ps_per_byte].of(switch, port, ps_per_byte)
         return self.ports.get(f"{switch}:{port}") or self.ports.get(switch) or self
 
 
@@ -357,6 +361,8 @@ def _marking(
         )
         nothing_left("congestion.marking", given)
         return found_
+    of_rates = given.pop("thresholds", [])
+    by_rate = {rate_ps_per_byte(one["rate"]): _marking(_of_rate(given, one), sizes) for one in of_rates}
     settings = given.pop("ports", [])
     ports = {name: _marking(_of_ports(given, one), sizes) for one in settings for name in one["at"]}
     threshold, is_given = given.pop("threshold", 15), "upper" in given
@@ -379,9 +385,16 @@ def _marking(
         victim_mask=given.pop("victim_mask", "hosts"),
         is_off=threshold == 0 and not is_given,
         ports={name: one for name, one in ports.items() if isinstance(one, Marking)},
+        by_rate={rate: one for rate, one in by_rate.items() if isinstance(one, Marking)},
     )
     nothing_left("congestion.marking", given)
     return found
+
+
+def _of_rate(given: Mapping[str, Any], one: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of outputs of a rate."""
+    common = {key: value for key, value in given.items() if key not in ("threshold", "upper", "lower")}
+    return {"kind": "fecn", **common, **{key: value for key, value in one.items() if key != "rate"}}
 
 
 def _of_ports(given: Mapping[str, Any], setting: Mapping[str, Any]) -> dict[str, Any]:

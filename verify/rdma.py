@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -21,6 +21,12 @@ class RedMarking:
     most: int
     percent: int
     is_regular: bool
+    #: Those of outputs by rate, as picoseconds per byte; without any, all outputs have the ones above.
+    by_rate: Mapping[Fraction, RedMarking] = field(default_factory=dict)
+
+    def of(self, ps_per_byte: Fraction) -> RedMarking:
+        """Return the thresholds of an output."""
+        return self.by_rate[ps_per_byte] if self.by_rate else self
 
 
 @dataclass(frozen=True)
@@ -43,11 +49,18 @@ class DcqcnReaction:
 
 def red(given: dict[str, Any]) -> RedMarking:
     """Read marks by thresholds."""
+    of_rates = given.pop("thresholds", [])
+    common = {key: given[key] for key in ("percent", "pattern") if key in given}
+    by_rate = {
+        rate_ps_per_byte(one["rate"]): red(common | {key: one[key] for key in one if key != "rate"})
+        for one in of_rates
+    }
     found = RedMarking(
         least=size_bytes(given.pop("min", "5000 B")),
         most=size_bytes(given.pop("max", "200000 B")),
         percent=given.pop("percent", 1),
         is_regular=given.pop("pattern", "random") == "regular",
+        by_rate=by_rate,
     )
     nothing_left("congestion.marking", given)
     return found

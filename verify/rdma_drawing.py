@@ -30,6 +30,12 @@ def red(rng: random.Random, full: int) -> dict[str, Any]:
     }
 
 
+def _limits(rng: random.Random, full: int, keys: tuple[str, ...]) -> dict[str, Any]:
+    """Select some keys of marks by thresholds."""
+    found = red(rng, full)
+    return {key: found[key] for key in keys}
+
+
 def dcqcn(rng: random.Random, full: int) -> dict[str, Any]:
     """Select a reaction point whose clocks expire several times in a run."""
     found: dict[str, Any] = {"kind": "dcqcn"}
@@ -248,6 +254,12 @@ def variant(seed: int) -> Scenario:
         back = {"notification": "ack-each"}
         is_stamped = reaction["kind"] == "pcc-telemetry"
         marking = {"kind": "telemetry"} if is_stamped else red(own_rng, full)
+    own_rng = random.Random(f"rates {seed}")
+    if marking["kind"] == "red" and own_rng.random() < 0.2:
+        limits = ("min", "max", "percent")
+        of_rates = [{"rate": rate} | _limits(own_rng, full, limits) for rate in drawing.rates(found)]
+        marking = {key: value for key, value in marking.items() if key not in limits}
+        marking["thresholds"] = of_rates
     congestion = {**parts, "marking": marking, "reaction": reaction, "feedback": "binary", **back}
     # Outputs that serve inputs in turn, instead of the default of Ethernet.
     if random.Random(f"arbitration {seed}").random() < 0.4:

@@ -155,8 +155,8 @@ class Reference:
             properties = choice.get("properties", {})
             for key, one in properties.items():
                 others = nested.get(key, [])
-                if not self._is_plain(one) and one.get("$ref") not in [
-                    other.get("$ref") for _, other in others
+                if not self._is_plain(one) and _definition(one) not in [
+                    _definition(other) for _, other in others
                 ]:
                     nested.setdefault(key, []).append((properties.get("kind", {}).get("const", ""), one))
         table = Table(path, is_list, text, [self._variant(one) for one in choices], of_kind=of_kind)
@@ -219,6 +219,12 @@ class Reference:
         if kind == "array":
             return f"list: {self._type(schema.get('items', {}))}"
         return TYPES.get(kind, kind)
+
+
+def _definition(schema: Schema) -> str | None:
+    """Return the definition of a table, or of the tables in a list; None if it is in place."""
+    found: str | None = schema.get("items", schema).get("$ref")
+    return found
 
 
 def _share(table: Table) -> None:

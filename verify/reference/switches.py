@@ -82,7 +82,7 @@ class Switch:
         """Wire a port."""
         self.out[port], self.into[port] = out, into
         own = self.net.plan.congestion.marking
-        rule = own.of(self.name, port) if isinstance(own, Marking) else None
+        rule = own.of(self.name, port, out.pace) if isinstance(own, Marking) else None
         mask = rule.victim_mask if rule else "none"
         masked = mask == "all" or (mask == "hosts" and isinstance(out.receiver, Host))
         for lane in self.lanes:
@@ -90,7 +90,7 @@ class Switch:
             random = Stream(self.net.plan.seed, "marking", owner)
             self.states[port, lane] = PortState(rule, masked, random)
             if isinstance(own, RedMarking):
-                self.states[port, lane] = RedState(own, random)
+                self.states[port, lane] = RedState(own.of(out.pace), random)
             if isinstance(own, SampledMarking):
                 self.samplers[port, lane] = Sampler(own, random)
 

@@ -163,7 +163,7 @@ mod tests {
             {
                 drawn.extend(of_scenario(&with));
             }
-            let around = Around { full: 2_048, has_one_way: false };
+            let around = Around { full: 2_048, has_one_way: false, rates: vec![100_000_000_000] };
             let with = Table::from_iter([("congestion".to_owned(), congestion(seed, &around).into())]);
             drawn.extend(of_scenario(&with));
             let (ecmp, host) = hashing(seed);

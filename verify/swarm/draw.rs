@@ -38,6 +38,8 @@ pub struct Frame {
     /// Rate of the fastest link, and of the slowest host link.
     fastest: u64,
     slowest: u64,
+    /// The different rates of links.
+    rates: Vec<u64>,
     /// Approximate number of links that a packet crosses.
     hops: u64,
     is_fat_tree: bool,
@@ -172,6 +174,10 @@ pub fn draw(seed: u64, attempt: u64) -> Table {
     let mut draw = Draw { random: Stream::new(seed, "swarm ports", attempt), cycle: None, is_crowd: false };
     if draw.chance(40) {
         draw.port_settings(&mut scenario, &frame);
+    }
+    let mut draw = Draw { random: Stream::new(seed, "swarm rates", attempt), cycle: None, is_crowd: false };
+    if draw.chance(15) {
+        draw.rate_settings(&mut scenario, &frame);
     }
     let mut draw = Draw { random: Stream::new(seed, "swarm pauses", attempt), cycle: None, is_crowd: false };
     if draw.chance(10) {

@@ -1,6 +1,8 @@
 //! Variants of a scenario: changes that must not affect the results, or that make all traffic end.
 
-use silvan_engine::Time;
+use std::collections::BTreeSet;
+
+use silvan_engine::{Rate, Time};
 use silvan_fabric::config::Assignment;
 use silvan_fabric::queueing::Isolation;
 use silvan_fabric::topology::Topology;
@@ -183,7 +185,10 @@ fn has_units(spec: &Spec, topology: &Topology) -> bool {
     let at_full_rate = spec.host.injection_rate.is_none()
         && spec.host.drain_rate.is_none()
         && spec.host.message_overhead == Time::ZERO;
-    by_tables && at_full_rate && !topology.has_one_way_links()
+    // Units are attached by links of other rates.
+    let marking = spec.congestion.components(&spec.packet).marking;
+    let for_all_rates = marking.parameters().is_none_or(|rule| rule.has_thresholds(Rate(1)));
+    by_tables && at_full_rate && for_all_rates && !topology.has_one_way_links()
 }
 
 /// The same scenario with congestion management of RDMA over Ethernet, if its own can be replaced.
@@ -196,6 +201,7 @@ pub fn with_rdma(table: &Table, scenario: &Scenario) -> Option<Table> {
     let around = rdma::Around {
         full: spec.packet.mtu.0 + spec.packet.header.0,
         has_one_way: topology.links.iter().any(|link| link.channels().count() == 1),
+        rates: topology.links.iter().map(|link| link.rate.0).collect::<BTreeSet<u64>>().into_iter().collect(),
     };
     let mut other = table.clone();
     other.insert("congestion".to_owned(), Value::Table(rdma::congestion(spec.seed, &around)));

@@ -71,6 +71,14 @@ pub enum Reason {
     /// A name that does not belong to any switch or port of a switch.
     #[error("there is no switch or port of a switch named `{0}`; ports have names such as \"S1:3\"")]
     NoSuchPort(String),
+    /// An output whose rate has no entry in the thresholds of the marking rule.
+    #[error("has no entry for {rate}, at which {from} sends; each rate of the network needs one")]
+    NoThresholds {
+        /// The rate of the link.
+        rate: Rate,
+        /// The sending port.
+        from: String,
+    },
     /// A queue for packet trimming without room for a packet.
     #[error("must be {needed} B (a full packet) to 1 GiB")]
     ShortQueue {

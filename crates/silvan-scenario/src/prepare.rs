@@ -291,8 +291,14 @@ fn adjust(given: &mut Table, preset: Option<&Value>) {
     }
     let by_weight = given.contains_key("threshold");
     let by_rate = given.contains_key("marking_rate");
+    let by_link = given.contains_key("thresholds");
     for (key, value) in preset {
-        let moot = (by_weight && (key == "upper" || key == "lower")) || (by_rate && key == "percent");
+        let moot = match key.as_str() {
+            "upper" | "lower" => by_weight || by_link,
+            "threshold" | "min" | "max" | "per_rate" | "per_round_trip" => by_link,
+            "percent" => by_rate,
+            _ => false,
+        };
         if !moot && !given.contains_key(key) {
             given.insert(key.clone(), value.clone());
         }

@@ -24,7 +24,29 @@ fn errors_of_marks_by_thresholds_are_explained() {
         ),
         case(
             "[congestion.marking]\nkind = \"red\"\nthreshold = 3",
-            "a.toml:7: congestion.marking.threshold = 3: unknown key; known here: `kind` ...",
+            "a.toml:7: congestion.marking.threshold = 3: unknown key; did you mean `thresholds`? known here: `kind` ...",
+        ),
+        case(
+            "[congestion.marking]\nkind = \"red\"\nthresholds = [{ rate = \"99 Gbit/s\", min = \"1 kB\", max = \"2 kB\" }]",
+            "a.toml:7: congestion.marking.thresholds = a list of 1: has no entry for 16 Gbit/s, at which S1:1 sends; each rate of the \
+             network needs one",
+        ),
+        case(
+            "[congestion.marking]\nkind = \"red\"\nper_rate = \"99 Gbit/s\"\n\
+             thresholds = [{ rate = \"16 Gbit/s\", min = \"1 kB\", max = \"2 kB\" }]",
+            "a.toml:7: congestion.marking.per_rate = \"99 Gbit/s\": must be left out, because `thresholds` states it for \
+             each rate",
+        ),
+        // The table replaces the thresholds of the preset in any form.
+        case(
+            "mechanism = \"dcqcn\"\nmarking.thresholds = [{ rate = \"16 Gbit/s\", min = \"1 kB\", max = \"2 kB\" }, \
+             { rate = \"32 Gbit/s\", min = \"1 kB\", max = \"2 kB\" }]",
+            "fine",
+        ),
+        case(
+            "mechanism = \"ccfit\"\nmarking.thresholds = [{ rate = \"16 Gbit/s\", threshold = 8 }, \
+             { rate = \"32 Gbit/s\", upper = \"9 kB\", lower = \"3 kB\" }]",
+            "fine",
         ),
     ]);
 }

@@ -1,5 +1,6 @@
 //! Congestion management: none, a mechanism, a mechanism with adjusted components, or components alone.
 
+use silvan_engine::Rate;
 use toml::{Table, Value};
 
 use super::{Draw, Frame, bytes, int, kind, put};
@@ -293,6 +294,38 @@ impl Draw {
         if !settings.is_empty() {
             put(marking, "ports", settings);
         }
+    }
+
+    /// Thresholds of the outputs of each rate.
+    pub fn thresholds(&mut self, rates: &[u64], mut with: impl FnMut(&mut Self, &mut Table)) -> Vec<Value> {
+        let mut of = |&rate: &u64| {
+            let mut own = Table::new();
+            put(&mut own, "rate", Rate(rate).to_string());
+            with(self, &mut own);
+            Value::Table(own)
+        };
+        rates.iter().map(&mut of).collect()
+    }
+
+    /// Gives the outputs of each rate their own thresholds.
+    pub fn rate_settings(&mut self, scenario: &mut Table, frame: &Frame) {
+        let marking = scenario
+            .get_mut("congestion")
+            .and_then(|congestion| congestion.get_mut("marking")?.as_table_mut())
+            .filter(|marking| marking.get("kind").is_none_or(|kind| kind.as_str() == Some("fecn")));
+        let Some(marking) = marking else { return };
+        marking.retain(|key, _| !matches!(key, "threshold" | "upper" | "lower"));
+        let thresholds = self.thresholds(&frame.rates, |draw, own| {
+            if draw.chance(50) {
+                put(own, "threshold", int(draw.range(0, 15)));
+                return;
+            }
+            put(own, "upper", bytes(frame.full()));
+            if draw.chance(50) {
+                put(own, "lower", bytes(draw.range(0, frame.full())));
+            }
+        });
+        put(marking, "thresholds", thresholds);
     }
 
     /// Gives some hosts their own reaction.

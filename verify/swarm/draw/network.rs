@@ -1,5 +1,6 @@
 //! Networks: every kind of topology, and routings that may suit them.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use silvan_engine::Bytes;
@@ -378,6 +379,7 @@ fn frame(name: &str, network: &Topology) -> Frame {
         hosts: network.hosts.iter().map(|host| host.name.clone()).collect(),
         fastest: rates().max().unwrap_or(1),
         slowest: rates().min().unwrap_or(1),
+        rates: rates().collect::<BTreeSet<u64>>().into_iter().collect(),
         hops: levels,
         is_fat_tree: FAT_TREES.contains(&name),
         has_one_way: network.has_one_way_links(),

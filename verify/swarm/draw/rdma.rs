@@ -12,6 +12,8 @@ pub struct Around {
     pub full: u64,
     /// Whether links may be one-way, which notifications of switches do not support.
     pub has_one_way: bool,
+    /// The different rates of links, in bit/s.
+    pub rates: Vec<u64>,
 }
 
 /// Congestion management of a seed.
@@ -83,6 +85,14 @@ pub fn congestion(seed: u64, around: &Around) -> Table {
             let round_trip = draw.word(&["500 ns", "2 us", "13 us"]);
             put(red, "per_round_trip", round_trip);
         }
+    } else if seed % 13 == 6
+        && let Some(red) = congestion.get_mut("marking").and_then(Value::as_table_mut)
+        && red.get("kind").and_then(Value::as_str) == Some("red")
+    {
+        let random = Stream::new(seed, "swarm red by rate", 0);
+        let mut draw = Draw { random, cycle: None, is_crowd: false };
+        red.retain(|key, _| !matches!(key, "min" | "max"));
+        put(red, "thresholds", draw.thresholds(&around.rates, |draw, own| draw.red_by_rate(own, full)));
     }
     congestion
 }
@@ -92,6 +102,15 @@ const PRESETS: [&str; 10] =
     ["dcqcn", "dctcp", "timely", "swift", "hpcc", "pcc-rtt", "pcc-telemetry", "nscc", "rccc", "uec"];
 
 impl Draw {
+    fn red_by_rate(&mut self, own: &mut Table, full: u64) {
+        let (min, more) = (self.range(0, 4 * full), self.pick(&[0, full, 8 * full]));
+        put(own, "min", bytes(min));
+        put(own, "max", bytes(min + more));
+        if self.chance(50) {
+            put(own, "percent", int(self.range(1, 100)));
+        }
+    }
+
     pub(super) fn red(&mut self, full: u64) -> Table {
         let mut red = kind("red");
         if self.chance(90) {

@@ -11,7 +11,7 @@ use crate::congestion::{Components, Notification};
 use crate::error::{Reason, SetupError};
 use crate::queueing::Isolation;
 use crate::routing::{self, Tables};
-use crate::topology::{MAX_FCFS_PORTS, MAX_SWITCH_PORTS, Topology};
+use crate::topology::{MAX_FCFS_PORTS, MAX_SWITCH_PORTS, NodeRef, Topology};
 use crate::traffic::Pattern;
 
 /// Maps the names of a network's hosts to their numbers.
@@ -89,6 +89,19 @@ fn check_ports(parts: &Components, topology: &Topology) -> Result<(), SetupError
     Ok(())
 }
 
+/// Checks that the marking rule has thresholds for all rates at which switches send.
+fn check_rates(parts: &Components, topology: &Topology) -> Result<(), SetupError> {
+    let Some(marking) = parts.marking.parameters() else { return Ok(()) };
+    for link in topology.links.iter().filter(|link| !marking.has_thresholds(link.rate)) {
+        let mut sending = link.channels().map(|(from, _)| from);
+        if let Some(from) = sending.find(|from| matches!(from.node, NodeRef::Switch(_))) {
+            let (rate, from) = (link.rate, topology.port_name(from));
+            return Err(Reason::NoThresholds { rate, from }.at("congestion.marking.thresholds"));
+        }
+    }
+    Ok(())
+}
+
 /// Checks that packets have routes: for each flow in both directions, to hotspots, between every pair of hosts if there
 /// are patterns, and for notifications from switches to sources. Also checks that switches and ports with settings of
 /// their own exist.
@@ -97,10 +110,13 @@ fn check_ports(parts: &Components, topology: &Topology) -> Result<(), SetupError
 ///
 /// # Errors
 /// [`Reason::TooManyPorts`] at `topology`, [`Reason::NoSuchHost`] and [`Reason::NoRoute`] at the key that names the host, [`Reason::Unroutable`] at
-/// `routing.kind`, [`Reason::NoWayBack`] at `congestion.notification`, [`Reason::NoSuchPort`] at the key of the port.
+/// `routing.kind`, [`Reason::NoWayBack`] at `congestion.notification`, [`Reason::NoSuchPort`] at the key of the port, [`Reason::NoThresholds`] at
+/// `congestion.marking.thresholds`.
 pub fn check_routes(config: &Config, topology: &Topology, tables: &Tables) -> Result<bool, SetupError> {
     check_switches(config, topology)?;
-    check_ports(&config.components(), topology)?;
+    let parts = config.components();
+    check_ports(&parts, topology)?;
+    check_rates(&parts, topology)?;
     let (names, wiring) = (HostNames::new(topology), topology.wiring());
     let route = |from: u32, to: u32, key: &str| {
         let found = routing::trace_lids(topology, &wiring, tables, from, to);

@@ -4,10 +4,10 @@
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use silvan_engine::Bytes;
 use silvan_engine::random::Stream;
+use silvan_engine::{Bytes, Rate};
 
-use super::{MarkingParameters, MarkingRule, OutputLane, Switches, severity};
+use super::{MarkingParameters, MarkingRule, OutputLane, Switches, check_rates, severity};
 use crate::congestion::LinkLayer;
 use crate::congestion::unfit::{Check, Limits, ensure};
 use crate::facts::{Departure, PortState, QueueChange, QueueFill, Severity, Verdict};
@@ -26,6 +26,10 @@ pub struct Fecn {
     /// The fill at or below which a port leaves the congestion state; by default `hysteresis` below the upper
     /// threshold.
     pub lower: Option<Bytes>,
+    /// Thresholds of the outputs of each rate; replaces `threshold`, `upper` and `lower`. Every rate at which a switch sends
+    /// needs an entry.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<FecnThresholds>,
     /// Distance between the upper and the lower threshold if `lower` is not given. Zero gives the single threshold of
     /// the unfair case in Paper II. Fairness requires more than one packet. The default, two full packets with one
     /// credit block each, is also fair if three inputs feed a fast output.
@@ -47,6 +51,25 @@ pub struct Fecn {
     pub victim_mask: VictimMask,
     /// Settings of single ports, which replace those above.
     pub ports: Vec<PortSetting>,
+}
+
+/// The thresholds of outputs of one rate. Either `threshold` or `upper` is required.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FecnThresholds {
+    /// The rate of the link.
+    pub rate: Rate,
+    /// 0: never mark; 1 to 15: marking starts at a fill of (16 - threshold) / 16 of a virtual lane's share of the input
+    /// buffer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 15))]
+    pub threshold: Option<u8>,
+    /// The fill above which a port enters the congestion state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upper: Option<Bytes>,
+    /// The fill at or below which a port leaves the congestion state; by default `hysteresis` below the upper threshold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lower: Option<Bytes>,
 }
 
 /// The settings of some ports (SwitchPortCongestionSetting of IBA). What is not given is as for all other ports.
@@ -108,6 +131,7 @@ impl Default for Fecn {
             threshold: 15,
             upper: None,
             lower: None,
+            thresholds: Vec::new(),
             hysteresis: Bytes(4224),
             fill: FillMapping::Sum,
             marking_rate: 1,
@@ -132,9 +156,11 @@ struct Thresholds {
 /// The rule for the ports of a network.
 #[derive(Debug, Clone)]
 pub(crate) struct FecnRule {
-    /// The thresholds of most ports, then those of each [`PortSetting`].
+    /// The thresholds of most ports, then those of each [`PortSetting`], in each case for all `rates`.
     thresholds: Box<[Thresholds]>,
-    /// The index of the thresholds and the mask of the ports and switches that have a setting, by name.
+    /// The rates with thresholds of their own. If there are none, the thresholds do not depend on rates.
+    rates: Box<[Rate]>,
+    /// The index of the thresholds (divided by the number of rates) and the mask of the ports and switches that have a setting, by name.
     settings: FxHashMap<String, (u16, Option<bool>)>,
     /// Sum of all queues up to which no port can exceed its threshold.
     least: u32,
@@ -180,9 +206,13 @@ impl MarkingParameters for Fecn {
         self.fill != FillMapping::Sum
     }
 
+    fn has_thresholds(&self, rate: Rate) -> bool {
+        self.thresholds.is_empty() || self.thresholds.iter().any(|one| one.rate == rate)
+    }
+
     fn check(&self, limits: &Limits) -> Check {
         let check = |at: &str, own: &Self| {
-            let (upper, lower) = own.thresholds(limits.lane);
+            let (upper, lower) = own.bounds(limits.lane);
             ensure(lower <= upper, &format!("{at}lower"), || {
                 format!("must be at most the upper threshold, {upper}")
             })?;
@@ -190,6 +220,24 @@ impl MarkingParameters for Fecn {
                 format!("can never be exceeded: a virtual lane has {} of the input buffer", limits.lane)
             })
         };
+        let replaced = [
+            ("threshold", self.threshold != Self::default().threshold),
+            ("upper", self.upper.is_some()),
+            ("lower", self.lower.is_some()),
+        ];
+        let rates = self.thresholds.iter().map(|one| one.rate);
+        check_rates(rates, replaced.into_iter().filter_map(|(key, is_given)| is_given.then_some(key)))?;
+        let by_rate = self.by_rate();
+        let most = usize::from(u16::MAX);
+        ensure(by_rate.len() * (self.ports.len() + 1) <= most, "ports", || {
+            format!("the settings of ports times the entries of `thresholds` must be at most {most}")
+        })?;
+        for (index, (one, own)) in self.thresholds.iter().zip(&by_rate).enumerate() {
+            ensure(one.threshold.is_some() != one.upper.is_some(), &format!("thresholds.{index}"), || {
+                "must have one of `threshold` and `upper`".to_owned()
+            })?;
+            check(&format!("thresholds.{index}."), own)?;
+        }
         check("", self)?;
         let mut names = FxHashMap::default();
         for (index, setting) in self.ports.iter().enumerate() {
@@ -204,7 +252,7 @@ impl MarkingParameters for Fecn {
                     format!("{name} is already given by congestion.marking.ports.{first}")
                 })?;
             }
-            check(&at, &self.of_ports(setting))?;
+            by_rate.iter().try_for_each(|own| check(&at, &own.of_ports(setting)))?;
         }
         Ok(())
     }
@@ -221,11 +269,24 @@ impl MarkingParameters for Fecn {
 impl Fecn {
     /// The fill above which a port enters the congestion state, and the fill at or below which it leaves that state.
     /// Both are for a virtual lane's share of the input buffer.
-    fn thresholds(&self, lane: Bytes) -> (Bytes, Bytes) {
+    fn bounds(&self, lane: Bytes) -> (Bytes, Bytes) {
         let steps = 16 - u64::from(self.threshold.min(15));
         let upper = self.upper.unwrap_or(Bytes(lane.0 * steps / 16));
         let lower = self.lower.unwrap_or(Bytes(upper.0.saturating_sub(self.hysteresis.0)));
         (upper, lower)
+    }
+
+    /// The parameters of outputs of each rate of `thresholds`, or of all outputs if there are no such rates.
+    fn by_rate(&self) -> Vec<Self> {
+        let common = Self { thresholds: Vec::new(), ..self.clone() };
+        if self.thresholds.is_empty() {
+            return vec![common];
+        }
+        let of = |one: &FecnThresholds| {
+            let threshold = one.threshold.unwrap_or(self.threshold);
+            Self { threshold, upper: one.upper, lower: one.lower, ..common.clone() }
+        };
+        self.thresholds.iter().map(of).collect()
     }
 
     /// The parameters of ports with a setting.
@@ -241,23 +302,25 @@ impl Fecn {
 
     /// The thresholds of ports with these parameters, for a virtual lane's share of the input buffer.
     fn in_bytes(&self, lane: u32) -> Thresholds {
-        let (upper, lower) = self.thresholds(Bytes(u64::from(lane)));
+        let (upper, lower) = self.bounds(Bytes(u64::from(lane)));
         let [upper, lower] = [upper, lower].map(|bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX));
         Thresholds { upper, lower, off: self.threshold == 0 && self.upper.is_none() }
     }
 
     /// Creates the rule for the switches of a network.
     pub(super) fn rule(&self, switches: &Switches) -> FecnRule {
-        let mut thresholds = vec![self.in_bytes(switches.lane)];
+        let by_rate = self.by_rate();
+        let mut thresholds: Vec<Thresholds> = by_rate.iter().map(|own| own.in_bytes(switches.lane)).collect();
         let mut settings = FxHashMap::default();
-        for setting in &self.ports {
-            let own = (thresholds.len() as u16, setting.victim_mask);
-            thresholds.push(self.of_ports(setting).in_bytes(switches.lane));
+        for (before, setting) in self.ports.iter().enumerate() {
+            let own = (before as u16 + 1, setting.victim_mask);
+            thresholds.extend(by_rate.iter().map(|own| own.of_ports(setting).in_bytes(switches.lane)));
             settings.extend(setting.at.iter().map(|name| (name.clone(), own)));
         }
         let least = thresholds.iter().map(|own| own.upper).min().unwrap_or_default();
         FecnRule {
             thresholds: thresholds.into(),
+            rates: self.thresholds.iter().map(|one| one.rate).collect(),
             settings,
             least: if self.fill == FillMapping::SumPerInput { 0 } else { least },
             bounded: switches.queues_have_one_output || self.fill != FillMapping::Each,
@@ -351,6 +414,9 @@ impl MarkingRule for FecnRule {
             let (thresholds, masked) = own.copied().unwrap_or_default();
             port.thresholds = thresholds;
             port.masked = masked.unwrap_or(port.masked);
+        }
+        if let Some(rate) = self.rates.iter().position(|&rate| rate == lane.rate) {
+            port.thresholds = port.thresholds * self.rates.len() as u16 + rate as u16;
         }
         port
     }
@@ -453,9 +519,81 @@ mod tests {
         }
     }
 
+    /// The thresholds of a port of a switch, whether it never marks, and whether it is masked.
+    fn at(rule: &FecnRule, (switch_name, port): (&str, usize), gbit: u64) -> (u32, u32, bool, bool) {
+        let lane = OutputLane {
+            switch_name,
+            ports: 4,
+            faces_host: false,
+            rate: Rate::from_gbit(gbit),
+            seed: 1,
+            switch: 0,
+            port: port - 1,
+            lane: PortVl::all(4, 1).nth(port - 1).unwrap(),
+        };
+        let port = rule.port(&lane);
+        let own = rule.of(&port);
+        (own.upper, own.lower, own.off, port.masked)
+    }
+
+    #[test]
+    fn outputs_have_the_thresholds_of_their_rates() {
+        let of = |gbit, threshold, upper: Option<u64>, lower: Option<u64>| FecnThresholds {
+            rate: Rate::from_gbit(gbit),
+            threshold,
+            upper: upper.map(Bytes),
+            lower: lower.map(Bytes),
+        };
+        let setting = |at: &str, threshold, lower: Option<u64>| PortSetting {
+            at: vec![at.into()],
+            threshold,
+            lower: lower.map(Bytes),
+            ..PortSetting::default()
+        };
+        let fecn = Fecn {
+            hysteresis: Bytes(1_000),
+            thresholds: vec![
+                of(100, Some(8), None, None),
+                of(25, None, Some(9_000), Some(3_000)),
+                of(10, Some(0), None, None),
+            ],
+            ports: vec![setting("S1:1", Some(12), None), setting("S1:2", None, Some(500))],
+            ..Fecn::default()
+        };
+        let limits = Limits { lane: Bytes(65_536), full: Bytes(2_112) };
+        assert_eq!(fecn.check(&limits), Ok(()));
+        let rule = rule(&fecn);
+        assert_eq!(at(&rule, ("S0", 1), 100), (32_768, 31_768, false, false));
+        assert_eq!(at(&rule, ("S0", 1), 25), (9_000, 3_000, false, false));
+        assert!(at(&rule, ("S0", 1), 10).2, "it never marks");
+        assert_eq!(
+            at(&rule, ("S1", 1), 25),
+            (16_384, 15_384, false, false),
+            "the setting of the port comes first"
+        );
+        assert_eq!(at(&rule, ("S1", 2), 25), (9_000, 500, false, false), "the rate has the upper threshold");
+        assert_eq!(rule.quiet_fill(), Some(9_000));
+        assert!(fecn.has_thresholds(Rate::from_gbit(25)) && !fecn.has_thresholds(Rate::from_gbit(40)));
+
+        let error = |fecn: Fecn| {
+            let unfit = fecn.check(&limits).unwrap_err();
+            format!("{}: {}", unfit.key, unfit.what)
+        };
+        let given = Fecn { upper: Some(Bytes(9_000)), ..fecn.clone() };
+        assert_eq!(error(given), "upper: must be left out, because `thresholds` states it for each rate");
+        let given = Fecn { threshold: 3, ..fecn };
+        assert_eq!(error(given), "threshold: must be left out, because `thresholds` states it for each rate");
+        for one in [of(100, None, None, None), of(100, Some(1), Some(9_000), None)] {
+            let wrong = Fecn { thresholds: vec![one], ..Fecn::default() };
+            assert_eq!(error(wrong), "thresholds.0: must have one of `threshold` and `upper`");
+        }
+        let wrong = Fecn { thresholds: vec![of(100, None, Some(70_000), None)], ..Fecn::default() };
+        assert!(error(wrong).starts_with("thresholds.0.upper: can never be exceeded"));
+    }
+
     #[test]
     fn threshold_weights_fall_uniformly() {
-        let upper = |threshold| Fecn { threshold, ..Fecn::default() }.thresholds(Bytes(65_536)).0.0;
+        let upper = |threshold| Fecn { threshold, ..Fecn::default() }.bounds(Bytes(65_536)).0.0;
         assert_eq!((upper(1), upper(8), upper(15)), (61_440, 32_768, 4_096));
         let error = Fecn { upper: Some(Bytes(10)), lower: Some(Bytes(20)), ..Fecn::default() };
         let wrong = error.check(&Limits { lane: Bytes(65_536), full: Bytes(2_074) }).unwrap_err();
@@ -534,22 +672,7 @@ mod tests {
             ..Fecn::default()
         };
         let rule = rule(&fecn);
-        let found = |switch_name, port: usize| {
-            let lane = PortVl::all(4, 1).nth(port - 1).unwrap();
-            let lane = OutputLane {
-                switch_name,
-                ports: 4,
-                faces_host: false,
-                rate: Rate::from_gbit(100),
-                seed: 1,
-                switch: 0,
-                port: port - 1,
-                lane,
-            };
-            let port = rule.port(&lane);
-            let own = rule.of(&port);
-            (own.upper, own.lower, own.off, port.masked)
-        };
+        let found = |switch_name, port: usize| at(&rule, (switch_name, port), 100);
         assert_eq!(found("S0", 1), (8_192, 4_096, false, false));
         assert_eq!(found("S1", 1), (32_768, 31_768, false, false), "the setting of the switch");
         assert_eq!(found("S1", 2), (2_000, 1_000, false, true), "the setting of the port comes first");

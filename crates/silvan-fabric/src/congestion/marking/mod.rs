@@ -23,9 +23,9 @@ pub(crate) use at_switch::{Applied, Arriving, Leaving, MarkedLane, OutputFacts, 
 pub(crate) use buffers::BufferRule;
 pub use buffers::{Ipm, Mvpm, Opm};
 pub(crate) use fecn::FecnRule;
-pub use fecn::{Fecn, FillMapping, MarkingPattern, PortSetting, VictimMask};
-pub use red::Red;
+pub use fecn::{Fecn, FecnThresholds, FillMapping, MarkingPattern, PortSetting, VictimMask};
 pub(crate) use red::RedRule;
+pub use red::{Red, RedThresholds};
 pub use sampled::Sampled;
 pub(crate) use sampled::SampledRule;
 pub use telemetry::InBandTelemetry;
@@ -41,7 +41,7 @@ use silvan_engine::{Bytes, Rate, Time};
 
 use super::kebab;
 use super::link_layer::LinkLayer;
-use super::unfit::{Check, Limits};
+use super::unfit::{Check, Limits, ensure};
 use crate::facts::{
     Arrival, Departure, InputBuffer, InputVerdict, PortState, QueueChange, Severity, Verdict,
 };
@@ -84,6 +84,11 @@ pub trait MarkingParameters {
         None
     }
 
+    /// Whether outputs of a rate have thresholds.
+    fn has_thresholds(&self, _rate: Rate) -> bool {
+        true
+    }
+
     /// Whether packets carry a second bit, which distinguishes contributors from victims.
     fn validates(&self) -> bool {
         false
@@ -101,6 +106,24 @@ pub trait MarkingParameters {
     fn named_ports(&self) -> Vec<(String, &str)> {
         Vec::new()
     }
+}
+
+/// Checks `thresholds`, a list of thresholds by rate. `replaced` has the given keys that it replaces.
+fn check_rates(rates: impl Iterator<Item = Rate>, mut replaced: impl Iterator<Item = &'static str>) -> Check {
+    let mut known = Vec::new();
+    for (index, rate) in rates.enumerate() {
+        let key = format!("thresholds.{index}.rate");
+        ensure(rate != Rate(0), &key, || "must be more than 0 bit/s".to_owned())?;
+        let first = known.iter().position(|&other| other == rate);
+        ensure(first.is_none(), &key, || {
+            format!("has an entry already, `thresholds.{}`", first.unwrap_or_default())
+        })?;
+        known.push(rate);
+    }
+    let contradiction = replaced.next().filter(|_| !known.is_empty());
+    ensure(contradiction.is_none(), contradiction.unwrap_or_default(), || {
+        "must be left out, because `thresholds` states it for each rate".to_owned()
+    })
 }
 
 /// The properties of the switches for which a rule is created. They are the same in the whole network.

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::random::Stream;
 use silvan_engine::{Bytes, Rate, Time};
 
-use super::{MarkingParameters, MarkingPattern, MarkingRule, OutputLane, Switches};
+use super::{MarkingParameters, MarkingPattern, MarkingRule, OutputLane, Switches, check_rates};
 use crate::congestion::LinkLayer;
 use crate::congestion::unfit::{Check, Limits, ensure, ensure_time};
 use crate::facts::{Departure, PortState, QueueChange, Verdict};
@@ -29,7 +29,7 @@ use crate::facts::{Departure, PortState, QueueChange, Verdict};
 ///
 /// A queue that marks must be a part of the bandwidth-delay product of the network. `per_rate` and `per_round_trip` state the
 /// network for which `min` and `max` are given. In another one, both are multiplied by the ratio of the rates and by the ratio of
-/// the round trips.
+/// the round trips. Alternatively, `thresholds` states them for each rate of the network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Red {
@@ -50,6 +50,26 @@ pub struct Red {
     /// Default: they apply to any round trip.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_round_trip: Option<Time>,
+    /// Thresholds of the outputs of each rate; replaces `min`, `max` and `per_rate`. Every rate at which a switch sends needs an
+    /// entry (KMIN_MAP, KMAX_MAP and PMAX_MAP of HPCC's simulator).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<RedThresholds>,
+}
+
+/// The thresholds of outputs of one rate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RedThresholds {
+    /// The rate of the link.
+    pub rate: Rate,
+    /// Bytes in the queues of an output up to which no packet is marked (Kmin).
+    pub min: Bytes,
+    /// Bytes above which all packets are marked (Kmax).
+    pub max: Bytes,
+    /// Percentage of the packets that are marked at `max` (Pmax). Default: that of all outputs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100))]
+    pub percent: Option<u8>,
 }
 
 impl Default for Red {
@@ -61,6 +81,7 @@ impl Default for Red {
             pattern: MarkingPattern::Random,
             per_rate: None,
             per_round_trip: None,
+            thresholds: Vec::new(),
         }
     }
 }
@@ -79,35 +100,58 @@ impl MarkingParameters for Red {
     }
 
     fn thresholds(&self, rate: Rate, round_trip: Option<Time>) -> Option<(Bytes, Bytes)> {
-        Some(self.scaled(rate, round_trip))
-            .filter(|_| self.per_rate.is_some() || self.per_round_trip.is_some())
+        let depends = self.per_rate.is_some() || self.per_round_trip.is_some() || !self.thresholds.is_empty();
+        (depends && self.has_thresholds(rate)).then(|| self.scaled(rate, round_trip))
+    }
+
+    fn has_thresholds(&self, rate: Rate) -> bool {
+        self.thresholds.is_empty() || self.of_rate(rate).is_some()
     }
 
     fn check(&self, _limits: &Limits) -> Check {
-        let most = Bytes(1 << 30);
-        ensure(self.max <= most, "max", || format!("must be at most {most}"))?;
+        let check = |at: &str, min: Bytes, max: Bytes| {
+            let most = Bytes(1 << 30);
+            ensure(max <= most, &format!("{at}max"), || format!("must be at most {most}"))?;
+            ensure(min <= max, &format!("{at}min"), || format!("must be at most `max`, {max}"))
+        };
+        check("", self.min, self.max)?;
         ensure(self.per_rate != Some(Rate(0)), "per_rate", || "must be more than 0 bit/s".to_owned())?;
         ensure_time("per_round_trip", self.per_round_trip)?;
-        ensure(self.min <= self.max, "min", || format!("must be at most `max`, {}", self.max))
+        let own = Self::default();
+        let replaced = [
+            ("min", self.min != own.min),
+            ("max", self.max != own.max),
+            ("per_rate", self.per_rate.is_some()),
+        ];
+        let rates = self.thresholds.iter().map(|one| one.rate);
+        check_rates(rates, replaced.into_iter().filter_map(|(key, is_given)| is_given.then_some(key)))?;
+        let checked =
+            |(index, one): (usize, &RedThresholds)| check(&format!("thresholds.{index}."), one.min, one.max);
+        self.thresholds.iter().enumerate().try_for_each(checked)
     }
 }
 
 impl Red {
     /// The rule of a network's switches.
     pub(super) fn rule(&self, switches: &Switches) -> RedRule {
+        let rates = self.thresholds.iter().map(|one| one.rate);
+        let least = |rate: Rate| self.scaled(rate, switches.round_trip).0;
         RedRule {
             red: self.clone(),
             round_trip: switches.round_trip,
-            least: bytes(self.scaled(switches.slowest, switches.round_trip).0),
-            percent: self.percent.into(),
+            least: bytes(rates.map(least).min().unwrap_or_else(|| least(switches.slowest))),
             is_regular: self.pattern == MarkingPattern::Regular,
         }
     }
 
+    fn of_rate(&self, rate: Rate) -> Option<&RedThresholds> {
+        self.thresholds.iter().find(|one| one.rate == rate)
+    }
+
     /// `min` and `max` for an output of the given rate in a network with the given round trip.
-    fn scaled(&self, rate: Rate, round_trip: Option<Time>) -> (Bytes, Bytes) {
+    fn scaled(&self, own_rate: Rate, round_trip: Option<Time>) -> (Bytes, Bytes) {
         let ratio = |own: u64, per: Option<u64>| per.map_or((1, 1), |per| (u128::from(own), u128::from(per)));
-        let (rate, per_rate) = ratio(rate.0, self.per_rate.map(|rate| rate.0));
+        let (rate, per_rate) = ratio(own_rate.0, self.per_rate.map(|rate| rate.0));
         let per_time =
             self.per_round_trip.and_then(|per| Some((u128::from(round_trip?.0), u128::from(per.0))));
         let (time, per_time) = per_time.unwrap_or((1, 1));
@@ -115,7 +159,8 @@ impl Red {
             // At most 2^30, 2^40 and 2^50.
             Bytes((u128::from(bytes.0) * rate * time / (per_rate * per_time)).min(1 << 30) as u64)
         };
-        (scale(self.min), scale(self.max))
+        let (min, max) = self.of_rate(own_rate).map_or((self.min, self.max), |one| (one.min, one.max));
+        (scale(min), scale(max))
     }
 }
 
@@ -133,7 +178,6 @@ pub(crate) struct RedRule {
     round_trip: Option<Time>,
     /// The lower threshold of the slowest outputs.
     least: u32,
-    percent: u32,
     is_regular: bool,
 }
 
@@ -143,6 +187,7 @@ pub(crate) struct RedPort {
     /// Thresholds of the output, in bytes.
     min: u32,
     max: u32,
+    percent: u32,
     /// Whether the queues are above `min`.
     is_above: bool,
     /// Sum of the shares since the last mark (regular pattern).
@@ -155,7 +200,16 @@ pub(crate) struct RedPort {
 impl RedRule {
     fn port_with(&self, rate: Rate, random: Stream) -> RedPort {
         let (min, max) = self.red.scaled(rate, self.round_trip);
-        RedPort { min: bytes(min), max: bytes(max), is_above: false, since_mark: 0, entered: 0, random }
+        let percent = self.red.of_rate(rate).and_then(|one| one.percent).unwrap_or(self.red.percent).into();
+        RedPort {
+            min: bytes(min),
+            max: bytes(max),
+            percent,
+            is_above: false,
+            since_mark: 0,
+            entered: 0,
+            random,
+        }
     }
 
     /// The share of packets that are marked if the queues contain this number of bytes.
@@ -164,7 +218,7 @@ impl RedRule {
             return ALL;
         }
         let Some(excess) = bytes.checked_sub(port.min).filter(|&excess| excess > 0) else { return 0 };
-        let part = u64::from(self.percent) * u64::from(excess) * u64::from(ALL);
+        let part = u64::from(port.percent) * u64::from(excess) * u64::from(ALL);
         (part / (100 * u64::from(port.max - port.min))) as u32
     }
 
@@ -337,6 +391,55 @@ mod tests {
         let both = timed.thresholds(Rate::from_gbit(400), Some(Time::from_ns(3_250)));
         assert_eq!(both, Some((Bytes(400_000), Bytes(1_600_000))));
         assert_eq!(Red::default().thresholds(Rate::from_gbit(400), None), None);
+    }
+
+    /// KMIN_MAP 100 400 and 400 1600 kB, with PMAX_MAP .2 and .3.
+    #[test]
+    fn outputs_have_the_thresholds_of_their_rates() {
+        let of = |gbit, kb: u64, percent| RedThresholds {
+            rate: Rate::from_gbit(gbit),
+            min: Bytes(kb * 1_000),
+            max: Bytes(kb * 4_000),
+            percent,
+        };
+        let thresholds = vec![of(100, 400, Some(30)), of(25, 100, None)];
+        let red = Red { percent: 20, thresholds, ..Red::default() };
+        let switches = Switches { slowest: Rate::from_gbit(10), ..Switches::default() };
+        let port = |red: &Red, gbit| {
+            let rule = red.rule(&switches);
+            let port = rule.port_with(Rate::from_gbit(gbit), Stream::new(1, "marking", 0));
+            (port.min, port.max, port.percent, rule.quiet_fill())
+        };
+        assert_eq!(port(&red, 100), (400_000, 1_600_000, 30, Some(100_000)));
+        assert_eq!(port(&red, 25), (100_000, 400_000, 20, Some(100_000)));
+        assert!(red.has_thresholds(Rate::from_gbit(25)) && !red.has_thresholds(Rate::from_gbit(10)));
+        assert_eq!(red.thresholds(Rate::from_gbit(10), None), None);
+        assert_eq!(red.thresholds(Rate::from_gbit(25), None), Some((Bytes(100_000), Bytes(400_000))));
+    }
+
+    #[test]
+    fn thresholds_by_rate_replace_the_others() {
+        let of = |gbit, min, max| RedThresholds {
+            rate: Rate::from_gbit(gbit),
+            min: Bytes(min),
+            max: Bytes(max),
+            percent: None,
+        };
+        let limits = Limits { lane: Bytes(65_536), full: Bytes(2_112) };
+        let error = |red: Red| {
+            let unfit = red.check(&limits).unwrap_err();
+            format!("{}: {}", unfit.key, unfit.what)
+        };
+        let red = Red { thresholds: vec![of(100, 1, 2), of(25, 1, 2)], ..Red::default() };
+        assert_eq!(red.check(&limits), Ok(()));
+        let given = Red { max: Bytes(9_000), ..red.clone() };
+        assert_eq!(error(given), "max: must be left out, because `thresholds` states it for each rate");
+        let given = Red { per_rate: Some(Rate::from_gbit(25)), ..red.clone() };
+        assert_eq!(error(given), "per_rate: must be left out, because `thresholds` states it for each rate");
+        let twice = Red { thresholds: vec![of(100, 1, 2), of(100, 1, 2)], ..Red::default() };
+        assert_eq!(error(twice), "thresholds.1.rate: has an entry already, `thresholds.0`");
+        let wrong = Red { thresholds: vec![of(100, 3, 2)], ..Red::default() };
+        assert_eq!(error(wrong), "thresholds.0.min: must be at most `max`, 2 B");
     }
 
     #[test]
