@@ -226,7 +226,9 @@ fn one_of(value: &Value, known: &[&str], path: &str) -> Result<(), Fault> {
             let list =
                 if known.len() == 1 { name_list(known) } else { format!("one of {}", name_list(known)) };
             let hint = word.map_or_else(String::new, |word| {
-                also_called(word, known).unwrap_or_else(|| did_you_mean(word, known.iter().copied()))
+                elsewhere(word, path)
+                    .or_else(|| also_called(word, known))
+                    .unwrap_or_else(|| did_you_mean(word, known.iter().copied()))
             });
             Err(wrong(path, &format!("{list}{hint}")))
         }
@@ -256,7 +258,58 @@ const ALSO_CALLED: &[(&str, &str)] = &[
     ("updn", "up-down"),
     ("dor", "dimension-order"),
     ("minhop", "shortest-path"),
+    ("fat-tree", "two-level-fat-tree"),
+    ("leaf-spine", "two-level-fat-tree"),
+    ("spine-leaf", "two-level-fat-tree"),
+    ("clos", "two-level-fat-tree"),
+    ("roce", "dcqcn"),
+    ("rocev2", "dcqcn"),
+    ("ecn", "red"),
+    ("wred", "red"),
+    ("int", "telemetry"),
 ];
+
+/// Maps other names of routings to the tables that contain these routings.
+const ROUTINGS_ELSEWHERE: &[(&str, &str)] = &[
+    ("ecmp", "hashing onto all shortest paths is the table [ecmp]"),
+    ("spraying", "the spraying of packets is `ecmp.spraying`"),
+    ("adaptive", "adaptive routing is the table [adaptive_routing]"),
+];
+
+/// Maps other spellings of units to those of Silvan.
+const UNITS_ELSEWHERE: &[(&str, &str)] = &[
+    ("Gb/s", "Gbit/s"),
+    ("Gbps", "Gbit/s"),
+    ("Gbit", "Gbit/s"),
+    ("G", "Gbit/s"),
+    ("GBps", "GB/s"),
+    ("Tb/s", "Tbit/s"),
+    ("Tbps", "Tbit/s"),
+    ("Mb/s", "Mbit/s"),
+    ("Mbps", "Mbit/s"),
+    ("MBps", "MB/s"),
+    ("K", "KiB"),
+    ("\u{b5}s", "us"),
+    ("\u{3bc}s", "us"),
+    ("usec", "us"),
+    ("msec", "ms"),
+    ("nsec", "ns"),
+    ("sec", "s"),
+];
+
+/// A hint for a quantity with another spelling of its unit.
+fn other_unit<Q: InCycles>(text: &str, cycle: Option<Time>) -> Option<String> {
+    UNITS_ELSEWHERE.iter().find_map(|(other, here)| {
+        let meant = format!("{} {here}", text.trim().strip_suffix(other)?.trim_end());
+        Q::read(&meant, cycle).ok().map(|_| format!("; did you mean \"{meant}\"?"))
+    })
+}
+
+/// A hint for a routing that is a table of its own.
+fn elsewhere(word: &str, path: &str) -> Option<String> {
+    let found = ROUTINGS_ELSEWHERE.iter().find(|(other, _)| path == "routing.kind" && *other == word)?;
+    Some(format!("; {}", found.1))
+}
 
 /// A hint for a word that is a synonym of an allowed one.
 fn also_called(word: &str, known: &[&str]) -> Option<String> {
@@ -273,7 +326,8 @@ fn quantity<Q: InCycles>(value: &Value, path: &str, right: &str, cycle: Option<T
         let message = error.to_string();
         // The fault already names the value, so the message must not repeat it.
         let quoted = format!("`{}` is ", text.chars().take(60).collect::<String>());
-        Fault::new(path, message.strip_prefix(&quoted).unwrap_or(&message))
+        let hint = other_unit::<Q>(text, cycle).unwrap_or_default();
+        Fault::new(path, format!("{}{hint}", message.strip_prefix(&quoted).unwrap_or(&message)))
     })
 }
 

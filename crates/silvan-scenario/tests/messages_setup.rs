@@ -267,4 +267,44 @@ fn names_of_other_tools_are_explained() {
     assert!(said.ends_with("; it is called `per-destination` here"), "{said}");
     let said = message(BASE, &[("congestion.mechanism", "DCQCN")]);
     assert!(said.ends_with("; it is called `dcqcn` here"), "{said}");
+    let said = message(BASE, &[("topology.kind", "leaf-spine")]);
+    assert!(said.ends_with("; it is called `two-level-fat-tree` here"), "{said}");
+    let said = message(BASE, &[("routing.kind", "ecmp")]);
+    assert!(said.ends_with("; hashing onto all shortest paths is the table [ecmp]"), "{said}");
+    let said = message(BASE, &[("congestion.mechanism", "ecmp")]);
+    assert!(!said.contains("hashing"), "{said}");
+}
+
+#[test]
+fn other_spellings_of_units_are_explained() {
+    for (key, value, meant) in [
+        ("topology.link_rate", "16 Gb/s", "16 Gbit/s"),
+        ("topology.link_rate", "16Gbps", "16 Gbit/s"),
+        ("topology.link_rate", "400G", "400 Gbit/s"),
+        ("topology.link_rate", "2 GBps", "2 GB/s"),
+        ("duration", "12.5 \u{b5}s", "12.5 us"),
+        ("packet.mtu", "4 K", "4 KiB"),
+    ] {
+        let said = message(BASE, &[(key, value)]);
+        assert!(said.ends_with(&format!("; did you mean \"{meant}\"?")), "{said}");
+    }
+    for (key, value) in
+        [("topology.link_rate", "16 furlongs"), ("topology.link_rate", "Gb/s"), ("duration", "16 Gb/s")]
+    {
+        let said = message(BASE, &[(key, value)]);
+        assert!(!said.contains("did you mean"), "{said}");
+    }
+}
+
+#[test]
+fn a_reaction_with_the_marks_of_another_mechanism_names_its_own() {
+    let said = message(BASE, &[("congestion.mechanism", "dcqcn"), ("congestion.reaction.kind", "hpcc")]);
+    let expected = "congestion.reaction.kind = \"hpcc\": needs other marks or notifications than congestion.mechanism = \
+                    \"dcqcn\"; set congestion.mechanism = \"hpcc\", or give congestion.marking, notification and reaction, \
+                    each with its kind";
+    assert!(said.ends_with(expected), "{said}");
+    // Other faults are reported as they are.
+    let said =
+        message(BASE, &[("congestion.mechanism", "dcqcn"), ("congestion.notification", "ack-message")]);
+    assert!(!said.contains("needs other marks"), "{said}");
 }

@@ -270,6 +270,7 @@ fn files_of_other_kinds_are_named() {
         ("topology.conf", "# x\nSwitchName=s0 Nodes=n[0-7]\n", "; it looks like topology.conf of Slurm"),
         ("ndt.csv", "StartDevice,StartPort,EndDevice,EndPort\n", "; it looks like a list of cables of UFM"),
         ("x.json", "{ \"nodes\": [] }\n", "; it looks like JSON"),
+        ("own", "seed = 1\n[topology]\nkind = \"star\"\n", "; it looks like a scenario, whose network"),
         ("x.dot", "digraph g {\n a -> b\n}\n", "; it looks like a graph of Graphviz"),
     ] {
         let error = refused(&File::with(name, text.as_bytes()).0);

@@ -176,7 +176,7 @@ fn kind_of_line(line: &str) -> Option<Kind> {
 }
 
 /// Files that are not read but known: what their first lines contain, what they are, and what to use instead.
-const RELATIVES: [(&str, &str); 10] = [
+const RELATIVES: [(&str, &str); 11] = [
     ("SwitchName=", "topology.conf of Slurm, which has no ports"),
     ("StartDevice", "a list of cables of UFM (NDT)"),
     ("Port=1 Lid=", "counters of ports (ibdiagnet2.pm)"),
@@ -187,6 +187,7 @@ const RELATIVES: [(&str, &str); 10] = [
     ("<!DOCTYPE", "an HTML page"),
     ("<?xml", "an XML file"),
     ("num_ranks", "a trace of an application (GOAL)"),
+    ("[topology]", "a scenario, whose network `silvan fabric route` writes as a fabric"),
 ];
 
 /// What a text of unknown format resembles, as the end of a sentence; empty if nothing.

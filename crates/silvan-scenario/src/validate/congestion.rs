@@ -18,9 +18,10 @@ use crate::spec::{RoutingSource, Spec};
 pub(super) fn check(spec: &Spec) -> Check {
     let components = spec.congestion.components(&spec.packet);
     link_layers(spec)?;
-    pairs(spec, &components)?;
     // The model checks the requirements of components, the buffer space, and the components' own parameters.
-    silvan_fabric::check(&settings(spec))?;
+    pairs(spec, &components)
+        .and_then(|()| Ok(silvan_fabric::check(&settings(spec))?))
+        .map_err(|fault| other_mechanism(spec, &fault).unwrap_or(fault))?;
     if let Isolation::SpecialQueues(special) = &components.isolation {
         check_special(special, spec)?;
     }
@@ -59,6 +60,29 @@ fn link_layers(spec: &Spec) -> Check {
         ));
     }
     Ok(())
+}
+
+/// Explains a fault of marks or notifications that do not fit the reaction, if the scenario selects the reaction of another
+/// mechanism only.
+fn other_mechanism(spec: &Spec, fault: &Fault) -> Option<Fault> {
+    let given = &spec.congestion;
+    let is_about =
+        ["congestion.notification", "congestion.marking"].iter().any(|key| fault.path.starts_with(key));
+    let kind = given.reaction.as_ref().map(Reaction::kind)?;
+    let own = given.mechanism;
+    let other = Mechanism::ALL.into_iter().find(|&other| other.name() == kind && other != own)?;
+    let is_partial = given.marking.is_none() || given.notification.is_none();
+    (is_about && is_partial && own.link_layer().is_some()).then(|| {
+        Fault::new(
+            "congestion.reaction.kind",
+            format!(
+                "needs other marks or notifications than congestion.mechanism = \"{}\"; set congestion.mechanism = \"{}\", \
+                 or give congestion.marking, notification and reaction, each with its kind",
+                own.name(),
+                other.name()
+            ),
+        )
+    })
 }
 
 /// Rejects components that are not compatible.
