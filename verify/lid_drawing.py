@@ -66,7 +66,20 @@ def variant(seed: int) -> Scenario | None:
         found["host"] = {**found.get("host", {}), "delivery": rng.choice(["in-order", "out-of-order"])}
     found["topology"] = {"kind": "file", "file": str(FOLDER / "fabric.topo")}
     found["routing"] = {"kind": "table", "file": str(FOLDER / "fabric.lft"), "path_bits": path_bits}
-    return found
+    return with_rates_of_fabric(found)
+
+
+def with_rates_of_fabric(found: Scenario) -> Scenario:
+    """Let drawn thresholds by rate be those of the rates of the fabric's links."""
+    congestion = found.get("congestion", {})
+    of_rates = congestion.get("marking", {}).get("thresholds")
+    if not of_rates:
+        return found
+    own = [
+        {**one, "rate": rate}
+        for one, rate in zip(itertools.cycle(of_rates), drawing.rates(found), strict=False)
+    ]
+    return {**found, "congestion": {**congestion, "marking": {**congestion["marking"], "thresholds": own}}}
 
 
 def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:

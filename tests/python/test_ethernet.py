@@ -1,5 +1,6 @@
 """Tests what users see of Ethernet fabrics: new scenarios, `silvan check`, and the names of runs."""
 
+import re
 import sys
 
 import pytest
@@ -53,10 +54,19 @@ def test_a_new_scenario_of_a_fabric_runs(fabric, network):
     assert not [line for line in run.warnings if "never" in line]
 
 
+def hosts_of(patterns: list[str]) -> set[str]:
+    """Return the hosts that ranges such as H[4-34/2] select."""
+    found = set()
+    for pattern in patterns:
+        first, last, step = re.fullmatch(r"H\[(\d+)-(\d+)(?:/(\d+))?\]", pattern).groups()
+        found |= {f"H{number}" for number in range(int(first), int(last) + 1, int(step or 1))}
+    return found
+
+
 def test_the_job_and_the_incast_of_a_new_scenario_have_different_hosts():
     text = templates.write("mine", "fat-tree", 64, "incast", "dcqcn", "roce", 400)
     found = tomllib.loads(text)
-    job, senders = (set(found[part][0]["hosts"]) for part in ("job", "traffic"))
+    job, senders = (hosts_of(found[part][0]["hosts"]) for part in ("job", "traffic"))
     assert len(job) == found["job"][0]["program"]["ranks"]
     assert not job & senders
     victim = found["flow"][0]

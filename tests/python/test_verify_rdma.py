@@ -37,7 +37,7 @@ def take_every_answer(flight, answer):
         (marking.RedState, "share", lambda state: state.one // 2, 2),
         (switches.Switch, "stamp", lambda *_: None, 1),
         (hosts.Host, "expire", lambda *_: None, 3),
-        (rdma.DcqcnControl, "raise_rate", lambda *_: None, 2),
+        (rdma.DcqcnControl, "raise_rate", lambda *_: None, 3),
         (rdma.DcqcnControl, "next_timer", lambda *_: None, 3),
         (rdma.Flight, "take", take_every_answer, 1),
         (rdma.TimelyControl, "change", lambda *_: None, 45),
