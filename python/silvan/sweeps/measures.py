@@ -127,6 +127,17 @@ class Measure:
         text = json.dumps([VERSION, meaning], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    def selects(self, name: str) -> bool:
+        """Return whether `of` contains a name, or a pattern that it matches."""
+        return any(name == one or fnmatchcase(name, one) for one in self.of)
+
+    def span_ns(self, result: Result) -> tuple[float, float]:
+        """Return the start and the end of the time span in ns; the end is infinite if none is given."""
+        return (
+            result.summary["averages_from_ns"] if self.start_s is None else self.start_s * 1e9,
+            np.inf if self.end_s is None else self.end_s * 1e9,
+        )
+
     def of_run(self, result: Result) -> float | None:
         """Return the value; None if it does not exist, such as the latency of a flow without packets.
 
@@ -226,11 +237,7 @@ def _grid(result: Result, measure: Measure) -> NDArray[np.float64]:
     coded = columns.get(TABLES[measure.table])
     codes, names = coded if isinstance(coded, tuple) else (np.zeros(len(steps), dtype=np.uint32), [""])
     present = set(np.unique(codes).tolist())
-    chosen = [
-        code
-        for code, name in enumerate(names)
-        if code in present and any(name == one or fnmatchcase(name, one) for one in measure.of)
-    ]
+    chosen = [code for code, name in enumerate(names) if code in present and measure.selects(name)]
     if not chosen:
         what = f"names like {', '.join(measure.of)}" if present else "rows at all"
         hint = f"; there are {_few(names)}" if present else f"; see measure.{measure.table} of the scenario"
@@ -258,14 +265,13 @@ def _transfers(result: Result, measure: Measure) -> NDArray[np.float64]:
         )
     classes = result.numpy("transfers")["class"]
     present = [str(name) for name in np.unique(classes)]
-    chosen = [name for name in present if any(name == one or fnmatchcase(name, one) for one in measure.of)]
+    chosen = [name for name in present if measure.selects(name)]
     if len(classes) and not chosen:
         raise SweepError(
             f"measure `{measure.name}`: the table `transfers` has no classes like {', '.join(measure.of)}; "
             f"there are {_few(present)}"
         )
-    start_ns = result.summary["averages_from_ns"] if measure.start_s is None else measure.start_s * 1e9
-    end_ns = np.inf if measure.end_s is None else measure.end_s * 1e9
+    start_ns, end_ns = measure.span_ns(result)
     values = arrays[measure.column].astype(np.float64)
     selected = (
         np.isin(classes, chosen)
@@ -281,8 +287,7 @@ def _transfers(result: Result, measure: Measure) -> NDArray[np.float64]:
 def _inside(
     result: Result, measure: Measure, ends_ns: NDArray[np.float64], spans_ns: NDArray[np.float64]
 ) -> NDArray[np.bool_]:
-    start_ns = result.summary["averages_from_ns"] if measure.start_s is None else measure.start_s * 1e9
-    end_ns = np.inf if measure.end_s is None else measure.end_s * 1e9
+    start_ns, end_ns = measure.span_ns(result)
     inside: NDArray[np.bool_] = (ends_ns - spans_ns >= start_ns - 0.5) & (ends_ns <= end_ns + 0.5)
     if not inside.any():
         raise SweepError(
@@ -368,24 +373,24 @@ def _choice(path: str, value: Any, known: Mapping[str, Any], place: Place) -> st
 
 
 def _seconds(path: str, value: Any, place: Place) -> float | None:
-    if value is None:
-        return None
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", value) if isinstance(value, str) else None
-    if match is None or match[2] not in SECONDS:
-        place.fail(path, 'not a time; write for example "150 us" (ps, ns, us, ms, s)', value)
-    seconds = float(match[1]) * SECONDS[match[2]]
-    if seconds > LONGEST_S:
+    seconds = _quantity(path, value, SECONDS, 'a time; write for example "150 us" (ps, ns, us, ms, s)', place)
+    if seconds is not None and seconds > LONGEST_S:
         place.fail(path, f"must be at most {LONGEST_S:g} s, the longest duration of a run", value)
     return seconds
 
 
 def _bytes(path: str, value: Any, place: Place) -> float | None:
+    return _quantity(path, value, BYTES, f'a size; write for example "100 kB" ({", ".join(BYTES)})', place)
+
+
+def _quantity(path: str, value: Any, units: Mapping[str, float], right: str, place: Place) -> float | None:
+    """Parse a number with a unit, and convert it; None if the key is not given."""
     if value is None:
         return None
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", value) if isinstance(value, str) else None
-    if match is None or match[2] not in BYTES:
-        place.fail(path, f'not a size; write for example "100 kB" ({", ".join(BYTES)})', value)
-    return float(match[1]) * BYTES[match[2]]
+    if match is None or match[2] not in units:
+        place.fail(path, f"not {right}", value)
+    return float(match[1]) * units[match[2]]
 
 
 def defaults(summary: Mapping[str, Any]) -> list[Measure]:
