@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from silvan._core import FabricError
+from silvan._core import FabricError, FlowRoutes
 
 if TYPE_CHECKING:
     from silvan.results import Result
@@ -74,10 +74,13 @@ class _Messages:
 
 def add(result: Result) -> None:
     """Add a sentence to the account for each job and class of transfers that is slow without a tree."""
-    for name, what in _slow(result):
-        found = links(result, name)
-        if found:
-            result.account.append(_sentence(result, what, found))
+    slow = list(_slow(result))
+    if not slow or (routes := _routes(result)) is None:
+        return
+    messages = _messages(result)
+    for name, what in slow:
+        if found := _links(messages, routes, name):
+            result.account.append(_sentence(routes, what, found))
 
 
 def _slow(result: Result) -> Iterator[tuple[str, str]]:
@@ -116,16 +119,24 @@ def links(result: Result, name: str) -> list[Shared]:
     Links with the largest utilization come first. The list is empty if the routes depend on the load, or if a
     hash determines them and hosts may have several sources of traffic, whose numbers the hash includes.
     """
-    messages = _messages(result)
-    own = np.flatnonzero((messages.class_ == name) & (messages.lost_ns > 0))
-    spec = tomllib.loads(result.scenario_toml)
+    routes = _routes(result)
+    return [] if routes is None else _links(_messages(result), routes, name)
+
+
+def _routes(result: Result) -> FlowRoutes | None:
+    """Return the routes of a run; None if the flows on a link are unknown."""
     try:
         routes = result.scenario.routes()
     except FabricError:
-        return []
-    if not len(own) or (
-        routes.division and sum(len(spec.get(key, ())) for key in ("flow", "traffic", "job")) > 1
-    ):
+        return None
+    spec = tomllib.loads(result.scenario_toml)
+    sources = sum(len(spec.get(key, ())) for key in ("flow", "traffic", "job"))
+    return None if routes.division and sources > 1 else routes
+
+
+def _links(messages: _Messages, routes: FlowRoutes, name: str) -> list[Shared]:
+    own = np.flatnonzero((messages.class_ == name) & (messages.lost_ns > 0))
+    if not len(own):
         return []
     number = {host: at for at, host in enumerate(routes.hosts)}
     pairs, pair = np.unique(
@@ -202,8 +213,7 @@ def _messages(result: Result) -> _Messages:
     return _Messages(*(one[fine] for one in text), *(one[fine].astype(np.float64) for one in numbers))
 
 
-def _sentence(result: Result, what: str, found: list[Shared]) -> str:
-    routes = result.scenario.routes()
+def _sentence(routes: FlowRoutes, what: str, found: list[Shared]) -> str:
     cause = f"{routes.division}" if routes.division else "the forwarding tables"
     places = []
     for one in found[:LINKS_AT_MOST]:
