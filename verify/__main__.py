@@ -17,6 +17,7 @@ from verify import (
     link_drawing,
     pause_drawing,
     rdma_drawing,
+    source_drawing,
     trimming_drawing,
 )
 
@@ -30,6 +31,7 @@ DRAWN: tuple[tuple[str, Scenarios, int], ...] = (
     ("with pause frames and shared buffers", pause_drawing.many, 1),
     ("with packet trimming", trimming_drawing.many, 1),
     ("on a fabric with several LIDs per host", lid_drawing.many, 5),
+    ("with messages that have flows of their own", source_drawing.many, 5),
 )
 
 

@@ -164,9 +164,12 @@ def _tree_shares() -> Iterator[Check]:
         yield Check(f"4-ary 3-tree, all to one, share of the {name}", share, mean_share, 0.005 * share)
 
 
+LAWS = (zero_load, fairness, m_d_1, karol, *queueing.LAWS, *crossbar.LAWS)
+
+
 def checks(*, quick: bool = False) -> Iterator[Check]:
     """Make all checks, or those that take only seconds."""
-    for law in (zero_load, fairness, m_d_1, karol, *queueing.LAWS, *crossbar.LAWS):
+    for law in LAWS:
         yield from law(quick=quick)
 
 

@@ -10,7 +10,19 @@ from conftest import ROOT
 
 sys.path.insert(0, str(ROOT))
 
-from verify import cases, check, compare, crossbar, direct, drawing, laws, quantities, reading, reference
+from verify import (
+    cases,
+    check,
+    compare,
+    covered,
+    crossbar,
+    direct,
+    drawing,
+    laws,
+    quantities,
+    reading,
+    reference,
+)
 from verify.reference import (
     announcing,
     cioq,
@@ -135,6 +147,18 @@ def test_every_architecture_and_mechanism_is_drawn():
     assert networks >= {"torus", "mesh", "hyperx", "dragonfly", "dragonfly-plus", "custom", "k-ary-n-tree"}
     patterns = {one["pattern"]["kind"] for scenario in found for one in scenario.get("traffic", [])}
     assert patterns == {"uniform", "hotspots", "shift", "permutation", "all-to-all", "forest"}
+
+
+def test_the_list_of_checks_follows_from_the_scenarios():
+    text = covered.markdown(seeds=3)
+    row = next(line for line in text.split("\n") if line.startswith("| `congestion.reaction` |"))
+    compared, others = row.strip("| ").split(" | ")[1:]
+    assert "`cct` (" in compared
+    # So few random scenarios do not have all reactions.
+    assert "`pcc-rtt`" in others
+    assert "| `flow_control` | `credits`" in text
+    assert "`on-off` |" in text
+    assert "- FIFO input queues saturate by head-of-line blocking." in text
 
 
 def test_the_scenarios_reach_what_they_are_there_for():

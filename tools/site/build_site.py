@@ -37,7 +37,7 @@ from silvan import _reference, report
 from silvan.papers import find_papers, list_experiments, record, score
 from silvan.papers.catalogue import VERDICTS
 from silvan.papers.causes import read_causes
-from silvan.papers.page import by_paper, paper_pages, slug
+from silvan.papers.page import by_paper, paper_pages, slug, summary
 from silvan.papers.rows import expected_text, marks, simulated_text, tolerance_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,6 +51,10 @@ MODULES = (
 )  # fmt: skip
 #: The line of docs/scenario.md that the list of tables takes the place of.
 KEYS = "<!-- keys -->"
+#: The line of docs/papers.md that the score takes the place of.
+SCORE = "<!-- score -->"
+#: The line of docs/verification.md that the list of checks takes the place of.
+CHECKS = "<!-- checks -->"
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 
 
@@ -70,6 +74,7 @@ def main() -> int:
         make_scoreboard()
         make_papers()
         make_keys()
+        make_checks()
         make_reference()
         build()
         pages = check()
@@ -221,8 +226,9 @@ def make_scoreboard() -> None:
 
 
 def make_papers() -> None:
-    """Write the page of each paper from the record."""
+    """Write the score and the page of each paper from the record."""
     found = record.rows_by_experiment(record.find_record(), list_experiments())
+    replace_line(PAGES / "docs" / "papers.md", SCORE, summary(found))
     for name, text in paper_pages(found, read_causes(), find_papers() / "notes", "../img").items():
         write(f"docs/papers/{name}", relisted(text))
 
@@ -236,6 +242,15 @@ def make_keys() -> None:
     for table in _reference.outer_tables(_reference.Reference(schema)):
         links.append(f"- [`{table.heading}`](keys/{_reference.page(table.path)}): {table.text}")
     replace_line(PAGES / "docs" / "scenario.md", KEYS, "\n".join(links))
+
+
+def make_checks() -> None:
+    """Write what the oracles check into the document about verification."""
+    command = [sys.executable, "-m", "verify.covered"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SiteError(done.stderr.strip())
+    replace_line(PAGES / "docs" / "verification.md", CHECKS, done.stdout.strip())
 
 
 def replace_line(page: Path, line: str, text: str) -> None:

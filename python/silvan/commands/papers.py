@@ -164,23 +164,14 @@ def show(
 
 @app.command()
 def pages(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the pages of the papers.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the pages.")],
     file: Annotated[
         Path | None,
         typer.Option("--file", metavar="FILE", help="Record to use.", show_default="the record in papers/"),
     ] = None,
 ) -> None:
-    """Write what follows from the record: the score in README.md and docs/papers.md, and a page per paper."""
+    """Write what follows from the record: the score, and a page per paper."""
     from silvan.papers import record
-    from silvan.papers.catalogue import find_papers
 
-    path = file or record.find_record()
-    written = record.write_pages(folder, path)
-    # An installed Silvan has the experiments, but neither of these pages.
-    for name in ("README.md", "docs/papers.md"):
-        page = find_papers().parent / name
-        if page.is_file():
-            record.write_page(page, path)
-            written.append(page)
-    for page in written:
+    for page in record.write_pages(folder, file or record.find_record()):
         common.out_console().print(str(page), highlight=False, soft_wrap=True)

@@ -1,7 +1,6 @@
 """Write the record as Markdown: a headline, a summary, and a page per paper.
 
-:func:`fill` writes each block of a page between a pair of marker lines (see :func:`markers`).
-:func:`paper_pages` writes the pages of the papers, which are part of the site and not of the repository.
+The pages are part of the site and not of the repository. A test compares the headline with the README.
 """
 
 from __future__ import annotations
@@ -25,38 +24,6 @@ from silvan.papers.catalogue import (
 from silvan.papers.causes import Cause
 from silvan.papers.record import Entry, Found
 from silvan.papers.rows import Row, counts, marks, simulated_text, tolerance_text
-
-
-def fill(text: str, found: Found) -> str:
-    """Return the text of a page with its blocks updated.
-
-    Raises:
-        ValueError: The page has no block, or the lines of one are not a pair.
-
-    """
-    has_any = False
-    for name, write in BLOCKS.items():
-        begin, end = markers(name)
-        if begin not in text and end not in text:
-            continue
-        if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
-            raise ValueError(f"there must be one line {begin!r} and then one line {end!r}")
-        before, rest = text.split(begin)
-        after = rest.split(end)[1]
-        text = f"{before}{begin}\n\n{write(found)}\n\n{end}{after}"
-        has_any = True
-    if not has_any:
-        names = " or ".join(repr(markers(name)[0]) for name in BLOCKS)
-        raise ValueError(f"no place for the record: there must be a line {names}")
-    return text
-
-
-def markers(name: str) -> tuple[str, str]:
-    """Return the lines of a page between which the block of a name is written."""
-    return (
-        f"<!-- Begin of the {name}; `silvan papers pages` writes it. -->",
-        f"<!-- End of the {name}. -->",
-    )
 
 
 def headline(found: Found) -> str:
@@ -334,7 +301,3 @@ def _note(row: Row, name: str) -> str:
 
 def _listed(quantities: Sequence[str], of: int) -> str:
     return "All rows" if len(quantities) == of > 1 else "; ".join(quantities)
-
-
-#: The blocks of a page by name, with the functions that write them.
-BLOCKS = {"headline": headline, "summary": summary}

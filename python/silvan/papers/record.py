@@ -153,34 +153,20 @@ def _stale(experiment: Experiment, entry: Entry | None) -> str:
     return ""
 
 
-def write_page(page: Path, record: Path) -> None:
-    """Write the recorded results into a Markdown page; see :mod:`silvan.papers.page`."""
-    # The page needs what is defined above.
-    from silvan.papers.page import fill
-
-    try:
-        text = _files.read_text(page)
-    except (OSError, UnicodeDecodeError) as error:
-        raise PapersError(f"{page}: {error}") from error
-    try:
-        text = fill(text, rows_by_experiment(record, list_experiments()))
-    except ValueError as error:
-        raise PapersError(f"{page}: {error}") from error
-    _files.write_text(page, text)
-
-
 def write_pages(folder: Path, record: Path) -> list[Path]:
-    """Write a page per paper and the figures that they show into a folder; return the pages."""
+    """Write the score, a page per paper and the figures that these show into a folder; return the pages."""
     # The pages need what is defined above.
     from silvan.papers.causes import read_causes
-    from silvan.papers.page import paper_pages
+    from silvan.papers.page import paper_pages, summary
 
     experiments = list_experiments()
     found = rows_by_experiment(record, experiments)
     papers = find_papers()
     folder.mkdir(parents=True, exist_ok=True)
+    pages = {"score.md": f"# The score\n\n{summary(found)}\n"}
+    pages |= paper_pages(found, read_causes(), papers / "notes", "img")
     written = []
-    for name, text in paper_pages(found, read_causes(), papers / "notes", "img").items():
+    for name, text in pages.items():
         written.append(folder / name)
         _files.write_text(written[-1], text)
     figures = papers.parent / "docs" / "img"
