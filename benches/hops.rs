@@ -9,8 +9,8 @@ use common::{config, flow, tables, topology, us};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use silvan_fabric::config::{Architecture, Config};
 use silvan_fabric::simulation::Simulation;
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::Pattern;
+use silvan_network::topology::Topology;
+use silvan_network::traffic::Pattern;
 
 fn run_to_the_end(mut simulation: Simulation) -> u64 {
     while !simulation.advance(1 << 20).unwrap().done {}

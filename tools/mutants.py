@@ -3,10 +3,10 @@
     python3 tools/mutants.py [--count N] [--seed S] [--jobs J] [MODULE...]
 
 A mutant is a copy of the sources with one changed expression or function. Modules are folders or files of
-`crates/silvan-fabric/src`, such as `host` or `partition/lookahead.rs`. The default is all modules that
+the crates of the model (`CRATES`), such as `host` or `partition/events.rs`. The default is all modules that
 compute results. The same seed selects the same mutants from the same sources. cargo-mutants (`cargo install
 --locked cargo-mutants`) lists the mutants; `.cargo/mutants.toml` excludes some. The tests are those of
-`cargo test -p silvan-fabric`, without documentation tests.
+`cargo test` of these crates, without documentation tests.
 
 One build contains all mutants of the sample, each behind a switch (see `mutant_switches.py`). Mutants that do
 not compile are removed from it ("unviable"), as are those that can have no switch ("skipped"). A mutant runs
@@ -37,7 +37,10 @@ from typing import Any, TextIO
 from mutant_switches import REACHED, VARIABLE, body, switch, switched
 
 ROOT = Path(__file__).resolve().parents[1]
-MODEL = PurePosixPath("crates/silvan-fabric/src")
+#: The crates of the model.
+CRATES = ("silvan-network", "silvan-fabric")
+#: Their sources.
+MODEL = tuple(PurePosixPath("crates", name, "src") for name in CRATES)
 #: Modules that only describe a run, or whose values other programs check one by one.
 LEFT_OUT = {"fluid", "lib", "outcome", "topology"}
 #: Possible results of a mutant, in the order of the table.
@@ -50,12 +53,10 @@ MEMORY_KIB = 4 << 20
 OUT = ROOT / "target" / "mutants"
 #: The copy of the sources that is changed.
 TREE = OUT / "tree"
-CRATE = TREE / "crates" / "silvan-fabric"
 CARGO = [str(ROOT / "tools" / "with-rust"), "cargo"]
-CHECK = [*CARGO, "check", "-p", "silvan-fabric", "--lib", "--message-format", "json"]
-BUILD = [
-    *CARGO, "test", "-p", "silvan-fabric", "--lib", "--tests", "--no-run", "--message-format", "json",
-]  # fmt: skip
+PACKAGES = [word for name in CRATES for word in ("-p", name)]
+CHECK = [*CARGO, "check", *PACKAGES, "--lib", "--message-format", "json"]
+BUILD = [*CARGO, "test", *PACKAGES, "--lib", "--tests", "--no-run", "--message-format", "json"]
 #: So that a test does the same each time.
 FIXED = {"RUST_BACKTRACE": "0", "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "1", "PROPTEST_RNG_SEED": "1"}
 
@@ -96,33 +97,37 @@ def listed() -> list[dict[str, Any]]:
 def module_of(mutant: dict[str, Any], modules: tuple[str, ...]) -> str | None:
     """Return the module that contains a mutant."""
     path = PurePosixPath(mutant["file"])
-    if MODEL not in path.parents:
+    source = next((folder for folder in MODEL if folder in path.parents), None)
+    if source is None:
         return None
-    inside = str(path.relative_to(MODEL))
+    inside = str(path.relative_to(source))
     return next(
         (one for one in modules if inside == one or inside.startswith((f"{one}/", f"{one}.rs"))), None
     )
 
 
-def build(command: list[str], log: TextIO) -> tuple[list[str], list[tuple[str, int, str]]]:
-    """Build or check the copy. Return the programs, or else the errors: file, line and message of each."""
+def build(command: list[str], log: TextIO) -> tuple[dict[str, Path], list[tuple[str, int, str]]]:
+    """Build or check the copy.
+
+    Return the programs with the folders of their crates, or else the errors: file, line and message of each.
+    """
     env = {**os.environ, "CARGO_TARGET_DIR": str(OUT / "build")}
     done = subprocess.run(command, cwd=TREE, env=env, stdout=subprocess.PIPE, stderr=log, check=False)
-    programs: set[str] = set()
+    programs: dict[str, Path] = {}
     errors = []
     for line in done.stdout.decode().splitlines():
         message = json.loads(line) if line.startswith("{") else {}
         if message.get("reason") == "compiler-artifact" and message.get("executable"):
-            programs.add(message["executable"])
+            programs[message["executable"]] = Path(message["manifest_path"]).parent
         elif message.get("reason") == "compiler-message" and message["message"]["level"] == "error":
             log.write(message["message"]["rendered"])
             errors += [(*place, message["message"]["message"]) for place in places(message["message"])]
     log.flush()
     if done.returncode == 0:
-        return sorted(programs), []
+        return programs, []
     if not errors:
         sys.exit(f"the sources do not build: see {log.name}")
-    return [], errors
+    return {}, errors
 
 
 def places(message: dict[str, Any]) -> set[tuple[str, int]]:
@@ -136,10 +141,10 @@ def places(message: dict[str, Any]) -> set[tuple[str, int]]:
     return found
 
 
-def build_with(mutants: dict[int, dict[str, Any]], log: TextIO) -> tuple[list[str], set[int]]:
+def build_with(mutants: dict[int, dict[str, Any]], log: TextIO) -> tuple[dict[str, Path], set[int]]:
     """Build the copy with all mutants that compile. Return the test programs and these mutants."""
-    root = str(MODEL / "lib.rs")
-    names = {root, *(mutant["file"] for mutant in mutants.values())}
+    roots = {str(folder / "lib.rs") for folder in MODEL}
+    names = {*roots, *(mutant["file"] for mutant in mutants.values())}
     sources = {name: (TREE / name).read_text(encoding="utf-8") for name in names}
     kept = set(mutants)
     # Errors of types, of borrowing and of constants appear one kind after the other.
@@ -148,7 +153,7 @@ def build_with(mutants: dict[int, dict[str, Any]], log: TextIO) -> tuple[list[st
         for name, text in sources.items():
             here = {number: mutants[number] for number in sorted(kept) if mutants[number]["file"] == name}
             changed, added = switched(text, here)
-            write(TREE / name, changed + (switch(max(mutants, default=0)) if name == root else ""))
+            write(TREE / name, changed + (switch(max(mutants, default=0)) if name in roots else ""))
             lines.update({(name, line): number for line, number in added.items()})
         _, errors = build(CHECK, log)
         if not errors:
@@ -168,6 +173,8 @@ class Test:
     """A test, with its time without a mutant and the mutants whose functions it reaches."""
 
     program: str
+    #: The folder of its crate, in which it runs.
+    folder: Path
     name: str
     seconds: float
     reaches: frozenset[int]
@@ -178,11 +185,16 @@ class Test:
         return max(LEAST_PATIENCE_S, PATIENCE * self.seconds)
 
 
-def passes(program: str, name: str, env: dict[str, str], patience_s: float | None) -> tuple[bool | None, str]:
-    """Run a test. Return whether it passed, or `None` if it exceeded its time limit, and its output."""
+def passes(
+    program: str, folder: Path, name: str, env: dict[str, str], patience_s: float | None
+) -> tuple[bool | None, str]:
+    """Run a test in the folder of its crate.
+
+    Return whether it passed, or `None` if it exceeded its time limit, and its output.
+    """
     command = ["sh", "-c", f'ulimit -v {MEMORY_KIB}; exec "$0" --exact "$1" --test-threads 1', program, name]
     process = subprocess.Popen(
-        command, cwd=CRATE, env={**os.environ, **FIXED, **env}, start_new_session=True,
+        command, cwd=folder, env={**os.environ, **FIXED, **env}, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
     )  # fmt: skip
     try:
@@ -194,35 +206,39 @@ def passes(program: str, name: str, env: dict[str, str], patience_s: float | Non
     return process.returncode == 0, output
 
 
-def measured(program: str, name: str, folder: str) -> Test:
+def measured(program: str, folder: Path, name: str, logs: str) -> Test:
     """Run a test without a mutant."""
-    reached = Path(folder) / f"{Path(program).name}-{name.replace('::', '-')}"
+    reached = Path(logs) / f"{Path(program).name}-{name.replace('::', '-')}"
     began = time.monotonic()
-    passed, output = passes(program, name, {REACHED: str(reached)}, None)
+    passed, output = passes(program, folder, name, {REACHED: str(reached)}, None)
     if not passed or "1 passed" not in output:
         sys.exit(f"a test fails without a mutant:\n{output}")
     numbers = reached.read_text(encoding="utf-8").split() if reached.is_file() else []
-    return Test(program, name, time.monotonic() - began, frozenset(map(int, numbers)))
+    return Test(program, folder, name, time.monotonic() - began, frozenset(map(int, numbers)))
 
 
-def tests_of(programs: list[str], pool: ThreadPoolExecutor) -> list[Test]:
+def tests_of(programs: dict[str, Path], pool: ThreadPoolExecutor) -> list[Test]:
     """Run all tests without a mutant, and return them, the shortest first."""
     names = []
-    for program in programs:
+    for program, folder in sorted(programs.items()):
         command = [program, "--list", "--format", "terse"]
-        lines = subprocess.run(command, cwd=CRATE, stdout=subprocess.PIPE, text=True, check=True).stdout
+        lines = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=True).stdout
         names += [
-            (program, line.removesuffix(": test")) for line in lines.splitlines() if line.endswith(": test")
+            (program, folder, line.removesuffix(": test"))
+            for line in lines.splitlines()
+            if line.endswith(": test")
         ]
-    with tempfile.TemporaryDirectory() as folder:
-        tests = list(pool.map(lambda one: measured(one[0], one[1], folder), names))
+    with tempfile.TemporaryDirectory() as logs:
+        tests = list(pool.map(lambda one: measured(*one, logs), names))
     return sorted(tests, key=lambda test: test.seconds)
 
 
 def outcome(number: int, tests: list[Test]) -> tuple[str, str]:
     """Run a mutant; return its result and the output of the test that decided."""
     for test in tests:
-        passed, output = passes(test.program, test.name, {VARIABLE: str(number)}, test.patience_s)
+        passed, output = passes(
+            test.program, test.folder, test.name, {VARIABLE: str(number)}, test.patience_s
+        )
         if not passed:
             return "timeout" if passed is None else "caught", output
     return "missed", f"{len(tests)} tests reach its function\n"
@@ -280,7 +296,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="only print the sample")
     parser.add_argument("modules", nargs="*", metavar="MODULE")
     given = parser.parse_args()
-    every = sorted({path.stem for path in (ROOT / MODEL).iterdir()} - LEFT_OUT)
+    every = sorted({path.stem for folder in MODEL for path in (ROOT / folder).iterdir()} - LEFT_OUT)
     modules = tuple(given.modules or every)
     copy_sources()
     mutants = [one for one in listed() if module_of(one, modules)]

@@ -7,7 +7,7 @@ mod mutate;
 
 use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use silvan_engine::Rate;
-use silvan_fabric::topology::{NodeRef, Topology};
+use silvan_network::topology::{NodeRef, Topology};
 use silvan_scenario::import::ibnetdiscover::{Options, parse, write};
 
 const FORMAT: mutate::Format = mutate::Format { draw: fabric::draw, words: fabric::WORDS };

@@ -9,8 +9,8 @@ mod mutate;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::{fuzz_mutator, fuzz_target};
-use silvan_fabric::routing::Tables;
-use silvan_fabric::topology::Topology;
+use silvan_network::routing::Tables;
+use silvan_network::topology::Topology;
 use silvan_scenario::import::{ibnetdiscover, lft};
 
 const WIRING: &str = include_str!("../../tests/data/fabrics/sw2-h7/updn/ibnetdiscover.topo");

@@ -9,9 +9,9 @@ use std::sync::LazyLock;
 use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use silvan_engine::Rate;
 use silvan_engine::random::Stream;
-use silvan_fabric::routing::lanes::{IDENTITY, LaneMaps, Lanes, PathLevels};
-use silvan_fabric::routing::{Tables, check_lanes, deadlock_cycle};
-use silvan_fabric::topology::Topology;
+use silvan_network::routing::lanes::{IDENTITY, LaneMaps, Lanes, PathLevels};
+use silvan_network::routing::{Tables, check_lanes, deadlock_cycle};
+use silvan_network::topology::Topology;
 use silvan_scenario::import::site::{Kind, kind_of};
 use silvan_scenario::import::{
     far, iblinkinfo, ibnetdiscover, lanes, lft, lst, net_dump, ports, sections,

@@ -116,20 +116,25 @@ def table_of_rooms():
     return allowed
 
 
+#: The crates of the model. Their modules have different names.
+MODEL = ("silvan-network", "silvan-fabric")
+
+
 def used_by_rooms():
     """Return, for each module of the model, the others that its files use, except in tests."""
-    source = ROOT / "crates/silvan-fabric/src"
+    crates = "|".join(["crate", *(name.replace("-", "_") for name in MODEL)])
     used = {}
-    for path in source.rglob("*.rs"):
-        room = path.relative_to(source).parts[0].removesuffix(".rs")
-        if room == "lib" or path.name == "tests.rs":
-            continue
-        code = path.read_text(encoding="utf-8").split("#[cfg(test)]\nmod tests {")[0]
-        code = re.sub(r"//.*", "", code)
-        found = set(re.findall(r"\bcrate::(\w+)", code)) - {room}
-        # The search does not support the form `use crate::{one, other}`.
-        assert "crate::{" not in code, path
-        used.setdefault(room, set()).update(found)
+    for source in (ROOT / "crates" / name / "src" for name in MODEL):
+        for path in source.rglob("*.rs"):
+            room = path.relative_to(source).parts[0].removesuffix(".rs")
+            if room == "lib" or path.name == "tests.rs":
+                continue
+            code = path.read_text(encoding="utf-8").split("#[cfg(test)]\nmod tests {")[0]
+            code = re.sub(r"//.*", "", code)
+            found = set(re.findall(rf"\b(?:{crates})::(\w+)", code)) - {room}
+            # The search does not support the form `use crate::{one, other}`.
+            assert not re.search(rf"\b(?:{crates})::{{", code), path
+            used.setdefault(room, set()).update(found)
     return used
 
 
@@ -153,6 +158,16 @@ def test_rooms_use_each_other_in_no_cycle():
         pytest.fail(f"rooms use each other in a cycle: {' -> '.join(error.args[1])}")
 
 
-def test_the_engine_uses_no_other_crate_of_the_house():
-    manifest = (ROOT / "crates/silvan-engine/Cargo.toml").read_text()
-    assert "silvan-" not in manifest.split("[dependencies]")[1]
+@pytest.mark.parametrize(
+    ("crate", "others"),
+    [
+        ("engine", set()),
+        ("trace", {"engine"}),
+        ("network", {"engine", "trace"}),
+        ("fabric", {"engine", "trace", "network"}),
+    ],
+)
+def test_crates_use_only_those_below_them(crate, others):
+    manifest = (ROOT / f"crates/silvan-{crate}/Cargo.toml").read_text()
+    used = re.findall(r"^silvan-(\w+)", manifest.split("[dependencies]")[1], re.MULTILINE)
+    assert set(used) == others

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value as Json;
 use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
 use silvan_fabric::queueing::{HostQueues, Isolation};
-use silvan_fabric::topology::{End, NodeRef, Topology};
+use silvan_network::topology::{End, NodeRef, Topology};
 use silvan_scenario::Scenario;
 
 use crate::case::summary;

@@ -1,7 +1,7 @@
 //! Checks that all generated traffic was delivered, in a scenario whose traffic has an end.
 
 use silvan_fabric::outcome::{ClassSummary, Outcome, Values};
-use silvan_fabric::traffic::{Arrivals, Flow, Pattern, Traffic};
+use silvan_network::traffic::{Arrivals, Flow, Pattern, Traffic};
 use silvan_scenario::Scenario;
 
 use crate::accounting::column;

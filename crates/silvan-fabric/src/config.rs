@@ -6,16 +6,16 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Bytes, Rate, Time};
+use silvan_network::routing;
+use silvan_network::routing::adaptive::Heuristic;
+use silvan_network::traffic::{Flow, Job, Traffic};
 
 use crate::congestion::reaction::Reaction;
 use crate::congestion::{Components, Congestion, LinkLayer, Mechanism};
 pub use crate::packet_format::Packet;
 use crate::queueing::{HostQueues, Isolation, Memory, Queues};
-use crate::routing;
-use crate::routing::adaptive::Heuristic;
-pub use crate::routing::path_bits::PathBits;
-pub use crate::routing::spraying::Spraying;
-use crate::traffic::{Flow, Job, Traffic};
+pub use silvan_network::routing::path_bits::PathBits;
+pub use silvan_network::routing::spraying::Spraying;
 
 /// The configuration of a run, without topology and tables.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,11 +2,8 @@
 //!
 //! | module | content |
 //! | --- | --- |
-//! | [`topology`] | how hosts and switches are wired, one file per family |
-//! | [`routing`] | forwarding tables, one file per algorithm, and the deadlock check |
 //! | [`config`] | the configuration of a run, in addition to topology and tables |
 //! | [`congestion`] | marking at switches and reaction at hosts, one file per component |
-//! | [`traffic`] | traffic patterns, flows and jobs: sources, destinations and times |
 //! | `link`, `packet`, `message` | the exchange between nodes: packets and notifications in one direction, credits in the other |
 //! | `meters` | counters that nodes write |
 //! | `context` | the state that a node uses while it handles an event |
@@ -16,20 +13,19 @@
 //! | `switch`, `port`, `port_set` | one file per architecture; ports, virtual lanes, sets of ports |
 //! | `outputs` | the binned scheduler of VOQ and FIFO switches |
 //! | [`queueing`] | the division of buffers into queues, and the isolation of congested flows |
+//! | `trigger` | traffic that starts after a number of delivered packets |
 //! | `jobs` | parallel applications: ranks that post messages to hosts and wait for messages |
 //! | `partition` | some hosts and switches, and the processing of their events |
 //! | `observe` | time series, congestion trees, the watchdog, invariants: all read-only |
 //! | `setup` | builds a runnable network from configuration, topology and tables |
 //! | [`simulation`] | the run: partitions, threads, samples |
 //! | `report`, [`outcome`] | the results of a run |
-//! | [`fluid`] | flow rates in the fluid limit: optima, and the steady state of back pressure |
 
 pub mod config;
 pub mod congestion;
 mod context;
 mod error;
 mod facts;
-pub mod fluid;
 mod host;
 mod jobs;
 mod limiter;
@@ -49,13 +45,11 @@ mod port_set;
 pub mod queueing;
 mod report;
 mod routes;
-pub mod routing;
 mod setup;
 pub mod simulation;
 mod sink;
 mod switch;
-pub mod topology;
-pub mod traffic;
+mod trigger;
 mod voq;
 
 pub use congestion::round_trip::RoundTrip;

@@ -7,6 +7,8 @@ mod tests;
 mod threads;
 
 use silvan_engine::Time;
+use silvan_network::routing::Tables;
+use silvan_network::topology::Topology;
 
 use crate::config::{Config, FlowControl};
 pub use crate::error::ModelError;
@@ -20,9 +22,7 @@ pub use crate::observe::{Latest, LatestTree, TreeLink};
 pub use crate::outcome::jain;
 use crate::outcome::{Outcome, Table, latency_table};
 use crate::report::{Findings, Story, tell};
-use crate::routing::Tables;
 use crate::setup::{Network, build, check_routes};
-use crate::topology::Topology;
 pub use steps::Steps;
 
 /// The progress of a run.

@@ -8,8 +8,8 @@ use crate::common::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::Config;
 use silvan_fabric::outcome::{ClassSummary, LatencySummary, Outcome};
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::{Arrivals, Flow, Pattern, Traffic};
+use silvan_network::topology::Topology;
+use silvan_network::traffic::{Arrivals, Flow, Pattern, Traffic};
 
 /// Time that a packet's head takes through the network, in nanoseconds.
 const WAY: u64 = 120;

@@ -9,10 +9,10 @@ use silvan_fabric::config::Config;
 use silvan_fabric::congestion::marking::{Fecn, InBandTelemetry, Marking, PortSetting};
 use silvan_fabric::congestion::reaction::{Cct, ControlLevel, Reaction};
 use silvan_fabric::congestion::{CoalescePer, Coalescing, HostSetting, Notification};
-use silvan_fabric::routing::RoutingSpec;
 use silvan_fabric::simulation::{ModelError, jain};
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::{Flow, Pattern};
+use silvan_network::routing::RoutingSpec;
+use silvan_network::topology::Topology;
+use silvan_network::traffic::{Flow, Pattern};
 
 #[test]
 fn congestion_control_frees_the_victim_and_is_fair() {

@@ -10,7 +10,7 @@ use silvan_fabric::congestion::reaction::{Cct, ControlLevel, Reaction, StaticWin
 use silvan_fabric::congestion::{Congestion, Feedback, Mechanism, Notification};
 use silvan_fabric::queueing::Isolation;
 use silvan_fabric::simulation::Simulation;
-use silvan_fabric::traffic::{Flow, Pattern};
+use silvan_network::traffic::{Flow, Pattern};
 
 fn of_kind<T: serde::de::DeserializeOwned>(kind: &str) -> T {
     serde_json::from_value(serde_json::json!({ "kind": kind })).unwrap()

@@ -8,8 +8,8 @@ use silvan_fabric::congestion::reaction::{Cct, Reaction};
 use silvan_fabric::congestion::{Congestion, Notification};
 use silvan_fabric::outcome::{Outcome, Table, Values};
 use silvan_fabric::simulation::Simulation;
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::Flow;
+use silvan_network::topology::Topology;
+use silvan_network::traffic::Flow;
 
 /// Four leaf switches with four hosts each; H1 and H16 are destinations of several hosts of other switches.
 fn network() -> Topology {

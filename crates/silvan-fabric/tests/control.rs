@@ -11,8 +11,8 @@ use silvan_fabric::congestion::marking::{Fecn, Marking, MarkingPattern};
 use silvan_fabric::congestion::reaction::{Cct, CctTable, PerSl, Reaction};
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::queueing::HostQueues;
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::Flow;
+use silvan_network::topology::Topology;
+use silvan_network::traffic::Flow;
 
 fn star(hosts: u32) -> Topology {
     topology(&format!(

@@ -7,7 +7,7 @@ use silvan_engine::{Bytes, Time};
 use silvan_fabric::congestion::marking::Marking;
 use silvan_fabric::congestion::reaction::{Nscc, Rccc, Reaction};
 use silvan_fabric::congestion::{Congestion, Notification};
-use silvan_fabric::traffic::{Pattern, Traffic};
+use silvan_network::traffic::{Pattern, Traffic};
 
 use crate::common::{config, pattern, run, topology, us};
 

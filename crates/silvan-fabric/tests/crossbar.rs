@@ -5,11 +5,11 @@ use crate::common::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Architecture, Config};
 use silvan_fabric::queueing::Queues;
-use silvan_fabric::traffic::{Flow, Pattern, Traffic};
+use silvan_network::traffic::{Flow, Pattern, Traffic};
 
 /// A network in which only the switch limits traffic: no latency, and large buffers at both ends. Packets
 /// have 64 to 4096 bytes.
-fn mixed(hosts: u32, queues: Queues, buffer: u64) -> (silvan_fabric::topology::Topology, Config) {
+fn mixed(hosts: u32, queues: Queues, buffer: u64) -> (silvan_network::topology::Topology, Config) {
     let kind =
         format!(r#"{{"kind": "star", "hosts": {hosts}, "link_rate": "16 Gbit/s", "link_delay": "1 ns"}}"#);
     let mut config = config(us(22_000));
@@ -56,7 +56,7 @@ fn virtual_output_queues_leave_little_idle() {
 fn latency_at_a_load_of_four_fifths_is_some_packets() {
     let (topology, mut config) = mixed(8, Queues::PerOutput, 131_072);
     config.traffic[0].rate = Some(Rate(12_800_000_000));
-    config.traffic[0].arrivals = silvan_fabric::traffic::Arrivals::Poisson;
+    config.traffic[0].arrivals = silvan_network::traffic::Arrivals::Poisson;
     let outcome = run(&topology, &config);
     let since_injection =
         outcome.summary.latency.iter().find(|latency| latency.since == "injection").unwrap();

@@ -11,10 +11,10 @@ use silvan_fabric::congestion::reaction::{Nscc, Reaction};
 use silvan_fabric::congestion::{Congestion, Notification};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::queueing::Queues;
-use silvan_fabric::routing::ecmp::{Fields, Hash};
-use silvan_fabric::routing::port_groups::PortGroups;
-use silvan_fabric::topology::{Link, NodeRef, Topology};
-use silvan_fabric::traffic::{Flow, Pattern, Traffic};
+use silvan_network::routing::ecmp::{Fields, Hash};
+use silvan_network::routing::port_groups::PortGroups;
+use silvan_network::topology::{Link, NodeRef, Topology};
+use silvan_network::traffic::{Flow, Pattern, Traffic};
 
 const TREES: [&str; 4] = [
     r#"{"kind": "k-ary-n-tree", "k": 2, "n": 4, "link_rate": "8 Gbit/s"}"#,

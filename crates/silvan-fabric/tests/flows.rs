@@ -8,9 +8,9 @@ use silvan_fabric::config::{AdaptiveRouting, Arbitration, Architecture, Config};
 use silvan_fabric::congestion::reaction::{ExplicitRate, Injection, Probing, Reaction};
 use silvan_fabric::congestion::{Congestion, Mechanism};
 use silvan_fabric::outcome::Outcome;
-use silvan_fabric::routing::adaptive::Heuristic;
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::{Flow, Pattern};
+use silvan_network::routing::adaptive::Heuristic;
+use silvan_network::topology::Topology;
+use silvan_network::traffic::{Flow, Pattern};
 
 /// The network of figure 1 of Zdornov and Birk with its six flows of one megabyte.
 fn figure_1() -> (Topology, Config) {

@@ -5,8 +5,8 @@ use crate::common::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::Config;
 use silvan_fabric::outcome::Outcome;
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::{Forest, Pattern, Traffic};
+use silvan_network::topology::Topology;
+use silvan_network::traffic::{Forest, Pattern, Traffic};
 
 const BASE: Forest = Forest { hotspots: 2, contributors: 75, victims: 25, mixed: 0, p: 0, lifetime: None };
 

@@ -10,8 +10,8 @@ use silvan_fabric::congestion::reaction::{
     Dcqcn, Dctcp, Hpcc, Lipd, Nscc, PccRtt, RateControl, Rccc, Reaction, StaticWindow, Swift, Timely,
 };
 use silvan_fabric::congestion::{Congestion, Mechanism, Notification};
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::{Pattern, Traffic};
+use silvan_network::topology::Topology;
+use silvan_network::traffic::{Pattern, Traffic};
 
 use crate::common::{config, flow, pattern, run, tables, topology, us};
 

@@ -8,7 +8,7 @@ use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::Architecture;
 use silvan_fabric::congestion::Notification;
 use silvan_fabric::queueing::Queues;
-use silvan_fabric::traffic::{Arrivals, Flow, Pattern};
+use silvan_network::traffic::{Arrivals, Flow, Pattern};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]

@@ -9,7 +9,7 @@ use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::{Architecture, Config};
 use silvan_fabric::congestion::{Congestion, Mechanism};
 use silvan_fabric::queueing::{HostQueues, Isolation, Memory, Queues, SpecialArbitration, SpecialQueues};
-use silvan_fabric::traffic::{Flow, Pattern};
+use silvan_network::traffic::{Flow, Pattern};
 
 /// Adds flows with a total, some of them to the same host, and some random traffic.
 fn load(config: &mut Config, hosts: usize, flows: &[(usize, usize, u8)], message: u64) {

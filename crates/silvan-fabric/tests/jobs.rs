@@ -10,7 +10,7 @@ use crate::common::*;
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::Config;
 use silvan_fabric::outcome::{JobSummary, Outcome, Values};
-use silvan_fabric::traffic::{Job, Sends};
+use silvan_network::traffic::{Job, Sends};
 use silvan_trace::execute::Parameters;
 use silvan_trace::sequence::Sequence;
 use silvan_trace::{Operation, Trace, TraceBuilder};

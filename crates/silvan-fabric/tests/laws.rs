@@ -5,7 +5,7 @@ use crate::common::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::Architecture;
 use silvan_fabric::queueing::Queues;
-use silvan_fabric::traffic::{Arrivals, Flow, Pattern};
+use silvan_network::traffic::{Arrivals, Flow, Pattern};
 
 /// Mean latency since injection of the first class, in nanoseconds.
 fn since_injection(outcome: &silvan_fabric::outcome::Outcome) -> f64 {

@@ -7,8 +7,8 @@ use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Config, Credits, FlowControl, LinkConfig, LinkRetry, SharedCredits};
 use silvan_fabric::outcome::{Outcome, RetrySummary, Values};
 use silvan_fabric::simulation::ModelError;
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::Flow;
+use silvan_network::topology::Topology;
+use silvan_network::traffic::Flow;
 
 /// On the link of A, a byte takes one nanosecond; the link of B may be faster.
 fn one_link(delay_ns: u64, other_gbit: u64, duration: Time) -> (Topology, Config) {

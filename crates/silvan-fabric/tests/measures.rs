@@ -5,7 +5,7 @@ use crate::common::*;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::queueing::HostQueues;
-use silvan_fabric::traffic::Flow;
+use silvan_network::traffic::Flow;
 
 fn column<'a>(outcome: &'a Outcome, table: &str, column: &str) -> &'a Values {
     let table = outcome.tables.iter().find(|known| known.name == table).unwrap();
@@ -101,7 +101,7 @@ fn each_marked_packet_counts_once() {
 #[test]
 fn flows_are_served_in_the_order_of_their_names() {
     use silvan_fabric::config::Architecture;
-    use silvan_fabric::traffic::Arrivals;
+    use silvan_network::traffic::Arrivals;
     let topology = topology(r#"{"kind": "star", "hosts": 6}"#);
     for architecture in [Architecture::Voq, Architecture::Iq, Architecture::Cioq] {
         let mut config = config(us(300));

@@ -7,8 +7,8 @@ use silvan_fabric::config::{AdaptiveRouting, Architecture, Config, Pinned, Route
 use silvan_fabric::congestion::Mechanism;
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::queueing::Queues;
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::{Flow, Pattern};
+use silvan_network::topology::Topology;
+use silvan_network::traffic::{Flow, Pattern};
 
 fn per_packet() -> AdaptiveRouting {
     AdaptiveRouting { per: RoutePer::Packet, ..AdaptiveRouting::default() }
@@ -125,7 +125,7 @@ fn other_levels_and_control_packets_use_the_ports_of_the_tables() {
 /// Twelve hosts of four leaves send to H1; there is also one adaptive flow.
 fn hotspot(config: &mut Config) -> Topology {
     let hosts: Vec<String> = (5..=16).map(|host| format!("H{host}")).collect();
-    config.traffic = vec![silvan_fabric::traffic::Traffic {
+    config.traffic = vec![silvan_network::traffic::Traffic {
         hosts: Some(hosts),
         ..pattern(Pattern::Hotspots { to: vec!["H1".into()] })
     }];

@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Arbitration, Config, FlowControl, Pfc, Scheduler, SharedMemory, WatchdogAction};
 use silvan_fabric::outcome::{Outcome, Values};
-use silvan_fabric::routing::RoutingSpec;
 use silvan_fabric::simulation::{ModelError, Simulation};
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::{Flow, Pattern};
+use silvan_network::routing::RoutingSpec;
+use silvan_network::topology::Topology;
+use silvan_network::traffic::{Flow, Pattern};
 
 /// A column of the table of pauses.
 fn column(outcome: &Outcome, name: &str) -> Vec<f64> {

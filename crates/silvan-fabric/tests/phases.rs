@@ -5,7 +5,7 @@
 use crate::common::{assert_near, config, flow, ib_cc, pattern, run, testbed, topology, us};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::outcome::{Outcome, Values};
-use silvan_fabric::traffic::{Arrivals, Flow, Pattern, Traffic};
+use silvan_network::traffic::{Arrivals, Flow, Pattern, Traffic};
 
 const STAR: &str = r#"{"kind": "star", "hosts": 8}"#;
 

@@ -12,7 +12,7 @@ use silvan_fabric::outcome::{Outcome, Values};
 
 /// A network in which `sources` hosts send to one host at full rate, with 10 Gbit/s links and Ethernet
 /// packets. The first 200 ms are warm-up.
-fn bottleneck(sources: usize, duration: Time) -> (silvan_fabric::topology::Topology, Config) {
+fn bottleneck(sources: usize, duration: Time) -> (silvan_network::topology::Topology, Config) {
     let hosts = sources + 1;
     let topology = topology(&format!(r#"{{"kind": "star", "hosts": {hosts}, "link_rate": "10 Gbit/s"}}"#));
     let mut config = config(duration);
@@ -24,7 +24,7 @@ fn bottleneck(sources: usize, duration: Time) -> (silvan_fabric::topology::Topol
     config.flows = (2..=hosts)
         .map(|host| {
             let flow = flow(&format!("H{host}"), "H1");
-            silvan_fabric::traffic::Flow { start: us(host as u64 * 7_919 % 1_000), ..flow }
+            silvan_network::traffic::Flow { start: us(host as u64 * 7_919 % 1_000), ..flow }
         })
         .collect();
     (topology, config)

@@ -12,8 +12,8 @@ use silvan_fabric::congestion::reaction::{
 };
 use silvan_fabric::congestion::{CoalescePer, Coalescing, Congestion, Notification};
 use silvan_fabric::outcome::{Outcome, Values};
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::Flow;
+use silvan_network::topology::Topology;
+use silvan_network::traffic::Flow;
 
 const LINK: f64 = 100e9;
 

@@ -4,8 +4,8 @@
 use crate::common::*;
 use silvan_fabric::config::Config;
 use silvan_fabric::outcome::Outcome;
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::{Arrivals, Pattern};
+use silvan_network::topology::Topology;
+use silvan_network::traffic::{Arrivals, Pattern};
 
 fn busy() -> (Topology, Config) {
     let topology = topology(r#"{"kind": "k-ary-n-tree", "k": 3, "n": 2}"#);

@@ -9,8 +9,8 @@ use silvan_fabric::config::{Config, FlowControl, OnOff};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::queueing::{HostQueues, Memory, Queues};
 use silvan_fabric::simulation::ModelError;
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::Flow;
+use silvan_network::topology::Topology;
+use silvan_network::traffic::Flow;
 
 fn star(hosts: u32, delay_ns: u64) -> Topology {
     topology(&format!(

@@ -17,8 +17,8 @@ use silvan_fabric::congestion::{Congestion, Mechanism, Notification};
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::queueing::Queues;
 use silvan_fabric::simulation::Simulation;
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::{Arrivals, Flow, Job, Pattern, Sends, Traffic};
+use silvan_network::topology::Topology;
+use silvan_network::traffic::{Arrivals, Flow, Job, Pattern, Sends, Traffic};
 use silvan_trace::execute::Parameters;
 use silvan_trace::{Operation, TraceBuilder};
 

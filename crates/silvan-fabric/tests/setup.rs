@@ -10,11 +10,11 @@ use silvan_fabric::congestion::marking::{Fecn, Ipm, Marking};
 use silvan_fabric::congestion::reaction::{Cct, CctTable, Reaction, StaticWindow};
 use silvan_fabric::congestion::{Mechanism, Notification};
 use silvan_fabric::queueing::{HostQueues, Memory, Queues};
-use silvan_fabric::routing::Tables;
 use silvan_fabric::simulation::ModelError;
-use silvan_fabric::topology::{End, Host, Link, NodeRef, Switch, Topology};
-use silvan_fabric::traffic::{Forest, Job, Pattern, Sends};
 use silvan_fabric::{HostNames, Reason, SetupError};
+use silvan_network::routing::Tables;
+use silvan_network::topology::{End, Host, Link, NodeRef, Switch, Topology};
+use silvan_network::traffic::{Forest, Job, Pattern, Sends};
 use silvan_trace::TraceBuilder;
 use silvan_trace::execute::Parameters;
 

@@ -7,9 +7,9 @@ use silvan_fabric::config::Config;
 use silvan_fabric::congestion::{Congestion, Mechanism};
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::queueing::{HostQueues, Memory, Queues};
-use silvan_fabric::traffic::{Flow, Pattern, Traffic};
+use silvan_network::traffic::{Flow, Pattern, Traffic};
 
-fn star(hosts: u32) -> silvan_fabric::topology::Topology {
+fn star(hosts: u32) -> silvan_network::topology::Topology {
     topology(&format!(r#"{{"kind": "star", "hosts": {hosts}}}"#))
 }
 

@@ -9,8 +9,8 @@ use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Config, Scheduler};
 use silvan_fabric::congestion::marking::{Fecn, Marking};
 use silvan_fabric::outcome::{Outcome, Values};
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::Flow;
+use silvan_network::topology::Topology;
+use silvan_network::traffic::Flow;
 
 /// The rows of some columns of a table, each formatted as one string.
 fn rows(outcome: &Outcome, table: &str, columns: &[&str]) -> Vec<String> {

@@ -10,8 +10,8 @@ use silvan_fabric::config::{Architecture, Config};
 use silvan_fabric::congestion::Mechanism;
 use silvan_fabric::congestion::receiver::Notification;
 use silvan_fabric::outcome::{Outcome, Values};
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::{
+use silvan_network::topology::Topology;
+use silvan_network::traffic::{
     Arrivals, Bursts, Cdf, Flow, Incast, Listed, ListedTransfer, Pattern, Sizes, Traffic,
 };
 

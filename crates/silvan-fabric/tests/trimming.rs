@@ -9,8 +9,8 @@ use silvan_fabric::congestion::marking::{Marking, Red};
 use silvan_fabric::congestion::reaction::{Nscc, Rccc, Reaction};
 use silvan_fabric::congestion::{Congestion, Notification};
 use silvan_fabric::outcome::{Outcome, Values};
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::Flow;
+use silvan_network::topology::Topology;
+use silvan_network::traffic::Flow;
 
 /// Hosts on one switch, with links of 1 byte/ns and 1 us, and packets of 1000 bytes.
 fn star(hosts: usize) -> Topology {

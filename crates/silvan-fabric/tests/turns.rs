@@ -10,8 +10,8 @@ use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Arbitration, Architecture, Config};
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::queueing::Queues;
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::Flow;
+use silvan_network::topology::Topology;
+use silvan_network::traffic::Flow;
 
 const WAY: u64 = 120;
 const PACKET: u64 = 1024;

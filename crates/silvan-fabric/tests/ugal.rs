@@ -8,10 +8,10 @@ use crate::common::{self, *};
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::{Assignment, Config};
 use silvan_fabric::outcome::Summary;
-use silvan_fabric::routing::RoutingSpec;
 use silvan_fabric::simulation::Simulation;
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::Pattern;
+use silvan_network::routing::RoutingSpec;
+use silvan_network::topology::Topology;
+use silvan_network::traffic::Pattern;
 
 fn run_by(topology: &Topology, routing: &str, mut config: Config) -> Summary {
     let routing: RoutingSpec = serde_json::from_str(routing).unwrap();

@@ -10,7 +10,7 @@ use silvan_fabric::congestion::marking::{Fecn, Ipm, Marking, Mvpm, Opm};
 use silvan_fabric::congestion::reaction::{Cct, Lipd, Mvcm, RateControl, Reaction, StaticWindow};
 use silvan_fabric::congestion::{Congestion, Mechanism, Notification};
 use silvan_fabric::queueing::Queues;
-use silvan_fabric::traffic::{Flow, Pattern};
+use silvan_network::traffic::{Flow, Pattern};
 
 /// A configuration with links of one byte per nanosecond and the packets of MVCM.
 fn cycles(duration: Time) -> Config {

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use pyo3::prelude::*;
 use serde::Serialize;
-use silvan_fabric::routing::adaptive::{FlowLevel, Heuristic, Permutations};
-use silvan_fabric::topology::TopologySpec;
+use silvan_network::routing::adaptive::{FlowLevel, Heuristic, Permutations};
+use silvan_network::topology::TopologySpec;
 
 use crate::convert::{self, SilvanError};
 use crate::run::PROGRESS_EVERY;

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use pyo3::prelude::*;
 use serde::Serialize;
 use silvan_engine::Rate;
-use silvan_fabric::routing::lanes::Map;
-use silvan_fabric::routing::up_down::{Roots, UpDown};
-use silvan_fabric::routing::{self, LaneAnalysis, RoutingSpec, Shares, Spread, Tables};
-use silvan_fabric::topology::{End, NodeRef, Topology, TopologyError};
+use silvan_network::routing::lanes::Map;
+use silvan_network::routing::up_down::{Roots, UpDown};
+use silvan_network::routing::{self, LaneAnalysis, RoutingSpec, Shares, Spread, Tables};
+use silvan_network::topology::{End, NodeRef, Topology, TopologyError};
 use silvan_scenario::import::site::{self, Note, Site};
 use silvan_scenario::import::{ibnetdiscover, lanes, lft, lst};
 

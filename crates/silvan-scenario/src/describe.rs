@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 use silvan_fabric::outcome::{Outcome, Table, Values};
 use silvan_fabric::simulation::{Latest, Simulation};
-use silvan_fabric::topology::{NodeRef, Topology};
+use silvan_network::topology::{NodeRef, Topology};
 
 use crate::Scenario;
 
@@ -21,7 +21,7 @@ pub fn network(scenario: &Scenario, topology: &Topology, simulation: &Simulation
         NodeRef::Host(index) => index,
         NodeRef::Switch(index) => hosts + index,
     };
-    let name = |end: silvan_fabric::topology::End| match end.node {
+    let name = |end: silvan_network::topology::End| match end.node {
         NodeRef::Host(_) => topology.name_of(end.node).to_owned(),
         NodeRef::Switch(_) => format!("{}:{}", topology.name_of(end.node), end.port),
     };

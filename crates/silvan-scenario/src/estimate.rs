@@ -4,8 +4,8 @@
 use serde::Serialize;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::Packet;
-use silvan_fabric::topology::{NodeRef, Topology};
-use silvan_fabric::traffic::{Flow, Job, Pattern, Traffic};
+use silvan_network::topology::{NodeRef, Topology};
+use silvan_network::traffic::{Flow, Job, Pattern, Traffic};
 use silvan_trace::Kind;
 
 use crate::rows;

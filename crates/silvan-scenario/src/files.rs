@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use silvan_engine::{Rate, Time};
-use silvan_fabric::routing::{LaneMaps, PathLevels, Tables};
-use silvan_fabric::topology::Topology;
+use silvan_network::routing::{LaneMaps, PathLevels, Tables};
+use silvan_network::topology::Topology;
 
 use crate::import::{Wiring, hpcc, htsim, ibnetdiscover, lanes, site, text};
 

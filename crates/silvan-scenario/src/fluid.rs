@@ -4,13 +4,13 @@
 use serde::Serialize;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Architecture, Packet};
-use silvan_fabric::fluid::completion::{Demand, completions};
-use silvan_fabric::fluid::network::Network;
-use silvan_fabric::fluid::{Allocation, FluidError, MAX_FLOWS, Problem, max_min, saa, uncontrolled};
 use silvan_fabric::permutation;
 use silvan_fabric::queueing::{Memory, Queues};
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::{Pattern, Traffic};
+use silvan_network::fluid::completion::{Demand, completions};
+use silvan_network::fluid::network::{HostRates, Network};
+use silvan_network::fluid::{Allocation, FluidError, MAX_FLOWS, Problem, max_min, saa, uncontrolled};
+use silvan_network::topology::Topology;
+use silvan_network::traffic::{Pattern, Traffic};
 
 use crate::error::{Fault, ScenarioError};
 use crate::scenario::Scenario;
@@ -99,7 +99,9 @@ impl Scenario {
         }
         let flows = flows(&self.spec, &topology).map_err(|fault| self.locate(fault))?;
         let refused = |error: FluidError| ScenarioError::of_file(self.origin(), error.0);
-        let (network, problem) = Network::new(&topology, &tables, &self.spec.host).map_err(refused)?;
+        let host = &self.spec.host;
+        let host = HostRates { injection: host.injection_rate, drain: host.drain_rate };
+        let (network, problem) = Network::new(&topology, &tables, host).map_err(refused)?;
         Case::new(&self.spec, network, problem, flows)
             .and_then(|case| case.report(&topology))
             .map_err(refused)

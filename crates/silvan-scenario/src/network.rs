@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use silvan_engine::{Rate, Time};
 use silvan_fabric::config::{Assignment, Config, RoutePer};
-use silvan_fabric::routing::lanes::IDENTITY;
-use silvan_fabric::routing::port_groups::PortGroups;
-use silvan_fabric::routing::{
+use silvan_fabric::{HostNames, SetupError, check_links};
+use silvan_network::routing::lanes::IDENTITY;
+use silvan_network::routing::port_groups::PortGroups;
+use silvan_network::routing::{
     LaneMaps, Lanes, PathLevels, RoutingSpec, Spread, Tables, analyze, check_lanes, cycle_text,
     deadlock_cycle,
 };
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::{Pattern, Traffic};
-use silvan_fabric::{HostNames, SetupError, check_links};
+use silvan_network::topology::Topology;
+use silvan_network::traffic::{Pattern, Traffic};
 
 use crate::error::{Fault, no_such};
 use crate::files;

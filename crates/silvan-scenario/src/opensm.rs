@@ -9,7 +9,7 @@ use silvan_fabric::congestion::marking::{Fecn, Marking, VictimMask};
 use silvan_fabric::congestion::reaction::{Cct, CctTable, ControlLevel, Reaction, TimerStart};
 use silvan_fabric::congestion::{Feedback, Notification};
 use silvan_fabric::queueing::Isolation;
-use silvan_fabric::topology::{NodeRef, Topology};
+use silvan_network::topology::{NodeRef, Topology};
 
 use crate::{Scenario, ScenarioError};
 

@@ -8,11 +8,11 @@ use silvan_engine::Rate;
 use silvan_fabric::RoundTrip;
 use silvan_fabric::config::{Arbitration, Architecture, Config, RoutePer};
 use silvan_fabric::congestion::reaction::Reaction;
-use silvan_fabric::routing::path_bits::PathBits;
-use silvan_fabric::routing::{Analysis, Division, Tables, analyze_lanes};
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::forest::{Placement, Role};
-use silvan_fabric::traffic::{Forest, Job, Pattern, Traffic};
+use silvan_network::routing::path_bits::PathBits;
+use silvan_network::routing::{Analysis, Division, Tables, analyze_lanes};
+use silvan_network::topology::Topology;
+use silvan_network::traffic::forest::{Placement, Role};
+use silvan_network::traffic::{Forest, Job, Pattern, Traffic};
 use silvan_trace::check::Contents;
 use silvan_trace::trace::CollectiveUse;
 

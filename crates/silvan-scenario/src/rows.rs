@@ -3,8 +3,8 @@
 use silvan_engine::Time;
 use silvan_fabric::MOST_TREE_ROWS;
 use silvan_fabric::queueing::Isolation;
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::{Pattern, Traffic};
+use silvan_network::topology::Topology;
+use silvan_network::traffic::{Pattern, Traffic};
 
 use crate::error::Fault;
 use crate::spec::Spec;

@@ -6,11 +6,11 @@ use std::sync::OnceLock;
 
 use silvan_fabric::config::{Assignment, Config, RoutePer};
 use silvan_fabric::congestion::Components;
-use silvan_fabric::routing::Tables;
-use silvan_fabric::routing::adaptive::AdaptiveTables;
 use silvan_fabric::simulation::{ModelError, Simulation};
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::{Job, Pattern, Sizes};
+use silvan_network::routing::Tables;
+use silvan_network::routing::adaptive::AdaptiveTables;
+use silvan_network::topology::Topology;
+use silvan_network::traffic::{Job, Pattern, Sizes};
 use toml::Table;
 
 use crate::error::{Fault, ScenarioError};

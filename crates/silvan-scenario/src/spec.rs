@@ -13,9 +13,9 @@ use silvan_fabric::config::{
     SwitchConfig,
 };
 use silvan_fabric::congestion::Congestion;
-use silvan_fabric::routing::RoutingSpec;
-use silvan_fabric::topology::TopologySpec;
-use silvan_fabric::traffic::{Flow, Traffic};
+use silvan_network::routing::RoutingSpec;
+use silvan_network::topology::TopologySpec;
+use silvan_network::traffic::{Flow, Traffic};
 
 use crate::jobs::JobSpec;
 use crate::reduction::Reduction;

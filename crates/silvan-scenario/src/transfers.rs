@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use silvan_engine::Time;
-use silvan_fabric::topology::Topology;
-use silvan_fabric::traffic::{Cdf, Listed, ListedTransfer, MOST_LISTED, Pattern, Sizes, Traffic};
+use silvan_network::topology::Topology;
+use silvan_network::traffic::{Cdf, Listed, ListedTransfer, MOST_LISTED, Pattern, Sizes, Traffic};
 
 use crate::error::Fault;
 use crate::import::ImportError;

@@ -5,10 +5,10 @@ use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Arbitration, Architecture, Assignment, FlowControl, Lanes, Packet, RoutePer};
 use silvan_fabric::congestion::reaction::Reaction;
 use silvan_fabric::queueing::{HostQueues, Isolation, Memory, Queues};
-use silvan_fabric::routing::RoutingSpec;
-use silvan_fabric::topology::is_visible;
-use silvan_fabric::traffic::forest::MOST_HOTSPOTS;
-use silvan_fabric::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
+use silvan_network::routing::RoutingSpec;
+use silvan_network::topology::is_visible;
+use silvan_network::traffic::forest::MOST_HOTSPOTS;
+use silvan_network::traffic::{Arrivals, Flow, Forest, Pattern, Traffic};
 
 use crate::error::Fault;
 use crate::jobs;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use silvan_fabric::routing::Tables;
-use silvan_fabric::routing::check::{Analysis, analyze};
-use silvan_fabric::routing::deadlock::deadlock_cycle;
-use silvan_fabric::topology::{NodeRef, Topology};
+use silvan_network::routing::Tables;
+use silvan_network::routing::check::{Analysis, analyze};
+use silvan_network::routing::deadlock::deadlock_cycle;
+use silvan_network::topology::{NodeRef, Topology};
 use silvan_scenario::import::{ibnetdiscover, lft, read_text};
 
 fn path(name: &str) -> PathBuf {

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use silvan_fabric::config::PathBits;
 use silvan_fabric::outcome::{Outcome, Values};
-use silvan_fabric::routing::ecmp::{Fields, Hash};
-use silvan_fabric::routing::lanes::{IDENTITY, LaneMaps, Lanes, PathLevels};
-use silvan_fabric::routing::{
+use silvan_network::routing::ecmp::{Fields, Hash};
+use silvan_network::routing::lanes::{IDENTITY, LaneMaps, Lanes, PathLevels};
+use silvan_network::routing::{
     RoutingSpec, Tables, analyze, check_lanes, deadlock_cycle, is_sound, trace_lids,
 };
-use silvan_fabric::topology::{NodeRef, Topology, TopologySpec};
+use silvan_network::topology::{NodeRef, Topology, TopologySpec};
 use silvan_scenario::import::{ibnetdiscover, lft, sections};
 use silvan_scenario::{Scenario, Threads};
 

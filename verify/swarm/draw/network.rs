@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use silvan_engine::Bytes;
-use silvan_fabric::topology::{Topology, TopologySpec};
+use silvan_network::topology::{Topology, TopologySpec};
 use silvan_scenario::FAT_TREES;
 use silvan_scenario::import::{ibnetdiscover, read_text};
 use toml::{Table, Value};

@@ -10,6 +10,7 @@
 //! output; see [`crate::queueing`].
 
 use rustc_hash::FxHashMap;
+use silvan_network::traffic::source::Message;
 
 use super::{Attempt, Host, Sizes};
 use crate::context::Context;
@@ -20,7 +21,6 @@ use crate::port_set::Ports64;
 use crate::queueing::Organisation;
 use crate::queueing::buffers::Buffers;
 use crate::queueing::isolation::Cams;
-use crate::traffic::source::Message;
 
 /// Maximum number of virtual lanes.
 const MOST_LANES: usize = 16;

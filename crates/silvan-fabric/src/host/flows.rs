@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
+use silvan_network::traffic::source::{Message, Source};
 
 use super::index::{Index, hash};
-use crate::traffic::source::{Message, Source};
 
 /// Index of a flow in its [`FlowTable`].
 pub(crate) type FlowId = u32;

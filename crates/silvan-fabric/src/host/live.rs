@@ -2,8 +2,7 @@
 //! started or have ended, so their number has no influence on its speed.
 
 use silvan_engine::Time;
-
-use crate::traffic::source::Source;
+use silvan_network::traffic::source::Source;
 
 /// The sources of a host, by their state.
 #[derive(Debug)]
@@ -63,7 +62,7 @@ mod tests {
     use silvan_engine::random::Stream;
 
     use super::*;
-    use crate::traffic::source::{Chooser, Clock};
+    use silvan_network::traffic::source::{Chooser, Clock};
 
     fn source(start: u64, left: u64) -> Source {
         Source {

@@ -33,6 +33,9 @@ use std::sync::Arc;
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch_lines;
 use silvan_engine::units::BytePace;
+use silvan_network::routing::lanes::{LEVELS, Lanes};
+use silvan_network::routing::spraying::Sprayer;
+use silvan_network::traffic::source::{Clock, Message, Source};
 
 use crate::congestion::log::HostLog;
 use crate::congestion::reaction::{ControlLevel, Reactor};
@@ -43,9 +46,6 @@ use crate::link::ChannelId;
 use crate::order::Order;
 use crate::packet::{Packet, PacketId};
 use crate::port::Vl;
-use crate::routing::lanes::{LEVELS, Lanes};
-use crate::routing::spraying::Sprayer;
-use crate::traffic::source::{Clock, Message, Source};
 
 pub(crate) use adapter::Adapter;
 pub(crate) use announce::Announcer;

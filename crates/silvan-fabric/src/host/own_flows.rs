@@ -8,9 +8,9 @@
 use std::collections::VecDeque;
 
 use silvan_engine::Time;
+use silvan_network::traffic::source::{Chooser, Clock, Source};
 
 use super::Host;
-use crate::traffic::source::{Chooser, Clock, Source};
 
 /// The sources that send the messages of a source of traffic.
 #[derive(Debug)]

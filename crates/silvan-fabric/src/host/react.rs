@@ -2,6 +2,7 @@
 //! reaction component decides when flows may send.
 
 use silvan_engine::Time;
+use silvan_network::routing::spraying::Feedback;
 
 use super::flows::{Connection, Flow, FlowId, LostPacket};
 use super::outbox::Payload;
@@ -12,7 +13,6 @@ use crate::context::Context;
 use crate::facts::{Answer, Grant, Lost, Mark, Next, Queued, Sent, Telemetry};
 use crate::message::Report;
 use crate::packet::{Kind, Packet};
-use crate::routing::spraying::Feedback;
 
 impl Host {
     /// A reference to a flow for the reaction.

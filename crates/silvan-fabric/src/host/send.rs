@@ -1,6 +1,7 @@
 //! Sends data packets of the flow whose turn it is.
 
 use silvan_engine::Time;
+use silvan_network::traffic::source::Message;
 
 use super::flows::{Flow, FlowId, LostPacket};
 use super::{Attempt, Host};
@@ -9,7 +10,6 @@ use crate::context::Context;
 use crate::facts::{Next, Sent};
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
 use crate::port::{Port, Vl};
-use crate::traffic::source::Message;
 
 impl Host {
     /// Sends a packet of the flow whose turn it is, skipping flows that may not send.

@@ -2,6 +2,7 @@
 //! answers of the receiver component.
 
 use silvan_engine::{Event, Time};
+use silvan_network::routing::spraying::Feedback;
 
 use super::Host;
 use crate::context::Context;
@@ -9,7 +10,6 @@ use crate::link::{Class, key};
 use crate::message::CreditReturn;
 use crate::packet::{Kind, NO_LEDGER, Packet, PacketId};
 use crate::port::Port;
-use crate::routing::spraying::Feedback;
 
 /// A packet in the input buffer.
 #[derive(Debug, Clone, Copy)]

@@ -2,11 +2,11 @@
 //! needs neither flows nor arbitration among them.
 
 use silvan_engine::Time;
+use silvan_network::traffic::source::{Chooser, Clock, Message, Source};
 
 use super::Host;
 use crate::context::Context;
 use crate::link::Way;
-use crate::traffic::source::{Chooser, Clock, Message, Source};
 
 impl Host {
     /// Whether this host never has more than one message to send.

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use hdrhistogram::Histogram;
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
+use silvan_network::traffic::Sends;
+use silvan_network::traffic::source::Message;
 use silvan_trace::Trace;
 use silvan_trace::execute::{Agenda, Carrier, Copies, Parcel, Part, Ranks, TooLong};
 
@@ -14,8 +16,6 @@ use super::{Logged, Place, Setup};
 use crate::context::Context;
 use crate::host::{Host, Spent};
 use crate::message::{FlowKey, JobMessage, Mailbox, Travel};
-use crate::traffic::Sends;
-use crate::traffic::source::Message;
 
 /// The use of time by a job's host until the job finished.
 #[derive(Debug, Clone)]

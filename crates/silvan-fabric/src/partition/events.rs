@@ -12,7 +12,7 @@ use crate::link::{ChannelId, Class, key, unkey};
 use crate::outputs::Outputs;
 use crate::port::Port;
 use crate::switch::Architecture;
-use crate::traffic::trigger::{Triggers, Waiting};
+use crate::trigger::{Triggers, Waiting};
 
 /// The parts of a [`super::Partition`] that events concern.
 pub(super) struct Handler<'p, A> {

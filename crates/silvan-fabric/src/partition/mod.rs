@@ -19,7 +19,7 @@ use crate::message::Mailbox;
 use crate::outputs::{Around, BinnedSwitch, Outputs};
 use crate::port::Port;
 use crate::switch::{Switches, with_switches};
-use crate::traffic::trigger::Triggers;
+use crate::trigger::Triggers;
 use events::Handler;
 pub(crate) use view::{OnLinks, Places, View};
 

@@ -5,6 +5,10 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Rate;
+use silvan_network::routing::adaptive::{AdaptiveTables, SwitchState};
+use silvan_network::routing::ecmp::Hash;
+use silvan_network::routing::port_groups::{Choices, PortGroups};
+use silvan_network::topology::{End, NodeRef};
 
 use super::Builder;
 use super::model::{Model, PacketChoice};
@@ -15,11 +19,7 @@ use crate::congestion::round_trip::RoundTrip;
 use crate::congestion::{Feedback, Notification};
 use crate::error::{Reason, SetupError};
 use crate::host::Announcer;
-use crate::routing::adaptive::{AdaptiveTables, SwitchState};
-use crate::routing::ecmp::Hash;
-use crate::routing::port_groups::{Choices, PortGroups};
 use crate::switch::{Chooser, Detourer, Director, FlowRoutes, Neighbours, PortWiring, Ports, Steering};
-use crate::topology::{End, NodeRef};
 
 /// The data that all reactions of a run share.
 pub(super) struct Reactions<'a> {

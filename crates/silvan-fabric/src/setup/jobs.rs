@@ -5,6 +5,9 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use silvan_engine::random::Stream;
 use silvan_engine::{Rate, Time};
+use silvan_network::topology::{End, Link, NodeRef};
+use silvan_network::traffic::source::{Chooser, Clock, Source};
+use silvan_network::traffic::{Job, MOST_SHARING, Sends};
 use silvan_trace::Kind;
 use silvan_trace::execute::{Carrier, Copies, Crossbar, Execution, Interleaved, Parameters, Ranks};
 
@@ -13,9 +16,6 @@ use crate::error::{Reason, SetupError};
 use crate::host::Host;
 use crate::jobs::{Ideal, Place, Setup};
 use crate::meters::ClassMeter;
-use crate::topology::{End, Link, NodeRef};
-use crate::traffic::source::{Chooser, Clock, Source};
-use crate::traffic::{Job, MOST_SHARING, Sends};
 
 impl Builder<'_> {
     /// Creates the sources of the ranks of each job on their hosts, and the class of each job.

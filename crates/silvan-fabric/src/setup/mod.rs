@@ -24,6 +24,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use silvan_engine::{Bytes, Rate, Time};
+use silvan_network::routing::Tables;
+use silvan_network::routing::path_bits::PathBits;
+use silvan_network::routing::spraying::{Sprayer, Spraying};
+use silvan_network::topology::{End, Link, MAX_FCFS_PORTS, NodeRef, Topology};
+use silvan_network::traffic::forest::Placement;
 
 use self::model::Model;
 use self::partition::{Divided, Whole};
@@ -45,12 +50,7 @@ use crate::partition::{Neighbors, Partition, Places, View};
 use crate::port::{Port, Vl};
 use crate::report::Group;
 use crate::routes::{Hasher, Routes, RoutesBuilder, Table};
-use crate::routing::Tables;
-use crate::routing::path_bits::PathBits;
-use crate::routing::spraying::{Sprayer, Spraying};
 use crate::switch::{PortWiring, Ports, Steering};
-use crate::topology::{End, Link, MAX_FCFS_PORTS, NodeRef, Topology};
-use crate::traffic::forest::Placement;
 
 /// A runnable network.
 pub(crate) struct Network {

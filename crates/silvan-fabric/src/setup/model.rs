@@ -7,6 +7,10 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate, Time};
+use silvan_network::routing::adaptive::Heuristic;
+use silvan_network::routing::{self, Tables};
+use silvan_network::topology::Topology;
+use silvan_network::traffic::{Job, Pattern, Traffic};
 
 use super::offered::{self, Offered, Sender};
 use super::pfc::PfcModel;
@@ -24,11 +28,7 @@ use crate::host::Sizes;
 use crate::port::Vl;
 use crate::queueing::isolation::SpecialQueueRule;
 use crate::queueing::{HostQueues, Isolation, Memory, Organisation, Queues};
-use crate::routing::adaptive::Heuristic;
-use crate::routing::{self, Tables};
 use crate::switch::TrimmingRule;
-use crate::topology::Topology;
-use crate::traffic::{Job, Pattern, Traffic};
 
 /// A rate that imposes no limit.
 const UNLIMITED: Rate = Rate(u64::MAX);

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use silvan_engine::{Bytes, Rate, Time};
+use silvan_network::topology::Topology;
+use silvan_network::traffic::{Arrivals, Bursts, Cdf, Incast, ListedTransfer, Pattern, Traffic};
 
 use super::{HostNames, small};
 use crate::config::Config;
 use crate::error::{Reason, SetupError};
-use crate::topology::Topology;
-use crate::traffic::{Arrivals, Bursts, Cdf, Incast, ListedTransfer, Pattern, Traffic};
 
 /// A flow.
 pub(super) struct Sender {
@@ -67,7 +67,7 @@ pub(super) struct Offered<'a> {
 /// The flows, with their hosts.
 pub(super) fn flows(config: &Config, topology: &Topology) -> Result<Vec<Sender>, SetupError> {
     let names = HostNames::new(topology);
-    let flow = |(at, flow): (usize, &crate::traffic::Flow)| {
+    let flow = |(at, flow): (usize, &silvan_network::traffic::Flow)| {
         Ok(Sender {
             name: flow.name.clone().unwrap_or_else(|| format!("{}->{}", flow.from, flow.to)),
             from: names.find(&flow.from, format_args!("flow.{at}.from"))?,

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use silvan_engine::{EventQueue, Time};
+use silvan_network::topology::{End, Link, NodeRef};
+use silvan_network::traffic::source::{Clock, SizeLaw, Source};
 
 use super::Builder;
 use crate::config::Scheduler;
@@ -23,9 +25,7 @@ use crate::port::Vl;
 use crate::queueing::Isolation;
 use crate::sink::Sink;
 use crate::switch::Ports;
-use crate::topology::{End, Link, NodeRef};
-use crate::traffic::source::{Clock, SizeLaw, Source};
-use crate::traffic::trigger::Triggers;
+use crate::trigger::Triggers;
 
 /// `Ok` if the binned scheduler runs the switches, or the reason why the event-ordered one does, as a clause that follows
 /// "because".

@@ -1,11 +1,11 @@
 //! Computes the thresholds of on/off flow control, and the space that is needed above them.
 
 use silvan_engine::{Bytes, Rate, Time};
+use silvan_network::topology::Link;
 
 use super::Builder;
 use crate::error::{Reason, SetupError};
 use crate::link::{Division, Thresholds};
-use crate::topology::Link;
 
 impl Builder<'_> {
     /// The thresholds of a virtual lane at a link's receiver, which has `capacity` bytes for the lane; `None` if

@@ -1,13 +1,13 @@
 //! Computes the thresholds and the headroom of receivers with pause frames.
 
 use silvan_engine::{Bytes, Rate, Time};
+use silvan_network::routing::Tables;
+use silvan_network::topology::{Link, NodeRef, Topology};
 
 use super::{Builder, small};
 use crate::config::{Config, FlowControl, SharedMemory, WatchdogAction};
 use crate::error::{Reason, SetupError};
 use crate::link::{ChannelId, FrameSpec, Frames, Memory, Rule};
-use crate::routing::Tables;
-use crate::topology::{Link, NodeRef, Topology};
 
 /// The division of the memory of switches with pause frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

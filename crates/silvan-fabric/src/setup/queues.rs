@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate};
+use silvan_network::topology::NodeRef;
 
 use super::model::{Model, SwitchModel};
 use super::{Builder, small};
@@ -21,7 +22,6 @@ use crate::switch::{
     CioqSwitch, FcfsSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switches, Trimmer, VoqSwitch,
     fits_one_lane,
 };
-use crate::topology::NodeRef;
 
 impl Builder<'_> {
     /// Whether each queue whose fill is reported to marking rules contains packets for only one output.

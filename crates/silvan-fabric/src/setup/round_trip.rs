@@ -1,13 +1,13 @@
 //! The shortest round trip of a network, from the routes between the hosts that communicate.
 
 use silvan_engine::{Bytes, Rate, Time};
+use silvan_network::routing::{Analysis, Tables, analyze_lanes_among};
+use silvan_network::topology::{NodeRef, Topology};
+use silvan_network::traffic::{Pattern, Traffic};
 
 use super::HostNames;
 use crate::config::Config;
 use crate::congestion::round_trip::RoundTrip;
-use crate::routing::{Analysis, Tables, analyze_lanes_among};
-use crate::topology::{NodeRef, Topology};
-use crate::traffic::{Pattern, Traffic};
 
 impl RoundTrip {
     /// Computes the round trip of a network: that of the longest route between any two hosts that send or receive, with the

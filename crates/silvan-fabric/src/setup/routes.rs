@@ -4,15 +4,15 @@
 use std::fmt;
 
 use rustc_hash::FxHashMap;
+use silvan_network::routing::{self, Tables};
+use silvan_network::topology::{MAX_FCFS_PORTS, MAX_SWITCH_PORTS, NodeRef, Topology};
+use silvan_network::traffic::Pattern;
 
 use crate::config::{Arbitration, Architecture, Config};
 use crate::congestion::marking::MarkingParameters;
 use crate::congestion::{Components, Notification};
 use crate::error::{Reason, SetupError};
 use crate::queueing::Isolation;
-use crate::routing::{self, Tables};
-use crate::topology::{MAX_FCFS_PORTS, MAX_SWITCH_PORTS, NodeRef, Topology};
-use crate::traffic::Pattern;
 
 /// Maps the names of a network's hosts to their numbers.
 #[derive(Debug)]

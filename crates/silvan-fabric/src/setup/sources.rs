@@ -6,6 +6,11 @@ use std::sync::Arc;
 use silvan_engine::random::Stream;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Rate, Time};
+use silvan_network::topology::{NodeRef, Topology};
+use silvan_network::traffic::forest::{Generator, GeneratorSpec, Placement, Role};
+use silvan_network::traffic::listed::{IncastPlan, draw_incasts};
+use silvan_network::traffic::source::{Chooser, Clock, Periods, SizeLaw, Source, Varied};
+use silvan_network::traffic::{Arrivals, Bursts, Forest, ListedTransfer, MOST_LISTED, Pattern};
 
 use super::Builder;
 use super::model::Model;
@@ -15,12 +20,7 @@ use crate::host::Host;
 use crate::meters::ClassMeter;
 use crate::observe::FlowName;
 use crate::report::Group;
-use crate::topology::{NodeRef, Topology};
-use crate::traffic::forest::{Generator, GeneratorSpec, Placement, Role};
-use crate::traffic::listed::{IncastPlan, draw_incasts};
-use crate::traffic::source::{Chooser, Clock, Periods, SizeLaw, Source, Varied};
-use crate::traffic::trigger::{Trigger, Triggers, Waiting};
-use crate::traffic::{Arrivals, Bursts, Forest, ListedTransfer, MOST_LISTED, Pattern};
+use crate::trigger::{Trigger, Triggers, Waiting};
 
 /// Picoseconds per second.
 const PS_PER_S: u128 = 1_000_000_000_000;

@@ -6,14 +6,14 @@
 
 use rustc_hash::FxHashMap;
 use silvan_engine::{Rate, Time};
+use silvan_network::routing;
+use silvan_network::routing::adaptive::AdaptiveTables;
+use silvan_network::routing::port_groups::PortGroups;
+use silvan_network::routing::valiant::Detours;
+use silvan_network::topology::{End, NodeRef, Topology, Wiring};
 
 use super::{Builder, Model};
 use crate::jobs::Way;
-use crate::routing;
-use crate::routing::adaptive::AdaptiveTables;
-use crate::routing::port_groups::PortGroups;
-use crate::routing::valiant::Detours;
-use crate::topology::{End, NodeRef, Topology, Wiring};
 
 /// The best properties of the remaining routes from a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

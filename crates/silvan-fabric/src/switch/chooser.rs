@@ -7,13 +7,14 @@
 
 use std::sync::Arc;
 
+use silvan_network::routing::adaptive::mixed;
+use silvan_network::routing::port_groups::Choices;
+
 use super::architecture::load;
 use super::{Architecture, Ports, Steering};
 use crate::context::Context;
 use crate::packet::{Kind, Packet, PacketId};
 use crate::port::Port;
-use crate::routing::adaptive::mixed;
-use crate::routing::port_groups::Choices;
 
 /// The configuration and state that a switch needs to select outputs.
 #[derive(Debug)]

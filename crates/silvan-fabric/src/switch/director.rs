@@ -1,17 +1,17 @@
 //! Selects the outputs of packets that the forwarding table alone does not determine: adaptive routes of flows
-//! ([`crate::routing::adaptive`]). Also stores the weights of the switch's links (SAA: Zdornov and Birk,
+//! ([`silvan_network::routing::adaptive`]). Also stores the weights of the switch's links (SAA: Zdornov and Birk,
 //! algorithm 1).
 //!
 //! The output of a packet is selected once, when its head has arrived, and is stored in the packet.
 
 use silvan_engine::Rate;
+use silvan_network::routing::Tables;
+use silvan_network::routing::adaptive::{ExtendedTable, Flow, FlowKey, Heuristic, SwitchState};
 
 use super::{Ports, Steering};
 use crate::context::Context;
 use crate::packet::{Kind, Packet, PacketId};
 use crate::port::Port;
-use crate::routing::Tables;
-use crate::routing::adaptive::{ExtendedTable, Flow, FlowKey, Heuristic, SwitchState};
 
 /// The adaptive routes of flows through one switch.
 #[derive(Debug)]

@@ -1,13 +1,14 @@
-//! Equal-cost multipath: the output of each packet follows from a hash of its fields ([`crate::routing::ecmp`]). The same
+//! Equal-cost multipath: the output of each packet follows from a hash of its fields ([`silvan_network::routing::ecmp`]). The same
 //! code selects outputs by LID, if hosts have several.
+
+use silvan_network::routing::adaptive::FlowKey;
+use silvan_network::routing::ecmp::Fields;
 
 use super::{Ports, Steering};
 use crate::context::Context;
 use crate::packet::PacketId;
 use crate::port::Port;
 use crate::routes::{Hasher, fields};
-use crate::routing::adaptive::FlowKey;
-use crate::routing::ecmp::Fields;
 
 impl Ports {
     /// The hasher, if switches hash packets onto ports.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use silvan_engine::{Rate, Time};
+use silvan_network::routing::lanes::Lanes;
 
 use super::{Chooser, Detourer, Director};
 use crate::congestion::marking::{Arriving, Leaving, MarkedLane, OutputFacts, SwitchMarking};
@@ -13,7 +14,6 @@ use crate::message::{CreditReturn, Report, Word};
 use crate::packet::{Kind, Packet, PacketId};
 use crate::port::{LaneOrder, Port, PortVl, Vl};
 use crate::routes::{Hasher, Table};
-use crate::routing::lanes::Lanes;
 
 /// The two channels of a wired port.
 #[derive(Debug, Clone, Copy)]

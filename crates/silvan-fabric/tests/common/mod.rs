@@ -6,10 +6,10 @@ use silvan_fabric::config::{Arbitration, Architecture, Config, FlowControl, Host
 use silvan_fabric::congestion::{Congestion, Mechanism};
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::queueing::Queues;
-use silvan_fabric::routing::{RoutingSpec, Tables};
 use silvan_fabric::simulation::{ModelError, Simulation};
-use silvan_fabric::topology::{Topology, TopologySpec};
-use silvan_fabric::traffic::{Flow, Pattern, Traffic};
+use silvan_network::routing::{RoutingSpec, Tables};
+use silvan_network::topology::{Topology, TopologySpec};
+use silvan_network::traffic::{Flow, Pattern, Traffic};
 
 /// Builds a topology from its table in a scenario, as JSON.
 pub fn topology(json: &str) -> Topology {

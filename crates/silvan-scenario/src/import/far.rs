@@ -19,7 +19,7 @@
 
 use std::fmt::Write as _;
 
-use silvan_fabric::topology::Topology;
+use silvan_network::topology::Topology;
 
 use super::lft::{self, Forwarding};
 use super::scan::{self, Cursor, Lines};

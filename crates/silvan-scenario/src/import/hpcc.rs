@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use silvan_engine::{Rate, Time};
-use silvan_fabric::topology::{
+use silvan_network::topology::{
     End, HOST_PORTS, Host, Link, MAX_HOSTS, MAX_LINKS, MAX_SWITCH_PORTS, MAX_SWITCHES, NodeRef, Shape,
     Switch, Topology,
 };

@@ -19,8 +19,8 @@
 use std::collections::HashMap;
 
 use silvan_engine::{Rate, Time};
-use silvan_fabric::topology::Topology;
-use silvan_fabric::topology::pgft::PgftSpec;
+use silvan_network::topology::Topology;
+use silvan_network::topology::pgft::PgftSpec;
 
 use super::{ImportError, clip};
 

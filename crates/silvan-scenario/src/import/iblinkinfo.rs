@@ -131,7 +131,7 @@ fn assemble(
     origin: &str,
     options: Options,
     notes: &Notes,
-) -> Result<silvan_fabric::topology::Topology, ImportError> {
+) -> Result<silvan_network::topology::Topology, ImportError> {
     let mut records = Records::default();
     let by_place: HashMap<(u16, u16), &Row> = rows.iter().map(|row| ((row.lid, row.port), row)).collect();
     for row in rows {

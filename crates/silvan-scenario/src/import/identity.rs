@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use silvan_fabric::topology::{Topology, TopologyError};
+use silvan_network::topology::{Topology, TopologyError};
 
 use super::lids::Lids;
 use super::{MAX_PORTS, MAX_UNICAST_LID};

@@ -21,8 +21,8 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use silvan_fabric::routing::lanes::{IDENTITY, LEVELS, LaneMaps, Map, PathLevels};
-use silvan_fabric::topology::{Host, Topology, TopologyError};
+use silvan_network::routing::lanes::{IDENTITY, LEVELS, LaneMaps, Map, PathLevels};
+use silvan_network::topology::{Host, Topology, TopologyError};
 
 use super::identity::Identities;
 use super::lids::Lids;

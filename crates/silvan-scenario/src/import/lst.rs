@@ -8,7 +8,7 @@
 
 use std::fmt::Write as _;
 
-use silvan_fabric::topology::{End, NodeRef, Topology, TopologyError};
+use silvan_network::topology::{End, NodeRef, Topology, TopologyError};
 
 use super::ibnetdiscover::Options;
 use super::identity::Identities;

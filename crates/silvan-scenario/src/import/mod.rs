@@ -43,7 +43,7 @@ pub(crate) mod text;
 
 use std::fmt;
 
-use silvan_fabric::topology::Topology;
+use silvan_network::topology::Topology;
 
 pub use text::{MAX_LINE_BYTES, MAX_TEXT_BYTES, decode, read_text, unicode};
 

@@ -14,7 +14,7 @@
 use std::collections::HashMap;
 
 use silvan_engine::Rate;
-use silvan_fabric::topology::Topology;
+use silvan_network::topology::Topology;
 
 use super::ibnetdiscover::Options;
 use super::lids::{self, Lids};

@@ -4,9 +4,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use silvan_fabric::routing::Tables;
-use silvan_fabric::routing::lanes::{IDENTITY, LaneMaps, Lanes, PathLevels};
-use silvan_fabric::topology::Topology;
+use silvan_network::routing::Tables;
+use silvan_network::routing::lanes::{IDENTITY, LaneMaps, Lanes, PathLevels};
+use silvan_network::topology::Topology;
 
 use super::ibnetdiscover::Options;
 use super::lft::SwitchRoutes;

@@ -7,7 +7,7 @@ use silvan_fabric::congestion::marking::Marking;
 use silvan_fabric::congestion::reaction::Reaction;
 use silvan_fabric::congestion::{Components, Feedback, Mechanism, Notification};
 use silvan_fabric::queueing::{Isolation, Memory, Queues, SpecialArbitration, SpecialQueues};
-use silvan_fabric::routing::RoutingSpec;
+use silvan_network::routing::RoutingSpec;
 
 use super::{Check, LONGEST_DELAY, delay, ensure};
 use crate::error::Fault;

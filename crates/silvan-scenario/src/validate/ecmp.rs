@@ -5,7 +5,7 @@ use silvan_fabric::congestion::marking::Marking;
 use silvan_fabric::congestion::reaction::Reaction;
 use silvan_fabric::congestion::{Components, Notification};
 use silvan_fabric::queueing::{Memory, Queues};
-use silvan_fabric::routing::RoutingSpec;
+use silvan_network::routing::RoutingSpec;
 
 use super::{Check, ensure};
 use crate::spec::{RoutingSource, Spec};

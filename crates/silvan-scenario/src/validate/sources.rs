@@ -2,7 +2,7 @@
 
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::congestion::Components;
-use silvan_fabric::traffic::{Arrivals, Bursts, Incast, Pattern, Traffic};
+use silvan_network::traffic::{Arrivals, Bursts, Incast, Pattern, Traffic};
 
 use super::{Check, LARGEST_MESSAGE, LONGEST_DELAY, delay, ensure};
 use crate::spec::Spec;

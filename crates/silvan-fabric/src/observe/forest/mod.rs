@@ -13,6 +13,7 @@ mod verdict;
 mod ways;
 
 use silvan_engine::Time;
+use silvan_network::topology::Topology;
 
 use crate::config::Config;
 use crate::meters::Watch;
@@ -22,7 +23,6 @@ use crate::outcome::{Column, Table};
 use crate::partition::View;
 use crate::port::Vl;
 use crate::switch::Ports;
-use crate::topology::Topology;
 use growth::Growth;
 use moment::{Map, Moment};
 use roles::Roles;

@@ -4,6 +4,9 @@
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
+use silvan_network::routing::adaptive::FlowKey;
+use silvan_network::traffic::Pattern;
+use silvan_network::traffic::source::{Chooser, Clock, Source};
 
 use super::NONE;
 use super::growth::Growth;
@@ -13,9 +16,6 @@ use crate::config::Config;
 use crate::meters::{Sender, Watch};
 use crate::packet::{Kind, Packet};
 use crate::partition::View;
-use crate::routing::adaptive::FlowKey;
-use crate::traffic::Pattern;
-use crate::traffic::source::{Chooser, Clock, Source};
 
 /// The traffic of one class at one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

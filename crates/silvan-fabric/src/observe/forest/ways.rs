@@ -1,12 +1,12 @@
 //! The routes of flows through the network, link by link, and the congestion trees on these routes.
 
 use rustc_hash::FxHashSet;
+use silvan_network::routing::adaptive::FlowKey;
 
 use super::NONE;
 use super::moment::{Link, Map, Moment};
 use crate::partition::View;
 use crate::routes::Table;
-use crate::routing::adaptive::FlowKey;
 use crate::switch::Ports;
 
 /// The root on a packet's route or, if there is none, the first branch.

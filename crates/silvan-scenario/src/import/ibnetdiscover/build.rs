@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use silvan_engine::Rate;
-use silvan_fabric::topology::{End, Host, Link, NodeRef, Shape, Switch, Topology};
+use silvan_network::topology::{End, Host, Link, NodeRef, Shape, Switch, Topology};
 
 use super::Options;
 use super::read::{Id, Node, Port};

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use silvan_fabric::topology::{End, Host, Link, NodeRef, Switch};
+use silvan_network::topology::{End, Host, Link, NodeRef, Switch};
 
 use super::*;
 use crate::import::read_text;
-use silvan_fabric::topology::Topology;
+use silvan_network::topology::Topology;
 
 /// Two switches, two hosts; the second host has two connected ports.
 const SMALL: &str = r#"# a comment

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use silvan_fabric::topology::{End, NodeRef, Topology, TopologyError};
+use silvan_network::topology::{End, NodeRef, Topology, TopologyError};
 
 use crate::import::identity::Identities;
 use crate::import::speed;

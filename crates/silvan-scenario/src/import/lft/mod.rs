@@ -33,8 +33,8 @@
 mod read;
 mod write;
 
-use silvan_fabric::routing::Tables;
-use silvan_fabric::topology::Topology;
+use silvan_network::routing::Tables;
+use silvan_network::topology::Topology;
 
 use super::ImportError;
 

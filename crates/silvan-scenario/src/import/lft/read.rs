@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use silvan_fabric::routing::Tables;
-use silvan_fabric::topology::{NodeRef, Topology};
+use silvan_network::routing::Tables;
+use silvan_network::topology::{NodeRef, Topology};
 
 use super::{Forwarding, SwitchRoutes};
 use crate::import::scan::{self, Cursor, Lines};

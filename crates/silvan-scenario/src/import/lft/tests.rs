@@ -92,7 +92,7 @@ fn routes_to_switches_are_made_where_none_are_given() {
                 let Some((far, _)) = wiring.switches[at][port - 1] else {
                     panic!("port {port} of {at} is not connected")
                 };
-                let silvan_fabric::topology::NodeRef::Switch(next) = far.node else {
+                let silvan_network::topology::NodeRef::Switch(next) = far.node else {
                     panic!("a route to a switch must not pass through a host")
                 };
                 (at, hops) = (next as usize, hops + 1);

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt::Write;
 
-use silvan_fabric::routing::Tables;
-use silvan_fabric::topology::{NodeRef, Topology, TopologyError, Wiring};
+use silvan_network::routing::Tables;
+use silvan_network::topology::{NodeRef, Topology, TopologyError, Wiring};
 
 use super::SwitchRoutes;
 use crate::import::identity::Identities;

@@ -15,8 +15,10 @@ use super::{Cdf, ListedTransfer};
 
 /// A message that is being sent.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Message {
+pub struct Message {
+    /// Number of the receiving host.
     pub destination: u32,
+    /// The time at which it was due.
     pub created: Time,
     /// Payload that has not been divided into packets yet.
     pub left: u64,
@@ -26,13 +28,27 @@ pub(crate) struct Message {
 
 /// How the destination of each message is chosen.
 #[derive(Debug, Clone)]
-pub(crate) enum Chooser {
+pub enum Chooser {
     /// Always the same host.
     Fixed(u32),
     /// Any host (except the sender, unless `include_self`), with equal probability.
-    Uniform { me: u32, hosts: u32, include_self: bool },
+    Uniform {
+        /// Number of the sending host.
+        me: u32,
+        /// Number of hosts of the network.
+        hosts: u32,
+        /// Whether the sender is one of the destinations.
+        include_self: bool,
+    },
     /// Every other host in turn.
-    InTurn { me: u32, hosts: u32, next: u32 },
+    InTurn {
+        /// Number of the sending host.
+        me: u32,
+        /// Number of hosts of the network.
+        hosts: u32,
+        /// Distance from the sender to the next destination.
+        next: u32,
+    },
     /// A hotspot or any other host, each with a share of the rate. Such a source has a separate clock in
     /// the generator, and its [`Clock`] is `Saturating`.
     Forest(Box<Generator>),
@@ -42,43 +58,63 @@ pub(crate) enum Chooser {
 
 /// When messages are generated.
 #[derive(Debug, Clone)]
-pub(crate) enum Clock {
+pub enum Clock {
     /// Whenever the host can send one.
     Saturating,
     /// Messages are spaced evenly by the time that `bytes` take. The carry keeps the spacing exact.
-    Periodic { pace: BytePace, bytes: u32, carry: u64 },
-    /// Spacing is exponentially distributed with this mean, in picoseconds.
-    Poisson { mean_ps: u64 },
+    Periodic {
+        /// Time per byte.
+        pace: BytePace,
+        /// Bytes from one message to the next.
+        bytes: u32,
+        /// Rest of the division, in the unit of [`BytePace::time_carrying`].
+        carry: u64,
+    },
+    /// Spacing is exponentially distributed.
+    Poisson {
+        /// Mean in picoseconds.
+        mean_ps: u64,
+    },
     /// A message exists whenever a rank of a job posts one; the source generates none.
     Fed,
     /// At the times of [`Varied::listed`].
     Listed,
     /// At the times of [`Varied::due`], some time after an earlier message has ended.
-    Closed { think: Time },
+    Closed {
+        /// Time from the end of a message to the next one.
+        think: Time,
+    },
     /// The source has one message of another source, which generated it.
-    Own { parent: u16 },
+    Own {
+        /// Index of that source among the host's sources.
+        parent: u16,
+    },
 }
 
 /// How the sizes of messages are drawn.
 #[derive(Debug, Clone)]
-pub(crate) enum SizeLaw {
+pub enum SizeLaw {
     /// Uniformly, up to this difference from the smallest message.
     Spread(u32),
+    /// By a cumulative distribution.
     Cdf(Arc<Cdf>),
 }
 
 /// Busy and silent periods; see [`super::Bursts`].
 #[derive(Debug, Clone)]
-pub(crate) struct Periods {
-    /// Mean lengths.
+pub struct Periods {
+    /// Mean length of busy periods.
     pub on: Time,
+    /// Mean length of silent periods.
     pub off: Time,
     /// Length of the rest of the current busy period.
     pub left: Time,
+    /// The lengths of periods.
     pub random: Stream,
 }
 
 impl Periods {
+    /// Periods that begin with a busy one.
     pub fn new(on: Time, off: Time, mut random: Stream) -> Self {
         let left = Time(random.exponential(on.0));
         Self { on, off, left, random }
@@ -100,15 +136,20 @@ impl Periods {
 /// Options that only some sources have: messages of different sizes, a limited number of packets, periods, listed transfers,
 /// closed loops, and messages with a flow of their own.
 #[derive(Debug, Clone)]
-pub(crate) struct Varied {
+pub struct Varied {
+    /// The sizes of messages.
     pub sizes: SizeLaw,
     /// Number of packets still to be generated.
     pub packets: u64,
+    /// Maximum payload of a packet.
     pub mtu: u32,
+    /// The random numbers of sizes.
     pub random: Stream,
+    /// Busy and silent periods, if there are any.
     pub periods: Option<Periods>,
-    /// The transfers that follow, and the next of them.
+    /// The transfers of a list.
     pub listed: Arc<[ListedTransfer]>,
+    /// Position of the next transfer in `listed`.
     pub next: usize,
     /// The times at which later messages are due, in order.
     pub due: VecDeque<Time>,
@@ -144,12 +185,16 @@ impl Varied {
 /// A source, as described in the module documentation. It occupies two cache lines.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
-pub(crate) struct Source {
+pub struct Source {
     /// Class of traffic, for the meters.
     pub class: u16,
+    /// Service level.
     pub sl: u8,
+    /// Virtual lane of the host's link.
     pub vl: u8,
+    /// Determines destinations.
     pub chooser: Chooser,
+    /// Determines times.
     pub clock: Clock,
     /// Payload of a message, or of the smallest message if sizes vary.
     pub message: u32,
@@ -161,7 +206,9 @@ pub(crate) struct Source {
     pub stop: Time,
     /// Payload still to be generated.
     pub left: u64,
+    /// The random numbers of destinations.
     pub destinations: Stream,
+    /// The random numbers of times.
     pub arrivals: Stream,
     /// Number of generated messages that have not been sent completely.
     pub backlog: u32,

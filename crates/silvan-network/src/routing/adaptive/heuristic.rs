@@ -67,7 +67,7 @@ fn draw((switch, port): (u32, u16), flow: FlowKey) -> u64 {
 
 /// A pseudorandom number that depends only on the given words (`SplitMix64`).
 #[inline]
-pub(crate) fn mixed<const N: usize>(words: [u32; N]) -> u64 {
+pub fn mixed<const N: usize>(words: [u32; N]) -> u64 {
     words.iter().fold(0x9e37_79b9_7f4a_7c15, |hash: u64, &word| {
         let mut z = (hash ^ u64::from(word)).wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -62,8 +62,10 @@ const SKIPS_OF_LOSS: u8 = 4;
 
 /// What an answer says about the route of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Feedback {
+pub enum Feedback {
+    /// It is not congested.
     Good,
+    /// A switch marked the packet.
     Marked,
     /// The payload was lost before the last output.
     Lost,
@@ -112,7 +114,7 @@ struct Flow {
 
 /// Selects the entropy values of a host's packets.
 #[derive(Debug)]
-pub(crate) struct Sprayer {
+pub struct Sprayer {
     rule: Spraying,
     /// The number of values, a power of two.
     values: u16,
@@ -122,6 +124,7 @@ pub(crate) struct Sprayer {
 }
 
 impl Sprayer {
+    /// The state of `host` without flows. `seed` is the seed of the run.
     pub fn new(rule: Spraying, values: u16, seed: u64, host: u32) -> Self {
         let random = Stream::new(seed, "entropy", u64::from(host));
         Self { rule, values: values.max(1), random, flows: FxHashMap::default() }

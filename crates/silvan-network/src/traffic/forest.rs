@@ -241,7 +241,7 @@ impl Share {
 /// hotspot with probability p. While congestion control throttles a message for the hotspot, no further message for
 /// the hotspot is generated, but messages for other hosts are.
 #[derive(Debug, Clone)]
-pub(crate) struct Generator {
+pub struct Generator {
     me: u32,
     hosts: u32,
     subset: u32,
@@ -257,19 +257,25 @@ pub(crate) struct Generator {
 
 /// Parameters of [`Generator::new`].
 #[derive(Debug)]
-pub(crate) struct GeneratorSpec {
+pub struct GeneratorSpec {
+    /// Number of the host.
     pub me: u32,
+    /// Number of hosts of the network.
     pub hosts: u32,
+    /// The subset of the host, which has a hotspot of its own.
     pub subset: u32,
     /// Percentage of messages for the hotspot.
     pub p: u8,
+    /// The hotspots of all subsets and periods.
     pub hotspots: Arc<Hotspots>,
     /// Time per byte of the hotspot share and of the rest.
     pub paces: [BytePace; 2],
+    /// The time of the first message.
     pub start: Time,
 }
 
 impl Generator {
+    /// A generator before its first message.
     pub fn new(spec: GeneratorSpec) -> Self {
         let [hot, random] = spec.paces.map(|pace| Share { pace, carry: 0, next_at: spec.start });
         let GeneratorSpec { me, hosts, subset, p, hotspots, .. } = spec;

@@ -5,7 +5,7 @@
 //! component of a network knows.
 //!
 //! If there is one partition, a trigger fires at the delivery of the packet that completes its number. Several
-//! partitions compute this time together in advance: see [`crate::context::Ahead`].
+//! partitions compute this time together in advance: see `context::Ahead`.
 
 use silvan_engine::Time;
 

@@ -159,7 +159,7 @@ impl Cdf {
     }
 
     /// The size of a message, at least one byte.
-    pub(crate) fn draw(&self, random: &mut Stream) -> u32 {
+    pub fn draw(&self, random: &mut Stream) -> u32 {
         let number = u64::from(random.next_u32());
         let after = self.points.partition_point(|&(_, most)| most <= number);
         let (size, most) = self.points[after.min(self.points.len() - 1)];

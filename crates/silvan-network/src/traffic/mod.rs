@@ -2,10 +2,9 @@
 
 pub mod forest;
 mod job;
-pub(crate) mod listed;
+pub mod listed;
 mod sizes;
-pub(crate) mod source;
-pub(crate) mod trigger;
+pub mod source;
 
 use std::sync::Arc;
 

@@ -272,7 +272,7 @@ pub fn analyze_lanes(topology: &Topology, tables: &Tables, lanes: Option<&Lanes>
 }
 
 /// Same as [`analyze_lanes`], for the pairs of some of the hosts.
-pub(crate) fn analyze_lanes_among(
+pub fn analyze_lanes_among(
     topology: &Topology,
     tables: &Tables,
     lanes: Option<&Lanes>,

@@ -47,7 +47,7 @@ pub use cache::{FlowKey, RouteCache};
 pub use contention::{Contention, Permutations};
 pub use flow_level::FlowLevel;
 pub use heuristic::Heuristic;
-pub(crate) use heuristic::mixed;
+pub use heuristic::mixed;
 pub use relation::{Fault, check_relation};
 pub use state::{Flow, LinkLoad, SwitchState, choose};
 pub use table::{AdaptiveTables, Alternates, Entry, ExtendedTable};

@@ -4,9 +4,17 @@
 use silvan_engine::Rate;
 
 use super::{FluidError, Problem};
-use crate::config::HostConfig;
 use crate::routing::{Tables, trace};
 use crate::topology::{NodeRef, Topology, Wiring};
+
+/// Limits of the rates of all hosts, in addition to the rates of their links.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HostRates {
+    /// Limit of what a host sends.
+    pub injection: Option<Rate>,
+    /// Limit of what a host receives.
+    pub drain: Option<Rate>,
+}
 
 /// A topology with its tables, to which flows between hosts can be added. Link `2 n` of the problem is the channel
 /// from `a` to `b` of link `n` of the topology, and link `2 n + 1` is the opposite channel.
@@ -14,7 +22,7 @@ pub struct Network<'a> {
     topology: &'a Topology,
     tables: &'a Tables,
     wiring: Wiring,
-    host: HostConfig,
+    host: HostRates,
 }
 
 impl<'a> Network<'a> {
@@ -26,9 +34,9 @@ impl<'a> Network<'a> {
     pub fn new(
         topology: &'a Topology,
         tables: &'a Tables,
-        host: &HostConfig,
+        host: HostRates,
     ) -> Result<(Self, Problem), FluidError> {
-        let network = Self { topology, tables, wiring: topology.wiring(), host: host.clone() };
+        let network = Self { topology, tables, wiring: topology.wiring(), host };
         let mut problem = Problem::default();
         for link in 0..2 * topology.links.len() {
             problem.add_link(network.capacity(link).0 as f64)?;
@@ -44,8 +52,8 @@ impl<'a> Network<'a> {
     /// The rate limit of a host on a link, if it is below the rate of the link.
     fn limit(&self, link: usize) -> Option<(Rate, &'static str, NodeRef)> {
         let (from, to) = self.ends(link);
-        let sends = self.host.injection_rate.map(|rate| (rate, "injection of", from.node));
-        let drains = self.host.drain_rate.map(|rate| (rate, "drain of", to.node));
+        let sends = self.host.injection.map(|rate| (rate, "injection of", from.node));
+        let drains = self.host.drain.map(|rate| (rate, "drain of", to.node));
         let limits = [sends, drains].into_iter().flatten();
         let of_host = limits.filter(|(_, _, node)| matches!(node, NodeRef::Host(_)));
         let lower = of_host.filter(|(rate, ..)| *rate < self.topology.links[link / 2].rate);
@@ -99,14 +107,14 @@ mod tests {
     use crate::topology::k_ary_n_tree::KAryNTree;
 
     /// Rates without control relative to the rate of a host, and the names of the limiting links.
-    fn shares(topology: &Topology, host: &HostConfig, pairs: &[(u32, u32)]) -> (Vec<f64>, Vec<String>) {
+    fn shares(topology: &Topology, host: HostRates, pairs: &[(u32, u32)]) -> (Vec<f64>, Vec<String>) {
         let tables = RoutingSpec::suitable(topology).compute(topology).unwrap();
         let (network, mut problem) = Network::new(topology, &tables, host).unwrap();
         for &(from, to) in pairs {
             problem.add_flow(&network.route(from, to).unwrap(), 1.0, None).unwrap();
         }
         let found = uncontrolled(&problem, &problem.all()).unwrap();
-        let rate = host.drain_rate.unwrap_or(topology.links[0].rate).0 as f64;
+        let rate = host.drain.unwrap_or(topology.links[0].rate).0 as f64;
         let names = found.bottlenecks.iter().map(|link| network.link_name(link.unwrap())).collect();
         (found.rates.iter().map(|share| share / rate).collect(), names)
     }
@@ -120,9 +128,9 @@ mod tests {
         // In Paper I, F1 leads from H1 to H4, and F2 to F5 lead from H2, H3, H6 and H7 to H5, which drains 13 of 16
         // Gbit/s.
         let testbed = Dumbbell { link_rate: Rate::from_gbit(16), ..Dumbbell::default() }.build().unwrap();
-        let host = HostConfig { drain_rate: Some(Rate::from_gbit(13)), ..HostConfig::default() };
+        let host = HostRates { drain: Some(Rate::from_gbit(13)), injection: None };
         let pairs = [(0, 3), (1, 4), (2, 4), (5, 4), (6, 4)];
-        let (found, names) = shares(&testbed, &host, &pairs);
+        let (found, names) = shares(&testbed, host, &pairs);
         let (sixth, third) = (1.0 / 6.0, 1.0 / 3.0);
         assert!(all_close(&found, &[sixth, sixth, sixth, third, third]), "{found:?}");
         assert!(names.iter().all(|name| name == "drain of H5"), "{names:?}");
@@ -135,7 +143,7 @@ mod tests {
         let (rate, trunk_rate) = (Rate::from_gbit(16), Rate::from_gbit(32));
         let testbed = Dumbbell { link_rate: rate, trunk_rate: Some(trunk_rate), ..Dumbbell::default() };
         let (found, names) =
-            shares(&testbed.build().unwrap(), &HostConfig::default(), &[(0, 3), (1, 4), (5, 4), (6, 4)]);
+            shares(&testbed.build().unwrap(), HostRates::default(), &[(0, 3), (1, 4), (5, 4), (6, 4)]);
         assert!(all_close(&found, &[1.0 / 3.0; 4]), "{found:?}");
         assert!(names.iter().all(|name| name == "S2:2 -> H5"), "{names:?}");
     }
@@ -146,7 +154,7 @@ mod tests {
             let topology = KAryNTree::new(k, n).build().unwrap();
             let hosts = topology.hosts.len() as u32;
             let pairs: Vec<(u32, u32)> = (1..hosts).map(|from| (from, 0)).collect();
-            let (found, _) = shares(&topology, &HostConfig::default(), &pairs);
+            let (found, _) = shares(&topology, HostRates::default(), &pairs);
             // Paper II, V: 1/(k^(2n-1) - k^(2n-2)).
             let law = 1.0 / f64::from(k.pow(2 * n - 1) - k.pow(2 * n - 2));
             let far = &found[(k.pow(n - 1) - 1) as usize..];
@@ -160,7 +168,7 @@ mod tests {
     fn several_permutations_on_a_tree_of_512() {
         let topology = KAryNTree::new(8, 3).build().unwrap();
         let tables = RoutingSpec::suitable(&topology).compute(&topology).unwrap();
-        let (network, mut problem) = Network::new(&topology, &tables, &HostConfig::default()).unwrap();
+        let (network, mut problem) = Network::new(&topology, &tables, HostRates::default()).unwrap();
         for (from, by) in (0..512).flat_map(|from| [(from, 65), (from, 130), (from, 333)]) {
             problem.add_flow(&network.route(from, (from + by) % 512).unwrap(), 1.0, None).unwrap();
         }
@@ -180,7 +188,7 @@ mod tests {
     fn missing_routes_are_reported_by_name() {
         let testbed = Dumbbell::default().build().unwrap();
         let tables = Tables::empty(&testbed);
-        let (network, _) = Network::new(&testbed, &tables, &HostConfig::default()).unwrap();
+        let (network, _) = Network::new(&testbed, &tables, HostRates::default()).unwrap();
         let message = network.route(0, 4).err().map(|e| e.0).unwrap_or_default();
         assert_eq!(message, "from H1 to H5: switch S1 has no route to H5");
         assert!(network.route(0, 99).is_err());

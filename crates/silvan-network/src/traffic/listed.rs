@@ -57,24 +57,29 @@ pub struct ListedTransfer {
 }
 
 /// The parameters of [`draw_incasts`].
-pub(crate) struct IncastPlan<'a> {
+pub struct IncastPlan<'a> {
     /// Hosts that may send, and hosts to which they may send.
     pub senders: &'a [u32],
+    /// See `senders`.
     pub receivers: &'a [u32],
     /// Number of hosts that send at a time.
     pub count: usize,
+    /// The longest time from the start of an incast to that of one of its messages.
     pub jitter: Time,
     /// The times from one incast to the next.
     pub gap: &'a mut dyn FnMut(&mut Stream) -> Time,
     /// The size of each message.
     pub bytes: &'a mut dyn FnMut(&mut Stream) -> u32,
+    /// The time of the first incast.
     pub start: Time,
+    /// No incast starts from this time on.
     pub stop: Time,
+    /// Service level.
     pub sl: u8,
 }
 
 /// Draws incasts; `None` if there are too many transfers.
-pub(crate) fn draw_incasts(plan: IncastPlan, random: &mut Stream) -> Option<Vec<ListedTransfer>> {
+pub fn draw_incasts(plan: IncastPlan, random: &mut Stream) -> Option<Vec<ListedTransfer>> {
     let mut found = Vec::new();
     let mut time = plan.start;
     while time < plan.stop {

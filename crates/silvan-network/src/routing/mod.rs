@@ -53,7 +53,7 @@ pub mod spread;
 pub mod up_down;
 pub mod valiant;
 
-pub(crate) use check::analyze_lanes_among;
+pub use check::analyze_lanes_among;
 pub use check::{
     Analysis, Channel, LoadSummary, Path, analyze, analyze_lanes, trace, trace_lanes, trace_lids,
 };

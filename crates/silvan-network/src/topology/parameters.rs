@@ -5,17 +5,17 @@ use silvan_engine::{Rate, Time};
 use super::{End, Host, MAX_HOSTS, MAX_LINK_DELAY, MAX_LINKS, MAX_SWITCHES, NodeRef, Switch, TopologyError};
 
 /// Default data rate of a link: 20 Gbit/s of signaling with 8b/10b coding.
-pub(crate) fn default_link_rate() -> Rate {
+pub fn default_link_rate() -> Rate {
     Rate::from_gbit(16)
 }
 
 /// Default propagation delay of a link: about four meters of cable.
-pub(crate) fn default_link_delay() -> Time {
+pub fn default_link_delay() -> Time {
     Time::from_ns(20)
 }
 
 /// Default of keys that count something.
-pub(crate) const fn one() -> u32 {
+pub const fn one() -> u32 {
     1
 }
 
@@ -74,19 +74,19 @@ pub(super) fn numbered_hosts(count: u64) -> Vec<Host> {
     (1..=count).map(|i| host(format!("H{i}"))).collect()
 }
 
-pub(crate) fn host(name: String) -> Host {
+pub fn host(name: String) -> Host {
     Host { name, lid: None, lmc: 0, guid: None }
 }
 
-pub(crate) fn switch(name: String, ports: u16) -> Switch {
+pub fn switch(name: String, ports: u16) -> Switch {
     Switch { name, ports, lid: None, lmc: 0, guid: None }
 }
 
 /// The network port of a host.
-pub(crate) fn host_end(index: u32) -> End {
+pub fn host_end(index: u32) -> End {
     End { node: NodeRef::Host(index), port: 1 }
 }
 
-pub(crate) fn switch_end(index: u32, port: u16) -> End {
+pub fn switch_end(index: u32, port: u16) -> End {
     End { node: NodeRef::Switch(index), port }
 }
