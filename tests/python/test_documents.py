@@ -50,7 +50,6 @@ SKIPS = [
     Skip("docs/results.md", "silvan plot out/hpcc-1", "the folders are examples"),
     Skip("docs/transfers.md", "silvan run web-search-128", "takes minutes"),
     Skip("docs/results.md", "polars.from_arrow", "needs polars, pandas and duckdb"),
-    Skip("docs/sweeps.md", "apt install slurm", "sets up a machine"),
 ]
 INSTEADS = [
     Instead("README.md", "make demo ", f"make --dry-run -C {ROOT} demo ", CLONE),

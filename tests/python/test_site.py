@@ -1,6 +1,7 @@
 """Tests the documentation site: the steps before MkDocs, and the result."""
 
 import base64
+import json
 import re
 import zlib
 
@@ -8,6 +9,7 @@ import pytest
 
 import build_site
 import playground
+import versions
 from browser import browser
 from conftest import ROOT
 from silvan.papers import list_experiments
@@ -182,3 +184,18 @@ def test_the_playground_contains_what_it_needs_and_asks_for_nothing(site, monkey
     assert base64.b64encode(zlib.compress(b"module", 9)).decode() in text
     assert re.findall(r"""(?:src|href)=["']?(?!docs/playground\.html)[^"'>]+""", text) == []
     assert "](../playground.html)" in (site / "pages" / "docs" / "playground.md").read_text()
+
+
+def test_sites_of_several_versions_share_a_folder(tmp_path):
+    site, folder = tmp_path / "html", tmp_path / "sites"
+    with pytest.raises(FileNotFoundError, match="no site; run `make site`"):
+        versions.add(site, folder, "0.9.0")
+    site.mkdir()
+    for version in ("0.9.0", "0.10.0", "0.9.0"):
+        (site / "index.html").write_text(version)
+        added = versions.add(site, folder, version)
+    assert added == ["0.10.0", "0.9.0"]
+    listed = json.loads((folder / "versions.json").read_text())
+    assert [one["version"] for one in listed] == added
+    assert (folder / "0.10.0" / "index.html").read_text() == "0.10.0"
+    assert 'url=0.10.0/"' in (folder / "index.html").read_text()
