@@ -322,6 +322,17 @@ impl Time {
         self.0 as f64 * 1e-12
     }
 
+    /// The time rounded to four significant digits, for sentences.
+    #[must_use]
+    pub const fn rounded(self) -> Self {
+        let Some(digits) = self.0.checked_ilog10() else { return self };
+        if digits < 4 {
+            return self;
+        }
+        let unit = 10_u64.pow(digits - 3);
+        Self((self.0 / unit + self.0 % unit / unit.div_ceil(2)).saturating_mul(unit))
+    }
+
     /// The time since `earlier`, or zero if `earlier` is later.
     #[must_use]
     pub const fn saturating_sub(self, earlier: Self) -> Self {
@@ -479,6 +490,18 @@ impl BytePace {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn times_in_sentences_have_four_digits() {
+        let rounded = |text: &str| text.parse::<Time>().expect("valid").rounded().to_string();
+        assert_eq!(rounded("9.425736 ms"), "9.426 ms");
+        assert_eq!(rounded("1834.0208 us"), "1.834 ms");
+        assert_eq!(rounded("999.95 us"), "1 ms");
+        assert_eq!(rounded("9999 ps"), "9.999 ns");
+        assert_eq!(Time(10_005).rounded(), Time(10_010));
+        assert_eq!(Time(0).rounded(), Time(0));
+        assert_eq!(Time::NEVER.rounded(), Time::NEVER);
+    }
 
     #[test]
     fn texts_are_read_exactly() {

@@ -138,6 +138,10 @@ fn fill_link_layer(table: &mut Table, source: &Source) {
     }
 }
 
+/// The components that a mechanism consists of, and the settings that belong to them.
+const COMPONENTS: [&str; 3] = ["marking", "isolation", "reaction"];
+const ATTACHED: [&str; 5] = ["notification", "feedback", "coalescing", "notification_delay", "hosts"];
+
 fn mechanism_of(table: &Table) -> Option<Mechanism> {
     table.get("congestion")?.get("mechanism")?.clone().try_into().ok()
 }
@@ -152,6 +156,9 @@ fn fill_components(table: &mut Table, source: &Source) -> Result<Vec<String>, Fa
     let mechanism = congestion.get("mechanism").and_then(Value::as_str).map(str::to_owned);
     if mechanism.as_deref() == Some("none") {
         return switch_off(congestion, source);
+    }
+    if let Some(mechanism) = &mechanism {
+        notes = leave_out_others(congestion, mechanism, &presets, source)?;
     }
     let is_ethernet = mechanism_of(table).and_then(Mechanism::link_layer) == Some(LinkLayer::Ethernet);
     let Some(Value::Table(congestion)) = table.get_mut("congestion") else { return Ok(notes) };
@@ -244,6 +251,54 @@ fn switch_off(congestion: &mut Table, source: &Source) -> Result<Vec<String>, Fa
         }
         congestion.remove(part);
         notes.push(format!("{path} has no effect, because congestion.mechanism is \"none\""));
+    }
+    Ok(notes)
+}
+
+/// Removes the components that belong to the mechanism of the file, if an override selects another one. A file that selects a
+/// mechanism and replaces each of its components is contradictory.
+fn leave_out_others(
+    congestion: &mut Table,
+    mechanism: &str,
+    presets: &Table,
+    source: &Source,
+) -> Result<Vec<String>, Fault> {
+    let mut notes = Vec::new();
+    let kind_of = |part: Option<&Value>| part?.get("kind")?.as_str().map(str::to_owned);
+    let is_replaced = |congestion: &Table, part: &str| {
+        let given = kind_of(congestion.get(part));
+        given.is_some() && given != kind_of(presets.get(part))
+    };
+    let mut own = Vec::new();
+    for part in COMPONENTS {
+        if kind_of(presets.get(part)).is_some_and(|kind| kind != "none") {
+            own.push(part);
+        }
+    }
+    let written = source.text.parse().ok().and_then(|written: Table| mechanism_of(&written));
+    let is_same = written.is_some_and(|written| written.name() == mechanism);
+    if source.is_overridden("congestion.mechanism") && !is_same {
+        let is_of_file = |part: &str| !source.is_overridden_within(&format!("congestion.{part}"));
+        let others: Vec<&str> =
+            COMPONENTS.into_iter().filter(|part| is_replaced(congestion, part) && is_of_file(part)).collect();
+        // The other settings belong to the components that are left out.
+        let attached: &[&str] = if others.is_empty() { &[] } else { &ATTACHED };
+        for part in others.iter().chain(attached.iter().filter(|part| is_of_file(part))) {
+            if congestion.remove(*part).is_some() {
+                notes.push(format!(
+                    "congestion.{part} of the file has no effect, because congestion.mechanism is set to \"{mechanism}\""
+                ));
+            }
+        }
+    } else if !own.is_empty() && own.iter().all(|part| is_replaced(congestion, part)) {
+        let replaced: Vec<String> =
+            own.iter().map(|part| format!("{part}.kind = {}", congestion[*part]["kind"])).collect();
+        let what = format!(
+            "\"{mechanism}\" has no effect, because the file replaces each of its components ({}); leave out the mechanism, or \
+             these components",
+            replaced.join(", ")
+        );
+        return Err(Fault::new("congestion.mechanism", what));
     }
     Ok(notes)
 }

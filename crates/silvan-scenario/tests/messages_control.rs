@@ -1,5 +1,9 @@
 //! Pins the messages about marking, validation, and reactions to acknowledgements.
 
+use std::path::Path;
+
+use silvan_scenario::Scenario;
+
 use crate::common::{BASE, case, check, message};
 
 #[test]
@@ -126,6 +130,39 @@ fn a_component_beside_none_is_rejected_unless_set_by_an_override() {
     assert!(message(&given, &[]).starts_with("a.toml:6: congestion.reaction: has no effect together with"));
     assert_eq!(message(&given, &[("congestion.mechanism", "ib-cc")]), "fine");
     assert_eq!(message(&given, &[("congestion.mechanism", "none")]), "fine");
+}
+
+#[test]
+fn another_mechanism_replaces_the_components_of_the_file() {
+    let dcqcn = BASE.replacen(
+        "mechanism = \"ib-cc\"",
+        "marking = { kind = \"red\", min = \"5 kB\", max = \"20 kB\", percent = 20 }\nnotification = \"cnp\"\n\
+         coalescing = { interval = \"4 us\" }\nreaction = { kind = \"dcqcn\" }",
+        1,
+    );
+    let with = |settings: &[(&str, &str)]| {
+        let settings: Vec<(String, String)> =
+            settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let scenario = Scenario::from_toml(&dcqcn, "a.toml", Path::new(""), &settings).expect("valid");
+        let congestion =
+            scenario.to_toml().expect("valid").parse::<toml::Table>().expect("valid")["congestion"].clone();
+        let kind = |part: &str| congestion[part]["kind"].as_str().unwrap_or_default().to_owned();
+        (kind("marking"), kind("reaction"), scenario.notes.len())
+    };
+    let (telemetry, hpcc) = ("telemetry".to_owned(), "hpcc".to_owned());
+    assert_eq!(with(&[]), ("red".to_owned(), "dcqcn".to_owned(), 0));
+    // Notes about marking, reaction, notification and coalescing.
+    assert_eq!(with(&[("congestion.mechanism", "hpcc")]), (telemetry, hpcc, 4));
+    // The components of DCQCN are those of the file.
+    assert_eq!(with(&[("congestion.mechanism", "dcqcn")]), ("red".to_owned(), "dcqcn".to_owned(), 0));
+    let hybrid = [("congestion.mechanism", "swift"), ("congestion.reaction.kind", "timely")];
+    assert_eq!(with(&hybrid).1, "timely");
+    let file = dcqcn.replacen("marking = {", "mechanism = \"hpcc\"\nmarking = {", 1);
+    assert_eq!(
+        message(&file, &[]),
+        "a.toml:5: congestion.mechanism = \"hpcc\": \"hpcc\" has no effect, because the file replaces each of its components \
+         (marking.kind = \"red\", reaction.kind = \"dcqcn\"); leave out the mechanism, or these components"
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from silvan._comparison_text import in_words
 from silvan._progress import count, simulated
 
 if TYPE_CHECKING:
@@ -310,9 +311,8 @@ def _round_trip(trip: RoundTrip) -> str:
 def _load(load: LinkLoad) -> str:
     if not load["links"]:
         return "no such links"
-    return (
-        f"{load['min']:,} to {load['max']:,}, mean {load['mean']:.5g}, over {load['links']:,} directed links"
-    )
+    span = f"{load['min']:,} to {load['max']:,}, mean {in_words(load['mean'])}"
+    return f"{span}, over {load['links']:,} directed links"
 
 
 def fabric(console: Console, report: FabricCheck) -> None:
@@ -392,7 +392,9 @@ def papers(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _number(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, (int, float)) else "-" if value is None else escape(str(value))
+    return (
+        in_words(value) if isinstance(value, (int, float)) else "-" if value is None else escape(str(value))
+    )
 
 
 def comparison(

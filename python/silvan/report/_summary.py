@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Literal
 
+from silvan._comparison_text import in_words
 from silvan.comparison import by_size, links_in_trees, size_range
 from silvan.fairness import jain_of_hosts
 from silvan.report import _text
@@ -157,8 +158,8 @@ def _in_all_runs(results: Sequence[Result], titles: Sequence[str]) -> list[str]:
     if all("tree_links" in one.tables for one in results):
         sizes = [links_in_trees(one) for one in results]
         if any(sizes):
-            lines.append(f"Links in congestion trees, on average: {told([f'{one:.3g}' for one in sizes])}.")
-    rates = [f"{one.summary['throughput_gbit_s']:,.4g}" for one in results]
+            lines.append(f"Links in congestion trees, on average: {told([in_words(one) for one in sizes])}.")
+    rates = [in_words(one.summary["throughput_gbit_s"]) for one in results]
     return [*lines, f"All hosts receive, in Gbit/s: {told(rates)}."]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from silvan import _files, _provenance
+from silvan._comparison_text import in_words
 from silvan._core import __version__
 from silvan._store import build
 from silvan.sweeps.axes import as_text
@@ -291,5 +292,5 @@ def _front(tuned: Tuned) -> list[str]:
     for one in tuned.finalists:
         settings = _in_brief(one.setting.keys)
         values = tuned.values(one).values()
-        lines.append(f"| {settings} | {' | '.join(f'{value:.4g}' for value in values)} |")
+        lines.append(f"| {settings} | {' | '.join(in_words(value) for value in values)} |")
     return lines

@@ -163,11 +163,11 @@ impl Closed {
             Some(slowdown) => {
                 text += &format!(
                     "finished after {}, {slowdown:.2} times its duration on an ideal crossbar ({}).",
-                    self.span(),
-                    self.alone.span.saturating_sub(self.start)
+                    self.span().rounded(),
+                    self.alone.span.saturating_sub(self.start).rounded()
                 )
             }
-            None if self.done.is_some() => text += &format!("finished after {}.", self.span()),
+            None if self.done.is_some() => text += &format!("finished after {}.", self.span().rounded()),
             None => text += &format!("had {} operations left at the end.", summary.unfinished_operations),
         }
         text += &format!(
@@ -189,8 +189,8 @@ impl Closed {
             text += &format!(
                 " {} of {name} by {algorithm} finished, after {} on average ({} on a crossbar).",
                 one.finished,
-                Time((one.mean_ns * 1e3).round() as u64),
-                Time((one.crossbar_ns * 1e3).round() as u64)
+                Time((one.mean_ns * 1e3).round() as u64).rounded(),
+                Time((one.crossbar_ns * 1e3).round() as u64).rounded()
             );
         }
         (text, self.warning())

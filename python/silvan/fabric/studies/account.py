@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from silvan._comparison_text import in_words
 from silvan._progress import simulated
 from silvan.comparison import links_in_trees
 from silvan.fabric.studies.study import COSTLY_OPTIONS, OFF, OPTIONS, Simulated, Studied
@@ -87,7 +88,7 @@ def _changes(studied: Studied) -> list[str]:
         tails = (
             ""
             if tail is None or now_tail is None
-            else f"; 99 % of its packets arrive within {tail:.4g} us and {now_tail:.4g} us"
+            else f"; 99 % of its packets arrive within {in_words(tail)} us and {in_words(now_tail)} us"
         )
         late = (
             " More than is offered arrives after the warm-up, because messages of the warm-up arrive late."
@@ -95,8 +96,8 @@ def _changes(studied: Studied) -> list[str]:
             else ""
         )
         lines.append(
-            f"Traffic `{name}` receives {received:.4g} Gbit/s of {wanted[name]:.4g} offered without control, "
-            f"and {now:.4g} with {which}{tails}.{late}"
+            f"Traffic `{name}` receives {in_words(received)} Gbit/s of {in_words(wanted[name])} offered "
+            f"without control, and {in_words(now)} with {which}{tails}.{late}"
         )
     for one in studied.tuned.contrasts:
         if one.name == REFERENCE and one.score.low <= 1:
@@ -159,7 +160,7 @@ def _fabric(studied: Simulated) -> list[str]:
         rows.append(
             (
                 "all-to-all flows per link between switches",
-                f"{load['min']} to {load['max']}, mean {load['mean']:.4g}",
+                f"{load['min']} to {load['max']}, mean {in_words(load['mean'])}",
             )
         )
     rows.append(("routes in the runs", "the forwarding tables, one route for each pair of hosts"))
@@ -175,9 +176,9 @@ def _load(studied: Simulated) -> list[str]:
     for group in studied.load.groups:
         goal = ", ".join(group.targets) if len(group.targets) <= 12 else f"{len(group.targets)} hosts"
         offered = (
-            f"{group.share * rate:.4g} Gbit/s"
+            f"{in_words(group.share * rate)} Gbit/s"
             if group.share < 1
-            else f"as much as possible, {rate:.4g} Gbit/s"
+            else f"as much as possible, {in_words(rate)} Gbit/s"
         )
         rows.append((group.name, len(group.hosts), goal or "any host", offered, group.message))
     heads = ("traffic", "hosts", "to", "each offers", "messages")
@@ -251,7 +252,7 @@ def _trees(result: Result) -> list[str]:
             lost[one.class_, one.host] = lost.get((one.class_, one.host), 0) + one.lost_bytes
     worst = sorted(lost.items(), key=lambda item: (-item[1], item[0]))[:VICTIMS]
     span_ns = result.summary["simulated_ns"]
-    losers = [(host, class_, f"{bytes_ * 8 / span_ns:.3g}") for (class_, host), bytes_ in worst]
+    losers = [(host, class_, in_words(bytes_ * 8 / span_ns)) for (class_, host), bytes_ in worst]
     if losers:
         lines += ["Hosts that lose most because of other hosts' trees:", ""]
         lines += [*table(("host", "traffic", "lost, Gbit/s"), losers), ""]
@@ -263,10 +264,10 @@ def _control(studied: Simulated) -> list[str]:
     by_run = {title: classes(result) for title, result in studied.runs.items()}
     rows = []
     for name in wanted:
-        cells: list[object] = [name, f"{wanted[name]:.4g}"]
+        cells: list[object] = [name, in_words(wanted[name])]
         for found in by_run.values():
             received, tail = found[name]
-            cells.append(f"{received:.4g}" + ("" if tail is None else f" ({tail:.4g} us)"))
+            cells.append(in_words(received) + ("" if tail is None else f" ({in_words(tail)} us)"))
         rows.append(cells)
     marks: list[object] = ["packets marked", ""]
     marks += [f"{result.summary['fecn_marks']:,}" for result in studied.runs.values()]
