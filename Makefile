@@ -29,7 +29,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 SCHEMA := docs/scenario.schema.json
 # The extension module has no tests of its own; benchmarks are compiled by `bench`, and checked by `lint`.
 RUST_TESTS := --workspace --exclude silvan-python --exclude silvan-bench
-# Crates whose unit tests `make check` runs as they are; those of `silvan-fabric` are a part of `examples-check`.
+# Crates whose unit tests `make check` runs as they are; those of `silvan-congestion` and `silvan-fabric` are a part of `examples-check`.
 CRATES := -p silvan-engine -p silvan-trace -p silvan-network -p silvan-scenario -p silvan-web
 # Scenarios of `make swarm`; those of `make same`, from the seed FIRST on.
 N ?= 300

@@ -38,7 +38,7 @@ from mutant_switches import REACHED, VARIABLE, body, switch, switched
 
 ROOT = Path(__file__).resolve().parents[1]
 #: The crates of the model.
-CRATES = ("silvan-network", "silvan-fabric")
+CRATES = ("silvan-network", "silvan-congestion", "silvan-fabric")
 #: Their sources.
 MODEL = tuple(PurePosixPath("crates", name, "src") for name in CRATES)
 #: Modules that only describe a run, or whose values other programs check one by one.

@@ -30,7 +30,14 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Crates that can be published, in the order of their dependencies.
-CRATES = ("silvan-engine", "silvan-trace", "silvan-network", "silvan-fabric", "silvan-scenario")
+CRATES = (
+    "silvan-engine",
+    "silvan-trace",
+    "silvan-network",
+    "silvan-congestion",
+    "silvan-fabric",
+    "silvan-scenario",
+)
 #: Libraries that every Linux system of the policy has (PEP 600).
 ALLOWED = (
     "libc.so.6",

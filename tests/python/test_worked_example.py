@@ -22,7 +22,8 @@ SOURCES = ("Cargo.toml", "Cargo.lock", "benches", "crates", "verify/swarm")
 #: The copy of the sources. It is kept between examples, so that only changed files are compiled again.
 PLACE = ROOT / "target" / "worked-example"
 #: Optimizing the model would take longer than these tests.
-QUICKLY_BUILT = ["--config", "profile.dev.package.silvan-fabric.opt-level=0"]
+MODEL = ("silvan-congestion", "silvan-fabric")
+QUICKLY_BUILT = [word for name in MODEL for word in ("--config", f"profile.dev.package.{name}.opt-level=0")]
 CARGO = [str(ROOT / "tools" / "with-rust"), "cargo"]
 
 
@@ -99,7 +100,8 @@ def check(folder: Path, patches: list[Path], *, incremental: bool) -> None:
     seed(PLACE / "target")
     # Use a separate target folder, because Cargo confuses packages at the same path in two workspaces.
     kept = {"CARGO_TARGET_DIR": str(PLACE / "target"), "CARGO_INCREMENTAL": str(int(incremental))}
-    command = [*CARGO, *QUICKLY_BUILT, "test", "-p", "silvan-fabric", "--lib", "--test", "behaviour"]
+    packages = [word for name in MODEL for word in ("-p", name)]
+    command = [*CARGO, *QUICKLY_BUILT, "test", *packages, "--lib", "--test", "behaviour"]
     done = subprocess.run(
         command, cwd=PLACE, capture_output=True, text=True, check=False, env={**os.environ, **kept}
     )

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use serde_json::Value as Json;
+use silvan_congestion::isolation::Isolation;
 use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
-use silvan_fabric::queueing::{HostQueues, Isolation};
+use silvan_fabric::queueing::HostQueues;
 use silvan_network::topology::{End, NodeRef, Topology};
 use silvan_scenario::Scenario;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use silvan_congestion::isolation::Isolation;
 use silvan_engine::{Rate, Time};
 use silvan_fabric::config::Assignment;
-use silvan_fabric::queueing::Isolation;
 use silvan_network::topology::Topology;
 use silvan_network::traffic::Pattern;
 use silvan_scenario::Scenario;

@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use silvan_congestion::isolation::Isolation;
+use silvan_congestion::reaction::Reaction;
+use silvan_congestion::{Components, Congestion, LinkLayer, Mechanism};
 use silvan_engine::{Bytes, Rate, Time};
+pub use silvan_network::packet_format::Packet;
 use silvan_network::routing;
 use silvan_network::routing::adaptive::Heuristic;
-use silvan_network::traffic::{Flow, Job, Traffic};
-
-use crate::congestion::reaction::Reaction;
-use crate::congestion::{Components, Congestion, LinkLayer, Mechanism};
-pub use crate::packet_format::Packet;
-use crate::queueing::{HostQueues, Isolation, Memory, Queues};
 pub use silvan_network::routing::path_bits::PathBits;
 pub use silvan_network::routing::spraying::Spraying;
+use silvan_network::traffic::{Flow, Job, Traffic};
+
+use crate::queueing::{HostQueues, Memory, Queues};
 
 /// The configuration of a run, without topology and tables.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,14 +3,14 @@
 //! | module | content |
 //! | --- | --- |
 //! | [`config`] | the configuration of a run, in addition to topology and tables |
-//! | [`congestion`] | marking at switches and reaction at hosts, one file per component |
+//! | `switch_marking`, `congestion_log` | marking rules applied at switches; the latest marks and triggers |
 //! | `link`, `packet`, `message` | the exchange between nodes: packets and notifications in one direction, credits in the other |
 //! | `meters` | counters that nodes write |
 //! | `context` | the state that a node uses while it handles an event |
 //! | `host`, `order`, `limiter`, `sink` | adapters: queues per flow, injection, input buffers |
 //! | `routes` | the forwarding tables of all switches, and hashing |
 //! | `lookahead` | how soon nodes affect each other: the width of bins, the nodes of each thread |
-//! | `switch`, `port`, `port_set` | one file per architecture; ports, virtual lanes, sets of ports |
+//! | `switch` | one file per architecture |
 //! | `outputs` | the binned scheduler of VOQ and FIFO switches |
 //! | [`queueing`] | the division of buffers into queues, and the isolation of congested flows |
 //! | `trigger` | traffic that starts after a number of delivered packets |
@@ -22,10 +22,9 @@
 //! | `report`, [`outcome`] | the results of a run |
 
 pub mod config;
-pub mod congestion;
+mod congestion_log;
 mod context;
 mod error;
-mod facts;
 mod host;
 mod jobs;
 mod limiter;
@@ -38,10 +37,7 @@ mod order;
 pub mod outcome;
 mod outputs;
 mod packet;
-mod packet_format;
 mod partition;
-mod port;
-mod port_set;
 pub mod queueing;
 mod report;
 mod routes;
@@ -49,12 +45,13 @@ mod setup;
 pub mod simulation;
 mod sink;
 mod switch;
+mod switch_marking;
 mod trigger;
 mod voq;
 
-pub use congestion::round_trip::RoundTrip;
 pub use error::{Reason, SetupError};
 pub use observe::MOST_TREE_ROWS;
 pub use setup::{
-    HostNames, PauseMemory, SharedPauseMemory, check, check_links, check_routes, pause_memory, permutation,
+    HostNames, PauseMemory, SharedPauseMemory, analyzed_round_trip, check, check_links, check_routes,
+    pause_memory, permutation, round_trip,
 };

@@ -10,9 +10,9 @@ use rustc_hash::FxHashMap;
 use silvan_engine::cache::prefetch;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Event, EventQueue, Rate, Time};
+use silvan_network::port::{Port, Vl};
 
 use crate::packet::{NO_LEDGER, Packet, PacketId};
-use crate::port::{Port, Vl};
 
 mod divided;
 mod frames;

@@ -2,11 +2,10 @@
 
 use std::num::NonZeroU16;
 
+use silvan_congestion::facts::{Hops, Telemetry};
+use silvan_engine::Time;
 use silvan_engine::cache::{prefetch, prefetch_lines};
-use silvan_engine::{Rate, Time};
-use smallvec::SmallVec;
-
-use crate::port::{Port, Vl};
+use silvan_network::port::{Port, Vl};
 
 /// Index of a packet in the [`Pool`].
 pub(crate) type PacketId = u32;
@@ -153,24 +152,6 @@ impl Packet {
         }
     }
 }
-
-/// Data about an output that a switch writes into a departing packet for the source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(dead_code, reason = "only some reactions read it")]
-pub(crate) struct Telemetry {
-    /// The time at which the packet started to leave.
-    pub time: Time,
-    /// Bytes that the output had sent since the start of the run.
-    pub sent_bytes: u64,
-    /// Bytes in the queues that feed the output's lane.
-    pub queue_bytes: u32,
-    /// Rate of the output's link.
-    pub rate: Rate,
-}
-
-/// The telemetry that a packet has collected. Few routes have more than four hops, so lists rarely need memory of their
-/// own.
-pub(crate) type Hops = SmallVec<[Telemetry; 4]>;
 
 /// What a packet carries in addition, if it can overtake others, makes a detour, carries a target or an announcement, or
 /// has an entropy value.

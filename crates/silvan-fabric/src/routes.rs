@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use silvan_engine::cache::prefetch;
+use silvan_network::port::Port;
 use silvan_network::routing::ecmp::{Fields, Hash};
 use silvan_network::routing::port_groups::Choices;
 
 use crate::packet::{PacketId, Pool};
-use crate::port::Port;
 
 /// Number of destinations in a block.
 const BLOCK: usize = 64;

@@ -4,11 +4,11 @@
 mod common;
 
 use common::*;
+use silvan_congestion::marking::{Fecn, InBandTelemetry, Marking, PortSetting};
+use silvan_congestion::reaction::{Cct, ControlLevel, Reaction};
+use silvan_congestion::{CoalescePer, Coalescing, HostSetting, Notification};
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::Config;
-use silvan_fabric::congestion::marking::{Fecn, InBandTelemetry, Marking, PortSetting};
-use silvan_fabric::congestion::reaction::{Cct, ControlLevel, Reaction};
-use silvan_fabric::congestion::{CoalescePer, Coalescing, HostSetting, Notification};
 use silvan_fabric::simulation::{ModelError, jain};
 use silvan_network::routing::RoutingSpec;
 use silvan_network::topology::Topology;
@@ -163,7 +163,7 @@ fn without_victim_mask_a_port_to_a_slow_host_is_treated_as_a_victim() {
     let mut config = config(us(5_000));
     config.host.drain_rate = Some(Rate::from_gbit(8));
     config.congestion = ib_cc();
-    let mask = silvan_fabric::congestion::marking::VictimMask::None;
+    let mask = silvan_congestion::marking::VictimMask::None;
     config.congestion.marking = Some(Marking::Fecn(Fecn { victim_mask: mask, ..Fecn::default() }));
     config.flows = vec![flow("H1", "H2")];
     let marks = run(&topology, &config).summary.fecn_marks;

@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use crate::common::*;
+use silvan_congestion::isolation::Isolation;
+use silvan_congestion::marking::{Fecn, FillMapping, Marking};
+use silvan_congestion::reaction::{Cct, ControlLevel, Reaction, StaticWindow};
+use silvan_congestion::{Congestion, Feedback, Mechanism, Notification};
 use silvan_engine::Bytes;
 use silvan_fabric::config::Packet;
-use silvan_fabric::congestion::marking::{Fecn, FillMapping, Marking};
-use silvan_fabric::congestion::reaction::{Cct, ControlLevel, Reaction, StaticWindow};
-use silvan_fabric::congestion::{Congestion, Feedback, Mechanism, Notification};
-use silvan_fabric::queueing::Isolation;
 use silvan_fabric::simulation::Simulation;
 use silvan_network::traffic::{Flow, Pattern};
 

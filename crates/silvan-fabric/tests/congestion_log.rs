@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::{config, flow, ib_cc, tables, topology, us};
+use silvan_congestion::reaction::{Cct, Reaction};
+use silvan_congestion::{Congestion, Notification};
 use silvan_engine::Bytes;
 use silvan_fabric::config::{Config, Scheduler};
-use silvan_fabric::congestion::reaction::{Cct, Reaction};
-use silvan_fabric::congestion::{Congestion, Notification};
 use silvan_fabric::outcome::{Outcome, Table, Values};
 use silvan_fabric::simulation::Simulation;
 use silvan_network::topology::Topology;

@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use crate::common::*;
+use silvan_congestion::Notification;
+use silvan_congestion::marking::{Fecn, Marking, MarkingPattern};
+use silvan_congestion::reaction::{Cct, CctTable, PerSl, Reaction};
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::Config;
-use silvan_fabric::congestion::Notification;
-use silvan_fabric::congestion::marking::{Fecn, Marking, MarkingPattern};
-use silvan_fabric::congestion::reaction::{Cct, CctTable, PerSl, Reaction};
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::queueing::HostQueues;
 use silvan_network::topology::Topology;

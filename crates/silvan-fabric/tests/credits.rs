@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use proptest::prelude::*;
+use silvan_congestion::marking::Marking;
+use silvan_congestion::reaction::{Nscc, Rccc, Reaction};
+use silvan_congestion::{Congestion, Notification};
 use silvan_engine::{Bytes, Time};
-use silvan_fabric::congestion::marking::Marking;
-use silvan_fabric::congestion::reaction::{Nscc, Rccc, Reaction};
-use silvan_fabric::congestion::{Congestion, Notification};
 use silvan_network::traffic::{Pattern, Traffic};
 
 use crate::common::{config, pattern, run, topology, us};

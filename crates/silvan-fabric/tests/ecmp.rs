@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use crate::common::*;
+use silvan_congestion::marking::{Marking, Red};
+use silvan_congestion::reaction::{Nscc, Reaction};
+use silvan_congestion::{Congestion, Notification};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Architecture, Config, Delivery, Ecmp, Spraying};
-use silvan_fabric::congestion::marking::{Marking, Red};
-use silvan_fabric::congestion::reaction::{Nscc, Reaction};
-use silvan_fabric::congestion::{Congestion, Notification};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::queueing::Queues;
 use silvan_network::routing::ecmp::{Fields, Hash};

@@ -3,10 +3,10 @@
 
 use crate::common::*;
 use proptest::prelude::*;
+use silvan_congestion::reaction::{ExplicitRate, Injection, Probing, Reaction};
+use silvan_congestion::{Congestion, Mechanism};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{AdaptiveRouting, Arbitration, Architecture, Config};
-use silvan_fabric::congestion::reaction::{ExplicitRate, Injection, Probing, Reaction};
-use silvan_fabric::congestion::{Congestion, Mechanism};
 use silvan_fabric::outcome::Outcome;
 use silvan_network::routing::adaptive::Heuristic;
 use silvan_network::topology::Topology;

@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use silvan_engine::{Bytes, Time};
-use silvan_fabric::RoundTrip;
-use silvan_fabric::config::Config;
-use silvan_fabric::congestion::marking::{InBandTelemetry, Marking, MarkingPattern, Red};
-use silvan_fabric::congestion::reaction::{
+use silvan_congestion::marking::{InBandTelemetry, Marking, MarkingPattern, Red};
+use silvan_congestion::reaction::{
     Dcqcn, Dctcp, Hpcc, Lipd, Nscc, PccRtt, RateControl, Rccc, Reaction, StaticWindow, Swift, Timely,
 };
-use silvan_fabric::congestion::{Congestion, Mechanism, Notification};
+use silvan_congestion::{Congestion, Mechanism, Notification};
+use silvan_engine::{Bytes, Time};
+use silvan_fabric::config::Config;
+use silvan_fabric::round_trip;
 use silvan_network::topology::Topology;
 use silvan_network::traffic::{Pattern, Traffic};
 
@@ -110,7 +110,7 @@ fn an_idle_host_behind_unused_switches_changes_nothing() {
 #[test]
 fn the_round_trip_is_that_of_hosts_that_communicate() {
     let topology = network(true);
-    let trip = |config: &Config| RoundTrip::of(&topology, &tables(&topology), config);
+    let trip = |config: &Config| round_trip(&topology, &tables(&topology), config);
     let mut used = loaded(Congestion::default());
     let found = trip(&used);
     assert_eq!((found.hops, found.stages, found.radix), (2, 1, 3));

@@ -4,9 +4,9 @@
 
 use crate::common::*;
 use proptest::prelude::*;
+use silvan_congestion::Notification;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::Architecture;
-use silvan_fabric::congestion::Notification;
 use silvan_fabric::queueing::Queues;
 use silvan_network::traffic::{Arrivals, Flow, Pattern};
 

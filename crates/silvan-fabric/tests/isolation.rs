@@ -5,10 +5,11 @@
 
 use crate::common::*;
 use proptest::prelude::*;
+use silvan_congestion::isolation::{Isolation, SpecialArbitration, SpecialQueues};
+use silvan_congestion::{Congestion, Mechanism};
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::{Architecture, Config};
-use silvan_fabric::congestion::{Congestion, Mechanism};
-use silvan_fabric::queueing::{HostQueues, Isolation, Memory, Queues, SpecialArbitration, SpecialQueues};
+use silvan_fabric::queueing::{HostQueues, Memory, Queues};
 use silvan_network::traffic::{Flow, Pattern};
 
 /// Adds flows with a total, some of them to the same host, and some random traffic.
@@ -155,7 +156,7 @@ fn victims_pass_congested_flows() {
             let parts = config.components();
             let Isolation::SpecialQueues(special) = parts.isolation else { panic!("no special queues") };
             config.congestion.isolation = Some(Isolation::SpecialQueues(SpecialQueues { queues, ..special }));
-            config.congestion.reaction = Some(silvan_fabric::congestion::reaction::Reaction::None);
+            config.congestion.reaction = Some(silvan_congestion::reaction::Reaction::None);
         }
         // A, B and another host overload X; V's flow to Y shares the link between the switches.
         config.flows = vec![flow("A", "X"), flow("B", "X"), flow("Z", "X"), flow("V", "Y")];

@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use crate::common::*;
+use silvan_congestion::Mechanism;
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::{AdaptiveRouting, Architecture, Config, Pinned, RoutePer};
-use silvan_fabric::congestion::Mechanism;
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::queueing::Queues;
 use silvan_network::topology::Topology;

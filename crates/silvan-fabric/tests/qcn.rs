@@ -4,10 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::{self, config, flow, topology, us};
+use silvan_congestion::marking::{Marking, Sampled};
+use silvan_congestion::{Congestion, Feedback, Mechanism, Notification};
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::Config;
-use silvan_fabric::congestion::marking::{Marking, Sampled};
-use silvan_fabric::congestion::{Congestion, Feedback, Mechanism, Notification};
 use silvan_fabric::outcome::{Outcome, Values};
 
 /// A network in which `sources` hosts send to one host at full rate, with 10 Gbit/s links and Ethernet

@@ -4,13 +4,13 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::{self, config, flow, topology, us};
-use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::config::{Arbitration, Config};
-use silvan_fabric::congestion::marking::{InBandTelemetry, Marking, MarkingPattern, Red};
-use silvan_fabric::congestion::reaction::{
+use silvan_congestion::marking::{InBandTelemetry, Marking, MarkingPattern, Red};
+use silvan_congestion::reaction::{
     Dcqcn, Dctcp, Hpcc, Nscc, PccRtt, PccTelemetry, Rccc, Reaction, Swift, Timely,
 };
-use silvan_fabric::congestion::{CoalescePer, Coalescing, Congestion, Notification};
+use silvan_congestion::{CoalescePer, Coalescing, Congestion, Notification};
+use silvan_engine::{Bytes, Rate, Time};
+use silvan_fabric::config::{Arbitration, Config};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_network::topology::Topology;
 use silvan_network::traffic::Flow;

@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use crate::common::*;
+use silvan_congestion::marking::{Fecn, FillMapping, InBandTelemetry, Marking, Red, Sampled};
+use silvan_congestion::reaction::{Dcqcn, Hpcc, Reaction};
+use silvan_congestion::{Congestion, Mechanism, Notification};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{
     AdaptiveRouting, Arbitration, Architecture, Config, Delivery, Ecmp, FlowControl, OnOff, Pfc, RoutePer,
     Scheduler, SharedMemory, Spraying,
 };
-use silvan_fabric::congestion::marking::{Fecn, FillMapping, InBandTelemetry, Marking, Red, Sampled};
-use silvan_fabric::congestion::reaction::{Dcqcn, Hpcc, Reaction};
-use silvan_fabric::congestion::{Congestion, Mechanism, Notification};
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::queueing::Queues;
 use silvan_fabric::simulation::Simulation;

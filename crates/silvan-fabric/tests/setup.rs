@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use crate::common::{self, config, flow, pattern, run, run_with, tables, topology, try_run, us};
+use silvan_congestion::marking::{Fecn, Ipm, Marking};
+use silvan_congestion::reaction::{Cct, CctTable, Reaction, StaticWindow};
+use silvan_congestion::{Mechanism, Notification};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{AdaptiveRouting, Arbitration, Architecture, Config, FlowControl, OnOff};
-use silvan_fabric::congestion::marking::{Fecn, Ipm, Marking};
-use silvan_fabric::congestion::reaction::{Cct, CctTable, Reaction, StaticWindow};
-use silvan_fabric::congestion::{Mechanism, Notification};
 use silvan_fabric::queueing::{HostQueues, Memory, Queues};
 use silvan_fabric::simulation::ModelError;
 use silvan_fabric::{HostNames, Reason, SetupError};

@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use crate::common::*;
+use silvan_congestion::{Congestion, Mechanism};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::Config;
-use silvan_fabric::congestion::{Congestion, Mechanism};
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::queueing::{HostQueues, Memory, Queues};
 use silvan_network::traffic::{Flow, Pattern, Traffic};
@@ -104,7 +104,7 @@ fn packets_of_all_sizes_get_their_credit() {
     config.host.buffer = Bytes(3 * 2_112);
     config.host.drain_rate = Some(Rate::from_gbit(3));
     config.congestion = ib_cc();
-    config.congestion.notification = Some(silvan_fabric::congestion::Notification::AckEach);
+    config.congestion.notification = Some(silvan_congestion::Notification::AckEach);
     let total = Some(Bytes(30_000));
     let flow = |from: usize, to: usize, sl: u8, message: u64| Flow {
         name: Some(format!("{from} {to} {sl}")),
@@ -127,9 +127,9 @@ fn control_packets_of_a_lane_do_not_wait_for_those_of_another() {
     let mut config = config(us(400));
     config.lanes.count = 2;
     config.switch.buffer = Bytes(2 * 4_224);
-    config.congestion.notification = Some(silvan_fabric::congestion::Notification::AckEach);
-    config.congestion.reaction = Some(silvan_fabric::congestion::reaction::Reaction::StaticWindow(
-        silvan_fabric::congestion::reaction::StaticWindow::default(),
+    config.congestion.notification = Some(silvan_congestion::Notification::AckEach);
+    config.congestion.reaction = Some(silvan_congestion::reaction::Reaction::StaticWindow(
+        silvan_congestion::reaction::StaticWindow::default(),
     ));
     // H3 and H4 fill lane 1 towards H2; H1 sends on lane 0 and needs the answers of H2.
     let on = |from: &str, to: &str, sl: u8| Flow { sl, ..flow(from, to) };

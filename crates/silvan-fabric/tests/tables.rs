@@ -5,9 +5,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use crate::common::*;
+use silvan_congestion::marking::{Fecn, Marking};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Config, Scheduler};
-use silvan_fabric::congestion::marking::{Fecn, Marking};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_network::topology::Topology;
 use silvan_network::traffic::Flow;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::common::*;
 use proptest::prelude::*;
+use silvan_congestion::Mechanism;
+use silvan_congestion::receiver::Notification;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Architecture, Config};
-use silvan_fabric::congestion::Mechanism;
-use silvan_fabric::congestion::receiver::Notification;
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_network::topology::Topology;
 use silvan_network::traffic::{
@@ -378,7 +378,7 @@ fn sources_do_not_depend_on_the_number_of_threads() {
         r#"{"kind": "two-level-fat-tree", "leaves": 4, "spines": 2, "hosts_per_leaf": 4, "link_rate": "100 Gbit/s"}"#,
     );
     let mut config = recorded(us(300), Some(Notification::AckEach));
-    config.congestion.marking = Some(silvan_fabric::congestion::marking::Marking::None);
+    config.congestion.marking = Some(silvan_congestion::marking::Marking::None);
     let uniform = || pattern(Pattern::Uniform { include_self: false });
     let closed =
         Traffic { outstanding: Some(3), think: Some(us(1)), message: Some(Bytes(4_000)), ..uniform() };

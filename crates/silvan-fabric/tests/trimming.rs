@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::{config, flow, run, topology, us};
+use silvan_congestion::marking::{Marking, Red};
+use silvan_congestion::reaction::{Nscc, Rccc, Reaction};
+use silvan_congestion::{Congestion, Notification};
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Arbitration, Config, Delivery, Ecmp, Lanes, Spraying, Trimmed, Trimming};
-use silvan_fabric::congestion::marking::{Marking, Red};
-use silvan_fabric::congestion::reaction::{Nscc, Rccc, Reaction};
-use silvan_fabric::congestion::{Congestion, Notification};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_network::topology::Topology;
 use silvan_network::traffic::Flow;

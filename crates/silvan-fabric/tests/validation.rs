@@ -3,13 +3,13 @@
 
 use crate::common::*;
 use proptest::prelude::*;
+use silvan_congestion::marking::{Fecn, Ipm, Marking, Mvpm, Opm};
+use silvan_congestion::reaction::{Cct, Lipd, Mvcm, RateControl, Reaction, StaticWindow};
+use silvan_congestion::{Congestion, Mechanism, Notification};
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::RoundTrip;
 use silvan_fabric::config::{Architecture, Config};
-use silvan_fabric::congestion::marking::{Fecn, Ipm, Marking, Mvpm, Opm};
-use silvan_fabric::congestion::reaction::{Cct, Lipd, Mvcm, RateControl, Reaction, StaticWindow};
-use silvan_fabric::congestion::{Congestion, Mechanism, Notification};
 use silvan_fabric::queueing::Queues;
+use silvan_fabric::round_trip;
 use silvan_network::traffic::{Flow, Pattern};
 
 /// A configuration with links of one byte per nanosecond and the packets of MVCM.
@@ -68,7 +68,7 @@ fn a_window_limits_the_packets_per_round_trip() {
     let mut config = cycles(us(400));
     config.warmup = us(40);
     config.flows = vec![flow("H1", "H5")];
-    let trip = RoundTrip::of(&topology, &tables(&topology), &config);
+    let trip = round_trip(&topology, &tables(&topology), &config);
     // The round trip crosses two switches and three links in each direction, with a packet and its
     // acknowledgement.
     assert_eq!(trip.shortest(), Time::from_ns(2 * (2 * 2 + 3) + 278 + 22));

@@ -3,12 +3,12 @@
 
 use std::fmt::Write as _;
 
+use silvan_congestion::isolation::Isolation;
+use silvan_congestion::marking::{Fecn, Marking, VictimMask};
+use silvan_congestion::reaction::{Cct, CctTable, ControlLevel, Reaction, TimerStart};
+use silvan_congestion::{Feedback, Notification};
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::Config;
-use silvan_fabric::congestion::marking::{Fecn, Marking, VictimMask};
-use silvan_fabric::congestion::reaction::{Cct, CctTable, ControlLevel, Reaction, TimerStart};
-use silvan_fabric::congestion::{Feedback, Notification};
-use silvan_fabric::queueing::Isolation;
 use silvan_network::topology::{NodeRef, Topology};
 
 use crate::{Scenario, ScenarioError};

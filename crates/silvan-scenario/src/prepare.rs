@@ -1,8 +1,8 @@
 //! Fills in omitted values before the checks: the `kind` of a congestion component that only adjusts a
 //! preset, and the default routing of the topology.
 
+use silvan_congestion::{LinkLayer, Mechanism};
 use silvan_fabric::config::Packet;
-use silvan_fabric::congestion::{LinkLayer, Mechanism};
 use toml::{Table, Value};
 
 use crate::error::Fault;

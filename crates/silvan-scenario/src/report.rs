@@ -4,10 +4,10 @@
 use std::collections::{BTreeSet, HashSet};
 
 use serde::Serialize;
+use silvan_congestion::reaction::Reaction;
 use silvan_engine::Rate;
-use silvan_fabric::RoundTrip;
+use silvan_fabric::analyzed_round_trip;
 use silvan_fabric::config::{Arbitration, Architecture, Config, RoutePer};
-use silvan_fabric::congestion::reaction::Reaction;
 use silvan_network::routing::path_bits::PathBits;
 use silvan_network::routing::{Analysis, Division, Tables, analyze_lanes};
 use silvan_network::topology::Topology;
@@ -316,7 +316,7 @@ fn round_trip(
     if !(has_output_buffers || parts.reactions().any(needs)) {
         return None;
     }
-    let trip = RoundTrip::from_analysis(topology, tables, analysis, config);
+    let trip = analyzed_round_trip(topology, tables, analysis, config);
     Some(RoundTripReport {
         hops: trip.hops,
         stages: trip.stages,
@@ -335,7 +335,7 @@ fn thresholds(
     let marking = config.components().marking;
     let trip = marking
         .needs_round_trip()
-        .then(|| RoundTrip::from_analysis(topology, tables, analysis, config).shortest());
+        .then(|| analyzed_round_trip(topology, tables, analysis, config).shortest());
     let rates: BTreeSet<Rate> = topology.links.iter().map(|link| link.rate).collect();
     let of = |rate: Rate| {
         let (min, max) = marking.thresholds(rate, trip)?;

@@ -1,8 +1,8 @@
 //! Limits the amount of recorded data before memory is allocated.
 
+use silvan_congestion::isolation::Isolation;
 use silvan_engine::Time;
 use silvan_fabric::MOST_TREE_ROWS;
-use silvan_fabric::queueing::Isolation;
 use silvan_network::topology::Topology;
 use silvan_network::traffic::{Pattern, Traffic};
 

@@ -4,8 +4,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use silvan_congestion::Components;
 use silvan_fabric::config::{Assignment, Config, RoutePer};
-use silvan_fabric::congestion::Components;
 use silvan_fabric::simulation::{ModelError, Simulation};
 use silvan_network::routing::Tables;
 use silvan_network::routing::adaptive::AdaptiveTables;

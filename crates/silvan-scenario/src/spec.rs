@@ -7,12 +7,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserializer, Error as _};
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
+use silvan_congestion::Congestion;
 use silvan_engine::{Rate, Time};
 use silvan_fabric::config::{
     AdaptiveRouting, Ecmp, FlowControl, HostConfig, Lanes, LinkConfig, Measure, Packet, PathBits, Scheduler,
     SwitchConfig,
 };
-use silvan_fabric::congestion::Congestion;
 use silvan_network::routing::RoutingSpec;
 use silvan_network::topology::TopologySpec;
 use silvan_network::traffic::{Flow, Traffic};

@@ -1,10 +1,11 @@
 //! Checks values against each other and against the limits of the model, as far as these do not
 //! depend on the network; [`crate::network`] checks the rest.
 
+use silvan_congestion::isolation::Isolation;
+use silvan_congestion::reaction::Reaction;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Arbitration, Architecture, Assignment, FlowControl, Lanes, Packet, RoutePer};
-use silvan_fabric::congestion::reaction::Reaction;
-use silvan_fabric::queueing::{HostQueues, Isolation, Memory, Queues};
+use silvan_fabric::queueing::{HostQueues, Memory, Queues};
 use silvan_network::routing::RoutingSpec;
 use silvan_network::topology::is_visible;
 use silvan_network::traffic::forest::MOST_HOTSPOTS;

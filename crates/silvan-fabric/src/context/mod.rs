@@ -10,16 +10,16 @@ mod turns;
 use std::sync::Arc;
 
 use silvan_engine::{Event, EventQueue, Time};
+use silvan_network::port::{Port, Vl};
 
-use crate::congestion::marking::Applied;
 use crate::link::{ChannelId, Class, Links, NoticeOnWire, Stage, Verdict, Way, unkey};
 use crate::message::{
     Announcements, Cause, CreditReturn, Entering, Mailbox, Notices, PacketMessage, Report, Word,
 };
 use crate::meters::Meters;
 use crate::packet::{Kind, NO_LEDGER, Packet, PacketId, Pool};
-use crate::port::{Port, Vl};
 use crate::sink::Sink;
+use crate::switch_marking::Applied;
 pub(crate) use ahead::Ahead;
 pub(crate) use turns::Turns;
 

@@ -10,14 +10,14 @@
 //! output; see [`crate::queueing`].
 
 use rustc_hash::FxHashMap;
+use silvan_network::port::{ManyLanes, Port, PortVl, Vl};
+use silvan_network::port_set::Ports64;
 use silvan_network::traffic::source::Message;
 
 use super::{Attempt, Host, Sizes};
 use crate::context::Context;
 use crate::message::Word;
 use crate::packet::Kind;
-use crate::port::{ManyLanes, Port, PortVl, Vl};
-use crate::port_set::Ports64;
 use crate::queueing::Organisation;
 use crate::queueing::buffers::Buffers;
 use crate::queueing::isolation::Cams;

@@ -14,17 +14,17 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
+use silvan_congestion::reaction::{ExplicitRate, Injection, Probing};
 use silvan_engine::units::BytePace;
 use silvan_engine::{Rate, Time};
+use silvan_network::port::Port;
 
 use super::Host;
 use super::flows::{Connection, FlowId};
 use super::outbox::{Control, Payload};
-use crate::congestion::reaction::{ExplicitRate, Injection, Probing};
 use crate::context::Context;
 use crate::message::Announcement;
 use crate::packet::{Kind, Packet, PacketId};
-use crate::port::Port;
 use crate::switch::weight_ps;
 
 /// State of a flow.

@@ -1,10 +1,11 @@
 //! Read access to hosts for measurements and checks.
 
+use silvan_network::port::{Port, Vl};
+
 use super::outbox::Payload;
 use super::{Adapter, Host};
 use crate::order::Order;
 use crate::packet::{Packet, PacketId, Pool};
-use crate::port::{Port, Vl};
 
 /// Data that a source has generated for a destination but has not sent.
 #[derive(Debug, Clone, Copy)]

@@ -30,22 +30,22 @@ mod turns;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use silvan_congestion::reaction::{ControlLevel, Reactor};
+use silvan_congestion::receiver::{Replies, Responder};
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch_lines;
 use silvan_engine::units::BytePace;
+use silvan_network::port::Vl;
 use silvan_network::routing::lanes::{LEVELS, Lanes};
 use silvan_network::routing::spraying::Sprayer;
 use silvan_network::traffic::source::{Clock, Message, Source};
 
-use crate::congestion::log::HostLog;
-use crate::congestion::reaction::{ControlLevel, Reactor};
-use crate::congestion::receiver::{Replies, Responder};
+use crate::congestion_log::HostLog;
 use crate::context::Context;
 use crate::limiter::Limiter;
 use crate::link::ChannelId;
 use crate::order::Order;
 use crate::packet::{Packet, PacketId};
-use crate::port::Vl;
 
 pub(crate) use adapter::Adapter;
 pub(crate) use announce::Announcer;

@@ -3,15 +3,15 @@
 
 use std::collections::VecDeque;
 
+use silvan_congestion::facts::{Severity, Telemetry};
 use silvan_engine::Time;
+use silvan_network::port::{Port, Vl};
 
 use super::Host;
 use super::flows::Connection;
 use crate::context::Context;
-use crate::facts::{Severity, Telemetry};
 use crate::message::Announcement;
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
-use crate::port::{Port, Vl};
 
 /// The content of the payload field of a control packet.
 #[derive(Debug, Clone, Copy)]

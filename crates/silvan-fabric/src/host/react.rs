@@ -1,16 +1,16 @@
 //! The sending side of a host, which passes arriving answers, grants and reports to the reaction component. The
 //! reaction component decides when flows may send.
 
+use silvan_congestion::facts::{Answer, Grant, Lost, Mark, Next, Queued, Sent, Telemetry};
+use silvan_congestion::reaction::{ControlLevel, FlowRef};
 use silvan_engine::Time;
 use silvan_network::routing::spraying::Feedback;
 
 use super::flows::{Connection, Flow, FlowId, LostPacket};
 use super::outbox::Payload;
 use super::{Host, level};
-use crate::congestion::log::TriggerEvent;
-use crate::congestion::reaction::{ControlLevel, FlowRef};
+use crate::congestion_log::TriggerEvent;
 use crate::context::Context;
-use crate::facts::{Answer, Grant, Lost, Mark, Next, Queued, Sent, Telemetry};
 use crate::message::Report;
 use crate::packet::{Kind, Packet};
 
@@ -321,7 +321,7 @@ impl Host {
     }
 
     /// The strength with which the flow from a source to a destination is slowed down; see
-    /// [`crate::congestion::reaction::ReactionRule::strength`].
+    /// [`silvan_congestion::reaction::ReactionRule::strength`].
     pub fn strength(&self, source: u16, destination: u32, now: Time) -> u16 {
         let Some(reactor) = &self.reactor else { return 0 };
         let sl = self.level(source, destination);

@@ -1,13 +1,14 @@
 //! The receiving side of a host, which passes arriving data packets to the receiver component, and turns its replies
 //! into control packets.
 
+use silvan_congestion::facts::{Received, Request, Sender, Telemetry};
+use silvan_congestion::receiver::{Content, Echo, Reply};
+use silvan_network::port::Vl;
+
 use super::Host;
 use super::outbox::{Control, Missing, Payload};
-use crate::congestion::receiver::{Content, Echo, Reply};
 use crate::context::Context;
-use crate::facts::{Received, Request, Sender, Telemetry};
 use crate::packet::{Kind, Marks, Packet};
-use crate::port::Vl;
 
 /// The flow to which a received packet belongs.
 fn sender(packet: &Packet) -> Sender {

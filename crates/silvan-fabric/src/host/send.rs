@@ -1,15 +1,15 @@
 //! Sends data packets of the flow whose turn it is.
 
+use silvan_congestion::facts::{Next, Sent};
+use silvan_congestion::reaction::{ControlLevel, FlowRef, Reactor};
 use silvan_engine::Time;
+use silvan_network::port::{Port, Vl};
 use silvan_network::traffic::source::Message;
 
 use super::flows::{Flow, FlowId, LostPacket};
 use super::{Attempt, Host};
-use crate::congestion::reaction::{ControlLevel, FlowRef, Reactor};
 use crate::context::Context;
-use crate::facts::{Next, Sent};
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
-use crate::port::{Port, Vl};
 
 impl Host {
     /// Sends a packet of the flow whose turn it is, skipping flows that may not send.

@@ -2,6 +2,7 @@
 //! answers of the receiver component.
 
 use silvan_engine::{Event, Time};
+use silvan_network::port::Port;
 use silvan_network::routing::spraying::Feedback;
 
 use super::Host;
@@ -9,7 +10,6 @@ use crate::context::Context;
 use crate::link::{Class, key};
 use crate::message::CreditReturn;
 use crate::packet::{Kind, NO_LEDGER, Packet, PacketId};
-use crate::port::Port;
 
 /// A packet in the input buffer.
 #[derive(Debug, Clone, Copy)]

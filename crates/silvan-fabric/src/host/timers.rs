@@ -7,13 +7,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use silvan_congestion::reaction::{ControlLevel, FlowRef};
 use silvan_engine::{Event, Time};
+use silvan_network::port::Port;
 
 use super::Host;
-use crate::congestion::reaction::{ControlLevel, FlowRef};
 use crate::context::Context;
 use crate::link::{Class, key};
-use crate::port::Port;
 
 /// The owner of a timer: the index of a flow or service level, or [`RECEIVER`].
 type Owner = u32;

@@ -6,10 +6,10 @@
 use silvan_engine::Time;
 use silvan_engine::bins::UNSCHEDULED;
 use silvan_engine::cache::prefetch_lines;
+use silvan_network::port::Vl;
 
 use super::Host;
 use crate::context::Context;
-use crate::port::Vl;
 
 /// Number of turns in advance at which to prefetch the host, and the memory to which the host refers.
 const AHEAD: usize = 4;

@@ -26,6 +26,7 @@ mod tables;
 use std::sync::Arc;
 
 use silvan_engine::{Event, Time};
+use silvan_network::port::Port;
 use silvan_network::traffic::Sends;
 use silvan_trace::Trace;
 use silvan_trace::execute::{Copies, Execution, Parameters, Parcel, Ranks};
@@ -34,7 +35,6 @@ use crate::context::Context;
 use crate::host::Host;
 use crate::link::{Class, key};
 use crate::message::{JobMessage, Mailbox};
-use crate::port::Port;
 
 pub(crate) use closed::Closed;
 pub(crate) use ideal::{Ideal, Way};

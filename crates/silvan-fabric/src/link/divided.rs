@@ -6,10 +6,10 @@
 
 use silvan_engine::cache::prefetch;
 use silvan_engine::{EventQueue, Time};
+use silvan_network::port::Vl;
 
 use super::{ChannelId, Division, Lane, Ledger, Links, MAX_NODES, Way};
 use crate::packet::NO_LEDGER;
-use crate::port::Vl;
 
 /// The lanes of a network whose receive buffers are divided.
 #[derive(Debug, Default, Clone)]

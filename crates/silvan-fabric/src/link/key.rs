@@ -1,6 +1,6 @@
 //! Keys of events, which contain the class of an event and the node that it concerns.
 
-use crate::port::Port;
+use silvan_network::port::Port;
 
 /// The class of an event, in the upper bits of its key. At each instant, all arrivals are handled before the wake-ups
 /// of senders.

@@ -1,9 +1,9 @@
 //! Read access to the state of links for observers and checks.
 
 use silvan_engine::Time;
+use silvan_network::port::Vl;
 
 use super::{Balance, ChannelId, Control, CreditRules, LedgerView, Links};
-use crate::port::Vl;
 
 impl Links {
     pub(super) fn view(&self, index: usize) -> LedgerView<'_> {

@@ -119,11 +119,12 @@ mod tests {
     use silvan_engine::Rate;
 
     use super::*;
-    use crate::congestion::marking::{Marker, SwitchMarking};
     use crate::link::{ChannelSpec, Division};
-    use crate::port::Port;
     use crate::routes::Table;
     use crate::switch::{PortWiring, Ports};
+    use crate::switch_marking::SwitchMarking;
+    use silvan_congestion::marking::Marker;
+    use silvan_network::port::Port;
 
     /// The channels of H0 - S0 - S1 - H1, with the node at the far end of each.
     const RECEIVERS: [Receiver; 6] =

@@ -11,12 +11,12 @@
 //!
 //! So all messages arrive in time.
 
+use silvan_congestion::facts::Telemetry;
 use silvan_engine::Time;
 use silvan_trace::execute::Parcel;
 
 use super::{Announcement, Report, Word};
 use crate::link::Way;
-use crate::packet::Telemetry;
 use crate::packet::{Marks, Packet, PacketId};
 
 /// A packet that crosses a link to a node, and its additional data.
@@ -237,7 +237,7 @@ impl Mailbox {
 mod tests {
     use super::*;
     use crate::packet::NO_LEDGER;
-    use crate::port::Vl;
+    use silvan_network::port::Vl;
 
     #[test]
     fn a_mailbox_knows_the_first_time_at_which_it_matters() {

@@ -3,10 +3,10 @@
 mod mailbox;
 
 use silvan_engine::Time;
+use silvan_network::port::Port;
 
 use crate::link::ChannelId;
 use crate::packet::{Kind, PacketId};
-use crate::port::Port;
 use crate::queueing::isolation::Notice;
 pub(crate) use mailbox::{
     CreditReturn, FlowKey, HeadArrival, JobMessage, Mailbox, OutputCredit, OutputNotice, OutputPause,

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use silvan_engine::Time;
+use silvan_network::port::Port;
 
-use crate::congestion::log::{SWITCH_EVENTS, TriggerEvent};
+use crate::congestion_log::{SWITCH_EVENTS, TriggerEvent};
 use crate::outcome::{Column, CongestionLogSummary, HostLogSummary, SwitchLogSummary, Table, Values};
 use crate::partition::View;
-use crate::port::Port;
 
 /// The names that the logs refer to.
 #[derive(Debug, Clone, Copy)]

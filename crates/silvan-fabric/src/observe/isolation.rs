@@ -1,9 +1,10 @@
 //! Records the use of special queues: the number allocated over time, and the totals.
 
+use silvan_congestion::isolation::SpecialQueues;
+
 use crate::host::Host;
 use crate::outcome::{Column, IsolationSummary, Table, Values};
 use crate::partition::View;
-use crate::queueing::SpecialQueues;
 use crate::queueing::cost::cells_per_port;
 use crate::queueing::isolation::{Cams, Tally};
 use crate::switch::Ports;

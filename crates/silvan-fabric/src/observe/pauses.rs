@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use silvan_engine::Time;
+use silvan_network::port::Vl;
 
 use crate::link::{Overflow, Paused};
 use crate::observe::series::LinkName;
 use crate::outcome::{Column, PauseSummary, Table, Values};
 use crate::partition::View;
-use crate::port::Vl;
 
 /// A lane that was paused: the index of its link in the results, and the lane.
 type Lane = (usize, Vl);

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use silvan_engine::Time;
+use silvan_network::port::{Port, Vl};
 
 use crate::observe::classes::ClassRows;
 use crate::observe::isolation::IsolationRows;
 use crate::observe::latest::{Latest, tail};
 use crate::outcome::{Column, Table, Values};
 use crate::partition::View;
-use crate::port::{Port, Vl};
 
 /// A directed channel from a switch or host, as shown in results.
 #[derive(Debug, Clone)]

@@ -1,9 +1,9 @@
 //! The watchdog, which finds packets that wait for each other in a cycle.
 
 use rustc_hash::FxHashSet;
+use silvan_network::port::{Port, Vl};
 
 use crate::partition::View;
-use crate::port::{Port, Vl};
 
 /// A switch output and virtual lane.
 type Place = (u32, Port, Vl);

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use silvan_congestion::marking::Marker;
 use silvan_engine::bins::UNSCHEDULED;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bins, Time};
+use silvan_network::port::{LaneOrder, Vl};
 
 use super::credit::Credits;
 use super::pauses::Pauses;
@@ -15,11 +17,10 @@ use super::{
     Bank, Binned, BinnedSwitch, Entry, Feeder, Hashing, Link, MAX_INPUTS, NONE, Outputs, REMOTE, Remote,
     Sender, TO_HOST,
 };
-use crate::congestion::marking::{Marker, SwitchMarking};
 use crate::link::{ChannelId, LinkParameters, Receiver, Rule};
 use crate::lookahead::{Effects, Partitioning, Reach};
-use crate::port::{LaneOrder, Vl};
 use crate::switch::Ports;
+use crate::switch_marking::SwitchMarking;
 use crate::voq::{ALL_EVENTS, DEPARTURES, Output, UNMARKED, VoqOutputs};
 
 /// The number of packets that could arrive in a bin, with busy links, from which bins are worthwhile. Each bin has costs

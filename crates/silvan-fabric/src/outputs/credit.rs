@@ -2,11 +2,11 @@
 //! otherwise, it is entered in the ledger of its link.
 
 use silvan_engine::Time;
+use silvan_network::port::Vl;
 
 use super::{Around, Bank, Binned};
 use crate::link::{ChannelId, Ledger, LedgerView, Returns, Spills, Way};
 use crate::packet::NO_LEDGER;
-use crate::port::Vl;
 use crate::voq::{MOST_LANES, Need, Output, OutputLane};
 
 /// Credit of a lane that was booked before its arrival.

@@ -33,7 +33,6 @@ use std::sync::Arc;
 
 use silvan_engine::{Bins, EventQueue, Time};
 
-use crate::congestion::marking::SwitchMarking;
 use crate::link::{ChannelId, LinkParameters, Links};
 use crate::message::{Entering, HeadArrival as Arrival, Mailbox, Notices};
 use crate::meters::Meters;
@@ -41,6 +40,7 @@ use crate::packet::Pool;
 use crate::routes::{Hasher, Routes};
 use crate::sink::Sink;
 use crate::switch::Ports;
+use crate::switch_marking::SwitchMarking;
 use crate::voq::{ALL_EVENTS, DEPARTURES, MOST_LANES, UNMARKED, VoqOutputs};
 pub(crate) use build::{OutputQueues, Plan};
 use pauses::Pauses;

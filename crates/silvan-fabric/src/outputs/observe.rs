@@ -1,12 +1,12 @@
 //! Read access to the state of outputs for observers and checks.
 
 use silvan_engine::Time;
+use silvan_network::port::{Port, Vl};
 
 use super::{Bank, BinnedSwitch, Outputs, with_bank};
-use crate::congestion::log::MarkEvent;
+use crate::congestion_log::MarkEvent;
 use crate::link::{Balance, ChannelId, LedgerView};
 use crate::packet::Pool;
-use crate::port::{Port, Vl};
 
 impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, FIFO> {
     fn is_idle(&self) -> bool {

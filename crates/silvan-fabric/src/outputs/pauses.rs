@@ -11,11 +11,11 @@
 
 use silvan_engine::bins::UNSCHEDULED;
 use silvan_engine::{Bins, Event, Time};
+use silvan_network::port::Vl;
 
 use super::{Around, Arrival, Bank, Feeder, Sender};
 use crate::link::{ChannelId, Frames, Stage, Verdict};
 use crate::message::{OutputPause, Word};
-use crate::port::Vl;
 
 /// Lane number that identifies an [`Arrival`] as a pause frame, whose paused lanes are in the place of the packet.
 pub(super) const PAUSE: u8 = super::reports::NOTICE - 1;

@@ -7,11 +7,11 @@
 //! independent. Like a packet, a notification from another switch is known before its bin begins.
 
 use silvan_engine::{Event, Time};
+use silvan_network::port::Port;
 
 use super::{Around, Arrival, Bank, REMOTE, Remote, TO_HOST};
 use crate::link::{Class, key};
 use crate::message::{OutputNotice, Report, Word};
-use crate::port::Port;
 
 /// Lane number that identifies an [`Arrival`] as a notification.
 pub(super) const NOTICE: u8 = u8::MAX;

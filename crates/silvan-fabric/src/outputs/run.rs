@@ -1,6 +1,7 @@
 //! Processes a bin: its arrivals, and the decisions of outputs.
 
 use silvan_engine::{Event, Rate, Time};
+use silvan_network::port::{Port, Vl};
 
 use super::credit::Credits;
 use super::reports::Reports;
@@ -8,12 +9,11 @@ use super::{
     Around, Arrival, Bank, Binned, Company, Feeder, InOrder, Link, MAX_INPUTS, NONE, REMOTE, Remote, Sender,
     TO_HOST,
 };
-use crate::congestion::marking::Applied;
 use crate::link::{ChannelId, Class, ReturnClock, key};
 use crate::message::{Entering, OutputCredit};
 use crate::packet::{Kind, Pool};
-use crate::port::{Port, Vl};
 use crate::routes::fields;
+use crate::switch_marking::Applied;
 use crate::voq::{ALL_EVENTS, Head, Need, Output, Sending, Slot, UNMARKED, Wires};
 
 /// Flag in [`Arrival::input`] of a packet that has waited for its tail. It follows all packets whose heads arrive at the

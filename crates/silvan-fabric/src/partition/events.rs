@@ -3,6 +3,7 @@
 
 use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::{Event, Time};
+use silvan_network::port::Port;
 
 use super::Schedule;
 use crate::context::Context;
@@ -10,7 +11,6 @@ use crate::host::{Host, take_turns};
 use crate::jobs::Jobs;
 use crate::link::{ChannelId, Class, key, unkey};
 use crate::outputs::Outputs;
-use crate::port::Port;
 use crate::switch::Architecture;
 use crate::trigger::{Triggers, Waiting};
 

@@ -10,6 +10,7 @@ mod state;
 mod view;
 
 use silvan_engine::{Event, Time};
+use silvan_network::port::Port;
 
 use crate::context::{Context, Turns};
 use crate::host::{Host, take_turns};
@@ -17,7 +18,6 @@ use crate::jobs::Jobs;
 use crate::link::{Class, key};
 use crate::message::Mailbox;
 use crate::outputs::{Around, BinnedSwitch, Outputs};
-use crate::port::Port;
 use crate::switch::{Switches, with_switches};
 use crate::trigger::Triggers;
 use events::Handler;

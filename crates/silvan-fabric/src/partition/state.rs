@@ -1,15 +1,15 @@
 //! Read access to the state of a partition for observers.
 
 use silvan_engine::Event;
+use silvan_network::port::{Port, Vl};
 
 use super::Partition;
-use crate::congestion::log::MarkEvent;
+use crate::congestion_log::MarkEvent;
 use crate::context::Context;
 use crate::link::{Balance, ChannelId, Class, Retry, unkey};
 use crate::message::{CreditReturn, Entering, Mailbox, OutputCredit, PacketMessage};
 use crate::outputs::{BinnedSwitch, Outputs};
 use crate::packet::Packet;
-use crate::port::{Port, Vl};
 use crate::switch::Ports;
 
 impl Partition {

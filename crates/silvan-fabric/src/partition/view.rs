@@ -1,14 +1,14 @@
 //! A read-only view of all partitions of a run as one network, for observers at samples.
 
 use silvan_engine::{Rate, Time};
+use silvan_network::port::{Port, Vl};
 
 use super::Partition;
-use crate::congestion::log::MarkEvent;
+use crate::congestion_log::MarkEvent;
 use crate::host::Host;
 use crate::link::{Balance, ChannelId, LinkParameters, Overflow, Paused, Receiver, Retries, TooLong};
 use crate::meters::Meters;
 use crate::packet::{Packet, PacketId};
-use crate::port::{Port, Vl};
 use crate::queueing::isolation::Cams;
 use crate::sink::Sink;
 use crate::switch::Ports;

@@ -20,26 +20,12 @@
 //!   packet, so it does not delay normal queues for long after a Stop. A queue whose tree no longer exists (an orphan)
 //!   is due immediately, because its packets are no longer congested.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use silvan_engine::{Rate, Time};
+use silvan_network::port::PortVl;
+
+use silvan_congestion::isolation::SpecialArbitration;
 
 use super::isolation::SpecialQueueRule;
-use crate::port::PortVl;
-
-/// How normal and special queues take turns at an output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum SpecialArbitration {
-    /// All queues take turns, as published for FBICM, CCFIT, HFDI and EcoCC.
-    #[default]
-    RoundRobin,
-    /// Normal queues precede special queues, except those that have waited for `longest_wait`.
-    Strict,
-    /// All queues take turns, but special ones only as often as the root of their tree can accept a packet; Allocate,
-    /// Stop and Go report this rate upstream.
-    Weighted,
-}
 
 /// A special queue of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,7 +159,7 @@ fn span(bytes: u32, rate: Rate) -> Time {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queueing::SpecialQueues;
+    use silvan_congestion::isolation::SpecialQueues;
 
     const NS: u64 = 1_000;
     const INPUT: PortVl = PortVl::FIRST;
@@ -186,7 +172,7 @@ mod tests {
     fn due_times(arbitration: SpecialArbitration) -> Option<DueTimes> {
         let longest_wait = Some(Time(500 * NS));
         let special = SpecialQueues { arbitration, longest_wait, ..SpecialQueues::default() };
-        DueTimes::new(&special.rule(1_000), 1)
+        DueTimes::new(&SpecialQueueRule::new(&special, 1_000), 1)
     }
 
     /// The queue that sends at each time. `normal` returns whether a normal queue waits. The special queue may use the

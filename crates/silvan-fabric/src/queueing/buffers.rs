@@ -12,14 +12,14 @@ mod turns;
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
+use silvan_network::port::{Lanes, Port, PortVl, Vl};
+use silvan_network::port_set::PortSet;
 
 use super::Organisation;
 use super::arbitration::{DueTimes, SpecialQueue};
 use super::isolation::{Cams, Notice};
 use super::rings::{Member, Place, Ring};
 use crate::packet::{Fifo, Kind, Packet, PacketId, Pool};
-use crate::port::{Lanes, Port, PortVl, Vl};
-use crate::port_set::PortSet;
 use crate::routes::Table;
 
 /// Index of a queue.

@@ -49,95 +49,13 @@ mod views;
 
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use silvan_congestion::isolation::{SpecialArbitration, SpecialQueues};
 use silvan_engine::cache::prefetch;
 use silvan_engine::{Bytes, Rate, Time};
+use silvan_network::port::{Port, PortVl, Vl};
 
 use self::marks::Marks;
-use super::SpecialArbitration;
 use crate::packet::PacketId;
-use crate::port::{Port, PortVl, Vl};
-
-/// An isolation rule with its parameters.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Isolation {
-    /// Congested flows share queues with other flows.
-    None,
-    /// Special queues, which are allocated to congestion trees as these appear.
-    SpecialQueues(SpecialQueues),
-}
-
-/// Parameters of isolation in special queues.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct SpecialQueues {
-    /// Number of special queues per input port and virtual lane (CFQs, HPQs), each with a CAM line.
-    #[schemars(range(max = 64))]
-    pub queues: u8,
-    /// Maximum number of destinations in a CAM line.
-    #[schemars(range(min = 1, max = 4096))]
-    pub destinations: u16,
-    /// A root is detected when a normal queue exceeds this fill; by default six full packets.
-    pub detection: Option<Bytes>,
-    /// Fill of a special queue above which the switch sends the line of the queue upstream, followed by Stop; by default
-    /// six full packets.
-    pub stop: Option<Bytes>,
-    /// A stopped queue upstream may send again at or below this fill; by default four full packets.
-    pub go: Option<Bytes>,
-    /// Whether the root's own switch allocates special queues for it. This is not needed if there is one normal queue
-    /// per output.
-    pub at_root: bool,
-    /// Size of a notification on the wire without its list of destinations, each of which adds two bytes.
-    pub message: Bytes,
-    /// How normal and special queues take turns at an output.
-    pub arbitration: SpecialArbitration,
-    /// With `arbitration = "strict"`: the time after which a special queue that may send precedes normal queues; by
-    /// default 10 us.
-    pub longest_wait: Option<Time>,
-}
-
-impl Default for SpecialQueues {
-    fn default() -> Self {
-        Self {
-            queues: 2,
-            destinations: 8,
-            detection: None,
-            stop: None,
-            go: None,
-            at_root: false,
-            message: Bytes(16),
-            arbitration: SpecialArbitration::RoundRobin,
-            longest_wait: None,
-        }
-    }
-}
-
-impl SpecialQueues {
-    /// The thresholds for detection, Stop and Go in bytes; `full` is the size of a full packet.
-    #[must_use]
-    pub fn thresholds(&self, full: u64) -> (Bytes, Bytes, Bytes) {
-        let or = |given: Option<Bytes>, packets| given.unwrap_or(Bytes(packets * full));
-        (or(self.detection, 6), or(self.stop, 6), or(self.go, 4))
-    }
-
-    pub(crate) fn rule(&self, full: u32) -> SpecialQueueRule {
-        let (detection, stop, go) = self.thresholds(u64::from(full));
-        let small = |bytes: Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
-        SpecialQueueRule {
-            queues: usize::from(self.queues),
-            destinations: usize::from(self.destinations),
-            detection: small(detection),
-            stop: small(stop),
-            go: small(go),
-            at_root: self.at_root,
-            message: small(self.message),
-            arbitration: self.arbitration,
-            longest_wait: self.longest_wait.unwrap_or(Time::from_us(10)),
-        }
-    }
-}
 
 /// The parameters with thresholds in bytes, which are the same for all nodes of a network.
 #[derive(Debug, Clone, Copy)]
@@ -151,6 +69,25 @@ pub(crate) struct SpecialQueueRule {
     message: u32,
     pub arbitration: SpecialArbitration,
     pub longest_wait: Time,
+}
+
+impl SpecialQueueRule {
+    /// The rule with these parameters; `full` is the size of a full packet in bytes.
+    pub fn new(parameters: &SpecialQueues, full: u32) -> Self {
+        let (detection, stop, go) = parameters.thresholds(u64::from(full));
+        let small = |bytes: Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
+        Self {
+            queues: usize::from(parameters.queues),
+            destinations: usize::from(parameters.destinations),
+            detection: small(detection),
+            stop: small(stop),
+            go: small(go),
+            at_root: parameters.at_root,
+            message: small(parameters.message),
+            arbitration: parameters.arbitration,
+            longest_wait: parameters.longest_wait.unwrap_or(Time::from_us(10)),
+        }
+    }
 }
 
 /// The content of a notification about a CAM line of the sending input.

@@ -18,11 +18,7 @@ mod rings;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::port::Port;
-
-pub use arbitration::SpecialArbitration;
-pub use isolation::{Isolation, SpecialQueues};
+use silvan_network::port::Port;
 
 /// How the input buffer of a switch is divided into queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use silvan_congestion::Components;
+use silvan_congestion::marking::Marking;
+use silvan_congestion::reaction::Reaction;
 use silvan_engine::Time;
 
 use crate::config::{Arbitration, Config};
-use crate::congestion::Components;
-use crate::congestion::marking::Marking;
-use crate::congestion::reaction::Reaction;
 use crate::meters::Meters;
 use crate::observe::{Judged, Verdict};
 use crate::outcome::{IsolationSummary, PauseSummary, RetrySummary, TriggerSummary};

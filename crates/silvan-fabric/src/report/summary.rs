@@ -1,17 +1,17 @@
 //! The summary of a run.
 
+use silvan_congestion::Components;
+use silvan_congestion::isolation::Isolation;
+use silvan_congestion::reaction::Reaction;
 use silvan_engine::Time;
 
 use crate::config::{Config, RoutePer};
-use crate::congestion::Components;
-use crate::congestion::reaction::Reaction;
 use crate::observe::isolation_summary;
 use crate::outcome::{
     AnnouncedSummary, ClassSummary, FlowSummary, GroupSummary, HostSummary, IsolationSummary, LatencySummary,
     ReorderingSummary, SchedulerSummary, Summary, TriggerSummary, TrimmingSummary, jain, rate_gbit_s,
 };
 use crate::partition::View;
-use crate::queueing::Isolation;
 
 /// A group of hosts with the same role.
 pub(crate) struct Group {

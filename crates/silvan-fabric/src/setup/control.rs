@@ -4,6 +4,11 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use silvan_congestion::marking::{Marker, Outputs, Switches};
+use silvan_congestion::reaction::{ExplicitRate, Reaction, Reactor, SharedTables, Source};
+use silvan_congestion::receiver::{Responder, Sink};
+use silvan_congestion::round_trip::RoundTrip;
+use silvan_congestion::{Feedback, Notification};
 use silvan_engine::Rate;
 use silvan_network::routing::adaptive::{AdaptiveTables, SwitchState};
 use silvan_network::routing::ecmp::Hash;
@@ -12,11 +17,6 @@ use silvan_network::topology::{End, NodeRef};
 
 use super::Builder;
 use super::model::{Model, PacketChoice};
-use crate::congestion::marking::{Marker, Outputs, Switches};
-use crate::congestion::reaction::{ExplicitRate, Reaction, Reactor, SharedTables, Source};
-use crate::congestion::receiver::{Responder, Sink};
-use crate::congestion::round_trip::RoundTrip;
-use crate::congestion::{Feedback, Notification};
 use crate::error::{Reason, SetupError};
 use crate::host::Announcer;
 use crate::switch::{Chooser, Detourer, Director, FlowRoutes, Neighbours, PortWiring, Ports, Steering};

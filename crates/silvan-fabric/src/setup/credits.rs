@@ -1,5 +1,6 @@
 //! Sets up the rules of credits, and link-level retry.
 
+use silvan_network::port::Port;
 use silvan_network::topology::NodeRef;
 
 use super::{Builder, small};
@@ -7,7 +8,6 @@ use crate::config::{Credits, LinkRetry, SharedCredits};
 use crate::error::{Reason, SetupError};
 use crate::host::Sizes;
 use crate::link::{CreditPool, CreditRules, Limit, Retry, RetrySpec, ReturnClock, Shared, owner};
-use crate::port::Port;
 
 impl Builder<'_> {
     /// The number of each channel from which its random streams are derived.

@@ -17,13 +17,17 @@ mod ways;
 pub use model::check;
 pub(crate) use partition::Choice;
 pub use pfc::{PauseMemory, SharedPauseMemory, pause_memory};
+pub use round_trip::{analyzed_round_trip, round_trip};
 pub use routes::{HostNames, check_links, check_routes};
 pub use sources::permutation;
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use silvan_congestion::Components;
+use silvan_congestion::reaction::Reactor;
 use silvan_engine::{Bytes, Rate, Time};
+use silvan_network::port::{Port, Vl};
 use silvan_network::routing::Tables;
 use silvan_network::routing::path_bits::PathBits;
 use silvan_network::routing::spraying::{Sprayer, Spraying};
@@ -34,9 +38,6 @@ use self::model::Model;
 use self::partition::{Divided, Whole};
 use self::sources::placement;
 use crate::config::{Config, Delivery};
-use crate::congestion::Components;
-use crate::congestion::marking::SwitchMarking;
-use crate::congestion::reaction::Reactor;
 use crate::error::{Reason, SetupError};
 use crate::host::{Adapter, Host, HostSpec};
 use crate::link::{
@@ -47,10 +48,10 @@ use crate::meters::{Meters, Transfers};
 use crate::observe::{Completions, Forest, LinkName, Series, TransferPlan};
 use crate::order::Order;
 use crate::partition::{Neighbors, Partition, Places, View};
-use crate::port::{Port, Vl};
 use crate::report::Group;
 use crate::routes::{Hasher, Routes, RoutesBuilder, Table};
 use crate::switch::{PortWiring, Ports, Steering};
+use crate::switch_marking::SwitchMarking;
 
 /// A runnable network.
 pub(crate) struct Network {

@@ -5,8 +5,14 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use silvan_congestion::Components;
+use silvan_congestion::isolation::Isolation;
+use silvan_congestion::reaction::Reaction;
+use silvan_congestion::round_trip::RoundTrip;
+use silvan_congestion::unfit::{Limits, Unfit};
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate, Time};
+use silvan_network::port::Vl;
 use silvan_network::routing::adaptive::Heuristic;
 use silvan_network::routing::{self, Tables};
 use silvan_network::topology::Topology;
@@ -14,20 +20,16 @@ use silvan_network::traffic::{Job, Pattern, Traffic};
 
 use super::offered::{self, Offered, Sender};
 use super::pfc::PfcModel;
+use super::round_trip::round_trip;
 use super::{HostNames, small};
 use crate::config::{
     AdaptiveRouting, Arbitration, Architecture, Assignment, Config, Credits, Delivery, Ecmp, FlowControl,
     LinkConfig, Measure, PathBits, Pinned, RoutePer, Trimmed, Trimming,
 };
-use crate::congestion::Components;
-use crate::congestion::reaction::Reaction;
-use crate::congestion::round_trip::RoundTrip;
-use crate::congestion::unfit::{Limits, Unfit};
 use crate::error::{Reason, SetupError};
 use crate::host::Sizes;
-use crate::port::Vl;
 use crate::queueing::isolation::SpecialQueueRule;
-use crate::queueing::{HostQueues, Isolation, Memory, Organisation, Queues};
+use crate::queueing::{HostQueues, Memory, Organisation, Queues};
 use crate::switch::TrimmingRule;
 
 /// A rate that imposes no limit.
@@ -265,9 +267,11 @@ impl<'a> Model<'a> {
         check_components(&parts, sizes, &switch)?;
         let special = match &parts.isolation {
             Isolation::None => None,
-            Isolation::SpecialQueues(special) => Some(Arc::new(special.rule(sizes.mtu + sizes.header))),
+            Isolation::SpecialQueues(special) => {
+                Some(Arc::new(SpecialQueueRule::new(special, sizes.mtu + sizes.header)))
+            }
         };
-        let trip = || RoundTrip::of(topology, tables, config);
+        let trip = || round_trip(topology, tables, config);
         let needs_round_trip =
             parts.reactions().any(Reaction::needs_round_trip) || parts.marking.needs_round_trip();
         let on_off = match &config.flow_control {

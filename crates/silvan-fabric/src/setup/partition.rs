@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use silvan_congestion::Notification;
+use silvan_congestion::isolation::Isolation;
+use silvan_congestion::marking::Marking;
+use silvan_congestion::reaction::Reaction;
 use silvan_engine::{EventQueue, Time};
+use silvan_network::port::Vl;
 use silvan_network::topology::{End, Link, NodeRef};
 use silvan_network::traffic::source::{Clock, SizeLaw, Source};
 
 use super::Builder;
 use crate::config::Scheduler;
-use crate::congestion::Notification;
-use crate::congestion::marking::Marking;
-use crate::congestion::reaction::Reaction;
 use crate::context::{Ahead, Borders, Context};
 use crate::error::{Reason, SetupError};
 use crate::host::Host;
@@ -21,8 +23,6 @@ use crate::lookahead::{Effects, Lookahead, Partitioning};
 use crate::meters::Meters;
 use crate::outputs::{BinnedSwitch, Outputs, Plan};
 use crate::partition::{Neighbors, Partition, Places};
-use crate::port::Vl;
-use crate::queueing::Isolation;
 use crate::sink::Sink;
 use crate::switch::Ports;
 use crate::trigger::Triggers;

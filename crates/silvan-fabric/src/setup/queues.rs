@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use silvan_congestion::isolation::Isolation;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate};
+use silvan_network::port::{Lanes, Port};
+use silvan_network::port_set::PortSet;
 use silvan_network::topology::NodeRef;
 
 use super::model::{Model, SwitchModel};
@@ -13,11 +16,9 @@ use crate::error::{Reason, SetupError};
 use crate::host::{Adapter, Paths};
 use crate::link::Division;
 use crate::outputs::OutputQueues;
-use crate::port::{Lanes, Port};
-use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, Routes, Shape};
 use crate::queueing::isolation::Cams;
-use crate::queueing::{Isolation, Organisation, Queues};
+use crate::queueing::{Organisation, Queues};
 use crate::switch::{
     CioqSwitch, FcfsSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switches, Trimmer, VoqSwitch,
     fits_one_lane,

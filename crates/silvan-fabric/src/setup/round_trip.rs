@@ -1,5 +1,6 @@
 //! The shortest round trip of a network, from the routes between the hosts that communicate.
 
+use silvan_congestion::round_trip::RoundTrip;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_network::routing::{Analysis, Tables, analyze_lanes_among};
 use silvan_network::topology::{NodeRef, Topology};
@@ -7,59 +8,59 @@ use silvan_network::traffic::{Pattern, Traffic};
 
 use super::HostNames;
 use crate::config::Config;
-use crate::congestion::round_trip::RoundTrip;
 
-impl RoundTrip {
-    /// Computes the round trip of a network: that of the longest route between any two hosts that send or receive, with the
-    /// delay of the longest link of these routes for all links. Hosts without traffic do not matter.
-    #[must_use]
-    pub fn of(topology: &Topology, tables: &Tables, config: &Config) -> Self {
-        let hosts = communicating(topology, config);
-        let analysis = analyze_lanes_among(topology, tables, config.path_lanes.as_deref(), &hosts);
-        Self::among(topology, &hosts, &analysis, config)
+/// Computes the round trip of a network: that of the longest route between any two hosts that send or receive, with the
+/// delay of the longest link of these routes for all links. Hosts without traffic do not matter.
+#[must_use]
+pub fn round_trip(topology: &Topology, tables: &Tables, config: &Config) -> RoundTrip {
+    let hosts = communicating(topology, config);
+    let analysis = analyze_lanes_among(topology, tables, config.path_lanes.as_deref(), &hosts);
+    among(topology, &hosts, &analysis, config)
+}
+
+/// Same as [`round_trip`], if the routes between all hosts have already been analyzed.
+#[must_use]
+pub fn analyzed_round_trip(
+    topology: &Topology,
+    tables: &Tables,
+    analysis: &Analysis,
+    config: &Config,
+) -> RoundTrip {
+    let hosts = communicating(topology, config);
+    if hosts.iter().all(|&communicates| communicates) {
+        return among(topology, &hosts, analysis, config);
     }
+    round_trip(topology, tables, config)
+}
 
-    /// Same as [`Self::of`], if the routes between all hosts have already been analyzed.
-    #[must_use]
-    pub fn from_analysis(topology: &Topology, tables: &Tables, analysis: &Analysis, config: &Config) -> Self {
-        let hosts = communicating(topology, config);
-        if hosts.iter().all(|&communicates| communicates) {
-            return Self::among(topology, &hosts, analysis, config);
-        }
-        Self::of(topology, tables, config)
-    }
-
-    /// The round trip of some hosts, for the analysis of the routes between them.
-    fn among(topology: &Topology, among: &[bool], analysis: &Analysis, config: &Config) -> Self {
-        let hops = analysis.hops.iter().rposition(|&pairs| pairs > 0).unwrap_or(0) as u32;
-        let is_used = |loads: &[u64; 2]| loads.iter().any(|&flows| flows > 0);
-        let links = topology.links.iter().zip(&analysis.loads);
-        let delay =
-            links.filter(|(_, loads)| is_used(loads)).map(|(link, _)| link.delay.0).max().unwrap_or(0);
-        let (mut hosts, mut rate) = (vec![0u32; topology.switches.len()], None);
-        let mut is_used = vec![false; topology.switches.len()];
-        for link in &topology.links {
-            for (from, to) in link.channels() {
-                let (NodeRef::Host(host), NodeRef::Switch(switch)) = (from.node, to.node) else { continue };
-                hosts[switch as usize] += 1;
-                if among[host as usize] {
-                    is_used[switch as usize] = true;
-                    rate = Some(rate.map_or(link.rate, |rate: Rate| rate.min(link.rate)));
-                }
+/// The round trip of some hosts, for the analysis of the routes between them.
+fn among(topology: &Topology, among: &[bool], analysis: &Analysis, config: &Config) -> RoundTrip {
+    let hops = analysis.hops.iter().rposition(|&pairs| pairs > 0).unwrap_or(0) as u32;
+    let is_used = |loads: &[u64; 2]| loads.iter().any(|&flows| flows > 0);
+    let links = topology.links.iter().zip(&analysis.loads);
+    let delay = links.filter(|(_, loads)| is_used(loads)).map(|(link, _)| link.delay.0).max().unwrap_or(0);
+    let (mut hosts, mut rate) = (vec![0u32; topology.switches.len()], None);
+    let mut is_used = vec![false; topology.switches.len()];
+    for link in &topology.links {
+        for (from, to) in link.channels() {
+            let (NodeRef::Host(host), NodeRef::Switch(switch)) = (from.node, to.node) else { continue };
+            hosts[switch as usize] += 1;
+            if among[host as usize] {
+                is_used[switch as usize] = true;
+                rate = Some(rate.map_or(link.rate, |rate: Rate| rate.min(link.rate)));
             }
         }
-        let radix =
-            hosts.iter().zip(&is_used).filter(|(_, is_used)| **is_used).map(|(&hosts, _)| hosts).max();
-        let one_way = u64::from(hops + 1) * delay + u64::from(hops) * config.switch.latency.0;
-        Self {
-            hops,
-            stages: if topology.has_one_way_links() { hops } else { hops.div_ceil(2) },
-            radix: radix.unwrap_or(1),
-            flight: Time(2 * one_way),
-            data: Bytes(config.packet.mtu.0 + config.packet.header.0),
-            ack: config.packet.control,
-            rate: rate.unwrap_or(Rate::from_gbit(1)),
-        }
+    }
+    let radix = hosts.iter().zip(&is_used).filter(|(_, is_used)| **is_used).map(|(&hosts, _)| hosts).max();
+    let one_way = u64::from(hops + 1) * delay + u64::from(hops) * config.switch.latency.0;
+    RoundTrip {
+        hops,
+        stages: if topology.has_one_way_links() { hops } else { hops.div_ceil(2) },
+        radix: radix.unwrap_or(1),
+        flight: Time(2 * one_way),
+        data: Bytes(config.packet.mtu.0 + config.packet.header.0),
+        ack: config.packet.control,
+        rate: rate.unwrap_or(Rate::from_gbit(1)),
     }
 }
 
@@ -104,36 +105,5 @@ fn add_destinations(traffic: &Traffic, hosts: usize, names: &HostNames<'_>, foun
         }
         // Destinations of the other patterns may be any hosts.
         _ => found[..hosts].fill(true),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The round trip of the paper's 4-ary 5-fly, with cycles of a nanosecond.
-    fn published(payload: u64, bytes_per_cycle: u64) -> RoundTrip {
-        RoundTrip {
-            hops: 9,
-            stages: 5,
-            radix: 4,
-            flight: Time::from_ns(2 * 9 * 3),
-            data: Bytes(22 + payload),
-            ack: Bytes(22),
-            rate: Rate(8_000_000_000 * bytes_per_cycle),
-        }
-    }
-
-    #[test]
-    fn windows_are_the_published_ones() {
-        let usual = published(256, 1);
-        assert_eq!(usual.shortest(), Time::from_ns(354));
-        assert_eq!(usual.packets(), 2);
-        for (network, omega, packets) in
-            [(usual, 354.0 / 278.0, 2), (published(0, 1), 98.0 / 22.0, 5), (published(256, 16), 4.187, 5)]
-        {
-            assert!((network.window() - omega).abs() < 1e-3, "{}", network.window());
-            assert_eq!(network.packets(), packets);
-        }
     }
 }

@@ -4,15 +4,15 @@
 use std::fmt;
 
 use rustc_hash::FxHashMap;
+use silvan_congestion::isolation::Isolation;
+use silvan_congestion::marking::MarkingParameters;
+use silvan_congestion::{Components, Notification};
 use silvan_network::routing::{self, Tables};
 use silvan_network::topology::{MAX_FCFS_PORTS, MAX_SWITCH_PORTS, NodeRef, Topology};
 use silvan_network::traffic::Pattern;
 
 use crate::config::{Arbitration, Architecture, Config};
-use crate::congestion::marking::MarkingParameters;
-use crate::congestion::{Components, Notification};
 use crate::error::{Reason, SetupError};
-use crate::queueing::Isolation;
 
 /// Maps the names of a network's hosts to their numbers.
 #[derive(Debug)]

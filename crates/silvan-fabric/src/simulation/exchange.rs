@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use silvan_engine::lockstep::{Lockstep, Separate};
 use silvan_engine::{Event, Time};
+use silvan_network::port::Port;
 
 use crate::link::{Class, key};
 use crate::message::Mailbox;
 use crate::partition::{NEVER, Neighbors, Partition};
-use crate::port::Port;
 
 /// Another thread has ended early, so its messages are lost and the run cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,16 +1,16 @@
 //! Tests that a run detects internal errors. No known input causes them, so the tests corrupt the state.
 
+use silvan_congestion::Congestion;
 use silvan_engine::{Bytes, Time};
+use silvan_network::port::Vl;
 use silvan_network::routing::RoutingSpec;
 use silvan_network::topology::TopologySpec;
 use silvan_network::traffic::{Arrivals, Flow};
 
 use super::*;
 use crate::config::{FlowControl, HostConfig, Lanes, Measure, Packet, Scheduler, SwitchConfig};
-use crate::congestion::Congestion;
 use crate::message::CreditReturn;
 use crate::packet::NO_LEDGER;
-use crate::port::Vl;
 
 /// A network of two hosts, one of which sends 100 kB to the other.
 fn run() -> Simulation {

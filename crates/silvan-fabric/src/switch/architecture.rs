@@ -2,6 +2,7 @@
 //! architecture has its own file; [`super::Switches`] lists them.
 
 use silvan_engine::Event;
+use silvan_network::port::{Port, PortVl, Vl};
 
 use super::chooser::choose_port;
 use super::detour::choose_detour;
@@ -9,7 +10,6 @@ use super::{Ports, Steering};
 use crate::context::Context;
 use crate::message::{Report, Word};
 use crate::packet::PacketId;
-use crate::port::{Port, PortVl, Vl};
 use crate::queueing::isolation::{Cams, Notice};
 
 /// A switch. Default methods that an architecture replaces do nothing, unless their documentation says otherwise.

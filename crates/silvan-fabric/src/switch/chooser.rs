@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use silvan_network::port::Port;
 use silvan_network::routing::adaptive::mixed;
 use silvan_network::routing::port_groups::Choices;
 
@@ -14,7 +15,6 @@ use super::architecture::load;
 use super::{Architecture, Ports, Steering};
 use crate::context::Context;
 use crate::packet::{Kind, Packet, PacketId};
-use crate::port::Port;
 
 /// The configuration and state that a switch needs to select outputs.
 #[derive(Debug)]

@@ -13,18 +13,18 @@
 //! begins to move there, so an idle switch adds only its latency. Outputs serve their inputs in rounds
 //! ([`super::rounds`]). An input has one read port for all its lanes.
 
+use silvan_congestion::facts::{InputBuffer, InputVerdict, QueueChange, QueueFill};
 use silvan_engine::Time;
 use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::units::BytePace;
+use silvan_network::port::{ManyLanes, Port, PortVl, Vl};
+use silvan_network::port_set::PortSet;
 
 use super::rounds::Rounds;
 use super::{Architecture, Outgoing, Ports};
 use crate::context::Context;
-use crate::facts::{InputBuffer, InputVerdict, QueueChange, QueueFill};
 use crate::message::CreditReturn;
 use crate::packet::{Fifo, Kind, PacketId};
-use crate::port::{ManyLanes, Port, PortVl, Vl};
-use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, QueueId, Stored};
 
 /// A packet that is leaving the memory of a port: the time at which its tail leaves, its lane, and its space.

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
+use silvan_network::port::{Port, Vl};
 use silvan_network::routing::adaptive::mixed;
 
 use super::architecture::load;
 use super::{Architecture, Ports, Steering};
 use crate::context::Context;
 use crate::packet::{Kind, PacketId};
-use crate::port::{Port, Vl};
 
 /// The switch at the far end of each port (from 1) of each switch; `u32::MAX` if there is none.
 pub(crate) type Neighbours = Arc<[Box<[u32]>]>;

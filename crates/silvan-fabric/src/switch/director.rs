@@ -5,13 +5,13 @@
 //! The output of a packet is selected once, when its head has arrived, and is stored in the packet.
 
 use silvan_engine::Rate;
+use silvan_network::port::Port;
 use silvan_network::routing::Tables;
 use silvan_network::routing::adaptive::{ExtendedTable, Flow, FlowKey, Heuristic, SwitchState};
 
 use super::{Ports, Steering};
 use crate::context::Context;
 use crate::packet::{Kind, Packet, PacketId};
-use crate::port::Port;
 
 /// The adaptive routes of flows through one switch.
 #[derive(Debug)]

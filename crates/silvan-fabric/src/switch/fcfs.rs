@@ -10,17 +10,17 @@
 
 use std::collections::VecDeque;
 
+use silvan_congestion::facts::{QueueChange, QueueFill};
 use silvan_engine::Time;
 use silvan_engine::cache::{prefetch, prefetch_lines};
+use silvan_network::port::{Port, Vl};
+use silvan_network::port_set::Ports256;
 
 use super::trimming::Trimmer;
 use super::{Architecture, Outgoing, Ports};
 use crate::context::Context;
-use crate::facts::{QueueChange, QueueFill};
 use crate::link::ChannelId;
 use crate::packet::{Kind, PacketId};
-use crate::port::{Port, Vl};
-use crate::port_set::Ports256;
 
 /// A waiting packet, and the input whose memory it occupies; `None` for the header of a packet that was trimmed here.
 type Waiting = (PacketId, Option<Port>);

@@ -1,13 +1,13 @@
 //! Equal-cost multipath: the output of each packet follows from a hash of its fields ([`silvan_network::routing::ecmp`]). The same
 //! code selects outputs by LID, if hosts have several.
 
+use silvan_network::port::Port;
 use silvan_network::routing::adaptive::FlowKey;
 use silvan_network::routing::ecmp::Fields;
 
 use super::{Ports, Steering};
 use crate::context::Context;
 use crate::packet::PacketId;
-use crate::port::Port;
 use crate::routes::{Hasher, fields};
 
 impl Ports {

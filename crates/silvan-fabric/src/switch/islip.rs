@@ -22,14 +22,14 @@
 
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
+use silvan_network::port::{Lanes, Port, PortVl, Vl};
+use silvan_network::port_set::PortSet;
 
 use super::Ports;
 use super::queued::{Arbiter, Head, QueuedSwitch, candidate};
 use super::rounds::Rounds;
 use crate::context::Context;
 use crate::link::ChannelId;
-use crate::port::{Lanes, Port, PortVl, Vl};
-use crate::port_set::PortSet;
 use crate::queueing::buffers::Buffers;
 
 /// The state of an input.

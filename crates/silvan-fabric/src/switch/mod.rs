@@ -16,8 +16,9 @@ mod rounds;
 mod trimming;
 mod voq;
 
-use crate::port::{ManyLanes, OneLane};
-use crate::port_set::{Ports64, Ports256};
+use silvan_network::port::{ManyLanes, OneLane};
+use silvan_network::port_set::{Ports64, Ports256};
+
 use crate::voq::MOST_LANES;
 
 pub(crate) use architecture::Architecture;

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
+use silvan_congestion::facts::{QueueChange, Severity, Verdict};
 use silvan_engine::{Rate, Time};
+use silvan_network::port::{LaneOrder, Port, PortVl, Vl};
 use silvan_network::routing::lanes::Lanes;
 
 use super::{Chooser, Detourer, Director};
-use crate::congestion::marking::{Arriving, Leaving, MarkedLane, OutputFacts, SwitchMarking};
 use crate::context::Context;
-use crate::facts::{QueueChange, Severity, Verdict};
 use crate::link::{ChannelId, Class, key};
 use crate::message::{CreditReturn, Report, Word};
 use crate::packet::{Kind, Packet, PacketId};
-use crate::port::{LaneOrder, Port, PortVl, Vl};
 use crate::routes::{Hasher, Table};
+use crate::switch_marking::{Arriving, Leaving, MarkedLane, OutputFacts, SwitchMarking};
 
 /// The two channels of a wired port.
 #[derive(Debug, Clone, Copy)]
@@ -281,7 +281,7 @@ impl Ports {
     }
 
     /// Whether the marking rule must be informed that the queues of an output lane now hold `queue_bytes`; see
-    /// [`crate::congestion::marking::Marker::watches_queue`].
+    /// [`silvan_congestion::marking::Marker::watches_queue`].
     #[inline]
     pub fn watches_queue(&self, lane: PortVl, queue_bytes: u32) -> bool {
         self.marking.marker.watches_queue(lane.index(), queue_bytes)

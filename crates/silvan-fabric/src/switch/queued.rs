@@ -10,18 +10,18 @@
 //! For one queue per output, shared memory, no special queues and a read port per queue, [`super::VoqSwitch`] gives
 //! the same results faster.
 
+use silvan_congestion::facts::{QueueChange, QueueFill};
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch_lines;
 use silvan_engine::units::BytePace;
+use silvan_network::port::{Lanes, Port, PortVl, Vl};
+use silvan_network::port_set::PortSet;
 
 use super::{Architecture, Outgoing, Ports};
 use crate::context::Context;
-use crate::facts::{QueueChange, QueueFill};
 use crate::link::{ChannelId, Class};
 use crate::message::Word;
 use crate::packet::{NO_LEDGER, Packet, PacketId};
-use crate::port::{Lanes, Port, PortVl, Vl};
-use crate::port_set::PortSet;
 use crate::queueing::buffers::{Buffers, Moved, QueueId, Stored};
 use crate::queueing::isolation::{Cams, Notice};
 

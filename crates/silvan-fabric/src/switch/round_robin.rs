@@ -1,13 +1,14 @@
 //! Round-robin arbitration with one read port per queue. Each output serves in turn the inputs that have packets for
 //! it, and also its virtual lanes in turn, as in [`super::voq`].
 
+use silvan_network::port::{Lanes, Port, PortVl, Vl};
+use silvan_network::port_set::PortSet;
+
 use super::queued::{Arbiter, QueuedSwitch, candidate};
 use super::rounds::Rounds;
 use super::{Architecture, Ports};
 use crate::context::Context;
 use crate::link::ChannelId;
-use crate::port::{Lanes, Port, PortVl, Vl};
-use crate::port_set::PortSet;
 
 /// The state of the outputs that [`crate::queueing::buffers::Turn`] does not contain.
 #[derive(Debug)]

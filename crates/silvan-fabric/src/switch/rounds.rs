@@ -20,9 +20,8 @@
 
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
-
-use crate::port::{Port, PortVl};
-use crate::port_set::PortSet;
+use silvan_network::port::{Port, PortVl};
+use silvan_network::port_set::PortSet;
 
 /// An output waits for a busy input for at most the time given away, divided by this constant and by the number of
 /// other requesting inputs.
@@ -181,7 +180,7 @@ impl<S: PortSet> Rounds<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port_set::Ports64;
+    use silvan_network::port_set::Ports64;
 
     const SPAN: (Time, Time) = (Time::ZERO, Time(1_600));
     const OUT: PortVl = PortVl::FIRST;

@@ -5,12 +5,12 @@
 //! except that the packet that is being sent does not count, and that the queue of headers has no limit.
 
 use silvan_engine::random::Stream;
+use silvan_network::port::{Port, Vl};
 
 use super::Ports;
 use crate::context::Context;
 use crate::message::CreditReturn;
 use crate::packet::{Kind, NO_LEDGER, PacketId};
-use crate::port::{Port, Vl};
 
 /// The settings that all switches share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

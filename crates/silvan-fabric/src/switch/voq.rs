@@ -3,13 +3,13 @@
 //! reference for that scheduler in tests.
 
 use silvan_engine::{Rate, Time};
+use silvan_network::port::{Port, Vl};
 
-use crate::congestion::marking::Applied;
 use crate::context::Context;
 use crate::link::ChannelId;
 use crate::packet::{PacketId, Pool};
-use crate::port::{Port, Vl};
 use crate::switch::{Architecture, Ports};
+use crate::switch_marking::Applied;
 use crate::voq::{ALL_EVENTS, Head, Need, Output, Slot, VoqOutputs, Wires};
 
 /// The data that the event-ordered scheduler stores with an output.

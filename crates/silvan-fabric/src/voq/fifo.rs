@@ -4,9 +4,10 @@
 
 use std::collections::VecDeque;
 
+use silvan_network::port_set::next_of;
+
 use super::{Head, Slot, VoqOutputs};
 use crate::packet::Pool;
-use crate::port_set::next_of;
 
 /// A waiting packet, and the input whose memory it occupies.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +79,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
     /// The packet that an output sends next, on the first lane that has packets.
     #[inline(always)]
     pub(super) fn first_of_all(&self, output: usize) -> Option<(Slot, Head)> {
-        let vl = next_of(self.records[output].waiting.into(), crate::port::Port::FIRST)?;
+        let vl = next_of(self.records[output].waiting.into(), silvan_network::port::Port::FIRST)?;
         self.first(output, vl.index())
     }
 }
@@ -88,9 +89,10 @@ mod tests {
 
     use super::super::{ALL_EVENTS, Output};
     use super::*;
-    use crate::congestion::marking::{Marker, SwitchMarking};
     use crate::packet::{Kind, Packet};
-    use crate::port::LaneOrder;
+    use crate::switch_marking::SwitchMarking;
+    use silvan_congestion::marking::Marker;
+    use silvan_network::port::LaneOrder;
 
     fn packet(kind: Kind) -> Packet {
         Packet { payload: 50, size: 70, kind, dst: 1, ..Packet::example() }

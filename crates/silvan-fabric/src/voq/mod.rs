@@ -20,14 +20,14 @@ mod fifo;
 mod observe;
 mod record;
 
+use silvan_congestion::facts::{QueueChange, QueueFill, Verdict};
 use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_engine::{Rate, Time};
+use silvan_network::port::{LaneOrder, Port, Vl};
+use silvan_network::port_set::{PortSet, Ports256, next_of};
 
-use crate::congestion::marking::{Applied, Arriving, Leaving, MarkedLane, OutputFacts, SwitchMarking};
-use crate::facts::{QueueChange, QueueFill, Verdict};
 use crate::packet::{Fifo, PacketId, Pool};
-use crate::port::{LaneOrder, Port, Vl};
-use crate::port_set::{PortSet, Ports256, next_of};
+use crate::switch_marking::{Applied, Arriving, Leaving, MarkedLane, OutputFacts, SwitchMarking};
 
 pub(crate) use record::{Head, Output, OutputLane};
 

@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use silvan_network::port::{Port, Vl};
+
 use super::{Slot, VoqOutputs};
 use crate::packet::{PacketId, Pool};
-use crate::port::{Port, Vl};
 
 impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES, MARKS, FIFO, X> {
     pub fn queued_bytes(&self, output: usize) -> u32 {

@@ -2,9 +2,9 @@
 //! output state that a packet hop uses: the lane, and the packets at the heads of up to four queues.
 
 use silvan_engine::Time;
+use silvan_network::port::Vl;
 
 use crate::packet::{Kind, Packet, PacketId};
-use crate::port::Vl;
 
 /// Number of queue heads that an [`Output`] stores by value.
 const HELD: usize = 4;

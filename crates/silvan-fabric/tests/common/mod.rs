@@ -1,9 +1,9 @@
 //! Helpers to build and run networks in tests.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic, missing_docs)]
 
+use silvan_congestion::{Congestion, Mechanism};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Arbitration, Architecture, Config, FlowControl, HostConfig, Measure, Scheduler};
-use silvan_fabric::congestion::{Congestion, Mechanism};
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::queueing::Queues;
 use silvan_fabric::simulation::{ModelError, Simulation};

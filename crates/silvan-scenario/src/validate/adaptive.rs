@@ -1,10 +1,11 @@
 //! Checks of adaptive routing, per flow and per packet.
 
+use silvan_congestion::Components;
+use silvan_congestion::isolation::Isolation;
+use silvan_congestion::reaction::Reaction;
 use silvan_engine::Bytes;
 use silvan_fabric::config::{AdaptiveRouting, Assignment, Pinned, RoutePer};
-use silvan_fabric::congestion::Components;
-use silvan_fabric::congestion::reaction::Reaction;
-use silvan_fabric::queueing::{Isolation, Memory, Queues};
+use silvan_fabric::queueing::{Memory, Queues};
 
 use super::{Check, LARGEST_BUFFER, ensure};
 use crate::spec::Spec;

@@ -1,12 +1,13 @@
 //! Checks that the components of congestion management are compatible, and checks isolation. The other components
 //! check their own parameters.
 
+use silvan_congestion::isolation::{Isolation, SpecialArbitration, SpecialQueues};
+use silvan_congestion::marking::Marking;
+use silvan_congestion::reaction::Reaction;
+use silvan_congestion::{Components, Feedback, Mechanism, Notification};
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Arbitration, Architecture};
-use silvan_fabric::congestion::marking::Marking;
-use silvan_fabric::congestion::reaction::Reaction;
-use silvan_fabric::congestion::{Components, Feedback, Mechanism, Notification};
-use silvan_fabric::queueing::{Isolation, Memory, Queues, SpecialArbitration, SpecialQueues};
+use silvan_fabric::queueing::{Memory, Queues};
 use silvan_network::routing::RoutingSpec;
 
 use super::{Check, LONGEST_DELAY, delay, ensure};

@@ -1,9 +1,9 @@
 //! Checks of equal-cost multipath, several LIDs per host, packet spraying, and the delivery of packets that overtake each other.
 
+use silvan_congestion::marking::Marking;
+use silvan_congestion::reaction::Reaction;
+use silvan_congestion::{Components, Notification};
 use silvan_fabric::config::{Assignment, Delivery, Ecmp, PathBits, RoutePer, Spraying};
-use silvan_fabric::congestion::marking::Marking;
-use silvan_fabric::congestion::reaction::Reaction;
-use silvan_fabric::congestion::{Components, Notification};
 use silvan_fabric::queueing::{Memory, Queues};
 use silvan_network::routing::RoutingSpec;
 

@@ -1,9 +1,9 @@
 //! Checks flow control: the settings of credits and of pause frames, and what they can be combined with.
 
+use silvan_congestion::Notification;
+use silvan_congestion::isolation::Isolation;
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Credits, FlowControl, Pfc, SharedMemory, WatchdogAction};
-use silvan_fabric::congestion::Notification;
-use silvan_fabric::queueing::Isolation;
 
 use super::{Check, LONGEST, LONGEST_DELAY, delay, ensure};
 use crate::spec::Spec;

@@ -1,7 +1,7 @@
 //! Checks the settings of traffic that determine sizes and times of messages, and their combinations.
 
+use silvan_congestion::Components;
 use silvan_engine::{Bytes, Time};
-use silvan_fabric::congestion::Components;
 use silvan_network::traffic::{Arrivals, Bursts, Incast, Pattern, Traffic};
 
 use super::{Check, LARGEST_MESSAGE, LONGEST_DELAY, delay, ensure};

@@ -12,9 +12,9 @@
 mod memory;
 
 use silvan_engine::Time;
+use silvan_network::port::{Port, Vl};
 
 use super::{ChannelId, Class, MAX_NODES, MAX_PORTS, key};
-use crate::port::{Port, Vl};
 use memory::Gate;
 pub(crate) use memory::{Lack, Memory, Rule};
 

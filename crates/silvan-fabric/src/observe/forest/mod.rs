@@ -13,6 +13,7 @@ mod verdict;
 mod ways;
 
 use silvan_engine::Time;
+use silvan_network::port::Vl;
 use silvan_network::topology::Topology;
 
 use crate::config::Config;
@@ -21,7 +22,6 @@ use crate::observe::latest::{LatestTree, TreeLink};
 use crate::observe::series::LinkName;
 use crate::outcome::{Column, Table};
 use crate::partition::View;
-use crate::port::Vl;
 use crate::switch::Ports;
 use growth::Growth;
 use moment::{Map, Moment};

@@ -4,6 +4,7 @@
 //! otherwise *loaded* if more than two full packets wait. An output that faces a host is loaded if it lacks credit.
 
 use silvan_engine::{Rate, Time};
+use silvan_network::port::{Port, PortVl, Vl};
 
 use super::NONE;
 use super::ways::Tables;
@@ -11,7 +12,6 @@ use crate::config::{Config, RoutePer};
 use crate::link::ChannelId;
 use crate::observe::series::LinkName;
 use crate::partition::View;
-use crate::port::{Port, PortVl, Vl};
 use crate::queueing::isolation::Cams;
 use crate::switch::Ports;
 

@@ -1,13 +1,13 @@
 //! Handles packets that may match CAM lines, separately from the code for every packet.
 
 use silvan_engine::Time;
+use silvan_network::port::{Lanes, Port, PortVl};
+use silvan_network::port_set::PortSet;
 
 use super::super::arbitration::SpecialQueue;
 use super::super::isolation::{Growth, InputLane, Notice};
 use super::{Buffers, Moved, Queue, QueueId, Role, Seat, Stored};
 use crate::packet::{Packet, Pool};
-use crate::port::{Lanes, Port, PortVl};
-use crate::port_set::PortSet;
 
 impl<S: PortSet, L: Lanes> Buffers<S, L> {
     /// Completes [`Self::store`] if [`Self::may_isolate`] returned true.

@@ -2,11 +2,11 @@
 //! [`crate::queueing::arbitration`].
 
 use silvan_engine::Time;
+use silvan_network::port::{Lanes, Port, PortVl};
+use silvan_network::port_set::PortSet;
 
 use super::super::arbitration::{DueTimes, SpecialQueue, Standing};
 use super::{Buffers, Demand, Queue, QueueId, Role};
-use crate::port::{Lanes, Port, PortVl};
-use crate::port_set::PortSet;
 
 impl<S: PortSet, L: Lanes> Buffers<S, L> {
     /// The queue whose turn it is among the queues of an input port that wait for an output.
@@ -140,11 +140,12 @@ mod tests {
     use super::super::{Routes, Shape};
     use super::*;
     use crate::packet::{Kind, Packet, Pool};
-    use crate::port::{OneLane, Vl};
-    use crate::port_set::Ports64;
-    use crate::queueing::isolation::{Cams, Message, Notice};
-    use crate::queueing::{Organisation, SpecialArbitration, SpecialQueues};
+    use crate::queueing::Organisation;
+    use crate::queueing::isolation::{Cams, Message, Notice, SpecialQueueRule};
     use crate::routes::{RoutesBuilder, Table};
+    use silvan_congestion::isolation::{SpecialArbitration, SpecialQueues};
+    use silvan_network::port::{OneLane, Vl};
+    use silvan_network::port_set::Ports64;
 
     const HOT: u32 = 7;
     const COLD: u32 = 1;
@@ -160,7 +161,13 @@ mod tests {
     fn node(arbitration: SpecialArbitration, cold: usize) -> (Buffers<Ports64, OneLane>, Pool) {
         let longest_wait = (arbitration == SpecialArbitration::Strict).then_some(Time(5 * SLOT.0));
         let special = SpecialQueues { arbitration, longest_wait, ..SpecialQueues::default() };
-        let cams = Cams::new(Arc::new(special.rule(1_000)), 2, [Rate::from_gbit(80)].into(), 1, false);
+        let cams = Cams::new(
+            Arc::new(SpecialQueueRule::new(&special, 1_000)),
+            2,
+            [Rate::from_gbit(80)].into(),
+            1,
+            false,
+        );
         let shape = Shape {
             inputs: 2,
             outputs: 1,

@@ -1,8 +1,9 @@
 //! Handles notifications from the next node about its CAM lines.
 
+use silvan_network::port::PortVl;
+
 use super::marks::Marks;
 use super::{Cams, Cause, Message, Notice, OutputLine};
-use crate::port::PortVl;
 
 impl Cams {
     /// Handles a notification from the next node. Returns the affected special queues, as input and number.

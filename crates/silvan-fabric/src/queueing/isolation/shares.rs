@@ -1,10 +1,10 @@
 //! Each line's share of the root's rate, for `arbitration = "weighted"`; see [`crate::queueing::arbitration`].
 
+use silvan_congestion::isolation::SpecialArbitration;
 use silvan_engine::Rate;
+use silvan_network::port::{Port, PortVl, Vl};
 
 use super::{Cams, Cause, Line, OwnLine};
-use crate::port::{Port, PortVl, Vl};
-use crate::queueing::SpecialArbitration;
 
 impl Cams {
     /// The rate that the root accepts from a special queue, which is the rate of the root divided evenly among all
@@ -57,9 +57,9 @@ mod tests {
 
     use silvan_engine::Time;
 
-    use super::super::{Growth, InputLane, Message, Notice};
+    use super::super::{Growth, InputLane, Message, Notice, SpecialQueueRule};
     use super::*;
-    use crate::queueing::SpecialQueues;
+    use silvan_congestion::isolation::SpecialQueues;
 
     const GBIT: u64 = 1_000_000_000;
     const VL: Vl = Vl::FIRST;
@@ -68,7 +68,7 @@ mod tests {
     fn cams(arbitration: SpecialArbitration, at_root: bool) -> Cams {
         let special = SpecialQueues { arbitration, at_root, ..SpecialQueues::default() };
         let rates = [16, 40].map(Rate::from_gbit).into();
-        Cams::new(Arc::new(special.rule(1_000)), 3, rates, 1, true)
+        Cams::new(Arc::new(SpecialQueueRule::new(&special, 1_000)), 3, rates, 1, true)
     }
 
     fn at(input: usize) -> InputLane {

@@ -10,7 +10,7 @@ fn outputs() -> [PortVl; 2] {
 fn cams(at_root: bool, destinations: u16) -> Cams {
     let special = SpecialQueues { at_root, destinations, ..SpecialQueues::default() };
     let rates = [16, 40].map(Rate::from_gbit).into();
-    Cams::new(Arc::new(special.rule(1_000)), 3, rates, 1, true)
+    Cams::new(Arc::new(SpecialQueueRule::new(&special, 1_000)), 3, rates, 1, true)
 }
 
 fn at(input: usize) -> InputLane {

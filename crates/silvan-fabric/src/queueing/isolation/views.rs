@@ -1,7 +1,8 @@
 //! Read access to CAMs for meters and checks.
 
+use silvan_network::port::{Port, PortVl, Vl};
+
 use super::{Cams, Cause, Line, OwnLine};
-use crate::port::{Port, PortVl, Vl};
 
 impl Cams {
     /// Number of CAM lines in use at an input, and the number of these with a special queue.

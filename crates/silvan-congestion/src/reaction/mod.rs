@@ -1,0 +1,596 @@
+//! Reactions of sources to the answers to their packets. Each reaction has its own file; this file lists them.
+//!
+//! | file | reaction |
+//! | --- | --- |
+//! | `cct` | InfiniBand's congestion control table; Pfister's as well |
+//! | `window` | a static window per flow |
+//! | `rate` | AIMD, FIMD and LIPD, with or without a static window (Renato) |
+//! | `mvcm` | a dynamic window, then waiting slots |
+//! | `qcn` | a rate that marks reduce according to the severity of congestion, and that recovers by itself |
+//! | `dcqcn` | DCQCN: a rate that notifications decrease by their frequency, and that recovers by itself |
+//! | `dctcp` | DCTCP: a window that shrinks with the share of marked packets |
+//! | `timely` | TIMELY: a rate by the gradient of the delay |
+//! | `swift` | Swift: a window that aims at a delay |
+//! | `hpcc` | HPCC: a rate by the utilization of the links, from telemetry |
+//! | `pcc_rtt` | a rate by the round-trip time, in the manner of adapters with programmable congestion control |
+//! | `pcc_telemetry` | a rate by telemetry, in the manner of such adapters |
+//! | `nscc` | Ultra Ethernet: a window by marks and by the delay of queues |
+//! | `rccc` | Ultra Ethernet: credit of the receiver, with or without the window of `nscc` |
+//! | `explicit` | the parameters of rates that the links assign; `host/announce.rs` implements them |
+//!
+//! To add a reaction, write a file with its parameters, its rule and tests, and add a line to the list `reactions!`
+//! below. The list generates the enum of the configuration, [`Reaction`], and that of the hosts in a run, [`Reactor`].
+//! The other modules do not depend on the reaction in use. `paced` contains common code of reactions with a rate, and
+//! `progress` that of reactions with windows in bytes.
+
+mod cct;
+mod dcqcn;
+mod dctcp;
+mod explicit;
+mod flows;
+mod hpcc;
+mod mvcm;
+mod nscc;
+mod paced;
+mod pcc_rtt;
+mod pcc_telemetry;
+mod progress;
+mod qcn;
+mod rate;
+mod rccc;
+mod swift;
+mod timely;
+mod window;
+
+pub(crate) use cct::CctRule;
+pub use cct::{Cct, CctTable, ControlLevel, PerSl, TimerStart};
+pub(crate) use dcqcn::DcqcnRule;
+pub use dcqcn::{Dcqcn, DcqcnOrder, DcqcnSet};
+pub use dctcp::Dctcp;
+pub(crate) use dctcp::DctcpRule;
+pub(crate) use explicit::Announced;
+pub use explicit::{ExplicitRate, Injection, Probing};
+pub use flows::FlowRef;
+use flows::Flows;
+pub use hpcc::Hpcc;
+pub(crate) use hpcc::HpccRule;
+pub use mvcm::Mvcm;
+pub(crate) use mvcm::MvcmRule;
+pub use nscc::Nscc;
+pub(crate) use nscc::NsccRule;
+pub use pcc_rtt::PccRtt;
+pub(crate) use pcc_rtt::PccRttRule;
+pub(crate) use pcc_telemetry::PccTelemetryRule;
+pub use pcc_telemetry::{PccTelemetry, SampledHop};
+pub use qcn::Qcn;
+pub(crate) use qcn::QcnRule;
+pub(crate) use rate::RateRule;
+pub use rate::{Lipd, RateControl};
+pub use rccc::Rccc;
+pub(crate) use rccc::{Pacing, QUANTUM, RcccRule};
+pub use swift::Swift;
+pub(crate) use swift::SwiftRule;
+pub use timely::Timely;
+pub(crate) use timely::TimelyRule;
+pub use window::StaticWindow;
+pub(crate) use window::{WindowRule, WindowState};
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::{Rate, Time};
+
+use super::kebab;
+use super::link_layer::LinkLayer;
+use super::round_trip::RoundTrip;
+use super::unfit::{Check, Limits};
+use crate::facts::{Answer, Grant, Lost, Next, Queued, Sent};
+
+/// The parameters of a reaction, and the requirements for the rest of the configuration that follow from them.
+pub trait ReactionParameters {
+    /// Whether the reaction needs an acknowledgement of every packet.
+    fn needs_acknowledgements(&self) -> bool;
+
+    /// Whether the reaction can slow down sources even if no packet is marked.
+    fn acts_without_marks(&self) -> bool;
+
+    /// Whether marks affect the reaction.
+    fn reads_marks(&self) -> bool;
+
+    /// The link layer for which the reaction is designed, if it is one.
+    fn link_layer(&self) -> Option<LinkLayer> {
+        None
+    }
+
+    /// Whether some parameters depend on the network's round trip.
+    fn needs_round_trip(&self) -> bool {
+        false
+    }
+
+    /// Whether the reaction needs telemetry of the switches.
+    fn needs_telemetry(&self) -> bool {
+        false
+    }
+
+    /// Whether the reaction reads telemetry of the switches if packets carry it.
+    fn reads_telemetry(&self) -> bool {
+        self.needs_telemetry()
+    }
+
+    /// Whether all packets of a flow must take one route.
+    fn needs_one_route(&self) -> bool {
+        false
+    }
+
+    /// Whether sources send requests to receivers.
+    fn sends_requests(&self) -> bool {
+        false
+    }
+
+    /// Whether sources wait for grants of the receivers.
+    fn needs_grants(&self) -> bool {
+        false
+    }
+
+    /// Whether the reaction handles packets that were lost, and sends them again.
+    fn handles_loss(&self) -> bool {
+        false
+    }
+
+    /// Whether links or receivers control the flows of all hosts together, so that all hosts must have this reaction.
+    fn concerns_all_hosts(&self) -> bool {
+        false
+    }
+
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// The first invalid parameter.
+    fn check(&self, _limits: &Limits) -> Check {
+        Ok(())
+    }
+}
+
+/// A host for which a rule is created.
+#[derive(Debug)]
+pub struct Source<'a> {
+    /// Number of the host.
+    pub host: u32,
+    /// Rate of the host's link.
+    pub rate: Rate,
+    /// Bytes on the wire of a full packet.
+    pub full_size: u32,
+    /// Payload bytes of a full packet.
+    pub mtu: u32,
+    /// The network's round trip. Present if [`ReactionParameters::needs_round_trip`] is true.
+    pub round_trip: Option<&'a RoundTrip>,
+    /// Whether switches trim packets.
+    pub trims: bool,
+    /// Seed of the run, from which random streams are derived.
+    pub seed: u64,
+    /// Tables that hosts with the same rate share.
+    pub tables: &'a SharedTables,
+}
+
+impl Source<'_> {
+    /// Bytes of a packet that are no payload.
+    pub fn header(&self) -> u32 {
+        self.full_size - self.mtu
+    }
+
+    /// The shortest round trip, if it is known.
+    pub fn shortest_round_trip(&self) -> Time {
+        self.round_trip.map_or(Time::ZERO, RoundTrip::shortest)
+    }
+}
+
+/// Tables that hosts with the same link rate share.
+#[derive(Debug, Default)]
+pub struct SharedTables {
+    by_rate: RefCell<FxHashMap<u64, Arc<[u64]>>>,
+}
+
+impl SharedTables {
+    /// The table of a rate, created at the first call.
+    pub fn get(&self, rate: Rate, make: impl FnOnce() -> Vec<u64>) -> Arc<[u64]> {
+        let mut by_rate = self.by_rate.borrow_mut();
+        Arc::clone(by_rate.entry(rate.0).or_insert_with(|| make().into()))
+    }
+}
+
+/// A rule by which a host decides when its flows may send. The default methods do nothing.
+///
+/// Depending on [`Self::level`], a rule has one [`Self::State`] per service level or per flow (the traffic from the
+/// host to one destination).
+pub trait ReactionRule {
+    /// The state per flow or service level.
+    type State;
+
+    /// Whether answers without a mark matter too, as they do for windows. If false, answers can only slow flows down.
+    fn counts_answers(&self) -> bool;
+
+    /// Whether data packets carry a [`Self::target`].
+    fn has_targets(&self) -> bool {
+        false
+    }
+
+    /// Whether states belong to flows or to service levels.
+    fn level(&self) -> ControlLevel {
+        ControlLevel::Qp
+    }
+
+    /// The state of a flow of service level `sl` that has received no answers.
+    fn fresh(&self, sl: u8) -> Self::State;
+
+    /// The earliest time, starting with `next.now`, at which the next packet may start; `None` if an answer, a grant or
+    /// a timer determines the time.
+    fn may_send_at(&self, state: &Self::State, sl: u8, next: &Next) -> Option<Time>;
+
+    /// Records a packet that has been sent.
+    fn sent(&self, _state: &mut Self::State, _sent: &Sent) {}
+
+    /// Handles an answer.
+    fn answered(&self, _state: &mut Self::State, _sl: u8, _answer: &Answer) {}
+
+    /// Handles a grant from the receiver.
+    fn granted(&self, _state: &mut Self::State, _grant: &Grant) {}
+
+    /// Handles the loss of a packet, which waits to be sent again. Returns the amount to request from the receiver, as
+    /// [`Self::request`] does.
+    fn lost(&self, _state: &mut Self::State, _lost: &Lost) -> u32 {
+        0
+    }
+
+    /// The amount to request from the receiver after a message has joined the flow; zero for no request.
+    fn request(&self, _state: &mut Self::State, _queued: &Queued) -> u32 {
+        0
+    }
+
+    /// The target that the next data packet of a flow carries to its receiver, if packets carry one. It counts this
+    /// packet as sent. `sharing` is the number of the host's flows that may send, with this one.
+    fn target(&self, _state: &Self::State, _next: &Next, _sharing: u32) -> Option<u32> {
+        None
+    }
+
+    /// Handles the first message of a flow that had none. If states belong to service levels, no flow of the level had
+    /// a message.
+    fn restarted(&self, _state: &mut Self::State) {}
+
+    /// The time at which the rule needs [`Self::timer`] next, if any. The host reads it after each change of the state.
+    fn next_timer(&self, _state: &Self::State) -> Option<Time> {
+        None
+    }
+
+    /// Handles the timer at the time that [`Self::next_timer`] returned. Afterwards, `next_timer` must return a later
+    /// time or `None`. The timer may release a waiting flow. If states belong to service levels, waiting flows keep
+    /// their scheduled times.
+    fn timer(&self, _state: &mut Self::State, _now: Time) {}
+
+    /// Whether the state is equivalent to a fresh one.
+    fn is_fresh(&self, state: &Self::State, sl: u8, now: Time) -> bool;
+
+    /// The strength with which a flow is slowed down: its index into the congestion control table, its number of
+    /// waiting slots or inter-packet delays, or the divisor of its rate less one.
+    fn strength(&self, _state: &Self::State, _sl: u8, _now: Time) -> u16 {
+        0
+    }
+
+    /// The strength from which the congestion log contains an increase; 0 if the log contains no increase.
+    fn trigger(&self, _sl: u8) -> u16 {
+        0
+    }
+}
+
+/// Defines the reactions. Each line contains the documentation, the name, the type of the parameters in a
+/// configuration, and the function that creates the rule of a host from them if hosts need one.
+macro_rules! reactions {
+    ($( $(#[$meta:meta])* $name:ident($parameters:ty) => $make:path as $rule:ty; )*) => {
+        /// A reaction with its parameters.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "kind", rename_all = "kebab-case")]
+        pub enum Reaction {
+            /// Marks are ignored.
+            None,
+            $( $(#[$meta])* $name($parameters), )*
+        }
+
+        impl Reaction {
+            /// The name of the kind in a scenario.
+            #[must_use]
+            pub fn kind(&self) -> String {
+                let name = match self {
+                    Self::None => "None",
+                    $( Self::$name(_) => stringify!($name), )*
+                };
+                kebab(name)
+            }
+
+            /// The parameters, if there is a reaction.
+            #[must_use]
+            pub fn parameters(&self) -> Option<&dyn ReactionParameters> {
+                match self {
+                    Self::None => None,
+                    $( Self::$name(parameters) => Some(parameters), )*
+                }
+            }
+
+            /// Creates the reaction of a host, if hosts need one.
+            pub fn reactor(&self, source: &Source) -> Option<Reactor> {
+                match self {
+                    Self::None => None,
+                    $( Self::$name(parameters) => {
+                        $make(parameters, source).map(|rule| Reactor::$name(Flows::new(rule)))
+                    } )*
+                }
+            }
+        }
+
+        /// The reaction of one host, with the states of its flows.
+        #[derive(Debug)]
+        pub enum Reactor {
+            $( $(#[$meta])* $name(Flows<$rule>), )*
+        }
+
+        /// See [`ReactionRule`].
+        impl Reactor {
+            /// See [`ReactionRule::level`].
+            #[inline]
+            pub fn level(&self) -> ControlLevel {
+                match self { $( Self::$name(flows) => flows.level(), )* }
+            }
+
+            /// See [`ReactionRule::counts_answers`].
+            #[inline]
+            pub fn counts_answers(&self) -> bool {
+                match self { $( Self::$name(flows) => flows.counts_answers(), )* }
+            }
+
+            /// See [`ReactionRule::has_targets`].
+            #[inline]
+            pub fn has_targets(&self) -> bool {
+                match self { $( Self::$name(flows) => flows.has_targets(), )* }
+            }
+
+            /// Starts a flow, whose index may have belonged to a flow that has been forgotten.
+            #[inline]
+            pub fn begin(&mut self, flow: FlowRef) {
+                match self { $( Self::$name(flows) => flows.begin(flow), )* }
+            }
+
+            /// See [`ReactionRule::may_send_at`].
+            #[inline(always)]
+            pub fn may_send_at(&self, flow: FlowRef, next: &Next) -> Option<Time> {
+                match self { $( Self::$name(flows) => flows.may_send_at(flow, next), )* }
+            }
+
+            /// See [`ReactionRule::sent`].
+            #[inline]
+            pub fn sent(&mut self, flow: FlowRef, sent: &Sent) {
+                match self { $( Self::$name(flows) => flows.sent(flow, sent), )* }
+            }
+
+            /// See [`ReactionRule::answered`].
+            pub fn answered(&mut self, flow: FlowRef, answer: &Answer) {
+                match self { $( Self::$name(flows) => flows.answered(flow, answer), )* }
+            }
+
+            /// See [`ReactionRule::granted`].
+            pub fn granted(&mut self, flow: FlowRef, grant: &Grant) {
+                match self { $( Self::$name(flows) => flows.granted(flow, grant), )* }
+            }
+
+            /// See [`ReactionRule::lost`].
+            pub fn lost(&mut self, flow: FlowRef, lost: &Lost) -> u32 {
+                match self { $( Self::$name(flows) => flows.lost(flow, lost), )* }
+            }
+
+            /// See [`ReactionRule::request`].
+            #[inline]
+            pub fn request(&mut self, flow: FlowRef, queued: &Queued) -> u32 {
+                match self { $( Self::$name(flows) => flows.request(flow, queued), )* }
+            }
+
+            /// See [`ReactionRule::target`].
+            #[inline]
+            pub fn target(&self, flow: FlowRef, next: &Next, sharing: u32) -> Option<u32> {
+                match self { $( Self::$name(flows) => flows.target(flow, next, sharing), )* }
+            }
+
+            /// See [`ReactionRule::restarted`].
+            #[inline]
+            pub fn restarted(&mut self, flow: FlowRef) {
+                match self { $( Self::$name(flows) => flows.restarted(flow), )* }
+            }
+
+            /// See [`ReactionRule::next_timer`].
+            #[inline]
+            pub fn next_timer(&self, flow: FlowRef) -> Option<Time> {
+                match self { $( Self::$name(flows) => flows.next_timer(flow), )* }
+            }
+
+            /// See [`ReactionRule::timer`].
+            pub fn timer(&mut self, flow: FlowRef, now: Time) {
+                match self { $( Self::$name(flows) => flows.timer(flow, now), )* }
+            }
+
+            /// See [`ReactionRule::is_fresh`].
+            pub fn is_fresh(&self, flow: FlowRef, now: Time) -> bool {
+                match self { $( Self::$name(flows) => flows.is_fresh(flow, now), )* }
+            }
+
+            /// See [`ReactionRule::strength`].
+            pub fn strength(&self, flow: FlowRef, now: Time) -> u16 {
+                match self { $( Self::$name(flows) => flows.strength(flow, now), )* }
+            }
+
+            /// See [`ReactionRule::trigger`].
+            pub fn trigger(&self, sl: u8) -> u16 {
+                match self { $( Self::$name(flows) => flows.trigger(sl), )* }
+            }
+
+            /// The [`Self::strength`] of a flow that has received no answers.
+            pub fn fresh_strength(&self, sl: u8, now: Time) -> u16 {
+                match self { $( Self::$name(flows) => flows.fresh_strength(sl, now), )* }
+            }
+
+            /// Prefetches the state of a flow.
+            #[inline]
+            pub fn prefetch(&self, flow: u32) {
+                match self { $( Self::$name(flows) => flows.prefetch(flow), )* }
+            }
+        }
+    };
+}
+
+reactions! {
+    /// InfiniBand's congestion control table.
+    Cct(Cct) => Cct::rule as CctRule;
+    /// A maximum number of unacknowledged packets per flow; marks are ignored.
+    StaticWindow(StaticWindow) => StaticWindow::rule as WindowRule;
+    /// Additive increase and multiplicative decrease of a flow's rate.
+    Aimd(RateControl) => RateControl::aimd as RateRule;
+    /// Fast increase and multiplicative decrease of a flow's rate.
+    Fimd(RateControl) => RateControl::fimd as RateRule;
+    /// Linear inter-packet delay.
+    Lipd(Lipd) => Lipd::rule as RateRule;
+    /// Dynamic window and waiting slots.
+    Mvcm(Mvcm) => Mvcm::rule as MvcmRule;
+    /// Rates that the links of a flow's route assign.
+    ExplicitRate(ExplicitRate) => ExplicitRate::rule as Announced;
+    /// A rate that marks reduce according to the severity of congestion.
+    Qcn(Qcn) => Qcn::rule as QcnRule;
+    /// DCQCN: a rate that notifications decrease, the more the more often they come, and that recovers by itself.
+    Dcqcn(Dcqcn) => Dcqcn::rule as DcqcnRule;
+    /// DCTCP: a window that shrinks with the share of packets that are marked.
+    Dctcp(Dctcp) => Dctcp::rule as DctcpRule;
+    /// TIMELY: a rate that follows the gradient of the round-trip delay.
+    Timely(Timely) => Timely::rule as TimelyRule;
+    /// Swift: a window that aims at a round-trip delay.
+    Swift(Swift) => Swift::rule as SwiftRule;
+    /// HPCC: a rate that follows the utilization of the links, which switches report in telemetry.
+    Hpcc(Hpcc) => Hpcc::rule as HpccRule;
+    /// A rate by probes of the round-trip time, in the manner of adapters with programmable congestion control.
+    PccRtt(PccRtt) => PccRtt::rule as PccRttRule;
+    /// A rate by the telemetry of one switch of the route, in the manner of adapters with programmable congestion control.
+    PccTelemetry(PccTelemetry) => PccTelemetry::rule as PccTelemetryRule;
+    /// Ultra Ethernet's NSCC: a window that marks and the delay of queues control.
+    Nscc(Nscc) => Nscc::rule as NsccRule;
+    /// Ultra Ethernet's RCCC: a flow sends while it has credit, which its receiver grants at the rate of its link.
+    Rccc(Rccc) => Rccc::rule as RcccRule;
+}
+
+impl Reaction {
+    /// See [`ReactionParameters::needs_acknowledgements`].
+    #[must_use]
+    pub fn needs_acknowledgements(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.needs_acknowledgements())
+    }
+
+    /// See [`ReactionParameters::acts_without_marks`].
+    #[must_use]
+    pub fn acts_without_marks(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.acts_without_marks())
+    }
+
+    /// See [`ReactionParameters::reads_marks`].
+    #[must_use]
+    pub fn reads_marks(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.reads_marks())
+    }
+
+    /// See [`ReactionParameters::link_layer`].
+    #[must_use]
+    pub fn link_layer(&self) -> Option<LinkLayer> {
+        self.parameters().and_then(|parameters| parameters.link_layer())
+    }
+
+    /// See [`ReactionParameters::needs_round_trip`].
+    #[must_use]
+    pub fn needs_round_trip(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.needs_round_trip())
+    }
+
+    /// See [`ReactionParameters::needs_telemetry`].
+    #[must_use]
+    pub fn needs_telemetry(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.needs_telemetry())
+    }
+
+    /// See [`ReactionParameters::reads_telemetry`].
+    #[must_use]
+    pub fn reads_telemetry(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.reads_telemetry())
+    }
+
+    /// See [`ReactionParameters::needs_one_route`].
+    #[must_use]
+    pub fn needs_one_route(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.needs_one_route())
+    }
+
+    /// See [`ReactionParameters::sends_requests`].
+    #[must_use]
+    pub fn sends_requests(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.sends_requests())
+    }
+
+    /// See [`ReactionParameters::needs_grants`].
+    #[must_use]
+    pub fn needs_grants(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.needs_grants())
+    }
+
+    /// See [`ReactionParameters::handles_loss`].
+    #[must_use]
+    pub fn handles_loss(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.handles_loss())
+    }
+
+    /// See [`ReactionParameters::concerns_all_hosts`].
+    #[must_use]
+    pub fn concerns_all_hosts(&self) -> bool {
+        self.parameters().is_some_and(|parameters| parameters.concerns_all_hosts())
+    }
+
+    /// How a host grants credit, if the reaction gives that.
+    pub fn pacing(&self, source: &Source) -> Option<Pacing> {
+        match self {
+            Self::Rccc(rccc) => Some(rccc.pacing(source)),
+            _ => None,
+        }
+    }
+
+    /// See [`ReactionParameters::check`].
+    ///
+    /// # Errors
+    /// The first invalid parameter.
+    pub fn check(&self, limits: &Limits) -> Check {
+        self.parameters().map_or(Ok(()), |parameters| parameters.check(limits))
+    }
+}
+
+/// Arguments for tests of reactions.
+#[cfg(test)]
+mod trial {
+    use silvan_engine::Time;
+
+    use crate::facts::{Answer, Mark, Next, Sent, Severity};
+
+    /// A packet of `size` bytes whose tail leaves at `end` (picoseconds).
+    pub fn sent(end: u64, size: u32) -> Sent {
+        Sent { now: Time::ZERO, end: Time(end), size, payload: size }
+    }
+
+    /// A flow whose next packet may start at `now` (picoseconds) at the earliest.
+    pub fn next(now: u64) -> Next {
+        Next { now: Time(now), size: 2_048, payload: 2_048 }
+    }
+
+    /// An answer that arrives at `now`, in picoseconds.
+    pub fn answer(mark: Mark, severity: Severity, now: u64) -> Answer<'static> {
+        Answer { now: Time(now), sent_at: Time::ZERO, bytes: 0, mark, severity, hops: &[] }
+    }
+}

@@ -1,0 +1,313 @@
+//! A rate by probes of the round-trip time, in the manner of the template for programmable congestion control that NVIDIA
+//! publishes for its network adapters (DOCA PCC, `rtt_template`, 2026). The algorithms that run on InfiniBand and Ethernet
+//! fabrics by default are not public.
+//!
+//! ```text
+//!  per sample   least = min(least, delay); forgotten after `forget_samples` samples
+//!               marked, or delay >= max_delay:         rate = rate (1 - 2 decrease)
+//!               delay - least > allowed_delay:         rate = rate (1 - decrease)
+//!               else                                   rate += additive_increase
+//! ```
+//!
+//! A new least delay counts in full: its sample compares the delay itself with `allowed_delay`, as in the template.
+//!
+//! An adapter sends a probe with the packets of a flow, and the next one when the answer is back. Here, data packets and
+//! their acknowledgements stand for probes: the next sample is the delay of a packet that is sent after the last sample.
+//! A sample is marked if an acknowledgement since the last sample was, where the template reads notification packets.
+//!
+//! The template has three more parts. It repeats lost probes and reads negative acknowledgements, neither of which exists
+//! without loss. An option at compile time doubles the decrease while the port of the adapter is busy.
+//!
+//! Rates are in units of 2^-30 of the link's rate.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use silvan_engine::units::BytePace;
+use silvan_engine::{Rate, Time};
+
+use super::paced::{LINE, Last, part};
+use super::progress::Progress;
+use super::{ReactionParameters, ReactionRule, Source};
+use crate::LinkLayer;
+use crate::facts::{Answer, Mark, Next, Sent};
+use crate::unfit::{Check, Limits, ensure, ensure_time};
+
+/// Parameters of a rate by probes of the round-trip time; the defaults are those of the template.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PccRtt {
+    /// Part of the rate that a decrease takes, in thousandths (UPDATE_FACTOR). A mark takes twice as much.
+    #[schemars(range(min = 1, max = 499))]
+    pub decrease_permille: u16,
+    /// Delay above the least one from which the rate decreases (BASE_RELATIVE_RTT).
+    pub allowed_delay: Time,
+    /// Delay from which a sample counts as marked (MAX_DELAY).
+    pub max_delay: Time,
+    /// Increment of the rate for a sample with a shorter delay (AI); by default 5 % of the rate of the host's link.
+    pub additive_increase: Option<Rate>,
+    /// The lowest rate of a flow (MIN_RATE); by default 2^-14 of the rate of the host's link.
+    pub min_rate: Option<Rate>,
+    /// Number of samples after which the least delay is forgotten, because the route may have changed; 0 for never. The
+    /// template forgets it if the low eight bits of the adapter's clock in nanoseconds are zero, which holds for one of 256
+    /// samples on average.
+    pub forget_samples: u16,
+}
+
+impl Default for PccRtt {
+    fn default() -> Self {
+        Self {
+            decrease_permille: 100,
+            allowed_delay: Time::from_us(13),
+            max_delay: Time::from_us(150),
+            additive_increase: None,
+            min_rate: None,
+            forget_samples: 256,
+        }
+    }
+}
+
+impl ReactionParameters for PccRtt {
+    fn needs_acknowledgements(&self) -> bool {
+        true
+    }
+
+    fn link_layer(&self) -> Option<LinkLayer> {
+        Some(LinkLayer::Ethernet)
+    }
+
+    fn acts_without_marks(&self) -> bool {
+        true
+    }
+
+    fn reads_marks(&self) -> bool {
+        true
+    }
+
+    fn check(&self, _limits: &Limits) -> Check {
+        ensure_time("allowed_delay", Some(self.allowed_delay))?;
+        ensure_time("max_delay", Some(self.max_delay))?;
+        ensure(self.allowed_delay <= self.max_delay, "allowed_delay", || {
+            format!("must be at most `max_delay`, {}", self.max_delay)
+        })?;
+        for (key, rate) in [("additive_increase", self.additive_increase), ("min_rate", self.min_rate)] {
+            ensure(rate != Some(Rate(0)), key, || {
+                "must be more than 0 bit/s; with 0, flows do not recover".to_owned()
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl PccRtt {
+    /// The rule of a host.
+    pub(super) fn rule(&self, source: &Source) -> Option<PccRttRule> {
+        Some(self.rule_of_link(source.rate, source.header()))
+    }
+
+    fn rule_of_link(&self, link: Rate, header: u32) -> PccRttRule {
+        let share = |rate: Option<Rate>, of: u32| rate.map_or(LINE / of, |rate| part(rate, link));
+        PccRttRule {
+            decrease: self.decrease_permille.into(),
+            allowed: self.allowed_delay,
+            longest: self.max_delay,
+            additive: share(self.additive_increase, 20),
+            slowest: share(self.min_rate, 1 << 14),
+            forget: self.forget_samples,
+            header,
+            pace: link.pace(),
+        }
+    }
+}
+
+/// The least delay of a flow without samples (INITIAL_MIN_RTT).
+const INITIAL: Time = Time::from_us(200);
+
+/// The rule of one host. Rates are fractions of its link's rate.
+#[derive(Debug, Clone, Copy)]
+pub struct PccRttRule {
+    /// In thousandths.
+    decrease: u64,
+    allowed: Time,
+    longest: Time,
+    additive: u32,
+    slowest: u32,
+    forget: u16,
+    header: u32,
+    pace: BytePace,
+}
+
+/// The state of a flow.
+#[derive(Debug, Clone, Copy)]
+pub struct PccRttState {
+    rate: u32,
+    progress: Progress,
+    least: Time,
+    /// Samples since the least delay was forgotten.
+    samples: u16,
+    /// Whether an acknowledgement since the last sample was marked.
+    is_marked: bool,
+    last: Last,
+}
+
+impl PccRttRule {
+    fn sample(&self, state: &mut PccRttState, delay: Time) {
+        state.samples = state.samples.saturating_add(1);
+        if state.samples == self.forget {
+            (state.least, state.samples) = (INITIAL, 0);
+        }
+        if state.is_marked || delay >= self.longest {
+            self.decrease(state, 2);
+            state.is_marked = false;
+            return;
+        }
+        let above = if delay < state.least { delay } else { delay - state.least };
+        state.least = state.least.min(delay);
+        if above > self.allowed {
+            self.decrease(state, 1);
+        } else {
+            state.rate = state.rate.saturating_add(self.additive).min(LINE);
+        }
+    }
+
+    fn decrease(&self, state: &mut PccRttState, times: u64) {
+        let kept = u64::from(state.rate) * (1_000 - times * self.decrease) / 1_000;
+        state.rate = (kept as u32).max(self.slowest);
+    }
+}
+
+impl ReactionRule for PccRttRule {
+    type State = PccRttState;
+
+    fn counts_answers(&self) -> bool {
+        true
+    }
+
+    fn fresh(&self, _sl: u8) -> PccRttState {
+        PccRttState {
+            rate: LINE,
+            progress: Progress::default(),
+            least: INITIAL,
+            samples: 0,
+            is_marked: false,
+            last: Last::NONE,
+        }
+    }
+
+    fn sent(&self, state: &mut PccRttState, sent: &Sent) {
+        state.progress.sent(sent);
+        state.last = Last::of(sent);
+    }
+
+    fn answered(&self, state: &mut PccRttState, _sl: u8, answer: &Answer) {
+        state.is_marked |= answer.mark == Mark::Hot;
+        state.progress.acknowledged(answer, self.header);
+        if state.progress.completes_round() {
+            self.sample(state, answer.now - answer.sent_at);
+        }
+    }
+
+    fn may_send_at(&self, state: &PccRttState, _sl: u8, next: &Next) -> Option<Time> {
+        Some(next.now.max(state.last.due(state.rate, self.pace)))
+    }
+
+    fn is_fresh(&self, state: &PccRttState, _sl: u8, _now: Time) -> bool {
+        state.progress.is_untouched()
+    }
+
+    /// The factor by which the flow sends more slowly than the link.
+    fn strength(&self, state: &PccRttState, _sl: u8, _now: Time) -> u16 {
+        (LINE / state.rate - 1).min(u32::from(u16::MAX)) as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::{answer, next, sent};
+    use super::*;
+
+    fn rule(given: &PccRtt) -> PccRttRule {
+        given.rule_of_link(Rate::from_gbit(100), 26)
+    }
+
+    /// The acknowledgement of a packet of 1,000 bytes after a delay.
+    fn ack(mark: Mark, us: u64) -> Answer<'static> {
+        Answer { bytes: 974, ..answer(mark, 0, us * 1_000_000) }
+    }
+
+    /// Answers each packet before the next is sent, so every answer is a sample. Returns the rates in percent of the link.
+    fn rates(rule: &PccRttRule, state: &mut PccRttState, samples: &[(char, u64)]) -> Vec<f64> {
+        let mut rates = Vec::new();
+        for &(mark, us) in samples {
+            rule.sent(state, &sent(0, 1_000));
+            rule.answered(state, 0, &ack(Mark::of_letter(mark), us));
+            rates.push((f64::from(state.rate) / f64::from(LINE) * 1e8).round() / 1e6);
+        }
+        rates
+    }
+
+    #[test]
+    fn a_delay_above_the_least_one_decreases_the_rate() {
+        let rule = rule(&PccRtt::default());
+        let mut state = rule.fresh(0);
+        // Up to 13 us above 10 us are allowed.
+        let found =
+            rates(&rule, &mut state, &[('C', 10), ('C', 24), ('C', 24), ('C', 23), ('C', 10), ('C', 10)]);
+        assert_eq!(found, [100.0, 90.0, 81.0, 86.0, 91.0, 96.0]);
+    }
+
+    #[test]
+    fn a_new_least_delay_counts_in_full() {
+        let rule = rule(&PccRtt::default());
+        let mut state = rule.fresh(0);
+        let found = rates(&rule, &mut state, &[('C', 20), ('C', 20), ('C', 14), ('C', 13)]);
+        assert_eq!(found, [90.0, 95.0, 85.5, 90.5]);
+        assert_eq!(state.least, Time::from_us(13));
+    }
+
+    #[test]
+    fn marks_and_long_delays_count_twice() {
+        let rule = rule(&PccRtt { decrease_permille: 200, ..PccRtt::default() });
+        let mut state = rule.fresh(0);
+        let found = rates(&rule, &mut state, &[('H', 10), ('C', 10), ('C', 150), ('C', 149)]);
+        // The mark hides its delay, so 10 us is a new least delay after it.
+        assert_eq!(found, [60.0, 65.0, 39.0, 31.2]);
+        assert_eq!(state.least, Time::from_us(10));
+    }
+
+    #[test]
+    fn a_mark_between_samples_counts_at_the_next_one() {
+        let rule = rule(&PccRtt::default());
+        let mut state = rule.fresh(0);
+        (0..3).for_each(|_| rule.sent(&mut state, &sent(0, 1_000)));
+        rule.answered(&mut state, 0, &ack(Mark::Cold, 10));
+        rule.answered(&mut state, 0, &ack(Mark::Hot, 10));
+        assert_eq!(state.rate, LINE, "no packet sent after the sample is back");
+        rule.answered(&mut state, 0, &ack(Mark::Cold, 10));
+        rule.sent(&mut state, &sent(0, 1_000));
+        rule.answered(&mut state, 0, &ack(Mark::Cold, 10));
+        assert_eq!(state.rate, (u64::from(LINE) * 4 / 5) as u32);
+    }
+
+    #[test]
+    fn the_least_delay_is_forgotten() {
+        let rule = rule(&PccRtt { forget_samples: 3, ..PccRtt::default() });
+        let mut state = rule.fresh(0);
+        // The third sample is a new least delay, which counts in full.
+        let found = rates(&rule, &mut state, &[('C', 8), ('C', 20), ('C', 20), ('C', 20)]);
+        assert_eq!(found, [100.0, 100.0, 90.0, 95.0]);
+    }
+
+    #[test]
+    fn rates_stay_between_the_lowest_rate_and_the_link() {
+        let rule = rule(&PccRtt { min_rate: Some(Rate::from_gbit(20)), ..PccRtt::default() });
+        let mut state = rule.fresh(0);
+        rates(&rule, &mut state, &[('H', 10); 20]);
+        assert_eq!(state.rate, LINE / 5);
+        assert_eq!(rule.strength(&state, 0, Time::ZERO), 4);
+        // 1,000 bytes take 80 ns at the full rate and 400 ns at a fifth of it.
+        rule.sent(&mut state, &sent(80_000, 1_000));
+        assert_eq!(rule.may_send_at(&state, 0, &next(0)), Some(Time(400_000)));
+        let rule = self::rule(&PccRtt::default());
+        assert_eq!((rule.slowest, rule.additive), (1 << 16, LINE / 20));
+    }
+}

@@ -1,0 +1,77 @@
+//! The shortest round trip of a packet and its acknowledgement, and the windows and waiting slots that result from it
+//! (MVCM, section 4.3).
+
+use silvan_engine::{Bytes, Rate, Time};
+
+/// A round trip over the longest route between hosts that communicate, without queueing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoundTrip {
+    /// Switches on the longest route, h.
+    pub hops: u32,
+    /// Stages of the network, n. This is the number of hops if links are one-way; otherwise it is half of that
+    /// number, because routes go up and down.
+    pub stages: u32,
+    /// Largest number of hosts at one switch with a host that communicates, k.
+    pub radix: u32,
+    /// Latency of switches and links in both directions, without transmission times: 2 h t_hop.
+    pub flight: Time,
+    /// A full packet on the wire, L_data.
+    pub data: Bytes,
+    /// An acknowledgement on the wire, L_ack.
+    pub ack: Bytes,
+    /// Rate of the links of hosts that communicate, B. If rates differ, it is that of the slowest link.
+    pub rate: Rate,
+}
+
+impl RoundTrip {
+    /// `RTTmin` = 2 h t_hop + (L_data + L_ack) / B.
+    #[must_use]
+    pub fn shortest(&self) -> Time {
+        let pace = self.rate.pace();
+        self.flight + pace.time(self.data.0 as u32) + pace.time(self.ack.0 as u32)
+    }
+
+    /// Number of packets that fill the shortest round trip: omega = `RTTmin` / (L_data / B).
+    #[must_use]
+    pub fn window(&self) -> f64 {
+        self.shortest().0 as f64 / self.rate.pace().time(self.data.0 as u32).0.max(1) as f64
+    }
+
+    /// The smallest window that does not throttle flows, which is omega rounded up.
+    #[must_use]
+    pub fn packets(&self) -> u16 {
+        let span = self.rate.pace().time(self.data.0 as u32).0.max(1);
+        self.shortest().0.div_ceil(span).min(u64::from(u16::MAX)) as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The round trip of the paper's 4-ary 5-fly, with cycles of a nanosecond.
+    fn published(payload: u64, bytes_per_cycle: u64) -> RoundTrip {
+        RoundTrip {
+            hops: 9,
+            stages: 5,
+            radix: 4,
+            flight: Time::from_ns(2 * 9 * 3),
+            data: Bytes(22 + payload),
+            ack: Bytes(22),
+            rate: Rate(8_000_000_000 * bytes_per_cycle),
+        }
+    }
+
+    #[test]
+    fn windows_are_the_published_ones() {
+        let usual = published(256, 1);
+        assert_eq!(usual.shortest(), Time::from_ns(354));
+        assert_eq!(usual.packets(), 2);
+        for (network, omega, packets) in
+            [(usual, 354.0 / 278.0, 2), (published(0, 1), 98.0 / 22.0, 5), (published(256, 16), 4.187, 5)]
+        {
+            assert!((network.window() - omega).abs() < 1e-3, "{}", network.window());
+            assert_eq!(network.packets(), packets);
+        }
+    }
+}

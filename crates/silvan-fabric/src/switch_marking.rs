@@ -1,0 +1,300 @@
+//! Applies a marking rule at a switch: passes the rule the facts that it needs, applies its verdicts to packets, and
+//! counts marks. All switch architectures and both schedulers use this code.
+
+use std::num::NonZeroU32;
+
+use silvan_congestion::facts::{Arrival, Departure, PortState, QueueChange, Severity, Verdict};
+use silvan_congestion::marking::Marker;
+use silvan_engine::{Rate, Time};
+
+use crate::congestion_log::{MarkEvent, OutputLog};
+use crate::message::Report;
+use crate::packet::{Kind, Packet, PacketId, Pool};
+
+/// The marking rule and its state, for the outputs of one switch or of a partition.
+#[derive(Debug)]
+pub(crate) struct SwitchMarking {
+    pub marker: Marker,
+    /// Number of data packets that each output marked since the start of the run, excluding packets that were already
+    /// marked.
+    pub marks: Box<[u64]>,
+    /// For each output, the latest packets that count in `marks`, if switches keep a congestion log.
+    log: Option<Box<[OutputLog]>>,
+    /// Bytes of the notification for a mark, if switches notify sources themselves.
+    pub report: Option<NonZeroU32>,
+    /// Whether marks carry the severity of congestion.
+    pub is_quantized: bool,
+    /// Space of a full packet, for which an output must have credit to be a root.
+    full_space: u32,
+    /// See [`Self::quiet_fill`].
+    quiet: u32,
+    /// Whether no fill is quiet.
+    is_always_on: bool,
+    /// See [`Self::watches_queues`] and [`Self::watches_arrivals`].
+    watches_queues: bool,
+    watches_arrivals: bool,
+    /// Whether the rule reads [`OutputFacts::sent_bytes`].
+    pub reads_sent_bytes: bool,
+}
+
+/// An output and one of its lanes, as indexes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MarkedLane {
+    /// Index of the output in [`SwitchMarking::marks`].
+    pub output: usize,
+    /// Index of the lane in the state of the rule.
+    pub lane: usize,
+}
+
+/// The state of an output when a packet arrives at it or leaves through it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OutputFacts {
+    pub now: Time,
+    /// Bytes in all queues of the lane, including an arriving packet but excluding a departing one.
+    pub queue_bytes: u32,
+    /// Bytes in use of the lane's share of the output buffer, including the packet; zero if there are no output
+    /// buffers.
+    pub buffer_bytes: u32,
+    /// Bytes sent since the start of the run, on all lanes, excluding this packet. Zero if the rule does not read it.
+    pub sent_bytes: u64,
+    pub rate: Rate,
+}
+
+/// A packet that has entered the queues of an output.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arriving {
+    pub id: PacketId,
+    /// Bytes on the wire.
+    pub size: u32,
+    pub is_data: bool,
+}
+
+/// The facts about a packet that starts to leave that a rule may use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Leaving {
+    /// Bytes on the wire.
+    pub size: u32,
+    pub is_data: bool,
+    pub is_marked: bool,
+}
+
+impl Leaving {
+    #[inline]
+    pub fn of(packet: &Packet) -> Self {
+        Self { size: packet.size, is_data: packet.kind == Kind::Data, is_marked: packet.fecn }
+    }
+}
+
+/// The effect of a verdict, for the counters and the scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Applied {
+    /// Whether the verdict counts as a mark: a data packet was marked for the first time, or its source is notified.
+    pub is_mark: bool,
+    pub is_validation: bool,
+    /// The report to send to the source.
+    pub report: Option<Report>,
+}
+
+impl SwitchMarking {
+    /// `outputs` is the number of outputs; `full_space` is the space of a full packet.
+    pub fn new(marker: Marker, outputs: usize, full_space: u32) -> Self {
+        let marks = vec![0; outputs].into();
+        let (quiet, is_always_on) = marker.quiet_fill().map_or((0, true), |quiet| (quiet, false));
+        let (watches_queues, watches_arrivals) = (marker.watches_queues(), marker.watches_arrivals());
+        let reads_sent_bytes = marker.reads_sent_bytes();
+        Self {
+            marker,
+            marks,
+            log: None,
+            report: None,
+            is_quantized: false,
+            full_space,
+            quiet,
+            is_always_on,
+            watches_queues,
+            watches_arrivals,
+            reads_sent_bytes,
+        }
+    }
+
+    /// Joins the states of several switches in their order.
+    pub fn join(parts: Vec<Self>) -> Self {
+        let (mut marks, mut markers, mut logs) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut report, mut is_quantized, mut full_space) = (None, false, 0);
+        for part in parts {
+            (report, is_quantized, full_space) = (part.report, part.is_quantized, part.full_space);
+            marks.extend(part.marks);
+            markers.push(part.marker);
+            logs.extend(part.log.into_iter().flatten());
+        }
+        let log = (!logs.is_empty()).then(|| logs.into());
+        let joined = Self::new(Marker::join(markers), marks.len(), full_space);
+        Self { marks: marks.into(), log, report, is_quantized, ..joined }
+    }
+
+    /// The fill up to which the rule needs neither queue changes nor departures, unless [`Self::needs_all`] is true.
+    #[inline(always)]
+    pub fn quiet_fill(&self) -> u32 {
+        self.quiet
+    }
+
+    /// Whether the rule needs changes of queues. If not, it may still need departures.
+    #[inline(always)]
+    pub fn watches_queues(&self) -> bool {
+        self.watches_queues
+    }
+
+    /// Whether the rule needs every packet that arrives.
+    #[inline(always)]
+    pub fn watches_arrivals(&self) -> bool {
+        self.watches_arrivals
+    }
+
+    /// Whether the rule currently needs every queue change and every departure of a lane, regardless of the fill.
+    #[inline]
+    pub fn needs_all(&self, lane: usize) -> bool {
+        self.is_always_on || self.marker.needs_all(lane)
+    }
+
+    /// Whether the order of packets that arrive at one instant affects the rule, because it samples packets, counts
+    /// inputs, or reads single queues.
+    pub fn needs_order(&self) -> bool {
+        self.quiet == 0 && self.watches_queues || self.watches_arrivals || self.marker.needs_queues()
+    }
+
+    /// The space for which an output must have credit to be a root: that of a full packet in addition to the current or
+    /// next one. An output that consumes its credit as soon as it arrives is a victim, even at the instant between the
+    /// arrival of credit and its use.
+    #[inline]
+    pub fn root_space(&self, is_idle: bool) -> u32 {
+        if is_idle { 2 * self.full_space } else { self.full_space }
+    }
+
+    /// Reports a change of a queue to the rule. Returns [`Self::needs_all`] after the change.
+    #[inline]
+    pub fn queue_changed(
+        &mut self,
+        lane: usize,
+        change: &QueueChange,
+        has_credit: impl FnOnce() -> bool,
+    ) -> bool {
+        self.marker.queue_changed(lane, change, has_credit) || self.is_always_on
+    }
+
+    /// Lets the rule decide about a packet that has entered the queues of an output.
+    #[inline(never)]
+    pub fn arrives(
+        &mut self,
+        at: MarkedLane,
+        facts: &OutputFacts,
+        packets: &mut Pool,
+        packet: Arriving,
+    ) -> Applied {
+        let &OutputFacts { now, queue_bytes, sent_bytes, rate, .. } = facts;
+        let Arriving { id, size, is_data } = packet;
+        let arrival = Arrival { now, size, is_data, queue_bytes, sent_bytes, rate };
+        match self.marker.arrives(at.lane, &arrival) {
+            Verdict::Forward => Applied::default(),
+            verdict => self.apply((at.output, now), packets, id, verdict),
+        }
+    }
+
+    /// Lets the rule decide about a packet that starts to leave through an output. The caller applies the verdict.
+    ///
+    /// The decision depends on the fill that remains after the packet has left (Paper I, section 3.2.1), which the
+    /// caller has already reported. With a single threshold, the packet whose departure brings the fill below the
+    /// threshold is not marked. This makes a single threshold unfair, so two thresholds must differ by more than a
+    /// packet (Paper II, section IV).
+    #[inline(always)]
+    pub fn departs(
+        &mut self,
+        lane: usize,
+        facts: &OutputFacts,
+        packet: Leaving,
+        has_credit: impl FnOnce() -> bool,
+    ) -> Verdict {
+        let &OutputFacts { now, queue_bytes, buffer_bytes, sent_bytes, rate } = facts;
+        let Leaving { size, is_data, is_marked } = packet;
+        let departure =
+            Departure { now, size, is_data, is_marked, queue_bytes, buffer_bytes, sent_bytes, rate };
+        self.marker.departs(lane, &departure, has_credit)
+    }
+
+    /// Starts a congestion log.
+    pub fn keep_log(&mut self) {
+        self.log = Some(vec![OutputLog::default(); self.marks.len()].into());
+    }
+
+    /// The congestion log of an output, from the oldest event to the latest; empty if there is no log.
+    pub fn log(&self, output: usize) -> &[MarkEvent] {
+        self.log.as_ref().map_or(&[], |log| log[output].events())
+    }
+
+    /// Applies the rule's decision at an output and a time to a packet.
+    pub fn apply(
+        &mut self,
+        at: (usize, Time),
+        packets: &mut Pool,
+        id: PacketId,
+        verdict: Verdict,
+    ) -> Applied {
+        let packet = &mut packets[id];
+        let is_data = packet.kind == Kind::Data;
+        match verdict {
+            Verdict::Forward => {}
+            Verdict::Mark(severity) => return self.mark(at, packet, severity),
+            Verdict::Validate => {
+                let is_validation = is_data && !packet.validated;
+                packet.validated |= is_data;
+                return Applied { is_validation, ..Applied::default() };
+            }
+            Verdict::Stamp(telemetry) if is_data => packets.stamp(id, telemetry),
+            Verdict::Stamp(_) => {}
+        }
+        Applied::default()
+    }
+
+    /// Marks a packet at an output and a time, or instead requests a notification of its source.
+    pub fn mark(&mut self, at: (usize, Time), packet: &mut Packet, severity: Severity) -> Applied {
+        let severity = if self.is_quantized { severity } else { 0 };
+        let is_data = packet.kind == Kind::Data;
+        if self.report.is_some() {
+            if !is_data {
+                return Applied::default();
+            }
+            self.count(at, packet);
+            let Packet { src: to, dst: destination, source, injected: sent_at, .. } = *packet;
+            let report = Some(Report { to, destination, source, severity, sent_at });
+            return Applied { is_mark: true, report, ..Applied::default() };
+        }
+        let is_mark = is_data && !packet.fecn;
+        if is_mark {
+            self.count(at, packet);
+        }
+        packet.fecn = true;
+        packet.severity = packet.severity.max(severity);
+        Applied { is_mark, ..Applied::default() }
+    }
+
+    /// Counts a mark, and logs it.
+    #[inline(always)]
+    fn count(&mut self, (output, now): (usize, Time), packet: &Packet) {
+        self.marks[output] += 1;
+        if let Some(log) = &mut self.log {
+            note(&mut log[output], now, packet);
+        }
+    }
+
+    /// The number of data packets that an output has marked, and whether it is in the congestion state on any lane.
+    pub fn state(&self, output: usize, lanes: impl Iterator<Item = usize>) -> (u64, bool) {
+        let state = |lane| self.marker.state(lane);
+        (self.marks[output], lanes.map(state).any(|PortState { is_congested, .. }| is_congested))
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn note(log: &mut OutputLog, time: Time, packet: &Packet) {
+    let &Packet { src: source, dst: destination, sl, .. } = packet;
+    log.note(MarkEvent { time, source, destination, sl });
+}
