@@ -4,6 +4,7 @@ import graphlib
 import itertools
 import re
 import subprocess
+from collections import Counter
 
 import pytest
 
@@ -176,3 +177,36 @@ def test_crates_use_only_those_below_them(crate, others):
     manifest = (ROOT / f"crates/silvan-{crate}/Cargo.toml").read_text()
     used = re.findall(r"^silvan-(\w+)", manifest.split("[dependencies]")[1], re.MULTILINE)
     assert set(used) == others
+
+
+#: Names that two or three types of the model have. A new type needs another name.
+SHARED_NAMES = {
+    "Architecture",
+    "Channel",
+    "Division",
+    "Flow",
+    "Host",
+    "Lanes",
+    "OutputLane",
+    "Packet",
+    "Pauses",
+    "Source",
+    "Switches",
+    "Table",
+    "Ways",
+    "Wires",
+    "Wiring",
+}
+
+
+def test_types_of_the_model_have_different_names():
+    defined = Counter()
+    for crate in (*MODEL, "silvan-congestion"):
+        for path in (ROOT / "crates" / crate / "src").rglob("*.rs"):
+            if path.name == "tests.rs":
+                continue
+            code = path.read_text(encoding="utf-8").split("#[cfg(test)]\nmod tests {")[0]
+            defined.update(
+                re.findall(r"^\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait) (\w+)", code, re.MULTILINE)
+            )
+    assert {name for name, count in defined.items() if count > 1} == SHARED_NAMES

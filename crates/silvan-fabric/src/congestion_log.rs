@@ -12,15 +12,15 @@ pub(crate) const HOST_EVENTS: usize = 13;
 
 /// The largest `MOST` values noted so far, in ascending order. Values that begin with their time are the latest events.
 #[derive(Debug, Clone)]
-pub(crate) struct Latest<E, const MOST: usize>(Vec<E>);
+pub(crate) struct LatestEvents<E, const MOST: usize>(Vec<E>);
 
-impl<E, const MOST: usize> Default for Latest<E, MOST> {
+impl<E, const MOST: usize> Default for LatestEvents<E, MOST> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<E: Ord, const MOST: usize> Latest<E, MOST> {
+impl<E: Ord, const MOST: usize> LatestEvents<E, MOST> {
     pub fn note(&mut self, event: E) {
         if self.0.len() == MOST {
             if event <= self.0[0] {
@@ -47,7 +47,7 @@ pub(crate) struct MarkEvent {
 }
 
 /// The latest packets that one output marked.
-pub(crate) type OutputLog = Latest<MarkEvent, SWITCH_EVENTS>;
+pub(crate) type OutputLog = LatestEvents<MarkEvent, SWITCH_EVENTS>;
 
 /// A notification that raised the index of a flow, or of its service level, to the trigger threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +63,7 @@ pub(crate) struct TriggerEvent {
 /// The log of a channel adapter.
 #[derive(Debug, Default)]
 pub(crate) struct HostLog {
-    pub latest: Latest<TriggerEvent, HOST_EVENTS>,
+    pub latest: LatestEvents<TriggerEvent, HOST_EVENTS>,
     /// Number of events.
     pub count: u64,
     /// A bit for each service level that had an event.

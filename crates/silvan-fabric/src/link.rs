@@ -27,9 +27,11 @@ mod shared;
 mod wake;
 
 use divided::Divided;
-use retry::Sending;
+use retry::SentFrame;
 
-pub(crate) use frames::{FrameSpec, Frames, Memory, Overflow, Paused, Rule, Stage, TooLong, Verdict};
+pub(crate) use frames::{
+    FrameCheck, FrameSpec, Frames, Overflow, Paused, Rule, Stage, SwitchMemory, TooLong,
+};
 pub(crate) use key::{Class, MAX_NODES, MAX_PORTS, key, unkey};
 pub(crate) use ledger::{Balance, Ledger, LedgerView};
 pub(crate) use pause::{Pauses, Thresholds};
@@ -328,10 +330,10 @@ impl Links {
     }
 
     /// The times of a frame of `size` bytes that starts on a channel now.
-    fn sending(&self, channel: ChannelId, size: u32, now: Time, ack_spacing: u32) -> Sending {
+    fn sending(&self, channel: ChannelId, size: u32, now: Time, ack_spacing: u32) -> SentFrame {
         let link = self.parameters(channel);
         let tail = now + link.pace.time(size) + link.delay;
-        Sending { now, tail, delay: link.delay, ack_spacing: link.pace.time(ack_spacing) }
+        SentFrame { now, tail, delay: link.delay, ack_spacing: link.pace.time(ack_spacing) }
     }
 
     /// With link-level retry, stores a packet that has just started in the replay buffer. Returns whether the receiver

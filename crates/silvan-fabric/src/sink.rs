@@ -9,11 +9,11 @@ use crate::packet::{Kind, Packet};
 
 /// The input buffer of a host. It is never full, because the sender has credit for each packet.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sink {
+pub(crate) struct HostSink {
     drain: Limiter,
 }
 
-impl Sink {
+impl HostSink {
     /// A buffer that drains at this pace.
     pub fn new(drain: BytePace) -> Self {
         Self { drain: Limiter::new(drain) }
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn data_drains_in_order_and_control_packets_need_no_time() {
         // 8 Gbit/s: 1,000 bytes take 1 us.
-        let mut sink = Sink::new(Rate::from_gbit(8).pace());
+        let mut sink = HostSink::new(Rate::from_gbit(8).pace());
         let times = (Time::from_ns(100), Time::from_ns(600));
         assert_eq!(sink.drained_at(&packet(Kind::Data), times), Time::from_ns(1_100));
         assert_eq!(
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_packet_is_not_drained_before_its_tail_has_arrived() {
-        let mut sink = Sink::new(Rate::from_gbit(80).pace());
+        let mut sink = HostSink::new(Rate::from_gbit(80).pace());
         let times = (Time::ZERO, Time::from_ns(600));
         assert_eq!(sink.drained_at(&packet(Kind::Data), times), times.1);
     }

@@ -7,7 +7,7 @@ use silvan_fabric::config::{Architecture, Packet};
 use silvan_fabric::permutation;
 use silvan_fabric::queueing::{Memory, Queues};
 use silvan_network::fluid::completion::{Demand, completions};
-use silvan_network::fluid::network::{HostRates, Network};
+use silvan_network::fluid::network::{FluidNetwork, HostRates};
 use silvan_network::fluid::{Allocation, FluidError, MAX_FLOWS, Problem, max_min, saa, uncontrolled};
 use silvan_network::topology::Topology;
 use silvan_network::traffic::{Pattern, Traffic};
@@ -101,7 +101,7 @@ impl Scenario {
         let refused = |error: FluidError| ScenarioError::of_file(self.origin(), error.0);
         let host = &self.spec.host;
         let host = HostRates { injection: host.injection_rate, drain: host.drain_rate };
-        let (network, problem) = Network::new(&topology, &tables, host).map_err(refused)?;
+        let (network, problem) = FluidNetwork::new(&topology, &tables, host).map_err(refused)?;
         Case::new(&self.spec, network, problem, flows)
             .and_then(|case| case.report(&topology))
             .map_err(refused)
@@ -228,7 +228,7 @@ fn not_modeled(spec: &Spec) -> Option<String> {
 
 struct Case<'a> {
     spec: &'a Spec,
-    network: Network<'a>,
+    network: FluidNetwork<'a>,
     problem: Problem,
     flows: Vec<Wanted>,
     demands: Vec<Demand>,
@@ -239,7 +239,7 @@ struct Case<'a> {
 impl<'a> Case<'a> {
     fn new(
         spec: &'a Spec,
-        network: Network<'a>,
+        network: FluidNetwork<'a>,
         problem: Problem,
         flows: Vec<Wanted>,
     ) -> Result<Self, FluidError> {

@@ -146,7 +146,7 @@ impl Default for Fecn {
 
 /// The thresholds of a port, in bytes.
 #[derive(Debug, Clone, Copy)]
-struct Thresholds {
+struct PortThresholds {
     upper: u32,
     lower: u32,
     /// Whether the port never marks.
@@ -157,7 +157,7 @@ struct Thresholds {
 #[derive(Debug, Clone)]
 pub struct FecnRule {
     /// The thresholds of most ports, then those of each [`PortSetting`], in each case for all `rates`.
-    thresholds: Box<[Thresholds]>,
+    thresholds: Box<[PortThresholds]>,
     /// The rates with thresholds of their own. If there are none, the thresholds do not depend on rates.
     rates: Box<[Rate]>,
     /// The index of the thresholds (divided by the number of rates) and the mask of the ports and switches that have a setting, by name.
@@ -301,16 +301,17 @@ impl Fecn {
     }
 
     /// The thresholds of ports with these parameters, for a virtual lane's share of the input buffer.
-    fn in_bytes(&self, lane: u32) -> Thresholds {
+    fn in_bytes(&self, lane: u32) -> PortThresholds {
         let (upper, lower) = self.bounds(Bytes(u64::from(lane)));
         let [upper, lower] = [upper, lower].map(|bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX));
-        Thresholds { upper, lower, off: self.threshold == 0 && self.upper.is_none() }
+        PortThresholds { upper, lower, off: self.threshold == 0 && self.upper.is_none() }
     }
 
     /// Creates the rule for the switches of a network.
     pub(super) fn rule(&self, switches: &Switches) -> FecnRule {
         let by_rate = self.by_rate();
-        let mut thresholds: Vec<Thresholds> = by_rate.iter().map(|own| own.in_bytes(switches.lane)).collect();
+        let mut thresholds: Vec<PortThresholds> =
+            by_rate.iter().map(|own| own.in_bytes(switches.lane)).collect();
         let mut settings = FxHashMap::default();
         for (before, setting) in self.ports.iter().enumerate() {
             let own = (before as u16 + 1, setting.victim_mask);
@@ -336,7 +337,7 @@ impl Fecn {
     }
 }
 
-impl Thresholds {
+impl PortThresholds {
     /// Whether a fill is above the thresholds divided by `divisor`. `before` selects the threshold.
     #[inline]
     fn above(self, before: bool, bytes: u32, divisor: u32) -> bool {
@@ -399,7 +400,7 @@ impl FecnRule {
 
     /// The thresholds of a port.
     #[inline]
-    fn of(&self, port: &FecnState) -> Thresholds {
+    fn of(&self, port: &FecnState) -> PortThresholds {
         self.thresholds[usize::from(port.thresholds)]
     }
 }

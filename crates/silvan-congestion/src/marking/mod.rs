@@ -174,7 +174,7 @@ impl OutputLane<'_> {
 
 /// The outputs of a switch for which states are created.
 #[derive(Debug, Clone, Copy)]
-pub struct Outputs<'a> {
+pub struct SwitchOutputs<'a> {
     /// Seed of the run.
     pub seed: u64,
     /// Index of the switch.
@@ -187,7 +187,7 @@ pub struct Outputs<'a> {
     pub ports: &'a [(bool, Rate)],
 }
 
-impl<'a> Outputs<'a> {
+impl<'a> SwitchOutputs<'a> {
     fn lanes(&self) -> impl Iterator<Item = OutputLane<'a>> {
         let Self { seed, switch, name, lanes, ports } = *self;
         PortVl::all(ports.len(), lanes).map(move |lane| {
@@ -338,7 +338,7 @@ impl<R: MarkingRule> Ruled<R> {
     }
 
     /// Creates the same rule for the outputs of a switch.
-    fn at(&self, outputs: &Outputs) -> Self {
+    fn at(&self, outputs: &SwitchOutputs) -> Self {
         let ports = outputs.lanes().map(|lane| self.rule.port(&lane)).collect();
         Self { rule: Arc::clone(&self.rule), ports }
     }
@@ -409,7 +409,7 @@ macro_rules! markings {
         /// The methods of [`MarkingRule`]. `lane` is a virtual lane of an output port.
         impl Marker {
             /// Creates the same rule for the outputs of a switch.
-            pub fn at(&self, outputs: &Outputs) -> Self {
+            pub fn at(&self, outputs: &SwitchOutputs) -> Self {
                 match self {
                     Self::None => Self::None,
                     $( Self::$name(ruled) => Self::$name(ruled.at(outputs)), )*

@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 
-use super::progress::Progress;
+use super::progress::FlowProgress;
 use super::{ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
 use crate::facts::{Answer, Mark, Next, Sent};
@@ -114,7 +114,7 @@ pub struct DctcpRule {
 pub struct DctcpState {
     window: u64,
     alpha: u64,
-    progress: Progress,
+    progress: FlowProgress,
     /// Bytes acknowledged in the present round trip; the next field is the number of these that were marked.
     acknowledged: u64,
     marked: u64,
@@ -134,7 +134,7 @@ impl ReactionRule for DctcpRule {
         DctcpState {
             window: self.initial,
             alpha: ONE,
-            progress: Progress::default(),
+            progress: FlowProgress::default(),
             acknowledged: 0,
             marked: 0,
             is_slow: self.is_slow,

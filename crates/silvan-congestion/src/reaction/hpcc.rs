@@ -21,7 +21,7 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Rate, Time};
 
 use super::paced::{LINE, Last, part};
-use super::progress::Progress;
+use super::progress::FlowProgress;
 use super::{ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
 use crate::facts::{Answer, Hops, Next, Sent, Telemetry};
@@ -149,7 +149,7 @@ pub struct HpccState {
     stage: u8,
     /// U.
     utilization: u64,
-    progress: Progress,
+    progress: FlowProgress,
     /// Telemetry of the last answer.
     hops: Hops,
     last: Last,
@@ -226,7 +226,7 @@ impl ReactionRule for HpccRule {
             reference: LINE,
             stage: 0,
             utilization: ONE,
-            progress: Progress::default(),
+            progress: FlowProgress::default(),
             hops: Hops::new(),
             last: Last::NONE,
         }

@@ -35,7 +35,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Rate, Time};
 
-use super::progress::Progress;
+use super::progress::FlowProgress;
 use super::{ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
 use crate::facts::{Answer, Lost, Mark, Next, Sent};
@@ -150,7 +150,7 @@ pub struct NsccState {
     window: u64,
     /// The least round trip so far.
     least: u64,
-    progress: Progress,
+    progress: FlowProgress,
     /// The mean queueing delay; the next field is the time of the last window reduction.
     mean: u64,
     reduced_at: Option<Time>,
@@ -265,7 +265,7 @@ impl ReactionRule for NsccRule {
         let mut state = NsccState {
             window: 0,
             least: self.round_trip,
-            progress: Progress::default(),
+            progress: FlowProgress::default(),
             mean: 0,
             reduced_at: None,
             pending: 0,

@@ -26,7 +26,7 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Rate, Time};
 
 use super::paced::{LINE, Last, part};
-use super::progress::Progress;
+use super::progress::FlowProgress;
 use super::{ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
 use crate::facts::{Answer, Mark, Next, Sent};
@@ -140,7 +140,7 @@ pub struct PccRttRule {
 #[derive(Debug, Clone, Copy)]
 pub struct PccRttState {
     rate: u32,
-    progress: Progress,
+    progress: FlowProgress,
     least: Time,
     /// Samples since the least delay was forgotten.
     samples: u16,
@@ -185,7 +185,7 @@ impl ReactionRule for PccRttRule {
     fn fresh(&self, _sl: u8) -> PccRttState {
         PccRttState {
             rate: LINE,
-            progress: Progress::default(),
+            progress: FlowProgress::default(),
             least: INITIAL,
             samples: 0,
             is_marked: false,

@@ -24,7 +24,7 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate, Time};
 
 use super::paced::{LINE, Last, part};
-use super::progress::Progress;
+use super::progress::FlowProgress;
 use super::{ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
 use crate::facts::{Answer, Hops, Next, Sent, Telemetry};
@@ -163,7 +163,7 @@ pub struct PccTelemetryRule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PccTelemetryState {
     rate: u32,
-    progress: Progress,
+    progress: FlowProgress,
     /// Telemetry of the last sample.
     hops: Hops,
     last: Last,
@@ -218,7 +218,12 @@ impl ReactionRule for PccTelemetryRule {
     }
 
     fn fresh(&self, _sl: u8) -> PccTelemetryState {
-        PccTelemetryState { rate: LINE, progress: Progress::default(), hops: Hops::new(), last: Last::NONE }
+        PccTelemetryState {
+            rate: LINE,
+            progress: FlowProgress::default(),
+            hops: Hops::new(),
+            last: Last::NONE,
+        }
     }
 
     fn sent(&self, state: &mut PccTelemetryState, sent: &Sent) {

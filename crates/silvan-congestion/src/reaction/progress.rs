@@ -4,14 +4,14 @@ use crate::facts::{Answer, Lost, Sent};
 
 /// The bytes of a flow on the wire, since the flow began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Progress {
+pub(super) struct FlowProgress {
     sent: u64,
     acknowledged: u64,
     /// Bytes that had been sent when the present round trip began; zero before the first acknowledgement.
     round_ends: u64,
 }
 
-impl Progress {
+impl FlowProgress {
     pub fn sent(&mut self, sent: &Sent) {
         self.sent += u64::from(sent.size);
     }
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_round_trip_ends_with_the_first_packet_that_was_sent_in_it() {
-        let mut progress = Progress::default();
+        let mut progress = FlowProgress::default();
         let ack = Answer { bytes: 974, ..answer(Mark::Cold, 0, 0) };
         (0..3).for_each(|_| progress.sent(&sent(0, 1_000)));
         assert!(progress.is_first());

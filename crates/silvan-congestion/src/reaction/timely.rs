@@ -22,7 +22,7 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Rate, Time};
 
 use super::paced::{LINE, Last, part};
-use super::progress::Progress;
+use super::progress::FlowProgress;
 use super::{ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
 use crate::facts::{Answer, Next, Sent};
@@ -161,7 +161,7 @@ pub struct TimelyRule {
 #[derive(Debug, Clone, Copy)]
 pub struct TimelyState {
     rate: u32,
-    progress: Progress,
+    progress: FlowProgress,
     /// The delay at the last update; the next field is the mean of the differences of delays, in picoseconds.
     delay: Time,
     difference: i64,
@@ -207,7 +207,7 @@ impl ReactionRule for TimelyRule {
     fn fresh(&self, _sl: u8) -> TimelyState {
         TimelyState {
             rate: LINE,
-            progress: Progress::default(),
+            progress: FlowProgress::default(),
             delay: Time::ZERO,
             difference: 0,
             increases: 0,

@@ -9,12 +9,12 @@ use silvan_engine::Time;
 
 use crate::order::Order;
 use crate::packet::Packet;
-use crate::sink::Sink;
+use crate::sink::HostSink;
 
 /// The receiving side of a host.
 #[derive(Debug)]
-struct Receiving {
-    sink: Sink,
+struct ReceivingHost {
+    sink: HostSink,
     /// Present if packets may overtake each other.
     order: Option<Order>,
 }
@@ -23,7 +23,7 @@ struct Receiving {
 #[derive(Debug)]
 pub(crate) struct Ahead {
     /// Indexed by the host's place in the partition.
-    hosts: Vec<Receiving>,
+    hosts: Vec<ReceivingHost>,
     /// The times of future deliveries.
     due: BinaryHeap<Reverse<Time>>,
     past: u64,
@@ -32,14 +32,14 @@ pub(crate) struct Ahead {
 impl Ahead {
     /// Takes the empty input buffer and the packet order of each host, ordered by the host's place in the partition. Must
     /// be called before the first event.
-    pub fn new(hosts: impl Iterator<Item = (Sink, Option<Order>)>) -> Self {
-        let hosts = hosts.map(|(sink, order)| Receiving { sink, order });
+    pub fn new(hosts: impl Iterator<Item = (HostSink, Option<Order>)>) -> Self {
+        let hosts = hosts.map(|(sink, order)| ReceivingHost { sink, order });
         Self { hosts: hosts.collect(), due: BinaryHeap::new(), past: 0 }
     }
 
     /// Records that the tail of a data packet with this packet number will arrive at a host at `arrival`.
     pub fn expect(&mut self, host: u32, packet: (u64, &Packet), arrival: Time) {
-        let Receiving { sink, order } = &mut self.hosts[host as usize];
+        let ReceivingHost { sink, order } = &mut self.hosts[host as usize];
         let head_at = arrival.saturating_sub(packet.1.tail_lag);
         let done = sink.drained_at(packet.1, (head_at, arrival));
         let count = order.as_mut().map_or(1, |order| order.let_go(packet.0, packet.1, done));

@@ -12,13 +12,13 @@ use std::sync::Arc;
 use silvan_engine::{Event, EventQueue, Time};
 use silvan_network::port::{Port, Vl};
 
-use crate::link::{ChannelId, Class, Links, NoticeOnWire, Stage, Verdict, Way, unkey};
+use crate::link::{ChannelId, Class, FrameCheck, Links, NoticeOnWire, Stage, Way, unkey};
 use crate::message::{
     Announcements, Cause, CreditReturn, Entering, Mailbox, Notices, PacketMessage, Report, Word,
 };
 use crate::meters::Meters;
 use crate::packet::{Kind, NO_LEDGER, Packet, PacketId, Pool};
-use crate::sink::Sink;
+use crate::sink::HostSink;
 use crate::switch_marking::Applied;
 pub(crate) use ahead::Ahead;
 pub(crate) use turns::Turns;
@@ -69,7 +69,7 @@ pub(crate) struct Context {
     pub links: Links,
     pub meters: Meters,
     /// The input buffers of hosts, by their position in the partition.
-    pub sinks: Box<[Sink]>,
+    pub sinks: Box<[HostSink]>,
     /// Notifications on the wire.
     pub notices: Notices,
     /// Announcements of flows that are on their way.
@@ -402,12 +402,12 @@ impl Context {
         let reverse = self.links.frames()?.reverse(channel);
         let free_at = self.free_at(reverse);
         match self.links.frames_mut()?.check(channel, now, free_at) {
-            Verdict::Nothing => None,
-            Verdict::Later(time) => {
+            FrameCheck::Nothing => None,
+            FrameCheck::Later(time) => {
                 self.queue.push(Event { time, key: Stage::Check.key(), data: channel });
                 None
             }
-            Verdict::Send(lanes) => {
+            FrameCheck::Send(lanes) => {
                 let (time, key) = (self.links.send_frame(channel, now)?, Stage::Obeyed.key());
                 let word = Word::Pause(channel, lanes);
                 match self.borders.as_ref().and_then(|borders| borders.sender(channel)) {

@@ -14,7 +14,7 @@ use silvan_network::port::{ManyLanes, Port, PortVl, Vl};
 use silvan_network::port_set::Ports64;
 use silvan_network::traffic::source::Message;
 
-use super::{Attempt, Host, Sizes};
+use super::{Attempt, Host, PacketSizes};
 use crate::context::Context;
 use crate::message::Word;
 use crate::packet::Kind;
@@ -87,7 +87,7 @@ impl Adapter {
     }
 
     /// Whether the buffer has no room even for the smallest packet of the host's messages.
-    pub fn is_full(&self, sizes: &Sizes) -> bool {
+    pub fn is_full(&self, sizes: &PacketSizes) -> bool {
         // Without messages, there is no smallest packet.
         if self.organisation != Organisation::Single || self.lanes_in_use == 0 {
             return false;

@@ -21,7 +21,7 @@ use silvan_network::port::Port;
 
 use super::Host;
 use super::flows::{Connection, FlowId};
-use super::outbox::{Control, Payload};
+use super::outbox::{ControlPacket, Payload};
 use crate::context::Context;
 use crate::message::Announcement;
 use crate::packet::{Kind, Packet, PacketId};
@@ -29,7 +29,7 @@ use crate::switch::weight_ps;
 
 /// State of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum FlowStage {
     /// The set-up has not come back yet.
     Announced,
     /// The flow may send.
@@ -43,7 +43,7 @@ enum Stage {
 /// A flow from its announcement to its end.
 #[derive(Debug, Clone, Copy)]
 struct Trip {
-    stage: Stage,
+    stage: FlowStage,
     bytes: u64,
     /// The time that the host's own link needs to carry the flow, in picoseconds.
     weight_ps: u64,
@@ -129,15 +129,15 @@ impl Announcer {
         }
         let probe_after = self.first_probe();
         let Some(trip) = self.trips.get_mut(&flow) else { return Ok(()) };
-        if trip.stage != Stage::Retained {
+        if trip.stage != FlowStage::Retained {
             return Ok(());
         }
         if trip.bytes != bytes {
-            trip.stage = Stage::Ending;
+            trip.stage = FlowStage::Ending;
             self.own_ps -= trip.weight_ps;
             return Err(trip.bytes);
         }
-        (trip.stage, trip.sent, trip.probe_after) = (Stage::Running, 0, probe_after);
+        (trip.stage, trip.sent, trip.probe_after) = (FlowStage::Running, 0, probe_after);
         self.plan_probe(flow, now);
         Ok(())
     }
@@ -169,7 +169,7 @@ impl Host {
     }
 
     /// Creates the control packet that announces a flow of this host, probes its links, or ends it.
-    fn announcement(&self, kind: Kind, flow: Connection, bytes: u64) -> Control {
+    fn announcement(&self, kind: Kind, flow: Connection, bytes: u64) -> ControlPacket {
         self.control_for(kind, flow, Payload::New(Announcement { kind, bytes, largest_ps: 0, known_ps: 0 }))
     }
 
@@ -188,7 +188,7 @@ impl Host {
         let own_ps = announcer.own_ps;
         match announcer.trips.get(&key) {
             None => {}
-            Some(Trip { stage: Stage::Announced | Stage::Retained | Stage::Ending, .. }) => {
+            Some(Trip { stage: FlowStage::Announced | FlowStage::Retained | FlowStage::Ending, .. }) => {
                 return Leave::Wait;
             }
             Some(trip) => {
@@ -205,7 +205,7 @@ impl Host {
         }
         let weight_ps = weight_ps(bytes, announcer.rate);
         let trip = Trip {
-            stage: Stage::Announced,
+            stage: FlowStage::Announced,
             bytes,
             weight_ps,
             largest_ps: 0,
@@ -247,7 +247,7 @@ impl Host {
     }
 
     /// Accounts for a sent packet. If it was the last packet of its flow, returns the control packet that must follow.
-    fn announced_sent(&mut self, key: Connection, size: u32, last: bool, now: Time) -> Option<Control> {
+    fn announced_sent(&mut self, key: Connection, size: u32, last: bool, now: Time) -> Option<ControlPacket> {
         let announcer = self.announcer.as_mut()?;
         let span = announcer.pace.time(size).0;
         let own_ps = announcer.own_ps;
@@ -256,7 +256,7 @@ impl Host {
         trip.last = Some((now, span));
         let bytes = trip.bytes;
         if let Some(ExplicitRate { injection: Injection::PeriodicSelection, .. }) = announcer.rates {
-            let running = announcer.trips.values().filter(|trip| trip.stage == Stage::Running);
+            let running = announcer.trips.values().filter(|trip| trip.stage == FlowStage::Running);
             let together: u128 = running.map(|trip| trip.share(own_ps)).sum();
             let next = now + stretched(span, together);
             self.injection.free_at = self.injection.free_at.max(next);
@@ -264,16 +264,16 @@ impl Host {
         let retain = announcer.retains();
         let trip = announcer.trips.get_mut(&key).filter(|_| last)?;
         if retain {
-            trip.stage = Stage::Retained;
+            trip.stage = FlowStage::Retained;
             return None;
         }
-        trip.stage = Stage::Ending;
+        trip.stage = FlowStage::Ending;
         announcer.own_ps -= trip.weight_ps;
         Some(self.announcement(Kind::TearDown, key, bytes))
     }
 
     /// Sends a tear-down packet, which follows the data if they wait in an output buffer.
-    pub(super) fn end_route(&mut self, ctx: &mut Context, control: Control) {
+    pub(super) fn end_route(&mut self, ctx: &mut Context, control: ControlPacket) {
         if self.adapter.is_none() {
             self.control.push_back(control);
             return;
@@ -295,7 +295,7 @@ impl Host {
         {
             announcer.probes.pop();
             let trip = announcer.trips.get(&flow);
-            if trip.is_some_and(|trip| trip.stage == Stage::Running) {
+            if trip.is_some_and(|trip| trip.stage == FlowStage::Running) {
                 let probe = self.announcement(Kind::Probe, flow, 0);
                 self.control.push_back(probe);
             }
@@ -320,7 +320,7 @@ impl Host {
 
     /// Sends an announcement back to the source of a packet.
     fn reply(&mut self, ctx: &mut Context, packet: &Packet, number: u32) {
-        self.control.push_back(Control {
+        self.control.push_back(ControlPacket {
             kind: Kind::Reply,
             becn: false,
             severity: 0,
@@ -350,11 +350,11 @@ impl Host {
                 announcer.trips.remove(&key);
                 None
             }
-            (Kind::SetUp, Stage::Announced) => {
-                trip.stage = Stage::Running;
+            (Kind::SetUp, FlowStage::Announced) => {
+                trip.stage = FlowStage::Running;
                 Some(trip)
             }
-            (Kind::Probe, Stage::Running) => Some(trip),
+            (Kind::Probe, FlowStage::Running) => Some(trip),
             // The flow has sent its last packet in the meantime.
             _ => return,
         };
@@ -384,7 +384,7 @@ mod tests {
 
     fn trip(weight_ps: u64, largest_ps: u64) -> Trip {
         let probe_after = Time::NEVER;
-        Trip { stage: Stage::Running, bytes: 0, weight_ps, largest_ps, sent: 0, last: None, probe_after }
+        Trip { stage: FlowStage::Running, bytes: 0, weight_ps, largest_ps, sent: 0, last: None, probe_after }
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) const NONE: FlowId = FlowId::MAX;
 
 /// The list in which a flow waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum FlowList {
     /// None: the flow has nothing to send.
     Idle,
     /// The ring, the held flows, or a list of the host.
@@ -117,7 +117,7 @@ pub(crate) struct Flow {
     pub messages: Messages,
     /// Index of the flow's source at the host.
     pub source: u16,
-    place: Place,
+    place: FlowList,
     /// Whether the flow may send when its turn comes, as far as is known. An answer clears this flag.
     pub may_send: bool,
 }
@@ -326,7 +326,7 @@ impl FlowTable {
             return id;
         }
         let id = self.free;
-        let (place, next) = (Place::Idle, NONE);
+        let (place, next) = (FlowList::Idle, NONE);
         let id = if let Some(flow) = self.flows.get_mut(id as usize) {
             // Keep the empty message queue of an unused entry for the next flow.
             self.free = flow.next;
@@ -359,10 +359,10 @@ impl FlowTable {
     #[inline]
     pub fn forget(&mut self, id: FlowId) {
         let flow = &self.flows[id as usize];
-        debug_assert!(flow.place == Place::Idle && flow.messages.is_empty());
+        debug_assert!(flow.place == FlowList::Idle && flow.messages.is_empty());
         self.index.remove(hash(flow.source, flow.destination), id);
         let flow = &mut self.flows[id as usize];
-        (flow.place, flow.next) = (Place::Free, self.free);
+        (flow.place, flow.next) = (FlowList::Free, self.free);
         self.free = id;
     }
 
@@ -370,14 +370,14 @@ impl FlowTable {
     pub fn forget_fresh(&mut self, mut is_fresh: impl FnMut(FlowId, &Flow) -> bool) {
         for id in 0..self.flows.len() {
             let flow = &self.flows[id];
-            if flow.place == Place::Idle && flow.messages.is_empty() && is_fresh(id as FlowId, flow) {
+            if flow.place == FlowList::Idle && flow.messages.is_empty() && is_fresh(id as FlowId, flow) {
                 self.forget(id as FlowId);
             }
         }
         // Unused entries with low indexes are reused first.
         self.free = NONE;
         for (id, flow) in self.flows.iter_mut().enumerate().rev() {
-            if flow.place == Place::Free {
+            if flow.place == FlowList::Free {
                 flow.next = std::mem::replace(&mut self.free, id as FlowId);
             }
         }
@@ -425,7 +425,7 @@ impl FlowTable {
 
     /// The flows with data to send, and whether each is in a list.
     pub fn with_data(&self) -> impl Iterator<Item = (FlowId, &Flow, bool)> {
-        let is_listed = |flow: &Flow| !matches!(flow.place, Place::Idle | Place::Free);
+        let is_listed = |flow: &Flow| !matches!(flow.place, FlowList::Idle | FlowList::Free);
         self.sending().map(move |(id, flow)| (id, flow, is_listed(flow)))
     }
 
@@ -437,20 +437,20 @@ impl FlowTable {
     /// Whether the flow is in the ring or the heap, held by the host, or closed.
     #[inline]
     pub fn is_queued(&self, id: FlowId) -> bool {
-        self.flows[id as usize].place != Place::Idle
+        self.flows[id as usize].place != FlowList::Idle
     }
 
     /// Appends a flow to the ring.
     #[inline]
     pub fn make_ready(&mut self, id: FlowId) {
-        self.flows[id as usize].place = Place::Listed;
+        self.flows[id as usize].place = FlowList::Listed;
         self.ring.push(&mut self.flows, id);
     }
 
     /// Puts a flow back at the head of the ring, so that it keeps its turn.
     #[inline]
     pub fn keep_turn(&mut self, id: FlowId) {
-        self.flows[id as usize].place = Place::Listed;
+        self.flows[id as usize].place = FlowList::Listed;
         self.ring.push_first(&mut self.flows, id);
     }
 
@@ -468,13 +468,13 @@ impl FlowTable {
     /// Records that the host keeps a flow in its own list.
     #[inline]
     pub fn keep(&mut self, id: FlowId) {
-        self.flows[id as usize].place = Place::Listed;
+        self.flows[id as usize].place = FlowList::Listed;
     }
 
     /// Appends a flow to the held flows.
     pub fn hold(&mut self, id: FlowId) {
         let flow = &mut self.flows[id as usize];
-        flow.place = Place::Listed;
+        flow.place = FlowList::Listed;
         let source = usize::from(flow.source);
         if self.held_of.len() <= source {
             self.held_of.resize(source + 1, 0);
@@ -487,7 +487,7 @@ impl FlowTable {
     pub fn take_held(&mut self) -> Option<FlowId> {
         let id = self.held.pop(&self.flows)?;
         let flow = &mut self.flows[id as usize];
-        flow.place = Place::Idle;
+        flow.place = FlowList::Idle;
         self.held_of[usize::from(flow.source)] -= 1;
         Some(id)
     }
@@ -525,20 +525,20 @@ impl FlowTable {
     /// Whether a flow is in the ring, held, or in a list of the host.
     #[inline]
     pub fn is_listed(&self, id: FlowId) -> bool {
-        self.flows[id as usize].place == Place::Listed
+        self.flows[id as usize].place == FlowList::Listed
     }
 
     /// Removes a held flow.
     pub fn unlink_held(&mut self, id: FlowId) {
         self.held.unlink(&mut self.flows, id);
-        self.flows[id as usize].place = Place::Idle;
+        self.flows[id as usize].place = FlowList::Idle;
         self.held_of[usize::from(self.flows[id as usize].source)] -= 1;
     }
 
     /// Removes a flow from the ring.
     pub fn unlink_ready(&mut self, id: FlowId) {
         self.ring.unlink(&mut self.flows, id);
-        self.flows[id as usize].place = Place::Idle;
+        self.flows[id as usize].place = FlowList::Idle;
     }
 
     /// The number of flows in the ring and of held flows.
@@ -557,7 +557,7 @@ impl FlowTable {
     #[inline]
     pub fn throttle(&mut self, id: FlowId, time: Time) {
         let flow = &mut self.flows[id as usize];
-        (flow.place, flow.release_at) = (Place::Throttled, time);
+        (flow.place, flow.release_at) = (FlowList::Throttled, time);
         let source = usize::from(flow.source);
         let served = self.last_served.get(source).copied().unwrap_or_default();
         self.throttled.push(Reverse((time, served, id)));
@@ -580,7 +580,8 @@ impl FlowTable {
 
     /// The throttled and closed flows, in the order in which they began to wait.
     pub fn waiting(&self) -> Vec<FlowId> {
-        let waits = |id: &FlowId| matches!(self.flows[*id as usize].place, Place::Throttled | Place::Closed);
+        let waits =
+            |id: &FlowId| matches!(self.flows[*id as usize].place, FlowList::Throttled | FlowList::Closed);
         let mut waiting: Vec<FlowId> = (0..self.flows.len() as FlowId).filter(waits).collect();
         waiting.sort_unstable_by_key(|&id| self.began[id as usize]);
         waiting
@@ -588,7 +589,7 @@ impl FlowTable {
 
     /// Makes a flow wait for an answer, a grant or a timer.
     pub fn close(&mut self, id: FlowId) {
-        self.flows[id as usize].place = Place::Closed;
+        self.flows[id as usize].place = FlowList::Closed;
         self.begins_to_wait(id);
     }
 
@@ -596,9 +597,9 @@ impl FlowTable {
     pub fn reopen(&mut self, id: FlowId) -> bool {
         let flow = &mut self.flows[id as usize];
         // The flow's entry in the heap is skipped later.
-        let waits = matches!(flow.place, Place::Throttled | Place::Closed);
+        let waits = matches!(flow.place, FlowList::Throttled | FlowList::Closed);
         if waits {
-            flow.place = Place::Idle;
+            flow.place = FlowList::Idle;
             self.waiting -= 1;
         }
         waits
@@ -608,7 +609,7 @@ impl FlowTable {
     #[inline]
     pub fn take_turn(&mut self) -> Option<FlowId> {
         let id = self.ring.pop(&self.flows)?;
-        self.flows[id as usize].place = Place::Idle;
+        self.flows[id as usize].place = FlowList::Idle;
         Some(id)
     }
 
@@ -638,7 +639,7 @@ impl FlowTable {
             return None;
         }
         let Reverse((_, _, id)) = self.throttled.pop()?;
-        self.flows[id as usize].place = Place::Idle;
+        self.flows[id as usize].place = FlowList::Idle;
         self.waiting -= 1;
         Some(id)
     }
@@ -649,7 +650,7 @@ impl FlowTable {
         loop {
             let Reverse((time, _, id)) = *self.throttled.peek()?;
             let flow = &self.flows[id as usize];
-            if flow.place == Place::Throttled && flow.release_at == time {
+            if flow.place == FlowList::Throttled && flow.release_at == time {
                 return Some(time);
             }
             // This entry is outdated: its flow was released earlier, and may be waiting again until another time.

@@ -30,7 +30,7 @@ pub(crate) struct Spent {
 
 /// The state of a host since it last settled; and the time spent before.
 #[derive(Debug, Clone, Copy, Default)]
-struct State {
+struct HostActivity {
     since: Time,
     /// The end of the current transmission.
     busy_until: Time,
@@ -42,10 +42,10 @@ struct State {
 /// The time that a host spends in each state.
 #[derive(Debug, Default)]
 pub(crate) struct Hours {
-    now: State,
+    now: HostActivity,
     /// Earlier states since the last exchange between partitions. A job finishes when its last rank does, and other
     /// partitions receive this information only at the next exchange.
-    past: Vec<State>,
+    past: Vec<HostActivity>,
 }
 
 impl Hours {
@@ -57,18 +57,18 @@ impl Hours {
     }
 
     /// Changes the state of the host. Before `exchanged`, all partitions know each other's events.
-    fn change(&mut self, state: State, exchanged: Time) {
+    fn change(&mut self, state: HostActivity, exchanged: Time) {
         if self.now.since < exchanged {
             self.past.clear();
         }
         if exchanged < Time::NEVER {
             self.past.push(self.now);
         }
-        self.now = State { spent: self.now.until(state.since), ..state };
+        self.now = HostActivity { spent: self.now.until(state.since), ..state };
     }
 }
 
-impl State {
+impl HostActivity {
     fn until(&self, now: Time) -> Spent {
         let mut spent = self.spent;
         let sent = self.busy_until.min(now).max(self.since);
@@ -99,7 +99,7 @@ impl Host {
             Wait::Traffic
         };
         let Some(hours) = &mut self.hours else { return };
-        let state = State { since: now, busy_until, then, spent: Spent::default() };
+        let state = HostActivity { since: now, busy_until, then, spent: Spent::default() };
         hours.change(state, ctx.exchanged);
     }
 }
@@ -114,8 +114,12 @@ mod tests {
         for (since, busy_until, then) in
             [(10, 20, Wait::Credit), (25, 0, Wait::Credit), (35, 45, Wait::Traffic), (50, 0, Wait::Traffic)]
         {
-            let state =
-                State { since: Time(since), busy_until: Time(busy_until), then, spent: Spent::default() };
+            let state = HostActivity {
+                since: Time(since),
+                busy_until: Time(busy_until),
+                then,
+                spent: Spent::default(),
+            };
             hours.change(state, exchanged);
         }
         hours

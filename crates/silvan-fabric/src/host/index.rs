@@ -18,17 +18,17 @@ pub(super) fn hash(source: u16, destination: u32) -> Hash {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Slot {
+struct IndexSlot {
     hash: Hash,
     /// [`NONE`] if the slot is free.
     id: FlowId,
 }
 
-const GAP: Slot = Slot { hash: 0, id: NONE };
+const GAP: IndexSlot = IndexSlot { hash: 0, id: NONE };
 
 #[derive(Debug)]
 pub(super) struct Index {
-    slots: Box<[Slot]>,
+    slots: Box<[IndexSlot]>,
     len: usize,
 }
 
@@ -52,7 +52,7 @@ impl Index {
 
     /// The first slot, starting from the hash's position, that is empty or for which `is_wanted` returns true.
     #[inline]
-    fn probe(&self, hash: Hash, is_wanted: impl Fn(&Slot) -> bool) -> usize {
+    fn probe(&self, hash: Hash, is_wanted: impl Fn(&IndexSlot) -> bool) -> usize {
         let mut at = hash as usize & self.mask();
         while self.slots[at].id != NONE && !is_wanted(&self.slots[at]) {
             at = (at + 1) & self.mask();
@@ -71,7 +71,7 @@ impl Index {
     #[inline]
     pub fn insert(&mut self, hash: Hash, id: FlowId) {
         let at = self.probe(hash, |_| false);
-        self.slots[at] = Slot { hash, id };
+        self.slots[at] = IndexSlot { hash, id };
         self.len += 1;
         if 2 * self.len > self.slots.len() {
             self.grow();

@@ -9,7 +9,7 @@ use crate::packet::{Packet, PacketId, Pool};
 
 /// Data that a source has generated for a destination but has not sent.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Waiting {
+pub(crate) struct UnsentData {
     pub class: u16,
     pub destination: u32,
     /// Bytes of payload.
@@ -30,14 +30,14 @@ impl Host {
     }
 
     /// The data that have been generated and not sent yet.
-    pub fn waiting(&self) -> impl Iterator<Item = Waiting> {
+    pub fn waiting(&self) -> impl Iterator<Item = UnsentData> {
         let of_flows = self.flows.with_data().map(|(id, flow, is_listed)| {
             let source = &self.sources[usize::from(flow.source)];
             let bytes: u64 = flow.messages.iter().map(|message| message.left).sum();
             let bytes = bytes + self.flows.lost_bytes(id);
-            Waiting { class: source.class, destination: flow.destination, bytes, is_listed }
+            UnsentData { class: source.class, destination: flow.destination, bytes, is_listed }
         });
-        let on_hand = self.on_hand.iter().map(|message| Waiting {
+        let on_hand = self.on_hand.iter().map(|message| UnsentData {
             class: self.sources[0].class,
             destination: message.destination,
             bytes: message.left,

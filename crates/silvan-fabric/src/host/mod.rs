@@ -56,9 +56,9 @@ use live::Live;
 use outbox::Outbox;
 use own_flows::OwnFlows;
 use sink::Undrained;
-pub(crate) use sizes::Sizes;
+pub(crate) use sizes::PacketSizes;
 use timers::Timers;
-use turns::Turn;
+use turns::HostTurn;
 pub(crate) use turns::take_turns;
 
 /// The result of an attempt to send.
@@ -92,7 +92,7 @@ pub(crate) struct Host {
     /// Whether the receiver component also needs data packets without a mark.
     answers_unmarked: bool,
     dirty: bool,
-    pub sizes: Sizes,
+    pub sizes: PacketSizes,
     pub injection: Limiter,
     /// Sources that generate messages on their own, followed by those of the ranks of jobs.
     pub sources: Vec<Source>,
@@ -107,7 +107,7 @@ pub(crate) struct Host {
     /// Whether the host never has more than one message to send; see [`solo`]. The next field is that message.
     is_solo: bool,
     on_hand: Option<Message>,
-    turn: Turn,
+    turn: HostTurn,
     /// Additional time per message.
     pub message_overhead: Time,
     /// Virtual lane for each destination; `None` if the service level determines the lane.
@@ -166,7 +166,7 @@ pub(crate) struct HostSpec {
     pub into: ChannelId,
     pub injection: BytePace,
     pub message_overhead: Time,
-    pub sizes: Sizes,
+    pub sizes: PacketSizes,
     pub lanes: u8,
     pub control_lane: Option<Vl>,
     pub responder: Responder,
@@ -213,7 +213,7 @@ impl Host {
             permission_lasts: is_own && spec.announcer.is_none(),
             is_solo: false,
             on_hand: None,
-            turn: Turn::default(),
+            turn: HostTurn::default(),
             answers_unmarked: spec.responder.watches_unmarked(),
             reactor: spec.reactor,
             responder: spec.responder,

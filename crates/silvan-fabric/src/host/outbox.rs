@@ -36,7 +36,7 @@ pub(super) struct Missing {
 
 /// A control packet that waits to be sent.
 #[derive(Debug, Clone)]
-pub(super) struct Control {
+pub(super) struct ControlPacket {
     pub kind: Kind,
     pub becn: bool,
     pub severity: Severity,
@@ -62,7 +62,7 @@ pub(super) struct Control {
 #[derive(Debug)]
 pub(super) struct Outbox {
     /// Packets of each virtual lane, with their numbers in the order of all control packets.
-    lanes: Box<[VecDeque<(u64, Control)>]>,
+    lanes: Box<[VecDeque<(u64, ControlPacket)>]>,
     added: u64,
     len: usize,
 }
@@ -83,11 +83,11 @@ impl Outbox {
     }
 
     /// The packets that wait, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = &Control> {
+    pub fn iter(&self) -> impl Iterator<Item = &ControlPacket> {
         self.lanes.iter().flatten().map(|(_, control)| control)
     }
 
-    pub fn push_back(&mut self, control: Control) {
+    pub fn push_back(&mut self, control: ControlPacket) {
         self.lanes[usize::from(control.vl)].push_back((self.added, control));
         self.added += 1;
         self.len += 1;
@@ -100,7 +100,7 @@ impl Outbox {
         Some((first.1.vl, first.1.to))
     }
 
-    fn pop(&mut self, vl: Vl) -> Option<Control> {
+    fn pop(&mut self, vl: Vl) -> Option<ControlPacket> {
         let (_, control) = self.lanes[usize::from(vl)].pop_front()?;
         self.len -= 1;
         Some(control)
@@ -110,13 +110,13 @@ impl Outbox {
 impl Host {
     /// Creates a control packet for a flow of this host, with the flow's destination and service level. It uses the
     /// lane of control packets, or the flow's lane if it must stay behind the flow's data.
-    pub(super) fn control_for(&self, kind: Kind, flow: Connection, payload: Payload) -> Control {
+    pub(super) fn control_for(&self, kind: Kind, flow: Connection, payload: Payload) -> ControlPacket {
         let Connection { source, destination: to } = flow;
         let class = self.sources[usize::from(source)].class;
         let sl = self.level(source, to);
         let lane = self.lane(usize::from(source), to);
         let vl = if kind.follows_data() { lane } else { self.control_lane.unwrap_or(lane) };
-        Control {
+        ControlPacket {
             kind,
             becn: false,
             severity: 0,
@@ -151,7 +151,7 @@ impl Host {
         false
     }
 
-    pub(super) fn control_packet(&self, ctx: &mut Context, control: Control) -> PacketId {
+    pub(super) fn control_packet(&self, ctx: &mut Context, control: ControlPacket) -> PacketId {
         let size = self.sizes.control;
         let payload = match control.payload {
             Payload::Bytes(bytes) => bytes,

@@ -4,7 +4,7 @@
 use silvan_congestion::facts::{Answer, Grant, Lost, Mark, Next, Queued, Sent, Telemetry};
 use silvan_congestion::reaction::{ControlLevel, FlowRef};
 use silvan_engine::Time;
-use silvan_network::routing::spraying::Feedback;
+use silvan_network::routing::spraying::RouteFeedback;
 
 use super::flows::{Connection, Flow, FlowId, LostPacket};
 use super::outbox::Payload;
@@ -131,7 +131,8 @@ impl Host {
         if let Some(sprayer) = &mut self.sprayer {
             let is_marked = packet.becn;
             // A loss at the last output does not depend on the route.
-            let feedback = if packet.validated { Feedback::of_mark(is_marked) } else { Feedback::Lost };
+            let feedback =
+                if packet.validated { RouteFeedback::of_mark(is_marked) } else { RouteFeedback::Lost };
             sprayer.answered(packet.source, packet.src, entropy, feedback);
         }
         let of = self.flow_of(packet.source, packet.src);

@@ -6,7 +6,7 @@ use silvan_congestion::receiver::{Content, Echo, Reply};
 use silvan_network::port::Vl;
 
 use super::Host;
-use super::outbox::{Control, Missing, Payload};
+use super::outbox::{ControlPacket, Missing, Payload};
 use crate::context::Context;
 use crate::packet::{Kind, Marks, Packet};
 
@@ -81,7 +81,7 @@ impl Host {
         let reply = Reply { to: received.from, content: Content::Acknowledgement(echo, packet.payload) };
         let missing = Missing { number: marks.number, created: packet.created, is_last: packet.last };
         let control = self.control_of(reply);
-        self.control.push_back(Control { kind: Kind::Nack, missing: Some(missing), ..control });
+        self.control.push_back(ControlPacket { kind: Kind::Nack, missing: Some(missing), ..control });
         self.wake(ctx);
     }
 
@@ -118,7 +118,7 @@ impl Host {
     }
 
     /// Creates the control packet of a reply.
-    fn control_of(&self, Reply { to, content }: Reply) -> Control {
+    fn control_of(&self, Reply { to, content }: Reply) -> ControlPacket {
         let (sl, vl) = match &self.paths {
             None => (to.sl, to.vl),
             Some(paths) => {
@@ -134,7 +134,7 @@ impl Host {
         let sent_at = echo.as_ref().map(|echo| echo.sent_at);
         let Echo { is_marked: becn, severity, is_validated: validated, entropy, hops: telemetry, .. } =
             echo.unwrap_or_default();
-        Control {
+        ControlPacket {
             kind,
             becn,
             severity,

@@ -3,7 +3,7 @@
 
 use silvan_engine::{Event, Time};
 use silvan_network::port::Port;
-use silvan_network::routing::spraying::Feedback;
+use silvan_network::routing::spraying::RouteFeedback;
 
 use super::Host;
 use crate::context::Context;
@@ -45,7 +45,7 @@ impl Host {
             Kind::Reply => self.came_back(ctx, &packet),
             Kind::Cnp | Kind::Ack => {
                 if let Some(sprayer) = &mut self.sprayer {
-                    let feedback = Feedback::of_mark(packet.becn);
+                    let feedback = RouteFeedback::of_mark(packet.becn);
                     sprayer.answered(packet.source, packet.src, marks.entropy, feedback);
                 }
                 let way = (self.id, packet.source, packet.src);

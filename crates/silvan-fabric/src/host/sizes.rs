@@ -2,14 +2,14 @@
 
 /// Sizes in bytes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sizes {
+pub(crate) struct PacketSizes {
     pub mtu: u32,
     pub header: u32,
     pub control: u32,
     pub credit_block: u32,
 }
 
-impl Sizes {
+impl PacketSizes {
     /// Bytes that a packet of this size occupies in a buffer.
     #[inline]
     pub fn space(self, size: u32) -> u32 {

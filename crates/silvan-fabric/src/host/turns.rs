@@ -17,14 +17,14 @@ const SOON: usize = 2;
 
 /// The next turn of a host.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct HostTurn {
     /// `Time::NEVER` if the host waits for a wake-up.
     pub at: Time,
     /// The slot in which it is scheduled.
     slot: u16,
 }
 
-impl Default for Turn {
+impl Default for HostTurn {
     fn default() -> Self {
         Self { at: Time::NEVER, slot: UNSCHEDULED }
     }

@@ -88,13 +88,13 @@ impl Room {
 }
 
 /// Collects the messages that ranks post. Messages to a rank on the same host are copied instead.
-struct Outbox<'a> {
+struct PostedMessages<'a> {
     places: &'a [Place],
     copies: Copies,
     parcels: &'a mut Vec<Parcel>,
 }
 
-impl Carrier for Outbox<'_> {
+impl Carrier for PostedMessages<'_> {
     fn carry(&mut self, now: u64, parcel: &Parcel, agenda: &mut Agenda) {
         if self.places[parcel.from as usize].host == self.places[parcel.to as usize].host {
             self.copies.carry(now, parcel, agenda);
@@ -172,7 +172,7 @@ impl Running {
         job: u16,
     ) {
         let setup = Arc::clone(&self.setup);
-        let mut carrier = Outbox { places: &setup.places, copies: setup.copies, parcels: handed };
+        let mut carrier = PostedMessages { places: &setup.places, copies: setup.copies, parcels: handed };
         let was_done = self.ranks.is_done();
         while let Err(error) = self.ranks.advance(ctx.now, &mut carrier) {
             self.fails(ctx.now, error);

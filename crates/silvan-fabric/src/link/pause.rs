@@ -21,7 +21,7 @@ pub(crate) struct Thresholds {
 
 /// The sender's copy of the receiver state of one lane.
 #[derive(Debug, Clone)]
-struct Receiver {
+struct LaneReceiver {
     thresholds: Thresholds,
     fill: u32,
     is_stopped: bool,
@@ -29,7 +29,7 @@ struct Receiver {
     changes: VecDeque<(Time, i64)>,
 }
 
-impl Receiver {
+impl LaneReceiver {
     fn add(&mut self, time: Time, change: i64) {
         // Most changes are added in order, so the search starts at the end.
         let place = self.changes.iter().rposition(|entry| entry.0 <= time).map_or(0, |at| at + 1);
@@ -85,14 +85,14 @@ impl Receiver {
 /// The receivers of all lanes.
 #[derive(Debug, Clone)]
 pub(crate) struct Pauses {
-    lanes: Vec<Receiver>,
+    lanes: Vec<LaneReceiver>,
 }
 
 impl Pauses {
     /// `thresholds` has one entry per channel. If links use credits, all entries are `None`.
     pub fn new(thresholds: impl Iterator<Item = Option<Thresholds>>, lane_count: usize) -> Option<Self> {
         let receiver =
-            |thresholds| Receiver { thresholds, fill: 0, is_stopped: false, changes: VecDeque::new() };
+            |thresholds| LaneReceiver { thresholds, fill: 0, is_stopped: false, changes: VecDeque::new() };
         let channels: Option<Vec<Thresholds>> = thresholds.collect();
         let lanes = channels?
             .into_iter()

@@ -72,7 +72,7 @@ struct Frame {
 
 /// A frame that is being sent.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sending {
+pub(crate) struct SentFrame {
     pub now: Time,
     /// The time at which its tail reaches the receiver.
     pub tail: Time,
@@ -92,7 +92,7 @@ pub(crate) struct Replay {
 
 /// Both ends of a channel.
 #[derive(Debug, Clone)]
-struct End {
+struct ChannelEnds {
     errors: Stream,
     losses: Stream,
     /// The replay buffer. The receiver has accepted the first `accepted` frames.
@@ -120,13 +120,13 @@ struct End {
 #[derive(Debug, Clone)]
 pub(crate) struct Retry {
     spec: RetrySpec,
-    ends: Vec<End>,
+    ends: Vec<ChannelEnds>,
     /// The first failure: its time, and the channel with too many replays without progress. If several channels fail at
     /// that time, it is the one with the lowest number.
     pub failed: Option<(Time, ChannelId)>,
 }
 
-impl End {
+impl ChannelEnds {
     fn new(seed: u64, owner: u64) -> Self {
         Self {
             errors: Stream::new(seed, "link errors", owner),
@@ -148,8 +148,8 @@ impl End {
 
     /// Computes what the receiver does with the frame at index `place` of the replay buffer, and schedules its answer.
     /// Returns whether the receiver accepts the frame.
-    fn arrives(&mut self, place: usize, sending: Sending, error_ppb: u32) -> bool {
-        let Sending { tail, delay, ack_spacing, .. } = sending;
+    fn arrives(&mut self, place: usize, sending: SentFrame, error_ppb: u32) -> bool {
+        let SentFrame { tail, delay, ack_spacing, .. } = sending;
         let is_bad = error_ppb > 0 && self.errors.chance(error_ppb, BILLION);
         let is_accepted = !is_bad && place == self.accepted;
         self.counts.bad += u64::from(is_bad);
@@ -235,7 +235,7 @@ impl End {
 impl Retry {
     /// `owners` has the number of each channel from which its random streams are derived.
     pub fn new(spec: RetrySpec, seed: u64, owners: impl Iterator<Item = u64>) -> Self {
-        Self { spec, ends: owners.map(|owner| End::new(seed, owner)).collect(), failed: None }
+        Self { spec, ends: owners.map(|owner| ChannelEnds::new(seed, owner)).collect(), failed: None }
     }
 
     /// Whether the sender of a channel may start a new frame.
@@ -249,7 +249,7 @@ impl Retry {
     }
 
     /// Sends a new frame. Returns whether the receiver accepts it.
-    pub fn send(&mut self, channel: ChannelId, (packet, size): (PacketId, u32), sending: Sending) -> bool {
+    pub fn send(&mut self, channel: ChannelId, (packet, size): (PacketId, u32), sending: SentFrame) -> bool {
         let (end, spec) = (&mut self.ends[channel as usize], &self.spec);
         end.frames.push_back(Frame { size, packet, accepted_at: Time::NEVER });
         end.bytes += size;
@@ -277,7 +277,7 @@ impl Retry {
     }
 
     /// Sends that frame. Returns whether the receiver accepts it.
-    pub fn replay(&mut self, channel: ChannelId, replay: Replay, sending: Sending) -> bool {
+    pub fn replay(&mut self, channel: ChannelId, replay: Replay, sending: SentFrame) -> bool {
         let end = &mut self.ends[channel as usize];
         end.counts.replayed += 1;
         end.next = Some(replay.place + 1).filter(|&next| next < end.frames.len());
@@ -309,7 +309,7 @@ impl Retry {
 
     /// The frames that no receiver has accepted yet: the packet of each, and its channel.
     pub fn unaccepted(&self) -> impl Iterator<Item = (ChannelId, PacketId)> {
-        let frames = |(channel, end): (ChannelId, &'_ End)| {
+        let frames = |(channel, end): (ChannelId, &'_ ChannelEnds)| {
             end.frames.iter().skip(end.accepted).map(move |frame| (channel, frame.packet)).collect::<Vec<_>>()
         };
         (0..).zip(&self.ends).flat_map(frames)
@@ -349,8 +349,8 @@ mod tests {
         retry.send(0, (0, 100), sending(now, ack_spacing))
     }
 
-    fn sending(now: u64, ack_spacing: u64) -> Sending {
-        Sending { now: Time(now), tail: Time(now + 60), delay: Time(50), ack_spacing: Time(ack_spacing) }
+    fn sending(now: u64, ack_spacing: u64) -> SentFrame {
+        SentFrame { now: Time(now), tail: Time(now + 60), delay: Time(50), ack_spacing: Time(ack_spacing) }
     }
 
     fn replay(retry: &mut Retry, now: u64) -> Option<bool> {

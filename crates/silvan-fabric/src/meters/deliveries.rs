@@ -6,7 +6,7 @@ use crate::packet::Packet;
 
 /// A flow, as far as routes distinguish flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Sender {
+pub(crate) struct RoutedFlow {
     pub host: u32,
     pub class: u16,
     /// The index of the flow's source within the host.
@@ -14,7 +14,7 @@ pub(crate) struct Sender {
     pub destination: u32,
 }
 
-impl Sender {
+impl RoutedFlow {
     /// A hash that identifies the flow in all partitions.
     fn hash(self) -> u64 {
         let ends = u64::from(self.host) << 32 | u64::from(self.destination);
@@ -39,7 +39,7 @@ pub(crate) struct Watch {
 pub(crate) struct Deliveries {
     watch: Watch,
     /// Payload in the current interval.
-    bytes: FxHashMap<Sender, u64>,
+    bytes: FxHashMap<RoutedFlow, u64>,
 }
 
 impl Deliveries {
@@ -59,7 +59,7 @@ impl Deliveries {
     #[inline(never)]
     fn add(&mut self, packet: &Packet) {
         let Packet { src: host, class, source, dst: destination, .. } = *packet;
-        let sender = Sender { host, class, source, destination };
+        let sender = RoutedFlow { host, class, source, destination };
         if sender.hash() & self.watch.mask == self.watch.rest {
             *self.bytes.entry(sender).or_default() += u64::from(packet.payload);
         }
@@ -76,7 +76,7 @@ impl Deliveries {
     }
 
     /// The counts of the interval, in no particular order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (Sender, u64)> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (RoutedFlow, u64)> {
         self.bytes.iter().map(|(sender, bytes)| (*sender, *bytes))
     }
 
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn flows_are_counted_in_turn() {
-        let flows = (0..1000).map(|host| Sender { host, class: 1, source: 0, destination: 7 });
+        let flows = (0..1000).map(|host| RoutedFlow { host, class: 1, source: 0, destination: 7 });
         for rest in 0..8 {
             let counted = flows.clone().filter(|flow| flow.hash() & 7 == rest).count();
             assert!((90..160).contains(&counted), "{counted} of 1000 leave {rest}");

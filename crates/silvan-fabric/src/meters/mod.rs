@@ -7,7 +7,7 @@ mod transfers;
 use silvan_engine::Time;
 
 use crate::packet::Packet;
-pub(crate) use deliveries::{Deliveries, Sender, Watch};
+pub(crate) use deliveries::{Deliveries, RoutedFlow, Watch};
 pub(crate) use latency::Bin;
 use latency::Latency;
 pub(crate) use transfers::{Transfer, Transfers};

@@ -36,7 +36,7 @@ struct Open {
 
 /// The messages of a flow that were not finished at the last sample, in the order of their generation.
 #[derive(Debug, Default, Clone)]
-struct Flow {
+struct OpenTransfers {
     messages: VecDeque<Open>,
     /// Number of messages, from the first on, that have been delivered, and that have been acknowledged completely.
     delivered: usize,
@@ -45,7 +45,7 @@ struct Flow {
     has_changed: bool,
 }
 
-impl Flow {
+impl OpenTransfers {
     /// Records a delivery. Hosts may report deliveries before their time, and then not in the order of time. Messages
     /// are delivered in order, so the times of deliveries are kept in order.
     fn deliver(&mut self, now: Time) {
@@ -85,7 +85,7 @@ pub(crate) struct Transfers {
     /// Whether receivers acknowledge all data, so a transfer lasts until its last acknowledgement.
     awaits_acks: bool,
     /// Flows with transfers that had not finished at the last sample.
-    open: FxHashMap<Way, Flow>,
+    open: FxHashMap<Way, OpenTransfers>,
     /// Flows with deliveries or acknowledgements since the last sample.
     changed: Vec<Way>,
     /// Deliveries from hosts of other partitions since the last sample.
@@ -110,7 +110,7 @@ impl Transfers {
     }
 
     /// The flow, which is then among those that have changed; `None` if its sender is in another partition.
-    fn change(&mut self, way: Way) -> Option<&mut Flow> {
+    fn change(&mut self, way: Way) -> Option<&mut OpenTransfers> {
         let flow = self.open.get_mut(&way)?;
         if !std::mem::replace(&mut flow.has_changed, true) {
             self.changed.push(way);

@@ -15,7 +15,7 @@
 use silvan_engine::Time;
 use silvan_engine::units::BytePace;
 
-use crate::host::Sizes;
+use crate::host::PacketSizes;
 use crate::partition::View;
 
 /// The most links of a route; longer ones do not end.
@@ -23,7 +23,7 @@ const MOST_LINKS: usize = 64;
 
 /// A link of a route, or the drain at its end.
 #[derive(Debug, Clone, Copy)]
-struct Stage {
+struct RouteStage {
     pace: BytePace,
     /// The time from the start of a packet on the link until its head may leave the next node.
     head: Time,
@@ -34,13 +34,13 @@ struct Stage {
 pub(super) struct Route {
     injection: BytePace,
     /// At least one link.
-    links: Vec<Stage>,
+    links: Vec<RouteStage>,
     drain: BytePace,
 }
 
 /// The times of a transfer on the empty network, from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ideal {
+pub(super) struct IdealTimes {
     /// Until the last byte is drained.
     pub delivered: Time,
     /// Until the last acknowledgement has arrived, if there is a route back.
@@ -57,7 +57,7 @@ impl Route {
             let parameters = view.parameters(channel);
             let next = view.receiver[channel as usize];
             let head = if next.is_some() { parameters.head_delay } else { parameters.delay };
-            links.push(Stage { pace: parameters.pace, head });
+            links.push(RouteStage { pace: parameters.pace, head });
             let Some((switch, _)) = next else { break };
             let ports = view.ports(switch);
             channel = ports.wiring.get(ports.output_of(from, to).index()).copied().flatten()?.out;
@@ -113,7 +113,7 @@ impl Route {
 
     /// The times of a transfer. `back` is the route of acknowledgements, and `is_each` states whether each packet has
     /// one.
-    pub fn ideal(&self, bytes: u64, sizes: Sizes, back: Option<&Self>, is_each: bool) -> Ideal {
+    pub fn ideal(&self, bytes: u64, sizes: PacketSizes, back: Option<&Self>, is_each: bool) -> IdealTimes {
         let (mtu, header) = (u64::from(sizes.mtu.max(1)), sizes.header);
         let packets = bytes.div_ceil(mtu).max(1);
         let last = (bytes - (packets - 1) * mtu) as u32 + header;
@@ -128,7 +128,7 @@ impl Route {
             }
             start + back.arrival(1, (sizes.control, sizes.control)).0
         });
-        Ideal { delivered, acked }
+        IdealTimes { delivered, acked }
     }
 }
 
@@ -138,17 +138,18 @@ mod tests {
 
     use super::*;
 
-    const SIZES: Sizes = Sizes { mtu: 1000, header: 50, control: 60, credit_block: 1 };
+    const SIZES: PacketSizes = PacketSizes { mtu: 1000, header: 50, control: 60, credit_block: 1 };
 
     fn route(gbits: &[u64], drain: BytePace) -> Route {
-        let links = gbits.iter().map(|&gbit| Stage { pace: Rate::from_gbit(gbit).pace(), head: Time(1000) });
+        let links =
+            gbits.iter().map(|&gbit| RouteStage { pace: Rate::from_gbit(gbit).pace(), head: Time(1000) });
         Route { injection: BytePace::INSTANT, links: links.collect(), drain }
     }
 
     #[test]
     fn a_packet_takes_the_delays_of_its_links_and_its_transmission_on_the_last_one() {
         let ideal = route(&[8, 8], BytePace::INSTANT).ideal(100, SIZES, None, false);
-        assert_eq!(ideal, Ideal { delivered: Time(2_000 + 150_000), acked: Time::NEVER });
+        assert_eq!(ideal, IdealTimes { delivered: Time(2_000 + 150_000), acked: Time::NEVER });
         // From a slow to a fast link, the packet waits until its tail follows in time.
         let ideal = route(&[4, 8], BytePace::INSTANT).ideal(100, SIZES, None, false);
         assert_eq!(ideal.delivered, Time(2_000 + 300_000));

@@ -6,7 +6,7 @@ use crate::host::Host;
 use crate::outcome::{Column, IsolationSummary, Table, Values};
 use crate::partition::View;
 use crate::queueing::cost::cells_per_port;
-use crate::queueing::isolation::{Cams, Tally};
+use crate::queueing::isolation::{Cams, IsolationCounters};
 use crate::switch::Ports;
 
 /// The time series, for networks with special queues.
@@ -20,7 +20,7 @@ pub(crate) struct IsolationRows {
     allocations: Vec<u64>,
     exhausted: Vec<u64>,
     messages: [Vec<u64>; 4],
-    last: Tally,
+    last: IsolationCounters,
 }
 
 /// The resources in use at a sample.
@@ -49,8 +49,8 @@ fn all(view: View<'_>) -> impl Iterator<Item = &Cams> {
     view.all_cams().chain(view.hosts().filter_map(Host::cams))
 }
 
-fn tally<'a>(cams: impl Iterator<Item = &'a Cams>) -> Tally {
-    let mut sum = Tally::default();
+fn tally<'a>(cams: impl Iterator<Item = &'a Cams>) -> IsolationCounters {
+    let mut sum = IsolationCounters::default();
     cams.for_each(|cams| sum.add(&cams.tally));
     sum
 }

@@ -19,7 +19,7 @@ mod watchdog;
 pub(crate) use books::{check_traffic, left_waiting};
 pub(crate) use congestion_log::Logs;
 pub use forest::MOST_TREE_ROWS;
-pub(crate) use forest::{Forest, Judged, Verdict};
+pub(crate) use forest::{ForestObserver, Judged, TreeKind};
 pub(crate) use invariants::{Invariants, Violation, check_all_credits};
 pub(crate) use isolation::summary as isolation_summary;
 pub use latest::{Latest, LatestTree, TreeLink};

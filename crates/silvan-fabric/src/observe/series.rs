@@ -50,7 +50,7 @@ struct FlowRows {
 }
 
 #[derive(Debug, Default)]
-struct LinkRows {
+struct LinkSeriesRows {
     time_ns: Vec<u64>,
     link: Vec<u32>,
     sent: Vec<u64>,
@@ -88,7 +88,7 @@ pub(crate) struct Series {
     pub links: Vec<LinkName>,
     hosts_rows: HostRows,
     flow_rows: FlowRows,
-    link_rows: LinkRows,
+    link_rows: LinkSeriesRows,
     network: NetworkRows,
     isolation: IsolationRows,
     classes: ClassRows,
@@ -109,7 +109,7 @@ impl Series {
     ) -> Self {
         let hosts_rows = HostRows { last: vec![(0, 0); host_names.len()], ..HostRows::default() };
         let flow_rows = FlowRows { last: vec![(0, 0); flows.len()], ..FlowRows::default() };
-        let link_rows = LinkRows { last: vec![(0, 0); links.len()], ..LinkRows::default() };
+        let link_rows = LinkSeriesRows { last: vec![(0, 0); links.len()], ..LinkSeriesRows::default() };
         let (flow_names, flows) = flows.into_iter().unzip();
         let (link_names, links) = links.into_iter().unzip();
         Self {

@@ -11,8 +11,8 @@ use hdrhistogram::Histogram;
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 
-use super::ideal::{Ideal, Route};
-use crate::host::Sizes;
+use super::ideal::{IdealTimes, Route};
+use crate::host::PacketSizes;
 use crate::meters::{Transfer, Transfers};
 use crate::outcome::{Column, Table, TransferSizes, TransferSummary, Values};
 use crate::partition::View;
@@ -30,7 +30,7 @@ const UNIT: f64 = 1e6;
 /// How transfers are recorded.
 #[derive(Debug, Clone)]
 pub(crate) struct TransferPlan {
-    pub sizes: Sizes,
+    pub sizes: PacketSizes,
     /// Whether receivers acknowledge all data; the next field states whether each packet has its own acknowledgement.
     pub awaits_acks: bool,
     pub is_each: bool,
@@ -45,7 +45,7 @@ pub(crate) struct TransferPlan {
 pub(crate) struct Completions {
     plan: TransferPlan,
     routes: FxHashMap<(u32, u32), Option<Route>>,
-    rows: Vec<(Transfer, Option<Ideal>)>,
+    rows: Vec<(Transfer, Option<IdealTimes>)>,
     most_rows: usize,
     /// Number of transfers that have finished; the next field is the number of those that are in the summary.
     finished: u64,
@@ -168,7 +168,7 @@ impl Completions {
         self.routes.entry((from, to)).or_insert_with(|| Route::trace(view, from, to)).as_ref()
     }
 
-    fn ideal(&mut self, view: View, transfer: &Transfer) -> Option<Ideal> {
+    fn ideal(&mut self, view: View, transfer: &Transfer) -> Option<IdealTimes> {
         let TransferPlan { sizes, awaits_acks, is_each, .. } = self.plan;
         let back = if awaits_acks { self.route(view, transfer.to, transfer.from).cloned() } else { None };
         let route = self.route(view, transfer.from, transfer.to)?;
@@ -180,7 +180,12 @@ impl Completions {
         if class < self.plan.flows { 0 } else { class }
     }
 
-    fn record(&mut self, sketches: &mut BTreeMap<Group, Sketch>, transfer: &Transfer, ideal: Option<Ideal>) {
+    fn record(
+        &mut self,
+        sketches: &mut BTreeMap<Group, Sketch>,
+        transfer: &Transfer,
+        ideal: Option<IdealTimes>,
+    ) {
         let Some(ideal) = ideal else { return };
         if transfer.start < self.plan.from {
             return;
@@ -297,7 +302,7 @@ fn sentence(summary: &TransferSummary) -> String {
     format!("{unfinished} of {started} transfers were unfinished at the end.{}", each.collect::<String>())
 }
 
-fn table(rows: &[(Transfer, Option<Ideal>)], hosts: &[String], classes: Vec<String>) -> Table {
+fn table(rows: &[(Transfer, Option<IdealTimes>)], hosts: &[String], classes: Vec<String>) -> Table {
     let (hosts, classes) = (Arc::new(hosts.to_vec()), Arc::new(classes));
     let names = |name, code: fn(&Transfer) -> u32, names: &Arc<Vec<String>>| Column {
         name,
@@ -306,8 +311,8 @@ fn table(rows: &[(Transfer, Option<Ideal>)], hosts: &[String], classes: Vec<Stri
             names: Arc::clone(names),
         },
     };
-    let numbers = |name, of: &dyn Fn(&Transfer, Ideal) -> f64| {
-        let never = Ideal { delivered: Time::NEVER, acked: Time::NEVER };
+    let numbers = |name, of: &dyn Fn(&Transfer, IdealTimes) -> f64| {
+        let never = IdealTimes { delivered: Time::NEVER, acked: Time::NEVER };
         let values = rows.iter().map(|(one, ideal)| of(one, ideal.unwrap_or(never)));
         Column { name, values: Values::F64(values.collect()) }
     };

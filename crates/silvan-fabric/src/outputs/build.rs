@@ -8,14 +8,14 @@ use silvan_engine::units::BytePace;
 use silvan_engine::{Bins, Time};
 use silvan_network::port::{LaneOrder, Vl};
 
-use super::credit::Credits;
+use super::credit::OutputLedgers;
 use super::pauses::Pauses;
 use super::prefetch::MANY;
 use super::reports::Reports;
 use super::run::{OutputClock, Wiring};
 use super::{
-    Bank, Binned, BinnedSwitch, Entry, Feeder, Hashing, Link, MAX_INPUTS, NONE, Outputs, REMOTE, Remote,
-    Sender, TO_HOST,
+    Bank, Binned, BinnedSwitch, ChannelInput, Feeder, Hashing, MAX_INPUTS, NONE, OutputLink, Outputs, REMOTE,
+    Remote, RemoteOutput, TO_HOST,
 };
 use crate::link::{ChannelId, LinkParameters, Receiver, Rule};
 use crate::lookahead::{Effects, Partitioning, Reach};
@@ -139,7 +139,7 @@ impl Outputs {
         switches: Vec<Ports>,
     ) -> (Vec<Self>, Vec<BinnedSwitch>) {
         let Some(reach) = plan.effects.reach() else { return Default::default() };
-        let mut builder = Builder::new(plan, partitioning, reach);
+        let mut builder = OutputsBuilder::new(plan, partitioning, reach);
         let mut next = vec![0; partitioning.count];
         let mut binned = Vec::with_capacity(switches.len());
         for (index, mut ports) in switches.into_iter().enumerate() {
@@ -169,7 +169,7 @@ pub(super) fn fresh() -> Binned {
     }
 }
 
-struct Builder<'a> {
+struct OutputsBuilder<'a> {
     plan: &'a Plan<'a>,
     partition: &'a Partitioning,
     reach: Reach,
@@ -179,7 +179,7 @@ struct Builder<'a> {
     is_fifo: bool,
 }
 
-impl<'a> Builder<'a> {
+impl<'a> OutputsBuilder<'a> {
     fn new(plan: &'a Plan<'a>, partition: &'a Partitioning, reach: Reach) -> Self {
         let is_fifo = matches!(plan.queues, Some(OutputQueues::Fifo { .. }));
         Self { plan, partition, reach, markings: Vec::new(), is_fifo }
@@ -218,7 +218,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn links(&self) -> Vec<Link> {
+    fn links(&self) -> Vec<OutputLink> {
         let (smallest, credit_block) = (self.plan.effects.smallest, self.plan.credit_block);
         let most_space = u64::from(self.plan.most_space());
         let has_clock = self.plan.effects.links.clock().is_some();
@@ -226,7 +226,7 @@ impl<'a> Builder<'a> {
         let link = |parameters: &LinkParameters| {
             if has_frames {
                 // There is always credit, so all credit is booked early.
-                return Link { parameters: *parameters, least_ps: 1 << 30, full_ps: 0 };
+                return OutputLink { parameters: *parameters, least_ps: 1 << 30, full_ps: 0 };
             }
             // A packet occupies whole credit blocks, so the link consumes buffer space faster than it transmits bytes.
             // The fastest case is the smallest packet that just exceeds a whole number of blocks.
@@ -235,7 +235,7 @@ impl<'a> Builder<'a> {
             // If the pace has no bound or credits return at certain times only, no credit is booked early.
             let least_ps = if has_clock { 0 } else { bound_ps };
             let full_ps = if least_ps == 0 { u64::MAX / 8 } else { most_space * least_ps };
-            Link { parameters: *parameters, least_ps, full_ps }
+            OutputLink { parameters: *parameters, least_ps, full_ps }
         };
         self.plan.effects.links.all_parameters().iter().map(link).collect()
     }
@@ -249,10 +249,10 @@ impl<'a> Builder<'a> {
     }
 
     /// The partition and input at the far end of a channel to a switch; `None` for a channel to a host.
-    fn entry(&self, switches: &[BinnedSwitch], receiver: Receiver) -> Option<(u16, Entry)> {
+    fn entry(&self, switches: &[BinnedSwitch], receiver: Receiver) -> Option<(u16, ChannelInput)> {
         let (far, input) = receiver?;
         let BinnedSwitch { ports, first } = &switches[far as usize];
-        Some((ports.partition, Entry { first: *first, row: ports.table().row, input: input.0 as u8 }))
+        Some((ports.partition, ChannelInput { first: *first, row: ports.table().row, input: input.0 as u8 }))
     }
 
     /// Creates the records of a partition's outputs, and the list of switches of other partitions to which they send.
@@ -297,7 +297,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Returns the sender for each input of a partition, and the list of senders that are outputs of other partitions.
-    fn feeders(&self, partition: u16, switches: &[BinnedSwitch]) -> (Box<[Feeder]>, Vec<Sender>) {
+    fn feeders(&self, partition: u16, switches: &[BinnedSwitch]) -> (Box<[Feeder]>, Vec<RemoteOutput>) {
         let mut output_of = vec![None; self.plan.effects.receivers.len()];
         for switch in switches {
             let partition = switch.ports.partition;
@@ -317,7 +317,7 @@ impl<'a> Builder<'a> {
                 Some((there, output)) if there == partition => Feeder::Output(output),
                 Some((there, output)) => {
                     let delay = parameters[self.plan.effects.links.parameters_index(into)].delay;
-                    senders.push(Sender { partition: there, output, delay });
+                    senders.push(RemoteOutput { partition: there, output, delay });
                     Feeder::Remote(senders.len() as u32 - 1)
                 }
             }
@@ -372,7 +372,7 @@ impl<'a> Builder<'a> {
         };
         let entries = self.plan.effects.receivers.iter().map(entry).collect();
         let capacities = records.iter().flat_map(|record| &record.lanes[..lanes]);
-        let credits = Credits::new(capacities.map(|lane| lane.available).collect(), lanes, channels);
+        let credits = OutputLedgers::new(capacities.map(|lane| lane.available).collect(), lanes, channels);
         let (shift, bins) = (self.reach.shift(), self.reach.bins());
         debug_assert!(bins < usize::from(UNSCHEDULED));
         let reads_queues = marking.marker.needs_queues();

@@ -56,7 +56,7 @@ impl Early {
 /// The ledgers of all outputs' links, one per output and lane. The records of the outputs contain the available
 /// credit.
 #[derive(Debug)]
-pub(super) struct Credits {
+pub(super) struct OutputLedgers {
     /// Number of virtual lanes in use.
     pub lanes: usize,
     pub returns: Box<[Returns]>,
@@ -70,7 +70,7 @@ pub(super) struct Credits {
     early_of_hosts: Early,
 }
 
-impl Credits {
+impl OutputLedgers {
     pub fn new(capacities: Vec<u32>, lanes: usize, channels: usize) -> Self {
         let count = capacities.len();
         Self {

@@ -38,7 +38,7 @@ use crate::message::{Entering, HeadArrival as Arrival, Mailbox, Notices};
 use crate::meters::Meters;
 use crate::packet::Pool;
 use crate::routes::{Hasher, Routes};
-use crate::sink::Sink;
+use crate::sink::HostSink;
 use crate::switch::Ports;
 use crate::switch_marking::SwitchMarking;
 use crate::voq::{ALL_EVENTS, DEPARTURES, MOST_LANES, UNMARKED, VoqOutputs};
@@ -54,7 +54,7 @@ pub(crate) struct Around<'a> {
     pub links: &'a mut Links,
     pub meters: &'a mut Meters,
     /// The input buffers of hosts, indexed by the host's place in the partition.
-    pub sinks: &'a mut [Sink],
+    pub sinks: &'a mut [HostSink],
     /// Notifications on their way to hosts.
     pub notices: &'a mut Notices,
     /// Messages for other partitions, indexed by partition.
@@ -143,7 +143,7 @@ const MAX_INPUTS: usize = 64;
 
 /// The parameters of a link, and the data that determine whether credit may be booked early.
 #[derive(Debug, Clone, Copy)]
-struct Link {
+struct OutputLink {
     parameters: LinkParameters,
     /// The minimum time in which the link consumes one byte of buffer space, in picoseconds.
     least_ps: u64,
@@ -151,7 +151,7 @@ struct Link {
     full_ps: u64,
 }
 
-impl Link {
+impl OutputLink {
     /// Whether the link cannot consume `space` bytes within a number of picoseconds, and leaves the space of `packets` full
     /// packets.
     #[inline(always)]
@@ -171,7 +171,7 @@ enum Feeder {
 
 /// The switch input at which the packets of a channel arrive.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct ChannelInput {
     /// The first output of the switch.
     first: u32,
     row: u32,
@@ -180,7 +180,7 @@ struct Entry {
 
 /// An output of another partition, and the delay of its link.
 #[derive(Debug, Clone, Copy)]
-struct Sender {
+struct RemoteOutput {
     partition: u16,
     output: u32,
     delay: Time,
@@ -190,7 +190,7 @@ struct Sender {
 #[derive(Debug, Clone, Copy)]
 struct Remote {
     partition: u16,
-    entry: Entry,
+    entry: ChannelInput,
     /// The number of the switch among all switches.
     switch: u32,
 }
@@ -239,9 +239,9 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8, const FIFO: bool> {
     /// Whether packets of a flow may overtake each other.
     may_reorder: bool,
     /// The outputs of other partitions that send to this one.
-    senders: Box<[Sender]>,
+    senders: Box<[RemoteOutput]>,
     /// Indexed by the channel on which a host sends.
-    entries: Box<[Option<Entry>]>,
+    entries: Box<[Option<ChannelInput>]>,
     hops: u64,
     events: u64,
     /// A channel on which a packet arrived without an entry. This is an error in the model, which the next sample

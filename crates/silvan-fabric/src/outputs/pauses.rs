@@ -13,8 +13,8 @@ use silvan_engine::bins::UNSCHEDULED;
 use silvan_engine::{Bins, Event, Time};
 use silvan_network::port::Vl;
 
-use super::{Around, Arrival, Bank, Feeder, Sender};
-use crate::link::{ChannelId, Frames, Stage, Verdict};
+use super::{Around, Arrival, Bank, Feeder, RemoteOutput};
+use crate::link::{ChannelId, FrameCheck, Frames, Stage};
 use crate::message::{OutputPause, Word};
 
 /// Lane number that identifies an [`Arrival`] as a pause frame, whose paused lanes are in the place of the packet.
@@ -24,7 +24,7 @@ const LAST: u8 = u8::MAX;
 
 /// The packet that an output sends or has sent last. Its tail leaves the buffer of an input at a time.
 #[derive(Debug, Clone, Copy)]
-struct Leaving {
+struct SentPacket {
     end: Time,
     input: u32,
     /// Zero if there is no packet, or it has been removed from the buffer.
@@ -35,7 +35,7 @@ struct Leaving {
 /// The room of a switch whose events are handled in order. The bytes that arrive do not matter.
 const ORDERED: i64 = i64::MIN / 2;
 
-const NOTHING: Leaving = Leaving { end: Time::NEVER, input: 0, space: 0, vl: 0 };
+const NOTHING: SentPacket = SentPacket { end: Time::NEVER, input: 0, space: 0, vl: 0 };
 
 /// An arrival at a switch whose events are handled in order, sorted by switch, time and input.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +61,7 @@ pub(super) struct Pauses {
     /// Number of ports of each switch, by its first output.
     ports: Box<[u8]>,
     /// By output.
-    leaving: Box<[Leaving]>,
+    leaving: Box<[SentPacket]>,
     /// For each input, the time of a check that waits for the link.
     due: Box<[Time]>,
     /// For each switch, by its first output: bytes that may arrive before a lane might be full; negative after more have
@@ -87,7 +87,7 @@ pub(super) struct Pauses {
 
 /// The limits of a bin.
 #[derive(Debug, Clone, Copy)]
-struct Limits {
+struct BinLimits {
     arrive_before: Time,
     decide_before: Time,
 }
@@ -176,7 +176,7 @@ impl Pauses {
         space: u32,
         end: Time,
     ) {
-        let leaving = Leaving { end, input: input as u32, space, vl: vl as u8 };
+        let leaving = SentPacket { end, input: input as u32, space, vl: vl as u8 };
         let before = std::mem::replace(&mut self.leaving[output], leaving);
         // The link is free, so the previous packet has left.
         if before.space > 0 {
@@ -188,7 +188,7 @@ impl Pauses {
     /// Removes the packets from the buffers of a switch whose tails left before a time.
     fn remove_before(&mut self, frames: &mut Frames, first: u32, time: Time) {
         for output in self.range(first) {
-            let Leaving { end, input, space, vl } = self.leaving[output];
+            let SentPacket { end, input, space, vl } = self.leaving[output];
             if space > 0 && end < time {
                 frames.remove(self.fed_by(input), Vl(vl), space);
                 self.leaving[output].space = 0;
@@ -220,7 +220,7 @@ impl Pauses {
     /// The earliest time at which a tail leaves a switch or a check is due.
     fn next_of(&self, first: u32) -> Time {
         let of = |at: usize| {
-            let Leaving { end, space, .. } = self.leaving[at];
+            let SentPacket { end, space, .. } = self.leaving[at];
             self.due[at].min(if space > 0 { end } else { Time::NEVER })
         };
         self.range(first).map(of).min().unwrap_or(Time::NEVER)
@@ -315,7 +315,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let ordered = std::mem::take(&mut pauses.ordered);
         heads.sort_unstable_by_key(OfSwitch::order);
         landings.sort_unstable_by_key(OfSwitch::order);
-        let limits = Limits { arrive_before, decide_before };
+        let limits = BinLimits { arrive_before, decide_before };
         let of = |list: &[OfSwitch], first: u32| {
             let start = list.partition_point(|item| item.first < first);
             start..list.partition_point(|item| item.first <= first)
@@ -340,7 +340,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         first: u32,
         mut heads: &[OfSwitch],
         mut landings: &[OfSwitch],
-        limits: Limits,
+        limits: BinLimits,
     ) {
         let start = self.start;
         let time =
@@ -380,7 +380,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     }
 
     /// The time of the next event of a switch within the limits, or [`Time::NEVER`].
-    fn next_instant(&self, first: u32, arrival: Time, limits: Limits) -> Time {
+    fn next_instant(&self, first: u32, arrival: Time, limits: BinLimits) -> Time {
         let Some(pauses) = &self.pauses else { return Time::NEVER };
         let mut next = pauses.next_of(first);
         if next >= limits.arrive_before {
@@ -405,7 +405,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames_mut()) else { return 0 };
         let mut touched = 0;
         for output in pauses.range(first) {
-            let Leaving { end, input, space, vl } = pauses.leaving[output];
+            let SentPacket { end, input, space, vl } = pauses.leaving[output];
             if space > 0 && end == now {
                 frames.remove(pauses.fed_by(input), Vl(vl), space);
                 pauses.leaving[output].space = 0;
@@ -430,9 +430,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             inputs &= inputs - 1;
             let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames_mut()) else { return };
             match frames.check(pauses.channels[at].1, now, self.voq.records[at].free_at) {
-                Verdict::Nothing => {}
-                Verdict::Later(time) => pauses.due[at] = time,
-                Verdict::Send(lanes) => self.send_frame(around, at, lanes, now),
+                FrameCheck::Nothing => {}
+                FrameCheck::Later(time) => pauses.due[at] = time,
+                FrameCheck::Send(lanes) => self.send_frame(around, at, lanes, now),
             }
         }
     }
@@ -454,7 +454,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         match self.feeders[at] {
             Feeder::Output(output) => self.pause_arrives(output, lanes, time),
             Feeder::Remote(sender) => {
-                let Sender { partition, output, .. } = self.senders[sender as usize];
+                let RemoteOutput { partition, output, .. } = self.senders[sender as usize];
                 around.outbox[usize::from(partition)].send_output_pause(OutputPause { output, lanes, time });
             }
             Feeder::Host(channel) => {

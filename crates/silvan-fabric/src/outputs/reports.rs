@@ -38,14 +38,14 @@ pub(super) struct Reports {
     may_mark: Box<[bool]>,
     switches: Vec<u32>,
     /// Arrivals at switches that may mark.
-    arrivals: Vec<OfSwitch>,
+    arrivals: Vec<SwitchArrival>,
     /// Reports of the current instant, with the number of the output that marked.
     pub own: Vec<(u8, Report)>,
 }
 
 /// An arrival, sorted by switch and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct OfSwitch {
+struct SwitchArrival {
     /// First output of the switch.
     first: u32,
     /// Picoseconds since the start of the bin.
@@ -149,7 +149,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let is_kept = reports.may_mark[first as usize];
         if is_kept {
             let (since, rank) = (arrival.when.wrapping_sub(start), arrival.input);
-            reports.arrivals.push(OfSwitch { first, since, rank, at: at as u32 });
+            reports.arrivals.push(SwitchArrival { first, since, rank, at: at as u32 });
         }
         is_kept
     }
@@ -168,7 +168,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let mut list = std::mem::take(&mut reports.arrivals);
         list.sort_unstable();
         for instant in list.chunk_by(|one, other| (one.first, one.since) == (other.first, other.since)) {
-            let Some(&OfSwitch { first, at, .. }) = instant.first() else { continue };
+            let Some(&SwitchArrival { first, at, .. }) = instant.first() else { continue };
             let when = arrivals[at as usize].when;
             for item in instant {
                 self.land(around, &arrivals[item.at as usize], Time::ZERO, decide_before);

@@ -3,11 +3,11 @@
 use silvan_engine::{Event, Rate, Time};
 use silvan_network::port::{Port, Vl};
 
-use super::credit::Credits;
+use super::credit::OutputLedgers;
 use super::reports::Reports;
 use super::{
-    Around, Arrival, Bank, Binned, Company, Feeder, InOrder, Link, MAX_INPUTS, NONE, REMOTE, Remote, Sender,
-    TO_HOST,
+    Around, Arrival, Bank, Binned, Company, Feeder, InOrder, MAX_INPUTS, NONE, OutputLink, REMOTE, Remote,
+    RemoteOutput, TO_HOST,
 };
 use crate::link::{ChannelId, Class, ReturnClock, key};
 use crate::message::{Entering, OutputCredit};
@@ -23,8 +23,8 @@ const READY: u8 = MAX_INPUTS as u8;
 /// The links of outputs, and the reports of their switches to sources.
 #[derive(Debug)]
 pub(super) struct Wiring {
-    pub credits: Credits,
-    pub links: Vec<Link>,
+    pub credits: OutputLedgers,
+    pub links: Vec<OutputLink>,
     /// Present if switches notify sources themselves.
     pub reports: Option<Box<Reports>>,
     /// Present if receivers return credits at certain times only. Then no credit is booked early.
@@ -477,7 +477,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
                 self.credit(feeder, vl, end + delay, head.space);
             }
             Feeder::Remote(sender) => {
-                let Sender { partition, output, delay } = self.senders[sender as usize];
+                let RemoteOutput { partition, output, delay } = self.senders[sender as usize];
                 let credit = OutputCredit { output, space: head.space, back: end + delay, vl: vl as u8 };
                 around.outbox[usize::from(partition)].send_output_credit(credit);
             }

@@ -10,7 +10,7 @@ use crate::link::{Balance, ChannelId, LinkParameters, Overflow, Paused, Receiver
 use crate::meters::Meters;
 use crate::packet::{Packet, PacketId};
 use crate::queueing::isolation::Cams;
-use crate::sink::Sink;
+use crate::sink::HostSink;
 use crate::switch::Ports;
 
 /// The partition of each node of a network, and the node's place in it.
@@ -75,7 +75,7 @@ impl<'a> View<'a> {
     }
 
     /// The input buffer of a host.
-    pub fn sink(self, host: usize) -> &'a Sink {
+    pub fn sink(self, host: usize) -> &'a HostSink {
         let (partition, place) = self.places.hosts[host];
         &self.partitions[usize::from(partition)].ctx.sinks[place as usize]
     }

@@ -18,7 +18,7 @@ use silvan_network::port_set::PortSet;
 use super::Organisation;
 use super::arbitration::{DueTimes, SpecialQueue};
 use super::isolation::{Cams, Notice};
-use super::rings::{Member, Place, Ring};
+use super::rings::{Ring, RingLinks, RingMember};
 use crate::packet::{Fifo, Kind, Packet, PacketId, Pool};
 use crate::routes::Table;
 
@@ -27,7 +27,7 @@ pub(crate) type QueueId = u32;
 
 /// The purpose of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum QueueRole {
     /// Notifications and acknowledgements, which precede all data of their input.
     Control,
     /// One of the queues that exist from the start.
@@ -40,7 +40,7 @@ enum Role {
     Special(u8),
 }
 
-impl Role {
+impl QueueRole {
     #[inline]
     fn is_special(self) -> bool {
         matches!(self, Self::Special(_))
@@ -63,32 +63,32 @@ enum Seat {
 #[repr(align(32))]
 struct Queue {
     fifo: Fifo,
-    place: Place,
+    place: RingLinks,
     bytes: u32,
     /// The input port and the virtual lane, separately and combined.
     port: Port,
     input: PortVl,
     vl: Vl,
-    role: Role,
+    role: QueueRole,
     seat: Seat,
 }
 
 impl Queue {
-    fn new(input: PortVl, lanes: usize, role: Role) -> Self {
+    fn new(input: PortVl, lanes: usize, role: QueueRole) -> Self {
         let (port, vl) = (input.port(lanes), input.vl(lanes));
-        let (fifo, place) = (Fifo::default(), Place::NOWHERE);
+        let (fifo, place) = (Fifo::default(), RingLinks::NOWHERE);
         Self { fifo, place, bytes: 0, port, input, vl, role, seat: Seat::None }
     }
 }
 
-impl Member for Queue {
+impl RingMember for Queue {
     #[inline]
-    fn place(&self) -> Place {
+    fn place(&self) -> RingLinks {
         self.place
     }
 
     #[inline]
-    fn place_mut(&mut self) -> &mut Place {
+    fn place_mut(&mut self) -> &mut RingLinks {
         &mut self.place
     }
 }
@@ -109,7 +109,7 @@ pub(crate) struct Turn {
 /// The queues that wait for an output, and its turn. With few ports, this occupies half a cache line.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(32))]
-struct Demand<S> {
+struct OutputRequests<S> {
     /// Input ports with waiting queues.
     requests: S,
     /// The input ports in `requests` for which only [`Buffers::home`] waits. This is the usual case, in which the rings
@@ -217,7 +217,7 @@ impl Changes {
 
 /// The structure of a node's buffers.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shape {
+pub(crate) struct BufferShape {
     pub inputs: usize,
     pub outputs: usize,
     pub lanes: usize,
@@ -227,7 +227,7 @@ pub(crate) struct Shape {
 
 /// How the output port of a packet is determined.
 #[derive(Debug)]
-pub(crate) enum Routes {
+pub(crate) enum PortSelection {
     /// There is one output.
     None,
     /// From the packet's destination.
@@ -236,7 +236,7 @@ pub(crate) enum Routes {
     Packet,
 }
 
-impl Routes {
+impl PortSelection {
     #[inline]
     fn of(&self, packet: &Packet) -> Port {
         match self {
@@ -260,14 +260,14 @@ pub(crate) struct Buffers<S: PortSet, L: Lanes> {
     normal: u16,
     lanes: L,
     control_first: bool,
-    routes: Routes,
+    routes: PortSelection,
     /// For each input, its control queue, its fixed normal queues and its special queues, followed by the queues for
     /// destinations.
     queues: Vec<Queue>,
     /// Indexed by `output * ports + input port`.
     rings: Box<[Ring]>,
     /// One entry per output.
-    demand: Box<[Demand<S>]>,
+    demand: Box<[OutputRequests<S>]>,
     /// For each virtual lane; `None` if not needed.
     wanted: Option<L::Each<Wanted<S>>>,
     /// Due times of special queues; `None` if all queues take turns.
@@ -283,13 +283,13 @@ pub(crate) struct Buffers<S: PortSet, L: Lanes> {
 }
 
 impl<S: PortSet, L: Lanes> Buffers<S, L> {
-    pub fn new(shape: Shape, routes: Routes, cams: Option<Cams>) -> Self {
-        let Shape { inputs, outputs, lanes, organisation, control_first } = shape;
+    pub fn new(shape: BufferShape, routes: PortSelection, cams: Option<Cams>) -> Self {
+        let BufferShape { inputs, outputs, lanes, organisation, control_first } = shape;
         let normal = organisation.fixed(outputs);
         let special = cams.as_ref().map_or(0, |cams| cams.rule().queues);
-        let roles = std::iter::once(Role::Control)
-            .chain(std::iter::repeat_n(Role::Normal, normal))
-            .chain((0..special).map(|at| Role::Special(at as u8)));
+        let roles = std::iter::once(QueueRole::Control)
+            .chain(std::iter::repeat_n(QueueRole::Normal, normal))
+            .chain((0..special).map(|at| QueueRole::Special(at as u8)));
         let queue = |input, role| Queue::new(input, lanes, role);
         let queues: Vec<Queue> = PortVl::all(inputs, lanes)
             .flat_map(|input| roles.clone().map(move |role| queue(input, role)))
@@ -306,7 +306,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
             rings: vec![Ring::EMPTY; outputs * lanes * inputs].into(),
             by_destination: FxHashMap::default(),
             unused: Vec::new(),
-            demand: vec![Demand::default(); outputs * lanes].into(),
+            demand: vec![OutputRequests::default(); outputs * lanes].into(),
             wanted: None,
             parked: vec![Vec::new(); outputs * lanes].into(),
             unparked: Vec::new(),
@@ -474,7 +474,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         let fresh = self.unused.last().copied().unwrap_or(self.queues.len() as QueueId);
         let id = *self.by_destination.entry((input, dst)).or_insert(fresh);
         if id == fresh {
-            let queue = Queue::new(input, self.lanes(), Role::Destination);
+            let queue = Queue::new(input, self.lanes(), QueueRole::Destination);
             if self.unused.pop().is_some() {
                 self.queues[id as usize] = queue;
             } else {
@@ -506,7 +506,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
     /// Creates a queue for a destination at an input. The caller remembers it, and stores the packets of the
     /// destination in it until it is empty.
     pub fn open_queue(&mut self, port: Port, vl: Vl) -> QueueId {
-        let queue = Queue::new(self.with_lane(port, vl), self.lanes(), Role::Open);
+        let queue = Queue::new(self.with_lane(port, vl), self.lanes(), QueueRole::Open);
         match self.unused.pop() {
             Some(id) => {
                 self.queues[id as usize] = queue;
@@ -589,12 +589,12 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
             wanted.filled.remove(to);
         }
         let is_isolated = match (&mut self.cams, role) {
-            (None, _) | (_, Role::Control | Role::Destination | Role::Open) => false,
-            (Some(cams), Role::Normal) => {
+            (None, _) | (_, QueueRole::Control | QueueRole::Destination | QueueRole::Open) => false,
+            (Some(cams), QueueRole::Normal) => {
                 cams.normal_lost(input, id);
                 cams.has_own_line(input, to)
             }
-            (Some(_), Role::Special(_)) => true,
+            (Some(_), QueueRole::Special(_)) => true,
         };
         if is_isolated {
             self.take_isolated(packets, now, queue, to, dst, size);
@@ -625,9 +625,9 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
             let role = state.role;
             self.leave_ring(queue, output, port);
             match role {
-                Role::Destination => self.forget(queue, dst),
-                Role::Open => self.unused.push(queue),
-                Role::Control | Role::Normal | Role::Special(_) => {}
+                QueueRole::Destination => self.forget(queue, dst),
+                QueueRole::Open => self.unused.push(queue),
+                QueueRole::Control | QueueRole::Normal | QueueRole::Special(_) => {}
             }
             return;
         };
@@ -684,7 +684,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
     fn sit(&mut self, queue: QueueId, output: PortVl, to: Port, port: Port, now: Time) {
         let state = &mut self.queues[queue as usize];
         state.seat = Seat::Ring(output);
-        if let (Some(due_times), Role::Special(at)) = (&mut self.due_times, state.role) {
+        if let (Some(due_times), QueueRole::Special(at)) = (&mut self.due_times, state.role) {
             due_times.may_go(SpecialQueue { input: state.input, number: at.into() }, now);
         }
         let (role, vl) = (state.role, state.vl);
@@ -716,7 +716,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
     #[inline(always)]
     fn leave_ring(&mut self, queue: QueueId, output: PortVl, port: Port) {
         let ring = self.ring_index(output, port);
-        let Demand { requests, alone, .. } = &mut self.demand[output.index()];
+        let OutputRequests { requests, alone, .. } = &mut self.demand[output.index()];
         if alone.contains(port) {
             alone.remove(port);
         } else if !self.rings[ring].remove(&mut self.queues, queue) {

@@ -54,7 +54,7 @@ use silvan_engine::cache::prefetch;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_network::port::{Port, PortVl, Vl};
 
-use self::marks::Marks;
+use self::marks::DestinationFilter;
 use crate::packet::PacketId;
 
 /// The parameters with thresholds in bytes, which are the same for all nodes of a network.
@@ -92,7 +92,7 @@ impl SpecialQueueRule {
 
 /// The content of a notification about a CAM line of the sending input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Message {
+pub(crate) enum LineMessage {
     /// The given destinations are congested; the list replaces an earlier one.
     Allocate(Box<[u32]>),
     Stop,
@@ -109,12 +109,12 @@ pub(crate) struct Notice {
     pub line: u16,
     /// The rate that the root accepts from its flows. Present if arbitration needs it and the tree exists.
     pub rate: Option<Rate>,
-    pub message: Message,
+    pub message: LineMessage,
 }
 
 /// Counters since the start of the run.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Tally {
+pub(crate) struct IsolationCounters {
     /// Number of special queues allocated.
     pub allocations: u64,
     /// Number of times that no special queue was free for a packet that should be isolated.
@@ -126,7 +126,7 @@ pub(crate) struct Tally {
     pub messages: [u64; 4],
 }
 
-impl Tally {
+impl IsolationCounters {
     pub fn add(&mut self, other: &Self) {
         self.allocations += other.allocations;
         self.exhausted += other.exhausted;
@@ -192,7 +192,7 @@ struct OutputLine {
 struct InputCam {
     /// Destinations that the input's special queues hold or that are listed for a root. The set may include outdated
     /// destinations.
-    marks: Marks,
+    marks: DestinationFilter,
     /// Lines of its special queues.
     special: Box<[Option<Line>]>,
     /// Number of special queues in use.
@@ -246,7 +246,7 @@ pub(crate) struct Cams {
     /// Lines of normal queues, indexed by `input * ports + output port`. Empty unless each queue has one output.
     own: Box<[OwnLine]>,
     /// The destinations on the lines of each output.
-    listed: Box<[Marks]>,
+    listed: Box<[DestinationFilter]>,
     /// Number of lines of all outputs.
     output_lines: u32,
     /// Number of normal queues per input that may have a line.
@@ -258,7 +258,7 @@ pub(crate) struct Cams {
     /// Rate of the link at each output port.
     rates: Box<[Rate]>,
     ages: u64,
-    pub tally: Box<Tally>,
+    pub tally: Box<IsolationCounters>,
 }
 
 impl Cams {
@@ -282,7 +282,7 @@ impl Cams {
             own: vec![OwnLine::Free; inputs * lanes * own_ports].into(),
             own_ports: own_ports as u16,
             outputs: vec![Vec::new(); outputs * lanes].into(),
-            listed: vec![Marks::default(); outputs * lanes].into(),
+            listed: vec![DestinationFilter::default(); outputs * lanes].into(),
             output_lines: 0,
             ages: 0,
             tally: Box::default(),
@@ -298,8 +298,8 @@ impl Cams {
     }
 
     /// Size of a notification on the wire.
-    pub fn wire_size(&self, message: &Message) -> u32 {
-        let listed = if let Message::Allocate(destinations) = message { destinations.len() } else { 0 };
+    pub fn wire_size(&self, message: &LineMessage) -> u32 {
+        let listed = if let LineMessage::Allocate(destinations) = message { destinations.len() } else { 0 };
         self.rule.message + 2 * listed as u32
     }
 
@@ -430,14 +430,14 @@ impl Cams {
         let message = match *own {
             OwnLine::Going if bytes > self.rule.stop => {
                 *own = OwnLine::Stopped;
-                Message::Stop
+                LineMessage::Stop
             }
             OwnLine::Free if bytes > self.rule.detection => {
                 *own = OwnLine::Going;
                 self.inputs[input.index()].own += 1;
                 let mut list = Vec::new();
                 extend(&mut list, waiting(None), self.rule.destinations);
-                Message::Allocate(list.into())
+                LineMessage::Allocate(list.into())
             }
             _ => return None,
         };
@@ -473,7 +473,7 @@ impl Cams {
             *read = (list.len() < room).then_some((queue, last));
             list[before..].iter().for_each(|&dst| marks.insert(dst));
             let list = propagated.then(|| list.clone().into())?;
-            return self.say_special(of, at, Message::Allocate(list));
+            return self.say_special(of, at, LineMessage::Allocate(list));
         }
         let cause = || {
             let mut list = Vec::new();
@@ -484,16 +484,16 @@ impl Cams {
         None
     }
 
-    fn say_special(&mut self, of: InputLane, at: usize, message: Message) -> Option<Notice> {
+    fn say_special(&mut self, of: InputLane, at: usize, message: LineMessage) -> Option<Notice> {
         self.say(of.vl, at as u16, self.told(of.input, at), message)
     }
 
-    fn say(&mut self, vl: Vl, line: u16, rate: Option<Rate>, message: Message) -> Option<Notice> {
+    fn say(&mut self, vl: Vl, line: u16, rate: Option<Rate>, message: LineMessage) -> Option<Notice> {
         let kind = match message {
-            Message::Allocate(_) => 0,
-            Message::Stop => 1,
-            Message::Go => 2,
-            Message::Release => 3,
+            LineMessage::Allocate(_) => 0,
+            LineMessage::Stop => 1,
+            LineMessage::Go => 2,
+            LineMessage::Release => 3,
         };
         self.tally.messages[kind] += 1;
         Some(Notice { vl, line, rate, message })
@@ -527,10 +527,10 @@ impl Cams {
         } else if bytes == 0 {
             *own = OwnLine::Free;
             self.inputs[input.index()].own -= 1;
-            self.say(vl, line, None, Message::Release)
+            self.say(vl, line, None, LineMessage::Release)
         } else if *own == OwnLine::Stopped && bytes <= go {
             *own = OwnLine::Going;
-            self.say(vl, line, self.told_of_own(vl, port), Message::Go)
+            self.say(vl, line, self.told_of_own(vl, port), LineMessage::Go)
         } else {
             None
         }
@@ -556,7 +556,7 @@ impl Cams {
                 return None;
             }
             line.sent_stop = true;
-            return self.say_special(of, at, Message::Stop);
+            return self.say_special(of, at, LineMessage::Stop);
         }
         let list = match &line.cause {
             Cause::Root(list) => list.clone().into(),
@@ -567,7 +567,7 @@ impl Cams {
             Cause::Orphan => return None,
         };
         line.propagated = true;
-        self.say_special(of, at, Message::Allocate(list))
+        self.say_special(of, at, LineMessage::Allocate(list))
     }
 
     /// Handles a packet for `dst` that left a special queue, whose size is now `bytes`. If the queue is empty, the
@@ -583,7 +583,7 @@ impl Cams {
         }
         if bytes > 0 && line.sent_stop && bytes <= go {
             line.sent_stop = false;
-            return self.say_special(of, at, Message::Go);
+            return self.say_special(of, at, LineMessage::Go);
         }
         None
     }
@@ -600,7 +600,7 @@ impl Cams {
         cam.mark_again();
         self.tally.releases += 1;
         self.tally.life_ps += u128::from((now - line.born).0);
-        (true, if line.propagated { self.say_special(of, at, Message::Release) } else { None })
+        (true, if line.propagated { self.say_special(of, at, LineMessage::Release) } else { None })
     }
 
     /// Whether a packet at the input waits for a free special queue; clears this flag.

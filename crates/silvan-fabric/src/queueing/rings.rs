@@ -6,19 +6,19 @@ const NONE: u32 = u32::MAX;
 
 /// The members before and after a member. Undefined if the member is in no ring.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct RingLinks {
     before: u32,
     after: u32,
 }
 
-impl Place {
+impl RingLinks {
     pub const NOWHERE: Self = Self { before: NONE, after: NONE };
 }
 
 /// A type that can be in at most one ring.
-pub(super) trait Member {
-    fn place(&self) -> Place;
-    fn place_mut(&mut self) -> &mut Place;
+pub(super) trait RingMember {
+    fn place(&self) -> RingLinks;
+    fn place_mut(&mut self) -> &mut RingLinks;
 }
 
 /// A ring of members, identified by their index in a slice: the first and the last one.
@@ -45,8 +45,8 @@ impl Ring {
 
     /// Adds a member at the end of the turns.
     #[inline]
-    pub fn push_back<M: Member>(&mut self, members: &mut [M], at: u32) {
-        *members[at as usize].place_mut() = Place { before: self.last, after: NONE };
+    pub fn push_back<M: RingMember>(&mut self, members: &mut [M], at: u32) {
+        *members[at as usize].place_mut() = RingLinks { before: self.last, after: NONE };
         match self.last {
             NONE => self.first = at,
             last => members[last as usize].place_mut().after = at,
@@ -56,8 +56,8 @@ impl Ring {
 
     /// Adds a member whose turn it is now.
     #[inline]
-    pub fn push_front<M: Member>(&mut self, members: &mut [M], at: u32) {
-        *members[at as usize].place_mut() = Place { before: NONE, after: self.first };
+    pub fn push_front<M: RingMember>(&mut self, members: &mut [M], at: u32) {
+        *members[at as usize].place_mut() = RingLinks { before: NONE, after: self.first };
         match self.first {
             NONE => self.last = at,
             first => members[first as usize].place_mut().before = at,
@@ -67,8 +67,8 @@ impl Ring {
 
     /// Removes a member. Returns whether the ring is empty now.
     #[inline]
-    pub fn remove<M: Member>(&mut self, members: &mut [M], at: u32) -> bool {
-        let Place { before, after } = members[at as usize].place();
+    pub fn remove<M: RingMember>(&mut self, members: &mut [M], at: u32) -> bool {
+        let RingLinks { before, after } = members[at as usize].place();
         match before {
             NONE => self.first = after,
             before => members[before as usize].place_mut().after = after,
@@ -81,7 +81,7 @@ impl Ring {
     }
 
     /// The members in the order of their turns.
-    pub fn iter<'m, M: Member>(&self, members: &'m [M]) -> impl Iterator<Item = u32> + 'm {
+    pub fn iter<'m, M: RingMember>(&self, members: &'m [M]) -> impl Iterator<Item = u32> + 'm {
         let some = |at: u32| (at != NONE).then_some(at);
         std::iter::successors(some(self.first), move |&at| some(members[at as usize].place().after))
     }
@@ -95,12 +95,12 @@ mod tests {
 
     use super::*;
 
-    impl Member for Place {
-        fn place(&self) -> Place {
+    impl RingMember for RingLinks {
+        fn place(&self) -> RingLinks {
             *self
         }
 
-        fn place_mut(&mut self) -> &mut Place {
+        fn place_mut(&mut self) -> &mut RingLinks {
             self
         }
     }
@@ -110,7 +110,7 @@ mod tests {
         #[test]
         fn rings_are_queues(steps in prop::collection::vec((0u32..8, 0usize..2, any::<bool>()), 1..200)) {
             let mut rings = [Ring::EMPTY; 2];
-            let mut members = [Place::NOWHERE; 8];
+            let mut members = [RingLinks::NOWHERE; 8];
             let mut model = [VecDeque::new(), VecDeque::new()];
             for (queue, ring, at_front) in steps {
                 if let Some(of) = (0..2).find(|&ring| model[ring].contains(&queue)) {

@@ -10,7 +10,7 @@ use silvan_engine::Time;
 
 use crate::config::{Arbitration, Config};
 use crate::meters::Meters;
-use crate::observe::{Judged, Verdict};
+use crate::observe::{Judged, TreeKind};
 use crate::outcome::{IsolationSummary, PauseSummary, RetrySummary, TriggerSummary};
 
 /// Minimum share of its offered traffic that a class must lose to trees to be reported as a victim.
@@ -119,7 +119,7 @@ fn trees(story: &Story, judged: &Judged) -> Vec<String> {
 }
 
 /// Lists the contributors and the victims of these trees.
-fn roles<'a>(story: &Story, trees: impl Iterator<Item = &'a Verdict>) -> Vec<String> {
+fn roles<'a>(story: &Story, trees: impl Iterator<Item = &'a TreeKind>) -> Vec<String> {
     let mut feeding: BTreeMap<u16, BTreeSet<u32>> = BTreeMap::new();
     let mut waiting: BTreeMap<u16, (BTreeSet<u32>, f64, f64)> = BTreeMap::new();
     for tree in trees {

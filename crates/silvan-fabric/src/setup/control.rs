@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use silvan_congestion::marking::{Marker, Outputs, Switches};
+use silvan_congestion::marking::{Marker, SwitchOutputs, Switches};
 use silvan_congestion::reaction::{ExplicitRate, Reaction, Reactor, SharedTables, Source};
 use silvan_congestion::receiver::{Responder, Sink};
 use silvan_congestion::round_trip::RoundTrip;
@@ -19,7 +19,7 @@ use super::Builder;
 use super::model::{Model, PacketChoice};
 use crate::error::{Reason, SetupError};
 use crate::host::Announcer;
-use crate::switch::{Chooser, Detourer, Director, FlowRoutes, Neighbours, PortWiring, Ports, Steering};
+use crate::switch::{Detourer, Director, FlowRoutes, Neighbours, PortChooser, PortWiring, Ports, Steering};
 
 /// The data that all reactions of a run share.
 pub(super) struct Reactions<'a> {
@@ -58,7 +58,7 @@ impl Builder<'_> {
         let ports: Vec<_> = wiring.iter().map(port).collect();
         let lanes = usize::from(self.model.lanes.count);
         let name = &self.topology.switches[switch].name;
-        rule.at(&Outputs { seed: self.model.seed, switch, name, lanes, ports: &ports })
+        rule.at(&SwitchOutputs { seed: self.model.seed, switch, name, lanes, ports: &ports })
     }
 
     /// Sets how the marks of a switch reach sources.
@@ -123,12 +123,12 @@ impl Builder<'_> {
     }
 
     /// Creates one chooser per switch, if each packet is routed adaptively.
-    pub(super) fn choosers(&self) -> Option<Vec<Chooser>> {
+    pub(super) fn choosers(&self) -> Option<Vec<PortChooser>> {
         let PacketChoice { grade, levels, pins_isolated, .. } = *self.model.packet_routes.as_ref()?;
         let groups = PortGroups::new(self.topology, self.tables).switches.into_iter();
         Some(
             groups
-                .map(|choices| Chooser::new(choices, grade, levels, pins_isolated, self.model.seed))
+                .map(|choices| PortChooser::new(choices, grade, levels, pins_isolated, self.model.seed))
                 .collect(),
         )
     }

@@ -6,7 +6,7 @@ use silvan_network::topology::NodeRef;
 use super::{Builder, small};
 use crate::config::{Credits, LinkRetry, SharedCredits};
 use crate::error::{Reason, SetupError};
-use crate::host::Sizes;
+use crate::host::PacketSizes;
 use crate::link::{CreditPool, CreditRules, Limit, Retry, RetrySpec, ReturnClock, Shared, owner};
 
 impl Builder<'_> {
@@ -59,7 +59,7 @@ impl Builder<'_> {
     /// The credits of a channel whose receiver has a share of `lane` bytes for each lane.
     pub(super) fn pool(&self, given: &SharedCredits, lane: u32) -> Result<CreditPool, SetupError> {
         const KEY: &str = "flow_control.shared.reserve";
-        let Sizes { mtu, header, control, credit_block, .. } = self.model.sizes;
+        let PacketSizes { mtu, header, control, credit_block, .. } = self.model.sizes;
         let least = self.model.sizes.space((mtu + header).max(control));
         let reserve = match given.reserve {
             Some(bytes) => small(bytes, KEY)? / credit_block * credit_block,

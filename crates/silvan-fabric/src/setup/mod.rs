@@ -35,7 +35,7 @@ use silvan_network::topology::{End, Link, MAX_FCFS_PORTS, NodeRef, Topology};
 use silvan_network::traffic::forest::Placement;
 
 use self::model::Model;
-use self::partition::{Divided, Whole};
+use self::partition::{DividedNetwork, Whole};
 use self::sources::placement;
 use crate::config::{Config, Delivery};
 use crate::error::{Reason, SetupError};
@@ -45,7 +45,7 @@ use crate::link::{
 };
 use crate::lookahead::Lookahead;
 use crate::meters::{Meters, Transfers};
-use crate::observe::{Completions, Forest, LinkName, Series, TransferPlan};
+use crate::observe::{Completions, ForestObserver, LinkName, Series, TransferPlan};
 use crate::order::Order;
 use crate::partition::{Neighbors, Partition, Places, View};
 use crate::report::Group;
@@ -65,7 +65,7 @@ pub(crate) struct Network {
     pub totals: Meters,
     pub series: Series,
     /// Congestion trees, if they are recorded.
-    pub forest: Option<Box<Forest>>,
+    pub forest: Option<Box<ForestObserver>>,
     /// Completion times of transfers, if they are recorded.
     pub completions: Option<Completions>,
     pub link_names: Vec<String>,
@@ -146,10 +146,9 @@ pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Re
     let names = builder.link_names();
     let link_names: Vec<String> = names.iter().map(|(name, _)| name.clone()).collect();
     let link_list: Vec<LinkName> = names.iter().map(|(_, link)| link.clone()).collect();
-    let forest =
-        builder.model.measure.forest.then(|| {
-            Box::new(Forest::new((config, topology), builder.model.full_space, &link_list, &switches))
-        });
+    let forest = builder.model.measure.forest.then(|| {
+        Box::new(ForestObserver::new((config, topology), builder.model.full_space, &link_list, &switches))
+    });
     let host_names = topology.hosts.iter().map(|host| host.name.clone()).collect();
     let measure = builder.model.measure;
     let class_names = measure.classes.then(|| classes.iter().map(|class| class.name.clone()).collect());
@@ -166,7 +165,7 @@ pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Re
     let completions = builder.model.records_transfers.then(|| Completions::new(plan));
     let totals = meters.fresh();
     let whole = Whole { links, meters, hosts, switches, triggers, jobs };
-    let Divided { partitions, places, neighbors, lookahead, choice } =
+    let DividedNetwork { partitions, places, neighbors, lookahead, choice } =
         builder.divide(whole, &receiver, config.scheduler)?;
     let groups = builder.groups();
     let parts = builder.model.parts;

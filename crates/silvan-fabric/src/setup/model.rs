@@ -18,7 +18,7 @@ use silvan_network::routing::{self, Tables};
 use silvan_network::topology::Topology;
 use silvan_network::traffic::{Job, Pattern, Traffic};
 
-use super::offered::{self, Offered, Sender};
+use super::offered::{self, Offered, OfferedFlow};
 use super::pfc::PfcModel;
 use super::round_trip::round_trip;
 use super::{HostNames, small};
@@ -27,7 +27,7 @@ use crate::config::{
     LinkConfig, Measure, PathBits, Pinned, RoutePer, Trimmed, Trimming,
 };
 use crate::error::{Reason, SetupError};
-use crate::host::Sizes;
+use crate::host::PacketSizes;
 use crate::queueing::isolation::SpecialQueueRule;
 use crate::queueing::{HostQueues, Memory, Organisation, Queues};
 use crate::switch::TrimmingRule;
@@ -45,7 +45,7 @@ pub(super) struct Model<'a> {
     pub measure: &'a Measure,
     /// Whether completion times of transfers are recorded.
     pub records_transfers: bool,
-    pub sizes: Sizes,
+    pub sizes: PacketSizes,
     /// Buffer space that a full packet occupies.
     pub full_space: u32,
     pub lanes: LaneModel,
@@ -84,7 +84,7 @@ pub(super) struct Model<'a> {
     pub may_reorder: bool,
     /// When packets that overtook others are delivered.
     pub delivery: Delivery,
-    pub flows: Vec<Sender>,
+    pub flows: Vec<OfferedFlow>,
     pub traffic: Vec<Offered<'a>>,
     pub jobs: &'a [Job],
 }
@@ -174,9 +174,9 @@ pub fn check(config: &Config) -> Result<(), SetupError> {
     check_components(&parts, sizes, &switch)
 }
 
-fn packet_sizes(config: &Config) -> Result<Sizes, SetupError> {
+fn packet_sizes(config: &Config) -> Result<PacketSizes, SetupError> {
     let packet = &config.packet;
-    Ok(Sizes {
+    Ok(PacketSizes {
         mtu: small(packet.mtu, "packet.mtu")?,
         header: small(packet.header, "packet.header")?,
         control: small(packet.control, "packet.control")?,
@@ -186,7 +186,11 @@ fn packet_sizes(config: &Config) -> Result<Sizes, SetupError> {
 
 /// Checks that the switch and the other components meet the requirements of the marking rule and the reaction, and that
 /// the parameters of both are valid.
-fn check_components(components: &Components, sizes: Sizes, switch: &SwitchModel) -> Result<(), SetupError> {
+fn check_components(
+    components: &Components,
+    sizes: PacketSizes,
+    switch: &SwitchModel,
+) -> Result<(), SetupError> {
     let Components { marking, notification, reaction, .. } = components;
     if marking.needs_output_buffers() && switch.architecture != Architecture::Cioq {
         return Err(Reason::NoOutputBuffers.at("congestion.marking.kind"));
@@ -356,7 +360,7 @@ impl LaneModel {
 }
 
 /// A virtual lane's share of a port's memory, in whole credit blocks.
-fn lane_share(config: &Config, sizes: Sizes, buffer: Bytes, key: &str) -> Result<u32, SetupError> {
+fn lane_share(config: &Config, sizes: PacketSizes, buffer: Bytes, key: &str) -> Result<u32, SetupError> {
     if config.switch.trimming.is_some() {
         // Buffers have no limit.
         return Ok(crate::link::UNLIMITED);
@@ -373,7 +377,7 @@ fn lane_share(config: &Config, sizes: Sizes, buffer: Bytes, key: &str) -> Result
 }
 
 impl SwitchModel {
-    fn new(config: &Config, sizes: Sizes) -> Result<Self, SetupError> {
+    fn new(config: &Config, sizes: PacketSizes) -> Result<Self, SetupError> {
         let (given, mechanism) = (&config.switch, config.congestion.mechanism);
         let (architecture, queues) = (given.architecture(mechanism), given.queues(mechanism));
         let output_buffer = given.output_buffer.unwrap_or(given.buffer);
@@ -404,7 +408,7 @@ impl SwitchModel {
 }
 
 /// The rule of packet trimming.
-fn trimming(given: &Trimming, config: &Config, sizes: Sizes) -> Result<TrimmingRule, SetupError> {
+fn trimming(given: &Trimming, config: &Config, sizes: PacketSizes) -> Result<TrimmingRule, SetupError> {
     const KEY: &str = "switch.trimming";
     let full = sizes.mtu + sizes.header;
     let limit = small(given.queue, &format!("{KEY}.queue"))?;
@@ -423,7 +427,7 @@ fn trimming(given: &Trimming, config: &Config, sizes: Sizes) -> Result<TrimmingR
 }
 
 impl HostModel {
-    fn new(config: &Config, sizes: Sizes, has_special: bool) -> Result<Self, SetupError> {
+    fn new(config: &Config, sizes: PacketSizes, has_special: bool) -> Result<Self, SetupError> {
         let given = &config.host;
         let preset = if has_special { HostQueues::Single } else { HostQueues::None };
         let organisation = match given.queues.unwrap_or(preset) {
@@ -486,7 +490,7 @@ impl HostModel {
 }
 
 impl PacketChoice {
-    fn new(given: &AdaptiveRouting, sizes: Sizes) -> Self {
+    fn new(given: &AdaptiveRouting, sizes: PacketSizes) -> Self {
         let full = Bytes(u64::from(sizes.mtu + sizes.header));
         let bit = |levels: u16, &level: &u8| levels | 1 << (level & 15);
         Self {

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::error::{Reason, SetupError};
 
 /// A flow.
-pub(super) struct Sender {
+pub(super) struct OfferedFlow {
     pub name: String,
     pub from: u32,
     pub to: u32,
@@ -43,12 +43,12 @@ pub(super) struct Offered<'a> {
     pub spread: u32,
     /// Whether a largest size was given.
     pub is_varied: bool,
-    /// See [`Sender::rate`].
+    /// See [`OfferedFlow::rate`].
     pub rate: Option<Rate>,
     pub arrivals: Arrivals,
     pub sl: u8,
     pub start: Time,
-    /// See [`Sender::start_after_packets`].
+    /// See [`OfferedFlow::start_after_packets`].
     pub start_after_packets: Option<u64>,
     pub stop: Time,
     /// Number of data packets of each host, if limited.
@@ -65,10 +65,10 @@ pub(super) struct Offered<'a> {
 }
 
 /// The flows, with their hosts.
-pub(super) fn flows(config: &Config, topology: &Topology) -> Result<Vec<Sender>, SetupError> {
+pub(super) fn flows(config: &Config, topology: &Topology) -> Result<Vec<OfferedFlow>, SetupError> {
     let names = HostNames::new(topology);
     let flow = |(at, flow): (usize, &silvan_network::traffic::Flow)| {
-        Ok(Sender {
+        Ok(OfferedFlow {
             name: flow.name.clone().unwrap_or_else(|| format!("{}->{}", flow.from, flow.to)),
             from: names.find(&flow.from, format_args!("flow.{at}.from"))?,
             to: names.find(&flow.to, format_args!("flow.{at}.to"))?,

@@ -23,7 +23,7 @@ use crate::lookahead::{Effects, Lookahead, Partitioning};
 use crate::meters::Meters;
 use crate::outputs::{BinnedSwitch, Outputs, Plan};
 use crate::partition::{Neighbors, Partition, Places};
-use crate::sink::Sink;
+use crate::sink::HostSink;
 use crate::switch::Ports;
 use crate::trigger::Triggers;
 
@@ -43,7 +43,7 @@ pub(super) struct Whole {
 }
 
 /// The network after it is divided.
-pub(super) struct Divided {
+pub(super) struct DividedNetwork {
     pub partitions: Vec<Partition>,
     pub places: Places,
     pub neighbors: Neighbors,
@@ -82,7 +82,7 @@ impl Builder<'_> {
         mut whole: Whole,
         receivers: &[Receiver],
         scheduler: Scheduler,
-    ) -> Result<Divided, SetupError> {
+    ) -> Result<DividedNetwork, SetupError> {
         let Whole { links, hosts, switches, triggers, jobs, .. } = &mut whole;
         let effects = self.effects(links, receivers, hosts);
         let plan = self.plan(&effects, hosts);
@@ -113,7 +113,7 @@ impl Builder<'_> {
             Default::default()
         };
         let partitions = self.partitions(whole, &places, binned, partitioning.count)?;
-        Ok(Divided { partitions, places, neighbors, lookahead, choice })
+        Ok(DividedNetwork { partitions, places, neighbors, lookahead, choice })
     }
 
     /// Assigns each node a partition and a place in it.
@@ -182,7 +182,7 @@ impl Builder<'_> {
             let links = if me + 1 == count { std::mem::take(&mut links) } else { links.clone() };
             let queue = EventQueue::new(spacing);
             let mut ctx = Context::new(links, meters, queue, (count, borders), is_binned);
-            let sink = Sink::new(self.model.host.drain());
+            let sink = HostSink::new(self.model.host.drain());
             ctx.sinks = vec![sink; hosts.len()].into();
             if is_awaited && count > 1 {
                 let sinks = hosts.iter().map(|host| (sink, host.fresh_order()));

@@ -7,7 +7,7 @@ use silvan_network::topology::{Link, NodeRef, Topology};
 use super::{Builder, small};
 use crate::config::{Config, FlowControl, SharedMemory, WatchdogAction};
 use crate::error::{Reason, SetupError};
-use crate::link::{ChannelId, FrameSpec, Frames, Memory, Rule};
+use crate::link::{ChannelId, FrameSpec, Frames, Rule, SwitchMemory};
 
 /// The division of the memory of switches with pause frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub fn pause_memory(
         }
         None => None,
     };
-    let shared = shared.map(|(Memory { size, headroom, .. }, reserve)| SharedPauseMemory {
+    let shared = shared.map(|(SwitchMemory { size, headroom, .. }, reserve)| SharedPauseMemory {
         memory: size + headroom + reserve,
         headroom,
         reserve,
@@ -222,7 +222,7 @@ impl Builder<'_> {
         &self,
         pfc: &PfcModel,
         shared: &SharedMemory,
-    ) -> Result<Vec<(Memory, u64)>, SetupError> {
+    ) -> Result<Vec<(SwitchMemory, u64)>, SetupError> {
         let lanes = u64::from(self.model.lanes.count);
         let count = self.topology.switches.len();
         let (mut ports, mut headroom) = (vec![0u64; count], vec![0u64; count]);
@@ -245,7 +245,10 @@ impl Builder<'_> {
                 return Err(reason.of("flow_control.shared.memory", given));
             }
             let (size, resume_offset) = (whole - pool - reserve, shared.resume_offset.0);
-            memories.push((Memory { size, headroom: pool, resume_offset, ..Memory::default() }, reserve));
+            memories.push((
+                SwitchMemory { size, headroom: pool, resume_offset, ..SwitchMemory::default() },
+                reserve,
+            ));
         }
         Ok(memories)
     }

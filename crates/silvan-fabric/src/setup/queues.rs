@@ -16,7 +16,7 @@ use crate::error::{Reason, SetupError};
 use crate::host::{Adapter, Paths};
 use crate::link::Division;
 use crate::outputs::OutputQueues;
-use crate::queueing::buffers::{Buffers, Routes, Shape};
+use crate::queueing::buffers::{BufferShape, Buffers, PortSelection};
 use crate::queueing::isolation::Cams;
 use crate::queueing::{Organisation, Queues};
 use crate::switch::{
@@ -136,9 +136,12 @@ impl Builder<'_> {
             || ports.wiring.iter().map(|port| port.map_or(Rate::default(), |port| port.rate)).collect();
         let special = self.model.special.as_ref();
         let cams = special.map(|rule| Cams::new(Arc::clone(rule), count, rates(), lanes, true));
-        let shape = Shape { inputs: count, outputs: count, lanes, organisation, control_first };
-        let routes =
-            if ports.steering.is_some() { Routes::Packet } else { Routes::Table(ports.table().clone()) };
+        let shape = BufferShape { inputs: count, outputs: count, lanes, organisation, control_first };
+        let routes = if ports.steering.is_some() {
+            PortSelection::Packet
+        } else {
+            PortSelection::Table(ports.table().clone())
+        };
         Buffers::new(shape, routes, cams)
     }
 
@@ -177,8 +180,8 @@ impl Builder<'_> {
         let cams = special
             .filter(|_| organisation == Organisation::Single)
             .map(|rule| Cams::new(Arc::clone(rule), 1, [Rate::default()].into(), lanes, false));
-        let shape = Shape { inputs: 1, outputs: 1, lanes, organisation, control_first: false };
-        let buffers = Buffers::new(shape, Routes::None, cams);
+        let shape = BufferShape { inputs: 1, outputs: 1, lanes, organisation, control_first: false };
+        let buffers = Buffers::new(shape, PortSelection::None, cams);
         Some(Box::new(Adapter::new(buffers, organisation, capacity)))
     }
 

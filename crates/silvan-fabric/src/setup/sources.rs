@@ -14,7 +14,7 @@ use silvan_network::traffic::{Arrivals, Bursts, Forest, ListedTransfer, MOST_LIS
 
 use super::Builder;
 use super::model::Model;
-use super::offered::{Offered, Sender};
+use super::offered::{Offered, OfferedFlow};
 use crate::error::{Reason, SetupError};
 use crate::host::Host;
 use crate::meters::ClassMeter;
@@ -239,7 +239,7 @@ impl Builder<'_> {
         }
     }
 
-    fn flow_source(&self, flow: &Sender, class: u16) -> Source {
+    fn flow_source(&self, flow: &OfferedFlow, class: u16) -> Source {
         let seed = self.model.seed;
         let owner = u64::from(flow.from);
         Source {

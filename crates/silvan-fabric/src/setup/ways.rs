@@ -17,7 +17,7 @@ use crate::jobs::Way;
 
 /// The best properties of the remaining routes from a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Reach {
+struct RemainingRoute {
     /// The latency of the first byte on the fastest route.
     latency: Time,
     /// The rate of the widest route.
@@ -26,7 +26,7 @@ struct Reach {
     together: Rate,
 }
 
-impl Reach {
+impl RemainingRoute {
     /// The position is the destination.
     const THERE: Self = Self { latency: Time::ZERO, widest: Rate(u64::MAX), together: Rate(u64::MAX) };
     /// There is no route.
@@ -55,7 +55,7 @@ impl Reach {
 type Place = (u32, u16);
 
 /// The routes that packets may take.
-enum Routes<'a> {
+enum LaneRoutes<'a> {
     /// The route of the tables.
     Fixed,
     /// The routes of the tables to all LIDs.
@@ -74,9 +74,9 @@ pub(super) struct Ways<'a> {
     wiring: Wiring,
     tables: &'a routing::Tables,
     model: &'a Model<'a>,
-    routes: Routes<'a>,
+    routes: LaneRoutes<'a>,
     /// The remaining route from each position, for the destination of the last query.
-    known: FxHashMap<Place, Reach>,
+    known: FxHashMap<Place, RemainingRoute>,
     destination: u32,
 }
 
@@ -87,15 +87,15 @@ impl Builder<'_> {
         let chooses = |levels: u16| levels >> sl & 1 == 1;
         let is_free = self.model.packet_routes.as_ref().is_some_and(|choice| chooses(choice.levels));
         let routes = if self.model.path_bits.is_used() {
-            Routes::Lids
+            LaneRoutes::Lids
         } else if is_free || self.model.ecmp.is_some() {
-            Routes::Packets(PortGroups::new(self.topology, self.tables))
+            LaneRoutes::Packets(PortGroups::new(self.topology, self.tables))
         } else if self.model.flow_routes.is_some() {
-            Routes::Flows(AdaptiveTables::new(self.topology).map_err(|error| error.to_string())?)
+            LaneRoutes::Flows(AdaptiveTables::new(self.topology).map_err(|error| error.to_string())?)
         } else {
             match detours.filter(|detours| detours.bias().is_some()) {
-                Some(detours) => Routes::Detours(detours),
-                None => Routes::Fixed,
+                Some(detours) => LaneRoutes::Detours(detours),
+                None => LaneRoutes::Fixed,
             }
         };
         Ok(Ways {
@@ -119,24 +119,26 @@ impl Ways<'_> {
         let path = path.map_err(|error| error.to_string())?;
         let links = path.channels.iter().map(|channel| (channel.link, channel.to));
         let reach = match &self.routes {
-            Routes::Fixed => self.along(links),
-            Routes::Lids => {
+            LaneRoutes::Fixed => self.along(links),
+            LaneRoutes::Lids => {
                 let paths = routing::trace_lids(self.topology, &self.wiring, self.tables, from, to)?;
                 let links = |path: &routing::Path| -> Vec<(usize, End)> {
                     path.channels.iter().map(|channel| (channel.link, channel.to)).collect()
                 };
                 let ways = paths.iter().map(|path| self.along(links(path).into_iter()));
-                ways.fold(Reach::NONE, Reach::combined_with)
+                ways.fold(RemainingRoute::NONE, RemainingRoute::combined_with)
             }
-            Routes::Detours(detours) => self.detours(detours, (from, to)).combined_with(self.along(links)),
-            Routes::Packets(_) | Routes::Flows(_) => {
+            LaneRoutes::Detours(detours) => {
+                self.detours(detours, (from, to)).combined_with(self.along(links))
+            }
+            LaneRoutes::Packets(_) | LaneRoutes::Flows(_) => {
                 if self.destination != to {
                     self.known.clear();
                     self.destination = to;
                 }
                 match path.channels.first() {
                     Some(first) => self.after(first.link, first.to),
-                    None => Reach::THERE,
+                    None => RemainingRoute::THERE,
                 }
             }
         };
@@ -153,11 +155,11 @@ impl Ways<'_> {
     }
 
     /// A route, given as links and their far ends.
-    fn along(&self, links: impl DoubleEndedIterator<Item = (usize, End)>) -> Reach {
-        links.rev().fold(Reach::THERE, |reach, (link, end)| self.behind(reach, link, end))
+    fn along(&self, links: impl DoubleEndedIterator<Item = (usize, End)>) -> RemainingRoute {
+        links.rev().fold(RemainingRoute::THERE, |reach, (link, end)| self.behind(reach, link, end))
     }
 
-    fn behind(&self, reach: Reach, link: usize, end: End) -> Reach {
+    fn behind(&self, reach: RemainingRoute, link: usize, end: End) -> RemainingRoute {
         let inside = matches!(end.node, NodeRef::Switch(_));
         let latency = if inside { self.model.switch.latency } else { Time::ZERO };
         let link = &self.topology.links[link];
@@ -165,7 +167,7 @@ impl Ways<'_> {
     }
 
     /// All routes through other groups.
-    fn detours(&self, detours: &Detours, (from, to): (u32, u32)) -> Reach {
+    fn detours(&self, detours: &Detours, (from, to): (u32, u32)) -> RemainingRoute {
         let pair = (from as usize, to as usize);
         // All groups except the two, one by one.
         let others = 0..(detours.groups() as u64).saturating_sub(2);
@@ -182,7 +184,7 @@ impl Ways<'_> {
             }
             self.along(links.into_iter())
         };
-        others.map(way).fold(Reach::NONE, Reach::combined_with)
+        others.map(way).fold(RemainingRoute::NONE, RemainingRoute::combined_with)
     }
 
     /// The link at a port (from 1) of a switch, with its far end.
@@ -195,12 +197,12 @@ impl Ways<'_> {
     fn ports(&self, (switch, input): Place) -> Vec<u16> {
         let to = self.destination;
         let mut ports = match &self.routes {
-            Routes::Packets(groups) => groups.ports(switch as usize, to as usize).to_vec(),
-            Routes::Flows(tables) => {
+            LaneRoutes::Packets(groups) => groups.ports(switch as usize, to as usize).to_vec(),
+            LaneRoutes::Flows(tables) => {
                 let (default, others) = tables.switches[switch as usize].candidates(input, to);
                 [&[default], others].concat()
             }
-            Routes::Fixed | Routes::Lids | Routes::Detours(_) => Vec::new(),
+            LaneRoutes::Fixed | LaneRoutes::Lids | LaneRoutes::Detours(_) => Vec::new(),
         };
         ports.sort_unstable();
         ports.dedup();
@@ -208,8 +210,8 @@ impl Ways<'_> {
     }
 
     /// The remaining route to the current destination that begins with the given link.
-    fn after(&mut self, link: usize, end: End) -> Reach {
-        let NodeRef::Switch(switch) = end.node else { return self.behind(Reach::THERE, link, end) };
+    fn after(&mut self, link: usize, end: End) -> RemainingRoute {
+        let NodeRef::Switch(switch) = end.node else { return self.behind(RemainingRoute::THERE, link, end) };
         let mut open = vec![(switch, end.port)];
         while let Some(&place) = open.last() {
             let onward: Vec<(usize, End)> =
@@ -217,12 +219,12 @@ impl Ways<'_> {
             if self.known.contains_key(&place) {
                 // All following positions are known by now.
                 let best = onward.into_iter().map(|(link, end)| self.behind(self.reach(end), link, end));
-                let best = best.fold(Reach::NONE, Reach::combined_with);
+                let best = best.fold(RemainingRoute::NONE, RemainingRoute::combined_with);
                 self.known.insert(place, best);
                 open.pop();
                 continue;
             }
-            self.known.insert(place, Reach::NONE);
+            self.known.insert(place, RemainingRoute::NONE);
             for (_, end) in onward {
                 if let NodeRef::Switch(next) = end.node
                     && !self.known.contains_key(&(next, end.port))
@@ -235,10 +237,12 @@ impl Ways<'_> {
     }
 
     /// The remaining route from the end of a link, as far as it is known.
-    fn reach(&self, end: End) -> Reach {
+    fn reach(&self, end: End) -> RemainingRoute {
         match end.node {
-            NodeRef::Host(_) => Reach::THERE,
-            NodeRef::Switch(switch) => self.known.get(&(switch, end.port)).copied().unwrap_or(Reach::NONE),
+            NodeRef::Host(_) => RemainingRoute::THERE,
+            NodeRef::Switch(switch) => {
+                self.known.get(&(switch, end.port)).copied().unwrap_or(RemainingRoute::NONE)
+            }
         }
     }
 }

@@ -21,7 +21,7 @@ type Due = (u64, Vec<Time>);
 
 /// The progress of a partition, or the combined progress of all partitions, when all threads meet.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Progress {
+pub(super) struct PartitionProgress {
     /// The next tick with work. Messages that have been sent count as work at the time at which they take effect.
     pub next: u64,
     /// The amount of work done.
@@ -54,12 +54,12 @@ struct Letterbox {
 /// At a meeting, the partitions skip the time in which none of them has work. Between two meetings, each partition waits
 /// only for its neighbors, and its steps follow each other without gaps. Results do not depend on these numbers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Round {
+pub(super) struct MeetingInterval {
     pub steps: u64,
     most: u64,
 }
 
-impl Round {
+impl MeetingInterval {
     /// With more steps, meetings cost less than a tenth of the waits for neighbors.
     const MOST: u64 = 32;
 
@@ -119,7 +119,12 @@ impl<'a> Exchange<'a> {
 
     /// Publishes the progress of a partition for meeting number `meeting`, ends a step, and returns the combined
     /// progress of all partitions.
-    pub fn share(&self, meeting: usize, me: usize, own: Progress) -> Result<Progress, Halted> {
+    pub fn share(
+        &self,
+        meeting: usize,
+        me: usize,
+        own: PartitionProgress,
+    ) -> Result<PartitionProgress, Halted> {
         let all = &self.published[meeting % 2];
         // The end of the step makes these values visible.
         let mine = &all[me].0;
@@ -128,7 +133,7 @@ impl<'a> Exchange<'a> {
         mine.busy.store(own.busy, Ordering::Relaxed);
         mine.known.store(own.known, Ordering::Relaxed);
         self.meet(me)?;
-        let mut together = Progress { next: NEVER, done: 0, busy: 0, known: 0 };
+        let mut together = PartitionProgress { next: NEVER, done: 0, busy: 0, known: 0 };
         for Separate(one) in all {
             together.next = together.next.min(one.next.load(Ordering::Relaxed));
             together.done += one.done.load(Ordering::Relaxed);

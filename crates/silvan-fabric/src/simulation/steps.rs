@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use super::exchange::{Exchange, Halted, Round};
+use super::exchange::{Exchange, Halted, MeetingInterval};
 use super::threads::{Goal, Reached};
 use crate::partition::{Neighbors, Partition};
 
@@ -79,7 +79,7 @@ pub(super) fn run_in_turn(
     steps: &mut Steps,
 ) -> Result<Reached, Halted> {
     let exchange = Exchange::new(neighbors);
-    let mut round = Round::first(neighbors);
+    let mut round = MeetingInterval::first(neighbors);
     let (last, step) = (partitions[0].tick_of(goal.cut), partitions[0].ticks_in(goal.lookahead));
     let (mut events, mut turn) = (0, 0);
     let mut busy = partitions.len() as u64;

@@ -2,13 +2,13 @@
 //!
 //! Partitions affect each other only after their lookahead. In each step, a partition handles all events within that
 //! time. It then waits until its neighbors have finished the step as well, and receives their messages. After a number
-//! of steps, all threads meet and skip the time in which no partition has work ([`Round`]). If traffic waits for
+//! of steps, all threads meet and skip the time in which no partition has work ([`MeetingInterval`]). If traffic waits for
 //! deliveries, all deliveries within a step are known in advance, and the threads meet after each step to determine when
 //! the traffic starts. A single partition exchanges no messages.
 
 use silvan_engine::Time;
 
-use super::exchange::{Exchange, Halted, Progress, Round};
+use super::exchange::{Exchange, Halted, MeetingInterval, PartitionProgress};
 use super::steps::{Steps, run_in_turn};
 use super::{ModelError, Simulation};
 use crate::partition::{Neighbors, Partition};
@@ -50,13 +50,13 @@ fn run_together(
     partition: &mut Partition,
     me: usize,
     exchange: &Exchange,
-    mut round: Round,
+    mut round: MeetingInterval,
     goal: Goal,
 ) -> Result<Reached, Halted> {
     let _guard = exchange.steps.guard();
     let (last, step) = (partition.tick_of(goal.cut), partition.ticks_in(goal.lookahead));
     let (mut turn, mut meeting) = (0, 0);
-    let mut own = Progress { next: partition.next_tick(), done: 0, busy: 1, known: 0 };
+    let mut own = PartitionProgress { next: partition.next_tick(), done: 0, busy: 1, known: 0 };
     loop {
         own.known = partition.ctx.ahead.as_ref().map_or(0, |ahead| ahead.known());
         let together = exchange.share(meeting, me, own)?;
@@ -106,7 +106,7 @@ fn run_together(
 /// Runs all partitions, each in its own thread.
 fn run_threads(partitions: &mut [Partition], neighbors: &Neighbors, goal: Goal) -> Result<Reached, Halted> {
     let exchange = Exchange::new(neighbors);
-    let round = Round::first(neighbors);
+    let round = MeetingInterval::first(neighbors);
     let results: Vec<Result<Reached, Halted>> = std::thread::scope(|scope| {
         // If the system cannot create another thread, this guard ensures that the existing threads do not wait for it.
         let _guard = exchange.steps.guard();

@@ -18,7 +18,7 @@ use crate::packet::{Kind, Packet, PacketId};
 
 /// The configuration and state that a switch needs to select outputs.
 #[derive(Debug)]
-pub(crate) struct Chooser {
+pub(crate) struct PortChooser {
     choices: Arc<Choices>,
     /// Size of a load grade in bytes.
     pub grade: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Chooser {
     best: Vec<Port>,
 }
 
-impl Chooser {
+impl PortChooser {
     pub fn new(choices: Arc<Choices>, grade: u32, levels: u16, pins_isolated: bool, seed: u64) -> Self {
         Self {
             choices,
@@ -63,14 +63,14 @@ impl Chooser {
 impl Ports {
     /// The chooser, if each packet is routed adaptively.
     #[inline]
-    pub fn chooser(&self) -> Option<&Chooser> {
+    pub fn chooser(&self) -> Option<&PortChooser> {
         match self.steering.as_deref()? {
             Steering::Packets(chooser) => Some(chooser),
             _ => None,
         }
     }
 
-    fn chooser_mut(&mut self) -> Option<&mut Chooser> {
+    fn chooser_mut(&mut self) -> Option<&mut PortChooser> {
         match self.steering.as_deref_mut()? {
             Steering::Packets(chooser) => Some(chooser),
             _ => None,

@@ -29,13 +29,13 @@ use crate::queueing::buffers::{Buffers, QueueId, Stored};
 
 /// A packet that is leaving the memory of a port: the time at which its tail leaves, its lane, and its space.
 #[derive(Debug)]
-struct Leaving {
+struct LeavingPacket {
     end: Time,
     lane: PortVl,
     space: u32,
 }
 
-impl Leaving {
+impl LeavingPacket {
     const NOTHING: Self = Self { end: Time::NEVER, lane: PortVl::FIRST, space: 0 };
 
     /// If the packet's tail has left by now, returns its lane and the space that became free.
@@ -49,15 +49,15 @@ impl Leaving {
 }
 
 #[derive(Debug)]
-struct Input {
-    leaving: Leaving,
+struct CioqInput {
+    leaving: LeavingPacket,
     /// The time at which the read port becomes free.
     read_free: Time,
 }
 
 /// One virtual lane of an output.
 #[derive(Debug, Clone, Default)]
-struct Lane {
+struct CioqLane {
     queue: Fifo,
     /// Memory in use, including the packet that is leaving.
     used: u32,
@@ -68,8 +68,8 @@ struct Lane {
 }
 
 #[derive(Debug)]
-struct Output {
-    leaving: Leaving,
+struct CioqOutput {
+    leaving: LeavingPacket,
     /// The time at which the write port becomes free.
     write_free: Time,
     /// The virtual lane to consider first for the write port; the next field is the one for the link.
@@ -85,12 +85,12 @@ struct Output {
 pub(crate) struct CioqSwitch<S: PortSet> {
     pub ports: Ports,
     pub buffers: Buffers<S, ManyLanes>,
-    inputs: Box<[Input]>,
+    inputs: Box<[CioqInput]>,
     /// Memory in use for each input and virtual lane, including packets that are leaving.
     used: Box<[u32]>,
-    outputs: Box<[Output]>,
+    outputs: Box<[CioqOutput]>,
     /// State per output and virtual lane.
-    lanes: Box<[Lane]>,
+    lanes: Box<[CioqLane]>,
     rounds: Rounds<S>,
     crossbar: BytePace,
     /// Memory per virtual lane of an output.
@@ -100,9 +100,9 @@ pub(crate) struct CioqSwitch<S: PortSet> {
 impl<S: PortSet> CioqSwitch<S> {
     pub fn new(ports: Ports, buffers: Buffers<S, ManyLanes>, crossbar: BytePace, output_lane: u32) -> Self {
         let (count, lanes) = (ports.count(), ports.lanes);
-        let input = |_| Input { leaving: Leaving::NOTHING, read_free: Time::ZERO };
-        let output = |_| Output {
-            leaving: Leaving::NOTHING,
+        let input = |_| CioqInput { leaving: LeavingPacket::NOTHING, read_free: Time::ZERO };
+        let output = |_| CioqOutput {
+            leaving: LeavingPacket::NOTHING,
             write_free: Time::ZERO,
             write_turn: Vl::FIRST,
             link_turn: Vl::FIRST,
@@ -113,7 +113,7 @@ impl<S: PortSet> CioqSwitch<S> {
             inputs: (0..count).map(input).collect(),
             used: vec![0; count * lanes].into(),
             outputs: (0..count).map(output).collect(),
-            lanes: vec![Lane::default(); count * lanes].into(),
+            lanes: vec![CioqLane::default(); count * lanes].into(),
             rounds: Rounds::new(count * lanes, !buffers.is_fifo()),
             ports,
             buffers,
@@ -262,7 +262,7 @@ impl<S: PortSet> CioqSwitch<S> {
         let end = ctx.send(self.ports.out(output), id);
         // The previous packet has left by `end`.
         self.expire(output, end);
-        self.outputs[output.index()].leaving = Leaving { end, lane: at, space };
+        self.outputs[output.index()].leaving = LeavingPacket { end, lane: at, space };
     }
 
     /// Marks a packet that leaves an output buffer.
@@ -328,7 +328,7 @@ impl<S: PortSet> CioqSwitch<S> {
         if let Some((lane, space)) = from.leaving.left(end) {
             self.used[lane.index()] -= space;
         }
-        from.leaving = Leaving { end, lane: self.ports.lane(input, vl), space };
+        from.leaving = LeavingPacket { end, lane: self.ports.lane(input, vl), space };
         let way = (self.ports.feeder(input), vl, dst);
         ctx.release(CreditReturn { way, space, leaves_at: end, ledger: ctx.packets.ledger(id) });
         let state = &mut self.outputs[output.index()];

@@ -7,7 +7,7 @@
 use silvan_engine::Rate;
 use silvan_network::port::Port;
 use silvan_network::routing::Tables;
-use silvan_network::routing::adaptive::{ExtendedTable, Flow, FlowKey, Heuristic, SwitchState};
+use silvan_network::routing::adaptive::{AdaptiveFlow, ExtendedTable, FlowKey, Heuristic, SwitchState};
 
 use super::{Ports, Steering};
 use crate::context::Context;
@@ -39,7 +39,7 @@ impl Director {
         let routes = self.routes.as_mut()?;
         let key =
             FlowKey { source: packet.src, destination: packet.dst, connection: u32::from(packet.source) };
-        let (flow, input) = (Flow { key, bytes }, input.number());
+        let (flow, input) = (AdaptiveFlow { key, bytes }, input.number());
         let port = match packet.kind {
             Kind::SetUp => routes.state.set_up(&routes.table, input, &flow, routes.heuristic),
             Kind::TearDown => routes.state.tear_down(&routes.table, input, &flow),

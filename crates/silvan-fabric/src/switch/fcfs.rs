@@ -28,7 +28,7 @@ type Waiting = (PacketId, Option<Port>);
 /// One virtual lane of an output: the waiting packets. It occupies one cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Lane {
+struct FcfsLane {
     data: VecDeque<Waiting>,
     /// Packets that precede `data`.
     #[expect(clippy::box_collection, reason = "the lane would occupy two cache lines")]
@@ -45,7 +45,7 @@ struct Lane {
     dirty: bool,
 }
 
-impl Lane {
+impl FcfsLane {
     /// The packet that is sent next.
     fn front(&self) -> Option<Waiting> {
         let queue = if self.controls == 0 { &self.data } else { &*self.control };
@@ -79,7 +79,7 @@ impl Lane {
 pub(crate) struct FcfsSwitch {
     pub ports: Ports,
     /// State per output and virtual lane.
-    lanes: Box<[Lane]>,
+    lanes: Box<[FcfsLane]>,
     control_first: bool,
     trimmer: Option<Box<Trimmer>>,
 }
@@ -87,13 +87,13 @@ pub(crate) struct FcfsSwitch {
 impl FcfsSwitch {
     pub fn new(ports: Ports, control_first: bool, trimmer: Option<Box<Trimmer>>) -> Self {
         let count = ports.count();
-        let lanes = (0..count * ports.lanes).map(|_| Lane::default()).collect();
+        let lanes = (0..count * ports.lanes).map(|_| FcfsLane::default()).collect();
         Self { lanes, ports, control_first, trimmer }
     }
 
     /// The first lane of an output.
     #[inline(always)]
-    fn first_lane(&mut self, output: Port) -> &mut Lane {
+    fn first_lane(&mut self, output: Port) -> &mut FcfsLane {
         &mut self.lanes[self.ports.lane(output, Vl::FIRST).index()]
     }
 
@@ -156,7 +156,7 @@ impl FcfsSwitch {
     fn of_input(&self, input: Port, vl: Vl) -> impl Iterator<Item = (Port, PacketId)> {
         let lanes = Port::all(self.ports.count()).map(move |output| (output, self.ports.lane(output, vl)));
         let all = lanes.flat_map(move |(output, lane)| {
-            let Lane { control, data, .. } = &self.lanes[lane.index()];
+            let FcfsLane { control, data, .. } = &self.lanes[lane.index()];
             control.iter().chain(data.iter()).map(move |&entry| (output, entry))
         });
         all.filter(move |(_, (_, from))| *from == Some(input)).map(|(output, (id, _))| (output, id))
@@ -261,7 +261,7 @@ impl Architecture for FcfsSwitch {
     }
 
     fn all_buffered(&self, ctx: &Context, add: &mut dyn FnMut(Port, Vl, u32)) {
-        for (at, Lane { control, data, .. }) in self.lanes.iter().enumerate() {
+        for (at, FcfsLane { control, data, .. }) in self.lanes.iter().enumerate() {
             let vl = Vl::new(at % self.ports.lanes);
             for &(id, input) in control.iter().chain(data) {
                 // A trimmed packet occupies no memory of an input.

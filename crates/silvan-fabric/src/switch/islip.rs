@@ -26,7 +26,7 @@ use silvan_network::port::{Lanes, Port, PortVl, Vl};
 use silvan_network::port_set::PortSet;
 
 use super::Ports;
-use super::queued::{Arbiter, Head, QueuedSwitch, candidate};
+use super::queued::{Arbiter, QueueHead, QueuedSwitch, candidate};
 use super::rounds::Rounds;
 use crate::context::Context;
 use crate::link::ChannelId;
@@ -76,7 +76,7 @@ struct Match {
     input: Port,
     output: Port,
     vl: Vl,
-    head: Head,
+    head: QueueHead,
     /// Whether the packet can wait because its queue lets other packets pass.
     waits: bool,
 }

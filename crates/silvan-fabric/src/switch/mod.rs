@@ -22,7 +22,7 @@ use silvan_network::port_set::{Ports64, Ports256};
 use crate::voq::MOST_LANES;
 
 pub(crate) use architecture::Architecture;
-pub(crate) use chooser::Chooser;
+pub(crate) use chooser::PortChooser;
 pub(crate) use cioq::CioqSwitch;
 pub(crate) use detour::{Detourer, Neighbours};
 pub(crate) use director::{Director, FlowRoutes, weight_ps};

@@ -7,7 +7,7 @@ use silvan_engine::{Rate, Time};
 use silvan_network::port::{LaneOrder, Port, PortVl, Vl};
 use silvan_network::routing::lanes::Lanes;
 
-use super::{Chooser, Detourer, Director};
+use super::{Detourer, Director, PortChooser};
 use crate::context::Context;
 use crate::link::{ChannelId, Class, key};
 use crate::message::{CreditReturn, Report, Word};
@@ -55,7 +55,7 @@ pub(crate) enum Steering {
     /// Flows have routes of their own.
     Flows(Director),
     /// Each packet is routed adaptively.
-    Packets(Chooser),
+    Packets(PortChooser),
     /// Packets are hashed onto the ports of minimal routes.
     Hashed(Hasher),
     /// Lanes follow from the service levels of routes and the SL-to-VL tables.

@@ -50,7 +50,7 @@ pub(crate) trait Arbiter<S: PortSet, L: Lanes>: std::fmt::Debug + Sized {
 
 /// A packet that an output may send because it is at the head of a queue.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Head {
+pub(super) struct QueueHead {
     pub queue: QueueId,
     id: PacketId,
     dst: u32,
@@ -65,7 +65,7 @@ pub(super) fn candidate<S: PortSet, L: Lanes>(
     (buffers, relays): (&mut Buffers<S, L>, bool),
     (lane, vl, channel): (PortVl, Vl, ChannelId),
     input: Port,
-) -> Result<Head, u32> {
+) -> Result<QueueHead, u32> {
     loop {
         let queue = buffers.front(lane, input, ctx.now).ok_or(0u32)?;
         let id = buffers.head(queue).ok_or(0u32)?;
@@ -73,11 +73,11 @@ pub(super) fn candidate<S: PortSet, L: Lanes>(
         let way = (channel, vl, dst);
         if !ctx.links.is_divided() {
             let has_credit = ctx.has_credit_or_wait(way, space);
-            return if has_credit { Ok(Head { queue, id, dst, size }) } else { Err(space) };
+            return if has_credit { Ok(QueueHead { queue, id, dst, size }) } else { Err(space) };
         }
         let ledger = if relays { ctx.packets.ledger(id) } else { NO_LEDGER };
         if ctx.has_credit_or_wait_behind(ledger, way, space) {
-            return Ok(Head { queue, id, dst, size });
+            return Ok(QueueHead { queue, id, dst, size });
         }
         buffers.park(queue);
     }
@@ -179,7 +179,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> QueuedSwitch<S, L, A> {
         &mut self,
         ctx: &mut Context,
         (input, output, vl): (Port, Port, Vl),
-        Head { queue, id, dst, size }: Head,
+        QueueHead { queue, id, dst, size }: QueueHead,
     ) -> (Time, Time, u32) {
         let left = self.buffers.take(&mut ctx.packets, ctx.now, queue, output);
         if self.relays

@@ -11,21 +11,21 @@ use crate::packet::Pool;
 
 /// A waiting packet, and the input whose memory it occupies.
 #[derive(Debug, Clone, Copy)]
-struct Queued {
+struct QueuedPacket {
     head: Head,
     input: u8,
 }
 
 /// The queue of one virtual lane of an output.
 #[derive(Debug, Default)]
-pub(super) struct Lane {
-    data: VecDeque<Queued>,
+pub(super) struct FifoLane {
+    data: VecDeque<QueuedPacket>,
     /// Packets that precede `data`.
-    control: VecDeque<Queued>,
+    control: VecDeque<QueuedPacket>,
 }
 
-impl Lane {
-    fn front(&self) -> Option<Queued> {
+impl FifoLane {
+    fn front(&self) -> Option<QueuedPacket> {
         self.control.front().or_else(|| self.data.front()).copied()
     }
 
@@ -41,7 +41,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
     #[inline(always)]
     pub(super) fn push_last(&mut self, packets: &Pool, slot: Slot, head: Head) {
         let at = self.lane_index(slot.output(), slot.vl());
-        let queued = Queued { head, input: slot.input };
+        let queued = QueuedPacket { head, input: slot.input };
         if self.control_first && !packets[head.packet].kind.follows_data() {
             self.fifos[at].control.push_back(queued);
         } else {
@@ -52,7 +52,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
     /// The packet that a lane sends next.
     #[inline(always)]
     pub(super) fn first(&self, output: usize, vl: usize) -> Option<(Slot, Head)> {
-        let Queued { head, input } = self.fifos[self.lane_index(output, vl)].front()?;
+        let QueuedPacket { head, input } = self.fifos[self.lane_index(output, vl)].front()?;
         Some((Slot { output: output as u32, vl: vl as u8, input }, head))
     }
 

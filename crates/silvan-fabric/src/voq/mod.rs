@@ -129,7 +129,7 @@ pub(crate) struct VoqOutputs<const LANES: usize, const MARKS: u8, const FIFO: bo
     /// Bytes per queue; empty unless the marking rule reads single queues.
     queue_bytes: Box<[u32]>,
     /// The queues of lanes, if packets leave in the order of their arrival, which are then the only queues.
-    fifos: Box<[fifo::Lane]>,
+    fifos: Box<[fifo::FifoLane]>,
     /// Whether control packets precede data in `fifos`. The exception is a packet that ends a flow's route, which must
     /// stay behind the flow's data.
     pub control_first: bool,
@@ -170,7 +170,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
             first: first.map_or(0, |first| 1 << first.0),
             beyond: vec![[0; 3]; if width > 64 { count } else { 0 }].into(),
             queue_bytes: vec![0; if reads_queues { queues } else { 0 }].into(),
-            fifos: (0..if FIFO { count } else { 0 }).map(|_| fifo::Lane::default()).collect(),
+            fifos: (0..if FIFO { count } else { 0 }).map(|_| fifo::FifoLane::default()).collect(),
             control_first: false,
         }
     }

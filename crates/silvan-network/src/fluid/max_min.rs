@@ -59,20 +59,20 @@ impl Basin {
 
 /// The level at which a link fills; the lowest level comes first.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Next {
+struct FillLevel {
     level: f64,
     link: u32,
 }
 
-impl Eq for Next {}
+impl Eq for FillLevel {}
 
-impl PartialOrd for Next {
+impl PartialOrd for FillLevel {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Next {
+impl Ord for FillLevel {
     fn cmp(&self, other: &Self) -> Ordering {
         other.level.total_cmp(&self.level).then(other.link.cmp(&self.link))
     }
@@ -85,7 +85,7 @@ struct Filling {
     starts: Vec<usize>,
     members: Vec<u32>,
     open: Vec<bool>,
-    heap: BinaryHeap<Next>,
+    heap: BinaryHeap<FillLevel>,
 }
 
 impl Filling {
@@ -121,7 +121,7 @@ impl Filling {
         let used = links.iter_mut().enumerate().filter(|(_, link)| link.flows > 0);
         let heap = used.map(|(number, link)| {
             link.counted = link.weight;
-            Next { level: link.level(), link: number as u32 }
+            FillLevel { level: link.level(), link: number as u32 }
         });
         let heap = heap.collect();
         Self { links, starts, members, open, heap }
@@ -149,7 +149,7 @@ impl Filling {
                 basin.counted = basin.weight;
             }
             let level = basin.level();
-            self.heap.push(Next { level, link: link as u32 });
+            self.heap.push(FillLevel { level, link: link as u32 });
         }
     }
 }

@@ -39,11 +39,11 @@ pub struct Problem {
     capacities: Vec<f64>,
     /// All routes, concatenated.
     hops: Vec<u32>,
-    flows: Vec<Flow>,
+    flows: Vec<ProblemFlow>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Flow {
+struct ProblemFlow {
     /// Position of its route in `hops`.
     first: usize,
     end: usize,
@@ -116,7 +116,7 @@ impl Problem {
         let cap = cap.map_or(Ok(f64::INFINITY), |cap| positive(cap, "a flow's cap"))?;
         let first = self.hops.len();
         self.hops.extend_from_slice(route);
-        self.flows.push(Flow { first, end: self.hops.len(), weight, cap });
+        self.flows.push(ProblemFlow { first, end: self.hops.len(), weight, cap });
         Ok(())
     }
 

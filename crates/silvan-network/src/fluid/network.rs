@@ -18,14 +18,14 @@ pub struct HostRates {
 
 /// A topology with its tables, to which flows between hosts can be added. Link `2 n` of the problem is the channel
 /// from `a` to `b` of link `n` of the topology, and link `2 n + 1` is the opposite channel.
-pub struct Network<'a> {
+pub struct FluidNetwork<'a> {
     topology: &'a Topology,
     tables: &'a Tables,
     wiring: Wiring,
     host: HostRates,
 }
 
-impl<'a> Network<'a> {
+impl<'a> FluidNetwork<'a> {
     /// Creates the problem without flows. A link from or to a host carries at most the injection or drain
     /// rate of the host.
     ///
@@ -109,7 +109,7 @@ mod tests {
     /// Rates without control relative to the rate of a host, and the names of the limiting links.
     fn shares(topology: &Topology, host: HostRates, pairs: &[(u32, u32)]) -> (Vec<f64>, Vec<String>) {
         let tables = RoutingSpec::suitable(topology).compute(topology).unwrap();
-        let (network, mut problem) = Network::new(topology, &tables, host).unwrap();
+        let (network, mut problem) = FluidNetwork::new(topology, &tables, host).unwrap();
         for &(from, to) in pairs {
             problem.add_flow(&network.route(from, to).unwrap(), 1.0, None).unwrap();
         }
@@ -168,7 +168,7 @@ mod tests {
     fn several_permutations_on_a_tree_of_512() {
         let topology = KAryNTree::new(8, 3).build().unwrap();
         let tables = RoutingSpec::suitable(&topology).compute(&topology).unwrap();
-        let (network, mut problem) = Network::new(&topology, &tables, HostRates::default()).unwrap();
+        let (network, mut problem) = FluidNetwork::new(&topology, &tables, HostRates::default()).unwrap();
         for (from, by) in (0..512).flat_map(|from| [(from, 65), (from, 130), (from, 333)]) {
             problem.add_flow(&network.route(from, (from + by) % 512).unwrap(), 1.0, None).unwrap();
         }
@@ -188,7 +188,7 @@ mod tests {
     fn missing_routes_are_reported_by_name() {
         let testbed = Dumbbell::default().build().unwrap();
         let tables = Tables::empty(&testbed);
-        let (network, _) = Network::new(&testbed, &tables, HostRates::default()).unwrap();
+        let (network, _) = FluidNetwork::new(&testbed, &tables, HostRates::default()).unwrap();
         let message = network.route(0, 4).err().map(|e| e.0).unwrap_or_default();
         assert_eq!(message, "from H1 to H5: switch S1 has no route to H5");
         assert!(network.route(0, 99).is_err());

@@ -48,7 +48,7 @@ pub fn uncontrolled(problem: &Problem, active: &[bool]) -> Result<Allocation, Fl
 }
 
 /// Demand on a link from one input of its switch, or from one flow of its host.
-struct Group {
+struct DemandGroup {
     /// The link that ends at that input.
     input: Option<u32>,
     flows: Vec<u32>,
@@ -58,7 +58,7 @@ struct Group {
 
 #[derive(Default)]
 struct Station {
-    groups: Vec<Group>,
+    groups: Vec<DemandGroup>,
     /// The rate at which the far end accepts data.
     accepted: f64,
     /// The output that determines this rate, if it is less than the capacity.
@@ -99,7 +99,7 @@ impl Pressure {
                 if let Some(input) = input {
                     onward[input as usize].push((link as u32, station.groups.len()));
                 }
-                station.groups.push(Group { input, flows, demand: 0.0 });
+                station.groups.push(DemandGroup { input, flows, demand: 0.0 });
             }
             stations.push(station);
         }
@@ -221,7 +221,7 @@ fn fair_level(mut demands: Vec<f64>, limit: f64) -> f64 {
 }
 
 /// The share of a limit that one group would get if it always had data to send.
-fn share_of(groups: &[Group], at: usize, limit: f64) -> f64 {
+fn share_of(groups: &[DemandGroup], at: usize, limit: f64) -> f64 {
     let others = groups.iter().enumerate().filter(|(other, _)| *other != at);
     let demands: Vec<f64> = others.map(|(_, group)| group.demand).chain([f64::INFINITY]).collect();
     fair_level(demands, limit)

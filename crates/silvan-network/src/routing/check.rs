@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::graph::{Block, Network, Target};
+use super::graph::{Block, PortGraph, Target};
 use super::{Lanes, RoutingError, Tables};
 use crate::topology::{End, Link, NodeRef, Topology, Wiring};
 
@@ -202,7 +202,7 @@ pub fn analyze(topology: &Topology, tables: &Tables) -> Analysis {
 /// Same as [`analyze`], for the pairs of some of the hosts.
 fn analyze_among(topology: &Topology, tables: &Tables, among: &[bool]) -> Analysis {
     let wiring = topology.wiring();
-    let mut network = Network::new(topology, &wiring);
+    let mut network = PortGraph::new(topology, &wiring);
     let is_homeless = |(home, &counts): (&Option<u32>, &bool)| home.is_none() && counts;
     let homeless = network.homes.iter().zip(among).filter(|&pair| is_homeless(pair)).count() as u64;
     network.keep_hosts(among);
@@ -213,7 +213,7 @@ fn analyze_among(topology: &Topology, tables: &Tables, among: &[bool]) -> Analys
         path_bits: 0,
         lost: vec![false; topology.switches.len()],
         hosts_at: network.hosts_at(),
-        stage: vec![Stage::New; topology.switches.len()],
+        stage: vec![TraceState::New; topology.switches.len()],
         order: Vec::new(),
         flows: vec![0; topology.switches.len()],
         loads: vec![0; network.ports()],
@@ -228,7 +228,7 @@ fn analyze_among(topology: &Topology, tables: &Tables, among: &[bool]) -> Analys
             trees.path_bits = path_bits;
             trees.resolve(to);
             trees.add_flows(to, &mut analysis);
-            let is_good = home.is_some_and(|h| matches!(trees.stage[h as usize], Stage::Good(_)));
+            let is_good = home.is_some_and(|h| matches!(trees.stage[h as usize], TraceState::Good(_)));
             reaches_itself[to] += u64::from(is_good);
         }
         trees.count_pairs(to, &mut analysis);
@@ -324,7 +324,7 @@ fn explain(topology: &Topology, wiring: &Wiring, tables: &Tables, to: u32, probl
 
 /// State of a switch with respect to the current destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum TraceState {
     /// Not visited.
     New,
     /// On the path being followed.
@@ -337,7 +337,7 @@ enum Stage {
 
 /// The trees of paths to the destinations, one after the other, and the totals over all of them.
 struct Trees<'a> {
-    network: &'a Network,
+    network: &'a PortGraph,
     /// By path bits.
     tables: Vec<Block<'a>>,
     /// The path bits of the current destination.
@@ -346,8 +346,8 @@ struct Trees<'a> {
     lost: Vec<bool>,
     /// Number of hosts connected to each switch.
     hosts_at: Vec<u64>,
-    stage: Vec<Stage>,
-    /// Switches in the order in which they became [`Stage::Good`]. A switch comes after the next switch on its path.
+    stage: Vec<TraceState>,
+    /// Switches in the order in which they became [`TraceState::Good`]. A switch comes after the next switch on its path.
     order: Vec<usize>,
     /// Flows through each switch to the current destination; zero between destinations.
     flows: Vec<u64>,
@@ -361,7 +361,7 @@ impl Trees<'_> {
     /// Determines which switches with hosts reach a destination.
     fn resolve(&mut self, to: usize) {
         self.tables[self.path_bits].load(to);
-        self.stage.fill(Stage::New);
+        self.stage.fill(TraceState::New);
         self.order.clear();
         let mut path = Vec::new();
         for start in 0..self.hosts_at.len() {
@@ -371,22 +371,22 @@ impl Trees<'_> {
             let mut at = start;
             let end = loop {
                 match self.stage[at] {
-                    Stage::New => {}
-                    Stage::Open => break Stage::Bad,
+                    TraceState::New => {}
+                    TraceState::Open => break TraceState::Bad,
                     known => break known,
                 }
-                self.stage[at] = Stage::Open;
+                self.stage[at] = TraceState::Open;
                 path.push(at);
                 match self.network.target(at, self.tables[self.path_bits].port(at, to)) {
                     Target::Switch(next) => at = next as usize,
-                    Target::Host(host) if host as usize == to => break Stage::Good(0),
-                    Target::Host(_) | Target::Nothing => break Stage::Bad,
+                    Target::Host(host) if host as usize == to => break TraceState::Good(0),
+                    Target::Host(_) | Target::Nothing => break TraceState::Bad,
                 }
             };
             let mut end = end;
             while let Some(switch) = path.pop() {
-                if let Stage::Good(hops) = end {
-                    end = Stage::Good(hops + 1);
+                if let TraceState::Good(hops) = end {
+                    end = TraceState::Good(hops + 1);
                     self.order.push(switch);
                 }
                 self.stage[switch] = end;
@@ -409,7 +409,7 @@ impl Trees<'_> {
         for switch in 0..self.hosts_at.len() {
             let sources = self.hosts_at[switch] - u64::from(home == Some(switch));
             match self.stage[switch] {
-                Stage::Good(hops) if self.hosts_at[switch] > 0 => {
+                TraceState::Good(hops) if self.hosts_at[switch] > 0 => {
                     let hops = hops as usize;
                     if analysis.hops.len() <= hops {
                         analysis.hops.resize(hops + 1, 0);
@@ -418,8 +418,8 @@ impl Trees<'_> {
                     self.reached_by[switch] += 1;
                     self.flows[switch] += sources;
                 }
-                Stage::Good(_) => {}
-                Stage::New | Stage::Open | Stage::Bad => self.lost[switch] = true,
+                TraceState::Good(_) => {}
+                TraceState::New | TraceState::Open | TraceState::Bad => self.lost[switch] = true,
             }
         }
         for &switch in self.order.iter().rev() {

@@ -8,7 +8,7 @@
 use std::fmt;
 
 use super::Tables;
-use super::graph::{Block, Network, Target};
+use super::graph::{Block, PortGraph, Target};
 use crate::topology::{End, NodeRef, Topology, Wiring};
 
 /// The name of a directed channel between two switches.
@@ -38,7 +38,7 @@ pub fn cycle_text(cycle: &[ChannelName]) -> String {
 #[must_use]
 pub fn deadlock_cycle(topology: &Topology, tables: &Tables) -> Option<Vec<ChannelName>> {
     let wiring = topology.wiring();
-    let network = Network::new(topology, &wiring);
+    let network = PortGraph::new(topology, &wiring);
     let dependencies = Dependencies::of(&network, tables);
     Some(named(topology, &wiring, dependencies.cycle(&network)?))
 }
@@ -56,7 +56,7 @@ pub(super) fn named(topology: &Topology, wiring: &Wiring, channels: Vec<LaneOf>)
 }
 
 /// For each lane of each channel, a bit set of the lanes of output ports for which it waits at the switch where the
-/// channel ends; empty if there are none. The index is a slot of [`Network`] times the number of lanes, plus the lane.
+/// channel ends; empty if there are none. The index is a slot of [`PortGraph`] times the number of lanes, plus the lane.
 pub(super) struct Dependencies {
     lanes: usize,
     sets: Vec<Vec<u64>>,
@@ -64,7 +64,7 @@ pub(super) struct Dependencies {
 
 impl Dependencies {
     /// Creates dependencies between channels with `lanes` lanes, without any entries.
-    pub(super) fn new(network: &Network, lanes: usize) -> Self {
+    pub(super) fn new(network: &PortGraph, lanes: usize) -> Self {
         Self { lanes, sets: vec![Vec::new(); network.ports() * lanes] }
     }
 
@@ -74,7 +74,7 @@ impl Dependencies {
     }
 
     /// Number of a lane of a channel; `None` if the port does not exist.
-    pub(super) fn number(&self, network: &Network, (switch, port, lane): LaneOf) -> Option<usize> {
+    pub(super) fn number(&self, network: &PortGraph, (switch, port, lane): LaneOf) -> Option<usize> {
         network.slot(switch, port).map(|slot| slot * self.lanes + lane)
     }
 
@@ -84,7 +84,7 @@ impl Dependencies {
     }
 
     /// Adds the dependency of lane number `waiting` on the lane `onward`, which starts where the first lane ends.
-    pub(super) fn add(&mut self, network: &Network, waiting: usize, onward: LaneOf) {
+    pub(super) fn add(&mut self, network: &PortGraph, waiting: usize, onward: LaneOf) {
         let (switch, port, lane) = onward;
         let bit = (usize::from(port) - 1) * self.lanes + lane;
         let set = &mut self.sets[waiting];
@@ -103,13 +103,13 @@ impl Dependencies {
 
     /// The first channel for which a channel waits, at or after a position, and the position after it; for channels with
     /// one lane. The channels are given by slot.
-    pub(super) fn onward(&self, network: &Network, slot: usize, from: usize) -> Option<(usize, usize)> {
+    pub(super) fn onward(&self, network: &PortGraph, slot: usize, from: usize) -> Option<(usize, usize)> {
         let bit = next_bit(&self.sets[slot], from)?;
         let Target::Switch(end) = network.target_of(slot) else { return None };
         Some((network.slot(end as usize, bit as u16 + 1)?, bit + 1))
     }
 
-    pub(super) fn of(network: &Network, tables: &Tables) -> Self {
+    pub(super) fn of(network: &PortGraph, tables: &Tables) -> Self {
         let mut dependencies = Self::new(network, 1);
         let hosts_at = network.hosts_at();
         // The last destination for which each switch was visited.
@@ -122,7 +122,12 @@ impl Dependencies {
     }
 
     /// Adds the dependencies of the tables for the same path bits.
-    fn add_routes(&mut self, network: &Network, (hosts_at, met): (&[u64], &mut [usize]), mut tables: Block) {
+    fn add_routes(
+        &mut self,
+        network: &PortGraph,
+        (hosts_at, met): (&[u64], &mut [usize]),
+        mut tables: Block,
+    ) {
         for (to, home) in network.homes.iter().enumerate() {
             tables.load(to);
             for (start, &hosts) in hosts_at.iter().enumerate() {
@@ -149,14 +154,14 @@ impl Dependencies {
     }
 
     /// Depth-first search with an explicit stack, because paths may be long.
-    pub(super) fn cycle(&self, network: &Network) -> Option<Vec<LaneOf>> {
+    pub(super) fn cycle(&self, network: &PortGraph) -> Option<Vec<LaneOf>> {
         #[derive(Clone, Copy, PartialEq)]
-        enum Mark {
+        enum VisitState {
             New,
             Open,
             Done,
         }
-        let mut marks = vec![Mark::New; self.sets.len()];
+        let mut marks = vec![VisitState::New; self.sets.len()];
         for first in self.all(network) {
             // Each entry on the stack is a channel with the position up to which its dependencies have been searched.
             let mut stack = vec![(first, 0)];
@@ -167,23 +172,23 @@ impl Dependencies {
                 else {
                     break;
                 };
-                if marks[number] == Mark::Done {
+                if marks[number] == VisitState::Done {
                     stack.pop();
                     continue;
                 }
-                marks[number] = Mark::Open;
+                marks[number] = VisitState::Open;
                 let Some((next, after)) = self.next(number, end as usize, *searched) else {
-                    marks[number] = Mark::Done;
+                    marks[number] = VisitState::Done;
                     stack.pop();
                     continue;
                 };
                 *searched = after;
-                let next_mark = self.number(network, next).map_or(Mark::Done, |n| marks[n]);
-                if next_mark == Mark::Open {
+                let next_mark = self.number(network, next).map_or(VisitState::Done, |n| marks[n]);
+                if next_mark == VisitState::Open {
                     let first = stack.iter().position(|&(c, _)| c == next)?;
                     return Some(stack[first..].iter().map(|&(c, _)| c).collect());
                 }
-                if next_mark == Mark::New {
+                if next_mark == VisitState::New {
                     stack.push((next, 0));
                 }
             }
@@ -192,7 +197,7 @@ impl Dependencies {
     }
 
     /// All lanes of all ports.
-    pub(super) fn all<'a>(&'a self, network: &'a Network) -> impl Iterator<Item = LaneOf> + 'a {
+    pub(super) fn all<'a>(&'a self, network: &'a PortGraph) -> impl Iterator<Item = LaneOf> + 'a {
         let ports = (0..network.switches())
             .flat_map(|switch| (1..=network.ports_of(switch) as u16).map(move |port| (switch, port)));
         ports.flat_map(|(switch, port)| (0..self.lanes).map(move |lane| (switch, port, lane)))

@@ -313,7 +313,7 @@ pub(super) enum Target {
 }
 
 /// The wiring, in a form suitable for following tables that may be invalid. Ports out of range lead nowhere.
-pub(super) struct Network {
+pub(super) struct PortGraph {
     /// The slots of switch `s` start at `first[s]`. A slot is the index of a port in arrays over all ports.
     first: Vec<usize>,
     targets: Vec<Target>,
@@ -321,7 +321,7 @@ pub(super) struct Network {
     pub homes: Vec<Option<u32>>,
 }
 
-impl Network {
+impl PortGraph {
     pub fn new(topology: &Topology, wiring: &Wiring) -> Self {
         let mut network = Self { first: vec![0], targets: Vec::new(), homes: Vec::new() };
         let known = |node: NodeRef| match node {

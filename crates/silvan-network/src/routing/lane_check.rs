@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::Tables;
 use super::deadlock::{Dependencies, LaneOf, named};
-use super::graph::{Network, Target};
+use super::graph::{PortGraph, Target};
 use super::lanes::{LEVELS, Lanes};
 use crate::topology::{NodeRef, Topology, Wiring};
 
@@ -49,7 +49,7 @@ pub(super) fn check_folded(
     fold: fn(u8) -> u8,
 ) -> LaneAnalysis {
     let wiring = topology.wiring();
-    let network = Network::new(topology, &wiring);
+    let network = PortGraph::new(topology, &wiring);
     let dependencies = Dependencies::new(&network, LEVELS);
     let all = dependencies.len();
     let mut walk = Walk {
@@ -74,7 +74,7 @@ pub(super) fn check_folded(
             analysis.discarded += sources.filter(|&from| walk.lids(from, to, level)).count() as u64;
         }
     }
-    let in_cycle = Components::find(&walk.dependencies, &network);
+    let in_cycle = StrongComponents::find(&walk.dependencies, &network);
     analysis.lanes = (0..LEVELS)
         .map(|lane| {
             let of_lane =
@@ -95,7 +95,7 @@ pub(super) fn check_folded(
 /// Follows all pairs and records the dependencies.
 struct Walk<'a> {
     wiring: &'a Wiring,
-    network: &'a Network,
+    network: &'a PortGraph,
     tables: &'a Tables,
     /// The path bits of the LID of the current route.
     path_bits: usize,
@@ -185,9 +185,9 @@ impl Walk<'_> {
 
 /// The strongly connected components of the dependencies (Tarjan 1972). Components with more than one
 /// member, or with a member that waits for itself, are cycles.
-struct Components<'a> {
+struct StrongComponents<'a> {
     dependencies: &'a Dependencies,
-    network: &'a Network,
+    network: &'a PortGraph,
     /// The order in which the channels were reached, from 1; 0 means that a channel was not reached yet.
     order: Vec<u32>,
     /// The earliest channel to which each channel is known to lead back.
@@ -198,9 +198,9 @@ struct Components<'a> {
     reached: u32,
 }
 
-impl<'a> Components<'a> {
+impl<'a> StrongComponents<'a> {
     /// For each lane of each channel, whether it is in a cycle.
-    fn find(dependencies: &'a Dependencies, network: &'a Network) -> Vec<bool> {
+    fn find(dependencies: &'a Dependencies, network: &'a PortGraph) -> Vec<bool> {
         let all = dependencies.len();
         let mut search = Self {
             dependencies,

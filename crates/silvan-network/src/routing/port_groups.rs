@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::deadlock::{Dependencies, named};
-use super::graph::{FAR, Graph, Network, Target};
+use super::graph::{FAR, Graph, PortGraph, Target};
 use super::{ChannelName, Tables};
 use crate::topology::Topology;
 
@@ -49,7 +49,7 @@ impl PortGroups {
     pub fn new(topology: &Topology, tables: &Tables) -> Self {
         let graph = Graph::new(topology);
         let wiring = topology.wiring();
-        let homes = Network::new(topology, &wiring).homes;
+        let homes = PortGraph::new(topology, &wiring).homes;
         let mut known = HashMap::new();
         let mut switches = vec![Choices::default(); topology.switches.len()];
         let mut numbers: Vec<HashMap<Box<[u16]>, u32>> = vec![HashMap::new(); switches.len()];
@@ -119,7 +119,7 @@ impl PortGroups {
     #[must_use]
     pub fn deadlock_cycle(&self, topology: &Topology) -> Option<Vec<ChannelName>> {
         let wiring = topology.wiring();
-        let network = Network::new(topology, &wiring);
+        let network = PortGraph::new(topology, &wiring);
         let mut dependencies = Dependencies::new(&network, 1);
         let hosts_at = network.hosts_at();
         // The last destination for which each switch was visited.

@@ -20,7 +20,7 @@ use super::graph::{FAR, Graph};
 const MAX_SEARCH: u64 = 4_000_000_000;
 
 /// The distances of hosts from a switch.
-struct Distances {
+struct HostDistances {
     /// Distance of the farthest host.
     farthest: u32,
     /// Sum of the distances of all hosts.
@@ -62,11 +62,11 @@ pub(super) fn center(graph: &Graph) -> Result<Vec<usize>, RoutingError> {
     Ok(center_of(&distances(graph)?).into_iter().collect())
 }
 
-fn center_of(distances: &[Distances]) -> Option<usize> {
+fn center_of(distances: &[HostDistances]) -> Option<usize> {
     (0..distances.len()).min_by_key(|&s| distances[s].farthest)
 }
 
-fn distances(graph: &Graph) -> Result<Vec<Distances>, RoutingError> {
+fn distances(graph: &Graph) -> Result<Vec<HostDistances>, RoutingError> {
     if graph.len() as u64 * (graph.len() + graph.edge_count()) as u64 > MAX_SEARCH {
         return Err(RoutingError::Unsuitable(format!(
             "up-down: a network of {} switches is too large to search for a root; name a switch as `root`",
@@ -87,7 +87,7 @@ fn distances(graph: &Graph) -> Result<Vec<Distances>, RoutingError> {
                 total += u64::from(hop) * count;
             }
         }
-        Distances { farthest, total, alike: hosts.into_iter().max().unwrap_or(0) }
+        HostDistances { farthest, total, alike: hosts.into_iter().max().unwrap_or(0) }
     };
     Ok((0..graph.len()).map(of).collect())
 }

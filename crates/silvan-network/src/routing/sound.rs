@@ -3,7 +3,7 @@
 
 use super::Tables;
 use super::deadlock::Dependencies;
-use super::graph::{Block, Network, Target};
+use super::graph::{Block, PortGraph, Target};
 use crate::topology::Topology;
 
 /// Returns whether every host has a link, every entry of every table leads to a switch or to its destination, and the
@@ -16,7 +16,7 @@ use crate::topology::Topology;
 #[must_use]
 pub fn is_sound(topology: &Topology, tables: &Tables) -> bool {
     let wiring = topology.wiring();
-    let network = Network::new(topology, &wiring);
+    let network = PortGraph::new(topology, &wiring);
     if network.homes.iter().any(Option::is_none) {
         return false;
     }
@@ -35,7 +35,7 @@ struct Found {
 }
 
 /// Checks the entries for the same path bits, and adds their dependencies.
-fn is_each_sound(network: &Network, mut block: Block, hosts: usize, found: &mut Found) -> bool {
+fn is_each_sound(network: &PortGraph, mut block: Block, hosts: usize, found: &mut Found) -> bool {
     for first in (0..hosts).step_by(Block::WIDTH) {
         block.load(first);
         for switch in 0..network.switches() {

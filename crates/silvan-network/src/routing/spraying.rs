@@ -62,7 +62,7 @@ const SKIPS_OF_LOSS: u8 = 4;
 
 /// What an answer says about the route of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Feedback {
+pub enum RouteFeedback {
     /// It is not congested.
     Good,
     /// A switch marked the packet.
@@ -71,7 +71,7 @@ pub enum Feedback {
     Lost,
 }
 
-impl Feedback {
+impl RouteFeedback {
     /// The feedback of a packet that was not lost.
     pub fn of_mark(is_marked: bool) -> Self {
         if is_marked { Self::Marked } else { Self::Good }
@@ -80,12 +80,12 @@ impl Feedback {
 
 /// A round over all values, in the order of a permutation: the position, with some bits inverted.
 #[derive(Debug, Clone, Copy)]
-struct Round {
+struct EntropyRound {
     at: u16,
     inverted: u16,
 }
 
-impl Round {
+impl EntropyRound {
     fn new(values: u16, random: &mut Stream) -> Self {
         Self { at: 0, inverted: random.below(u32::from(values)) as u16 }
     }
@@ -104,8 +104,8 @@ impl Round {
 
 /// The state of a flow at its source.
 #[derive(Debug)]
-struct Flow {
-    round: Round,
+struct SprayedFlow {
+    round: EntropyRound,
     /// How often each value is to be skipped; empty unless the rule skips values.
     skips: Box<[u8]>,
     /// Values to use again, the oldest first.
@@ -120,7 +120,7 @@ pub struct Sprayer {
     values: u16,
     random: Stream,
     /// The flows by source and destination.
-    flows: FxHashMap<(u16, u32), Flow>,
+    flows: FxHashMap<(u16, u32), SprayedFlow>,
 }
 
 impl Sprayer {
@@ -130,11 +130,11 @@ impl Sprayer {
         Self { rule, values: values.max(1), random, flows: FxHashMap::default() }
     }
 
-    fn flow(&mut self, source: u16, destination: u32) -> (&mut Flow, &mut Stream) {
+    fn flow(&mut self, source: u16, destination: u32) -> (&mut SprayedFlow, &mut Stream) {
         let Self { rule, values, random, flows } = self;
         let skips = if matches!(rule, Spraying::Bitmap | Spraying::Mixed) { usize::from(*values) } else { 0 };
-        let flow = flows.entry((source, destination)).or_insert_with(|| Flow {
-            round: Round::new(*values, random),
+        let flow = flows.entry((source, destination)).or_insert_with(|| SprayedFlow {
+            round: EntropyRound::new(*values, random),
             skips: vec![0; skips].into(),
             recycled: VecDeque::new(),
         });
@@ -162,16 +162,16 @@ impl Sprayer {
     }
 
     /// Handles the answer to a packet with this value.
-    pub fn answered(&mut self, source: u16, destination: u32, value: u16, feedback: Feedback) {
+    pub fn answered(&mut self, source: u16, destination: u32, value: u16, feedback: RouteFeedback) {
         let rule = self.rule;
         if !rule.reads_marks() {
             return;
         }
         let (flow, _) = self.flow(source, destination);
         let more = match feedback {
-            Feedback::Good => 0,
-            Feedback::Marked => 1,
-            Feedback::Lost => SKIPS_OF_LOSS,
+            RouteFeedback::Good => 0,
+            RouteFeedback::Marked => 1,
+            RouteFeedback::Lost => SKIPS_OF_LOSS,
         };
         if more > 0 {
             if let Some(skips) = flow.skips.get_mut(usize::from(value)) {
@@ -186,7 +186,7 @@ impl Sprayer {
     }
 }
 
-impl Flow {
+impl SprayedFlow {
     /// The next value of the round.
     fn in_turn(&mut self, values: u16, random: &mut Stream) -> u16 {
         let value = self.round.value();
@@ -258,8 +258,8 @@ mod tests {
         let mut sprayer = sprayer(Spraying::Bitmap, 4);
         let order = take(&mut sprayer, 4);
         assert_eq!(order.len(), 4);
-        sprayer.answered(0, 9, 2, Feedback::Marked);
-        sprayer.answered(0, 9, 2, Feedback::Marked);
+        sprayer.answered(0, 9, 2, RouteFeedback::Marked);
+        sprayer.answered(0, 9, 2, RouteFeedback::Marked);
         // In each of the next two rounds, another value takes the place of value 2, so a round ends a packet earlier.
         let next = take(&mut sprayer, 6);
         assert!(!next.contains(&2), "{next:?}");
@@ -270,12 +270,12 @@ mod tests {
     #[test]
     fn a_loss_skips_its_value_four_times() {
         let mut sprayer = sprayer(Spraying::Bitmap, 4);
-        sprayer.answered(0, 9, 2, Feedback::Lost);
+        sprayer.answered(0, 9, 2, RouteFeedback::Lost);
         assert_eq!(*sprayer.flows[&(0, 9)].skips, [0, 0, 4, 0]);
-        (0..4).for_each(|_| sprayer.answered(0, 9, 2, Feedback::Lost));
+        (0..4).for_each(|_| sprayer.answered(0, 9, 2, RouteFeedback::Lost));
         assert_eq!(*sprayer.flows[&(0, 9)].skips, [0, 0, 15, 0]);
         let mut sprayer = self::sprayer(Spraying::Reps, 4);
-        sprayer.answered(0, 9, 2, Feedback::Lost);
+        sprayer.answered(0, 9, 2, RouteFeedback::Lost);
         assert!(sprayer.flows[&(0, 9)].recycled.is_empty());
     }
 
@@ -283,7 +283,7 @@ mod tests {
     fn if_all_values_are_marked_a_packet_takes_one_nevertheless() {
         let mut sprayer = sprayer(Spraying::Bitmap, 4);
         for _ in 0..40 {
-            (0..4).for_each(|value| sprayer.answered(0, 9, value, Feedback::Marked));
+            (0..4).for_each(|value| sprayer.answered(0, 9, value, RouteFeedback::Marked));
         }
         // At most 15 skips of each value are due, and each packet makes up for one of them.
         let found = take(&mut sprayer, 10);
@@ -294,10 +294,10 @@ mod tests {
     #[test]
     fn reps_reuses_the_last_eight_values_without_a_mark() {
         let mut sprayer = sprayer(Spraying::Reps, 256);
-        (0..12).for_each(|value| sprayer.answered(0, 9, 100 + value, Feedback::of_mark(value == 6)));
+        (0..12).for_each(|value| sprayer.answered(0, 9, 100 + value, RouteFeedback::of_mark(value == 6)));
         // Eleven values without a mark, of which the first three are forgotten.
         assert_eq!(take(&mut sprayer, 8), [103, 104, 105, 107, 108, 109, 110, 111]);
-        sprayer.answered(0, 9, 42, Feedback::Good);
+        sprayer.answered(0, 9, 42, RouteFeedback::Good);
         assert_eq!(sprayer.next(0, 9), 42);
         let random = take(&mut sprayer, 64);
         assert!(random.iter().any(|&value| value != random[0]));
@@ -306,9 +306,9 @@ mod tests {
     #[test]
     fn mixed_reuses_all_values_and_then_skips_marked_ones() {
         let mut sprayer = sprayer(Spraying::Mixed, 4);
-        (0..12).for_each(|value| sprayer.answered(0, 9, value % 4, Feedback::Good));
+        (0..12).for_each(|value| sprayer.answered(0, 9, value % 4, RouteFeedback::Good));
         assert_eq!(take(&mut sprayer, 12), [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3]);
-        sprayer.answered(0, 9, 1, Feedback::Marked);
+        sprayer.answered(0, 9, 1, RouteFeedback::Marked);
         let next = take(&mut sprayer, 3);
         assert!(!next.contains(&1), "{next:?}");
     }

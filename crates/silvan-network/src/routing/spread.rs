@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use super::check::Analysis;
 use super::deadlock::Dependencies;
-use super::graph::{Edge, FAR, Graph, Network};
+use super::graph::{Edge, FAR, Graph, PortGraph};
 use super::{ChannelName, Tables};
 use crate::topology::{End, NodeRef, Topology};
 
@@ -49,7 +49,7 @@ impl Spread {
             return spread;
         }
         let wiring = topology.wiring();
-        let network = Network::new(topology, &wiring);
+        let network = PortGraph::new(topology, &wiring);
         let Some(mut search) = Search::new(&graph, &network, tables) else { return spread };
         let idle = search.idle(topology, analysis);
         spread.idle = idle.len() as u64;
@@ -138,7 +138,7 @@ type Hop = (usize, u16);
 /// Searches for shortest paths through links without flows.
 struct Search<'a> {
     graph: &'a Graph,
-    network: &'a Network,
+    network: &'a PortGraph,
     dependencies: Dependencies,
     /// Position of each slot in an order in which every channel comes before those for which it waits.
     place: Vec<u32>,
@@ -150,7 +150,7 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     /// `None` if the tables have a cycle.
-    fn new(graph: &'a Graph, network: &'a Network, tables: &Tables) -> Option<Self> {
+    fn new(graph: &'a Graph, network: &'a PortGraph, tables: &Tables) -> Option<Self> {
         let dependencies = Dependencies::of(network, tables);
         if dependencies.cycle(network).is_some() {
             return None;
@@ -293,7 +293,7 @@ impl<'a> Search<'a> {
 }
 
 /// Positions of the channels in an order of the dependencies, which have no cycle.
-fn places(network: &Network, dependencies: &Dependencies) -> Vec<u32> {
+fn places(network: &PortGraph, dependencies: &Dependencies) -> Vec<u32> {
     let mut place = vec![u32::MAX; network.ports()];
     let mut is_open = vec![false; network.ports()];
     let mut next_place = network.ports() as u32;

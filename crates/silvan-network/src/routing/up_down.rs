@@ -72,7 +72,7 @@ impl UpDown {
 }
 
 /// The ranks of the switches, and the routes that they permit.
-struct Order<'a> {
+struct RankOrder<'a> {
     graph: &'a Graph,
     levels: &'a [u32],
     by_rank: Vec<usize>,
@@ -80,14 +80,14 @@ struct Order<'a> {
 
 /// The routes towards a home switch that up*/down* permits.
 struct Towards<'a> {
-    order: &'a Order<'a>,
+    order: &'a RankOrder<'a>,
     /// Distance over a path that only goes down; [`FAR`] if there is none.
     down: Vec<u32>,
     /// Distance over the permitted path.
     cost: Vec<u32>,
 }
 
-impl<'a> Order<'a> {
+impl<'a> RankOrder<'a> {
     fn new(graph: &'a Graph, levels: &'a [u32]) -> Self {
         let mut by_rank: Vec<usize> = (0..graph.len()).collect();
         by_rank.sort_by_key(|&s| (levels[s], s));
@@ -125,7 +125,7 @@ impl Towards<'_> {
 
 /// Tables for given ranks of the switches.
 fn by_ranks(topology: &Topology, graph: &Graph, levels: &[u32]) -> Result<Tables, RoutingError> {
-    let order = Order::new(graph, levels);
+    let order = RankOrder::new(graph, levels);
     let mut balancer = Balancer::new(topology, graph);
     for home in graph.homes() {
         let towards = order.towards(home);
@@ -156,7 +156,7 @@ fn search(topology: &Topology, graph: &Graph) -> Result<Tables, RoutingError> {
     }
     match (best, failure) {
         (Some((_, ranks, tables)), _) => {
-            let order = Order::new(graph, &ranks);
+            let order = RankOrder::new(graph, &ranks);
             Ok(fill::fill(graph, tables, |home| {
                 let towards = order.towards(home);
                 let permitted = |switch: usize| {

@@ -92,13 +92,13 @@ fn wrong<T>(text: &str) -> Result<T, TopologyError> {
 
 /// The sides of its ports that a link uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum PortSides {
     Sends,
     Receives,
     Both,
 }
 
-impl Side {
+impl PortSides {
     /// The sides that a link uses at one of its ends.
     fn of(link: &CustomLink, is_first: bool) -> Self {
         match (link.one_way, is_first) {
@@ -108,7 +108,7 @@ impl Side {
         }
     }
 
-    /// Indices into [`Ports::taken`].
+    /// Indices into [`UsedPorts::taken`].
     fn sides(self) -> std::ops::Range<usize> {
         match self {
             Self::Sends => 0..1,
@@ -119,21 +119,21 @@ impl Side {
 }
 
 /// The used ports of a switch, and the links that use them.
-struct Ports {
+struct UsedPorts {
     limit: u16,
     /// For sending, and for receiving.
     taken: [BTreeMap<u16, usize>; 2],
-    /// For each [`Side`], no lower port is free.
+    /// For each [`PortSides`], no lower port is free.
     next: [u16; 3],
 }
 
-impl Ports {
+impl UsedPorts {
     /// Uses a port; returns the link that already uses it.
-    fn take(&mut self, port: u16, side: Side, link: usize) -> Option<usize> {
+    fn take(&mut self, port: u16, side: PortSides, link: usize) -> Option<usize> {
         side.sides().filter_map(|at| self.taken[at].insert(port, link)).next()
     }
 
-    fn take_free(&mut self, side: Side, link: usize) -> Option<u16> {
+    fn take_free(&mut self, side: PortSides, link: usize) -> Option<u16> {
         let next = &mut self.next[side as usize];
         while side.sides().any(|at| self.taken[at].contains_key(next)) {
             *next += 1;
@@ -229,12 +229,12 @@ impl Custom {
         Ok(nodes)
     }
 
-    fn ports(&self) -> Result<Vec<Ports>, TopologyError> {
+    fn ports(&self) -> Result<Vec<UsedPorts>, TopologyError> {
         let of_switch = |spec: &CustomSwitch| {
             let ports = spec.ports.unwrap_or(u32::from(MAX_SWITCH_PORTS));
             match u16::try_from(ports) {
                 Ok(limit) if (1..=MAX_SWITCH_PORTS).contains(&limit) => {
-                    Ok(Ports { limit, taken: Default::default(), next: [1; 3] })
+                    Ok(UsedPorts { limit, taken: Default::default(), next: [1; 3] })
                 }
                 _ => wrong(&format!(
                     "switch {}: `ports` = {ports} is out of range; it must be 1 to {MAX_SWITCH_PORTS}",
@@ -249,7 +249,7 @@ impl Custom {
     fn claim(
         &self,
         nodes: &FxHashMap<&str, NodeRef>,
-        ports: &mut [Ports],
+        ports: &mut [UsedPorts],
         index: usize,
         (key, is_first): (&str, bool),
     ) -> Result<(NodeRef, Option<u16>), TopologyError> {
@@ -276,7 +276,7 @@ impl Custom {
             return wrong(&format!("{}: {name} has no port {port:?}; {valid}", place()));
         };
         if let NodeRef::Switch(i) = node
-            && let Some(other) = ports[i as usize].take(port, Side::of(link, is_first), index)
+            && let Some(other) = ports[i as usize].take(port, PortSides::of(link, is_first), index)
         {
             return wrong(&format!(
                 "{}: port {port} is already used by `links`, entry {}",
@@ -290,12 +290,12 @@ impl Custom {
     /// Assigns a port to an end that names none.
     fn settle(
         &self,
-        ports: &mut [Ports],
+        ports: &mut [UsedPorts],
         index: usize,
         (key, is_first): (&str, bool),
         (node, port): (NodeRef, Option<u16>),
     ) -> Result<End, TopologyError> {
-        let side = Side::of(&self.links[index], is_first);
+        let side = PortSides::of(&self.links[index], is_first);
         match (node, port) {
             (NodeRef::Host(i), _) => Ok(host_end(i)),
             (NodeRef::Switch(i), Some(port)) => Ok(switch_end(i, port)),

@@ -32,7 +32,7 @@ pub(crate) enum Rule {
 
 /// The memory that the inputs of a switch share, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Memory {
+pub(crate) struct SwitchMemory {
     /// The part for packets up to the thresholds.
     pub size: u64,
     pub used: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Memory {
     pub resume_offset: u64,
 }
 
-impl Memory {
+impl SwitchMemory {
     fn free(&self) -> u64 {
         self.size.saturating_sub(self.used)
     }
@@ -81,7 +81,7 @@ impl Gate {
 
     /// Stores a packet of a lane that has [`Self::room`] for it.
     #[inline]
-    pub fn add(&mut self, rule: &Rule, memories: &mut [Memory], space: u32) {
+    pub fn add(&mut self, rule: &Rule, memories: &mut [SwitchMemory], space: u32) {
         let fill = self.fill + space;
         if let Rule::Shared { switch, reserve, .. } = *rule {
             memories[switch as usize].used += u64::from(fill.saturating_sub(reserve).min(space));
@@ -90,7 +90,7 @@ impl Gate {
     }
 
     /// Stores a packet. Returns what is missing if it does not fit.
-    pub fn store(&mut self, rule: &Rule, memories: &mut [Memory], space: u32) -> Option<Lack> {
+    pub fn store(&mut self, rule: &Rule, memories: &mut [SwitchMemory], space: u32) -> Option<Lack> {
         let new = self.fill.saturating_add(space);
         let lacks = |used: u64, headroom: u64, is_pool| {
             (used > headroom).then(|| Lack { missing: used - headroom, headroom, is_pool })
@@ -118,7 +118,7 @@ impl Gate {
     }
 
     /// Removes a packet.
-    pub fn remove(&mut self, rule: &Rule, memories: &mut [Memory], space: u32) {
+    pub fn remove(&mut self, rule: &Rule, memories: &mut [SwitchMemory], space: u32) {
         match *rule {
             Rule::Fixed { .. } => self.fill -= space,
             Rule::Shared { switch, reserve, .. } => {
@@ -135,7 +135,7 @@ impl Gate {
 
     /// Bytes that may arrive at all lanes of the memory together, while none leaves, before this lane can be full or lack
     /// memory. `None` if it may be full with the next byte.
-    pub fn room(&self, rule: &Rule, memories: &[Memory]) -> Option<u64> {
+    pub fn room(&self, rule: &Rule, memories: &[SwitchMemory]) -> Option<u64> {
         match *rule {
             Rule::Fixed { xoff, .. } => xoff.checked_sub(self.fill).map(u64::from),
             Rule::Shared { switch, shift, reserve, .. } => {
@@ -152,7 +152,7 @@ impl Gate {
     }
 
     /// Whether to pause the lane after an arrival.
-    pub fn is_full(&self, rule: &Rule, memories: &[Memory]) -> bool {
+    pub fn is_full(&self, rule: &Rule, memories: &[SwitchMemory]) -> bool {
         match *rule {
             Rule::Fixed { xoff, .. } => self.fill > xoff,
             Rule::Shared { switch, shift, reserve, .. } => {
@@ -162,7 +162,7 @@ impl Gate {
     }
 
     /// Whether to resume the lane after a departure.
-    pub fn is_low(&self, rule: &Rule, memories: &[Memory]) -> bool {
+    pub fn is_low(&self, rule: &Rule, memories: &[SwitchMemory]) -> bool {
         match *rule {
             Rule::Fixed { xon, .. } => self.fill <= xon,
             Rule::Shared { switch, shift, reserve, .. } => {
@@ -181,8 +181,8 @@ mod tests {
         Rule::Shared { switch: 0, shift, headroom: 300, reserve: 100 }
     }
 
-    fn memory(size: u64) -> [Memory; 1] {
-        [Memory { size, headroom: 400, resume_offset: 50, ..Memory::default() }]
+    fn memory(size: u64) -> [SwitchMemory; 1] {
+        [SwitchMemory { size, headroom: 400, resume_offset: 50, ..SwitchMemory::default() }]
     }
 
     #[test]

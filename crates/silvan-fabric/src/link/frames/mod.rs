@@ -16,7 +16,7 @@ use silvan_network::port::{Port, Vl};
 
 use super::{ChannelId, Class, MAX_NODES, MAX_PORTS, key};
 use memory::Gate;
-pub(crate) use memory::{Lack, Memory, Rule};
+pub(crate) use memory::{Lack, Rule, SwitchMemory};
 
 /// The stages of pause frames and of link-level retry, as port numbers of events of the class `Link`. The node of these
 /// events is 0.
@@ -38,7 +38,7 @@ impl Stage {
 
 /// The state of a lane at its sender, with statistics.
 #[derive(Debug, Clone, Copy)]
-struct Sender {
+struct LaneSender {
     /// The time since which the lane is paused, if it is.
     since: Option<Time>,
     first: Time,
@@ -101,7 +101,7 @@ pub(crate) struct TooLong {
 
 /// What a check leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum FrameCheck {
     Nothing,
     /// A check at this time.
     Later(Time),
@@ -125,12 +125,12 @@ pub(crate) struct FrameSpec {
 pub(crate) struct Frames {
     pub spec: FrameSpec,
     lanes: usize,
-    senders: Vec<Sender>,
+    senders: Vec<LaneSender>,
     receivers: Vec<Receiver>,
     gates: Vec<Gate>,
     /// Packets of each lane that are leaving the buffer.
     leaving: Vec<u32>,
-    memories: Vec<Memory>,
+    memories: Vec<SwitchMemory>,
     /// Packets that are leaving a buffer: channel, lane and space. Slots are reused.
     freed: Vec<(ChannelId, Vl, u32)>,
     free_slots: Vec<u32>,
@@ -148,7 +148,12 @@ impl TooLong {
 
 impl Frames {
     /// `channels` has the memory of the receiver of each channel, and the channel in the other direction.
-    pub fn new(spec: FrameSpec, lanes: usize, channels: &[(Rule, ChannelId)], memories: Vec<Memory>) -> Self {
+    pub fn new(
+        spec: FrameSpec,
+        lanes: usize,
+        channels: &[(Rule, ChannelId)],
+        memories: Vec<SwitchMemory>,
+    ) -> Self {
         let receiver = |&(rule, reverse): &(Rule, ChannelId)| Receiver {
             rule,
             reverse,
@@ -159,7 +164,7 @@ impl Frames {
             checked_at: Time::NEVER,
             waited_for: Time::NEVER,
         };
-        let sender = Sender {
+        let sender = LaneSender {
             since: None,
             first: Time::NEVER,
             pauses: 0,
@@ -290,7 +295,7 @@ impl Frames {
     }
 
     /// Decides which lanes are paused, and whether to announce it now. The link to the sender is free at `free_at`.
-    pub fn check(&mut self, channel: ChannelId, now: Time, free_at: Time) -> Verdict {
+    pub fn check(&mut self, channel: ChannelId, now: Time, free_at: Time) -> FrameCheck {
         let first = channel as usize * self.lanes;
         let receiver = &mut self.receivers[channel as usize];
         let touched = receiver.arrived | receiver.left;
@@ -306,14 +311,14 @@ impl Frames {
         }
         (receiver.arrived, receiver.left) = (0, 0);
         if receiver.stopped == receiver.announced {
-            return Verdict::Nothing;
+            return FrameCheck::Nothing;
         }
         if free_at > now {
             let is_known = std::mem::replace(&mut receiver.waited_for, free_at) == free_at;
-            return if is_known { Verdict::Nothing } else { Verdict::Later(free_at) };
+            return if is_known { FrameCheck::Nothing } else { FrameCheck::Later(free_at) };
         }
         receiver.announced = receiver.stopped;
-        Verdict::Send(receiver.stopped)
+        FrameCheck::Send(receiver.stopped)
     }
 
     /// Pauses these lanes of a sender, and resumes all others. Returns the lanes that it resumed.
@@ -360,7 +365,7 @@ impl Frames {
 
     /// The pauses of a lane, if there were any.
     pub fn paused(&self, channel: ChannelId, vl: Vl, now: Time) -> Option<Paused> {
-        let &Sender { since, first, pauses, resumes, total, longest } =
+        let &LaneSender { since, first, pauses, resumes, total, longest } =
             &self.senders[self.index(channel, vl)];
         let current = since.map_or(Time::ZERO, |since| now.saturating_sub(since));
         (pauses > 0).then(|| Paused {
@@ -413,21 +418,21 @@ mod tests {
         assert!(frames.store(0, Vl(0), 301, Time(5)));
         assert!(!frames.store(0, Vl(1), 301, Time(5)), "one check per instant");
         // The link is busy until 9; in the meantime, lane 1 drains.
-        assert_eq!(frames.check(0, Time(5), Time(9)), Verdict::Later(Time(9)));
+        assert_eq!(frames.check(0, Time(5), Time(9)), FrameCheck::Later(Time(9)));
         leave(&mut frames, Vl(1), 201, Time(7));
-        assert_eq!(frames.check(0, Time(7), Time(9)), Verdict::Nothing, "a check is pending");
-        assert_eq!(frames.check(0, Time(9), Time(9)), Verdict::Send(1));
-        assert_eq!(frames.check(0, Time(9), Time(10)), Verdict::Nothing);
+        assert_eq!(frames.check(0, Time(7), Time(9)), FrameCheck::Nothing, "a check is pending");
+        assert_eq!(frames.check(0, Time(9), Time(9)), FrameCheck::Send(1));
+        assert_eq!(frames.check(0, Time(9), Time(10)), FrameCheck::Nothing);
     }
 
     #[test]
     fn a_pause_that_ends_before_its_frame_starts_is_not_announced() {
         let mut frames = frames();
         frames.store(0, Vl(0), 301, Time(5));
-        assert_eq!(frames.check(0, Time(5), Time(9)), Verdict::Later(Time(9)));
+        assert_eq!(frames.check(0, Time(5), Time(9)), FrameCheck::Later(Time(9)));
         leave(&mut frames, Vl(0), 301, Time(8));
-        assert_eq!(frames.check(0, Time(8), Time(9)), Verdict::Nothing);
-        assert_eq!(frames.check(0, Time(9), Time(9)), Verdict::Nothing);
+        assert_eq!(frames.check(0, Time(8), Time(9)), FrameCheck::Nothing);
+        assert_eq!(frames.check(0, Time(9), Time(9)), FrameCheck::Nothing);
     }
 
     #[test]
@@ -460,7 +465,7 @@ mod tests {
         let mut frames = frames();
         frames.store(0, Vl(0), 500, Time(5));
         assert!(!frames.is_shut(0, Vl(0)));
-        assert_eq!(frames.check(0, Time(5), Time(5)), Verdict::Send(1));
+        assert_eq!(frames.check(0, Time(5), Time(5)), FrameCheck::Send(1));
         assert!(frames.is_shut(0, Vl(0)));
         frames.will_leave(0, Vl(0), 500);
         assert!(!frames.is_shut(0, Vl(0)));

@@ -13,7 +13,7 @@ pub(super) enum Origin {
 
 /// The event that ended a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum TreeEnd {
     /// The tree still existed at the last sample.
     Lasts,
     Died,
@@ -34,14 +34,14 @@ pub(super) struct Tree {
     pub peak_depth: u32,
     pub peak_queued: u64,
     pub origin: Origin,
-    pub end: End,
+    pub end: TreeEnd,
     /// Number of samples since the tree last existed.
     missed: u32,
 }
 
 /// All trees so far, and the live ones.
 #[derive(Debug, Default)]
-pub(super) struct Growth {
+pub(super) struct TreeHistory {
     pub trees: Vec<Tree>,
     /// The current trees as pairs of root and tree, sorted by root.
     live: Vec<(u32, u32)>,
@@ -49,7 +49,7 @@ pub(super) struct Growth {
     before: Vec<(u32, u32)>,
 }
 
-impl Growth {
+impl TreeHistory {
     /// Number of samples for which a tree may be absent and still be the same tree, because under congestion
     /// control, trees often disappear for a short time.
     pub const PATIENCE: u32 = 2;
@@ -62,7 +62,7 @@ impl Growth {
             let tree = &mut self.trees[numbers[member.root as usize] as usize];
             if member.depth == 0 {
                 tree.samples += 1;
-                (tree.missed, tree.last_ns, tree.end) = (0, now_ns, End::Lasts);
+                (tree.missed, tree.last_ns, tree.end) = (0, now_ns, TreeEnd::Lasts);
             }
         }
         self.measure(moment, &numbers);
@@ -102,7 +102,7 @@ impl Growth {
             peak_depth: 0,
             peak_queued: 0,
             origin,
-            end: End::Lasts,
+            end: TreeEnd::Lasts,
             missed: 0,
         });
         self.live.insert(place, (root, number));
@@ -140,7 +140,7 @@ impl Growth {
             let tree = &mut trees[number as usize];
             tree.missed += 1;
             let other = moment.members[root as usize].root;
-            tree.end = if other == NONE { End::Died } else { End::Merged(numbers[other as usize]) };
+            tree.end = if other == NONE { TreeEnd::Died } else { TreeEnd::Merged(numbers[other as usize]) };
             if tree.missed > Self::PATIENCE {
                 return false;
             }
@@ -151,14 +151,15 @@ impl Growth {
 
 #[cfg(test)]
 mod tests {
-    use super::super::moment::Member;
+    use super::super::moment::TreePosition;
     use super::*;
 
     /// A sample with the given links, the index of their roots, and their depths.
     fn moment(members: &[(u32, u32, u32)]) -> Moment {
         let mut moment = Moment::new(10);
         for &(link, root, depth) in members {
-            moment.members[link as usize] = Member { root, waits_for: NONE, depth, lanes: 1, queued: 100 };
+            moment.members[link as usize] =
+                TreePosition { root, waits_for: NONE, depth, lanes: 1, queued: 100 };
             moment.order.push(link);
             if depth == 0 {
                 moment.roots.push(link);
@@ -170,19 +171,19 @@ mod tests {
 
     #[test]
     fn a_tree_grows_splits_merges_and_dies() {
-        let mut growth = Growth::default();
+        let mut growth = TreeHistory::default();
         assert_eq!(growth.follow(&mut moment(&[(1, 0, 0), (2, 0, 1), (3, 0, 2)]), (0, 10)), [0]);
         assert_eq!(growth.follow(&mut moment(&[(1, 0, 0), (2, 1, 0), (3, 1, 1)]), (10, 20)), [0, 1]);
         assert_eq!(growth.trees[1].origin, Origin::Split(0));
         for at in 2..5 {
             assert_eq!(growth.follow(&mut moment(&[(1, 0, 0), (2, 0, 1)]), (at * 10, at * 10 + 10)), [0]);
         }
-        assert_eq!(growth.trees[1].end, End::Merged(0));
+        assert_eq!(growth.trees[1].end, TreeEnd::Merged(0));
         assert_eq!((growth.trees[1].born_ns, growth.trees[1].last_ns), (10, 20));
         for at in 5..8 {
             assert!(growth.follow(&mut moment(&[]), (at * 10, at * 10 + 10)).is_empty());
         }
-        assert_eq!((growth.trees[0].end, growth.trees[0].samples), (End::Died, 5));
+        assert_eq!((growth.trees[0].end, growth.trees[0].samples), (TreeEnd::Died, 5));
         // A tree that appears later is a new tree.
         assert_eq!(growth.follow(&mut moment(&[(1, 0, 0)]), (80, 90)), [2]);
         let first = &growth.trees[0];
@@ -191,13 +192,13 @@ mod tests {
 
     #[test]
     fn a_tree_may_be_absent_for_a_while() {
-        let mut growth = Growth::default();
+        let mut growth = TreeHistory::default();
         growth.follow(&mut moment(&[(1, 0, 0)]), (0, 10));
         growth.follow(&mut moment(&[]), (10, 20));
         growth.follow(&mut moment(&[]), (20, 30));
         assert_eq!(growth.follow(&mut moment(&[(1, 0, 0)]), (30, 40)), [0]);
         assert_eq!((growth.trees[0].samples, growth.trees[0].last_ns), (2, 40));
         growth.follow(&mut moment(&[]), (40, 50));
-        assert_eq!(growth.trees[0].end, End::Died, "the tree was absent at the end");
+        assert_eq!(growth.trees[0].end, TreeEnd::Died, "the tree was absent at the end");
     }
 }

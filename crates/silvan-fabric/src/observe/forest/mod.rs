@@ -23,10 +23,10 @@ use crate::observe::series::LinkName;
 use crate::outcome::{Column, Table};
 use crate::partition::View;
 use crate::switch::Ports;
-use growth::Growth;
+use growth::TreeHistory;
 use moment::{Map, Moment};
 use roles::Roles;
-pub(crate) use verdict::Verdict;
+pub(crate) use verdict::TreeKind;
 
 /// Maximum number of rows of the table `tree_links`, which take 150 MB. Later rows are not recorded.
 pub const MOST_TREE_ROWS: u64 = 4_000_000;
@@ -48,10 +48,10 @@ struct LinkRows {
 }
 
 #[derive(Debug)]
-pub(crate) struct Forest {
+pub(crate) struct ForestObserver {
     map: Map,
     moment: Moment,
-    growth: Growth,
+    growth: TreeHistory,
     roles: Roles,
     rows: LinkRows,
     /// Number of samples whose links were not recorded because the table was full.
@@ -63,7 +63,7 @@ pub(crate) struct Forest {
     switch_names: Vec<String>,
 }
 
-impl Forest {
+impl ForestObserver {
     pub fn new(
         (config, topology): (&Config, &Topology),
         full_space: u32,
@@ -73,7 +73,7 @@ impl Forest {
         let map = Map::new(config, full_space, links, switches);
         Self {
             moment: Moment::new(links.len()),
-            growth: Growth::default(),
+            growth: TreeHistory::default(),
             roles: Roles::new(config),
             rows: LinkRows::default(),
             unrecorded: 0,
@@ -135,7 +135,7 @@ impl Forest {
             let place = live.binary_search_by_key(&root, |live| live.0).ok()?;
             let (number, tree) = (live[place].1, &self.growth.trees[live[place].1 as usize]);
             let around = self.roles.of.get(number as usize)?;
-            let verdict = Verdict::new(tree, around, view.host_count());
+            let verdict = TreeKind::new(tree, around, view.host_count());
             let mut contributors: Vec<u32> = (verdict.contributors.iter())
                 .filter(|(_, feeding)| feeding.last_ns == now_ns)
                 .map(|(who, _)| who.host)
@@ -185,13 +185,13 @@ impl Forest {
 /// The trees of a completed run.
 #[derive(Debug)]
 pub(crate) struct Judged {
-    pub forest: Forest,
-    verdicts: Vec<Verdict>,
+    pub forest: ForestObserver,
+    verdicts: Vec<TreeKind>,
 }
 
 impl Judged {
     /// For each tree: the link at its root, the number of samples, and the verdict.
-    pub fn trees(&self) -> impl Iterator<Item = (u32, u32, &Verdict)> {
+    pub fn trees(&self) -> impl Iterator<Item = (u32, u32, &TreeKind)> {
         self.forest
             .growth
             .trees

@@ -7,7 +7,7 @@ use silvan_engine::{Rate, Time};
 use silvan_network::port::{Port, PortVl, Vl};
 
 use super::NONE;
-use super::ways::Tables;
+use super::ways::StaticRoutes;
 use crate::config::{Config, RoutePer};
 use crate::link::ChannelId;
 use crate::observe::series::LinkName;
@@ -17,7 +17,7 @@ use crate::switch::Ports;
 
 /// A directed link in the tree analysis.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Link {
+pub(super) struct DirectedLink {
     pub channel: ChannelId,
     /// The switch and the output that sends on the link; `None` for a host's link.
     pub switch: Option<(u32, Port)>,
@@ -28,7 +28,7 @@ pub(super) struct Link {
 
 /// The state of a switch output at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum OutputState {
     /// No packets wait, or few packets wait and there is credit.
     Free,
     /// The output lacks credit for a full packet.
@@ -40,7 +40,7 @@ pub(super) enum State {
 /// The structure of the network, which does not change between samples, and counters.
 #[derive(Debug)]
 pub(super) struct Map {
-    pub links: Vec<Link>,
+    pub links: Vec<DirectedLink>,
     /// The link of each switch output, or [`NONE`].
     pub outputs: Vec<Vec<u32>>,
     /// The link of each sending host.
@@ -48,7 +48,7 @@ pub(super) struct Map {
     /// The link of each channel, or [`NONE`].
     by_channel: Vec<u32>,
     /// The forwarding tables; `None` unless they alone determine the routes of packets.
-    pub tables: Option<Tables>,
+    pub tables: Option<StaticRoutes>,
     pub lanes: u8,
     /// Whether packets change lanes along their routes.
     pub changes_lanes: bool,
@@ -71,7 +71,12 @@ impl Map {
         }
         let links = links
             .iter()
-            .map(|link| Link { channel: link.channel, switch: link.switch, host: NONE, sent_bytes: 0 })
+            .map(|link| DirectedLink {
+                channel: link.channel,
+                switch: link.switch,
+                host: NONE,
+                sent_bytes: 0,
+            })
             .collect();
         let lanes = config.lanes.count.max(1);
         let (drain, changes_lanes) = (config.host.drain_rate, config.path_lanes.is_some());
@@ -104,7 +109,7 @@ impl Map {
                 into.host = at as u32;
             }
         }
-        self.tables = Tables::new(view, &self.links);
+        self.tables = StaticRoutes::new(view, &self.links);
     }
 
     /// The links on which a switch sends packets for a host behind a root. If routes depend on the destination alone,
@@ -141,7 +146,7 @@ impl Map {
 
 /// The position of a link in the nearest tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct TreePosition {
     /// Index of the tree among the roots of this sample; [`NONE`] if the link is in no tree.
     pub root: u32,
     /// The link for which this link waits, which is one link nearer to the root; [`NONE`] for the root.
@@ -154,7 +159,7 @@ pub(super) struct Member {
     pub queued: u32,
 }
 
-impl Member {
+impl TreePosition {
     /// Whether the link is in a tree.
     pub fn is_in(&self) -> bool {
         self.root != NONE
@@ -169,18 +174,18 @@ impl Member {
 /// Minimum utilization of an output that is always busy, which is below 1 because there are gaps between packets.
 const BUSY: f64 = 0.9;
 
-const NOT_IN: Member = Member { root: NONE, waits_for: NONE, depth: 0, lanes: 0, queued: 0 };
+const NOT_IN: TreePosition = TreePosition { root: NONE, waits_for: NONE, depth: 0, lanes: 0, queued: 0 };
 
 #[derive(Debug)]
 pub(super) struct Moment {
     /// One entry per link.
-    pub members: Vec<Member>,
+    pub members: Vec<TreePosition>,
     /// Roots, in the order of links.
     pub roots: Vec<u32>,
     /// Links in trees: first the roots, then the links that wait directly for them, and so on.
     pub order: Vec<u32>,
     /// One entry per link; `Free` for a host's link.
-    states: Vec<State>,
+    states: Vec<OutputState>,
     /// The wait relation: `(a, b, vl, lane)` means that link `b` waits on virtual lane `vl` for `lane` of link `a`.
     waits: Vec<(u32, u32, u8, u8)>,
     /// Whether each link waits for another link.
@@ -193,7 +198,7 @@ pub(super) struct Moment {
 impl Moment {
     pub fn new(links: usize) -> Self {
         let (roots, order, waits, waiting) = (Vec::new(), Vec::new(), Vec::new(), vec![false; links]);
-        let (members, states) = (vec![NOT_IN; links], vec![State::Free; links]);
+        let (members, states) = (vec![NOT_IN; links], vec![OutputState::Free; links]);
         Self { members, roots, order, states, waits, waiting, sets: Vec::new(), words: 0 }
     }
 
@@ -232,13 +237,13 @@ impl Moment {
         }
         for at in 0..map.links.len() {
             let bytes = map.carried(view, at);
-            if self.states[at] != State::Loaded {
+            if self.states[at] != OutputState::Loaded {
                 continue;
             }
             let is_busy = map.utilisation(view, at, bytes, span) >= BUSY;
             if self.is_root(view, map, (at as u32, is_busy), &lives) {
                 let root = self.roots.len() as u32;
-                self.members[at] = Member { root, lanes: u16::MAX, ..NOT_IN };
+                self.members[at] = TreePosition { root, lanes: u16::MAX, ..NOT_IN };
                 self.roots.push(at as u32);
                 self.order.push(at as u32);
             }
@@ -284,16 +289,16 @@ impl Moment {
             let Some((switch, output)) = link.switch else { continue };
             let queued = view.queued_bytes(switch, output);
             *state = if queued == 0 {
-                State::Free
+                OutputState::Free
             } else if (0..map.lanes).map(Vl).any(|vl| !view.has_some_credit(link.channel, vl, map.full_space))
             {
-                if link.host == NONE { State::Blocked } else { State::Loaded }
+                if link.host == NONE { OutputState::Blocked } else { OutputState::Loaded }
             } else if queued > 2 * map.full_space {
-                State::Loaded
+                OutputState::Loaded
             } else {
-                State::Free
+                OutputState::Free
             };
-            is_some_loaded |= *state == State::Loaded;
+            is_some_loaded |= *state == OutputState::Loaded;
         }
         is_some_loaded
     }
@@ -304,7 +309,7 @@ impl Moment {
         let mut next = 0;
         while let Some(&(link, lanes)) = reached.get(next) {
             next += 1;
-            let Member { root, depth, .. } = self.members[link as usize];
+            let TreePosition { root, depth, .. } = self.members[link as usize];
             let first = self.waits.partition_point(|wait| wait.0 < link);
             for &(_, waiting, vl, lane) in self.waits[first..].iter().take_while(|wait| wait.0 == link) {
                 let member = &mut self.members[waiting as usize];
@@ -312,7 +317,7 @@ impl Moment {
                     continue;
                 }
                 if !member.is_in() {
-                    *member = Member { root, waits_for: link, depth: depth + 1, ..NOT_IN };
+                    *member = TreePosition { root, waits_for: link, depth: depth + 1, ..NOT_IN };
                     self.order.push(waiting);
                 }
                 member.lanes |= 1 << vl;
@@ -348,7 +353,7 @@ impl Moment {
     fn find_waits(&mut self, view: View, map: &Map) {
         for (at, link) in map.links.iter().enumerate() {
             // The states do not cover hosts.
-            if link.switch.is_some() && self.states[at] == State::Free {
+            if link.switch.is_some() && self.states[at] == OutputState::Free {
                 continue;
             }
             let Some((far, input)) = view.receiver.get(link.channel as usize).copied().flatten() else {
@@ -362,7 +367,7 @@ impl Moment {
                 }
                 for (output, lane) in view.heads(far, input, Vl(vl)) {
                     let wanted = map.outputs[far as usize][output.index()];
-                    if wanted != NONE && self.states[wanted as usize] != State::Free {
+                    if wanted != NONE && self.states[wanted as usize] != OutputState::Free {
                         self.waits.push((wanted, at as u32, vl, lane.0));
                     }
                 }
@@ -380,7 +385,7 @@ impl Moment {
     /// Finds outputs that must not send to the host behind a root because its special queue at the next switch is full.
     fn find_stopped(&mut self, view: View, map: &Map) {
         let hosts: Vec<u32> = (map.links.iter().zip(&self.states))
-            .filter(|(link, state)| link.host != NONE && **state != State::Free)
+            .filter(|(link, state)| link.host != NONE && **state != OutputState::Free)
             .map(|(link, _)| link.host)
             .collect();
         let lanes = usize::from(map.lanes);
@@ -417,7 +422,7 @@ mod tests {
     fn trees(links: usize, roots: &[u32], waits: &[(u32, u32, u8, u8)]) -> Moment {
         let mut moment = Moment::new(links);
         for (index, &root) in (0..).zip(roots) {
-            moment.members[root as usize] = Member { root: index, lanes: u16::MAX, ..NOT_IN };
+            moment.members[root as usize] = TreePosition { root: index, lanes: u16::MAX, ..NOT_IN };
         }
         (moment.roots, moment.order, moment.waits) = (roots.to_vec(), roots.to_vec(), waits.to_vec());
         moment.spread();
@@ -430,7 +435,7 @@ mod tests {
         let waits = [(0, 1, 0, 0), (1, 2, 0, 0), (2, 4, 1, 1), (2, 5, 1, 0), (3, 2, 0, 0)];
         let moment = trees(6, &[0, 3], &waits);
         let place = |link: usize| {
-            let Member { root, waits_for, depth, .. } = moment.members[link];
+            let TreePosition { root, waits_for, depth, .. } = moment.members[link];
             (root, waits_for, depth)
         };
         assert_eq!([0, 3].map(place), [(0, NONE, 0), (1, NONE, 0)]);

@@ -9,11 +9,11 @@ use silvan_network::traffic::Pattern;
 use silvan_network::traffic::source::{Chooser, Clock, Source};
 
 use super::NONE;
-use super::growth::Growth;
-use super::moment::{Map, Member, Moment};
+use super::growth::TreeHistory;
+use super::moment::{Map, Moment, TreePosition};
 use super::ways::{Meets, meets, pass};
 use crate::config::Config;
-use crate::meters::{Sender, Watch};
+use crate::meters::{RoutedFlow, Watch};
 use crate::packet::{Kind, Packet};
 use crate::partition::View;
 
@@ -59,7 +59,7 @@ impl Feeding {
 
 /// The traffic of one host and class that waits because of a tree.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingTraffic {
     /// Number of samples at which a packet had to cross a branch but no root.
     pub samples: u32,
     /// The start of the first of these intervals; the next field is the end of the last one.
@@ -72,7 +72,7 @@ pub(crate) struct Waiting {
 
 /// The state of a contributor's host; see [`Feeding`].
 #[derive(Debug, Clone, Copy)]
-struct AtHost {
+struct ContributorHost {
     host: u32,
     sent_bytes: u64,
     packets: u64,
@@ -83,7 +83,7 @@ struct AtHost {
 pub(super) struct Feeders {
     places: FxHashMap<Who, u32>,
     all: Vec<(Who, Feeding)>,
-    at_hosts: Vec<AtHost>,
+    at_hosts: Vec<ContributorHost>,
 }
 
 impl Feeders {
@@ -91,7 +91,7 @@ impl Feeders {
     fn entry(&mut self, who: Who, first_ns: u64) -> &mut Feeding {
         let place = *self.places.entry(who).or_insert_with(|| {
             self.all.push((who, Feeding { first_ns, ..Feeding::default() }));
-            self.at_hosts.push(AtHost { host: who.host, sent_bytes: 0, packets: 0 });
+            self.at_hosts.push(ContributorHost { host: who.host, sent_bytes: 0, packets: 0 });
             self.all.len() as u32 - 1
         });
         &mut self.all[place as usize].1
@@ -100,7 +100,7 @@ impl Feeders {
     /// All entries, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (Who, Feeding)> {
         self.all.iter().zip(&self.at_hosts).map(|(&(who, feeding), at_host)| {
-            let AtHost { sent_bytes, packets, .. } = *at_host;
+            let ContributorHost { sent_bytes, packets, .. } = *at_host;
             (who, Feeding { sent_bytes, packets, ..feeding })
         })
     }
@@ -108,9 +108,9 @@ impl Feeders {
 
 /// The contributors and victims of a tree.
 #[derive(Debug, Default)]
-pub(super) struct Around {
+pub(super) struct TreeTraffic {
     pub feeding: Feeders,
-    pub waiting: FxHashMap<Who, Waiting>,
+    pub waiting: FxHashMap<Who, WaitingTraffic>,
 }
 
 /// The branches and roots on the route of a packet inside the network, or of a message that waits for injection. A
@@ -138,7 +138,7 @@ impl Met {
 #[derive(Debug)]
 pub(super) struct Roles {
     /// One entry per tree.
-    pub of: Vec<Around>,
+    pub of: Vec<TreeTraffic>,
     watch: Watch,
     /// Watched roots, and the trees to which they belonged in the interval.
     watched: Vec<(u32, u32)>,
@@ -191,12 +191,12 @@ impl Roles {
         &mut self,
         view: View,
         map: &Map,
-        (moment, numbers, growth): (&Moment, &[u32], &Growth),
+        (moment, numbers, growth): (&Moment, &[u32], &TreeHistory),
         (from_ns, span): (u64, Time),
     ) -> bool {
         self.samples += 1;
-        self.of.resize_with(growth.trees.len(), Around::default);
-        let delivered: Vec<(Sender, u64)> = view.totals.deliveries.iter().collect();
+        self.of.resize_with(growth.trees.len(), TreeTraffic::default);
+        let delivered: Vec<(RoutedFlow, u64)> = view.totals.deliveries.iter().collect();
         if !numbers.is_empty() {
             let times = (from_ns, view.now.0 / 1_000);
             self.feed(view, map, (numbers, &delivered), times);
@@ -221,7 +221,7 @@ impl Roles {
         &mut self,
         view: View,
         map: &Map,
-        (numbers, delivered): (&[u32], &[(Sender, u64)]),
+        (numbers, delivered): (&[u32], &[(RoutedFlow, u64)]),
         (from_ns, now_ns): (u64, u64),
     ) {
         let watched: Vec<(u32, u32)> =
@@ -313,7 +313,7 @@ impl Roles {
     }
 
     /// Watches the hosts behind the current roots. Returns whether the set of watched hosts has changed.
-    fn watch_roots(&mut self, view: View, map: &Map, growth: &Growth, flows: usize) -> bool {
+    fn watch_roots(&mut self, view: View, map: &Map, growth: &TreeHistory, flows: usize) -> bool {
         let is_new = growth.live() != self.watched;
         let mask = if self.watched.is_empty() {
             (view.alive() / Self::MOST).next_power_of_two() as u64 - 1
@@ -403,7 +403,7 @@ impl Roles {
             let trees = moment.trees_of(link).count().max(1);
             let share = same.len() as f64 / (group.len() * trees) as f64;
             for root in moment.trees_of(link) {
-                let fresh = Waiting { first_ns: from_ns, ..Waiting::default() };
+                let fresh = WaitingTraffic { first_ns: from_ns, ..WaitingTraffic::default() };
                 let around = &mut self.of[numbers[root as usize] as usize];
                 let waiting = around.waiting.entry(group[0].who).or_insert(fresh);
                 // The traffic may wait for the tree at several links.
@@ -472,7 +472,8 @@ fn meet(view: View, map: &Map, moment: &Moment) -> Vec<Met> {
     }));
     // If a host's link waits, all of the host's traffic waits.
     let senders = view.hosts().zip(&map.of_host);
-    let held = senders.filter(|(_, link)| moment.members.get(**link as usize).is_some_and(Member::is_in));
+    let held =
+        senders.filter(|(_, link)| moment.members.get(**link as usize).is_some_and(TreePosition::is_in));
     for (host, _) in held {
         for (source, destination, vl) in host.wanted().take(Roles::MESSAGES) {
             let key = FlowKey { source: host.id, destination, connection: u32::from(source) };

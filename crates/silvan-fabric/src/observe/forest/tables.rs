@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::growth::{End, Origin, Tree};
-use super::roles::{Feeding, Waiting, Who};
-use super::verdict::Verdict;
-use super::{Forest, Judged, NONE, column};
+use super::growth::{Origin, Tree, TreeEnd};
+use super::roles::{Feeding, WaitingTraffic, Who};
+use super::verdict::TreeKind;
+use super::{ForestObserver, Judged, NONE, column};
 use crate::outcome::{Table, Values};
 use crate::partition::View;
 
@@ -32,7 +32,7 @@ pub(super) fn write(
 }
 
 /// The two ends of each link.
-pub(super) fn wiring(forest: &Forest, view: View, (links, hosts): (&[String], &[String])) -> Table {
+pub(super) fn wiring(forest: &ForestObserver, view: View, (links, hosts): (&[String], &[String])) -> Table {
     let all = &forest.map.links;
     let mut sender = vec![0; all.len()];
     for (host, &link) in forest.map.of_host.iter().enumerate().filter(|one| *one.1 != NONE) {
@@ -80,7 +80,7 @@ fn shown(tree: Option<u32>) -> u32 {
     tree.map_or(0, |tree| tree + 1)
 }
 
-fn of_trees(forest: &Forest, verdicts: &[Verdict], links: &Arc<Vec<String>>) -> Table {
+fn of_trees(forest: &ForestObserver, verdicts: &[TreeKind], links: &Arc<Vec<String>>) -> Table {
     let trees = &forest.growth.trees;
     let both = || trees.iter().zip(verdicts);
     let numbers = |of: fn(&Tree) -> u32| Values::U32(trees.iter().map(of).collect());
@@ -94,13 +94,13 @@ fn of_trees(forest: &Forest, verdicts: &[Verdict], links: &Arc<Vec<String>>) -> 
     let (origin, from): (Vec<u32>, Vec<u32>) = origins.map(|(code, from)| (code, shown(from))).unzip();
     let ends = both().map(|(tree, verdict)| match (verdict.moved_to, tree.end) {
         (Some(into), _) => (3, Some(into)),
-        (None, End::Merged(into)) => (2, Some(into)),
-        (None, End::Died) => (1, None),
-        (None, End::Lasts) => (0, None),
+        (None, TreeEnd::Merged(into)) => (2, Some(into)),
+        (None, TreeEnd::Died) => (1, None),
+        (None, TreeEnd::Lasts) => (0, None),
     });
     let (end, into): (Vec<u32>, Vec<u32>) = ends.map(|(code, into)| (code, shown(into))).unzip();
     let counted =
-        |of: fn(&Verdict) -> usize| Values::U32(verdicts.iter().map(|one| of(one) as u32).collect());
+        |of: fn(&TreeKind) -> usize| Values::U32(verdicts.iter().map(|one| of(one) as u32).collect());
     let root = Values::Name { codes: trees.iter().map(|tree| tree.root).collect(), names: Arc::clone(links) };
     Table {
         name: "trees",
@@ -108,7 +108,7 @@ fn of_trees(forest: &Forest, verdicts: &[Verdict], links: &Arc<Vec<String>>) -> 
             column("tree", Values::U32((1..=trees.len() as u32).collect())),
             column("root", root),
             column("root_kind", coded(trees.iter().map(is_inner).collect(), &ROOT_KINDS)),
-            column("kind", coded(verdicts.iter().map(Verdict::kind).collect(), &KINDS)),
+            column("kind", coded(verdicts.iter().map(TreeKind::kind).collect(), &KINDS)),
             column("root_share", Values::F64(verdicts.iter().map(|one| one.share).collect())),
             column("born_ns", times(|tree| tree.born_ns)),
             column("last_ns", times(|tree| tree.last_ns)),
@@ -166,7 +166,7 @@ fn beginning(
     ]
 }
 
-fn of_contributors(verdicts: &[Verdict], names: &[Arc<Vec<String>>; 2]) -> Table {
+fn of_contributors(verdicts: &[TreeKind], names: &[Arc<Vec<String>>; 2]) -> Table {
     let rows = || {
         (0u32..).zip(verdicts).flat_map(|(tree, verdict)| {
             verdict.contributors.iter().map(move |(who, feeding)| (tree, verdict, *who, feeding))
@@ -184,13 +184,13 @@ fn of_contributors(verdicts: &[Verdict], names: &[Arc<Vec<String>>; 2]) -> Table
     Table { name: "contributors", columns }
 }
 
-fn of_victims(verdicts: &[Verdict], names: &[Arc<Vec<String>>; 2]) -> Table {
+fn of_victims(verdicts: &[TreeKind], names: &[Arc<Vec<String>>; 2]) -> Table {
     let rows = || {
         (0u32..).zip(verdicts).flat_map(|(tree, verdict)| {
             verdict.victims.iter().map(move |(who, waiting)| (tree, *who, waiting))
         })
     };
-    let lost_share = |one: &Waiting| {
+    let lost_share = |one: &WaitingTraffic| {
         if one.offered_bytes > 0.0 { one.lost_bytes / one.offered_bytes } else { 0.0 }
     };
     let mut columns = beginning(rows().map(|(tree, who, one)| (tree, who, one.first_ns, one.last_ns)), names);

@@ -2,8 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::growth::{End, Tree};
-use super::roles::{Around, Feeding, Waiting, Who};
+use super::growth::{Tree, TreeEnd};
+use super::roles::{Feeding, TreeTraffic, WaitingTraffic, Who};
 
 /// Minimum share of its packets that a contributor must send through the root to be classified as sending only there.
 const ALL: f64 = 0.999;
@@ -16,9 +16,9 @@ const PREFERRED: f64 = 2.0;
 
 /// The classification of a tree.
 #[derive(Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct TreeKind {
     pub contributors: Vec<(Who, Feeding)>,
-    pub victims: Vec<(Who, Waiting)>,
+    pub victims: Vec<(Who, WaitingTraffic)>,
     /// Payload through the root, from all senders.
     pub through_root: f64,
     /// The share of the contributors' traffic that went through the root.
@@ -28,8 +28,8 @@ pub(crate) struct Verdict {
     pub moved_to: Option<u32>,
 }
 
-impl Verdict {
-    pub(super) fn new(tree: &Tree, around: &Around, hosts: usize) -> Self {
+impl TreeKind {
+    pub(super) fn new(tree: &Tree, around: &TreeTraffic, hosts: usize) -> Self {
         let mut feeding: Vec<(Who, Feeding)> = around.feeding.iter().collect();
         feeding.sort_unstable_by_key(|one| one.0);
         if feeding.iter().all(|one| one.1.bytes == 0.0) {
@@ -41,7 +41,7 @@ impl Verdict {
         let contributors = contributors((tree.born_ns, tree.last_ns, tree.samples), &feeding, hosts);
         let is_often = |samples: u32| 10 * u64::from(samples) >= u64::from(tree.samples);
         let waiting = around.waiting.iter().filter(|one| is_often(one.1.samples));
-        let mut victims: Vec<(Who, Waiting)> = waiting.map(|one| (*one.0, *one.1)).collect();
+        let mut victims: Vec<(Who, WaitingTraffic)> = waiting.map(|one| (*one.0, *one.1)).collect();
         victims.sort_unstable_by_key(|one| one.0);
         let mut hosts: FxHashMap<u32, (Feeding, f64)> = FxHashMap::default();
         for (who, feeding) in &contributors {
@@ -108,20 +108,20 @@ fn contributors(
 /// Classifies the trees.
 pub(super) fn judge(
     trees: &[Tree],
-    (around, hosts): (&[Around], usize),
+    (around, hosts): (&[TreeTraffic], usize),
     is_endpoint: impl Fn(&Tree) -> bool,
-) -> Vec<Verdict> {
-    let none = Around::default();
+) -> Vec<TreeKind> {
+    let none = TreeTraffic::default();
     let of = |number: usize| around.get(number).unwrap_or(&none);
-    let mut verdicts: Vec<Verdict> =
-        trees.iter().enumerate().map(|(number, tree)| Verdict::new(tree, of(number), hosts)).collect();
+    let mut verdicts: Vec<TreeKind> =
+        trees.iter().enumerate().map(|(number, tree)| TreeKind::new(tree, of(number), hosts)).collect();
     find_moves(trees, &mut verdicts, is_endpoint);
     verdicts
 }
 
 /// Finds moving trees, which are those for which at least half of the contributors of either tree later fed the other
 /// one.
-fn find_moves(trees: &[Tree], verdicts: &mut [Verdict], is_endpoint: impl Fn(&Tree) -> bool) {
+fn find_moves(trees: &[Tree], verdicts: &mut [TreeKind], is_endpoint: impl Fn(&Tree) -> bool) {
     let mut fed: FxHashMap<(u16, u32), Vec<u32>> = FxHashMap::default();
     for (number, verdict) in verdicts.iter().enumerate().filter(|one| is_endpoint(&trees[one.0])) {
         for (who, _) in &verdict.contributors {
@@ -140,7 +140,8 @@ fn find_moves(trees: &[Tree], verdicts: &mut [Verdict], is_endpoint: impl Fn(&Tr
     for ((old, new), hosts) in shared {
         let (one, other) = (&trees[old as usize], &trees[new as usize]);
         let size = |number: u32| verdicts[number as usize].contributors.len();
-        let is_later = one.end != End::Lasts && other.born_ns > one.born_ns && other.last_ns > one.last_ns;
+        let is_later =
+            one.end != TreeEnd::Lasts && other.born_ns > one.born_ns && other.last_ns > one.last_ns;
         if is_later && one.root != other.root && 2 * hosts >= size(old).min(size(new)) {
             verdicts[old as usize].moved_to.get_or_insert(new);
             verdicts[new as usize].moved_from = Some(old);

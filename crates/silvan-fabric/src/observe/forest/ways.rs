@@ -4,7 +4,7 @@ use rustc_hash::FxHashSet;
 use silvan_network::routing::adaptive::FlowKey;
 
 use super::NONE;
-use super::moment::{Link, Map, Moment};
+use super::moment::{DirectedLink, Map, Moment};
 use crate::partition::View;
 use crate::routes::Table;
 use crate::switch::Ports;
@@ -60,7 +60,7 @@ fn first_met(links: impl Iterator<Item = u32>, vl: u8, map: &Map, moment: &Momen
 
 /// Same as [`way`], if the forwarding tables alone determine routes.
 #[inline(always)]
-fn plain_way(key: FlowKey, tables: &Tables, map: &Map) -> impl Iterator<Item = u32> {
+fn plain_way(key: FlowKey, tables: &StaticRoutes, map: &Map) -> impl Iterator<Item = u32> {
     let mut link = map.of_host[key.source as usize];
     let mut left = tables.of.len() + 1;
     std::iter::from_fn(move || {
@@ -82,18 +82,18 @@ fn plain_way(key: FlowKey, tables: &Tables, map: &Map) -> impl Iterator<Item = u
 
 /// The routes of all packets, if forwarding tables alone determine them.
 #[derive(Debug)]
-pub(super) struct Tables {
+pub(super) struct StaticRoutes {
     /// The switch at the receiving end of each link, or [`NONE`].
     far: Vec<u32>,
     /// For each switch, its forwarding table.
     of: Vec<Table>,
 }
 
-impl Tables {
+impl StaticRoutes {
     /// Returns `None` if another component selects outputs.
-    pub fn new(view: View, links: &[Link]) -> Option<Self> {
+    pub fn new(view: View, links: &[DirectedLink]) -> Option<Self> {
         let table = |ports: &Ports| ports.steering.is_none().then(|| ports.table().clone());
-        let far = |link: &Link| {
+        let far = |link: &DirectedLink| {
             let receiver = view.receiver.get(link.channel as usize).copied().flatten();
             receiver.map_or(NONE, |(switch, _)| switch)
         };

@@ -6,7 +6,7 @@ use silvan_network::port_set::PortSet;
 
 use super::super::arbitration::SpecialQueue;
 use super::super::isolation::{Growth, InputLane, Notice};
-use super::{Buffers, Moved, Queue, QueueId, Role, Seat, Stored};
+use super::{Buffers, Moved, Queue, QueueId, QueueRole, Seat, Stored};
 use crate::packet::{Packet, Pool};
 
 impl<S: PortSet, L: Lanes> Buffers<S, L> {
@@ -24,7 +24,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         let Some(cams) = &self.cams else { return Stored::Behind };
         let Queue { role, bytes, .. } = self.queues[queue as usize];
         let may_match = !self.is_quiet(cams, packets, queue);
-        let may_detect = role == Role::Normal && cams.may_detect(bytes);
+        let may_detect = role == QueueRole::Normal && cams.may_detect(bytes);
         let mut stored = if was_empty { Stored::First } else { Stored::Behind };
         if was_empty && !may_match {
             self.sit(queue, output, output.port(self.lanes()), port, now);
@@ -32,7 +32,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
             stored = Stored::Otherwise;
             self.head_changed(packets, now, queue);
         }
-        if role != Role::Normal || !may_detect && !may_match {
+        if role != QueueRole::Normal || !may_detect && !may_match {
             return stored;
         }
         if stored == Stored::First {
@@ -59,18 +59,20 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
     ) {
         let Queue { role, bytes, input, vl, .. } = self.queues[queue as usize];
         let Some(cams) = &mut self.cams else { return };
-        if let (Some(due_times), Role::Special(at)) = (&mut self.due_times, role) {
+        if let (Some(due_times), QueueRole::Special(at)) = (&mut self.due_times, role) {
             let number = usize::from(at);
             due_times.served(SpecialQueue { input, number }, size, || cams.share(input, number), now);
         }
         let notice = match role {
-            Role::Special(at) => cams.special_shrank(InputLane { input, vl }, usize::from(at), dst, bytes),
-            Role::Normal => cams.normal_shrank(InputLane { input, vl }, to, bytes),
-            Role::Control | Role::Destination | Role::Open => None,
+            QueueRole::Special(at) => {
+                cams.special_shrank(InputLane { input, vl }, usize::from(at), dst, bytes)
+            }
+            QueueRole::Normal => cams.normal_shrank(InputLane { input, vl }, to, bytes),
+            QueueRole::Control | QueueRole::Destination | QueueRole::Open => None,
         };
         self.tell(input, notice);
         self.head_left(packets, now, queue, dst);
-        if let Role::Special(at) = role
+        if let QueueRole::Special(at) = role
             && bytes == 0
         {
             self.release(packets, now, input, usize::from(at));
@@ -123,7 +125,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         let first_special = self.special_queue(self.queues[queue as usize].input, 0);
         loop {
             let Queue { fifo, input, vl, role, .. } = self.queues[queue as usize];
-            let (Some(cams), Role::Normal, Some(id)) = (&mut self.cams, role, fifo.head()) else {
+            let (Some(cams), QueueRole::Normal, Some(id)) = (&mut self.cams, role, fifo.head()) else {
                 return any;
             };
             let (dst, size, kind) = (packets[id].dst, packets[id].size, packets[id].kind);

@@ -6,7 +6,7 @@ use silvan_network::port::{Lanes, Port, PortVl};
 use silvan_network::port_set::PortSet;
 
 use super::super::arbitration::{DueTimes, SpecialQueue, Standing};
-use super::{Buffers, Demand, Queue, QueueId, Role};
+use super::{Buffers, OutputRequests, Queue, QueueId, QueueRole};
 
 impl<S: PortSet, L: Lanes> Buffers<S, L> {
     /// The queue whose turn it is among the queues of an input port that wait for an output.
@@ -44,10 +44,10 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
     /// Adds a queue of an input port to those that wait for an output. A queue of control packets is added before the
     /// others, any other queue after them.
     #[inline(always)]
-    pub(super) fn join_ring(&mut self, queue: QueueId, role: Role, output: PortVl, port: Port) {
-        let is_home = role == Role::Normal && queue == self.home(output, port);
+    pub(super) fn join_ring(&mut self, queue: QueueId, role: QueueRole, output: PortVl, port: Port) {
+        let is_home = role == QueueRole::Normal && queue == self.home(output, port);
         let ring = self.ring_index(output, port);
-        let Demand { requests, alone, .. } = &mut self.demand[output.index()];
+        let OutputRequests { requests, alone, .. } = &mut self.demand[output.index()];
         if is_home && !requests.contains(port) {
             requests.insert(port);
             alone.insert(port);
@@ -60,7 +60,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
             self.rings[ring].push_back(&mut self.queues, home);
         }
         let ring = &mut self.rings[ring];
-        if role == Role::Control {
+        if role == QueueRole::Control {
             ring.push_front(&mut self.queues, queue);
         } else {
             ring.push_back(&mut self.queues, queue);
@@ -120,9 +120,11 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
 
     fn standing(&self, queue: QueueId) -> Standing {
         match self.queues[queue as usize] {
-            Queue { role: Role::Control, .. } => Standing::Control,
-            Queue { role: Role::Normal | Role::Destination | Role::Open, .. } => Standing::Normal,
-            Queue { role: Role::Special(at), input, .. } => {
+            Queue { role: QueueRole::Control, .. } => Standing::Control,
+            Queue { role: QueueRole::Normal | QueueRole::Destination | QueueRole::Open, .. } => {
+                Standing::Normal
+            }
+            Queue { role: QueueRole::Special(at), input, .. } => {
                 Standing::Special(SpecialQueue { input, number: at.into() })
             }
         }
@@ -137,11 +139,11 @@ mod tests {
     use proptest::prelude::*;
     use silvan_engine::Rate;
 
-    use super::super::{Routes, Shape};
+    use super::super::{BufferShape, PortSelection};
     use super::*;
     use crate::packet::{Kind, Packet, Pool};
     use crate::queueing::Organisation;
-    use crate::queueing::isolation::{Cams, Message, Notice, SpecialQueueRule};
+    use crate::queueing::isolation::{Cams, LineMessage, Notice, SpecialQueueRule};
     use crate::routes::{RoutesBuilder, Table};
     use silvan_congestion::isolation::{SpecialArbitration, SpecialQueues};
     use silvan_network::port::{OneLane, Vl};
@@ -168,15 +170,16 @@ mod tests {
             1,
             false,
         );
-        let shape = Shape {
+        let shape = BufferShape {
             inputs: 2,
             outputs: 1,
             lanes: 1,
             organisation: Organisation::Single,
             control_first: false,
         };
-        let (mut buffers, mut packets) = (Buffers::new(shape, Routes::None, Some(cams)), Pool::default());
-        let message = Message::Allocate([HOT].into());
+        let (mut buffers, mut packets) =
+            (Buffers::new(shape, PortSelection::None, Some(cams)), Pool::default());
+        let message = LineMessage::Allocate([HOT].into());
         let notice = Notice { vl: Vl::FIRST, line: 0, rate: Some(Rate::from_gbit(20)), message };
         buffers.received(&mut packets, Time::ZERO, Port::FIRST, notice);
         let hot = std::iter::repeat_n(HOT, 20);
@@ -228,7 +231,7 @@ mod tests {
         );
         assert_eq!(buffers.front(OUT, Port::FIRST, Time::ZERO), Some(queue));
         assert!(buffers.changes.asked().is_empty(), "no further input waits");
-        let stop = Notice { vl: Vl::FIRST, line: 0, rate: None, message: Message::Stop };
+        let stop = Notice { vl: Vl::FIRST, line: 0, rate: None, message: LineMessage::Stop };
         buffers.received(&mut packets, Time::ZERO, Port::FIRST, stop);
         assert_eq!(buffers.front(OUT, Port::FIRST, Time::ZERO), None);
         assert_eq!(buffers.aside(OUT), Port::all(2).collect::<Ports64>());
@@ -245,11 +248,11 @@ mod tests {
 
     /// A switch with two inputs and two outputs, where the destination of a packet is its output.
     fn switch(organisation: Organisation) -> Buffers<Ports64, OneLane> {
-        let shape = Shape { inputs: 2, outputs: 2, lanes: 1, organisation, control_first: true };
+        let shape = BufferShape { inputs: 2, outputs: 2, lanes: 1, organisation, control_first: true };
         let numbers: Vec<u16> = (0..8).map(|dst| 1 + dst % 2).collect();
         let mut builder = RoutesBuilder::default();
         let row = builder.add(&numbers);
-        Buffers::new(shape, Routes::Table(Table { routes: builder.build(), row }), None)
+        Buffers::new(shape, PortSelection::Table(Table { routes: builder.build(), row }), None)
     }
 
     proptest! {

@@ -6,9 +6,9 @@ use super::{Cause, InputCam};
 /// A set of destinations in which several destinations may share a bit. It quickly rejects most destinations that
 /// it does not contain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Marks(u64);
+pub(super) struct DestinationFilter(u64);
 
-impl Marks {
+impl DestinationFilter {
     #[inline]
     pub fn insert(&mut self, dst: u32) {
         self.0 |= 1 << (dst % 64);
@@ -39,7 +39,7 @@ impl InputCam {
             let listed = if let Cause::Root(listed) = &line.cause { &listed[..] } else { &[] };
             line.held.iter().map(|(dst, _)| dst).chain(listed)
         });
-        self.marks = Marks::of(here);
+        self.marks = DestinationFilter::of(here);
     }
 }
 
@@ -49,11 +49,14 @@ mod tests {
 
     #[test]
     fn who_is_in_it_is_never_missed() {
-        let mut marks = Marks::of([3, 70].iter());
+        let mut marks = DestinationFilter::of([3, 70].iter());
         assert_eq!([3, 70, 67, 4].map(|dst| marks.may_contain(dst)), [true, true, true, false]);
         marks.insert(4);
         assert!(marks.may_contain(4));
-        assert!(!Marks::default().may_contain(0));
-        assert_eq!(Marks::of([3].iter()).or(Marks::of([70].iter())), Marks::of([70, 3].iter()));
+        assert!(!DestinationFilter::default().may_contain(0));
+        assert_eq!(
+            DestinationFilter::of([3].iter()).or(DestinationFilter::of([70].iter())),
+            DestinationFilter::of([70, 3].iter())
+        );
     }
 }

@@ -2,15 +2,15 @@
 
 use silvan_network::port::PortVl;
 
-use super::marks::Marks;
-use super::{Cams, Cause, Message, Notice, OutputLine};
+use super::marks::DestinationFilter;
+use super::{Cams, Cause, LineMessage, Notice, OutputLine};
 
 impl Cams {
     /// Handles a notification from the next node. Returns the affected special queues, as input and number.
     pub fn received(&mut self, output: PortVl, notice: Notice) -> Vec<(PortVl, usize)> {
         let found = self.note(output, notice);
         self.listed[output.index()] =
-            Marks::of(self.outputs[output.index()].iter().flat_map(|line| &line.destinations));
+            DestinationFilter::of(self.outputs[output.index()].iter().flat_map(|line| &line.destinations));
         found
     }
 
@@ -22,15 +22,15 @@ impl Cams {
             lines[at].rate = rate;
         }
         match (message, place) {
-            (Message::Allocate(destinations), None) => {
+            (LineMessage::Allocate(destinations), None) => {
                 lines.push(OutputLine { line, destinations, stopped: false, rate });
                 self.output_lines += 1;
                 self.adopt(output, line);
             }
-            (Message::Allocate(destinations), Some(at)) => lines[at].destinations = destinations,
-            (Message::Stop, Some(at)) => lines[at].stopped = true,
-            (Message::Go, Some(at)) => lines[at].stopped = false,
-            (Message::Release, Some(at)) => {
+            (LineMessage::Allocate(destinations), Some(at)) => lines[at].destinations = destinations,
+            (LineMessage::Stop, Some(at)) => lines[at].stopped = true,
+            (LineMessage::Go, Some(at)) => lines[at].stopped = false,
+            (LineMessage::Release, Some(at)) => {
                 lines.remove(at);
                 self.output_lines -= 1;
                 return self.branches(output, line, true);

@@ -57,7 +57,7 @@ mod tests {
 
     use silvan_engine::Time;
 
-    use super::super::{Growth, InputLane, Message, Notice, SpecialQueueRule};
+    use super::super::{Growth, InputLane, LineMessage, Notice, SpecialQueueRule};
     use super::*;
     use silvan_congestion::isolation::SpecialQueues;
 
@@ -110,7 +110,7 @@ mod tests {
     fn branches_share_what_they_are_told_and_special_queues_of_a_root_its_link() {
         let mut cams = cams(SpecialArbitration::Weighted, true);
         let notice = |rate, message| Notice { vl: VL, line: 5, rate, message };
-        let allocate = || Message::Allocate([9].into());
+        let allocate = || LineMessage::Allocate([9].into());
         cams.received(PortVl::new(1), notice(Some(Rate::from_gbit(12)), allocate()));
         let taken: Vec<_> = (0..3)
             .map(|input| cams.special_for(PortVl::new(input), PortVl::new(1), 9, Time::ZERO).unwrap())
@@ -122,7 +122,7 @@ mod tests {
         // One of the queues fills up and notifies the next switch upstream.
         assert_eq!(gbit(cams.special_grew(at(1), taken[1], 9, 6_001)), Some(4));
         // The next notification from the next node contains a different rate.
-        cams.received(PortVl::new(1), notice(Some(Rate::from_gbit(6)), Message::Stop));
+        cams.received(PortVl::new(1), notice(Some(Rate::from_gbit(6)), LineMessage::Stop));
         assert_eq!(share(&cams, 0), Some(2));
         // Two special queues of a root at output 0 share its link, independently of those at output 1.
         assert_eq!(grown(&mut cams, 0, 6_001), None);
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(grown(&mut cams, 1, 6_001), None);
         assert_eq!(cams.share(PortVl::FIRST, 1), Some(Rate::from_gbit(8)));
         // A special queue whose tree no longer exists has no share and reports none.
-        cams.received(PortVl::new(1), notice(None, Message::Release));
+        cams.received(PortVl::new(1), notice(None, LineMessage::Release));
         assert_eq!(share(&cams, 0), None);
         assert_eq!(cams.special_grew(at(1), taken[1], 9, 6_002).unwrap().rate, None, "stop");
     }

@@ -17,7 +17,7 @@ fn at(input: usize) -> InputLane {
     InputLane { input: PortVl::new(input), vl: Vl::FIRST }
 }
 
-fn grew(cams: &mut Cams, input: usize, bytes: u32, waiting: &[u32]) -> Option<Message> {
+fn grew(cams: &mut Cams, input: usize, bytes: u32, waiting: &[u32]) -> Option<LineMessage> {
     let notice = cams.normal_grew(growth(input, bytes, 0), |_| waiting.iter().copied(), Time::ZERO);
     notice.map(|notice| notice.message)
 }
@@ -55,17 +55,17 @@ fn a_line_of_a_root_is_extended_by_new_packets_only() {
 }
 
 /// A notification about a line of the node behind output 1.
-fn hears(cams: &mut Cams, line: u16, message: Message) -> Vec<(usize, usize)> {
+fn hears(cams: &mut Cams, line: u16, message: LineMessage) -> Vec<(usize, usize)> {
     let notice = Notice { vl: Vl::FIRST, line, rate: None, message };
     let found = cams.received(outputs()[1], notice);
     found.into_iter().map(|(input, at)| (input.index(), at)).collect()
 }
 
-fn allocate(destinations: &[u32]) -> Message {
-    Message::Allocate(destinations.into())
+fn allocate(destinations: &[u32]) -> LineMessage {
+    LineMessage::Allocate(destinations.into())
 }
 
-fn stored(cams: &mut Cams, at_queue: usize, dst: u32, bytes: u32) -> Option<(u16, Message)> {
+fn stored(cams: &mut Cams, at_queue: usize, dst: u32, bytes: u32) -> Option<(u16, LineMessage)> {
     let notice = cams.special_grew(at(0), at_queue, dst, bytes);
     notice.map(|notice| (notice.line, notice.message))
 }
@@ -81,14 +81,14 @@ fn the_normal_queue_of_a_root_is_announced_stopped_resumed_and_released() {
     assert!(!cams.has_own_line(PortVl::new(0), Port::FIRST));
     assert_eq!(cams.usage(PortVl::new(1)), (1, 0), "a line without a special queue");
     assert!(cams.is_root(Port::FIRST) && !cams.is_root(Port::new(1)));
-    assert_eq!(grew(&mut cams, 1, 6_001, &[7]), Some(Message::Stop), "the next packet above it");
+    assert_eq!(grew(&mut cams, 1, 6_001, &[7]), Some(LineMessage::Stop), "the next packet above it");
     assert_eq!(grew(&mut cams, 1, 7_000, &[7]), None, "it is stopped");
     let mut shrank = |bytes| {
         let notice = cams.normal_shrank(at(1), Port::FIRST, bytes);
         notice.map(|notice| notice.message)
     };
-    assert_eq!([4_001, 4_000, 3_000].map(&mut shrank), [None, Some(Message::Go), None]);
-    assert_eq!(shrank(0), Some(Message::Release));
+    assert_eq!([4_001, 4_000, 3_000].map(&mut shrank), [None, Some(LineMessage::Go), None]);
+    assert_eq!(shrank(0), Some(LineMessage::Release));
     assert_eq!(shrank(0), None);
     assert_eq!(cams.usage(PortVl::new(1)), (0, 0));
     assert!(!cams.is_root(Port::FIRST));
@@ -109,26 +109,26 @@ fn a_special_queue_is_taken_for_a_line_and_released_when_it_is_empty() {
     }
     assert_eq!((cams.tally.allocations, cams.usage(input)), (1, (1, 1)));
     assert!(!cams.stops(outputs()[1], 9));
-    assert_eq!(hears(&mut cams, 5, Message::Stop), [(0, 0)]);
+    assert_eq!(hears(&mut cams, 5, LineMessage::Stop), [(0, 0)]);
     assert_eq!([9, 8].map(|dst| cams.stops(outputs()[1], dst)), [true, false]);
     assert!(!cams.stops(outputs()[0], 9));
     // Packets are stored above the threshold, so first the line and then Stop is sent upstream.
     assert_eq!(stored(&mut cams, 0, 9, 6_000), None);
     assert_eq!(stored(&mut cams, 0, 9, 6_001), Some((0, allocate(&[9]))));
-    assert_eq!(stored(&mut cams, 0, 9, 6_001), Some((0, Message::Stop)));
+    assert_eq!(stored(&mut cams, 0, 9, 6_001), Some((0, LineMessage::Stop)));
     assert_eq!(stored(&mut cams, 0, 9, 7_000), None);
     let mut left = |bytes| cams.special_shrank(at(0), 0, 9, bytes).map(|notice| notice.message);
-    assert_eq!([4_001, 4_000, 3_000].map(&mut left), [None, Some(Message::Go), None]);
+    assert_eq!([4_001, 4_000, 3_000].map(&mut left), [None, Some(LineMessage::Go), None]);
     assert_eq!(left(0), None);
     assert_eq!(cams.release(at(0), 0, Time(500)), (false, None), "it is stopped");
-    assert_eq!(hears(&mut cams, 5, Message::Go), [(0, 0)]);
+    assert_eq!(hears(&mut cams, 5, LineMessage::Go), [(0, 0)]);
     let (released, notice) = cams.release(at(0), 0, Time(600));
-    assert_eq!((released, notice.map(|notice| notice.message)), (true, Some(Message::Release)));
+    assert_eq!((released, notice.map(|notice| notice.message)), (true, Some(LineMessage::Release)));
     assert_eq!((cams.tally.releases, cams.tally.life_ps, cams.usage(input)), (1, 500, (0, 0)));
-    assert!(hears(&mut cams, 5, Message::Release).is_empty());
+    assert!(hears(&mut cams, 5, LineMessage::Release).is_empty());
     assert_eq!((cams.has_lines(input), cams.output_lines()), (false, 0));
     assert!(cams.is_quiet(input, outputs()[1], 9) && !cams.stops(outputs()[1], 9));
-    assert!(hears(&mut cams, 5, Message::Stop).is_empty(), "a line that is not known");
+    assert!(hears(&mut cams, 5, LineMessage::Stop).is_empty(), "a line that is not known");
 }
 
 #[test]
@@ -145,12 +145,12 @@ fn packets_follow_those_before_them_and_a_lack_of_queues_is_counted() {
     stored(&mut cams, 0, 9, 1_000);
     // The next node releases the line. The queue keeps its packets, and accepts only packets that must follow
     // them.
-    assert_eq!(hears(&mut cams, 5, Message::Release), [(0, 0)]);
+    assert_eq!(hears(&mut cams, 5, LineMessage::Release), [(0, 0)]);
     assert_eq!(cams.special_for(input, outputs()[1], 9, Time::ZERO), Some(0));
     assert_eq!(stored(&mut cams, 0, 9, 9_000), None, "there is no line to send upstream");
     // A new line with that destination takes the queue over.
     hears(&mut cams, 8, allocate(&[12, 9]));
-    assert_eq!(hears(&mut cams, 8, Message::Stop), [(0, 0)]);
+    assert_eq!(hears(&mut cams, 8, LineMessage::Stop), [(0, 0)]);
     assert_eq!(cams.special_for(input, outputs()[1], 12, Time::ZERO), Some(0));
     // A list is replaced.
     hears(&mut cams, 6, allocate(&[13]));
@@ -184,13 +184,14 @@ fn a_root_has_special_queues_in_its_own_switch_if_wanted() {
 #[test]
 fn notifications_grow_by_two_bytes_per_destination() {
     let cams = cams(false, 8);
-    let sizes = [allocate(&[]), allocate(&[1, 2, 3]), Message::Stop].map(|one| cams.wire_size(&one));
+    let sizes = [allocate(&[]), allocate(&[1, 2, 3]), LineMessage::Stop].map(|one| cams.wire_size(&one));
     assert_eq!(sizes, [16, 22, 16]);
 }
 
 #[test]
 fn tallies_add_up() {
-    let one = Tally { allocations: 1, exhausted: 2, releases: 3, life_ps: 4, messages: [5, 6, 7, 8] };
+    let one =
+        IsolationCounters { allocations: 1, exhausted: 2, releases: 3, life_ps: 4, messages: [5, 6, 7, 8] };
     let mut sum = one;
     sum.add(&one);
     assert_eq!((sum.allocations, sum.exhausted, sum.releases, sum.life_ps), (2, 4, 6, 8));

@@ -5,7 +5,7 @@ use silvan_engine::random::Stream;
 
 use super::cache::FlowKey;
 use super::flow_level::{FlowLevel, Hop};
-use super::state::Flow;
+use super::state::AdaptiveFlow;
 use crate::routing::RoutingError;
 
 /// Result of one permutation.
@@ -46,14 +46,14 @@ pub struct Permutations {
 impl Permutations {
     /// The flows of permutation `number`, in the order in which they are set up. This order is also random.
     #[must_use]
-    pub fn flows(self, hosts: u32, number: u64) -> Vec<Flow> {
+    pub fn flows(self, hosts: u32, number: u64) -> Vec<AdaptiveFlow> {
         let mut destinations: Vec<u32> = (0..hosts).collect();
         Stream::new(self.seed, "permutation", number).shuffle(&mut destinations);
-        let flow = |(source, &destination): (u32, &u32)| Flow {
+        let flow = |(source, &destination): (u32, &u32)| AdaptiveFlow {
             key: FlowKey { source, destination, connection: 0 },
             bytes: 1,
         };
-        let mut flows: Vec<Flow> = (0..).zip(&destinations).map(flow).collect();
+        let mut flows: Vec<AdaptiveFlow> = (0..).zip(&destinations).map(flow).collect();
         flows.retain(|flow| flow.key.source != flow.key.destination);
         Stream::new(self.seed, "order of set-up", number).shuffle(&mut flows);
         flows

@@ -3,7 +3,7 @@
 
 use super::cache::FlowKey;
 use super::heuristic::Heuristic;
-use super::state::{Flow, SwitchState};
+use super::state::{AdaptiveFlow, SwitchState};
 use super::table::AdaptiveTables;
 use crate::routing::RoutingError;
 use crate::topology::{End, NodeRef, Topology, Wiring};
@@ -69,7 +69,7 @@ impl FlowLevel {
     ///
     /// # Errors
     /// [`RoutingError::BadHost`] if the source or the destination does not exist.
-    pub fn set_up(&mut self, flow: &Flow, path: &mut Vec<Hop>) -> Result<(), RoutingError> {
+    pub fn set_up(&mut self, flow: &AdaptiveFlow, path: &mut Vec<Hop>) -> Result<(), RoutingError> {
         let (tables, states, heuristic) = (&self.tables, &mut self.states, self.heuristic);
         walk(&self.wiring, flow.key, |switch, input| {
             let at = switch as usize;
@@ -100,7 +100,7 @@ impl FlowLevel {
     ///
     /// # Errors
     /// Same as [`FlowLevel::set_up`].
-    pub fn tear_down(&mut self, flow: &Flow) -> Result<(), RoutingError> {
+    pub fn tear_down(&mut self, flow: &AdaptiveFlow) -> Result<(), RoutingError> {
         let (tables, states) = (&self.tables, &mut self.states);
         walk(&self.wiring, flow.key, |switch, input| {
             let at = switch as usize;
@@ -161,8 +161,8 @@ mod tests {
     use crate::routing::{RoutingSpec, trace};
     use crate::topology::modified_tree::ModifiedTree;
 
-    fn flow(source: u32, destination: u32, connection: u32) -> Flow {
-        Flow { key: FlowKey { source, destination, connection }, bytes: 1 }
+    fn flow(source: u32, destination: u32, connection: u32) -> AdaptiveFlow {
+        AdaptiveFlow { key: FlowKey { source, destination, connection }, bytes: 1 }
     }
 
     #[test]
@@ -249,7 +249,7 @@ mod tests {
             let mut network = FlowLevel::new(&topology, heuristic, cache).unwrap();
             let mut routed = Vec::new();
             for (connection, &(source, destination, bytes)) in (0..).zip(&pairs) {
-                let flow = Flow { key: FlowKey { source, destination, connection }, bytes };
+                let flow = AdaptiveFlow { key: FlowKey { source, destination, connection }, bytes };
                 let mut path = Vec::new();
                 prop_assert_eq!(network.set_up(&flow, &mut path).is_ok(), source != destination);
                 if source != destination {

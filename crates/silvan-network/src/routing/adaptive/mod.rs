@@ -49,5 +49,5 @@ pub use flow_level::FlowLevel;
 pub use heuristic::Heuristic;
 pub use heuristic::mixed;
 pub use relation::{Fault, check_relation};
-pub use state::{Flow, LinkLoad, SwitchState, choose};
+pub use state::{AdaptiveFlow, LinkLoad, SwitchState, choose};
 pub use table::{AdaptiveTables, Alternates, Entry, ExtendedTable};

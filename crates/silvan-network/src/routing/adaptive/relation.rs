@@ -9,7 +9,7 @@ use std::fmt;
 
 use super::table::AdaptiveTables;
 use crate::routing::deadlock::{ChannelName, Dependencies, cycle_text, named};
-use crate::routing::graph::Network;
+use crate::routing::graph::PortGraph;
 use crate::topology::{NodeRef, Topology, Wiring};
 
 /// A fault of the possible routes.
@@ -58,7 +58,7 @@ impl fmt::Display for Fault {
 /// The first fault.
 pub fn check_relation(topology: &Topology, tables: &AdaptiveTables) -> Result<(), Fault> {
     let wiring = topology.wiring();
-    let network = Network::new(topology, &wiring);
+    let network = PortGraph::new(topology, &wiring);
     let mut relation = Relation {
         topology,
         tables,
@@ -82,7 +82,7 @@ struct Relation<'a> {
     topology: &'a Topology,
     tables: &'a AdaptiveTables,
     wiring: &'a Wiring,
-    network: &'a Network,
+    network: &'a PortGraph,
     /// Bit set of the ports for which each channel waits, indexed by the slot of the channel's sending port.
     waits: Vec<Vec<u64>>,
     /// The states that can follow each state on routes to one host; `None` for states that are not reached.
@@ -229,7 +229,7 @@ mod tests {
             tables.switches[switch].onward.fill(side);
         }
         let wiring = topology.wiring();
-        let network = Network::new(&topology, &wiring);
+        let network = PortGraph::new(&topology, &wiring);
         let ports = network.ports();
         let mut relation = Relation {
             topology: &topology,

@@ -9,7 +9,7 @@ use super::table::ExtendedTable;
 
 /// A flow as announced by its set-up packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Flow {
+pub struct AdaptiveFlow {
     /// Identifier of the flow.
     pub key: FlowKey,
     /// Number of bytes that it will send.
@@ -44,7 +44,7 @@ pub fn choose(
     table: &ExtendedTable,
     state: &SwitchState,
     input: u16,
-    flow: &Flow,
+    flow: &AdaptiveFlow,
     heuristic: Heuristic,
 ) -> u16 {
     let (default, alternates) = table.candidates(input, flow.key.destination);
@@ -88,7 +88,13 @@ impl SwitchState {
 
     /// Routes a set-up packet: adds the flow to the cache and counts it. A flow that already has an entry
     /// keeps its port and is not counted again.
-    pub fn set_up(&mut self, table: &ExtendedTable, input: u16, flow: &Flow, heuristic: Heuristic) -> u16 {
+    pub fn set_up(
+        &mut self,
+        table: &ExtendedTable,
+        input: u16,
+        flow: &AdaptiveFlow,
+        heuristic: Heuristic,
+    ) -> u16 {
         if let Some(port) = self.cache(input).and_then(|cache| cache.get(flow.key)) {
             return port;
         }
@@ -114,7 +120,7 @@ impl SwitchState {
     }
 
     /// Routes a tear-down packet like data, and removes the flow.
-    pub fn tear_down(&mut self, table: &ExtendedTable, input: u16, flow: &Flow) -> u16 {
+    pub fn tear_down(&mut self, table: &ExtendedTable, input: u16, flow: &AdaptiveFlow) -> u16 {
         let cache = self.caches.get_mut(usize::from(input).wrapping_sub(1));
         let cached = cache.and_then(|cache| cache.remove(flow.key));
         let port = cached.unwrap_or_else(|| table.default_port(flow.key.destination));
@@ -151,8 +157,8 @@ mod tests {
         AdaptiveTables::new(&topology).unwrap().switches.swap_remove(0)
     }
 
-    fn flow(destination: u32, connection: u32, bytes: u64) -> Flow {
-        Flow { key: FlowKey { source: 0, destination, connection }, bytes }
+    fn flow(destination: u32, connection: u32, bytes: u64) -> AdaptiveFlow {
+        AdaptiveFlow { key: FlowKey { source: 0, destination, connection }, bytes }
     }
 
     #[test]
@@ -209,13 +215,13 @@ mod tests {
     fn data_follow_the_entry_and_tear_down_erases_all() {
         let table = leaf();
         let mut state = SwitchState::new(&table, None);
-        let flows: Vec<Flow> = (0..12).map(|c| flow(4 + c / 6, c, u64::from(c))).collect();
+        let flows: Vec<AdaptiveFlow> = (0..12).map(|c| flow(4 + c / 6, c, u64::from(c))).collect();
         let ports: Vec<u16> =
             flows.iter().map(|f| state.set_up(&table, 1, f, Heuristic::FlowCount)).collect();
         assert_eq!((5..=8).map(|p| state.load(p).flows).collect::<Vec<_>>(), [3; 4]);
         // A repeated set-up packet finds its entry, and is not counted twice.
-        let entered = |f: &&Flow| state.cache(1).unwrap().get(f.key).is_some();
-        let known: Vec<&Flow> = flows.iter().filter(entered).collect();
+        let entered = |f: &&AdaptiveFlow| state.cache(1).unwrap().get(f.key).is_some();
+        let known: Vec<&AdaptiveFlow> = flows.iter().filter(entered).collect();
         assert!(known.len() > 3);
         for f in known {
             let before = state.forward(&table, 1, f.key);

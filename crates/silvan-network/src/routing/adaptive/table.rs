@@ -114,7 +114,7 @@ impl AdaptiveTables {
             )));
         };
         let defaults = RoutingSpec::DModK(DModK {}).compute(topology)?;
-        let place = Places::new(tree);
+        let place = RowPositions::new(tree);
         let wiring = topology.wiring();
         let mut switches: Vec<ExtendedTable> = Vec::with_capacity(defaults.out.len());
         for (switch, (ports, default)) in wiring.switches.iter().zip(defaults.out).enumerate() {
@@ -147,7 +147,7 @@ impl AdaptiveTables {
     }
 }
 
-fn entries(tree: &Pgft, own: Place, default: Vec<u16>) -> Vec<Entry> {
+fn entries(tree: &Pgft, own: RowPosition, default: Vec<u16>) -> Vec<Entry> {
     let below = tree.hosts_below(own.level);
     let is_above = |host: usize| host as u64 / below == own.row_number;
     let entry = |(host, default): (usize, u16)| Entry {
@@ -159,7 +159,7 @@ fn entries(tree: &Pgft, own: Place, default: Vec<u16>) -> Vec<Entry> {
 
 /// The position of a switch in its row.
 #[derive(Clone, Copy)]
-struct Place {
+struct RowPosition {
     level: usize,
     /// Number of its row within the level.
     row_number: u64,
@@ -169,27 +169,27 @@ struct Place {
     row: u64,
 }
 
-impl Place {
+impl RowPosition {
     /// The side with more switches; the right side for a switch in the middle.
     fn longer_side(self) -> Side {
         if self.row - 1 - self.at >= self.at { Side::Right } else { Side::Left }
     }
 }
 
-struct Places<'a> {
+struct RowPositions<'a> {
     tree: &'a Pgft,
     firsts: Vec<u64>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> RowPositions<'a> {
     fn new(tree: &'a Pgft) -> Self {
         Self { tree, firsts: (1..=tree.levels()).map(|level| tree.first_switch(level)).collect() }
     }
 
-    fn of(&self, switch: usize) -> Place {
+    fn of(&self, switch: usize) -> RowPosition {
         let level = self.firsts.partition_point(|&first| first <= switch as u64).max(1);
         let (within, row) = (switch as u64 - self.firsts[level - 1], self.tree.siblings(level));
-        Place { level, row_number: within / row, at: within % row, row }
+        RowPosition { level, row_number: within / row, at: within % row, row }
     }
 }
 
