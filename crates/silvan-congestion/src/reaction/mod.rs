@@ -334,24 +334,24 @@ macro_rules! reactions {
             $( $(#[$meta])* $name(Flows<$rule>), )*
         }
 
-        /// See [`ReactionRule`].
+        /// The methods of [`ReactionRule`] for a flow.
         impl Reactor {
             /// See [`ReactionRule::level`].
             #[inline]
             pub fn level(&self) -> ControlLevel {
-                match self { $( Self::$name(flows) => flows.level(), )* }
+                match self { $( Self::$name(flows) => flows.rule.level(), )* }
             }
 
             /// See [`ReactionRule::counts_answers`].
             #[inline]
             pub fn counts_answers(&self) -> bool {
-                match self { $( Self::$name(flows) => flows.counts_answers(), )* }
+                match self { $( Self::$name(flows) => flows.rule.counts_answers(), )* }
             }
 
             /// See [`ReactionRule::has_targets`].
             #[inline]
             pub fn has_targets(&self) -> bool {
-                match self { $( Self::$name(flows) => flows.has_targets(), )* }
+                match self { $( Self::$name(flows) => flows.rule.has_targets(), )* }
             }
 
             /// Starts a flow, whose index may have belonged to a flow that has been forgotten.
@@ -363,46 +363,70 @@ macro_rules! reactions {
             /// See [`ReactionRule::may_send_at`].
             #[inline(always)]
             pub fn may_send_at(&self, flow: FlowRef, next: &Next) -> Option<Time> {
-                match self { $( Self::$name(flows) => flows.may_send_at(flow, next), )* }
+                match self { $( Self::$name(flows) => {
+                    let (rule, state) = flows.of(flow);
+                    rule.may_send_at(state, flow.sl, next)
+                } )* }
             }
 
             /// See [`ReactionRule::sent`].
             #[inline]
             pub fn sent(&mut self, flow: FlowRef, sent: &Sent) {
-                match self { $( Self::$name(flows) => flows.sent(flow, sent), )* }
+                match self { $( Self::$name(flows) => {
+                    let (rule, state) = flows.of_mut(flow);
+                    rule.sent(state, sent);
+                } )* }
             }
 
             /// See [`ReactionRule::answered`].
             pub fn answered(&mut self, flow: FlowRef, answer: &Answer) {
-                match self { $( Self::$name(flows) => flows.answered(flow, answer), )* }
+                match self { $( Self::$name(flows) => {
+                    let (rule, state) = flows.of_mut(flow);
+                    rule.answered(state, flow.sl, answer);
+                } )* }
             }
 
             /// See [`ReactionRule::granted`].
             pub fn granted(&mut self, flow: FlowRef, grant: &Grant) {
-                match self { $( Self::$name(flows) => flows.granted(flow, grant), )* }
+                match self { $( Self::$name(flows) => {
+                    let (rule, state) = flows.of_mut(flow);
+                    rule.granted(state, grant);
+                } )* }
             }
 
             /// See [`ReactionRule::lost`].
             pub fn lost(&mut self, flow: FlowRef, lost: &Lost) -> u32 {
-                match self { $( Self::$name(flows) => flows.lost(flow, lost), )* }
+                match self { $( Self::$name(flows) => {
+                    let (rule, state) = flows.of_mut(flow);
+                    rule.lost(state, lost)
+                } )* }
             }
 
             /// See [`ReactionRule::request`].
             #[inline]
             pub fn request(&mut self, flow: FlowRef, queued: &Queued) -> u32 {
-                match self { $( Self::$name(flows) => flows.request(flow, queued), )* }
+                match self { $( Self::$name(flows) => {
+                    let (rule, state) = flows.of_mut(flow);
+                    rule.request(state, queued)
+                } )* }
             }
 
             /// See [`ReactionRule::target`].
             #[inline]
             pub fn target(&self, flow: FlowRef, next: &Next, sharing: u32) -> Option<u32> {
-                match self { $( Self::$name(flows) => flows.target(flow, next, sharing), )* }
+                match self { $( Self::$name(flows) => {
+                    let (rule, state) = flows.of(flow);
+                    rule.target(state, next, sharing)
+                } )* }
             }
 
             /// See [`ReactionRule::restarted`].
             #[inline]
             pub fn restarted(&mut self, flow: FlowRef) {
-                match self { $( Self::$name(flows) => flows.restarted(flow), )* }
+                match self { $( Self::$name(flows) => {
+                    let (rule, state) = flows.of_mut(flow);
+                    rule.restarted(state);
+                } )* }
             }
 
             /// See [`ReactionRule::next_timer`].
@@ -413,27 +437,36 @@ macro_rules! reactions {
 
             /// See [`ReactionRule::timer`].
             pub fn timer(&mut self, flow: FlowRef, now: Time) {
-                match self { $( Self::$name(flows) => flows.timer(flow, now), )* }
+                match self { $( Self::$name(flows) => {
+                    let (rule, state) = flows.of_mut(flow);
+                    rule.timer(state, now);
+                } )* }
             }
 
             /// See [`ReactionRule::is_fresh`].
             pub fn is_fresh(&self, flow: FlowRef, now: Time) -> bool {
-                match self { $( Self::$name(flows) => flows.is_fresh(flow, now), )* }
+                match self { $( Self::$name(flows) => {
+                    let (rule, state) = flows.of(flow);
+                    rule.is_fresh(state, flow.sl, now)
+                } )* }
             }
 
             /// See [`ReactionRule::strength`].
             pub fn strength(&self, flow: FlowRef, now: Time) -> u16 {
-                match self { $( Self::$name(flows) => flows.strength(flow, now), )* }
+                match self { $( Self::$name(flows) => {
+                    let (rule, state) = flows.of(flow);
+                    rule.strength(state, flow.sl, now)
+                } )* }
             }
 
             /// See [`ReactionRule::trigger`].
             pub fn trigger(&self, sl: u8) -> u16 {
-                match self { $( Self::$name(flows) => flows.trigger(sl), )* }
+                match self { $( Self::$name(flows) => flows.rule.trigger(sl), )* }
             }
 
             /// The [`Self::strength`] of a flow that has received no answers.
             pub fn fresh_strength(&self, sl: u8, now: Time) -> u16 {
-                match self { $( Self::$name(flows) => flows.fresh_strength(sl, now), )* }
+                match self { $( Self::$name(Flows { rule, .. }) => rule.strength(&rule.fresh(sl), sl, now), )* }
             }
 
             /// Prefetches the state of a flow.
