@@ -72,6 +72,10 @@ def answer(client: socket.socket) -> None:
 
 def run(words: list[str]) -> None:
     """Be the command."""
+    import atexit
+    import threading
+    import traceback
+
     from silvan import cli
 
     folder, count, *rest = words
@@ -83,19 +87,44 @@ def run(words: list[str]) -> None:
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - open until the end
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", closefd=False, errors="backslashreplace", buffering=1)  # noqa: SIM115
-    cli.main()
-    sys.exit()
+    status = 0
+    try:
+        cli.main()
+    except SystemExit as ended:
+        status = end(ended)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    # To end as usual, Python would release all objects of the server, and so copy most of its memory.
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(status)
+
+
+def end(ended: SystemExit) -> int:
+    """Return the status with which Python would end, after a message if there is one."""
+    if ended.code is None or isinstance(ended.code, int):
+        return ended.code or 0
+    print(ended.code, file=sys.stderr)
+    return 1
 
 
 def prepare() -> None:
     """Import what commands use."""
     import contextlib
     import functools
+    import gc
     import io
 
     import typer.main
+    import typer.rich_utils
 
+    import silvan.fabric.examples
+    import silvan.fabric.studies.study
     import silvan.forest_figures
+    import silvan.papers.causes
     import silvan.papers.runner
     import silvan.report
     import silvan.sweeps.driver
@@ -107,6 +136,9 @@ def prepare() -> None:
     sys.argv = ["silvan", "version"]
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
         cli.main()
+    # Collections of garbage in commands need not visit, and so copy, what the server has imported.
+    gc.collect()
+    gc.freeze()
 
 
 if __name__ == "__main__":

@@ -352,6 +352,10 @@ def test_aggregation_nodes_neither_send_nor_receive(tmp_path):
     assert not any("SHARP" in note for note in whole.notes)
 
 
+def test_a_weight_needs_a_number():
+    assert command("fabric", "study", TESTBED, "--weights", "victims").returncode == 2
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -366,7 +370,6 @@ def test_unknown_classes_are_refused_before_any_run(tmp_path, options, message):
     assert done.returncode == 1
     assert message in done.stderr
     assert not (tmp_path / "out" / "runs").exists()
-    assert command("fabric", "study", TESTBED, "--weights", "victims").returncode == 2
 
 
 def test_weights_make_the_score():

@@ -303,9 +303,9 @@ def test_duplicates_name_a_row_with_the_same_printed_number() -> None:
             assert (other.expected, other.duplicate_of) == (row.expected, ""), name
 
 
-def test_every_published_count_is_that_of_a_list_of_rows() -> None:
+def test_every_published_count_is_that_of_a_list_of_rows(recorded: dict[str, Any]) -> None:
     """`silvan papers score --json` lists the rows behind the headline."""
-    found = record.rows_by_experiment(record.find_record(), list_experiments())
+    found = recorded
     lists = score.rows_by_category(found)
     numbers = lists[score.PAPERS][score.NUMBERS]
     total, met = sum(map(len, numbers.values())), len(numbers["met"])
