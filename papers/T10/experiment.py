@@ -14,9 +14,7 @@ BELOW, ABOVE = 31, 40
 INCREASES = (2, 4, 8, 16)
 CASES = {
     "usual": {},
-    "divisor 95": {
-        "congestion.reaction.table": {"kind": "quadratic", "divisor": 95, "scale": 1, "entries": 128}
-    },
+    "divisor 95": staged.whole_packets(95),
     **{f"threshold {n}": {"congestion.marking.threshold": n} for n in (1, 4, 8, 12)},
     **{f"size {n}": {"congestion.marking.packet_size": n} for n in (0, BELOW, ABOVE)},
     **{

@@ -11,11 +11,11 @@ SCENARIO = "../common/testbed-scenario-2.toml"
 
 
 #: Length of the published samples, which is not known. With 1 ms, the smallest samples are 10 % below the
-#: published ones, and with 10 ms, the largest are.
+#: published ones, and with 5 ms, the largest are.
 SAMPLE = "2500 us"
 
 #: Steps until the end, by control: the third flow starts after two. Nothing changes without control.
-STEPS = {"off": 3, "on": 22}
+STEPS = {"off": 3, "on": 10}
 
 
 def runs(quick):

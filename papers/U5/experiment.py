@@ -6,7 +6,7 @@ uec = common("uec")
 
 TABLES = ()
 
-SCENARIO = "uec.toml"
+SCENARIO = "../common/uec-trimming.toml"
 #: Hosts per link to a spine, where it is not one.
 RATIOS = {"leaves_4": 4}
 #: Packets of credit that a flow has at most.
