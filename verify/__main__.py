@@ -12,6 +12,7 @@ from verify import (
     compare,
     drawing,
     ecmp_drawing,
+    event_drawing,
     laws,
     lid_drawing,
     link_drawing,
@@ -32,6 +33,7 @@ DRAWN: tuple[tuple[str, Scenarios, int], ...] = (
     ("with packet trimming", trimming_drawing.many, 1),
     ("on a fabric with several LIDs per host", lid_drawing.many, 5),
     ("with messages that have flows of their own", source_drawing.many, 5),
+    ("with links and hosts that change", event_drawing.many, 1),
 )
 
 

@@ -117,6 +117,7 @@ def _options(result: silvan.Result, net: Network) -> list[Difference]:
         _pauses(result, net) if plan_.pfc else [],
         _logs(result, net) if plan_.keeps_logs else [],
         _trimming(result, net) if plan_.switch.trimming else [],
+        _losses(result, net) if any(one.kind in ("down", "errors") for one in plan_.events) else [],
         _reordering(result, net.reordering) if plan_.reorders else [],
         _transfers(result, net) if net.own_flows else [],
     ]
@@ -362,6 +363,23 @@ def _trimming(result: silvan.Result, net: Network) -> list[Difference]:
     links = [str(link).partition("->")[0] for link in table["link"].tolist()]
     rows = sorted(zip(links, table["trimmed_packets"].tolist(), strict=True))
     return found + _unlike("trimmed packets of outputs", by_output, rows)
+
+
+def _losses(result: silvan.Result, net: Network) -> list[Difference]:
+    """Compare lost packets: those of each link, then the payload."""
+    expected = sorted(
+        (channel.name, fault.data_packets, fault.control_packets, fault.bytes)
+        for channel in net.channels
+        if (fault := channel.fault) and fault.bytes
+    )
+    table = result.numpy("losses")
+    columns = (table[key].tolist() for key in ("link", "data_packets", "control_packets", "bytes"))
+    rows = sorted((str(link), *counts) for link, *counts in zip(*columns, strict=True))
+    found = _unlike("lost packets of links", expected, rows)
+    payload = result.summary["losses"]["payload_bytes"]
+    if payload != net.lost_payload:
+        found.append(Difference(None, "lost payload", net.lost_payload, payload))
+    return found
 
 
 def _rows(columns: list[list[Any]], *, levels: bool) -> list[tuple[Any, ...]]:

@@ -242,6 +242,24 @@ class RetryPlan:
 
 
 @dataclass(frozen=True)
+class EventPlan:
+    """A change of links, given by ports (`S1:3`) or hosts, or of hosts."""
+
+    kind: str
+    places: tuple[str, ...]
+    pace: Fraction | None
+    loss_ppb: int
+    start_ps: int
+    lasts_ps: int | None
+    every_ps: int | None
+
+    @property
+    def is_of_hosts(self) -> bool:
+        """Whether hosts change, and not links."""
+        return self.kind in ("stall", "drain")
+
+
+@dataclass(frozen=True)
 class Plan:
     """All data that the reference model needs. Sizes in bytes, times in picoseconds.
 
@@ -279,6 +297,7 @@ class Plan:
     keeps_logs: bool
     flows: tuple[FlowPlan, ...]
     traffic: tuple[TrafficPlan, ...]
+    events: tuple[EventPlan, ...]
 
     @property
     def announces(self) -> bool:
@@ -388,6 +407,7 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         accepts=host.pop("delivery", "in-order") == "out-of-order",
         flows=flows,
         traffic=_traffic(given.pop("traffic", []), net, mtu, len(flows)),
+        events=tuple(_event(event) for event in given.pop("event", [])),
     )
     for place, table in (("packet", packet), ("host", host), ("measure", measure)):
         nothing_left(place, table)
@@ -398,6 +418,25 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         adaptive=_adaptive(adaptive, found, may_deadlock=may_deadlock),
         ecmp=_ecmp(ecmp, found, may_deadlock=may_deadlock) or _by_lid(path_bits, found),
     )
+
+
+def _event(table: Mapping[str, Any]) -> EventPlan:
+    """Read an `[[event]]`."""
+    given = dict(table)
+    given.pop("name", None)
+    kind = given.pop("kind")
+    lasts, every = given.pop("lasts", None), given.pop("every", None)
+    found = EventPlan(
+        kind=kind,
+        places=tuple(given.pop("hosts" if kind in ("stall", "drain") else "links", ())),
+        pace=rate_ps_per_byte(given.pop("rate")) if "rate" in given else None,
+        loss_ppb=given.pop("loss_ppb", 0),
+        start_ps=time_ps(given.pop("start", "0 ps")),
+        lasts_ps=None if lasts is None else time_ps(lasts),
+        every_ps=None if every is None else time_ps(every),
+    )
+    nothing_left("event", given)
+    return found
 
 
 def talkers(flows: list[Mapping[str, Any]], patterns: list[Mapping[str, Any]], hosts: list[str]) -> list[str]:

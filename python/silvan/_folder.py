@@ -42,8 +42,9 @@ SCENARIO, SUMMARY, ACCOUNT = "scenario.toml", "summary.json", "account.txt"
 #: Tables that a run may contain.
 TABLES = (
     "flows", "hosts", "links", "network", "isolation", "classes", "latency", "trees", "tree_links",
-    "pauses", "retries", "trimming", "transfers", "congestion_log_switches", "congestion_log_hosts",
-    "contributors", "victims", "wiring", "ranks", "messages", "collectives",
+    "pauses", "retries", "trimming", "events", "losses", "recoveries", "transfers",
+    "congestion_log_switches", "congestion_log_hosts", "contributors", "victims", "wiring",
+    "ranks", "messages", "collectives",
 )  # fmt: skip
 #: Subfolder and names of the figures that `silvan.plot` draws.
 FIGURES_FOLDER = "figures"

@@ -62,6 +62,9 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     "pauses": _columns("link", "vl pause_frames resume_frames", "paused_ns longest_ns first_ns"),
     "retries": _columns("link", "frames replayed bad discarded acks nacks lost timeouts"),
     "trimming": _columns("link", "trimmed_packets"),
+    "events": _columns("place state", real="time_ns rate_gbit_s"),
+    "losses": _columns("link", "data_packets control_packets bytes"),
+    "recoveries": _columns(real="time_ns permitted_gbit_s recovered_ns"),
     "transfers": _columns(
         "class from to",
         "bytes",

@@ -199,6 +199,8 @@ class Host:
 
     def receive(self, packet: Packet, head: int) -> None:
         """Take a packet whose tail has just arrived."""
+        if self.into.loses(packet, head, self.net.now):
+            return
         self.into.store(packet)
         if packet.is_control:
             self.into.free(packet, self.net.now, packet.lane)

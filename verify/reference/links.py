@@ -11,11 +11,13 @@ from math import ceil, floor
 from typing import TYPE_CHECKING, Protocol
 
 from verify.reading import UNLIMITED
+from verify.reference.faults import NEVER
 from verify.reference.retrying import Retry
 from verify.reference.streams import Stream
 
 if TYPE_CHECKING:
     from verify.reference.announcing import Announcement
+    from verify.reference.faults import Fault
     from verify.reference.hosts import Flow
     from verify.reference.isolation import Notice
     from verify.reference.network import Network
@@ -146,6 +148,8 @@ class Channel:
         if self.spacing:
             self.phase = Stream(plan.seed, "credit returns", owner).below(self.spacing)
         self.retry = Retry(self, plan.retry, owner) if plan.retry else None
+        #: Present if the link changes during the run.
+        self.fault: Fault | None = None
         #: Present if the receiver sends pause frames. Then, credits have no limit.
         self.pausing: Pausing | None = None
         #: What a lane can use at most, and the credits that lanes share.
@@ -180,6 +184,8 @@ class Channel:
 
     def sent_by(self, time: int) -> int:
         """Return the bytes sent by a time; of what the link is sending, those that have started to leave."""
+        if self.free_at >= NEVER:
+            return self.bytes
         return self.bytes - max(ceil((self.free_at - time) / self.pace), 0)
 
     def where(self, packet: Packet) -> tuple[int, Hashable]:
@@ -277,6 +283,16 @@ class Channel:
         """Let a packet reach the receiver."""
         self.receiver.comes(packet, self.port, head=head, tail=tail)
 
+    def loses(self, packet: Packet, head: int, tail: int) -> bool:
+        """Tell whether a packet that arrives now was lost. Its credit returns when its tail is there."""
+        if self.fault is None or not self.fault.loses(packet, head - self.delay):
+            return False
+        lost = packet.answers if packet.kind == "nack" else packet
+        self.net.lost_payload += lost.payload if lost and lost.kind in ("data", "header") else 0
+        is_of_switch = self.receiver.name in self.net.switches
+        self.free(packet, self.net.now + (tail - head if is_of_switch else 0), packet.lane, is_stored=False)
+        return True
+
     def store(self, packet: Packet) -> None:
         """Let the receiver store a packet that has arrived, where it sends pause frames."""
         if self.pausing:
@@ -314,9 +330,9 @@ class Channel:
         self.net.at(self.free_at + self.delay + latency, comes, rank=(3, self.port))
         self.net.at(self.free_at)
 
-    def free(self, packet: Packet, time: int, lane: int) -> None:
+    def free(self, packet: Packet, time: int, lane: int, *, is_stored: bool = True) -> None:
         """Return a credit of a lane: the receiver frees the packet's space at a time."""
-        if self.pausing:
+        if self.pausing and is_stored:
             self.pausing.will_leave(lane, packet.space, time)
         if self.spacing:
             time = self.phase + max(-((self.phase - time) // self.spacing), 0) * self.spacing

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from verify.reading import Plan
 from verify.reference import architectures, own_flows, pausing, sources
 from verify.reference.adapters import AdapterHost
+from verify.reference.faults import Faults
 from verify.reference.hosts import Flow, Host
 from verify.reference.isolation import IsolatingBuffers
 from verify.reference.links import Channel, Packet
@@ -69,7 +70,7 @@ class Network:
         self.injected = self.delivered = self.hops = self.fecn_marks = self.becn_received = (
             self.validations
         ) = 0
-        self.trimmed = self.resent = self.most_headers = 0
+        self.trimmed = self.resent = self.most_headers = self.lost_payload = 0
         self.samples: list[Sample] = []
         self.reordering = Reordering()
         #: The flows of messages that have flows of their own.
@@ -95,6 +96,7 @@ class Network:
         #: The flows that have names.
         self.flows: dict[str, Flow] = {}
         self._add_sources()
+        self.faults = Faults(self)
 
     def _add_sources(self) -> None:
         """Create the sources of hosts.

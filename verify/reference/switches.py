@@ -122,6 +122,8 @@ class Switch:
         ready = head + self.net.plan.switch.latency_ps
 
         def is_directed() -> None:
+            if self.into[port].loses(packet, head, tail):
+                return
             self.into[port].store(packet)
             packet.output, packet.tail_in = self.direct(packet, port), ready + (tail - head)
             lag = (tail - head) - self.out[packet.output].span(packet.size)

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value as Json;
 use silvan_congestion::isolation::Isolation;
+use silvan_fabric::faults::EventKind;
 use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
 use silvan_fabric::queueing::HostQueues;
 use silvan_network::topology::{End, NodeRef, Topology};
@@ -30,7 +31,7 @@ const OPTIONAL: [&str; 9] = [
 const OF_PACKETS: [&str; 3] =
     ["mean_since_generation_ns", "mean_since_injection_ns", "max_since_generation_ns"];
 /// Columns of the tables of jobs and transfers whose values are missing if the event has not happened.
-const OF_EVENTS: [&str; 9] = [
+const OF_EVENTS: [&str; 10] = [
     "left_ns",
     "delivered_ns",
     "start_ns",
@@ -40,6 +41,7 @@ const OF_EVENTS: [&str; 9] = [
     "ideal_acked_ns",
     "slowdown",
     "acked_slowdown",
+    "recovered_ns",
 ];
 
 /// Checks one run.
@@ -164,14 +166,20 @@ fn sums(outcome: &Outcome, fail: Fail<'_>) {
     let of_classes: u64 = summary.classes.iter().map(|class| class.delivered_packets).sum();
     equal("packets delivered, by class", summary.packets_delivered, of_classes);
     let trimmed = summary.trimming.as_ref().map_or(0, |trimming| trimming.trimmed_packets);
-    let balance = summary.packets_delivered + summary.packets_inside + trimmed;
+    let losses = summary.losses.unwrap_or_default();
+    let recovery = losses.recovery.unwrap_or_default();
+    let gone = trimmed + losses.data_packets + recovery.discarded_packets;
+    let balance = summary.packets_delivered + summary.packets_inside + gone;
     equal("packets injected, and delivered or in the network", summary.packets_injected, balance);
     let total = |table: &str, column: &str| {
         named(outcome, table).map_or(0, |table| numbers(table, column).iter().sum::<u64>())
     };
     equal("packets trimmed, by output", trimmed, total("trimming", "trimmed_packets"));
+    equal("data packets lost, by link", losses.data_packets, total("losses", "data_packets"));
+    equal("control packets lost, by link", losses.control_packets, total("losses", "control_packets"));
     let resent = summary.trimming.as_ref().map_or(0, |trimming| trimming.retransmitted_packets);
-    equal("packets sent again, and trimmed", resent, resent.min(trimmed));
+    let most = trimmed + recovery.resent_packets;
+    equal("packets sent again, and trimmed or repeated", resent, resent.min(most));
     let received = total("network", "received_bytes");
     if named(outcome, "hosts").is_some_and(|table| !numbers(table, "time_ns").is_empty()) {
         equal("bytes received, by host", received, total("hosts", "received_bytes"));
@@ -241,6 +249,9 @@ fn rates(scenario: &Scenario, topology: &Topology, outcome: &Outcome, fail: Fail
         let received = |name: &str| hosts.get(name).map_or(0, |rates| rates.1);
         // Packets that waited for an earlier packet are delivered all at once.
         let held = outcome.summary.reordering.as_ref().map_or(0, |found| found.most_held_bytes);
+        // What waits in an input buffer while its host stalls is drained all at once.
+        let stalls = spec.event.iter().any(|event| event.kind == EventKind::Stall);
+        let held = held + if stalls { spec.host.buffer.0 } else { 0 };
         bounded(table, "host", "received_bytes", full + held, &received, fail);
     }
 }

@@ -1,6 +1,7 @@
 //! Properties that every scenario must have; see `verify/README.md`, "The swarm".
 
 use silvan_fabric::config::Scheduler;
+use silvan_fabric::faults::Event;
 use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
 use silvan_scenario::{Scenario, Threads};
 use toml::Table;
@@ -27,7 +28,7 @@ impl Failure {
 }
 
 /// All checks by name.
-pub const CHECKS: [&str; 24] = [
+pub const CHECKS: [&str; 25] = [
     "panic",
     "broken",
     "deadlock",
@@ -46,6 +47,7 @@ pub const CHECKS: [&str; 24] = [
     "sources",
     "trimming",
     "lids",
+    "events",
     "books",
     "nan",
     "sums",
@@ -278,13 +280,14 @@ fn plain(table: Table, wanted: &Wanted<'_>, findings: &mut Findings) {
 type Make = fn(&Table, &Scenario) -> Option<Table>;
 
 /// The checks of variants with other components, which need not be equal to the scenario.
-const VARIANTS: [(&str, Make); 6] = [
+const VARIANTS: [(&str, Make); 7] = [
     ("jobs", |table, scenario| variants::with_jobs(table, scenario).filter(|_| !may_deadlock(scenario))),
     ("rdma", |table, scenario| variants::with_rdma(table, scenario).filter(|_| !may_deadlock(scenario))),
     ("ecmp", variants::with_ecmp),
     ("trimming", variants::with_trimming),
     ("sources", variants::with_sources),
     ("lids", variants::with_lids),
+    ("events", variants::with_events),
 ];
 
 fn may_deadlock(scenario: &Scenario) -> bool {
@@ -335,7 +338,7 @@ fn jobs(with: &Table, wanted: &Wanted<'_>, findings: &mut Findings) {
     schedulers(&Run { end: End::Done, outcome: Some(outcome) }, &jobs, &only, findings);
 }
 
-/// Checks a variant with other components: sums are right, all traffic ends, and neither the scheduler nor threads
+/// Checks a variant with other components: sums are right, all traffic ends unless links lose packets, and neither the scheduler nor threads
 /// matter.
 fn changed(with: &Table, check: &'static str, wanted: &Wanted<'_>, findings: &mut Findings) {
     let Some((other, outcome)) = variant(with, check, findings) else { return };
@@ -345,7 +348,8 @@ fn changed(with: &Table, check: &'static str, wanted: &Wanted<'_>, findings: &mu
     let all = Wanted { only: None, skip: wanted.skip };
     schedulers(&base, &other, &all, findings);
     resolved(&base, &other, findings);
-    if let Some((long, drained)) = variant(&variants::drained(with, &other), check, findings) {
+    let may_lose = other.spec.event.iter().any(Event::loses_packets);
+    if !may_lose && let Some((long, drained)) = variant(&variants::drained(with, &other), check, findings) {
         for what in finish::unfinished(&long, &drained) {
             findings.fail(check, what);
         }
@@ -392,7 +396,7 @@ fn variant(table: &Table, check: &'static str, findings: &mut Findings) -> Optio
         }
     };
     let other = run(&scenario);
-    let ended = judged(&other.end, matches!(check, "jobs" | "sources" | "trimming"));
+    let ended = judged(&other.end, matches!(check, "jobs" | "sources" | "trimming" | "events"));
     if ended == Err(None) {
         return None;
     }

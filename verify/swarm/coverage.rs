@@ -112,6 +112,7 @@ mod tests {
     use crate::case::read;
     use crate::draw::draw;
     use crate::draw::ecmp::{hashing, lids, priority};
+    use crate::draw::events;
     use crate::draw::rdma::{Around, congestion};
     use crate::draw::sources;
     use crate::draw::trimming::trimming;
@@ -184,6 +185,16 @@ mod tests {
             let tables = [("topology", topology), ("measure", sources::measure(seed))];
             let with = Table::from_iter(tables.map(|(key, table)| (key.to_owned(), table.into())));
             drawn.extend(of_scenario(&with));
+            let names = |names: [&str; 2]| names.map(str::to_owned).into();
+            let (switches, ports) = (names(["S1", "S2"]), names(["A", "S1:1"]));
+            let hosts = names(["A", "B"]);
+            let around = events::Around { switches, hosts, ports, duration: 10_000, slowest: 1_000_000_000 };
+            let list = Value::Array(events::events(seed, &around));
+            let rerouting = Value::Table(events::rerouting(seed, 10_000));
+            let recovery = Value::Table(events::recovery(seed, 10_000, false));
+            let tables = [("event", list), ("rerouting", rerouting), ("recovery", recovery)]
+                .map(|(key, value)| (key.to_owned(), value));
+            drawn.extend(of_scenario(&Table::from_iter(tables)));
             let with = Table::from_iter(lids(seed).map(|(key, table)| (key.to_owned(), table.into())));
             drawn.extend(of_scenario(&with));
         }

@@ -11,6 +11,7 @@ use toml::{Table, Value};
 
 mod congestion;
 pub mod ecmp;
+pub mod events;
 pub mod jobs;
 mod network;
 mod nodes;

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use silvan_congestion::isolation::Isolation;
 use silvan_engine::{Rate, Time};
 use silvan_fabric::config::Assignment;
-use silvan_network::topology::Topology;
+use silvan_network::topology::{NodeRef, Topology};
 use silvan_network::traffic::Pattern;
 use silvan_scenario::Scenario;
 use silvan_scenario::spec::Spec;
 use toml::{Table, Value};
 
 use crate::draw::jobs::{Around, jobs, reduction};
-use crate::draw::{ecmp, rdma, sources, trimming};
+use crate::draw::{ecmp, events, rdma, sources, trimming};
 
 /// Longer than any random scenario takes, but fast, because nothing happens in an idle network.
 pub const LONG_S: u64 = 3_000;
@@ -300,6 +300,70 @@ pub fn with_trimming(table: &Table, scenario: &Scenario) -> Option<Table> {
     if let Some(measure) = entry(&mut other, "measure") {
         measure.remove("congestion_log");
     }
+    Some(other)
+}
+
+/// The same scenario, or one of its variants, with links and hosts that change during the run.
+pub fn with_events(table: &Table, scenario: &Scenario) -> Option<Table> {
+    let spec = &scenario.spec;
+    if spec.routing.allow_deadlock {
+        return None;
+    }
+    let changed = match spec.seed % 5 {
+        0 => with_sources(table, scenario),
+        1 => with_ecmp(table, scenario),
+        2 => with_trimming(table, scenario),
+        3 => with_rdma(table, scenario),
+        _ => None,
+    };
+    let mut other = changed.unwrap_or_else(|| table.clone());
+    other.remove("job");
+    if let Some(link) = entry(&mut other, "link") {
+        link.clear();
+    }
+    for list in ["flow", "traffic"] {
+        let sources = other.get_mut(list).and_then(Value::as_array_mut);
+        for source in sources.into_iter().flatten().filter_map(Value::as_table_mut) {
+            source.remove("start_after_packets");
+        }
+    }
+    let (topology, _, _) = scenario.build().ok()?;
+    let ends = topology.links.iter().flat_map(|link| [link.a, link.b]);
+    let around = events::Around {
+        switches: topology.switches.iter().map(|switch| switch.name.clone()).collect(),
+        hosts: topology.hosts.iter().map(|host| host.name.clone()).collect(),
+        ports: ends
+            .map(|end| match end.node {
+                NodeRef::Host(_) => topology.name_of(end.node).to_owned(),
+                NodeRef::Switch(_) => topology.port_name(end),
+            })
+            .collect(),
+        duration: spec.duration.0,
+        slowest: topology.links.iter().map(|link| link.rate.0).min()?,
+    };
+    let list = events::events(spec.seed, &around);
+    let is_down = |event: &Value| event.get("kind").and_then(Value::as_str) == Some("down");
+    if list.iter().any(is_down) {
+        let mut rerouting = events::rerouting(spec.seed, spec.duration.0);
+        let adapts = other.get("adaptive_routing").and_then(|given| given.get("per"));
+        let chooses = adapts.and_then(Value::as_str) == Some("packet")
+            || other.get("ecmp").is_some_and(|ecmp| ecmp.get("enabled") != Some(&Value::Boolean(false)));
+        if !chooses {
+            rerouting.remove("port_delay");
+        }
+        let by_way = matches!(spec.lanes.assignment, Assignment::Paths | Assignment::Routing);
+        if !rerouting.is_empty() && !by_way {
+            other.insert("rerouting".to_owned(), Value::Table(rerouting));
+        }
+    }
+    let loses = |event: &Value| matches!(event.get("kind").and_then(Value::as_str), Some("down" | "errors"));
+    if list.iter().any(loses) && !spec.seed.is_multiple_of(3) {
+        let overtakes = ["adaptive_routing", "ecmp", "rerouting"].iter().any(|key| other.contains_key(*key))
+            || spec.seed % 5 == 2;
+        let recovery = events::recovery(spec.seed, spec.duration.0, overtakes);
+        other.insert("recovery".to_owned(), Value::Table(recovery));
+    }
+    other.insert("event".to_owned(), Value::Array(list));
     Some(other)
 }
 

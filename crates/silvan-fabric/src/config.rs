@@ -16,6 +16,7 @@ pub use silvan_network::routing::path_bits::PathBits;
 pub use silvan_network::routing::spraying::Spraying;
 use silvan_network::traffic::{Flow, Job, Traffic};
 
+use crate::faults::{Event, Recovery, Rerouting};
 use crate::queueing::{HostQueues, Memory, Queues};
 
 /// The configuration of a run, without topology and tables.
@@ -47,6 +48,12 @@ pub struct Config {
     pub ecmp: Option<Ecmp>,
     /// See [`PathBits`]. The tables contain the routes to all LIDs that packets use.
     pub path_bits: PathBits,
+    /// Changes of links and hosts during the run.
+    pub events: Vec<Event>,
+    /// See [`Rerouting`].
+    pub rerouting: Rerouting,
+    /// See [`Recovery`]; `None` if lost packets are not sent again.
+    pub recovery: Option<Recovery>,
     /// Explicit flows.
     pub flows: Vec<Flow>,
     /// Traffic patterns.
@@ -126,6 +133,12 @@ impl Config {
         self.measure.transfers.unwrap_or_else(|| self.traffic.iter().any(Traffic::has_own_flows))
     }
 
+    /// Whether packets may get lost on links.
+    #[must_use]
+    pub fn loses_packets(&self) -> bool {
+        self.events.iter().any(Event::loses_packets)
+    }
+
     /// Whether packets of a flow have different entropy values or path bits.
     #[must_use]
     pub fn sprays(&self) -> bool {
@@ -137,7 +150,8 @@ impl Config {
     pub fn may_reorder(&self) -> bool {
         let detours = self.path_lanes.as_ref().is_some_and(|lanes| lanes.bias().is_some());
         let trims = self.switch.trimming.is_some();
-        detours || trims || self.chosen_routes(RoutePer::Packet).is_some() || self.sprays()
+        let overtakes = detours || self.chosen_routes(RoutePer::Packet).is_some() || self.sprays();
+        overtakes || trims || self.recovery.is_some()
     }
 
     /// Warnings about traffic for which explicit rates have no benefit: with messages of a single packet,

@@ -71,6 +71,42 @@ pub enum Reason {
     /// A name that does not belong to any switch or port of a switch.
     #[error("there is no switch or port of a switch named `{0}`; ports have names such as \"S1:3\"")]
     NoSuchPort(String),
+    /// A name that does not belong to any link.
+    #[error(
+        "there is no link at `{0}`; name a port of a switch that has a link, such as \"S1:3\", or a host"
+    )]
+    NoSuchLink(String),
+    /// A link that an event names twice.
+    #[error("the link at `{0}` is in the list twice; each link has two ends, and one of them is enough")]
+    LinkTwice(String),
+    /// A host that an event names twice.
+    #[error("is in the list twice")]
+    HostTwice,
+    /// More forwarding tables than the memory of a run is meant for.
+    #[error(
+        "needs more than {most} different sets of tables; let links go down less often, or use a shorter run"
+    )]
+    TooManyTables {
+        /// The largest number.
+        most: usize,
+    },
+    /// A name that does not belong to any switch.
+    #[error("there is no switch named `{0}`")]
+    NoSuchSwitch(String),
+    /// A rate above the usual one of a link.
+    #[error("must be at most the rate of the slowest of these links, {slowest}")]
+    FasterThanLink {
+        /// The rate of the slowest link.
+        slowest: Rate,
+    },
+    /// More changes of links and hosts than the memory of a run is meant for.
+    #[error(
+        "gives more than {most} changes of links or hosts; let them occur less often, or use a shorter run"
+    )]
+    TooManyChanges {
+        /// The largest number.
+        most: usize,
+    },
     /// An output whose rate has no entry in the thresholds of the marking rule.
     #[error("has no entry for {rate}, at which {from} sends; each rate of the network needs one")]
     NoThresholds {

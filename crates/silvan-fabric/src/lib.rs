@@ -7,6 +7,7 @@
 //! | `link`, `packet`, `message` | the exchange between nodes: packets and notifications in one direction, credits in the other |
 //! | `meters` | counters that nodes write |
 //! | `context` | the state that a node uses while it handles an event |
+//! | [`faults`] | links and hosts that change during a run, rerouting, loss recovery: settings and times |
 //! | `host`, `order`, `limiter`, `sink` | adapters: queues per flow, injection, input buffers |
 //! | `routes` | the forwarding tables of all switches, and hashing |
 //! | `lookahead` | how soon nodes affect each other: the width of bins, the nodes of each thread |
@@ -25,6 +26,7 @@ pub mod config;
 mod congestion_log;
 mod context;
 mod error;
+pub mod faults;
 mod host;
 mod jobs;
 mod limiter;
@@ -53,5 +55,5 @@ pub use error::{Reason, SetupError};
 pub use observe::MOST_TREE_ROWS;
 pub use setup::{
     HostNames, PauseMemory, SharedPauseMemory, analyzed_round_trip, check, check_links, check_routes,
-    pause_memory, permutation, round_trip,
+    pause_memory, permutation, remaining_networks, round_trip, transition_deadlock,
 };

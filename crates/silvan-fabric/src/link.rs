@@ -15,6 +15,7 @@ use silvan_network::port::{Port, Vl};
 use crate::packet::{NO_LEDGER, Packet, PacketId};
 
 mod divided;
+mod faults;
 mod frames;
 mod key;
 mod ledger;
@@ -27,8 +28,10 @@ mod shared;
 mod wake;
 
 use divided::Divided;
+use faults::Faults;
 use retry::SentFrame;
 
+pub(crate) use faults::{Change, Effect, LinkState, LossCounts, What};
 pub(crate) use frames::{
     FrameCheck, FrameSpec, Frames, Overflow, Paused, Rule, Stage, SwitchMemory, TooLong,
 };
@@ -170,6 +173,8 @@ pub(crate) struct Links {
     divided: Option<Box<Divided>>,
     /// Present if receivers stop their senders instead of giving credits, or there are rules beyond the ledgers.
     control: Option<Box<Control>>,
+    /// Present if links change during the run.
+    faults: Option<Box<Faults>>,
     /// Number of packets that crossed a link, once per link.
     pub packet_hops: u64,
 }
@@ -236,6 +241,7 @@ impl Links {
             divided: is_divided.then(|| Box::new(divided)),
             control: Pauses::new(specs.iter().map(|spec| spec.pause), lane_count)
                 .map(|pauses| Box::new(Control::Messages(pauses))),
+            faults: None,
             packet_hops: 0,
         })
     }
@@ -568,11 +574,16 @@ impl Links {
         let NoticeOnWire { class, bytes, is_forwarded } = notice;
         let link = &self.parameters[usize::from(self.parameters_of[id as usize])];
         let channel = &mut self.channels[id as usize];
-        channel.free_at = channel.free_at.max(now) + link.pace.time(bytes);
+        // Messages of a host that may not send, because its link is down, do not wait.
+        let start = if channel.free_at == Time::NEVER { now } else { channel.free_at.max(now) };
+        let end = start + link.pace.time(bytes);
+        if channel.free_at != Time::NEVER {
+            channel.free_at = end;
+        }
         channel.sent_bytes += u64::from(bytes);
         let (_, node, port) = unkey(channel.arrival_key);
         let delay = if is_forwarded { link.head_delay } else { link.delay };
-        (channel.free_at + delay, key(class, node, port))
+        (end + delay, key(class, node, port))
     }
 
     /// The transmission time of `bytes` on a channel.

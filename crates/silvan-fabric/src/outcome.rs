@@ -231,6 +231,9 @@ pub struct Summary {
     /// Packets that switches trimmed, with packet trimming.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trimming: Option<TrimmingSummary>,
+    /// Packets that were lost on links. Present if links go down or have errors during the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub losses: Option<LossSummary>,
     /// Completion times of transfers, if they are recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transfers: Option<TransferSummary>,
@@ -287,6 +290,36 @@ impl From<[f64; 3]> for SlowdownQuantiles {
     fn from([p50, p95, p99]: [f64; 3]) -> Self {
         Self { p50, p95, p99 }
     }
+}
+
+/// Packets that were lost on links over the whole run. The table `losses` has the links, and the table
+/// `events` the times at which they changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct LossSummary {
+    /// Number of links on which packets were lost; each direction counts.
+    pub links: u64,
+    /// Data packets that were lost.
+    pub data_packets: u64,
+    /// Control packets and headers of trimmed packets that were lost.
+    pub control_packets: u64,
+    /// Payload that was lost, including that of headers.
+    pub payload_bytes: u64,
+    /// Results of loss recovery, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<RecoverySummary>,
+}
+
+/// What hosts sent again over the whole run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct RecoverySummary {
+    /// Data packets that were sent again. `packets_injected` includes them.
+    pub resent_packets: u64,
+    /// Payload that hosts decided to send again.
+    pub repeated_bytes: u64,
+    /// Data packets that arrived but were discarded, because they had arrived before or were not expected yet.
+    pub discarded_packets: u64,
+    /// Number of timeouts.
+    pub timeouts: u64,
 }
 
 /// Packets that switches trimmed over the whole run. The table `trimming` has the outputs.

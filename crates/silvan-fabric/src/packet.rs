@@ -45,6 +45,9 @@ pub(crate) enum Kind {
     /// Negative acknowledgement: from a receiver to the source of a [`Self::Header`], whose number, lost payload and last
     /// bit it repeats.
     Nack,
+    /// With loss recovery, from a receiver to the source of a data packet: the packet with the number of this one has arrived
+    /// or, if the validation bit is set, is missing.
+    Receipt,
 }
 
 impl Kind {
@@ -57,7 +60,7 @@ impl Kind {
     /// Whether packets of this kind concern a flow of the host that receives them.
     #[inline]
     pub fn answers(self) -> bool {
-        matches!(self, Self::Cnp | Self::Ack | Self::Grant | Self::Nack)
+        matches!(self, Self::Cnp | Self::Ack | Self::Grant | Self::Nack | Self::Receipt)
     }
 
     /// Whether packets of this kind must not overtake the data of their flow.
@@ -110,7 +113,7 @@ pub(crate) struct Packet {
     pub fecn: bool,
     /// Validation bit: the packet left through a congested output after it was marked. In an acknowledgement, the bit
     /// of the acknowledged packet. For a [`Kind::Header`] or a [`Kind::Nack`], whether the payload was lost at the output
-    /// to its receiver.
+    /// to its receiver. For a [`Kind::Receipt`], whether a packet is missing.
     pub validated: bool,
     /// Backward explicit congestion notification.
     pub becn: bool,

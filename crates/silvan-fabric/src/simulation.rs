@@ -16,7 +16,8 @@ use crate::jobs::{Closed, Jobs, into_tables};
 use crate::link::{ChannelId, TooLong};
 use crate::observe::{
     Closing, Invariants, Logs, Violation, check_all_credits, check_traffic, find_deadlock, left_waiting,
-    long_pauses, overflow_in_words, pause_summary, pause_table, retry_summary, retry_table, trimming_table,
+    long_pauses, loss_summary, loss_table, overflow_in_words, pause_summary, pause_table, recoveries,
+    recovery_sentences, recovery_table, retry_summary, retry_table, trimming_table,
 };
 pub use crate::observe::{Latest, LatestTree, TreeLink};
 pub use crate::outcome::jain;
@@ -71,6 +72,8 @@ pub struct Simulation {
     is_cut: bool,
     /// Warnings about the network, which are added to those of the run.
     warnings: Vec<String>,
+    /// See [`Self::with_permitted_rates`].
+    permitted: Vec<(Time, f64)>,
 }
 
 impl Simulation {
@@ -116,7 +119,15 @@ impl Simulation {
             done: false,
             is_cut: false,
             warnings: Vec::new(),
+            permitted: Vec::new(),
         })
+    }
+
+    /// Adds the payload rate of all flows together, in Gbit/s, that the network permits from each change of links on. The
+    /// outcome then states how long the network takes to reach it.
+    #[must_use]
+    pub fn with_permitted_rates(self, permitted: Vec<(Time, f64)>) -> Self {
+        Self { permitted, ..self }
     }
 
     /// Adds warnings to the outcome.
@@ -321,10 +332,10 @@ impl Simulation {
         Err(ModelError::Deadlock { now: self.now, cycle: names.join(", ") })
     }
 
-    /// Checks that no packet waits when no event is pending.
+    /// Checks that no packet waits when no event is pending. If packets may get lost, traffic may wait for lost ones.
     fn check_for_stall(&self) -> Result<(), ModelError> {
         let view = self.network.view(self.now);
-        if !view.is_idle() {
+        if self.config.loses_packets() || !view.is_idle() {
             return Ok(());
         }
         let Some(waiting) = left_waiting(view, &self.hosts) else { return Ok(()) };
@@ -361,10 +372,16 @@ impl Simulation {
         let retries = retry_table(view, &series.links, link_names);
         let trims = self.config.switch.trimming.is_some();
         let trimming = trims.then(|| trimming_table(view, &series.links, link_names));
+        let has_events = !self.config.events.is_empty();
+        let events = has_events.then(|| self.network.changes.table(now));
+        let may_lose = self.config.loses_packets();
+        summary.losses = may_lose.then(|| loss_summary(view, &series.links, self.config.recovery.is_some()));
+        let losses = may_lose.then(|| loss_table(view, &series.links, link_names));
+        let stuck = if may_lose && view.is_idle() { left_waiting(view, &self.hosts) } else { None };
         let long_pauses = self.long_pauses();
         let completions = self.network.completions.take();
         let forest = self.network.forest.take().map(|forest| forest.judge(self.network.view(now)));
-        let Network { link_names, parts, .. } = &self.network;
+        let Network { link_names, parts, changes, .. } = &self.network;
         let view = self.network.view(now);
         let (mut account, found) = tell(&Story {
             config: &self.config,
@@ -379,6 +396,9 @@ impl Simulation {
             isolation: summary.isolation.as_ref(),
             pauses: summary.pauses.as_ref(),
             retries: summary.retries.as_ref(),
+            changes: has_events.then_some(changes),
+            losses: summary.losses.as_ref(),
+            stuck: stuck.as_deref(),
             long_pauses: &long_pauses,
             stopped_early: !self.done,
         });
@@ -397,6 +417,8 @@ impl Simulation {
                 warnings.extend(warning);
                 table
             });
+        let recovered = recoveries(&self.permitted, self.network.series.received());
+        account.extend(recovery_sentences(&recovered));
         account.push(summary.scheduler.sentence());
         let of_forest = forest
             .map(|forest| forest.into_tables(view, (link_names, &self.hosts, &classes)))
@@ -409,6 +431,9 @@ impl Simulation {
         tables.extend(pauses);
         tables.extend(retries);
         tables.extend(trimming);
+        tables.extend(events);
+        tables.extend(losses);
+        tables.extend((!recovered.is_empty()).then(|| recovery_table(&recovered)));
         tables.extend(transfers);
         if let Some((totals, logs)) = logs {
             summary.congestion_log = Some(totals);

@@ -24,6 +24,13 @@ impl HostSink {
         self.drain.pace()
     }
 
+    /// Changes the pace for packets that arrive from now on. They do not drain before a time.
+    pub fn change(&mut self, drain: BytePace, not_before: Time) {
+        let free_at = self.drain.free_at.max(not_before);
+        self.drain = Limiter::new(drain);
+        self.drain.free_at = free_at;
+    }
+
     /// Stores a packet whose head and tail arrive at the given times. Data packets drain in the order of their arrival; all
     /// other packets need no time. Returns the time at which the packet will have been drained. Its credit leaves then.
     #[inline(always)]

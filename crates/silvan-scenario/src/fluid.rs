@@ -3,12 +3,13 @@
 
 use serde::Serialize;
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::config::{Architecture, Packet};
-use silvan_fabric::permutation;
+use silvan_fabric::config::{Architecture, Config, Packet};
 use silvan_fabric::queueing::{Memory, Queues};
+use silvan_fabric::{permutation, remaining_networks};
 use silvan_network::fluid::completion::{Demand, completions};
 use silvan_network::fluid::network::{FluidNetwork, HostRates};
 use silvan_network::fluid::{Allocation, FluidError, MAX_FLOWS, Problem, max_min, saa, uncontrolled};
+use silvan_network::routing::Tables;
 use silvan_network::topology::Topology;
 use silvan_network::traffic::{Pattern, Traffic};
 
@@ -106,6 +107,41 @@ impl Scenario {
             .and_then(|case| case.report(&topology))
             .map_err(refused)
     }
+}
+
+/// The payload rate of all flows together, in Gbit/s, that the network permits from each change of links on: max-min fair rates
+/// of the flows that have started and not stopped, on routes around the links that are down. Empty if it cannot be computed:
+/// a pattern chooses a destination for each message, or there is a job.
+pub(crate) fn permitted(
+    spec: &Spec,
+    topology: &Topology,
+    tables: &Tables,
+    config: &Config,
+) -> Result<Vec<(Time, f64)>, Fault> {
+    let Ok(flows) = flows(spec, topology) else { return Ok(Vec::new()) };
+    let host = HostRates { injection: spec.host.injection_rate, drain: spec.host.drain_rate };
+    let mut found = Vec::new();
+    for (time, topology, tables) in remaining_networks(config, topology, tables)? {
+        let Ok((network, mut problem)) = FluidNetwork::new(&topology, &tables, host) else {
+            return Ok(Vec::new());
+        };
+        let mut shares = Vec::new();
+        for flow in &flows {
+            let is_active = flow.start <= time && flow.stop.is_none_or(|stop| stop > time);
+            let overhead = on_the_wire(&spec.packet, 1.0, flow.message);
+            let cap = flow.rate.map(|rate| rate.0 as f64 * overhead);
+            // A flow without a route gets nothing.
+            if is_active
+                && let Ok(route) = network.route(flow.from, flow.to)
+                && problem.add_flow(&route, 1.0, cap).is_ok()
+            {
+                shares.push(overhead);
+            }
+        }
+        let rates = max_min(&problem, &problem.all()).rates;
+        found.push((time, rates.iter().zip(shares).map(|(rate, overhead)| rate / overhead / 1e9).sum()));
+    }
+    Ok(found)
 }
 
 /// A flow before its rates are computed.

@@ -36,7 +36,12 @@ impl Expanded {
 /// Replaces ranges in all lists of hosts by the hosts' names.
 pub(crate) fn expand(table: &mut Table) -> Result<Vec<Expanded>, Fault> {
     let mut expander = Expander { found: Vec::new(), left: MOST_HOSTS };
-    for (kind, keys) in [("traffic", &["hosts", "pattern.to"][..]), ("job", &["hosts"])] {
+    let lists = [
+        ("traffic", &["hosts", "pattern.to"][..]),
+        ("job", &["hosts"]),
+        ("event", &["links", "switches", "hosts"]),
+    ];
+    for (kind, keys) in lists {
         expander.tables(table.get_mut(kind), kind, keys)?;
     }
     let settings = table.get_mut("congestion").and_then(|congestion| congestion.get_mut("hosts"));

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use silvan_congestion::Components;
 use silvan_fabric::config::{Assignment, Config, RoutePer};
 use silvan_fabric::simulation::{ModelError, Simulation};
+use silvan_fabric::transition_deadlock;
 use silvan_network::routing::Tables;
 use silvan_network::routing::adaptive::AdaptiveTables;
 use silvan_network::topology::Topology;
@@ -14,6 +15,7 @@ use silvan_network::traffic::{Job, Pattern, Sizes};
 use toml::Table;
 
 use crate::error::{Fault, ScenarioError};
+use crate::fluid;
 use crate::import::{Wiring, unicode};
 use crate::jobs::{self, Program};
 use crate::network;
@@ -228,6 +230,18 @@ impl Scenario {
         if !known_free && let Some(cycle) = network::deadlock(&topology, &tables, &config) {
             self.refuse_deadlock(&cycle, &topology, &config)?;
         }
+        let transition = transition_deadlock(&config, &topology, &tables);
+        if let Some((time, cycle)) = transition.map_err(|error| self.locate(error.into()))?
+            && !self.spec.routing.allow_deadlock
+        {
+            let what = format!(
+                "can deadlock when switches change their tables at {time}: packets may wait for each other along {cycle}; leave it \
+                 out, or run it anyway with routing.allow_deadlock = true"
+            );
+            return Err(self.locate(Fault::new("rerouting.delay", what)));
+        }
+        let permitted = fluid::permitted(&self.spec, &topology, &tables, &config);
+        let permitted = permitted.map_err(|fault| self.locate(fault))?;
         let simulation =
             Simulation::with_checked_routes(&topology, &tables, &config).map_err(|error| match error {
                 ModelError::Configuration(error) => self.locate(error.into()),
@@ -240,7 +254,7 @@ impl Scenario {
                 network::findings(&self.spec, &topology, &tables, &config)
             }
         };
-        Ok(simulation.with_warnings(warnings))
+        Ok(simulation.with_warnings(warnings).with_permitted_rates(permitted))
     }
 
     /// Fails if the scenario does not allow routes that can deadlock along a cycle.
@@ -360,6 +374,9 @@ pub(crate) fn settings(spec: &Spec) -> Config {
         adaptive_routing: spec.adaptive_routing.clone().filter(|adaptive| adaptive.enabled),
         ecmp: spec.ecmp.clone().filter(|ecmp| ecmp.enabled),
         path_bits: spec.routing.path_bits(),
+        events: spec.event.clone(),
+        rerouting: spec.rerouting.clone(),
+        recovery: spec.recovery.clone(),
         flows: Vec::new(),
         traffic: Vec::new(),
         jobs: Vec::new(),

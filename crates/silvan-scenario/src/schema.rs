@@ -38,9 +38,15 @@ pub(crate) fn cached() -> &'static Value {
 
 /// Allows a single string with a range instead of a list of hosts; see `ranges`.
 fn allow_ranges(root: &mut Value) {
-    for (definition, key) in
-        [("Traffic", "hosts"), ("JobSpec", "hosts"), ("Pattern", "to"), ("HostSetting", "at")]
-    {
+    for (definition, key) in [
+        ("Traffic", "hosts"),
+        ("JobSpec", "hosts"),
+        ("Pattern", "to"),
+        ("HostSetting", "at"),
+        ("Event", "links"),
+        ("Event", "switches"),
+        ("Event", "hosts"),
+    ] {
         let Some(found) = root.pointer_mut(&format!("/$defs/{definition}")) else { continue };
         let variants = match found.get_mut("oneOf") {
             Some(Value::Array(variants)) => variants.iter_mut().collect(),

@@ -13,6 +13,7 @@ use silvan_fabric::config::{
     AdaptiveRouting, Ecmp, FlowControl, HostConfig, Lanes, LinkConfig, Measure, Packet, PathBits, Scheduler,
     SwitchConfig,
 };
+use silvan_fabric::faults::{Event, Recovery, Rerouting};
 use silvan_network::routing::RoutingSpec;
 use silvan_network::topology::TopologySpec;
 use silvan_network::traffic::{Flow, Traffic};
@@ -92,6 +93,17 @@ pub struct Spec {
     /// forwarding tables only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ecmp: Option<Ecmp>,
+    /// Changes during the run: links that go down, lose a part of their rate or lose packets, and hosts that stall or take
+    /// packets slower.
+    /// With changes, the event-ordered scheduler runs the switches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub event: Vec<Event>,
+    /// How routes change when links go down and come up. By default, they do not.
+    #[serde(default, skip_serializing_if = "Rerouting::is_off")]
+    pub rerouting: Rerouting,
+    /// How hosts send packets again that were lost. By default, they do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
     /// Flows from one host to another. Each has its own time series of throughput.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flow: Vec<Flow>,

@@ -19,6 +19,7 @@ use crate::spec::{RoutingSource, Spec};
 mod adaptive;
 mod congestion;
 mod ecmp;
+mod events;
 mod flow_control;
 mod link;
 mod sources;
@@ -60,6 +61,7 @@ pub(crate) fn check(spec: &Spec) -> Check {
     ecmp::check(spec)?;
     flow_control::check(spec)?;
     link::check(spec)?;
+    events::check(spec)?;
     flows(spec)?;
     for (index, traffic) in spec.traffic.iter().enumerate() {
         check_traffic(traffic, spec, &format!("traffic.{index}"))?;
@@ -82,7 +84,8 @@ fn names(spec: &Spec) -> Check {
     let all = std::iter::once(("name".to_owned(), &spec.name))
         .chain(spec.flow.iter().enumerate().map(|(index, flow)| (of("flow", index), &flow.name)))
         .chain(spec.traffic.iter().enumerate().map(|(index, traffic)| (of("traffic", index), &traffic.name)))
-        .chain(spec.job.iter().enumerate().map(|(index, job)| (of("job", index), &job.name)));
+        .chain(spec.job.iter().enumerate().map(|(index, job)| (of("job", index), &job.name)))
+        .chain(spec.event.iter().enumerate().map(|(index, event)| (of("event", index), &event.name)));
     for (path, name) in all {
         ensure(name.as_deref().is_none_or(is_visible), &path, || {
             "contains an invisible character: control characters, characters without width and those that change the \

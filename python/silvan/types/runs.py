@@ -306,6 +306,37 @@ class TrimmingSummary(TypedDict):
     most_header_bytes: int
 
 
+class RecoverySummary(TypedDict):
+    """What hosts sent again over the whole run, with loss recovery."""
+
+    #: Number of data packets that were sent again; `packets_injected` includes them.
+    resent_packets: int
+    #: Payload that hosts decided to send again, bytes.
+    repeated_bytes: int
+    #: Number of data packets that arrived but were discarded.
+    discarded_packets: int
+    #: Number of timeouts.
+    timeouts: int
+
+
+class _LossOfAll(TypedDict):
+    #: Number of links on which packets were lost; each direction counts.
+    links: int
+    #: Number of data packets that were lost.
+    data_packets: int
+    #: Number of control packets and of headers of trimmed packets that were lost.
+    control_packets: int
+    #: Payload that was lost, including that of headers, bytes.
+    payload_bytes: int
+
+
+class LossSummary(_LossOfAll, total=False):
+    """Packets that were lost on links over the whole run. The table `losses` has the links."""
+
+    #: Results of loss recovery. Exists only if the scenario has one.
+    recovery: RecoverySummary
+
+
 class SlowdownQuantiles(TypedDict):
     """Quantiles of the durations of transfers, divided by those on the empty network."""
 
@@ -407,6 +438,7 @@ class Summary(_SummaryOfAll, total=False):
     retries: RetrySummary
     congestion_log: CongestionLogSummary
     trimming: TrimmingSummary
+    losses: LossSummary
     transfers: TransferSummary
     alone: list[AloneSummary]
 

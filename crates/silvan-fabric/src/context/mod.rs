@@ -317,6 +317,50 @@ impl Context {
         true
     }
 
+    /// Whether a packet that arrives at the end of a channel was lost on the way. If so, removes it and returns its credit when
+    /// its tail has arrived.
+    #[inline]
+    pub fn loses(&mut self, channel: ChannelId, id: PacketId) -> bool {
+        self.links.has_changes() && self.discard(channel, id)
+    }
+
+    #[inline(never)]
+    fn discard(&mut self, channel: ChannelId, id: PacketId) -> bool {
+        let packet = self.packets[id];
+        if !self.links.was_lost(channel, &packet, self.now) {
+            return false;
+        }
+        let is_data = packet.kind == Kind::Data;
+        self.links.count_lost(channel, is_data, packet.size);
+        self.meters.was_lost(&packet);
+        let (ledger, way) = (self.packets.ledger(id), (channel, packet.vl, packet.dst));
+        self.packets.remove(id);
+        // At a host, the tail has arrived.
+        let lag = if self.links.leads_to_host(channel) { Time::ZERO } else { packet.tail_lag };
+        let credit = CreditReturn { way, space: packet.space, leaves_at: self.now + lag, ledger };
+        match self.borders.as_ref().and_then(|borders| borders.sender(channel)) {
+            Some(there) => {
+                let back = credit.leaves_at + self.links.delay(channel);
+                self.outbox[there].send_credit(credit, back);
+            }
+            None => {
+                let times = (credit.leaves_at, self.now, self.now);
+                self.links.release((way, ledger), packet.space, times, &mut self.queue);
+            }
+        }
+        true
+    }
+
+    /// Whether the sender of a channel is in this partition.
+    pub fn sends_on(&self, channel: ChannelId) -> bool {
+        self.borders.as_ref().is_none_or(|borders| borders.sender(channel).is_none())
+    }
+
+    /// Whether the receiver of a channel is in this partition.
+    pub fn receives_on(&self, channel: ChannelId) -> bool {
+        self.borders.as_ref().is_none_or(|borders| borders.receiver(channel).is_none())
+    }
+
     /// Sends a notification of `bytes` to the node at the far end of a channel.
     pub fn notify(&mut self, channel: ChannelId, class: Class, word: Word, bytes: u32) {
         // The next switch forwards a report after the latency of its pipeline.
@@ -401,6 +445,10 @@ impl Context {
         let now = self.now;
         let reverse = self.links.frames()?.reverse(channel);
         let free_at = self.free_at(reverse);
+        if free_at == Time::NEVER {
+            // The host cannot send. It checks again when its link is up.
+            return None;
+        }
         match self.links.frames_mut()?.check(channel, now, free_at) {
             FrameCheck::Nothing => None,
             FrameCheck::Later(time) => {

@@ -335,6 +335,7 @@ impl Host {
             entropy: 0,
             telemetry: Vec::new(),
             missing: None,
+            number: None,
         });
         self.wake(ctx);
     }

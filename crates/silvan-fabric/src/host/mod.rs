@@ -19,6 +19,7 @@ mod look;
 mod outbox;
 mod own_flows;
 mod react;
+mod recovery;
 mod respond;
 mod send;
 mod sink;
@@ -55,6 +56,8 @@ pub(crate) use hours::{Hours, Spent};
 use live::Live;
 use outbox::Outbox;
 use own_flows::OwnFlows;
+use recovery::LossRecovery;
+pub(crate) use recovery::{RecoveryRule, TIMEOUT};
 use sink::Undrained;
 pub(crate) use sizes::PacketSizes;
 use timers::Timers;
@@ -145,6 +148,8 @@ pub(crate) struct Host {
     order: Option<Box<Order>>,
     /// Selects entropy values, if packets have them. Then there is an `order`, too.
     sprayer: Option<Box<Sprayer>>,
+    /// Sends lost packets again, if the host does that. Then there is an `order`, too.
+    recovery: Option<Box<LossRecovery>>,
     /// The congestion log, if the host keeps one.
     pub log: Option<Box<HostLog>>,
 }
@@ -178,6 +183,7 @@ pub(crate) struct HostSpec {
     pub announcer: Option<Box<Announcer>>,
     pub order: Option<Box<Order>>,
     pub sprayer: Option<Box<Sprayer>>,
+    pub recovery: Option<RecoveryRule>,
     pub log: Option<Box<HostLog>>,
 }
 
@@ -232,6 +238,7 @@ impl Host {
             dirty: false,
             order: spec.order,
             sprayer: spec.sprayer,
+            recovery: spec.recovery.map(|rule| Box::new(LossRecovery::new(rule))),
             log: spec.log,
             hours: None,
             tidy_at: 64,

@@ -55,6 +55,8 @@ pub(super) struct ControlPacket {
     pub telemetry: Vec<Telemetry>,
     /// For a negative acknowledgement.
     pub missing: Option<Missing>,
+    /// With loss recovery, for a receipt or an acknowledgement: the number of the packet.
+    pub number: Option<u64>,
 }
 
 /// The control packets that wait to be sent. Each virtual lane has its own order, so that a lane without credit does
@@ -131,6 +133,7 @@ impl Host {
             entropy: 0,
             telemetry: Vec::new(),
             missing: None,
+            number: None,
         }
     }
 
@@ -188,8 +191,8 @@ impl Host {
         if self.sprayer.is_some() {
             ctx.packets.set_entropy(id, control.entropy);
         }
-        if let Some(missing) = control.missing {
-            ctx.packets.set_number(id, missing.number);
+        if let Some(number) = control.missing.map(|missing| missing.number).or(control.number) {
+            ctx.packets.set_number(id, number);
         }
         id
     }

@@ -136,13 +136,24 @@ impl Host {
             sprayer.answered(packet.source, packet.src, entropy, feedback);
         }
         let of = self.flow_of(packet.source, packet.src);
-        let id = of.flow;
         let lost = LostPacket { payload: packet.payload, created: packet.injected, is_last: packet.last };
-        self.flows.add_lost(id, number, lost);
-        self.doubt(id);
+        let flow = Connection { source: packet.source, destination: packet.src };
+        if !self.note_receipt(flow, number) {
+            // It has been sent again after a timeout.
+            ctx.meters.classes[usize::from(packet.class)].discarded_bytes += u64::from(packet.payload);
+            return;
+        }
+        self.flows.add_lost(of.flow, number, lost);
         let Packet { created: sent_at, payload, validated: at_last_hop, .. } = *packet;
         let lost = Lost { now: ctx.now, sent_at, payload, at_last_hop };
         let wanted = self.reactor.as_mut().map_or(0, |reactor| reactor.lost(of, &lost));
+        self.resume(ctx, of, wanted);
+    }
+
+    /// Lets a flow send packets again. `wanted` is the amount to request from the receiver.
+    pub(super) fn resume(&mut self, ctx: &mut Context, of: FlowRef, wanted: u32) {
+        let id = of.flow;
+        self.doubt(id);
         self.send_request(id, wanted);
         self.arm(ctx, of);
         if self.flows.is_queued(id) {

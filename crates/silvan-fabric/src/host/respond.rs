@@ -40,7 +40,7 @@ impl Host {
     ) {
         let received = Self::received(ctx, packet, is_marked, (hops, marks));
         self.responder.received(&received, &mut self.replies);
-        self.send_replies(ctx);
+        self.send_replies(ctx, Some(marks.number));
     }
 
     /// The facts about a received data packet, or about the header of one.
@@ -76,7 +76,7 @@ impl Host {
     ) {
         let received = Self::received(ctx, packet, packet.fecn, (hops, marks));
         self.responder.trimmed(&received, packet.validated, &mut self.replies);
-        self.send_replies(ctx);
+        self.send_replies(ctx, None);
         let echo = Echo::of(&received);
         let reply = Reply { to: received.from, content: Content::Acknowledgement(echo, packet.payload) };
         let missing = Missing { number: marks.number, created: packet.created, is_last: packet.last };
@@ -89,18 +89,19 @@ impl Host {
     pub(super) fn requested(&mut self, ctx: &mut Context, packet: &Packet) {
         let request = Request { now: ctx.now, from: sender(packet), bytes: packet.payload };
         self.responder.requested(&request, &mut self.replies);
-        self.send_replies(ctx);
+        self.send_replies(ctx, None);
     }
 
     /// Handles the expiry of the receiver component's timer.
     pub(super) fn respond_to_timer(&mut self, ctx: &mut Context) {
         self.responder.timer(ctx.now, &mut self.replies);
-        self.send_replies(ctx);
+        self.send_replies(ctx, None);
     }
 
-    /// Sends the replies of the receiver component, and arms its timer.
+    /// Sends the replies of the receiver component, and arms its timer. Acknowledgements that concern one packet have its
+    /// number.
     #[inline]
-    fn send_replies(&mut self, ctx: &mut Context) {
+    fn send_replies(&mut self, ctx: &mut Context, number: Option<u64>) {
         if let Some(time) = self.responder.next_timer() {
             self.arm_responder(ctx, time);
         }
@@ -110,7 +111,8 @@ impl Host {
         let mut replies = std::mem::take(&mut self.replies);
         for reply in replies.drain() {
             let control = self.control_of(reply);
-            self.control.push_back(control);
+            let number = number.filter(|_| self.recovery.is_some() && control.kind == Kind::Ack);
+            self.control.push_back(ControlPacket { number, ..control });
         }
         // The empty list keeps its memory.
         self.replies = replies;
@@ -149,6 +151,7 @@ impl Host {
             entropy,
             telemetry,
             missing: None,
+            number: None,
         }
     }
 }

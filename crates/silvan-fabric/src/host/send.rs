@@ -167,6 +167,10 @@ impl Host {
         let size = packet.size;
         let packet_id = ctx.packets.insert(packet);
         self.number(ctx, packet_id);
+        if self.recovery.is_some() {
+            let marks = ctx.packets.marks(packet_id);
+            self.keep_sent(ctx, marks.number, &packet, marks.entropy);
+        }
         if self.reactor.as_ref().is_some_and(Reactor::has_targets) {
             self.note_target(ctx, id, packet_id, (size, payload));
         }
@@ -214,6 +218,10 @@ impl Host {
         let packet_id = ctx.packets.insert(packet);
         ctx.packets.set_number(packet_id, number);
         self.select_entropy(ctx, packet_id);
+        if self.recovery.is_some() {
+            let entropy = ctx.packets.entropy(packet_id);
+            self.keep_sent(ctx, number, &packet, entropy);
+        }
         if self.reactor.as_ref().is_some_and(Reactor::has_targets) {
             self.note_target(ctx, id, packet_id, (size, payload));
         }

@@ -1,15 +1,17 @@
 //! The receiving side of a host: arriving packets, the input buffer, and its drain. The module `respond` contains the
 //! answers of the receiver component.
 
+use silvan_congestion::facts::Telemetry;
 use silvan_engine::{Event, Time};
 use silvan_network::port::Port;
 use silvan_network::routing::spraying::RouteFeedback;
 
 use super::Host;
+use super::flows::Connection;
 use crate::context::Context;
 use crate::link::{Class, key};
 use crate::message::CreditReturn;
-use crate::packet::{Kind, NO_LEDGER, Packet, PacketId};
+use crate::packet::{Kind, Marks, NO_LEDGER, Packet, PacketId};
 
 /// A packet in the input buffer.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +35,9 @@ impl Host {
         }
         match packet.kind {
             Kind::Data => {
+                if self.recovery.is_some() {
+                    return self.receive_numbered(ctx, &packet, (&hops, &marks), done);
+                }
                 self.deliver(ctx, marks.number, &packet, done);
                 self.respond(ctx, &packet, (&hops, &marks));
                 if let Some(number) = marks.announcement()
@@ -49,7 +54,9 @@ impl Host {
                     sprayer.answered(packet.source, packet.src, marks.entropy, feedback);
                 }
                 let way = (self.id, packet.source, packet.src);
-                let ends = packet.kind == Kind::Ack && ctx.meters.acknowledged(way, packet.payload, ctx.now);
+                let flow = Connection { source: packet.source, destination: packet.src };
+                let is_news = packet.kind == Kind::Ack && self.note_receipt(flow, marks.number);
+                let ends = is_news && ctx.meters.acknowledged(way, packet.payload, ctx.now);
                 self.heard(ctx, &packet, &hops);
                 if ends && self.own_flow_acknowledged(packet.source, ctx.now) {
                     self.wake(ctx);
@@ -59,6 +66,24 @@ impl Host {
             Kind::Grant => self.granted(ctx, &packet),
             Kind::Header => self.lacks(ctx, &packet, (&hops, &marks)),
             Kind::Nack => self.was_lost(ctx, &packet, marks.number, marks.entropy),
+            Kind::Receipt => self.receipt(ctx, &packet, marks.number),
+        }
+    }
+
+    /// Delivers a data packet and answers it, with loss recovery: unless it has arrived before or is not expected yet.
+    fn receive_numbered(
+        &mut self,
+        ctx: &mut Context,
+        packet: &Packet,
+        (hops, marks): (&[Telemetry], &Marks),
+        done: Time,
+    ) {
+        let verdict = self.accepts(ctx, packet, marks.number);
+        if verdict.is_new {
+            self.deliver(ctx, marks.number, packet, done);
+        }
+        if verdict.is_answered {
+            self.respond(ctx, packet, (hops, marks));
         }
     }
 
@@ -74,8 +99,10 @@ impl Host {
             ctx.store_lane(self.into, packet.vl, packet.space);
         }
         let times = (ctx.now.saturating_sub(packet.tail_lag), ctx.now);
+        // A new route may be faster than the old one.
+        let may_reorder = self.order.is_some() || ctx.links.has_changes();
         let sink = &mut ctx.sinks[self.place as usize];
-        let done = sink.take_in(&mut ctx.meters, packet, times, self.order.is_some());
+        let done = sink.take_in(&mut ctx.meters, packet, times, may_reorder);
         ctx.release(CreditReturn { way, space: packet.space, leaves_at: done, ledger: NO_LEDGER });
         done
     }

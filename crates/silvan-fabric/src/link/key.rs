@@ -18,8 +18,8 @@ pub(crate) enum Class {
     SwitchNotice = 4,
     /// A notification about a congestion tree has arrived at a host.
     HostNotice = 5,
-    /// Flow control with pause frames, and link-level retry: space becomes free, a receiver may have to send a frame, a frame
-    /// takes effect, or frames must be sent again. The port is the stage; see [`super::Stage`].
+    /// Flow control with pause frames, link-level retry, and links that change: space becomes free, a receiver may have to send
+    /// a frame, a frame takes effect, frames must be sent again, or links change. The port is the stage; see [`super::Stage`].
     Link = 6,
     /// A timer of a component of a host expires.
     HostTimer = 7,

@@ -50,7 +50,9 @@ impl Links {
     /// Bytes that a channel's sender has put on the wire by now, including the sent part of the current packet.
     pub fn sent_by(&self, id: ChannelId, now: Time) -> u64 {
         let channel = self.channel(id);
-        let left = self.rate(id).bytes_in(channel.free_at.saturating_sub(now));
+        // A host whose link is down sends nothing.
+        let until = if channel.free_at == Time::NEVER { now } else { channel.free_at };
+        let left = self.rate(id).bytes_in(until.saturating_sub(now));
         channel.sent_bytes.saturating_sub(left)
     }
 

@@ -6,7 +6,7 @@ mod transfers;
 
 use silvan_engine::Time;
 
-use crate::packet::Packet;
+use crate::packet::{Kind, Packet};
 pub(crate) use deliveries::{Deliveries, RoutedFlow, Watch};
 pub(crate) use latency::Bin;
 use latency::Latency;
@@ -49,6 +49,12 @@ pub(crate) struct ClassMeter {
     pub injected_bytes: u64,
     /// See `injected_bytes`.
     pub delivered_bytes: u64,
+    /// Payload of the packets that were lost.
+    pub lost_bytes: u64,
+    /// Payload that hosts decided to send again because it was not acknowledged in time.
+    pub repeated_bytes: u64,
+    /// Payload that arrived but was discarded, because it had arrived before or was not expected yet.
+    pub discarded_bytes: u64,
     /// Payload delivered before the end of the warm-up.
     pub warmup_bytes: u64,
     /// Packets delivered in the current sampling interval.
@@ -155,6 +161,15 @@ pub(crate) struct Meters {
     pub trimmed: u64,
     /// Number of these that had been marked.
     pub trimmed_marked: u64,
+    /// Data packets that were lost, and number of these that had been marked; the next field counts control packets.
+    pub lost: u64,
+    pub lost_marked: u64,
+    pub lost_control: u64,
+    /// Data packets that arrived but were discarded, and number of these that had been marked.
+    pub discarded: u64,
+    pub discarded_marked: u64,
+    /// Number of timeouts of packets that were not acknowledged.
+    pub timeouts: u64,
     /// Data packets that were sent again, which `packets_injected` includes.
     pub resent: u64,
     /// The most bytes of headers and control packets that waited for one output.
@@ -177,6 +192,9 @@ impl ClassMeter {
             generated_bytes: 0,
             injected_bytes: 0,
             delivered_bytes: 0,
+            lost_bytes: 0,
+            repeated_bytes: 0,
+            discarded_bytes: 0,
             warmup_bytes: 0,
             interval: Tally::default(),
             total: Tally::default(),
@@ -223,6 +241,12 @@ impl Meters {
             reordering: Reordering::default(),
             trimmed: 0,
             trimmed_marked: 0,
+            lost: 0,
+            lost_marked: 0,
+            lost_control: 0,
+            discarded: 0,
+            discarded_marked: 0,
+            timeouts: 0,
             resent: 0,
             most_header_bytes: 0,
             deliveries: Deliveries::default(),
@@ -261,6 +285,12 @@ impl Meters {
             self.reordering.add(&other.reordering);
             self.trimmed += other.trimmed;
             self.trimmed_marked += other.trimmed_marked;
+            self.lost += other.lost;
+            self.lost_marked += other.lost_marked;
+            self.lost_control += other.lost_control;
+            self.discarded += other.discarded;
+            self.discarded_marked += other.discarded_marked;
+            self.timeouts += other.timeouts;
             self.resent += other.resent;
             self.most_header_bytes = self.most_header_bytes.max(other.most_header_bytes);
             self.deliveries.gather(&mut other.deliveries);
@@ -276,6 +306,9 @@ impl Meters {
                 sum.generated_bytes += own.generated_bytes;
                 sum.injected_bytes += own.injected_bytes;
                 sum.delivered_bytes += own.delivered_bytes;
+                sum.lost_bytes += own.lost_bytes;
+                sum.repeated_bytes += own.repeated_bytes;
+                sum.discarded_bytes += own.discarded_bytes;
                 sum.warmup_bytes += own.warmup_bytes;
                 sum.last_delivery = sum.last_delivery.max(own.last_delivery);
                 sum.interval.add(&std::mem::take(&mut own.interval));
@@ -290,6 +323,7 @@ impl Meters {
         for class in &mut classes {
             (class.generated_bytes, class.injected_bytes) = (0, 0);
             (class.delivered_bytes, class.warmup_bytes) = (0, 0);
+            (class.lost_bytes, class.repeated_bytes, class.discarded_bytes) = (0, 0, 0);
         }
         let deliveries = std::mem::take(&mut self.deliveries);
         let (warmup, jobs_from) = (self.warmup, self.jobs_from);
@@ -360,14 +394,51 @@ impl Meters {
         self.classes[usize::from(packet.class)].injected_bytes += u64::from(packet.payload);
     }
 
-    /// Data packets with payload inside the network: those that were injected but neither delivered nor trimmed.
+    /// Data packets with payload inside the network: those that were injected but neither delivered nor trimmed, lost or
+    /// discarded.
     pub fn data_inside(&self) -> Option<u64> {
-        self.packets_injected.checked_sub(self.packets_delivered)?.checked_sub(self.trimmed)
+        let gone = self.packets_delivered + self.trimmed + self.lost + self.discarded;
+        self.packets_injected.checked_sub(gone)
+    }
+
+    /// Counts a data packet that arrived but is discarded.
+    pub fn discards(&mut self, packet: &Packet) {
+        self.discarded += 1;
+        self.discarded_marked += u64::from(packet.fecn);
+        self.classes[usize::from(packet.class)].discarded_bytes += u64::from(packet.payload);
+    }
+
+    /// Counts payload of a class that will be sent again because it was not acknowledged in time.
+    pub fn repeats(&mut self, class: u16, payload: u32) {
+        self.classes[usize::from(class)].repeated_bytes += u64::from(payload);
+    }
+
+    /// Counts a packet that was lost.
+    pub fn was_lost(&mut self, packet: &Packet) {
+        if packet.kind == Kind::Data {
+            self.lost += 1;
+            self.lost_marked += u64::from(packet.fecn);
+        } else {
+            self.lost_control += 1;
+        }
+        // A negative acknowledgement returns from the receiver, with the time of the message in another field.
+        let (way, created) = match packet.kind {
+            Kind::Data | Kind::Header => ((packet.src, packet.source, packet.dst), packet.created),
+            Kind::Nack => ((packet.dst, packet.source, packet.src), packet.injected),
+            _ => return,
+        };
+        self.classes[usize::from(packet.class)].lost_bytes += u64::from(packet.payload);
+        if !self.is_of_job(packet)
+            && let Some(transfers) = &mut self.transfers
+        {
+            transfers.lose(way, created);
+        }
     }
 
     /// Control packets inside the network, including the headers of trimmed packets.
     pub fn control_inside(&self) -> Option<u64> {
-        (self.control_injected + self.trimmed).checked_sub(self.control_delivered)
+        let inside = (self.control_injected + self.trimmed).checked_sub(self.control_delivered)?;
+        inside.checked_sub(self.lost_control)
     }
 
     /// Sets the time before which these counters are not read.
@@ -419,7 +490,7 @@ impl Meters {
             && !self.is_of_job(packet)
             && let Some(transfers) = &mut self.transfers
         {
-            transfers.deliver((packet.src, packet.source, packet.dst), done);
+            transfers.deliver((packet.src, packet.source, packet.dst), packet.created, done);
         }
         if self.ends_message(packet) {
             self.messages_in.push((packet.class, (packet.src, packet.source, packet.dst)));

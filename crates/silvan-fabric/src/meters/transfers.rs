@@ -4,6 +4,9 @@
 //! The messages of a flow are delivered in order, so the last packet of a message belongs to the first message of its
 //! flow that is not delivered. Each partition keeps the messages of its hosts. A receiver in another partition keeps
 //! the times of delivery until the next sample.
+//!
+//! If packets may get lost, the time at which a message was generated identifies it within its flow, and all partitions keep
+//! deliveries and losses until the next sample. A transfer from which a packet was lost does not finish.
 
 use std::collections::VecDeque;
 
@@ -32,6 +35,7 @@ pub(crate) struct Transfer {
 struct Open {
     transfer: Transfer,
     unacked: u64,
+    has_lost: bool,
 }
 
 /// The messages of a flow that were not finished at the last sample, in the order of their generation.
@@ -77,6 +81,25 @@ impl OpenTransfers {
         }
         self.acknowledged > before
     }
+
+    /// The first message that was generated at a time, has not been delivered, and has not lost a packet.
+    fn intact(&mut self, start: Time) -> Option<&mut Open> {
+        let is_wanted = |one: &&mut Open| {
+            one.transfer.start == start && one.transfer.delivered == Time::NEVER && !one.has_lost
+        };
+        self.messages.iter_mut().find(is_wanted)
+    }
+
+    /// Removes the transfers that have finished, of a flow that may lose packets.
+    fn take_intact(&mut self, awaits_acks: bool, finished: &mut Vec<Transfer>) {
+        self.messages.retain(|one| {
+            let Transfer { delivered, acked, .. } = one.transfer;
+            let is_over = delivered != Time::NEVER && (!awaits_acks || acked != Time::NEVER);
+            finished.extend(is_over.then_some(one.transfer));
+            !is_over
+        });
+        self.acknowledged = self.messages.iter().take_while(|one| one.transfer.acked != Time::NEVER).count();
+    }
 }
 
 /// The transfers of the hosts of a partition.
@@ -90,11 +113,22 @@ pub(crate) struct Transfers {
     changed: Vec<Way>,
     /// Deliveries from hosts of other partitions since the last sample.
     elsewhere: Vec<(Way, Time)>,
+    /// Present if packets may get lost.
+    apart: Option<Apart>,
+}
+
+/// Deliveries and losses in a partition since the last sample, if packets may get lost.
+#[derive(Debug, Default, Clone)]
+struct Apart {
+    /// The flow, the time at which the message was generated, and the time of delivery.
+    delivered: Vec<(Way, Time, Time)>,
+    lost: Vec<(Way, Time)>,
 }
 
 impl Transfers {
-    pub fn new(awaits_acks: bool) -> Self {
-        Self { awaits_acks, ..Self::default() }
+    /// `may_lose` states whether packets may get lost.
+    pub fn new(awaits_acks: bool, may_lose: bool) -> Self {
+        Self { awaits_acks, apart: may_lose.then(Apart::default), ..Self::default() }
     }
 
     /// Whether receivers acknowledge all data.
@@ -106,7 +140,11 @@ impl Transfers {
     pub fn begin(&mut self, (from, source, to): Way, class: u16, bytes: u64, start: Time) {
         let transfer = Transfer { from, to, class, bytes, start, delivered: Time::NEVER, acked: Time::NEVER };
         let unacked = if self.awaits_acks { bytes } else { 0 };
-        self.open.entry((from, source, to)).or_default().messages.push_back(Open { transfer, unacked });
+        self.open.entry((from, source, to)).or_default().messages.push_back(Open {
+            transfer,
+            unacked,
+            has_lost: false,
+        });
     }
 
     /// The flow, which is then among those that have changed; `None` if its sender is in another partition.
@@ -118,11 +156,22 @@ impl Transfers {
         Some(flow)
     }
 
-    /// Records that the last byte of a message is delivered at a time, which may be later than now.
-    pub fn deliver(&mut self, way: Way, time: Time) {
+    /// Records that the last byte of a message is delivered at a time, which may be later than now. The message was generated
+    /// at `start`.
+    pub fn deliver(&mut self, way: Way, start: Time, time: Time) {
+        if let Some(apart) = &mut self.apart {
+            return apart.delivered.push((way, start, time));
+        }
         match self.change(way) {
             Some(flow) => flow.deliver(time),
             None => self.elsewhere.push((way, time)),
+        }
+    }
+
+    /// Records that a packet of a message, which was generated at `start`, was lost.
+    pub fn lose(&mut self, way: Way, start: Time) {
+        if let Some(apart) = &mut self.apart {
+            apart.lost.push((way, start));
         }
     }
 
@@ -137,6 +186,13 @@ impl Transfers {
         for way in std::mem::take(&mut self.changed) {
             let Some(flow) = self.open.get_mut(&way) else { continue };
             flow.has_changed = false;
+            if self.apart.is_some() {
+                flow.take_intact(self.awaits_acks, finished);
+                if flow.messages.is_empty() {
+                    self.open.remove(&way);
+                }
+                continue;
+            }
             let acknowledged = if self.awaits_acks { flow.acknowledged } else { flow.messages.len() };
             let count = flow.delivered.min(acknowledged);
             finished.extend(flow.messages.drain(..count).map(|one| one.transfer));
@@ -156,13 +212,35 @@ impl Transfers {
             partitions.iter_mut().flat_map(|own| std::mem::take(&mut own.elsewhere)).collect();
         for (way, time) in elsewhere {
             if let Some(own) = partitions.iter_mut().find(|own| own.open.contains_key(&way)) {
-                own.deliver(way, time);
+                own.deliver(way, Time::ZERO, time);
             }
         }
+        Self::bring_together(&mut partitions);
         let mut finished = Vec::new();
         partitions.iter_mut().for_each(|own| own.finish(&mut finished));
         finished.sort_unstable_by_key(Transfer::order);
         finished
+    }
+
+    /// Applies the deliveries and losses of all partitions, if packets may get lost.
+    fn bring_together(partitions: &mut [&mut Self]) {
+        let all: Vec<Apart> =
+            partitions.iter_mut().filter_map(|own| own.apart.as_mut()).map(std::mem::take).collect();
+        let mut apply = |way: Way, start: Time, delivered: Option<Time>| {
+            let own = partitions.iter_mut().find(|own| own.open.contains_key(&way));
+            if let Some(one) = own.and_then(|own| own.change(way)).and_then(|flow| flow.intact(start)) {
+                match delivered {
+                    Some(time) => one.transfer.delivered = time,
+                    None => one.has_lost = true,
+                }
+            }
+        };
+        for &(way, start) in all.iter().flat_map(|apart| &apart.lost) {
+            apply(way, start, None);
+        }
+        for &(way, start, time) in all.iter().flat_map(|apart| &apart.delivered) {
+            apply(way, start, Some(time));
+        }
     }
 
     /// The transfers that have not finished, in no particular order.
@@ -190,21 +268,21 @@ mod tests {
 
     #[test]
     fn transfers_last_until_delivery_or_the_last_acknowledgement() {
-        let mut silent = Transfers::new(false);
+        let mut silent = Transfers::new(false, false);
         silent.begin(WAY, 0, 100, Time(1));
         silent.begin(WAY, 0, 50, Time(2));
-        silent.deliver(WAY, Time(7));
+        silent.deliver(WAY, Time(0), Time(7));
         assert_eq!(silent.open().filter(|one| one.delivered == Time::NEVER).count(), 1);
-        silent.deliver(WAY, Time(9));
+        silent.deliver(WAY, Time(0), Time(9));
         let finished = Transfers::take_finished([&mut silent].into_iter());
         assert_eq!(times(&finished), [[1, 7, u64::MAX], [2, 9, u64::MAX]]);
 
-        let mut acked = Transfers::new(true);
+        let mut acked = Transfers::new(true, false);
         acked.begin(WAY, 0, 100, Time(1));
         acked.begin(WAY, 0, 50, Time(2));
         acked.acknowledge(WAY, 60, Time(6));
-        acked.deliver(WAY, Time(7));
-        acked.deliver(WAY, Time(8));
+        acked.deliver(WAY, Time(0), Time(7));
+        acked.deliver(WAY, Time(0), Time(8));
         assert!(Transfers::take_finished([&mut acked].into_iter()).is_empty());
         acked.acknowledge(WAY, 70, Time(9));
         acked.acknowledge(WAY, 20, Time(11));
@@ -216,10 +294,10 @@ mod tests {
 
     #[test]
     fn deliveries_that_are_reported_early_keep_the_order_of_messages() {
-        let mut transfers = Transfers::new(false);
+        let mut transfers = Transfers::new(false, false);
         (1..=4).for_each(|start| transfers.begin(WAY, 0, 100, Time(start)));
         for time in [10, 40, 20, 30] {
-            transfers.deliver(WAY, Time(time));
+            transfers.deliver(WAY, Time(0), Time(time));
         }
         let finished = Transfers::take_finished([&mut transfers].into_iter());
         assert_eq!(times(&finished), [[1, 10], [2, 20], [3, 30], [4, 40]].map(|[a, b]| [a, b, u64::MAX]));
@@ -228,16 +306,35 @@ mod tests {
 
     #[test]
     fn deliveries_in_other_partitions_count_at_the_next_sample() {
-        let (mut sender, mut receiver) = (Transfers::new(false), Transfers::new(false));
+        let (mut sender, mut receiver) = (Transfers::new(false, false), Transfers::new(false, false));
         sender.begin(WAY, 3, 100, Time(5));
         sender.begin((0, 0, 2), 3, 100, Time(5));
-        receiver.deliver(WAY, Time(9));
-        receiver.deliver((0, 0, 2), Time(9));
+        receiver.deliver(WAY, Time(0), Time(9));
+        receiver.deliver((0, 0, 2), Time(0), Time(9));
         let finished = Transfers::take_finished([&mut receiver, &mut sender].into_iter());
         assert_eq!(
             finished.iter().map(|one| (one.from, one.delivered)).collect::<Vec<_>>(),
             [(0, Time(9)), (1, Time(9))]
         );
         assert!(sender.open().count() == 0 && receiver.elsewhere.is_empty());
+    }
+
+    /// The first message loses two packets, so neither its last packet nor those of the others finish it.
+    #[test]
+    fn transfers_that_lost_packets_do_not_finish() {
+        let lossy = || Transfers::new(false, true);
+        let (mut sender, mut link, mut receiver) = (lossy(), lossy(), lossy());
+        (1..=3).for_each(|start| sender.begin(WAY, 0, 100, Time(start)));
+        link.lose(WAY, Time(1));
+        link.lose(WAY, Time(1));
+        receiver.deliver(WAY, Time(1), Time(7));
+        receiver.deliver(WAY, Time(3), Time(9));
+        let mut finished = || Transfers::take_finished([&mut receiver, &mut link, &mut sender].into_iter());
+        assert_eq!(times(&finished()), [[3, 9, u64::MAX]]);
+        assert_eq!(times(&finished()), [[0; 3]; 0]);
+        receiver.deliver(WAY, Time(2), Time(11));
+        let finished = Transfers::take_finished([&mut sender, &mut receiver].into_iter());
+        assert_eq!(times(&finished), [[2, 11, u64::MAX]]);
+        assert_eq!(sender.open().map(|one| one.start).collect::<Vec<_>>(), [Time(1)]);
     }
 }

@@ -1,6 +1,7 @@
 //! Checks, in every build, that no generated payload is lost, and that no packet waits without pending events.
 
 use crate::host::Host;
+use crate::meters::ClassMeter;
 use crate::packet::Kind;
 use crate::partition::View;
 
@@ -11,7 +12,8 @@ use crate::partition::View;
 /// The message with the numbers.
 pub(crate) fn check_traffic(view: View) -> Result<(), String> {
     let meters = view.totals;
-    let mut found: Vec<u64> = meters.classes.iter().map(|class| class.delivered_bytes).collect();
+    let gone = |class: &ClassMeter| class.delivered_bytes + class.lost_bytes + class.discarded_bytes;
+    let mut found: Vec<u64> = meters.classes.iter().map(gone).collect();
     let (mut data, mut control, mut marked) = (0u64, 0u64, 0u64);
     for packet in view.packets() {
         if packet.kind == Kind::Data {
@@ -51,34 +53,36 @@ pub(crate) fn check_traffic(view: View) -> Result<(), String> {
         }
     }
     for (class, found) in meters.classes.iter().zip(found) {
-        if class.generated_bytes != found {
+        if class.generated_bytes + class.repeated_bytes != found {
             return Err(format!(
-                "{} bytes of `{}` were generated, but {found} are delivered, inside or waiting",
-                class.generated_bytes, class.name
+                "{} bytes of `{}` were generated and {} are sent again, but {found} are delivered, lost, discarded, inside or \
+                 waiting",
+                class.generated_bytes, class.name, class.repeated_bytes
             ));
         }
     }
     let inside = meters.data_inside();
     if inside != Some(data) {
         return Err(format!(
-            "{data} data packets are inside, but {} were injected, {} delivered and {} trimmed",
-            meters.packets_injected, meters.packets_delivered, meters.trimmed
+            "{data} data packets are inside, but {} were injected, {} delivered, {} trimmed, {} lost and {} discarded",
+            meters.packets_injected, meters.packets_delivered, meters.trimmed, meters.lost, meters.discarded
         ));
     }
     let inside = meters.control_inside();
     if inside != Some(control) {
         return Err(format!(
-            "{control} control packets are inside, but {} were injected, {} packets were trimmed, and {} were delivered",
-            meters.control_injected, meters.trimmed, meters.control_delivered
+            "{control} control packets are inside, but {} were injected, {} packets were trimmed, {} were delivered and {} lost",
+            meters.control_injected, meters.trimmed, meters.control_delivered, meters.lost_control
         ));
     }
     let delivered: u64 = meters.classes.iter().map(|class| class.total.marked + class.interval.marked).sum();
     let on_their_way = view.reports_on_their_way() as u64;
-    if meters.fecn_marks != delivered + marked + meters.trimmed_marked + meters.reports + on_their_way {
+    let gone = meters.trimmed_marked + meters.lost_marked + meters.discarded_marked;
+    if meters.fecn_marks != delivered + marked + gone + meters.reports + on_their_way {
         return Err(format!(
-            "{} packets were marked, but {delivered} were delivered with a mark, {marked} are inside and {} were trimmed, \
-             switches have reported {} to sources, and {on_their_way} reports are on their way",
-            meters.fecn_marks, meters.trimmed_marked, meters.reports
+            "{} packets were marked, but {delivered} were delivered with a mark, {marked} are inside and {gone} were trimmed, \
+             lost or discarded, switches have reported {} to sources, and {on_their_way} reports are on their way",
+            meters.fecn_marks, meters.reports
         ));
     }
     Ok(())

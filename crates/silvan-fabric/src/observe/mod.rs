@@ -4,6 +4,7 @@
 mod books;
 mod classes;
 mod congestion_log;
+mod faults;
 mod forest;
 mod ideal;
 mod invariants;
@@ -18,6 +19,9 @@ mod watchdog;
 
 pub(crate) use books::{check_traffic, left_waiting};
 pub(crate) use congestion_log::Logs;
+pub(crate) use faults::{
+    ChangeLog, recoveries, recovery_sentences, recovery_table, summary as loss_summary, table as loss_table,
+};
 pub use forest::MOST_TREE_ROWS;
 pub(crate) use forest::{ForestObserver, Judged, TreeKind};
 pub(crate) use invariants::{Invariants, Violation, check_all_credits};

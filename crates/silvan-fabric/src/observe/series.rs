@@ -222,6 +222,11 @@ impl Series {
         all_congested
     }
 
+    /// The end of each interval in nanoseconds, and the payload received in it.
+    pub fn received(&self) -> impl Iterator<Item = (u64, u64)> + Clone {
+        self.network.time_ns.iter().copied().zip(self.network.delivered.iter().copied())
+    }
+
     /// The rows of the last sample. `classes` is left empty.
     pub fn latest(&self) -> Latest<'_> {
         let (links, hosts, flows) = (self.links.len(), self.host_names.len(), self.flows.len());

@@ -7,9 +7,9 @@ use silvan_network::port::Port;
 
 use super::Schedule;
 use crate::context::Context;
-use crate::host::{Host, take_turns};
+use crate::host::{Host, TIMEOUT, take_turns};
 use crate::jobs::Jobs;
-use crate::link::{ChannelId, Class, key, unkey};
+use crate::link::{ChannelId, Class, Effect, Stage, key, unkey};
 use crate::outputs::Outputs;
 use crate::switch::Architecture;
 use crate::trigger::{Triggers, Waiting};
@@ -129,7 +129,7 @@ impl<A: Architecture> Handler<'_, A> {
     }
 
     /// Handles an event and returns the amount of work. Some events count as no work: the end of the warm-up, because
-    /// all partitions have it; and wake-ups, awaited deliveries and actions of ranks, because their number depends on
+    /// all partitions have it; changes of links, for the same reason; and wake-ups, awaited deliveries and actions of ranks, because their number depends on
     /// the scheduler and the number of partitions.
     #[inline(always)]
     fn handle(&mut self, event: Event) -> u64 {
@@ -138,6 +138,9 @@ impl<A: Architecture> Handler<'_, A> {
         let Self { ctx, hosts, switches, .. } = self;
         match class {
             Class::SwitchArrival => {
+                if ctx.loses(switches[node].ports().feeder(port), event.data) {
+                    return 1;
+                }
                 if ctx.links.has_frames() {
                     ctx.store(switches[node].ports().feeder(port), event.data);
                 }
@@ -145,6 +148,9 @@ impl<A: Architecture> Handler<'_, A> {
             }
             Class::SwitchReady => switches[node].enqueue(ctx, port, event.data),
             Class::HostArrival => {
+                if ctx.loses(hosts[node].into, event.data) {
+                    return 1;
+                }
                 hosts[node].receive(ctx, event.data);
                 self.check_triggers();
             }
@@ -160,10 +166,15 @@ impl<A: Architecture> Handler<'_, A> {
             Class::SwitchNotice => switches[node].receive(ctx, port, event.data),
             Class::HostNotice => hosts[node].notice(ctx, event.data),
             Class::Link => {
+                if port == Port(Stage::Change as u16) {
+                    self.change_links();
+                    return 0;
+                }
                 if let Some(channel) = ctx.link_event(port, event.data) {
                     self.sent_frame(channel);
                 }
             }
+            Class::HostTimer if event.data == TIMEOUT => hosts[node].expire_outstanding(ctx),
             Class::HostTimer => hosts[node].expire_timers(ctx),
             // All arrivals of an instant are handled before wake-ups.
             Class::SwitchWake => {
@@ -198,6 +209,42 @@ impl<A: Architecture> Handler<'_, A> {
         // A host checks whether its link is free when it attempts to send.
         if let Some((node, port)) = ctx.links.sending_switch(channel) {
             switches[node as usize].link_was_used(ctx, port);
+        }
+    }
+
+    /// Applies the changes that are due, and schedules the next ones.
+    #[cold]
+    fn change_links(&mut self) {
+        let Self { ctx, hosts, switches, .. } = self;
+        let now = ctx.now;
+        while let Some(effect) = ctx.links.take_change(now) {
+            match effect {
+                Effect::HostLink(channel, is_up) if ctx.sends_on(channel) => {
+                    ctx.links.block(channel, is_up, now);
+                    let host = &mut hosts[ctx.links.sending_host(channel)];
+                    if is_up {
+                        host.wake(ctx);
+                        if ctx.links.has_frames() {
+                            ctx.queue.push(Event { time: now, key: Stage::Check.key(), data: host.into });
+                        }
+                    }
+                }
+                Effect::Host(channel, pace, until) if ctx.receives_on(channel) => {
+                    ctx.sinks[ctx.links.receiving_host(channel)].change(pace, until);
+                }
+                Effect::Port(channel, is_usable) if ctx.sends_on(channel) => {
+                    if let Some((switch, port)) = ctx.links.sending_switch(channel) {
+                        switches[switch as usize].ports_mut().use_port(port, is_usable);
+                    }
+                }
+                Effect::Tables(number) => {
+                    switches.iter_mut().for_each(|switch| switch.ports_mut().use_tables(number));
+                }
+                Effect::Nothing | Effect::HostLink(..) | Effect::Host(..) | Effect::Port(..) => {}
+            }
+        }
+        if let Some(next) = ctx.links.next_change() {
+            ctx.queue.push(next);
         }
     }
 

@@ -131,7 +131,7 @@ impl Partition {
         }
     }
 
-    /// Schedules the first events: the end of the warm-up, and the first actions of hosts and ranks.
+    /// Schedules the first events: the end of the warm-up, the first change of a link, and the first actions of hosts and ranks.
     pub fn start(&mut self, warmup: Time) {
         let Self { ctx, hosts, jobs, outputs, .. } = self;
         if let Some(outputs) = outputs
@@ -143,6 +143,9 @@ impl Partition {
             jobs.start(ctx);
         }
         ctx.queue.push(Event { time: warmup, key: key(Class::Warmup, 0, Port::FIRST), data: 0 });
+        if let Some(change) = ctx.links.next_change() {
+            ctx.queue.push(change);
+        }
         hosts.iter_mut().for_each(|host| host.start(ctx));
     }
 

@@ -6,7 +6,9 @@ use silvan_network::port::{Port, Vl};
 use super::Partition;
 use crate::congestion_log::MarkEvent;
 use crate::host::Host;
-use crate::link::{Balance, ChannelId, LinkParameters, Overflow, Paused, Receiver, Retries, TooLong};
+use crate::link::{
+    Balance, ChannelId, LinkParameters, LossCounts, Overflow, Paused, Receiver, Retries, TooLong,
+};
 use crate::meters::Meters;
 use crate::packet::{Packet, PacketId};
 use crate::queueing::isolation::Cams;
@@ -188,9 +190,19 @@ impl<'a> View<'a> {
         self.partitions.iter().filter_map(|partition| partition.ctx.links.retry()?.failed).min()
     }
 
-    /// A channel's data rate.
+    /// What was lost on a channel because its link was down.
+    pub fn lost(self, channel: ChannelId) -> LossCounts {
+        let of = self.partitions.iter().map(|partition| partition.ctx.links.lost(channel));
+        of.fold(LossCounts::default(), |sum, one| LossCounts {
+            data_packets: sum.data_packets + one.data_packets,
+            control_packets: sum.control_packets + one.control_packets,
+            bytes: sum.bytes + one.bytes,
+        })
+    }
+
+    /// A channel's data rate without changes during the run.
     pub fn rate(self, channel: ChannelId) -> Rate {
-        self.sender(channel).ctx.links.rate(channel)
+        self.sender(channel).ctx.links.usual_rate(channel)
     }
 
     /// The rate and the delays of a channel.

@@ -10,8 +10,10 @@ use silvan_engine::Time;
 
 use crate::config::{Arbitration, Config};
 use crate::meters::Meters;
-use crate::observe::{Judged, TreeKind};
-use crate::outcome::{IsolationSummary, PauseSummary, RetrySummary, TriggerSummary};
+use crate::observe::{ChangeLog, Judged, TreeKind};
+use crate::outcome::{
+    IsolationSummary, LossSummary, PauseSummary, RecoverySummary, RetrySummary, TriggerSummary,
+};
 
 /// Minimum share of its offered traffic that a class must lose to trees to be reported as a victim.
 const WORTH_NAMING: f64 = 0.05;
@@ -34,6 +36,11 @@ pub(crate) struct Story<'a> {
     pub isolation: Option<&'a IsolationSummary>,
     pub pauses: Option<&'a PauseSummary>,
     pub retries: Option<&'a RetrySummary>,
+    /// Changes of links and hosts, if there are any in the scenario.
+    pub changes: Option<&'a ChangeLog>,
+    pub losses: Option<&'a LossSummary>,
+    /// What waits indefinitely because packets were lost.
+    pub stuck: Option<&'a str>,
     /// The lanes that the pause watchdog reports, with their longest pauses, the longest first.
     pub long_pauses: &'a [(String, Time)],
     pub stopped_early: bool,
@@ -80,6 +87,8 @@ pub(crate) fn tell(story: &Story) -> (Vec<String>, Vec<String>) {
     account.extend(isolation(story));
     account.extend(pauses(story));
     account.extend(retries(story));
+    account.extend(story.changes.into_iter().flat_map(|changes| changes.sentences(story.now)));
+    account.extend(losses(story));
     account.extend(reordering(story));
     account.extend(trimming(story));
     (account, warnings(story))
@@ -246,6 +255,26 @@ fn retries(story: &Story) -> Option<String> {
     let expired = if timeouts == 1 { "once".to_owned() } else { format!("{timeouts} times") };
     Some(format!(
         "Of {frames} frames on links, {bad} were bad; {replayed} were sent again, and timers of links expired {expired}."
+    ))
+}
+
+fn losses(story: &Story) -> Option<String> {
+    let LossSummary { links, data_packets, control_packets, payload_bytes, recovery } = *story.losses?;
+    let again = match recovery {
+        None => "; they were not sent again".to_owned(),
+        Some(RecoverySummary { resent_packets, discarded_packets, timeouts, .. }) => format!(
+            "; {resent_packets} packets were sent again, {discarded_packets} were discarded by receivers, and timeouts expired \
+             {timeouts} times"
+        ),
+    };
+    let stuck = story.stuck.map(|what| format!(" At the end, this waited indefinitely: {what}."));
+    if links == 0 && recovery.is_none_or(|recovery| recovery.resent_packets == 0) {
+        return Some(format!("No packet was lost.{}", stuck.unwrap_or_default()));
+    }
+    Some(format!(
+        "{data_packets} data packets with {payload_bytes} B of payload and {control_packets} control packets were lost on {links} \
+         links, of which each direction counts{again}.{}",
+        stuck.unwrap_or_default()
     ))
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct Findings<'a> {
 }
 
 impl Findings<'_> {
-    /// Creates the summary, without the jobs, the pauses and the retries.
+    /// Creates the summary, without the jobs, the pauses, the retries and the losses.
     pub fn summary(&self) -> Summary {
         let meters = self.view.totals;
         let from = if meters.warm { self.config.warmup } else { Time::ZERO };
@@ -102,6 +102,7 @@ impl Findings<'_> {
             retries: None,
             congestion_log: None,
             trimming: self.trimming(),
+            losses: None,
             transfers: None,
         }
     }

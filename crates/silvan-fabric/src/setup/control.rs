@@ -10,10 +10,11 @@ use silvan_congestion::receiver::{Responder, Sink};
 use silvan_congestion::round_trip::RoundTrip;
 use silvan_congestion::{Feedback, Notification};
 use silvan_engine::Rate;
+use silvan_network::routing::Tables;
 use silvan_network::routing::adaptive::{AdaptiveTables, SwitchState};
 use silvan_network::routing::ecmp::Hash;
 use silvan_network::routing::port_groups::{Choices, PortGroups};
-use silvan_network::topology::{End, NodeRef};
+use silvan_network::topology::{End, NodeRef, Topology};
 
 use super::Builder;
 use super::model::{Model, PacketChoice};
@@ -133,17 +134,17 @@ impl Builder<'_> {
         )
     }
 
-    /// For each switch, the ports and the hash function, if switches hash packets onto ports, or if packets use several LIDs
+    /// For each switch, the ports with these tables and the hash function, if switches hash packets onto ports, or if packets use several LIDs
     /// of hosts.
-    pub(super) fn hashing(&self) -> Option<Vec<(Arc<Choices>, Hash)>> {
+    pub(super) fn hashing(&self, topology: &Topology, tables: &Tables) -> Option<Vec<(Arc<Choices>, Hash)>> {
         let path_bits = self.model.path_bits;
         if path_bits.is_used() {
-            let hash = Hash::of_lids(path_bits, self.tables.lids());
-            let switches = PortGroups::of_lids(self.tables).switches.into_iter();
+            let hash = Hash::of_lids(path_bits, tables.lids());
+            let switches = PortGroups::of_lids(tables).switches.into_iter();
             return Some(switches.map(|choices| (choices, hash)).collect());
         }
         self.model.ecmp.as_ref()?;
-        let groups = PortGroups::new(self.topology, self.tables).switches.into_iter().enumerate();
+        let groups = PortGroups::new(topology, tables).switches.into_iter().enumerate();
         let seed = self.model.seed;
         Some(groups.map(|(switch, choices)| (choices, Hash::new(seed, switch as u64))).collect())
     }

@@ -18,7 +18,7 @@ pub use model::check;
 pub(crate) use partition::Choice;
 pub use pfc::{PauseMemory, SharedPauseMemory, pause_memory};
 pub use round_trip::{analyzed_round_trip, round_trip};
-pub use routes::{HostNames, check_links, check_routes};
+pub use routes::{HostNames, check_links, check_routes, remaining_networks, transition_deadlock};
 pub use sources::permutation;
 
 use std::sync::Arc;
@@ -30,6 +30,7 @@ use silvan_engine::{Bytes, Rate, Time};
 use silvan_network::port::{Port, Vl};
 use silvan_network::routing::Tables;
 use silvan_network::routing::path_bits::PathBits;
+use silvan_network::routing::port_groups::PortGroups;
 use silvan_network::routing::spraying::{Sprayer, Spraying};
 use silvan_network::topology::{End, Link, MAX_FCFS_PORTS, NodeRef, Topology};
 use silvan_network::traffic::forest::Placement;
@@ -39,18 +40,20 @@ use self::partition::{DividedNetwork, Whole};
 use self::sources::placement;
 use crate::config::{Config, Delivery};
 use crate::error::{Reason, SetupError};
-use crate::host::{Adapter, Host, HostSpec};
+use crate::faults::{HostChange, LinkChange, PlannedChanges, RecoveryKind, Reroutes, changes};
+use crate::host::{Adapter, Host, HostSpec, RecoveryRule};
 use crate::link::{
-    ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, Receiver, UNLIMITED, key,
+    Change, ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, Receiver, UNLIMITED, What,
+    key,
 };
 use crate::lookahead::Lookahead;
 use crate::meters::{Meters, Transfers};
-use crate::observe::{Completions, ForestObserver, LinkName, Series, TransferPlan};
+use crate::observe::{ChangeLog, Completions, ForestObserver, LinkName, Series, TransferPlan};
 use crate::order::Order;
 use crate::partition::{Neighbors, Partition, Places, View};
 use crate::report::Group;
-use crate::routes::{Hasher, Routes, RoutesBuilder, Table};
-use crate::switch::{PortWiring, Ports, Steering};
+use crate::routes::{Routes, RoutesBuilder, Table};
+use crate::switch::{NumberedTable, PortWiring, Ports, Steering};
 use crate::switch_marking::SwitchMarking;
 
 /// A runnable network.
@@ -68,6 +71,8 @@ pub(crate) struct Network {
     pub forest: Option<Box<ForestObserver>>,
     /// Completion times of transfers, if they are recorded.
     pub completions: Option<Completions>,
+    /// The changes of links and hosts.
+    pub changes: ChangeLog,
     pub link_names: Vec<String>,
     /// Whether each host is the destination of any traffic.
     pub is_destination: Vec<bool>,
@@ -118,6 +123,9 @@ struct Builder<'a> {
     model: Model<'a>,
     /// The roles of the hosts for each traffic pattern; `None` if the pattern is not a forest.
     forests: Vec<Option<Placement>>,
+    /// Changes during the run, and the tables that follow.
+    changes: PlannedChanges,
+    reroutes: Reroutes,
 }
 
 /// Creates the error for settings from which counters cannot be created.
@@ -136,7 +144,10 @@ fn small(bytes: Bytes, key: &str) -> Result<u32, SetupError> {
 pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Result<Network, SetupError> {
     let builder = Builder::new(topology, tables, config)?;
     check_links(&builder.model.parts, topology)?;
-    let (links, receiver) = builder.links()?;
+    let (mut links, receiver) = builder.links()?;
+    links
+        .plan_changes(builder.planned_changes(), config.seed)
+        .map_err(|what| Reason::TooManyKindsOfLinks(what.to_owned()).at("event"))?;
     let switches = builder.ports()?;
     let mut hosts = builder.hosts()?;
     let mut classes = Vec::new();
@@ -160,7 +171,10 @@ pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Re
     let plan = builder.transfer_plan();
     let has_own_flows = builder.model.traffic.iter().any(|traffic| traffic.has_own_flows);
     if builder.model.records_transfers || has_own_flows {
-        meters.transfers = Some(Box::new(Transfers::new(plan.awaits_acks)));
+        meters.transfers = Some(Box::new(Transfers::new(
+            plan.awaits_acks,
+            config.loses_packets() && config.recovery.is_none(),
+        )));
     }
     let completions = builder.model.records_transfers.then(|| Completions::new(plan));
     let totals = meters.fresh();
@@ -168,6 +182,7 @@ pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Re
     let DividedNetwork { partitions, places, neighbors, lookahead, choice } =
         builder.divide(whole, &receiver, config.scheduler)?;
     let groups = builder.groups();
+    let changes = builder.change_log();
     let parts = builder.model.parts;
     Ok(Network {
         parts,
@@ -179,6 +194,7 @@ pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Re
         series,
         forest,
         completions,
+        changes,
         link_names,
         is_destination,
         groups,
@@ -198,7 +214,10 @@ impl<'a> Builder<'a> {
         routes::check_switches(config, topology)?;
         let forests = model.traffic.iter().enumerate().map(|traffic| placement(&model, traffic, topology));
         let forests = forests.collect();
-        Ok(Self { topology, tables, model, forests })
+        let changes = changes(&config.events, topology, config.duration, config.seed)?;
+        let own = (topology, tables);
+        let reroutes = Reroutes::new(&config.rerouting, &changes.links, own, config.duration)?;
+        Ok(Self { topology, tables, model, forests, changes, reroutes })
     }
 
     /// How transfers are recorded.
@@ -284,6 +303,76 @@ impl<'a> Builder<'a> {
         Ok((links, receiver))
     }
 
+    /// The changes during the run, with the names of links and hosts.
+    fn change_log(&self) -> ChangeLog {
+        let links = self.topology.links.iter();
+        let links = links.map(|link| format!("{} - {}", self.end_name(link.a), self.end_name(link.b)));
+        let hosts = self.topology.hosts.iter().map(|host| host.name.clone());
+        let is_empty = self.changes.links.is_empty() && self.changes.hosts.is_empty();
+        let usual = self.topology.links.iter().flat_map(|link| [(link.a, link.rate), (link.b, link.rate)]);
+        let mut rates = vec![Rate::default(); self.topology.hosts.len()];
+        for (end, rate) in usual {
+            if let NodeRef::Host(host) = end.node {
+                rates[host as usize] = rate;
+            }
+        }
+        ChangeLog {
+            names: if is_empty { Vec::new() } else { links.chain(hosts).collect() },
+            links: self.topology.links.len(),
+            rates,
+            changes: self.changes.clone(),
+            tables: self.reroutes.times.iter().map(|(time, _)| *time).collect(),
+        }
+    }
+
+    /// What changes during the run, in order of time.
+    fn planned_changes(&self) -> Vec<Change> {
+        let PlannedChanges { links, hosts } = &self.changes;
+        if links.is_empty() && hosts.is_empty() {
+            return Vec::new();
+        }
+        let mut channels = vec![Vec::new(); self.topology.links.len()];
+        let mut into = vec![ChannelId::MAX; self.topology.hosts.len()];
+        let ways = self.topology.links.iter().enumerate();
+        let ways = ways.flat_map(|(index, link)| link.channels().map(move |(_, to)| (index, to)));
+        for (channel, (link, to)) in (0..).zip(ways) {
+            channels[link].push(channel);
+            if let NodeRef::Host(host) = to.node {
+                into[host as usize] = channel;
+            }
+        }
+        let mut planned = Vec::new();
+        for &LinkChange { time, link, state } in links {
+            for &channel in &channels[link] {
+                planned.push(Change { time, what: What::Channel(channel, state) });
+            }
+        }
+        if let Some(delay) = self.model.rerouting.port_delay {
+            let mut is_up = vec![true; self.topology.links.len()];
+            for &LinkChange { time, link, state } in links {
+                if std::mem::replace(&mut is_up[link], state.is_up) != state.is_up {
+                    let change = |&channel: &ChannelId| Change {
+                        time: time + delay,
+                        what: What::Port(channel, state.is_up),
+                    };
+                    planned.extend(channels[link].iter().map(change));
+                }
+            }
+        }
+        let tables = self.reroutes.times.iter();
+        planned.extend(tables.map(|&(time, number)| Change { time, what: What::Tables(number) }));
+        for &HostChange { time, host, state } in hosts {
+            let usual = self.model.host.drain();
+            let slower = state.drain.map(Rate::pace).filter(|&pace| usual.is_as_fast_as(pace));
+            let pace = slower.unwrap_or(usual);
+            let what = What::Host(into[host], pace, state.stalls_until);
+            planned.push(Change { time, what });
+        }
+        planned.retain(|change| change.time < self.model.duration);
+        planned.sort_by_key(|change| change.time);
+        planned
+    }
+
     /// The ports of all switches.
     fn ports(&self) -> Result<Vec<Ports>, SetupError> {
         let mut wiring: Vec<Box<[Option<PortWiring>]>> = self
@@ -292,7 +381,9 @@ impl<'a> Builder<'a> {
             .iter()
             .map(|switch| vec![None; usize::from(switch.ports)].into())
             .collect();
-        let slowest = self.topology.links.iter().map(|link| link.rate).min().unwrap_or_default();
+        let rates = self.topology.links.iter().map(|link| link.rate);
+        let slowest = rates.chain(self.changes.links.iter().map(|change| change.state.rate)).min();
+        let slowest = slowest.unwrap_or_default();
         for (id, link, from, to) in self.directed() {
             if let NodeRef::Switch(index) = from.node {
                 wiring[index as usize][Port::of_number(from.port).index()] = Some(PortWiring {
@@ -316,16 +407,17 @@ impl<'a> Builder<'a> {
         let mut directors = self.directors()?.map(Vec::into_iter);
         let mut choosers = self.choosers().map(Vec::into_iter);
         let neighbours = self.neighbours();
-        let (routes, rows, hashers) = self.routes();
+        let (routes, mut tables) = self.routes();
         let build = |(index, wiring): (usize, Box<[Option<PortWiring>]>)| {
             let marker = self.marker(&rule, index, &wiring);
             let director = directors.as_mut().and_then(|directors| directors.next()).map(Steering::Flows);
             let chooser = choosers.as_mut().and_then(|choosers| choosers.next()).map(Steering::Packets);
-            let hasher = hashers.get(index).copied().map(Steering::Hashed);
+            let own = std::mem::take(&mut tables[index]);
+            let hasher = own[0].hasher.map(Steering::Hashed);
             let lanes_of_paths = || self.steering_by_lanes(&neighbours);
             let steering = director.or(chooser).or(hasher).or_else(lanes_of_paths).map(Box::new);
             let lanes = usize::from(self.model.lanes.count);
-            let table = Table { routes: Arc::clone(&routes), row: rows[index] };
+            let table = Table { routes: Arc::clone(&routes), row: own[0].row };
             let mut marking = SwitchMarking::new(marker, wiring.len(), self.model.full_space);
             if self.model.measure.congestion_log {
                 marking.keep_log();
@@ -333,22 +425,31 @@ impl<'a> Builder<'a> {
             let mut ports = Ports::new(index as u32, lanes, wiring, table, (marking, steering));
             self.set_way_back(&mut ports);
             ports.first_lane = self.model.lanes.first.map(Vl);
+            if own.len() > 1 {
+                ports.all_tables = own.into();
+            }
             ports
         };
         Ok(wiring.into_iter().enumerate().map(build).collect())
     }
 
-    /// The forwarding tables of all switches, the start of the table of each, and how each hashes packets; empty if they do
-    /// not.
-    fn routes(&self) -> (Arc<Routes>, Vec<u32>, Vec<Hasher>) {
+    /// The forwarding tables of all switches, and for each switch those that it uses in turn.
+    fn routes(&self) -> (Arc<Routes>, Vec<Vec<NumberedTable>>) {
         let mut builder = RoutesBuilder::default();
-        let tables = &self.tables.out;
-        let rows = tables.iter().map(|table| builder.add(table)).collect();
-        let hashing = self.hashing().unwrap_or_default();
-        let hashers = tables.iter().zip(&hashing);
-        let hashers =
-            hashers.map(|(table, (choices, hash))| builder.add_choices(table, choices, *hash)).collect();
-        (builder.build(), rows, hashers)
+        let others = self.reroutes.others.iter().map(|other| (&other.topology, &other.tables));
+        let mut found = vec![Vec::new(); self.topology.switches.len()];
+        for (topology, tables) in std::iter::once((self.topology, self.tables)).chain(others) {
+            let hashing = self.hashing(topology, tables).unwrap_or_default();
+            let adapts = self.model.packet_routes.is_some() && !self.reroutes.others.is_empty();
+            let choices = adapts.then(|| PortGroups::new(topology, tables).switches);
+            for (switch, (table, found)) in tables.out.iter().zip(&mut found).enumerate() {
+                let hasher = hashing.get(switch);
+                let hasher = hasher.map(|(choices, hash)| builder.add_choices(table, choices, *hash));
+                let choices = choices.as_ref().map(|choices| Arc::clone(&choices[switch]));
+                found.push(NumberedTable { row: builder.add(table), hasher, choices });
+            }
+        }
+        (builder.build(), found)
     }
 
     fn hosts(&self) -> Result<Vec<Host>, SetupError> {
@@ -407,6 +508,11 @@ impl<'a> Builder<'a> {
             announcer: self.announcer(id, rate),
             order: self.order(),
             sprayer: self.sprayer(id),
+            recovery: self.model.recovery.map(|recovery| RecoveryRule {
+                timeout: recovery.timeout,
+                goes_back: recovery.kind == RecoveryKind::GoBackN,
+                has_acks: parts.notification.acknowledges_each(),
+            }),
             log: self.model.measure.congestion_log.then(Box::default),
         }
     }
@@ -430,12 +536,16 @@ impl<'a> Builder<'a> {
         Some(Box::new(Sprayer::new(spraying, values, self.model.seed, host)))
     }
 
+    /// The name of an end of a link, such as "S1:3" or "H4".
+    fn end_name(&self, end: End) -> String {
+        match end.node {
+            NodeRef::Host(_) => self.topology.name_of(end.node).to_string(),
+            NodeRef::Switch(_) => self.topology.port_name(end),
+        }
+    }
+
     /// The names of all channels out of switches and hosts, such as "S1:3->H4".
     fn link_names(&self) -> Vec<(String, LinkName)> {
-        let name = |end: End| match end.node {
-            NodeRef::Host(_) => self.topology.name_of(end.node).to_string(),
-            NodeRef::Switch(_) => format!("{}:{}", self.topology.name_of(end.node), end.port),
-        };
         let lanes = usize::from(self.model.lanes.count);
         self.directed()
             .map(|(channel, _, from, to)| {
@@ -443,7 +553,10 @@ impl<'a> Builder<'a> {
                     NodeRef::Switch(index) => Some((index, Port::of_number(from.port))),
                     NodeRef::Host(_) => None,
                 };
-                (format!("{}->{}", name(from), name(to)), LinkName { channel, switch, lanes })
+                (
+                    format!("{}->{}", self.end_name(from), self.end_name(to)),
+                    LinkName { channel, switch, lanes },
+                )
             })
             .collect()
     }

@@ -27,6 +27,7 @@ use crate::config::{
     LinkConfig, Measure, PathBits, Pinned, RoutePer, Trimmed, Trimming,
 };
 use crate::error::{Reason, SetupError};
+use crate::faults::{Recovery, Rerouting};
 use crate::host::PacketSizes;
 use crate::queueing::isolation::SpecialQueueRule;
 use crate::queueing::{HostQueues, Memory, Organisation, Queues};
@@ -62,6 +63,10 @@ pub(super) struct Model<'a> {
     pub credits: Option<&'a Credits>,
     /// Errors of links, and how they are repaired.
     pub link: &'a LinkConfig,
+    /// How hosts send lost packets again, if they do.
+    pub recovery: Option<&'a Recovery>,
+    /// How routes change when links go down.
+    pub rerouting: &'a Rerouting,
     /// The components of congestion management in effect.
     pub parts: Components,
     /// The index of the setting in `parts.hosts` of each host that has one.
@@ -309,6 +314,8 @@ impl<'a> Model<'a> {
                 FlowControl::OnOff(_) | FlowControl::Pfc(_) => None,
             },
             link: &config.link,
+            recovery: config.recovery.as_ref(),
+            rerouting: &config.rerouting,
             round_trip: needs_round_trip.then(trip),
             own_reactions: own_reactions(&parts, topology)?,
             parts,

@@ -90,6 +90,10 @@ impl Builder<'_> {
         let is_awaited = triggers.next < u64::MAX;
         let is_possible = if is_awaited {
             Err("its traffic waits for a number of deliveries")
+        } else if links.has_changes() {
+            Err("its links or hosts change during the run")
+        } else if self.model.recovery.is_some() {
+            Err("its hosts send lost packets again")
         } else {
             plan.fits(switches)
         };
@@ -211,7 +215,8 @@ impl Builder<'_> {
         let quiet = matches!(parts.marking, Marking::None)
             && !parts.notification.answers_unmarked()
             && !parts.reactions().any(Reaction::sends_requests)
-            && !hosts.iter().any(Host::announces);
+            && !hosts.iter().any(Host::announces)
+            && self.model.recovery.is_none();
         let sizes = &self.model.sizes;
         Effects {
             links,

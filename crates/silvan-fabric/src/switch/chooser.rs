@@ -19,7 +19,7 @@ use crate::packet::{Kind, Packet, PacketId};
 /// The configuration and state that a switch needs to select outputs.
 #[derive(Debug)]
 pub(crate) struct PortChooser {
-    choices: Arc<Choices>,
+    pub choices: Arc<Choices>,
     /// Size of a load grade in bytes.
     pub grade: u32,
     /// Service levels whose data packets are routed adaptively, one bit per level.
@@ -94,6 +94,9 @@ pub(super) fn choose_port(switch: &mut dyn Architecture, ctx: &mut Context, id: 
         let mut least = u64::MAX;
         best.clear();
         for port in ports.iter().map(|&number| Port::of_number(number)) {
+            if switch.ports().avoids(port) {
+                continue;
+            }
             let grade = load(switch, ctx, port, vl) / u64::from(chooser.grade);
             if grade < least {
                 least = grade;

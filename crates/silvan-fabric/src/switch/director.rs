@@ -44,9 +44,14 @@ impl Director {
             Kind::SetUp => routes.state.set_up(&routes.table, input, &flow, routes.heuristic),
             Kind::TearDown => routes.state.tear_down(&routes.table, input, &flow),
             Kind::Data | Kind::Probe => routes.state.forward(&routes.table, input, key),
-            Kind::Cnp | Kind::Ack | Kind::Request | Kind::Grant | Kind::Reply | Kind::Header | Kind::Nack => {
-                return None;
-            }
+            Kind::Cnp
+            | Kind::Ack
+            | Kind::Request
+            | Kind::Grant
+            | Kind::Reply
+            | Kind::Header
+            | Kind::Nack
+            | Kind::Receipt => return None,
         };
         (port != Tables::NO_ROUTE).then(|| Port::of_number(port))
     }

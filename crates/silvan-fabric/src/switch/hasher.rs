@@ -25,7 +25,20 @@ impl Ports {
     pub(super) fn hash_packet(&self, ctx: &mut Context, id: PacketId) {
         let Some(hasher) = self.hasher() else { return };
         let dst = ctx.packets[id].dst;
-        ctx.packets[id].out = self.table().routes.hashed(hasher, dst, || fields(&ctx.packets, id));
+        let mut out = self.table().routes.hashed(hasher, dst, || fields(&ctx.packets, id));
+        if self.avoids(out) {
+            out = self.hash_again(hasher, dst, &fields(&ctx.packets, id)).unwrap_or(out);
+        }
+        ctx.packets[id].out = out;
+    }
+
+    /// The output of a packet among those that are not avoided, if there are any.
+    #[cold]
+    fn hash_again(&self, hasher: Hasher, dst: u32, fields: &Fields) -> Option<Port> {
+        let mut others = self.table().routes.all_hashed(hasher, dst);
+        others.retain(|&port| !self.avoids(port));
+        let index = hasher.hash.index(fields, others.len());
+        others.get(index).copied()
     }
 
     /// The output of packets of a flow with an entropy value, if switches hash packets onto ports.

@@ -28,7 +28,7 @@ pub(crate) use detour::{Detourer, Neighbours};
 pub(crate) use director::{Director, FlowRoutes, weight_ps};
 pub(crate) use fcfs::FcfsSwitch;
 pub(crate) use islip::Islip;
-pub(crate) use ports::{Outgoing, PortWiring, Ports, Steering};
+pub(crate) use ports::{NumberedTable, Outgoing, PortWiring, Ports, Steering};
 pub(crate) use queued::QueuedSwitch;
 pub(crate) use round_robin::RoundRobin;
 pub(crate) use trimming::{Trimmer, TrimmingRule};

@@ -6,6 +6,7 @@ use silvan_congestion::facts::{QueueChange, Severity, Verdict};
 use silvan_engine::{Rate, Time};
 use silvan_network::port::{LaneOrder, Port, PortVl, Vl};
 use silvan_network::routing::lanes::Lanes;
+use silvan_network::routing::port_groups::Choices;
 
 use super::{Detourer, Director, PortChooser};
 use crate::context::Context;
@@ -88,6 +89,21 @@ pub(crate) struct Ports {
     pub wiring: Box<[Option<PortWiring>]>,
     /// The lane that outputs serve before all others, if there is one.
     pub first_lane: Option<Vl>,
+    /// The tables that the switch uses in turn, the first ones at the start; empty if they do not change.
+    pub all_tables: Box<[NumberedTable]>,
+    /// For each port, whether packets that can choose do not use it; empty if there never is such a port.
+    avoided: Box<[bool]>,
+}
+
+/// The tables of a switch among several.
+#[derive(Debug, Clone)]
+pub(crate) struct NumberedTable {
+    /// The start of the forwarding table.
+    pub row: u32,
+    /// If packets are hashed onto ports.
+    pub hasher: Option<Hasher>,
+    /// If each packet is routed adaptively.
+    pub choices: Option<Arc<Choices>>,
 }
 
 impl Ports {
@@ -115,7 +131,36 @@ impl Ports {
             marking,
             may_underrun,
             first_lane: None,
+            all_tables: Box::default(),
+            avoided: Box::default(),
         }
+    }
+
+    /// Uses other tables from now on.
+    pub fn use_tables(&mut self, number: usize) {
+        let Some(NumberedTable { row, hasher, choices }) = self.all_tables.get(number).cloned() else {
+            return;
+        };
+        self.table.row = row;
+        match (self.steering.as_deref_mut(), hasher, choices) {
+            (Some(Steering::Hashed(own)), Some(hasher), _) => *own = hasher,
+            (Some(Steering::Packets(chooser)), _, Some(choices)) => chooser.choices = choices,
+            _ => {}
+        }
+    }
+
+    /// Has packets that can choose use a port or not.
+    pub fn use_port(&mut self, port: Port, is_usable: bool) {
+        if self.avoided.is_empty() {
+            self.avoided = vec![false; self.count()].into();
+        }
+        self.avoided[port.index()] = !is_usable;
+    }
+
+    /// Whether packets that can choose do not use a port.
+    #[inline]
+    pub fn avoids(&self, port: Port) -> bool {
+        self.avoided.get(port.index()).is_some_and(|&is_avoided| is_avoided)
     }
 
     /// The order in which outputs serve their lanes.

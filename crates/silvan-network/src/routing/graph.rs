@@ -15,6 +15,7 @@ pub(super) struct Edge {
 }
 
 /// The switches, the links between them, and the positions of the hosts. Created from a valid topology.
+#[derive(Debug)]
 pub(super) struct Graph {
     /// Edges of all switches, ordered by switch and port.
     edges: Vec<Edge>,

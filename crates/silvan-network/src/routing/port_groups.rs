@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::deadlock::{Dependencies, named};
 use super::graph::{FAR, Graph, PortGraph, Target};
 use super::{ChannelName, Tables};
-use crate::topology::Topology;
+use crate::topology::{End, NodeRef, Topology};
 
 /// The groups of one switch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,6 +28,21 @@ pub struct Choices {
 }
 
 impl Choices {
+    /// The ports for each host.
+    fn of(hosts: impl Iterator<Item = Vec<u16>>) -> Self {
+        let mut choices = Self::default();
+        let mut numbers: HashMap<Box<[u16]>, u32> = HashMap::new();
+        for ports in hosts {
+            let fresh = choices.groups.len() as u32;
+            let number = *numbers.entry(ports.into()).or_insert_with_key(|ports| {
+                choices.groups.push(ports.clone());
+                fresh
+            });
+            choices.of_host.push(number);
+        }
+        choices
+    }
+
     /// The ports towards a host; empty without a route.
     #[inline]
     #[must_use]
@@ -80,9 +95,7 @@ impl PortGroups {
     #[must_use]
     pub fn of_lids(tables: &Tables) -> Self {
         let choices = |switch: usize| {
-            let mut choices = Choices::default();
-            let mut numbers: HashMap<Box<[u16]>, u32> = HashMap::new();
-            for host in 0..tables.out[switch].len() {
+            let of_host = |host: usize| {
                 let base = tables.port(switch, host);
                 // A switch without a route to some LID is not on the way to it.
                 let port = |path_bits| match tables.port_by(path_bits, switch, host) {
@@ -96,16 +109,37 @@ impl PortGroups {
                 if base == Tables::NO_ROUTE {
                     ports.retain(|&port| port != base);
                 }
-                let fresh = choices.groups.len() as u32;
-                let number = *numbers.entry(ports.into()).or_insert_with_key(|ports| {
-                    choices.groups.push(ports.clone());
-                    fresh
-                });
-                choices.of_host.push(number);
-            }
-            Arc::new(choices)
+                ports
+            };
+            Arc::new(Choices::of((0..tables.out[switch].len()).map(of_host)))
         };
         Self { switches: (0..tables.out.len()).map(choices).collect() }
+    }
+
+    /// The ports of tables, with one port per destination.
+    #[must_use]
+    pub fn of_tables(tables: &Tables) -> Self {
+        let of_switch = |switch: usize| {
+            Choices::of((0..tables.out[switch].len()).map(|host| match tables.port(switch, host) {
+                Tables::NO_ROUTE => Vec::new(),
+                port => vec![port],
+            }))
+        };
+        Self { switches: (0..tables.out.len()).map(|switch| Arc::new(of_switch(switch))).collect() }
+    }
+
+    /// The ports of both groups, of one network.
+    #[must_use]
+    pub fn joined(&self, other: &Self) -> Self {
+        let both = self.switches.iter().zip(&other.switches).map(|(one, other)| {
+            Arc::new(Choices::of((0..one.of_host.len()).map(|host| {
+                let mut ports = [one.ports(host), other.ports(host)].concat();
+                ports.sort_unstable();
+                ports.dedup();
+                ports
+            })))
+        });
+        Self { switches: both.collect() }
     }
 
     /// The ports of a switch towards a host.
@@ -161,6 +195,69 @@ impl PortGroups {
         let mut others =
             self.switches.iter().enumerate().filter(|&(at, _)| home.is_none_or(|h| h as usize != at));
         host > 0 && others.all(|(_, choices)| choices.of_host[host] == choices.of_host[host - 1])
+    }
+}
+
+/// The ports of each switch that are on a shortest route to a host.
+#[derive(Debug)]
+pub struct ShortestPorts {
+    graph: Graph,
+    /// For each host, its switch and the port at which it is.
+    homes: Vec<Option<(u32, u16)>>,
+    /// For each switch with hosts, the distances of all switches to it, and whether packets from some host to it pass them on
+    /// shortest routes.
+    hops: HashMap<u32, Vec<(u32, bool)>>,
+    /// The last result, for a switch and the switch of a host: consecutive hosts often have one switch.
+    last: (usize, u32, Vec<u16>),
+}
+
+impl ShortestPorts {
+    /// Those of a network.
+    #[must_use]
+    pub fn new(topology: &Topology) -> Self {
+        let graph = Graph::new(topology);
+        let home = |peer: &Option<(End, usize)>| match peer.map(|(end, _)| end) {
+            Some(End { node: NodeRef::Switch(switch), port }) => Some((switch, port)),
+            _ => None,
+        };
+        let homes: Vec<Option<(u32, u16)>> = topology.wiring().hosts.iter().map(home).collect();
+        let mut found = HashMap::new();
+        for &(home, _) in homes.iter().flatten() {
+            found.entry(home).or_insert_with(|| {
+                let hops = graph.hops_to(home as usize);
+                let mut is_passed = vec![false; graph.len()];
+                homes.iter().flatten().for_each(|(switch, _)| is_passed[*switch as usize] = true);
+                let mut order: Vec<usize> = (0..graph.len()).filter(|&switch| hops[switch] != FAR).collect();
+                order.sort_unstable_by_key(|&switch| std::cmp::Reverse(hops[switch]));
+                for switch in order.into_iter().filter(|&switch| hops[switch] > 0) {
+                    if is_passed[switch] {
+                        let edges = graph.edges(switch).iter().map(|edge| edge.to as usize);
+                        edges.filter(|&to| hops[to] < hops[switch]).for_each(|to| is_passed[to] = true);
+                    }
+                }
+                hops.into_iter().zip(is_passed).collect()
+            });
+        }
+        let hops = found;
+        Self { graph, homes, hops, last: (usize::MAX, u32::MAX, Vec::new()) }
+    }
+
+    /// The ports of a switch; empty if there is no route, or if no packet for the host passes the switch. The port of the host
+    /// itself is that at which it sends.
+    pub fn ports(&mut self, switch: usize, host: usize) -> &[u16] {
+        let Some((home, port)) = self.homes[host] else { return &[] };
+        if home as usize == switch {
+            self.last = (usize::MAX, u32::MAX, vec![port]);
+        } else if (self.last.0, self.last.1) != (switch, home) {
+            let hops = self.hops.get(&home).filter(|hops| hops[switch].1);
+            let ports = hops.map_or_else(Vec::new, |hops| {
+                let is_nearer = |to: u32| hops[to as usize].0 < hops[switch].0;
+                let edges = self.graph.edges(switch).iter().filter(|edge| is_nearer(edge.to));
+                edges.map(|edge| edge.port).collect()
+            });
+            self.last = (switch, home, ports);
+        }
+        &self.last.2
     }
 }
 

@@ -18,7 +18,7 @@ use super::{ChannelId, Class, MAX_NODES, MAX_PORTS, key};
 use memory::Gate;
 pub(crate) use memory::{Lack, Rule, SwitchMemory};
 
-/// The stages of pause frames and of link-level retry, as port numbers of events of the class `Link`. The node of these
+/// The stages of pause frames, of link-level retry and of links that change, as port numbers of events of the class `Link`. The node of these
 /// events is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -27,6 +27,8 @@ pub(crate) enum Stage {
     Obeyed = 2,
     /// With link-level retry, a message arrives at the sender of a channel, its timer expires, or a frame can be sent again.
     Retry = 3,
+    /// Links change.
+    Change = 4,
 }
 
 impl Stage {

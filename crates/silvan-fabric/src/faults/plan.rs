@@ -1,0 +1,402 @@
+//! The times at which links and hosts change. They are determined before the run, from the events of the scenario and the
+//! seed.
+
+use rustc_hash::FxHashMap;
+use silvan_engine::random::Stream;
+use silvan_engine::{Rate, Time};
+use silvan_network::topology::{End, NodeRef, Topology};
+
+use super::{Event, EventKind};
+use crate::error::{Reason, SetupError};
+use crate::link::LinkState;
+
+/// The largest number of changes of links and hosts in a run.
+const MOST_CHANGES: usize = 1_000_000;
+
+/// The state of a link from a time on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LinkChange {
+    pub time: Time,
+    /// Index into [`Topology::links`].
+    pub link: usize,
+    pub state: LinkState,
+}
+
+/// The state of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HostState {
+    /// The time until which the host takes no packets out of its input buffer; zero if it does.
+    pub stalls_until: Time,
+    /// The rate at which it takes them, if that is changed.
+    pub drain: Option<Rate>,
+}
+
+/// The state of a host from a time on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HostChange {
+    pub time: Time,
+    /// Index into [`Topology::hosts`].
+    pub host: usize,
+    pub state: HostState,
+}
+
+/// All changes during a run. Each list is in order of time, and then of links or hosts.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct PlannedChanges {
+    pub links: Vec<LinkChange>,
+    pub hosts: Vec<HostChange>,
+}
+
+/// A time during which a link or host has a certain state because of one event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    start: Time,
+    end: Time,
+    kind: EventKind,
+    rate: Option<Rate>,
+    loss_ppb: u32,
+}
+
+/// Checks that the links, switches and hosts of events exist, and that the links can have the given rates.
+///
+/// # Errors
+/// The first invalid key, such as `event.0.links.2`.
+pub fn check_events(
+    events: &[Event],
+    topology: &Topology,
+    duration: Time,
+    seed: u64,
+) -> Result<(), SetupError> {
+    changes(events, topology, duration, seed).map(|_| ())
+}
+
+/// All changes before the end of a run.
+///
+/// # Errors
+/// As of [`check_events`].
+pub(crate) fn changes(
+    events: &[Event],
+    topology: &Topology,
+    duration: Time,
+    seed: u64,
+) -> Result<PlannedChanges, SetupError> {
+    if events.is_empty() {
+        return Ok(PlannedChanges::default());
+    }
+    let names = Names::new(topology);
+    let mut links: FxHashMap<usize, Vec<Span>> = FxHashMap::default();
+    let mut hosts: FxHashMap<usize, Vec<Span>> = FxHashMap::default();
+    let mut left = MOST_CHANGES;
+    for (index, event) in events.iter().enumerate() {
+        let is_of_hosts = event.kind.is_of_hosts();
+        let groups = if is_of_hosts { names.hosts(event, index)? } else { names.links(event, index)? };
+        for (owner, members) in groups {
+            let mut stream = Stream::new(seed, "events", (index as u64) << 40 | owner);
+            let times = times(event, duration, &mut stream, left / members.len().max(1));
+            let times = times
+                .ok_or_else(|| Reason::TooManyChanges { most: MOST_CHANGES }.at(format!("event.{index}")))?;
+            left = left.saturating_sub(times.len() * members.len());
+            for member in members {
+                let span = |&(start, end): &(Time, Time)| Span {
+                    start,
+                    end,
+                    kind: event.kind,
+                    rate: event.rate,
+                    loss_ppb: event.loss_ppb.unwrap_or_default(),
+                };
+                let spans = if is_of_hosts { &mut hosts } else { &mut links };
+                spans.entry(member).or_default().extend(times.iter().map(span));
+            }
+        }
+    }
+    let of_link = |(&link, spans): (&usize, &Vec<Span>)| {
+        let usual = LinkState { is_up: true, rate: topology.links[link].rate, loss_ppb: 0 };
+        let states = states(usual, spans, |spans| LinkState {
+            is_up: spans.iter().all(|span| span.kind != EventKind::Down),
+            rate: spans.iter().filter_map(|span| span.rate).fold(usual.rate, Rate::min),
+            loss_ppb: spans.iter().map(|span| span.loss_ppb).max().unwrap_or_default(),
+        });
+        states.into_iter().map(move |(time, state)| LinkChange { time, link, state })
+    };
+    let mut links: Vec<LinkChange> = links.iter().flat_map(of_link).collect();
+    links.retain(|change| change.time < duration);
+    links.sort_unstable_by_key(|change| (change.time, change.link));
+    let of_host = |(&host, spans): (&usize, &Vec<Span>)| {
+        let usual = HostState { stalls_until: Time::ZERO, drain: None };
+        let states = states(usual, spans, |spans| HostState {
+            stalls_until: spans
+                .iter()
+                .filter(|span| span.kind == EventKind::Stall)
+                .map(|span| span.end)
+                .max()
+                .unwrap_or_default(),
+            drain: spans.iter().filter_map(|span| span.rate).min(),
+        });
+        states.into_iter().map(move |(time, state)| HostChange { time, host, state })
+    };
+    let mut hosts: Vec<HostChange> = hosts.iter().flat_map(of_host).collect();
+    hosts.retain(|change| change.time < duration);
+    hosts.sort_unstable_by_key(|change| (change.time, change.host));
+    Ok(PlannedChanges { links, hosts })
+}
+
+/// The beginnings and ends of an event on one link or switch; `None` if there are more than `most`.
+fn times(event: &Event, duration: Time, stream: &mut Stream, most: usize) -> Option<Vec<(Time, Time)>> {
+    let lasts = event.lasts.unwrap_or(Time::NEVER);
+    let end = |start: Time| Time(start.0.saturating_add(lasts.0));
+    let mut found = Vec::new();
+    let mut next = event.start;
+    let wait = |stream: &mut Stream| {
+        let jitter = event.jitter.map_or(0, |jitter| below(stream, jitter.0));
+        let gap = event.mean_time_between.map_or(0, |mean| stream.exponential(mean.0));
+        Time(jitter + gap)
+    };
+    while next < duration {
+        let start = next + wait(stream);
+        if start >= duration {
+            break;
+        }
+        if found.len() == most {
+            return None;
+        }
+        found.push((start, end(start)));
+        next = match (event.every, event.mean_time_between) {
+            (Some(every), _) => next + every,
+            (None, Some(_)) => end(start),
+            (None, None) => break,
+        };
+    }
+    Some(found)
+}
+
+/// A uniform number below `bound`, or zero if that is zero.
+fn below(stream: &mut Stream, bound: u64) -> u64 {
+    let word = u64::from(stream.next_u32()) << 32 | u64::from(stream.next_u32());
+    ((u128::from(word) * u128::from(bound)) >> 64) as u64
+}
+
+/// The states that differ from those before, with their times. `combined` returns the state that follows from the spans of a
+/// time.
+fn states<S: Copy + PartialEq>(usual: S, spans: &[Span], combined: impl Fn(&[Span]) -> S) -> Vec<(Time, S)> {
+    let mut times: Vec<Time> = spans.iter().flat_map(|span| [span.start, span.end]).collect();
+    times.sort_unstable();
+    times.dedup();
+    let mut by_start = spans.to_vec();
+    by_start.sort_unstable_by_key(|span| span.start);
+    let (mut found, mut state, mut begun, mut current) = (Vec::new(), usual, 0, Vec::<Span>::new());
+    for time in times {
+        while let Some(span) = by_start.get(begun).filter(|span| span.start <= time) {
+            current.push(*span);
+            begun += 1;
+        }
+        current.retain(|span| span.end > time);
+        let next = combined(&current);
+        if next != state {
+            found.push((time, next));
+            state = next;
+        }
+    }
+    found
+}
+
+/// The nodes of a network by name, and its links by the ports at their ends.
+struct Names<'t> {
+    topology: &'t Topology,
+    nodes: FxHashMap<&'t str, NodeRef>,
+    /// One-way links can have a port in common.
+    links: FxHashMap<(NodeRef, u16), Vec<usize>>,
+}
+
+/// Links or hosts that change together, and the number from which their random stream is derived.
+type Group = (u64, Vec<usize>);
+
+impl<'t> Names<'t> {
+    fn new(topology: &'t Topology) -> Self {
+        let hosts = topology.hosts.iter().enumerate();
+        let hosts = hosts.map(|(index, host)| (host.name.as_str(), NodeRef::Host(index as u32)));
+        let switches = topology.switches.iter().enumerate();
+        let switches = switches.map(|(index, switch)| (switch.name.as_str(), NodeRef::Switch(index as u32)));
+        let mut links: FxHashMap<_, Vec<usize>> = FxHashMap::default();
+        for (index, link) in topology.links.iter().enumerate() {
+            for End { node, port } in [link.a, link.b] {
+                links.entry((node, port)).or_default().push(index);
+            }
+        }
+        Self { topology, nodes: switches.chain(hosts).collect(), links }
+    }
+
+    /// The groups of links of an event. Each link is in one group.
+    fn links(&self, event: &Event, index: usize) -> Result<Vec<Group>, SetupError> {
+        let (mut groups, mut taken) = (Vec::new(), vec![false; self.topology.links.len()]);
+        for (at, name) in event.links.iter().enumerate() {
+            let key = || format!("event.{index}.links.{at}");
+            let links = self.at_port(name).ok_or_else(|| Reason::NoSuchLink(name.clone()).at(key()))?;
+            for &link in links {
+                if std::mem::replace(&mut taken[link], true) {
+                    return Err(Reason::LinkTwice(name.clone()).at(key()));
+                }
+                groups.push((link as u64, vec![link]));
+            }
+        }
+        for (at, name) in event.switches.iter().enumerate() {
+            let key = || format!("event.{index}.switches.{at}");
+            let Some(NodeRef::Switch(switch)) = self.nodes.get(name.as_str()) else {
+                return Err(Reason::NoSuchSwitch(name.clone()).at(key()));
+            };
+            let is_of_switch = |end: End| end.node == NodeRef::Switch(*switch);
+            let links = self.topology.links.iter().enumerate();
+            let links = links.filter(|(_, link)| is_of_switch(link.a) || is_of_switch(link.b));
+            let links: Vec<usize> = links.map(|(link, _)| link).collect();
+            groups.push((1 << 32 | u64::from(*switch), links));
+        }
+        if let Some(rate) = event.rate {
+            let links = groups.iter().flat_map(|(_, links)| links);
+            let slowest = links.map(|&link| self.topology.links[link].rate).min().unwrap_or_default();
+            if rate > slowest {
+                return Err(Reason::FasterThanLink { slowest }.of(format!("event.{index}.rate"), rate));
+            }
+        }
+        Ok(groups)
+    }
+
+    /// The groups of hosts of an event: each host alone.
+    fn hosts(&self, event: &Event, index: usize) -> Result<Vec<Group>, SetupError> {
+        let mut taken = vec![false; self.topology.hosts.len()];
+        let of_name = |(at, name): (usize, &String)| {
+            let key = || format!("event.{index}.hosts.{at}");
+            let Some(&NodeRef::Host(host)) = self.nodes.get(name.as_str()) else {
+                return Err(Reason::NoSuchHost(name.clone()).at(key()));
+            };
+            match std::mem::replace(&mut taken[host as usize], true) {
+                true => Err(Reason::HostTwice.at(key())),
+                false => Ok((u64::from(host), vec![host as usize])),
+            }
+        };
+        event.hosts.iter().enumerate().map(of_name).collect()
+    }
+
+    /// The links at a port: "S1:3", or the name of a host.
+    fn at_port(&self, name: &str) -> Option<&Vec<usize>> {
+        if let Some(&host @ NodeRef::Host(_)) = self.nodes.get(name) {
+            return self.links.get(&(host, 1));
+        }
+        let (node, port) = name.rsplit_once(':')?;
+        self.links.get(&(*self.nodes.get(node)?, port.parse().ok()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use silvan_network::topology::TopologySpec;
+
+    fn event(kind: EventKind, link: &str, start: u64, lasts: u64) -> Event {
+        Event {
+            name: None,
+            kind,
+            links: vec![link.into()],
+            switches: Vec::new(),
+            hosts: Vec::new(),
+            rate: None,
+            loss_ppb: None,
+            start: Time(start),
+            lasts: Some(Time(lasts)),
+            every: None,
+            jitter: None,
+            mean_time_between: None,
+        }
+    }
+
+    fn rate(link: &str, gbit: u64, start: u64, lasts: u64) -> Event {
+        Event { rate: Some(Rate::from_gbit(gbit)), ..event(EventKind::Rate, link, start, lasts) }
+    }
+
+    fn all_changes(events: &[Event], duration: u64) -> PlannedChanges {
+        let spec: TopologySpec =
+            serde_json::from_str(r#"{"kind": "star", "hosts": 3, "link_rate": "8 Gbit/s"}"#).unwrap();
+        super::changes(events, &spec.build().unwrap(), Time(duration), 1).unwrap()
+    }
+
+    fn changes(events: &[Event], duration: u64) -> Vec<(u64, usize, bool, u64)> {
+        let changes = all_changes(events, duration).links;
+        let plain =
+            |one: &LinkChange| (one.time.0, one.link, one.state.is_up, one.state.rate.0 / 1_000_000_000);
+        changes.iter().map(plain).collect()
+    }
+
+    #[test]
+    fn overlapping_changes_combine_to_the_worst_state() {
+        let events = [
+            event(EventKind::Down, "H1", 10, 20),
+            event(EventKind::Down, "S1:1", 25, 15),
+            rate("H1", 4, 5, 50),
+            rate("H1", 2, 35, 10),
+        ];
+        let found = changes(&events, 100);
+        let expected =
+            [(5, true, 4), (10, false, 4), (35, false, 2), (40, true, 2), (45, true, 4), (55, true, 8)];
+        assert_eq!(found, expected.map(|(time, is_up, rate)| (time, 0, is_up, rate)));
+    }
+
+    #[test]
+    fn changes_repeat_until_the_end() {
+        let flap = Event { every: Some(Time(30)), ..event(EventKind::Down, "H2", 10, 5) };
+        let found = changes(std::slice::from_ref(&flap), 75);
+        let expected = [(10, false), (15, true), (40, false), (45, true), (70, false)];
+        assert_eq!(
+            found,
+            expected.map(|(time, is_up)| (time, 1, is_up, 8)),
+            "the link is still down at the end"
+        );
+        let jittered = changes(&[Event { jitter: Some(Time(20)), ..flap }], 75);
+        for (change, (time, is_up)) in jittered.iter().zip(expected) {
+            assert!((time..time + 20).contains(&change.0) && change.2 == is_up, "{jittered:?}");
+        }
+    }
+
+    #[test]
+    fn random_changes_have_the_given_mean_and_differ_between_links() {
+        let mut random = Event {
+            links: vec!["H1".into(), "H2".into()],
+            mean_time_between: Some(Time(1_000)),
+            ..event(EventKind::Down, "", 0, 100)
+        };
+        let found = changes(std::slice::from_ref(&random), 1_100_000);
+        let starts = |link| {
+            let of_link = found.iter().filter(move |one| one.1 == link && !one.2);
+            of_link.map(|one| one.0).collect::<Vec<_>>()
+        };
+        for link in [0, 1] {
+            // A thousand cycles of 1,100 ps on average; the standard deviation of their number is about 29.
+            assert!((900..1_100).contains(&starts(link).len()), "{}", starts(link).len());
+        }
+        assert_ne!(starts(0)[..5], starts(1)[..5]);
+        (random.links, random.switches) = (Vec::new(), vec!["S1".into()]);
+        let together = changes(&[random], 10_000);
+        assert!(together.chunks_exact(3).all(|all| all.iter().all(|one| one.0 == all[0].0)), "{together:?}");
+    }
+
+    #[test]
+    fn hosts_stall_until_the_last_stall_ends_and_drain_at_the_lowest_rate() {
+        let of_hosts = |kind, start, lasts, rate: Option<u64>| Event {
+            links: Vec::new(),
+            hosts: vec!["H3".into()],
+            rate: rate.map(Rate::from_gbit),
+            ..event(kind, "", start, lasts)
+        };
+        let events = [
+            of_hosts(EventKind::Stall, 10, 20, None),
+            of_hosts(EventKind::Stall, 20, 30, None),
+            of_hosts(EventKind::Drain, 15, 100, Some(4)),
+            of_hosts(EventKind::Drain, 40, 5, Some(2)),
+        ];
+        let found = all_changes(&events, 100).hosts;
+        let plain = |one: &HostChange| {
+            let HostState { stalls_until, drain } = one.state;
+            (one.time.0, stalls_until.0, drain.map_or(0, |rate| rate.0 / 1_000_000_000))
+        };
+        let expected = [(10, 30, 0), (15, 30, 4), (20, 50, 4), (40, 50, 2), (45, 50, 4), (50, 0, 4)];
+        assert_eq!(found.iter().map(plain).collect::<Vec<_>>(), expected);
+        assert!(found.iter().all(|one| one.host == 2));
+    }
+}

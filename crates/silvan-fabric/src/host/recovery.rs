@@ -1,0 +1,338 @@
+//! Loss recovery: a host numbers the packets of each flow, keeps what is not acknowledged, and sends it again after a timeout
+//! or a negative receipt.
+//!
+//! | | selective repeat | go-back-N |
+//! | --- | --- | --- |
+//! | the receiver accepts | each packet once, in any order | the next packet only |
+//! | a receipt means | that one packet has arrived | that all packets up to a number have arrived |
+//! | a gap | is unknown to the sender until the timeout | causes a negative receipt, once |
+//! | the sender repeats | the packet whose timeout has passed | that packet, or the first missing one, and all after it |
+//!
+//! If the receiver component acknowledges each packet, its acknowledgements are the receipts.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use rustc_hash::FxHashMap;
+use silvan_congestion::facts::Lost;
+use silvan_engine::{Event, Time};
+use silvan_network::port::Port;
+use silvan_network::routing::spraying::RouteFeedback;
+
+use super::Host;
+use super::flows::{Connection, LostPacket};
+use super::outbox::{ControlPacket, Payload};
+use crate::context::Context;
+use crate::link::{Class, key};
+use crate::packet::{Kind, Packet};
+
+/// The data of the events of this module, which belong to the class of timers.
+pub(crate) const TIMEOUT: u32 = 1;
+
+/// The settings of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RecoveryRule {
+    pub timeout: Time,
+    pub goes_back: bool,
+    /// Whether the receiver component acknowledges each packet.
+    pub has_acks: bool,
+}
+
+/// A packet that has been sent and not been acknowledged.
+#[derive(Debug, Clone, Copy)]
+struct Outstanding {
+    packet: LostPacket,
+    sent_at: Time,
+    entropy: u16,
+}
+
+/// What has arrived of a flow.
+#[derive(Debug, Default)]
+struct Arrived {
+    /// All packets with lower numbers have arrived.
+    next: u64,
+    /// Later packets that have arrived.
+    ahead: BTreeSet<u64>,
+    /// Whether the receiver has asked for the next packet.
+    has_asked: bool,
+}
+
+/// What a receiver does with a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Judgement {
+    Accept,
+    /// It has arrived before.
+    Duplicate,
+    /// It is not the next one. The sender is asked for the next one if this is true.
+    OutOfSequence(bool),
+}
+
+/// Whether a data packet is delivered, and whether the receiver component answers it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Accepted {
+    pub is_new: bool,
+    pub is_answered: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct LossRecovery {
+    rule: RecoveryRule,
+    sent: FxHashMap<Connection, BTreeMap<u64, Outstanding>>,
+    /// When packets time out, in the order of sending. Entries of packets that have been acknowledged or sent again are
+    /// skipped.
+    deadlines: VecDeque<(Time, Connection, u64)>,
+    /// Whether an event for the first of them is pending.
+    is_planned: bool,
+    /// By sending host and source.
+    arrived: FxHashMap<(u32, u16), Arrived>,
+}
+
+impl Arrived {
+    fn take(&mut self, number: u64, goes_back: bool) -> Judgement {
+        if number < self.next || self.ahead.contains(&number) {
+            return Judgement::Duplicate;
+        }
+        if goes_back && number > self.next {
+            return Judgement::OutOfSequence(!std::mem::replace(&mut self.has_asked, true));
+        }
+        self.ahead.insert(number);
+        while self.ahead.remove(&self.next) {
+            self.next += 1;
+        }
+        self.has_asked = false;
+        Judgement::Accept
+    }
+}
+
+impl LossRecovery {
+    pub fn new(rule: RecoveryRule) -> Self {
+        Self {
+            rule,
+            sent: FxHashMap::default(),
+            deadlines: VecDeque::new(),
+            is_planned: false,
+            arrived: FxHashMap::default(),
+        }
+    }
+
+    /// Removes what a receipt acknowledges. Returns whether the packet with the number was outstanding.
+    fn acknowledge(&mut self, flow: Connection, number: u64) -> bool {
+        let Some(sent) = self.sent.get_mut(&flow) else { return false };
+        let was_outstanding = sent.remove(&number).is_some();
+        if self.rule.goes_back {
+            *sent = sent.split_off(&number);
+        }
+        if sent.is_empty() {
+            self.sent.remove(&flow);
+        }
+        was_outstanding
+    }
+
+    /// Takes the packets that are to be sent again if the packet with a number is missing.
+    fn take_missing(&mut self, flow: Connection, number: u64) -> BTreeMap<u64, Outstanding> {
+        let Some(sent) = self.sent.get_mut(&flow) else { return BTreeMap::new() };
+        let missing = if self.rule.goes_back {
+            sent.split_off(&number)
+        } else {
+            sent.remove_entry(&number).into_iter().collect()
+        };
+        if sent.is_empty() {
+            self.sent.remove(&flow);
+        }
+        missing
+    }
+
+    /// The flow and the number of the first packet whose timeout has passed.
+    fn take_late(&mut self, now: Time) -> Option<(Connection, u64)> {
+        while let Some(&(deadline, flow, number)) = self.deadlines.front() {
+            let sent_at = self.sent.get(&flow).and_then(|sent| sent.get(&number)).map(|one| one.sent_at);
+            if sent_at.is_some_and(|sent_at| sent_at + self.rule.timeout == deadline) {
+                if deadline > now {
+                    return None;
+                }
+                self.deadlines.pop_front();
+                return Some((flow, number));
+            }
+            self.deadlines.pop_front();
+        }
+        None
+    }
+}
+
+impl Host {
+    /// Keeps a packet that is being sent until it is acknowledged.
+    pub(super) fn keep_sent(&mut self, ctx: &mut Context, number: u64, packet: &Packet, entropy: u16) {
+        let Some(recovery) = &mut self.recovery else { return };
+        let flow = Connection { source: packet.source, destination: packet.dst };
+        let lost = LostPacket { payload: packet.payload, created: packet.created, is_last: packet.last };
+        let sent = Outstanding { packet: lost, sent_at: ctx.now, entropy };
+        recovery.sent.entry(flow).or_default().insert(number, sent);
+        recovery.deadlines.push_back((ctx.now + recovery.rule.timeout, flow, number));
+        self.plan_timeout(ctx);
+    }
+
+    /// Schedules an event for the first timeout, unless one is pending.
+    fn plan_timeout(&mut self, ctx: &mut Context) {
+        let Some(recovery) = &mut self.recovery else { return };
+        if !recovery.is_planned
+            && let Some(&(time, ..)) = recovery.deadlines.front()
+        {
+            recovery.is_planned = true;
+            let key = key(Class::HostTimer, self.place, Port::FIRST);
+            ctx.queue.push(Event { time, key, data: TIMEOUT });
+        }
+    }
+
+    /// Sends packets again whose timeout has passed.
+    pub fn expire_outstanding(&mut self, ctx: &mut Context) {
+        if let Some(recovery) = &mut self.recovery {
+            recovery.is_planned = false;
+        }
+        while let Some((flow, number)) =
+            self.recovery.as_mut().and_then(|recovery| recovery.take_late(ctx.now))
+        {
+            ctx.meters.timeouts += 1;
+            self.repeat(ctx, flow, number);
+        }
+        self.plan_timeout(ctx);
+    }
+
+    /// Sends a packet again that is missing and, with go-back-N, those after it.
+    fn repeat(&mut self, ctx: &mut Context, flow: Connection, number: u64) {
+        let Some(recovery) = &mut self.recovery else { return };
+        let missing = recovery.take_missing(flow, number);
+        if missing.is_empty() {
+            return;
+        }
+        let Connection { source, destination } = flow;
+        let class = self.sources[usize::from(source)].class;
+        let of = self.flow_of(source, destination);
+        let mut wanted = 0;
+        for (number, Outstanding { packet, sent_at, entropy }) in missing {
+            ctx.meters.repeats(class, packet.payload);
+            self.flows.add_lost(of.flow, number, packet);
+            if let Some(sprayer) = &mut self.sprayer {
+                sprayer.answered(source, destination, entropy, RouteFeedback::Lost);
+            }
+            let lost = Lost { now: ctx.now, sent_at, payload: packet.payload, at_last_hop: false };
+            wanted += self.reactor.as_mut().map_or(0, |reactor| reactor.lost(of, &lost));
+        }
+        self.resume(ctx, of, wanted);
+    }
+
+    /// Handles that the sender of a packet has heard of its arrival. Returns whether it did not know that.
+    pub(super) fn note_receipt(&mut self, flow: Connection, number: u64) -> bool {
+        self.recovery.as_mut().is_none_or(|recovery| recovery.acknowledge(flow, number))
+    }
+
+    /// Handles a receipt from the receiver of a flow.
+    pub(super) fn receipt(&mut self, ctx: &mut Context, packet: &Packet, number: u64) {
+        let flow = Connection { source: packet.source, destination: packet.src };
+        // The validation bit means that a packet is missing.
+        if !packet.validated {
+            self.note_receipt(flow, number);
+        } else {
+            if let (Some(recovery), Some(before)) = (&mut self.recovery, number.checked_sub(1)) {
+                recovery.acknowledge(flow, before);
+            }
+            self.repeat(ctx, flow, number);
+        }
+    }
+
+    /// Determines what the receiver does with a data packet that has arrived. Sends a receipt.
+    pub(super) fn accepts(&mut self, ctx: &mut Context, packet: &Packet, number: u64) -> Accepted {
+        let Some(recovery) = &mut self.recovery else { return Accepted { is_new: true, is_answered: true } };
+        let RecoveryRule { goes_back, has_acks, .. } = recovery.rule;
+        let arrived = recovery.arrived.entry((packet.src, packet.source)).or_default();
+        let verdict = arrived.take(number, goes_back);
+        let next = arrived.next;
+        match verdict {
+            Judgement::OutOfSequence(false) => {}
+            Judgement::OutOfSequence(true) => self.send_receipt(packet, next, false),
+            Judgement::Accept | Judgement::Duplicate if has_acks => {}
+            // With go-back-N, a receipt covers all packets before its number.
+            Judgement::Duplicate if goes_back => self.send_receipt(packet, next - 1, true),
+            Judgement::Accept | Judgement::Duplicate => self.send_receipt(packet, number, true),
+        }
+        self.wake(ctx);
+        if verdict != Judgement::Accept {
+            ctx.meters.discards(packet);
+        }
+        let is_new = verdict == Judgement::Accept;
+        Accepted { is_new, is_answered: is_new || verdict == Judgement::Duplicate }
+    }
+
+    fn send_receipt(&mut self, packet: &Packet, number: u64, is_positive: bool) {
+        let control = ControlPacket {
+            kind: Kind::Receipt,
+            becn: false,
+            severity: 0,
+            validated: !is_positive,
+            to: packet.src,
+            source: packet.source,
+            class: packet.class,
+            sl: packet.sl,
+            vl: self.control_lane.unwrap_or(packet.vl),
+            payload: Payload::Bytes(0),
+            sent_at: None,
+            entropy: 0,
+            telemetry: Vec::new(),
+            missing: None,
+            number: Some(number),
+        };
+        self.control.push_back(control);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLOW: Connection = Connection { source: 3, destination: 7 };
+
+    fn recovery(goes_back: bool, sent: &[(u64, u64)]) -> LossRecovery {
+        let mut recovery = LossRecovery::new(RecoveryRule { timeout: Time(100), goes_back, has_acks: false });
+        for &(number, now) in sent {
+            let packet = LostPacket { payload: 10, created: Time(0), is_last: false };
+            let one = Outstanding { packet, sent_at: Time(now), entropy: 0 };
+            recovery.sent.entry(FLOW).or_default().insert(number, one);
+            recovery.deadlines.push_back((Time(now + 100), FLOW, number));
+        }
+        recovery
+    }
+
+    #[test]
+    fn packets_are_accepted_once() {
+        let mut any = Arrived::default();
+        let verdicts = [2, 0, 2, 1, 0, 3].map(|number| any.take(number, false));
+        use Judgement::{Accept, Duplicate, OutOfSequence};
+        assert_eq!(verdicts, [Accept, Accept, Duplicate, Accept, Duplicate, Accept]);
+        assert_eq!((any.next, any.ahead.len()), (4, 0));
+        let mut next = Arrived::default();
+        let verdicts = [0, 2, 3, 0, 1, 3].map(|number| next.take(number, true));
+        let (asks, is_silent) = (OutOfSequence(true), OutOfSequence(false));
+        assert_eq!(verdicts, [Accept, asks, is_silent, Duplicate, Accept, asks], "asks once per gap");
+    }
+
+    #[test]
+    fn receipts_are_selective_or_cumulative() {
+        let sent = [(0, 0), (1, 10), (2, 20), (3, 30)];
+        let mut selective = recovery(false, &sent);
+        assert!(selective.acknowledge(FLOW, 2) && !selective.acknowledge(FLOW, 2));
+        assert_eq!(selective.take_missing(FLOW, 1).into_keys().collect::<Vec<_>>(), [1]);
+        assert_eq!(selective.sent[&FLOW].keys().copied().collect::<Vec<_>>(), [0, 3]);
+        let mut cumulative = recovery(true, &sent);
+        assert!(cumulative.acknowledge(FLOW, 1));
+        assert_eq!(cumulative.take_missing(FLOW, 2).into_keys().collect::<Vec<_>>(), [2, 3]);
+        assert!(cumulative.sent.is_empty());
+    }
+
+    #[test]
+    fn only_packets_that_are_not_acknowledged_time_out() {
+        let mut recovery = recovery(false, &[(0, 0), (1, 10), (2, 20)]);
+        recovery.acknowledge(FLOW, 0);
+        assert_eq!(recovery.take_late(Time(109)), None);
+        assert_eq!(recovery.take_late(Time(110)), Some((FLOW, 1)));
+        assert_eq!((recovery.take_late(Time(119)), recovery.take_late(Time(120))), (None, Some((FLOW, 2))));
+    }
+}

@@ -1,0 +1,234 @@
+//! Links that change during a run: the state of each channel, and the packets that were lost on it.
+//!
+//! A packet is lost if its link is down at any time from the start of its transmission until its arrival: until its head is
+//! ready for arbitration at a switch, or its tail reaches a host. The receiver discards it at that time, and returns its
+//! credit. A switch keeps sending on a link that is down, so what waits for such a link is lost at the pace of the link. A
+//! host keeps its packets until the link is up. Messages between the two ends of a link, such as credits, are not lost.
+//!
+//! Every partition applies every change to its own copy of the links.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use silvan_engine::random::Stream;
+use silvan_engine::units::BytePace;
+use silvan_engine::{Event, Rate, Time};
+
+use super::{ChannelId, Class, LinkParameters, Links, Stage, owner, unkey};
+use crate::packet::Packet;
+
+/// Losses are counted per billion packets.
+const BILLION: u32 = 1_000_000_000;
+
+/// The state of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LinkState {
+    pub is_up: bool,
+    pub rate: Rate,
+    /// Packets that are lost at random, per billion.
+    pub loss_ppb: u32,
+}
+
+/// A change at a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Change {
+    pub time: Time,
+    pub what: What,
+}
+
+/// What changes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum What {
+    /// The state of a channel.
+    Channel(ChannelId, LinkState),
+    /// Whether the switch that sends on a channel uses its port for packets that can choose.
+    Port(ChannelId, bool),
+    /// The tables of all switches.
+    Tables(usize),
+    /// How the host at the end of a channel takes packets out of its input buffer: the pace, and the time until which it does
+    /// not.
+    Host(ChannelId, BytePace, Time),
+}
+
+/// What the nodes of a partition do because of a change.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Effect {
+    /// Nothing.
+    Nothing,
+    /// The link on which a host sends goes down, or comes up if this is true.
+    HostLink(ChannelId, bool),
+    Port(ChannelId, bool),
+    Tables(usize),
+    Host(ChannelId, BytePace, Time),
+}
+
+/// Packets that were lost on a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct LossCounts {
+    pub data_packets: u64,
+    pub control_packets: u64,
+    /// Bytes on the wire.
+    pub bytes: u64,
+}
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub(crate) struct Faults {
+    /// In order of time.
+    changes: Arc<[Change]>,
+    /// The next change.
+    next: usize,
+    /// For each channel: [`Time::NEVER`] while it is down; otherwise, the time at which it came up.
+    down_until: Vec<Time>,
+    /// For channels whose senders may not send: the time at which they would be free.
+    blocked: FxHashMap<ChannelId, Time>,
+    /// The indexes of the usual parameters of the channels that have had others.
+    usual: FxHashMap<ChannelId, u16>,
+    /// The index of the parameters that have another rate than usual ones, by the index of these and the rate.
+    parameters: FxHashMap<(u16, Rate), u16>,
+    /// For each channel that has errors at some time, how many packets get lost per billion, and the stream that selects them.
+    errors: FxHashMap<ChannelId, (u32, Stream)>,
+    /// What was lost on channels whose receivers are in this partition.
+    lost: FxHashMap<ChannelId, LossCounts>,
+}
+
+impl Links {
+    /// Plans changes, which must be in order of time. The nodes must have their numbers in the network.
+    ///
+    /// # Errors
+    /// If the links have too many different parameters.
+    pub fn plan_changes(&mut self, changes: Vec<Change>, seed: u64) -> Result<(), &'static str> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let (mut parameters, mut errors) = (FxHashMap::default(), FxHashMap::default());
+        for change in &changes {
+            let What::Channel(channel, state) = change.what else { continue };
+            if state.loss_ppb > 0 {
+                let (class, node, port) = unkey(self.channels[channel as usize].wake_key);
+                let owner = owner(class == Class::HostWake, node, port.0);
+                errors.entry(channel).or_insert_with(|| (0, Stream::new(seed, "losses", owner)));
+            }
+            let usual = self.parameters_of[channel as usize];
+            let own = self.parameters[usize::from(usual)];
+            if own.rate == state.rate || parameters.contains_key(&(usual, state.rate)) {
+                continue;
+            }
+            let index = u16::try_from(self.parameters.len())
+                .map_err(|_| "links have more than 65536 different combinations of rate and delay")?;
+            let pace = state.rate.pace();
+            self.parameters.push(LinkParameters { rate: state.rate, pace, memo: (0, Time::ZERO), ..own });
+            parameters.insert((usual, state.rate), index);
+        }
+        self.faults = Some(Box::new(Faults {
+            changes: changes.into(),
+            next: 0,
+            down_until: vec![Time::ZERO; self.channels.len()],
+            blocked: FxHashMap::default(),
+            usual: FxHashMap::default(),
+            parameters,
+            errors,
+            lost: FxHashMap::default(),
+        }));
+        Ok(())
+    }
+
+    /// Whether links change during the run.
+    #[inline(always)]
+    pub fn has_changes(&self) -> bool {
+        self.faults.is_some()
+    }
+
+    /// The event of the next change.
+    pub fn next_change(&self) -> Option<Event> {
+        let faults = self.faults.as_ref()?;
+        let change = faults.changes.get(faults.next)?;
+        Some(Event { time: change.time, key: Stage::Change.key(), data: 0 })
+    }
+
+    /// Takes the next change if it is due now, and applies what concerns the links.
+    pub fn take_change(&mut self, now: Time) -> Option<Effect> {
+        let faults = self.faults.as_deref_mut()?;
+        let &Change { what, .. } = faults.changes.get(faults.next).filter(|change| change.time == now)?;
+        faults.next += 1;
+        let (channel, state) = match what {
+            What::Channel(channel, state) => (channel, state),
+            What::Port(channel, is_usable) => return Some(Effect::Port(channel, is_usable)),
+            What::Tables(number) => return Some(Effect::Tables(number)),
+            What::Host(channel, pace, until) => return Some(Effect::Host(channel, pace, until)),
+        };
+        let at = channel as usize;
+        let usual = *faults.usual.entry(channel).or_insert(self.parameters_of[at]);
+        self.parameters_of[at] = faults.parameters.get(&(usual, state.rate)).copied().unwrap_or(usual);
+        if let Some((loss_ppb, _)) = faults.errors.get_mut(&channel) {
+            *loss_ppb = state.loss_ppb;
+        }
+        let was_up = faults.down_until[at] != Time::NEVER;
+        if was_up == state.is_up {
+            return Some(Effect::Nothing);
+        }
+        faults.down_until[at] = if state.is_up { now } else { Time::NEVER };
+        let (class, ..) = unkey(self.channels[at].wake_key);
+        let is_of_host = class == Class::HostWake;
+        Some(if is_of_host { Effect::HostLink(channel, state.is_up) } else { Effect::Nothing })
+    }
+
+    /// Prevents the sender of a channel from sending, or permits it from now on, but not before the packet would have left that
+    /// it was sending.
+    pub fn block(&mut self, channel: ChannelId, is_up: bool, now: Time) {
+        let Some(faults) = self.faults.as_deref_mut() else { return };
+        let free_at = &mut self.channels[channel as usize].free_at;
+        if is_up {
+            *free_at = faults.blocked.remove(&channel).map_or(now, |before| before.max(now));
+        } else {
+            faults.blocked.insert(channel, std::mem::replace(free_at, Time::NEVER));
+        }
+    }
+
+    /// The place of the host that sends on a channel.
+    pub fn sending_host(&self, channel: ChannelId) -> usize {
+        unkey(self.channels[channel as usize].wake_key).1 as usize
+    }
+
+    /// The place of the host that receives on a channel.
+    pub fn receiving_host(&self, channel: ChannelId) -> usize {
+        unkey(self.channels[channel as usize].arrival_key).1 as usize
+    }
+
+    /// Whether a host is at the far end of a channel.
+    pub fn leads_to_host(&self, channel: ChannelId) -> bool {
+        self.parameters(channel).to_host
+    }
+
+    /// Whether a packet that arrives at the end of a channel now was lost on the way.
+    pub fn was_lost(&mut self, channel: ChannelId, packet: &Packet, now: Time) -> bool {
+        let link = self.parameters(channel);
+        let took = if link.to_host { link.delay + packet.tail_lag } else { link.head_delay };
+        let Some(faults) = self.faults.as_deref_mut() else { return false };
+        let is_bad = match faults.errors.get_mut(&channel) {
+            Some((ppb @ 1.., stream)) => stream.chance(*ppb, BILLION),
+            _ => false,
+        };
+        is_bad || faults.down_until[channel as usize] > now.saturating_sub(took)
+    }
+
+    /// Counts a packet that was lost on a channel.
+    pub fn count_lost(&mut self, channel: ChannelId, is_data: bool, bytes: u32) {
+        let Some(faults) = self.faults.as_deref_mut() else { return };
+        let lost = faults.lost.entry(channel).or_default();
+        *(if is_data { &mut lost.data_packets } else { &mut lost.control_packets }) += 1;
+        lost.bytes += u64::from(bytes);
+    }
+
+    /// What was lost on a channel, if its receiver is in this partition.
+    pub fn lost(&self, channel: ChannelId) -> LossCounts {
+        let lost = self.faults.as_deref().and_then(|faults| faults.lost.get(&channel));
+        lost.copied().unwrap_or_default()
+    }
+
+    /// A channel's data rate without changes.
+    pub fn usual_rate(&self, channel: ChannelId) -> Rate {
+        let usual = self.faults.as_deref().and_then(|faults| faults.usual.get(&channel));
+        usual.map_or_else(|| self.rate(channel), |&usual| self.parameters[usize::from(usual)].rate)
+    }
+}

@@ -1,0 +1,445 @@
+//! Links that go down or change their rate during a run: which packets are lost, and when the others arrive, to the
+//! picosecond.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+use crate::common::*;
+use proptest::prelude::*;
+use silvan_engine::{Bytes, Rate, Time};
+use silvan_fabric::config::{
+    AdaptiveRouting, Arbitration, Config, Ecmp, FlowControl, Pfc, RoutePer, Scheduler,
+};
+use silvan_fabric::faults::{Event, EventKind, Recovery, RecoveryKind, Rerouting};
+use silvan_fabric::outcome::{LossSummary, Outcome, Summary, Values};
+use silvan_fabric::simulation::ModelError;
+use silvan_network::topology::Topology;
+use silvan_network::traffic::Flow;
+
+/// A - S1 - S2 - S3 - B. A byte takes 1 ns, a link 100 ns, and a switch 50 ns.
+///
+/// A packet of 1,000 bytes that A starts at t starts at S1 at t + 150 ns, at S2 at t + 300 ns, at S3 at t + 450 ns, and is at
+/// B at t + 1,550 ns.
+fn three_switches(duration: Time) -> (Topology, Config) {
+    let topology = topology(
+        r#"{"kind": "custom", "hosts": ["A", "B"], "link_delay": "100 ns", "link_rate": "8 Gbit/s",
+            "switches": [{"name": "S1", "ports": 2}, {"name": "S2", "ports": 2}, {"name": "S3", "ports": 2}],
+            "links": [{"from": "A", "to": "S1:1"}, {"from": "S1:2", "to": "S2:1"}, {"from": "S2:2", "to": "S3:1"},
+                      {"from": "S3:2", "to": "B"}]}"#,
+    );
+    let mut config = config(duration);
+    config.packet.mtu = Bytes(1_000);
+    config.packet.header = Bytes(0);
+    config.switch.latency = Time::from_ns(50);
+    (topology, config)
+}
+
+/// The same with ten packets, which A starts every 10 us.
+fn ten_packets() -> (Topology, Config) {
+    let (topology, mut config) = three_switches(us(100));
+    let rate = Some(Rate(800_000_000));
+    config.flows = vec![Flow { message: Some(Bytes(1_000)), rate, ..flow("A", "B") }];
+    (topology, config)
+}
+
+fn event(kind: EventKind, link: &str, start: Time, lasts: Time) -> Event {
+    Event {
+        name: None,
+        kind,
+        links: vec![link.to_owned()],
+        switches: Vec::new(),
+        hosts: Vec::new(),
+        rate: None,
+        loss_ppb: None,
+        start,
+        lasts: Some(lasts),
+        every: None,
+        jitter: None,
+        mean_time_between: None,
+    }
+}
+
+fn down(link: &str, start: Time, lasts: Time) -> Event {
+    event(EventKind::Down, link, start, lasts)
+}
+
+fn losses(outcome: &Outcome) -> LossSummary {
+    outcome.summary.losses.unwrap()
+}
+
+/// The latency since generation of the flow: the mean and the maximum, in nanoseconds.
+fn latency(outcome: &Outcome) -> (f64, u64) {
+    let found = outcome.summary.latency.iter().find(|one| one.since == "generation").unwrap();
+    (found.mean_ns, found.max_ns)
+}
+
+#[test]
+fn a_packet_is_lost_if_its_link_is_down_between_its_start_and_its_arrival() {
+    let (topology, mut config) = ten_packets();
+    assert_eq!(latency(&run(&topology, &config)), (1_550.0, 1_550));
+    let at = us(20);
+    let (start, arrival) = (at + Time::from_ns(150), at + Time::from_ns(300));
+    // A change at the instant of an arrival follows the arrival, and precedes the decisions of that instant.
+    let cases = [
+        (start.saturating_sub(Time(1)), Time(1), 0),
+        (start.saturating_sub(Time(1)), Time(2), 1),
+        (start, Time(1), 1),
+        (arrival.saturating_sub(Time(1)), Time(1), 1),
+        (arrival, us(5), 0),
+        (us(15), us(30), 3),
+    ];
+    for (time, lasts, lost) in cases {
+        config.events = vec![down("S1:2", time, lasts)];
+        for (name, outcome) in run_in_all_switches(&topology, &config) {
+            let LossSummary { data_packets, payload_bytes, links, .. } = losses(&outcome);
+            assert_eq!((data_packets, payload_bytes), (lost, 1_000 * lost), "{name}: {time}, {lasts}");
+            assert_eq!((outcome.summary.packets_delivered, links), (10 - lost, lost.min(1)), "{name}");
+            assert_eq!(latency(&outcome), (1_550.0, 1_550), "{name}");
+        }
+    }
+}
+
+/// Packet k crosses the link of S2 to S3 from k us + 300 ns to k us + 450 ns.
+#[test]
+fn a_switch_discards_what_it_would_send_at_the_pace_of_the_link() {
+    let (topology, mut config) = three_switches(us(100));
+    config.flows = vec![flow("A", "B")];
+    config.events = vec![down("S2:2", us(50), us(10))];
+    for (name, outcome) in run_in_all_switches(&topology, &config) {
+        // The last packet that is delivered before the end starts at 98 us.
+        assert_eq!(
+            (losses(&outcome).data_packets, outcome.summary.packets_delivered),
+            (10, 99 - 10),
+            "{name}"
+        );
+        let table = outcome.tables.iter().find(|table| table.name == "losses").unwrap();
+        let Values::Name { codes, names } = &table.columns[0].values else { panic!("no names") };
+        assert_eq!(
+            codes.iter().map(|&code| names[code as usize].as_str()).collect::<Vec<_>>(),
+            ["S2:2->S3:1"]
+        );
+        let sentence =
+            "Links changed during the run: S2:2 - S3:1 went down once and was up at 8 Gbit/s at the end.";
+        assert!(outcome.account.iter().any(|line| line == sentence), "{name}: {:?}", outcome.account);
+    }
+}
+
+#[test]
+fn a_host_waits_until_its_link_is_up() {
+    let (topology, mut config) = ten_packets();
+    // The head of packet 2 has left the first link, and packet 3 waits from 30 us to 35.5 us.
+    config.events = vec![down("A", us(20) + Time::from_ns(500), us(15))];
+    for (name, outcome) in run_in_all_switches(&topology, &config) {
+        assert_eq!(
+            (losses(&outcome), outcome.summary.packets_delivered),
+            (LossSummary::default(), 10),
+            "{name}"
+        );
+        assert_eq!(latency(&outcome).1, 5_500 + 1_550, "{name}");
+    }
+}
+
+/// At half the rate, a packet takes 1,000 ns longer on the link, and waits that long at the next switch, whose link is faster.
+#[test]
+fn a_rate_applies_from_the_next_packet_on() {
+    let (topology, mut config) = ten_packets();
+    let slower = |start, lasts| Event {
+        rate: Some(Rate::from_gbit(4)),
+        ..event(EventKind::Rate, "S3:1", start, lasts)
+    };
+    for (start, lasts, slow) in [
+        (us(45), us(20), 2.0),
+        // Packet 5 starts at 50.3 us on this link.
+        (us(50) + Time::from_ns(300), Time(1), 1.0),
+        (us(50) + Time::from_ns(300) + Time(1), us(9), 0.0),
+    ] {
+        config.events = vec![slower(start, lasts)];
+        for (name, outcome) in run_in_all_switches(&topology, &config) {
+            if name == "cioq" {
+                continue;
+            }
+            assert_eq!(latency(&outcome).0, 1_550.0 + slow * 100.0, "{name}: {start}");
+            assert_eq!((outcome.summary.packets_delivered, &outcome.summary.losses), (10, &None), "{name}");
+        }
+    }
+}
+
+#[test]
+fn all_links_of_a_switch_fail_together() {
+    let (topology, mut config) = ten_packets();
+    let failure = Event { links: Vec::new(), switches: vec!["S2".to_owned()], ..down("", us(15), us(10)) };
+    config.events = vec![failure];
+    let outcome = run(&topology, &config);
+    assert_eq!((losses(&outcome).data_packets, outcome.summary.packets_delivered), (1, 9));
+    let events = outcome.tables.iter().find(|table| table.name == "events").unwrap();
+    let Values::F64(times) = &events.columns[1].values else { panic!("no times") };
+    assert_eq!(*times, [15_000.0, 15_000.0, 25_000.0, 25_000.0]);
+}
+
+/// Packet 2 has arrived at 21.55 us, and packet 3 at 31.55 us.
+#[test]
+fn a_host_that_stalls_or_drains_slower_delays_packets() {
+    let (topology, mut config) = ten_packets();
+    let of_host = |kind, start, lasts| Event {
+        links: Vec::new(),
+        hosts: vec!["B".into()],
+        ..event(kind, "", start, lasts)
+    };
+    config.events = vec![of_host(EventKind::Stall, us(15), us(10))];
+    for (name, outcome) in run_in_all_switches(&topology, &config) {
+        assert_eq!(
+            (latency(&outcome).1, outcome.summary.packets_delivered),
+            (5_000, 10),
+            "{name}: packet 2 waits until 25 us"
+        );
+    }
+    // At half the rate of the link, a packet takes 1,000 ns longer.
+    config.events =
+        vec![Event { rate: Some(Rate::from_gbit(4)), ..of_host(EventKind::Drain, us(15), us(20)) }];
+    for (name, outcome) in run_in_all_switches(&topology, &config) {
+        assert_eq!(latency(&outcome), (1_550.0 + 2.0 * 100.0, 2_550), "{name}: packets 2 and 3");
+    }
+}
+
+/// A - L1 - { S1, S2 } - L2 - B, with the times of the three switches.
+fn two_spines() -> (Topology, Config) {
+    let topology = topology(
+        r#"{"kind": "custom", "hosts": ["A", "B"], "link_delay": "100 ns", "link_rate": "8 Gbit/s",
+            "switches": [{"name": "L1", "ports": 3}, {"name": "S1", "ports": 2}, {"name": "S2", "ports": 2},
+                         {"name": "L2", "ports": 3}],
+            "links": [{"from": "A", "to": "L1:1"}, {"from": "L1:2", "to": "S1:1"}, {"from": "L1:3", "to": "S2:1"},
+                      {"from": "S1:2", "to": "L2:2"}, {"from": "S2:2", "to": "L2:3"}, {"from": "L2:1", "to": "B"}]}"#,
+    );
+    let (_, mut config) = ten_packets();
+    config.rerouting.delay = Some(us(20));
+    (topology, config)
+}
+
+/// Packets that were lost if the link at one of two ports goes down at 15 us.
+fn lost_at(ports: [&str; 2], topology: &Topology, config: &Config, lasts: Option<Time>) -> [u64; 2] {
+    ports.map(|port| {
+        let events = vec![Event { lasts, ..down(port, us(15), us(1)) }];
+        let outcome = run(topology, &Config { events, ..config.clone() });
+        let Summary { packets_delivered, packets_inside, .. } = outcome.summary;
+        assert_eq!(packets_delivered + packets_inside + losses(&outcome).data_packets, 10);
+        assert_eq!(latency(&outcome).1, 1_550, "both routes take the same time");
+        losses(&outcome).data_packets
+    })
+}
+
+/// Packet k reaches L1 at 10 k us + 150 ns. The flow uses one of the spines.
+#[test]
+fn new_tables_take_effect_after_the_delay() {
+    let (topology, mut config) = two_spines();
+    let sorted = |mut lost: [u64; 2]| {
+        lost.sort_unstable();
+        lost
+    };
+    for (delay_us, lost) in [(5, 0), (6, 1), (20, 2), (60, 6), (1_000, 8)] {
+        config.rerouting.delay = Some(us(delay_us));
+        for ports in [["L1:2", "L1:3"], ["L2:2", "L2:3"]] {
+            assert_eq!(
+                sorted(lost_at(ports, &topology, &config, None)),
+                [0, lost],
+                "{delay_us} us, {ports:?}"
+            );
+        }
+    }
+    config.rerouting.delay = Some(us(20));
+    // The link is up again before the tables change, and after that.
+    assert_eq!(sorted(lost_at(["L1:2", "L1:3"], &topology, &config, Some(us(7)))), [0, 1]);
+    assert_eq!(sorted(lost_at(["L1:2", "L1:3"], &topology, &config, Some(us(40)))), [0, 2]);
+}
+
+#[test]
+fn a_switch_stops_using_its_own_ports_after_their_delay() {
+    let (topology, mut config) = two_spines();
+    config.ecmp = Some(Ecmp::default());
+    for (delay_us, lost) in [(5, 0), (6, 1), (30, 3)] {
+        config.rerouting = Rerouting { delay: None, port_delay: Some(us(delay_us)) };
+        let mut own = lost_at(["L1:2", "L1:3"], &topology, &config, None);
+        own.sort_unstable();
+        assert_eq!(own, [0, lost], "{delay_us} us");
+        // The first leaf does not know about the links of the other one.
+        let mut far = lost_at(["L2:2", "L2:3"], &topology, &config, None);
+        far.sort_unstable();
+        assert_eq!(far, [0, 8]);
+    }
+}
+
+#[test]
+fn adaptive_routing_avoids_ports_that_are_down() {
+    let (topology, mut config) = two_spines();
+    config.adaptive_routing =
+        Some(AdaptiveRouting { enabled: true, per: RoutePer::Packet, ..AdaptiveRouting::default() });
+    config.rerouting = Rerouting { delay: None, port_delay: Some(us(5)) };
+    assert_eq!(lost_at(["L1:2", "L1:3"], &topology, &config, None), [0, 0]);
+    config.rerouting = Rerouting { delay: Some(us(5)), port_delay: None };
+    assert_eq!(lost_at(["L2:2", "L2:3"], &topology, &config, None), [0, 0]);
+    config.rerouting = Rerouting::default();
+    let lost = lost_at(["L1:2", "L1:3"], &topology, &config, None);
+    assert_eq!(
+        lost[0] + lost[1],
+        8,
+        "each packet chooses one of two idle ports, and would choose the other one"
+    );
+}
+
+fn recovered(outcome: &Outcome) -> (u64, u64, u64) {
+    let found = losses(outcome).recovery.unwrap();
+    (found.resent_packets, found.discarded_packets, found.timeouts)
+}
+
+/// Packets 2 and 3 are lost, and time out at 70 us and 80 us. All packets behind them wait for them.
+#[test]
+fn selective_repeat_sends_lost_packets_again_after_the_timeout() {
+    let (topology, mut config) = ten_packets();
+    config.events = vec![down("S1:2", us(15), us(20))];
+    config.recovery = Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout: us(50) });
+    for (name, outcome) in run_in_all_switches(&topology, &config) {
+        assert_eq!((losses(&outcome).data_packets, outcome.summary.packets_delivered), (2, 10), "{name}");
+        assert_eq!((recovered(&outcome), latency(&outcome).1), ((2, 0, 2), 50_000 + 1_550), "{name}");
+    }
+    // Receipts arrive 2,164 ns after the start of a packet. A shorter timeout repeats all packets.
+    for (timeout, repeated) in [(2_165, 0), (2_163, 10)] {
+        config.events = vec![down("S1:2", us(99), us(1))];
+        config.recovery =
+            Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout: Time::from_ns(timeout) });
+        let outcome = run(&topology, &config);
+        assert_eq!(
+            (recovered(&outcome), outcome.summary.packets_delivered),
+            ((repeated, repeated, repeated), 10)
+        );
+    }
+}
+
+/// Packet 4 reaches B at 41.55 us. The request for packet 2 takes 450 ns to the last switch, 64 ns for its bytes, and 100 ns, so
+/// packets 2 to 4 start from 42.164 us on.
+#[test]
+fn go_back_n_sends_all_packets_again_from_the_first_lost_one_on() {
+    let (topology, mut config) = ten_packets();
+    config.events = vec![down("S1:2", us(15), us(20))];
+    config.recovery = Some(Recovery { kind: RecoveryKind::GoBackN, timeout: us(70) });
+    for (name, outcome) in run_in_all_switches(&topology, &config) {
+        assert_eq!((losses(&outcome).data_packets, outcome.summary.packets_delivered), (2, 10), "{name}");
+        assert_eq!((recovered(&outcome), latency(&outcome).1), ((3, 1, 0), 22_164 + 1_550), "{name}");
+    }
+}
+
+/// A is busy, and a lost packet costs four packet times: its own, and those until the request arrives, which follows the end
+/// of the next packet by 1,164 ns.
+#[test]
+fn the_efficiency_of_go_back_n_with_random_losses() {
+    let (topology, mut config) = three_switches(us(20_000));
+    config.measure.interval = us(1_000);
+    config.flows = vec![flow("A", "B")];
+    config.recovery = Some(Recovery { kind: RecoveryKind::GoBackN, timeout: us(100) });
+    let errors =
+        Event { loss_ppb: Some(1_000_000), lasts: None, ..event(EventKind::Errors, "S2:2", us(0), us(1)) };
+    config.events = vec![errors];
+    let outcome = run(&topology, &config);
+    let (lost, timeouts) = (losses(&outcome).data_packets, recovered(&outcome).2);
+    assert!((8..35).contains(&lost), "{lost} of 20,000");
+    let used = outcome.summary.packets_delivered + 4 * lost + 100 * timeouts;
+    assert_near(used as f64, 20_000.0, 0.001, "packet times");
+}
+
+/// Transfers that lost packets finish only with recovery.
+#[test]
+fn transfers_that_lost_packets_are_unfinished_without_recovery() {
+    let (topology, mut config) = three_switches(us(100));
+    let listed = |total| Flow { total: Some(Bytes(total)), message: Some(Bytes(5_000)), ..flow("A", "B") };
+    config.flows = vec![listed(20_000)];
+    config.measure.transfers = Some(true);
+    // Packet 7 belongs to the second of four messages.
+    config.events = vec![down("S1:2", us(7) + Time::from_ns(200), Time(1))];
+    let unfinished = |config: &Config| run(&topology, config).summary.transfers.unwrap().unfinished;
+    assert_eq!(unfinished(&config), 1);
+    for kind in [RecoveryKind::SelectiveRepeat, RecoveryKind::GoBackN] {
+        config.recovery = Some(Recovery { kind, timeout: us(10) });
+        assert_eq!(unfinished(&config), 0);
+    }
+}
+
+#[test]
+fn the_binned_scheduler_does_not_support_changes() {
+    let (topology, mut config) = ten_packets();
+    config.events = vec![down("A", us(1), us(1))];
+    config.scheduler = Scheduler::Binned;
+    let error = try_run(&topology, &config).unwrap_err().to_string();
+    let expected =
+        "scheduler = binned: does not support this network, because its links or hosts change during the run";
+    assert!(error.starts_with(expected), "{error}");
+}
+
+/// The host or the switch that changes, the start and the length in nanoseconds, and the kind.
+type Change = (usize, u64, u64, u8);
+
+/// The kind of flow control, the changes, and the load.
+fn changing() -> impl Strategy<Value = (u8, Vec<Change>, RandomLoad)> {
+    let event = (0..12usize, 0..60_000u64, 1..20_000u64, 0..8u8);
+    let events = prop::collection::vec(event, 1..6);
+    let flows = prop::collection::vec((0..8usize, 0..8usize, 0..2u8), 1..6);
+    let network = (prop::collection::vec(any::<u8>(), 40), 2..5usize, 2..8usize, 1..3u8, 0..3usize);
+    (0..3u8, events, network, flows, any::<bool>()).prop_map(|(kind, events, network, flows, cc)| {
+        let (seed, switches, hosts, lanes, architecture) = network;
+        let (stop, uniform_stop, message) = (us(60), us(50), 3_000);
+        let load =
+            RandomLoad { seed, switches, hosts, lanes, architecture, cc, message, flows, stop, uniform_stop };
+        (kind, events, load)
+    })
+}
+
+fn run_changing(kind: u8, events: &[Change], load: &RandomLoad, threads: u16) -> Result<Outcome, ModelError> {
+    let hosts = load.hosts;
+    run_random_load(us(80), load.clone(), |config| {
+        let of = |&(node, start, lasts, kind): &Change| {
+            let kinds = [EventKind::Down, EventKind::Rate, EventKind::Stall, EventKind::Drain];
+            let kind = kinds[usize::from(kind % 4)];
+            let (start, lasts) = (Time::from_ns(start), Time::from_ns(lasts));
+            let rate = matches!(kind, EventKind::Rate | EventKind::Drain).then(|| Rate::from_gbit(5));
+            let host = vec![format!("H{}", node % hosts)];
+            let base = Event { links: Vec::new(), rate, ..event(kind, "", start, lasts) };
+            match kind {
+                EventKind::Stall | EventKind::Drain => Event { hosts: host, ..base },
+                _ if node < hosts => Event { links: host, ..base },
+                _ => Event { switches: vec![format!("S{}", node % load.switches)], ..base },
+            }
+        };
+        config.events = events.iter().map(of).collect();
+        config.rerouting.delay = events.iter().any(|event| event.3 >= 4).then_some(us(4));
+        // With new routes, packets may overtake each other.
+        let repeats = [RecoveryKind::SelectiveRepeat, RecoveryKind::GoBackN]
+            [usize::from(config.rerouting.delay.is_none())];
+        config.recovery = load.seed[0]
+            .is_multiple_of(2)
+            .then_some(Recovery { kind: repeats, timeout: us(u64::from(load.seed[1] % 30 + 1)) });
+        config.threads = threads;
+        config.measure.interval = us(3);
+        if kind == 1 {
+            config.flow_control = FlowControl::OnOff(Default::default());
+            config.switch.buffer = Bytes(1 << 18);
+            config.host.buffer = Bytes(1 << 18);
+        } else if kind == 2 && load.architecture == 0 {
+            config.flow_control = FlowControl::Pfc(Pfc { xoff: Some(Bytes(20_000)), ..Pfc::default() });
+            config.switch.arbitration = Some(Arbitration::Fcfs);
+            config.switch.buffer = Bytes(1 << 20);
+            config.host.buffer = Bytes(1 << 20);
+            config.host.drain_rate = Some(Rate::from_gbit(4));
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Debug builds check all counts and credits at every sample.
+    #[test]
+    fn counts_and_credits_are_right_and_results_do_not_depend_on_threads((kind, events, load) in changing()) {
+        let alone = run_changing(kind, &events, &load, 1);
+        // New routes may have cycles.
+        let is_fine = matches!(alone, Ok(_) | Err(ModelError::Deadlock { .. }));
+        prop_assert!(is_fine, "{:?}", alone.err());
+        for threads in [2, 4] {
+            prop_assert!(alone == run_changing(kind, &events, &load, threads), "{threads} threads");
+        }
+    }
+}

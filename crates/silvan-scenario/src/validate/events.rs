@@ -1,0 +1,210 @@
+//! Checks changes of links and hosts during a run: their times, and what links that go down cannot be combined with. The network and the
+//! links that they name are checked later.
+
+use silvan_congestion::isolation::Isolation;
+use silvan_congestion::reaction::Reaction;
+use silvan_engine::Time;
+use silvan_fabric::config::{Assignment, PathBits, RoutePer};
+use silvan_fabric::faults::{Event, EventKind, RecoveryKind, Rerouting};
+use silvan_fabric::queueing::HostQueues;
+
+use super::{Check, LONGEST, LONGEST_DELAY, SLOWEST, ensure};
+use crate::error::Fault;
+use crate::spec::Spec;
+
+pub(super) fn check(spec: &Spec) -> Check {
+    for (index, event) in spec.event.iter().enumerate() {
+        let at = |key: &str| format!("event.{index}.{key}");
+        let kind = event.kind.name();
+        let (own, other) = match event.kind.is_of_hosts() {
+            true => (event.hosts.is_empty(), !event.links.is_empty() || !event.switches.is_empty()),
+            false => (event.links.is_empty() && event.switches.is_empty(), !event.hosts.is_empty()),
+        };
+        ensure(!other, &at(if event.kind.is_of_hosts() { "links" } else { "hosts" }), || {
+            match event.kind.is_of_hosts() {
+                true => format!(
+                    "cannot be combined with kind = \"{kind}\", which concerns hosts; name them in hosts"
+                ),
+                false => format!(
+                    "cannot be combined with kind = \"{kind}\", which concerns links; name them in links or switches"
+                ),
+            }
+        })?;
+        ensure(!own, &format!("event.{index}"), || match event.kind.is_of_hosts() {
+            true => "changes nothing: name the hosts that it concerns".to_owned(),
+            false => "changes nothing: name the links or the switches that it concerns".to_owned(),
+        })?;
+        match (event.kind.has_rate(), event.rate) {
+            (true, None) => {
+                let what =
+                    format!("is missing, and needed by kind = \"{kind}\": the rate while the change lasts");
+                return Err(Fault::new(at("rate"), what));
+            }
+            (true, Some(rate)) => {
+                ensure(rate >= SLOWEST, &at("rate"), || format!("must be at least {SLOWEST}"))?
+            }
+            (false, rate) => ensure(rate.is_none(), &at("rate"), || {
+                format!(
+                    "has no effect with kind = \"{kind}\"; leave it out, or use kind = \"rate\" or \"drain\""
+                )
+            })?,
+        }
+        let has_losses = event.kind == EventKind::Errors;
+        ensure(!has_losses || event.loss_ppb.is_some(), &at("kind"), || {
+            "needs loss_ppb, the mean number of packets that are lost, per billion".to_owned()
+        })?;
+        ensure(has_losses || event.loss_ppb.is_none(), &at("loss_ppb"), || {
+            format!("has no effect with kind = \"{kind}\"; leave it out, or use kind = \"errors\"")
+        })?;
+        ensure(event.kind != EventKind::Stall || event.lasts.is_some(), &at("kind"), || {
+            "needs event.lasts: hosts that never take packets again would fill the network".to_owned()
+        })?;
+        times(event, spec.duration, &at)?;
+    }
+    rerouting(spec)?;
+    hosts(spec)?;
+    recovery(spec)?;
+    match spec.event.iter().position(Event::loses_packets) {
+        Some(index) => losses(spec, &format!("event.{index}.kind")),
+        None => Ok(()),
+    }
+}
+
+fn times(event: &Event, duration: Time, at: &dyn Fn(&str) -> String) -> Check {
+    ensure(event.start < duration, &at("start"), || format!("must be less than the duration, {duration}"))?;
+    ensure(event.lasts != Some(Time::ZERO), &at("lasts"), || "must be more than 0 s".to_owned())?;
+    ensure(event.every.is_none() || event.mean_time_between.is_none(), &at("mean_time_between"), || {
+        "cannot be combined with every; leave out one of them".to_owned()
+    })?;
+    for (key, time) in [("every", event.every), ("mean_time_between", event.mean_time_between)] {
+        let Some(time) = time else { continue };
+        ensure(event.lasts.is_some(), &at(key), || {
+            format!(
+                "needs event.lasts: without it, a change lasts until the end of the run, so {key} has no effect"
+            )
+        })?;
+        ensure(time > Time::ZERO, &at(key), || "must be more than 0 s".to_owned())?;
+    }
+    ensure(event.jitter.is_none() || event.every.is_some(), &at("jitter"), || {
+        "has an effect with every only; add it, or leave out jitter".to_owned()
+    })?;
+    if let (Some(every), Some(lasts)) = (event.every, event.lasts) {
+        let longest = Time(lasts.0.saturating_add(event.jitter.unwrap_or_default().0));
+        ensure(longest < every, &at("every"), || {
+            format!("must be more than {longest}, the longest time until a change is over (lasts and jitter)")
+        })?;
+    }
+    Ok(())
+}
+
+/// Checks that hosts can send lost packets again.
+fn recovery(spec: &Spec) -> Check {
+    let Some(recovery) = &spec.recovery else { return Ok(()) };
+    ensure(spec.event.iter().any(Event::loses_packets), "recovery", || {
+        "has no effect without an [[event]] of the kind \"down\" or \"errors\"; add one, or leave it out"
+            .to_owned()
+    })?;
+    ensure(recovery.timeout > Time::ZERO, "recovery.timeout", || "must be more than 0 s".to_owned())?;
+    super::delay("recovery.timeout", recovery.timeout, LONGEST_DELAY)?;
+    ensure(spec.host.queues.is_none_or(|queues| queues == HostQueues::None), "host.queues", || {
+        "cannot be combined with recovery, with which hosts keep packets until they know that these have arrived; use \"none\""
+            .to_owned()
+    })?;
+    let components = spec.congestion.components(&spec.packet);
+    ensure(components.isolation == Isolation::None, "recovery", || {
+        "cannot be combined with special queues, which hosts have, too; use another congestion.mechanism"
+            .to_owned()
+    })?;
+    let counts = |reaction: &Reaction| reaction.needs_acknowledgements() && !reaction.handles_loss();
+    if let Some(reaction) = components.reactions().find(|reaction| counts(reaction)) {
+        let what = format!(
+            "cannot be combined with the reaction \"{}\", which counts packets in flight and does not know that packets get lost; \
+             use \"nscc\", or a reaction without a window such as \"dcqcn\"",
+            reaction.kind()
+        );
+        return Err(Fault::new("recovery", what));
+    }
+    if recovery.kind == RecoveryKind::GoBackN {
+        let adapts = spec.adaptive_routing.as_ref();
+        let adapts = adapts.is_some_and(|adaptive| adaptive.enabled && adaptive.is_per(RoutePer::Packet));
+        let sprays = spec.ecmp.as_ref().is_some_and(|ecmp| ecmp.enabled && ecmp.spraying.is_on())
+            || spec.routing.path_bits() == PathBits::PerPacket;
+        ensure(!adapts && !sprays && spec.switch.trimming.is_none(), "recovery.kind", || {
+            "needs packets that do not overtake each other, which spraying, adaptive routing per packet and packet trimming do not \
+             guarantee; use \"selective-repeat\""
+                .to_owned()
+        })?;
+    }
+    Ok(())
+}
+
+/// Checks that changes of hosts have the effect that they describe.
+fn hosts(spec: &Spec) -> Check {
+    let Some(index) = spec.event.iter().position(|event| event.kind.is_of_hosts()) else { return Ok(()) };
+    let at = format!("event.{index}.kind");
+    ensure(spec.switch.trimming.is_none(), &at, || {
+        "cannot be combined with switch.trimming: nothing would stop packets that a slower host cannot accept"
+            .to_owned()
+    })?;
+    ensure(!waits_for_deliveries(spec), &at, || {
+        "cannot be combined with start_after_packets, because the times of deliveries must be known in advance; use start"
+            .to_owned()
+    })
+}
+
+fn waits_for_deliveries(spec: &Spec) -> bool {
+    let of_flows = spec.flow.iter().map(|flow| flow.start_after_packets);
+    let mut all = of_flows.chain(spec.traffic.iter().map(|traffic| traffic.start_after_packets));
+    all.any(|after| after.is_some())
+}
+
+/// Checks that routes can change, and that there is something to which they react.
+fn rerouting(spec: &Spec) -> Check {
+    let Rerouting { delay, port_delay } = spec.rerouting;
+    let key = if delay.is_some() { "rerouting.delay" } else { "rerouting.port_delay" };
+    if spec.rerouting.is_off() {
+        return Ok(());
+    }
+    ensure(spec.event.iter().any(|event| event.kind == EventKind::Down), key, || {
+        "has no effect without an [[event]] of the kind \"down\"; add one, or leave it out".to_owned()
+    })?;
+    for (key, time) in [("rerouting.delay", delay), ("rerouting.port_delay", port_delay)] {
+        super::delay(key, time.unwrap_or_default(), LONGEST)?;
+    }
+    ensure(!matches!(spec.lanes.assignment, Assignment::Paths | Assignment::Routing), key, || {
+        "cannot be combined with lanes.assignment = \"paths\" or \"routing\", whose lanes follow from the routes at the start"
+            .to_owned()
+    })?;
+    let adapts = spec.adaptive_routing.as_ref();
+    let chooses = adapts.is_some_and(|adaptive| adaptive.enabled && adaptive.is_per(RoutePer::Packet))
+        || spec.ecmp.as_ref().is_some_and(|ecmp| ecmp.enabled);
+    ensure(port_delay.is_none() || chooses, "rerouting.port_delay", || {
+        "has an effect only if packets can choose among ports; use [ecmp] or adaptive_routing.per = \"packet\", or rerouting.delay"
+            .to_owned()
+    })
+}
+
+/// Checks that nothing in the scenario requires that all packets arrive.
+fn losses(spec: &Spec, at: &str) -> Check {
+    ensure(spec.link.retry.is_none(), at, || {
+        "cannot be combined with link.retry, which sends frames again until they arrive; leave out one of them"
+            .to_owned()
+    })?;
+    ensure(spec.job.is_empty() || spec.recovery.is_some(), at, || {
+        "loses packets, for which the ranks of a [[job]] would wait; add [recovery], which sends them again"
+            .to_owned()
+    })?;
+    ensure(!waits_for_deliveries(spec), at, || {
+        "loses packets, so the number of deliveries that start_after_packets waits for may not be reached; use start"
+            .to_owned()
+    })?;
+    let adapts = spec.adaptive_routing.as_ref();
+    let is_per_flow = adapts.is_some_and(|adaptive| adaptive.enabled && adaptive.is_per(RoutePer::Flow));
+    let components = spec.congestion.components(&spec.packet);
+    let announces = components.reactions().any(|reaction| matches!(reaction, Reaction::ExplicitRate(_)));
+    ensure(!is_per_flow && !announces, at, || {
+        "loses packets, also those that announce flows: it cannot be combined with adaptive_routing.per = \"flow\" and the \
+         reaction \"explicit-rate\""
+            .to_owned()
+    })
+}

@@ -1,0 +1,62 @@
+"""Tests the second model with links and hosts that change, and that it detects errors."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT))
+
+from verify import compare, event_drawing
+from verify.reference import faults, hosts, links
+
+STAR = {
+    "duration": "300 us",
+    "measure": {"interval": "100 us"},
+    "topology": {"kind": "star", "hosts": 4, "link_rate": "16 Gbit/s", "link_delay": "200 ns"},
+    "flow": [{"name": f"F{at}", "from": f"H{at}", "to": "H1" if at < 4 else "H2"} for at in (2, 3, 4)],
+}
+DOWN = {"kind": "down", "links": ["S1:1"], "start": "50 us", "lasts": "60 us"}
+OWN = {"kind": "down", "links": ["H2"], "start": "50 us", "lasts": "60 us"}
+ERRORS = {"kind": "errors", "links": ["S1:1"], "loss_ppb": 10_000_000}
+SLOW = {"kind": "rate", "links": ["H1"], "rate": "5 Gbit/s", "start": "50 us", "lasts": "60 us"}
+STALL = {"kind": "stall", "hosts": ["H1"], "start": "50 us", "lasts": "60 us"}
+DRAIN = {"kind": "drain", "hosts": ["H1"], "rate": "5 Gbit/s", "start": "50 us"}
+
+
+def test_scenarios_drawn_at_random() -> None:
+    compared = compare.compare(event_drawing.many(1, 60), show=False)
+    assert not compared.wrong
+    assert len(compared.refused) <= 12, compared.refused
+
+
+def test_scenarios_cover_every_kind() -> None:
+    events = [event for seed in range(1, 60) for event in event_drawing.variant(seed)["event"]]
+    assert {event["kind"] for event in events} == {"down", "rate", "errors", "stall", "drain"}
+    assert any("every" in event for event in events)
+    assert any("lasts" not in event for event in events)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "broken", "event"),
+    [
+        (faults.Fault, "loses", lambda *_: False, DOWN),
+        (faults.Fault, "loses", lambda self, packet, started: self.down_until > started + 100, OWN),
+        (faults, "NEVER", 60_000_000, OWN),
+        (faults.Stream, "chance", lambda *_: True, ERRORS),
+        (links.Channel, "span", lambda self, size: -(-size * 500), SLOW),
+        (hosts.Limiter, "take", lambda self, start, size: start, STALL),
+        (hosts.Limiter, "take", lambda self, start, size: start, DRAIN),
+    ],
+)
+def test_a_broken_reference_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, part: Any, name: str, broken: Any, event: dict[str, Any]
+) -> None:
+    scenario = {**STAR, "event": [event]}
+    assert compare.differences(scenario) == []
+    monkeypatch.setattr(part, name, broken)
+    assert compare.differences(scenario)

@@ -1,0 +1,80 @@
+"""Random scenarios whose links and hosts change during the run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from verify import drawing, ecmp_drawing, pause_drawing, rdma_drawing, trimming_drawing
+from verify.quantities import time_ps
+from verify.reading import network
+
+Scenario = dict[str, Any]
+
+
+def base(seed: int) -> Scenario:
+    """Generate a scenario of any kind."""
+    kinds = (drawing, drawing, rdma_drawing, ecmp_drawing, pause_drawing, trimming_drawing)
+    found: Scenario = kinds[seed % len(kinds)].variant(seed)
+    return found
+
+
+def variant(seed: int) -> Scenario:
+    """Generate a scenario of the seed with one to three events."""
+    found, rng = base(seed), random.Random(f"events {seed}")
+    found.pop("link", None)
+    if found.get("adaptive_routing", {}).get("per") != "packet":
+        found.pop("adaptive_routing", None)
+    duration = time_ps(found["duration"])
+    wiring = network(found["topology"], found.get("routing"))
+    links = list(wiring.links)
+    # The state of pause frames on the link of a host depends on when the host may send them.
+    if found.get("flow_control", {}).get("kind") == "pfc":
+        links = [link for link in links if all(port for _, port in link.ends)]
+    ends = [f"{node}:{port}" if port else node for link in links for node, port in link.ends]
+    kinds = ["down", "down", "rate", "errors", "stall", "drain"]
+    if "trimming" in found["switch"]:
+        kinds = kinds[:4]
+    # Packets that announce flows must not get lost, and rates are calculated from usual ones.
+    congestion = found.get("congestion", {})
+    if congestion.get("mechanism") == "saa" or congestion.get("reaction", {}).get("kind") == "explicit-rate":
+        kinds = ["stall", "drain"]
+    if not ends:
+        kinds = ["stall", "drain"]
+    for source in found.get("flow", []) + found.get("traffic", []):
+        source.pop("start_after_packets", None)
+    found["event"] = [
+        event(rng, kinds, (ends, list(wiring.hosts)), duration) for _ in range(rng.randint(1, 3))
+    ]
+    return found
+
+
+def event(
+    rng: random.Random, kinds: list[str], places: tuple[list[str], list[str]], duration: int
+) -> Scenario:
+    """Select an event of links at these ends, or of these hosts."""
+    ends, hosts = places
+    kind = rng.choice(kinds)
+    found: Scenario = {"kind": kind}
+    if kind in ("stall", "drain"):
+        found["hosts"] = rng.sample(hosts, min(len(hosts), rng.choice([1, 1, 2])))
+    else:
+        found["links"] = [rng.choice(ends)]
+    if kind in ("rate", "drain"):
+        found["rate"] = rng.choice(["1 Gbit/s", "1 Gbit/s", "1999999999 bit/s", "333 Mbit/s"])
+    if kind == "errors":
+        found["loss_ppb"] = rng.choice([1_000_000, 50_000_000, 500_000_000])
+    found["start"] = f"{rng.randint(0, duration * 9 // 10)} ps"
+    if kind == "stall" or rng.random() < 0.8:
+        lasts = rng.choice([1, duration // 50, duration // 7])
+        found["lasts"] = f"{lasts} ps"
+        if rng.random() < 0.3:
+            found["every"] = f"{lasts + rng.randint(1, duration // 6)} ps"
+    return found
+
+
+def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:
+    """Generate scenarios from consecutive seeds."""
+    for seed in range(first, first + count):
+        yield f"drawn for events from seed {seed}", variant(seed)

@@ -1,0 +1,123 @@
+"""Links and hosts that change during a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from verify.reference.streams import Stream
+
+if TYPE_CHECKING:
+    from verify.reading import EventPlan
+    from verify.reference.hosts import Host
+    from verify.reference.links import Channel, Packet
+    from verify.reference.network import Network
+
+#: Later than the end of any run.
+NEVER = 1 << 62
+
+
+@dataclass
+class Fault:
+    """The state of a channel, and what was lost on it."""
+
+    down_until: int = 0
+    #: When a host that waits for its link would have sent its last packet.
+    free_at: int = 0
+    loss_ppb: int = 0
+    stream: Stream | None = None
+    data_packets: int = 0
+    control_packets: int = 0
+    bytes: int = 0
+
+    def loses(self, packet: Packet, started: int) -> bool:
+        """Tell whether a packet that arrives now is lost, and count it."""
+        is_bad = self.stream is not None and self.loss_ppb > 0 and self.stream.chance(self.loss_ppb, 10**9)
+        if not is_bad and self.down_until <= started:
+            return False
+        self.data_packets += not packet.is_control
+        self.control_packets += packet.is_control
+        self.bytes += packet.size
+        return True
+
+
+class Faults:
+    """The changes of a network."""
+
+    def __init__(self, net: Network) -> None:
+        self.net = net
+        #: The usual pace of channels, and of the drain of hosts.
+        self.paces = {channel: channel.pace for channel in net.channels}
+        self.states: dict[Host, tuple[Fraction, int]] = {}
+        times = {time for event in net.plan.events for span in self.spans(event) for time in span}
+        for time in sorted(times):
+            if time < net.plan.duration_ps:
+                net.at(time, self.change, rank=(8, 0))
+        for event in net.plan.events:
+            for channel in self.channels(event):
+                channel.fault = channel.fault or Fault()
+            for host in self.hosts(event):
+                if net.plan.drain is None:
+                    host.drain.pace = Fraction(0)
+                self.states[host] = host.drain.pace, 0
+
+    def spans(self, event: EventPlan) -> list[tuple[int, int]]:
+        """Return the beginnings and ends of an event."""
+        begins = [event.start_ps]
+        if event.every_ps:
+            begins = list(range(event.start_ps, self.net.plan.duration_ps, event.every_ps))
+        lasts = NEVER if event.lasts_ps is None else event.lasts_ps
+        return [(begin, min(begin + lasts, NEVER)) for begin in begins]
+
+    def channels(self, event: EventPlan) -> list[Channel]:
+        """Return both directions of the links of an event."""
+        ends = {(name, int(port or 0)) for name, _, port in (one.partition(":") for one in event.places)}
+        return [
+            channel
+            for channel in self.net.channels
+            if not event.is_of_hosts
+            and ends & {(channel.sender.name, channel.sender_port), (channel.receiver.name, channel.port)}
+        ]
+
+    def hosts(self, event: EventPlan) -> list[Host]:
+        """Return the hosts of an event."""
+        return [self.net.hosts[name] for name in event.places] if event.is_of_hosts else []
+
+    def change(self) -> None:
+        """Apply the state of this instant."""
+        now = self.net.now
+        active = [
+            (event, end)
+            for event in self.net.plan.events
+            for begin, end in self.spans(event)
+            if begin <= now < end
+        ]
+        for channel, usual in self.paces.items():
+            if channel.fault is None:
+                continue
+            own = [event for event, _ in active if channel in self.channels(event)]
+            channel.pace = max([usual, *(event.pace for event in own if event.pace is not None)])
+            channel.fault.loss_ppb = max([0, *(event.loss_ppb for event in own)])
+            if channel.fault.loss_ppb and channel.fault.stream is None:
+                owner = channel.sender.channel_owner(channel.sender_port)
+                channel.fault.stream = Stream(self.net.plan.seed, "losses", owner)
+            is_down = any(event.kind == "down" for event in own)
+            if is_down != (channel.fault.down_until == NEVER):
+                channel.fault.down_until = NEVER if is_down else now
+                if channel.sender.name in self.net.hosts:
+                    # A host keeps its packets until its link is up.
+                    before, channel.fault.free_at = channel.fault.free_at, channel.free_at
+                    channel.free_at = NEVER if is_down else max(before, now)
+                    if not is_down:
+                        self.net.at(channel.free_at)
+                        channel.sender.credit_is_back(channel.sender_port)
+        for host, before in self.states.items():
+            mine = [(event, end) for event, end in active if host in self.hosts(event)]
+            usual = self.net.plan.drain or Fraction(0)
+            pace = max([usual, *(event.pace for event, _ in mine if event.pace is not None)])
+            until = max([0, *(end for event, end in mine if event.kind == "stall")])
+            state = self.states[host] = pace, until
+            if state != before:
+                host.drain.pace, host.drain.rest = pace, Fraction(0)
+                host.drain.free_at = max(host.drain.free_at, until)
