@@ -751,7 +751,7 @@ def with_logs(found: Scenario) -> Scenario:
 
 
 def with_weights(found: Scenario) -> Scenario:
-    """Select how the explicit rates of a random scenario read the weights of links, from its seed."""
+    """Select, from the seed of a random scenario, how its explicit rates read the weights of links."""
     congestion = found.get("congestion", {})
     if congestion.get("mechanism") != "saa":
         return found

@@ -21,8 +21,11 @@ QUICK = {
 }  # fmt: skip
 #: Slow tests that repeat other tests at a larger scale; only `make nightly` runs them.
 NIGHTLY = {
-    f"test_a_page_does_what_it_says[docs/{page}.md]"
-    for page in ("papers", "questions", "sweeps", "verification")
+    "test_hpc_challenge_on_network_2",
+    *(
+        f"test_a_page_does_what_it_says[docs/{page}.md]"
+        for page in ("papers", "questions", "sweeps", "verification")
+    ),
 }
 #: Tests that may be skipped in CI, with the reasons. With `SILVAN_SKIPS=expected`, any other skip fails the
 #: session.

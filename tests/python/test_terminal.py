@@ -10,7 +10,7 @@ import unicodedata
 import pytest
 
 import silvan
-from conftest import SMALL, command
+from conftest import SMALL, command, silvan_command
 from silvan import _terminal
 from silvan._terminal import clean
 
@@ -21,9 +21,9 @@ HOSTILE = f"root:x:1 [red]F{TITLE}[/] $\\frac{{$ \u202eb\u200b"
 SHOWN = r"root:x:1 [red]F\x1b]0;title\x07[/] $\frac{$ \u202eb\u200b"
 
 
-def raw(*arguments, cwd=None, stdin=None, **environment):
+def raw(*arguments, start=(sys.executable, "-m", "silvan.cli"), cwd=None, stdin=None, **environment):
     return subprocess.run(
-        [sys.executable, "-m", "silvan.cli", *map(str, arguments)],
+        [*start, *map(str, arguments)],
         input=stdin,
         capture_output=True,
         cwd=cwd,
@@ -103,7 +103,7 @@ def hostile(tmp_path):
     ids=" ".join,
 )
 def test_no_name_controls_the_terminal(hostile, arguments):
-    done = raw(*arguments, cwd=hostile, NO_COLOR="1")
+    done = raw(*arguments, start=silvan_command(), cwd=hostile, NO_COLOR="1")
     assert b"Traceback" not in done.stderr
     assert_clean(done.stdout.decode())
     assert_clean(done.stderr.decode())
@@ -126,8 +126,12 @@ def test_figures_show_names_as_they_are(small, tmp_path, name):
     axes = plot.throughput(result)
     legend = [text.get_text() for text in axes.get_legend().get_texts()]
     assert plot.literal(name) in legend
-    folder = plot.save_all(result, tmp_path)
-    svg = (folder / "throughput.svg").read_text(encoding="utf-8")
+    # Only this name is not valid as a formula, so it would stop any figure.
+    if name == "$\\frac{$":
+        plot.save_all(result, tmp_path)
+    else:
+        plot.save(axes.figure, tmp_path / "throughput")
+    svg = (tmp_path / "throughput.svg").read_text(encoding="utf-8")
     assert f">{name}" in svg or f"> {name}" in svg or f": {name}" in svg
 
 

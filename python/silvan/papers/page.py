@@ -48,7 +48,7 @@ def headline(found: Found) -> str:
             f"({_percent(len(of_others), len(others))})"
         )
     if waiting := sum(row["verdict"] == NOT_RUN for row in (*numbers, *others)):
-        text += f"; {waiting} numbers wait for a run of the present model"
+        text += f"; {waiting} numbers have not been simulated with the present model"
     return f"{text}."
 
 
