@@ -17,14 +17,12 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use silvan_engine::units::BytePace;
 use silvan_engine::{Rate, Time};
 
-use super::paced::{LINE, Last, part};
-use super::progress::FlowProgress;
-use super::{ReactionParameters, ReactionRule, Source};
+use super::paced::{LINE, Paced, PacedFlow, RateLaw, part};
+use super::{ReactionParameters, Source};
 use crate::LinkLayer;
-use crate::facts::{Answer, Hops, Next, Sent, Telemetry};
+use crate::facts::{Answer, Hops, Telemetry};
 use crate::unfit::{Check, Limits, ensure, ensure_time};
 
 /// Parameters of HPCC; the defaults are those of the paper (section 5.1).
@@ -106,16 +104,15 @@ impl Hpcc {
 
     fn rule_of_link(&self, link: Rate, round_trip: Time, header: u32) -> HpccRule {
         let share = |rate: Option<Rate>, of: u32| rate.map_or(LINE / of, |rate| part(rate, link));
-        HpccRule {
+        let law = HpccLaw {
             target: ONE * u64::from(self.utilization_percent) / 100,
             max_stage: self.max_stage,
             additive: share(self.additive_increase, 2_500),
             least: share(self.min_rate, 100),
             round_trip: round_trip.0,
             line_window: link.bytes_in(round_trip),
-            header,
-            pace: link.pace(),
-        }
+        };
+        Paced::new(law, link, header)
     }
 }
 
@@ -125,9 +122,12 @@ const ONE: u64 = 1 << 20;
 /// Picoseconds that a byte takes at 1 bit/s.
 const PS_PER_BYTE: u128 = 8_000_000_000_000;
 
-/// The rule of one host. Rates are fractions of its link's rate.
+/// The rule of one host.
+pub type HpccRule = Paced<HpccLaw>;
+
+/// The law of one host. Rates are fractions of its link's rate.
 #[derive(Debug, Clone, Copy)]
-pub struct HpccRule {
+pub struct HpccLaw {
     target: u64,
     max_stage: u8,
     additive: u32,
@@ -135,24 +135,19 @@ pub struct HpccRule {
     round_trip: u64,
     /// Bytes of a window at the rate of the link.
     line_window: u64,
-    header: u32,
-    pace: BytePace,
 }
 
 /// The state of a flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HpccState {
-    /// R, and Rc.
-    rate: u32,
+    /// Rc.
     reference: u32,
     /// Increases of Rc without regard to the utilization.
     stage: u8,
     /// U.
     utilization: u64,
-    progress: FlowProgress,
     /// Telemetry of the last answer.
     hops: Hops,
-    last: Last,
 }
 
 /// The used share of a hop's rate, from the telemetry of two packets and the time between them. `None` if the second
@@ -171,7 +166,7 @@ fn utilization(before: &Telemetry, now: &Telemetry, round_trip: u64) -> Option<(
     Some((of_rate(sent, tau) + of_rate(queue.into(), round_trip), tau))
 }
 
-impl HpccRule {
+impl HpccLaw {
     /// The greatest utilization of the hops, and the time between the two packets at that hop; `None` if the hops
     /// cannot be compared.
     fn busiest(&self, before: &[Telemetry], now: &[Telemetry]) -> Option<(u64, u64)> {
@@ -189,7 +184,8 @@ impl HpccRule {
     }
 
     /// Adapts the rate to the utilization of the hops.
-    fn adapt(&self, state: &mut HpccState, (most, tau): (u64, u64)) {
+    fn adapt(&self, flow: &mut PacedFlow<HpccState>, (most, tau): (u64, u64)) {
+        let state = &mut flow.law;
         let (trip, tau) = (u128::from(self.round_trip), u128::from(tau.min(self.round_trip)));
         let mean = (u128::from(state.utilization) * (trip - tau) + u128::from(most) * tau) / trip;
         state.utilization = mean as u64;
@@ -200,72 +196,40 @@ impl HpccRule {
             u64::from(state.reference) * self.target / state.utilization.max(1)
         };
         let rate = kept.saturating_add(u64::from(self.additive));
-        state.rate = rate.clamp(u64::from(self.least), u64::from(LINE)) as u32;
-        if state.progress.completes_round() {
-            state.reference = state.rate;
+        flow.rate = rate.clamp(u64::from(self.least), u64::from(LINE)) as u32;
+        if flow.progress.completes_round() {
+            state.reference = flow.rate;
             state.stage = if is_additive { state.stage + 1 } else { 0 };
         }
     }
-
-    /// Bytes that may be in flight.
-    fn window(&self, state: &HpccState) -> u64 {
-        ((u128::from(self.line_window) * u128::from(state.rate)) >> 30).max(1) as u64
-    }
 }
 
-impl ReactionRule for HpccRule {
+impl RateLaw for HpccLaw {
     type State = HpccState;
 
-    fn counts_answers(&self) -> bool {
-        true
+    fn fresh(&self) -> HpccState {
+        HpccState { reference: LINE, stage: 0, utilization: ONE, hops: Hops::new() }
     }
 
-    fn fresh(&self, _sl: u8) -> HpccState {
-        HpccState {
-            rate: LINE,
-            reference: LINE,
-            stage: 0,
-            utilization: ONE,
-            progress: FlowProgress::default(),
-            hops: Hops::new(),
-            last: Last::NONE,
-        }
-    }
-
-    fn sent(&self, state: &mut HpccState, sent: &Sent) {
-        state.progress.sent(sent);
-        state.last = Last::of(sent);
-    }
-
-    fn answered(&self, state: &mut HpccState, _sl: u8, answer: &Answer) {
-        state.progress.acknowledged(answer, self.header);
-        match self.busiest(&state.hops, answer.hops) {
-            Some(found) if !state.hops.is_empty() => self.adapt(state, found),
+    fn acknowledged(&self, flow: &mut PacedFlow<HpccState>, answer: &Answer) {
+        match self.busiest(&flow.law.hops, answer.hops) {
+            Some(found) if !flow.law.hops.is_empty() => self.adapt(flow, found),
             _ => {
-                state.progress.completes_round();
+                flow.progress.completes_round();
             }
         }
-        state.hops.clear();
-        state.hops.extend_from_slice(answer.hops);
+        flow.law.hops.clear();
+        flow.law.hops.extend_from_slice(answer.hops);
     }
 
-    fn may_send_at(&self, state: &HpccState, _sl: u8, next: &Next) -> Option<Time> {
-        let is_open = state.progress.in_flight() < self.window(state);
-        is_open.then(|| next.now.max(state.last.due(state.rate, self.pace)))
-    }
-
-    fn is_fresh(&self, state: &HpccState, _sl: u8, _now: Time) -> bool {
-        state.progress.is_untouched()
-    }
-
-    /// The factor by which the flow sends more slowly than the link.
-    fn strength(&self, state: &HpccState, _sl: u8, _now: Time) -> u16 {
-        (LINE / state.rate - 1).min(u32::from(u16::MAX)) as u16
+    fn window(&self, flow: &PacedFlow<HpccState>) -> u64 {
+        ((u128::from(self.line_window) * u128::from(flow.rate)) >> 30).max(1) as u64
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::ReactionRule;
     use super::super::trial::{answer, next, sent};
     use super::*;
     use crate::facts::Mark;
@@ -289,7 +253,7 @@ mod tests {
     }
 
     /// Sends a packet of 1,000 bytes, and answers it with telemetry.
-    fn exchange(rule: &HpccRule, state: &mut HpccState, hops: &[Telemetry]) {
+    fn exchange(rule: &HpccRule, state: &mut PacedFlow<HpccState>, hops: &[Telemetry]) {
         rule.sent(state, &sent(0, 1_000));
         rule.answered(state, 0, &ack(hops));
     }
@@ -309,13 +273,13 @@ mod tests {
     fn the_busiest_hop_counts_and_a_change_of_route_starts_anew() {
         let rule = rule(&Hpcc::default());
         let before = [hop(0, 0, 0), hop(0, 0, 0)];
-        let (most, tau) = rule.busiest(&before, &[hop(1_000, 2_500, 0), hop(2_000, 12_500, 0)]).unwrap();
+        let (most, tau) = rule.law.busiest(&before, &[hop(1_000, 2_500, 0), hop(2_000, 12_500, 0)]).unwrap();
         assert_eq!((most, tau), (ONE / 2, 2_000_000));
-        assert_eq!(rule.busiest(&before, &[hop(1_000, 2_500, 0)]), None);
+        assert_eq!(rule.law.busiest(&before, &[hop(1_000, 2_500, 0)]), None);
         let mut state = rule.fresh(0);
         exchange(&rule, &mut state, &before);
         exchange(&rule, &mut state, &[hop(1_000, 2_500, 0)]);
-        assert_eq!((state.rate, state.hops.len()), (LINE, 1));
+        assert_eq!((state.rate, state.law.hops.len()), (LINE, 1));
     }
 
     #[test]
@@ -328,11 +292,11 @@ mod tests {
         rule.answered(&mut state, 0, &ack(&[hop(0, 0, 0)]));
         // The link is full and has T of queue, so u = 2. Of T, 5 us have passed, so U = (1 + 2) / 2.
         rule.answered(&mut state, 0, &ack(&[hop(5_000, 62_500, 125_000)]));
-        assert_eq!(state.utilization, ONE, "the smaller queue is empty");
+        assert_eq!(state.law.utilization, ONE, "the smaller queue is empty");
         rule.answered(&mut state, 0, &ack(&[hop(10_000, 125_000, 125_000)]));
-        assert_eq!(state.utilization, ONE * 3 / 2);
+        assert_eq!(state.law.utilization, ONE * 3 / 2);
         assert!((share(state.rate) - (0.95 / 1.5 + 0.01)).abs() < 1e-6, "{}", share(state.rate));
-        assert_eq!(state.reference, LINE, "the round trip lasts");
+        assert_eq!(state.law.reference, LINE, "the round trip lasts");
         let expected = state.rate;
         // Another answer with the same utilization leads to the same rate, because the reference is the same.
         rule.answered(&mut state, 0, &ack(&[hop(10_001, 125_000 + 19, 125_000)]));
@@ -341,7 +305,7 @@ mod tests {
         rule.sent(&mut state, &sent(0, 1_000));
         rule.answered(&mut state, 0, &ack(&[hop(20_000, 250_000, 0)]));
         rule.answered(&mut state, 0, &ack(&[hop(30_000, 375_000, 0)]));
-        assert_eq!(state.utilization, ONE);
+        assert_eq!(state.law.utilization, ONE);
     }
 
     #[test]
@@ -349,25 +313,25 @@ mod tests {
         let given = Hpcc { max_stage: 2, additive_increase: Some(Rate::from_gbit(10)), ..Hpcc::default() };
         let rule = rule(&given);
         let mut state = rule.fresh(0);
-        (state.rate, state.reference) = (LINE / 4, LINE / 4);
+        (state.rate, state.law.reference) = (LINE / 4, LINE / 4);
         // Half of the link is used. Each answer ends a round trip of 10 us.
         let mut rates = Vec::new();
         for round in 0..5 {
             exchange(&rule, &mut state, &[hop(10_000 * round, 62_500 * round, 0)]);
-            rates.push((share(state.reference) * 1e4).round() / 1e4);
+            rates.push((share(state.law.reference) * 1e4).round() / 1e4);
         }
         // 0.25; + 0.1; + 0.1; x 0.95 / 0.5 + 0.1; + 0.1.
         assert_eq!(rates, [0.25, 0.35, 0.45, 0.955, 1.0]);
-        assert_eq!(state.stage, 1);
+        assert_eq!(state.law.stage, 1);
     }
 
     #[test]
     fn a_flow_sends_while_less_than_its_window_is_in_flight() {
         let rule = rule(&Hpcc::default());
         let mut state = rule.fresh(0);
-        assert_eq!(rule.window(&state), 125_000);
+        assert_eq!(rule.law.window(&state), 125_000);
         state.rate = LINE / 100;
-        assert_eq!(rule.window(&state), 1_249);
+        assert_eq!(rule.law.window(&state), 1_249);
         rule.sent(&mut state, &sent(80_000, 1_000));
         // 1,000 bytes take 80 ns at the full rate and 8 us at a hundredth of it, so 7.92 us remain.
         let due = rule.may_send_at(&state, 0, &next(0)).unwrap();

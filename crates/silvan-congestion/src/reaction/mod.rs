@@ -20,8 +20,9 @@
 //!
 //! To add a reaction, write a file with its parameters, its rule and tests, and add a line to the list `reactions!`
 //! below. The list generates the enum of the configuration, [`Reaction`], and that of the hosts in a run, [`Reactor`].
-//! The other modules do not depend on the reaction in use. `paced` contains common code of reactions with a rate, and
-//! `progress` that of reactions with windows in bytes.
+//! The other modules do not depend on the reaction in use. `paced` contains common code of reactions with a rate; a law of
+//! the rate, such as that of `timely`, needs nothing else. `progress` contains common code of reactions with windows in
+//! bytes.
 
 mod cct;
 mod dcqcn;

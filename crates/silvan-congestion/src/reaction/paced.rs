@@ -1,9 +1,12 @@
 //! Common code of reactions with a rate: rates as fractions of the rate of the host's link, and the resulting pauses.
+//! [`Paced`] is a complete reaction, except for the law that determines the rate from acknowledgements.
 
 use silvan_engine::units::BytePace;
 use silvan_engine::{Rate, Time};
 
-use crate::facts::Sent;
+use super::ReactionRule;
+use super::progress::FlowProgress;
+use crate::facts::{Answer, Next, Sent};
 
 /// The link's rate, in the unit of rates.
 pub(super) const LINE: u32 = 1 << 30;
@@ -16,7 +19,7 @@ pub(super) fn part(rate: Rate, link: Rate) -> u32 {
 
 /// The last packet of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Last {
+pub struct Last {
     /// The time at which the packet's tail left the host.
     pub end: Time,
     size: u32,
@@ -36,6 +39,87 @@ impl Last {
         let span = pace.time(self.size).0;
         let (rate, rest) = (u128::from(rate), u128::from(LINE - rate));
         self.end + Time((u128::from(span) * rest / rate) as u64)
+    }
+}
+
+/// A law that determines the rate of a flow from its acknowledgements.
+pub trait RateLaw {
+    /// What the law stores per flow, in addition to [`PacedFlow`].
+    type State;
+
+    /// The state of a flow without acknowledgements.
+    fn fresh(&self) -> Self::State;
+
+    /// Changes the rate of a flow after an acknowledgement, which `flow.progress` includes.
+    fn acknowledged(&self, flow: &mut PacedFlow<Self::State>, answer: &Answer);
+
+    /// The number of bytes on the wire below which a flow may send.
+    fn window(&self, _flow: &PacedFlow<Self::State>) -> u64 {
+        u64::MAX
+    }
+}
+
+/// A flow with a rate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PacedFlow<S> {
+    /// See [`part`].
+    pub rate: u32,
+    pub progress: FlowProgress,
+    /// The state of the law.
+    pub law: S,
+    last: Last,
+}
+
+/// The rule of one host whose flows send at the rates that a law determines.
+#[derive(Debug, Clone, Copy)]
+pub struct Paced<L> {
+    pub law: L,
+    /// Bytes of a packet that are no payload.
+    header: u32,
+    /// Pace of the host's link.
+    pace: BytePace,
+}
+
+impl<L> Paced<L> {
+    pub fn new(law: L, link: Rate, header: u32) -> Self {
+        Self { law, header, pace: link.pace() }
+    }
+}
+
+impl<L: RateLaw> ReactionRule for Paced<L> {
+    type State = PacedFlow<L::State>;
+
+    fn counts_answers(&self) -> bool {
+        true
+    }
+
+    fn fresh(&self, _sl: u8) -> Self::State {
+        let (progress, law) = (FlowProgress::default(), self.law.fresh());
+        PacedFlow { rate: LINE, progress, law, last: Last::NONE }
+    }
+
+    fn sent(&self, flow: &mut Self::State, sent: &Sent) {
+        flow.progress.sent(sent);
+        flow.last = Last::of(sent);
+    }
+
+    fn answered(&self, flow: &mut Self::State, _sl: u8, answer: &Answer) {
+        flow.progress.acknowledged(answer, self.header);
+        self.law.acknowledged(flow, answer);
+    }
+
+    fn may_send_at(&self, flow: &Self::State, _sl: u8, next: &Next) -> Option<Time> {
+        let is_open = flow.progress.in_flight() < self.law.window(flow);
+        is_open.then(|| next.now.max(flow.last.due(flow.rate, self.pace)))
+    }
+
+    fn is_fresh(&self, flow: &Self::State, _sl: u8, _now: Time) -> bool {
+        flow.progress.is_untouched()
+    }
+
+    /// The factor by which the flow sends more slowly than the link.
+    fn strength(&self, flow: &Self::State, _sl: u8, _now: Time) -> u16 {
+        (LINE / flow.rate - 1).min(u32::from(u16::MAX)) as u16
     }
 }
 

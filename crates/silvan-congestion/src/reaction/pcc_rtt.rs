@@ -22,14 +22,12 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use silvan_engine::units::BytePace;
 use silvan_engine::{Rate, Time};
 
-use super::paced::{LINE, Last, part};
-use super::progress::FlowProgress;
-use super::{ReactionParameters, ReactionRule, Source};
+use super::paced::{LINE, Paced, PacedFlow, RateLaw, part};
+use super::{ReactionParameters, Source};
 use crate::LinkLayer;
-use crate::facts::{Answer, Mark, Next, Sent};
+use crate::facts::{Answer, Mark};
 use crate::unfit::{Check, Limits, ensure, ensure_time};
 
 /// Parameters of a rate by probes of the round-trip time; the defaults are those of the template.
@@ -106,25 +104,27 @@ impl PccRtt {
 
     fn rule_of_link(&self, link: Rate, header: u32) -> PccRttRule {
         let share = |rate: Option<Rate>, of: u32| rate.map_or(LINE / of, |rate| part(rate, link));
-        PccRttRule {
+        let law = PccRttLaw {
             decrease: self.decrease_permille.into(),
             allowed: self.allowed_delay,
             longest: self.max_delay,
             additive: share(self.additive_increase, 20),
             slowest: share(self.min_rate, 1 << 14),
             forget: self.forget_samples,
-            header,
-            pace: link.pace(),
-        }
+        };
+        Paced::new(law, link, header)
     }
 }
 
 /// The least delay of a flow without samples (INITIAL_MIN_RTT).
 const INITIAL: Time = Time::from_us(200);
 
-/// The rule of one host. Rates are fractions of its link's rate.
+/// The rule of one host.
+pub type PccRttRule = Paced<PccRttLaw>;
+
+/// The law of one host. Rates are fractions of its link's rate.
 #[derive(Debug, Clone, Copy)]
-pub struct PccRttRule {
+pub struct PccRttLaw {
     /// In thousandths.
     decrease: u64,
     allowed: Time,
@@ -132,96 +132,63 @@ pub struct PccRttRule {
     additive: u32,
     slowest: u32,
     forget: u16,
-    header: u32,
-    pace: BytePace,
 }
 
 /// The state of a flow.
 #[derive(Debug, Clone, Copy)]
 pub struct PccRttState {
-    rate: u32,
-    progress: FlowProgress,
     least: Time,
     /// Samples since the least delay was forgotten.
     samples: u16,
     /// Whether an acknowledgement since the last sample was marked.
     is_marked: bool,
-    last: Last,
 }
 
-impl PccRttRule {
-    fn sample(&self, state: &mut PccRttState, delay: Time) {
+impl PccRttLaw {
+    fn sample(&self, flow: &mut PacedFlow<PccRttState>, delay: Time) {
+        let state = &mut flow.law;
         state.samples = state.samples.saturating_add(1);
         if state.samples == self.forget {
             (state.least, state.samples) = (INITIAL, 0);
         }
         if state.is_marked || delay >= self.longest {
-            self.decrease(state, 2);
             state.is_marked = false;
+            self.decrease(flow, 2);
             return;
         }
         let above = if delay < state.least { delay } else { delay - state.least };
         state.least = state.least.min(delay);
         if above > self.allowed {
-            self.decrease(state, 1);
+            self.decrease(flow, 1);
         } else {
-            state.rate = state.rate.saturating_add(self.additive).min(LINE);
+            flow.rate = flow.rate.saturating_add(self.additive).min(LINE);
         }
     }
 
-    fn decrease(&self, state: &mut PccRttState, times: u64) {
-        let kept = u64::from(state.rate) * (1_000 - times * self.decrease) / 1_000;
-        state.rate = (kept as u32).max(self.slowest);
+    fn decrease(&self, flow: &mut PacedFlow<PccRttState>, times: u64) {
+        let kept = u64::from(flow.rate) * (1_000 - times * self.decrease) / 1_000;
+        flow.rate = (kept as u32).max(self.slowest);
     }
 }
 
-impl ReactionRule for PccRttRule {
+impl RateLaw for PccRttLaw {
     type State = PccRttState;
 
-    fn counts_answers(&self) -> bool {
-        true
+    fn fresh(&self) -> PccRttState {
+        PccRttState { least: INITIAL, samples: 0, is_marked: false }
     }
 
-    fn fresh(&self, _sl: u8) -> PccRttState {
-        PccRttState {
-            rate: LINE,
-            progress: FlowProgress::default(),
-            least: INITIAL,
-            samples: 0,
-            is_marked: false,
-            last: Last::NONE,
+    fn acknowledged(&self, flow: &mut PacedFlow<PccRttState>, answer: &Answer) {
+        flow.law.is_marked |= answer.mark == Mark::Hot;
+        if flow.progress.completes_round() {
+            self.sample(flow, answer.now - answer.sent_at);
         }
-    }
-
-    fn sent(&self, state: &mut PccRttState, sent: &Sent) {
-        state.progress.sent(sent);
-        state.last = Last::of(sent);
-    }
-
-    fn answered(&self, state: &mut PccRttState, _sl: u8, answer: &Answer) {
-        state.is_marked |= answer.mark == Mark::Hot;
-        state.progress.acknowledged(answer, self.header);
-        if state.progress.completes_round() {
-            self.sample(state, answer.now - answer.sent_at);
-        }
-    }
-
-    fn may_send_at(&self, state: &PccRttState, _sl: u8, next: &Next) -> Option<Time> {
-        Some(next.now.max(state.last.due(state.rate, self.pace)))
-    }
-
-    fn is_fresh(&self, state: &PccRttState, _sl: u8, _now: Time) -> bool {
-        state.progress.is_untouched()
-    }
-
-    /// The factor by which the flow sends more slowly than the link.
-    fn strength(&self, state: &PccRttState, _sl: u8, _now: Time) -> u16 {
-        (LINE / state.rate - 1).min(u32::from(u16::MAX)) as u16
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::ReactionRule;
     use super::super::trial::{answer, next, sent};
     use super::*;
 
@@ -235,7 +202,7 @@ mod tests {
     }
 
     /// Answers each packet before the next is sent, so every answer is a sample. Returns the rates in percent of the link.
-    fn rates(rule: &PccRttRule, state: &mut PccRttState, samples: &[(char, u64)]) -> Vec<f64> {
+    fn rates(rule: &PccRttRule, state: &mut PacedFlow<PccRttState>, samples: &[(char, u64)]) -> Vec<f64> {
         let mut rates = Vec::new();
         for &(mark, us) in samples {
             rule.sent(state, &sent(0, 1_000));
@@ -261,7 +228,7 @@ mod tests {
         let mut state = rule.fresh(0);
         let found = rates(&rule, &mut state, &[('C', 20), ('C', 20), ('C', 14), ('C', 13)]);
         assert_eq!(found, [90.0, 95.0, 85.5, 90.5]);
-        assert_eq!(state.least, Time::from_us(13));
+        assert_eq!(state.law.least, Time::from_us(13));
     }
 
     #[test]
@@ -271,7 +238,7 @@ mod tests {
         let found = rates(&rule, &mut state, &[('H', 10), ('C', 10), ('C', 150), ('C', 149)]);
         // The mark hides its delay, so 10 us is a new least delay after it.
         assert_eq!(found, [60.0, 65.0, 39.0, 31.2]);
-        assert_eq!(state.least, Time::from_us(10));
+        assert_eq!(state.law.least, Time::from_us(10));
     }
 
     #[test]
@@ -308,6 +275,6 @@ mod tests {
         rule.sent(&mut state, &sent(80_000, 1_000));
         assert_eq!(rule.may_send_at(&state, 0, &next(0)), Some(Time(400_000)));
         let rule = self::rule(&PccRtt::default());
-        assert_eq!((rule.slowest, rule.additive), (1 << 16, LINE / 20));
+        assert_eq!((rule.law.slowest, rule.law.additive), (1 << 16, LINE / 20));
     }
 }

@@ -20,14 +20,12 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use silvan_engine::units::BytePace;
-use silvan_engine::{Bytes, Rate, Time};
+use silvan_engine::{Bytes, Rate};
 
-use super::paced::{LINE, Last, part};
-use super::progress::FlowProgress;
-use super::{ReactionParameters, ReactionRule, Source};
+use super::paced::{LINE, Paced, PacedFlow, RateLaw, part};
+use super::{ReactionParameters, Source};
 use crate::LinkLayer;
-use crate::facts::{Answer, Hops, Next, Sent, Telemetry};
+use crate::facts::{Answer, Hops, Telemetry};
 use crate::unfit::{Check, Limits, ensure};
 
 /// The output of a route whose telemetry counts.
@@ -127,7 +125,7 @@ impl PccTelemetry {
 
     fn rule_of_link(&self, link: Rate, header: u32) -> PccTelemetryRule {
         let share = |rate: Option<Rate>, usual: u32| rate.map_or(usual, |rate| part(rate, link));
-        PccTelemetryRule {
+        let law = PccTelemetryLaw {
             hop: self.hop,
             queue: u32::try_from(self.queue.0).unwrap_or(u32::MAX),
             decrease: self.decrease_permille.into(),
@@ -135,18 +133,20 @@ impl PccTelemetry {
             additive: share(self.additive_increase, 40 << 10),
             hyper: share(self.hyper_increase, LINE >> 7),
             slowest: share(self.min_rate, LINE >> 14),
-            header,
-            pace: link.pace(),
-        }
+        };
+        Paced::new(law, link, header)
     }
 }
 
 /// Thousandths of a picosecond that a byte takes at 1 bit/s.
 const PERMILLE_PS_PER_BYTE: u128 = 8_000_000_000_000_000;
 
-/// The rule of one host. Rates are fractions of its link's rate.
+/// The rule of one host.
+pub type PccTelemetryRule = Paced<PccTelemetryLaw>;
+
+/// The law of one host. Rates are fractions of its link's rate.
 #[derive(Debug, Clone, Copy)]
-pub struct PccTelemetryRule {
+pub struct PccTelemetryLaw {
     hop: SampledHop,
     queue: u32,
     /// In thousandths, as the next field.
@@ -155,21 +155,16 @@ pub struct PccTelemetryRule {
     additive: u32,
     hyper: u32,
     slowest: u32,
-    header: u32,
-    pace: BytePace,
 }
 
 /// The state of a flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PccTelemetryState {
-    rate: u32,
-    progress: FlowProgress,
     /// Telemetry of the last sample.
     hops: Hops,
-    last: Last,
 }
 
-impl PccTelemetryRule {
+impl PccTelemetryLaw {
     /// The telemetry that counts, with that of the last sample from the same place in the route, if there is any.
     fn chosen<'a>(
         &self,
@@ -194,11 +189,11 @@ impl PccTelemetryRule {
         (now.rate == before.rate).then(|| used < self.busy * u128::from(now.rate.0) * u128::from(tau))
     }
 
-    fn sample(&self, state: &mut PccTelemetryState, hops: &[Telemetry]) {
-        let Some((before, now)) = self.chosen(&state.hops, hops) else { return };
+    fn sample(&self, flow: &mut PacedFlow<PccTelemetryState>, hops: &[Telemetry]) {
+        let Some((before, now)) = self.chosen(&flow.law.hops, hops) else { return };
         if now.queue_bytes > self.queue {
-            let kept = u64::from(state.rate) * (1_000 - self.decrease) / 1_000;
-            state.rate = (kept as u32).max(self.slowest);
+            let kept = u64::from(flow.rate) * (1_000 - self.decrease) / 1_000;
+            flow.rate = (kept as u32).max(self.slowest);
             return;
         }
         let step = match before.and_then(|before| self.has_room(before, now)) {
@@ -206,59 +201,33 @@ impl PccTelemetryRule {
             Some(false) => self.additive,
             None => 0,
         };
-        state.rate = state.rate.saturating_add(step).min(LINE);
+        flow.rate = flow.rate.saturating_add(step).min(LINE);
     }
 }
 
-impl ReactionRule for PccTelemetryRule {
+impl RateLaw for PccTelemetryLaw {
     type State = PccTelemetryState;
 
-    fn counts_answers(&self) -> bool {
-        true
+    fn fresh(&self) -> PccTelemetryState {
+        PccTelemetryState { hops: Hops::new() }
     }
 
-    fn fresh(&self, _sl: u8) -> PccTelemetryState {
-        PccTelemetryState {
-            rate: LINE,
-            progress: FlowProgress::default(),
-            hops: Hops::new(),
-            last: Last::NONE,
+    fn acknowledged(&self, flow: &mut PacedFlow<PccTelemetryState>, answer: &Answer) {
+        if flow.progress.completes_round() {
+            self.sample(flow, answer.hops);
+            flow.law.hops.clear();
+            flow.law.hops.extend_from_slice(answer.hops);
         }
-    }
-
-    fn sent(&self, state: &mut PccTelemetryState, sent: &Sent) {
-        state.progress.sent(sent);
-        state.last = Last::of(sent);
-    }
-
-    fn answered(&self, state: &mut PccTelemetryState, _sl: u8, answer: &Answer) {
-        state.progress.acknowledged(answer, self.header);
-        if state.progress.completes_round() {
-            self.sample(state, answer.hops);
-            state.hops.clear();
-            state.hops.extend_from_slice(answer.hops);
-        }
-    }
-
-    fn may_send_at(&self, state: &PccTelemetryState, _sl: u8, next: &Next) -> Option<Time> {
-        Some(next.now.max(state.last.due(state.rate, self.pace)))
-    }
-
-    fn is_fresh(&self, state: &PccTelemetryState, _sl: u8, _now: Time) -> bool {
-        state.progress.is_untouched()
-    }
-
-    /// The factor by which the flow sends more slowly than the link.
-    fn strength(&self, state: &PccTelemetryState, _sl: u8, _now: Time) -> u16 {
-        (LINE / state.rate - 1).min(u32::from(u16::MAX)) as u16
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::ReactionRule;
     use super::super::trial::{answer, sent};
     use super::*;
     use crate::facts::Mark;
+    use silvan_engine::Time;
 
     fn rule(given: &PccTelemetry) -> PccTelemetryRule {
         given.rule_of_link(Rate::from_gbit(100), 26)
@@ -270,7 +239,11 @@ mod tests {
 
     /// Sends a packet of 1,000 bytes, and answers it with telemetry, so that it is a sample. Returns the rate in 2^-20 of
     /// the link's rate.
-    fn exchange(rule: &PccTelemetryRule, state: &mut PccTelemetryState, hops: &[Telemetry]) -> u32 {
+    fn exchange(
+        rule: &PccTelemetryRule,
+        state: &mut PacedFlow<PccTelemetryState>,
+        hops: &[Telemetry],
+    ) -> u32 {
         rule.sent(state, &sent(0, 1_000));
         rule.answered(state, 0, &Answer { bytes: 974, hops, ..answer(Mark::Hot, 0, 0) });
         state.rate >> 10
@@ -298,14 +271,14 @@ mod tests {
         let before = [hop(0, 0, 0), hop(0, 0, 0), hop(0, 0, 0)];
         let now = [hop(1_000, 0, 7_000), hop(1_000, 12_500, 9_000), hop(1_000, 100, 0)];
         let last = rule(&PccTelemetry::default());
-        assert_eq!(last.chosen(&before, &now), Some((Some(&before[2]), &now[2])));
-        assert_eq!(last.chosen(&[], &now), Some((None, &now[2])));
-        assert_eq!(last.chosen(&before, &[]), None);
+        assert_eq!(last.law.chosen(&before, &now), Some((Some(&before[2]), &now[2])));
+        assert_eq!(last.law.chosen(&[], &now), Some((None, &now[2])));
+        assert_eq!(last.law.chosen(&before, &[]), None);
         let longest = rule(&PccTelemetry { hop: SampledHop::LongestQueue, ..PccTelemetry::default() });
-        assert_eq!(longest.chosen(&before, &now), Some((Some(&before[1]), &now[1])));
-        assert_eq!(longest.chosen(&before[..2], &now), Some((None, &now[1])), "another route");
+        assert_eq!(longest.law.chosen(&before, &now), Some((Some(&before[1]), &now[1])));
+        assert_eq!(longest.law.chosen(&before[..2], &now), Some((None, &now[1])), "another route");
         assert_eq!(
-            longest.chosen(&before, &before),
+            longest.law.chosen(&before, &before),
             Some((Some(&before[0]), &before[0])),
             "the first of several"
         );

@@ -4,7 +4,7 @@ use crate::facts::{Answer, Lost, Sent};
 
 /// The bytes of a flow on the wire, since the flow began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct FlowProgress {
+pub struct FlowProgress {
     sent: u64,
     acknowledged: u64,
     /// Bytes that had been sent when the present round trip began; zero before the first acknowledgement.

@@ -18,14 +18,12 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use silvan_engine::units::BytePace;
 use silvan_engine::{Rate, Time};
 
-use super::paced::{LINE, Last, part};
-use super::progress::FlowProgress;
-use super::{ReactionParameters, ReactionRule, Source};
+use super::paced::{LINE, Paced, PacedFlow, RateLaw, part};
+use super::{ReactionParameters, Source};
 use crate::LinkLayer;
-use crate::facts::{Answer, Next, Sent};
+use crate::facts::Answer;
 use crate::unfit::{Check, Limits, ensure, ensure_time};
 
 /// Parameters of TIMELY.
@@ -122,7 +120,7 @@ impl Timely {
 
     fn rule_of_link(&self, link: Rate, least: Time, header: u32) -> TimelyRule {
         let share = |rate: Option<Rate>, of: u32| rate.map_or(LINE / of, |rate| part(rate, link));
-        TimelyRule {
+        let law = TimelyLaw {
             low: self.low.unwrap_or(Time(least.0 * 5 / 2)),
             high: self.high.unwrap_or(Time(least.0 * 25)),
             least: least.0,
@@ -132,18 +130,20 @@ impl Timely {
             additive: share(self.additive_increase, 1_000),
             hyper: share(self.hyper_increase, 200),
             slowest: share(self.min_rate, 100),
-            header,
-            pace: link.pace(),
-        }
+        };
+        Paced::new(law, link, header)
     }
 }
 
 /// A weight of 1.
 const ONE: i64 = 1_000;
 
-/// The rule of one host. Rates are fractions of its link's rate.
+/// The rule of one host.
+pub type TimelyRule = Paced<TimelyLaw>;
+
+/// The law of one host. Rates are fractions of its link's rate.
 #[derive(Debug, Clone, Copy)]
-pub struct TimelyRule {
+pub struct TimelyLaw {
     low: Time,
     high: Time,
     least: u64,
@@ -153,25 +153,21 @@ pub struct TimelyRule {
     additive: u32,
     hyper: u32,
     slowest: u32,
-    header: u32,
-    pace: BytePace,
 }
 
 /// The state of a flow.
 #[derive(Debug, Clone, Copy)]
 pub struct TimelyState {
-    rate: u32,
-    progress: FlowProgress,
     /// The delay at the last update; the next field is the mean of the differences of delays, in picoseconds.
     delay: Time,
     difference: i64,
     /// Increases in a row.
     increases: u8,
-    last: Last,
 }
 
-impl TimelyRule {
-    fn update(&self, state: &mut TimelyState, delay: Time) {
+impl TimelyLaw {
+    fn update(&self, flow: &mut PacedFlow<TimelyState>, delay: Time) {
+        let state = &mut flow.law;
         let change = delay.0 as i64 - state.delay.0 as i64;
         let sum = (ONE - self.weight) * state.difference + self.weight * change;
         state.difference = sum.div_euclid(ONE);
@@ -186,69 +182,40 @@ impl TimelyRule {
         };
         let Some((part, of)) = lost else {
             let step = if state.increases < self.stages { self.additive } else { self.hyper };
-            state.rate = state.rate.saturating_add(step).min(LINE);
+            flow.rate = flow.rate.saturating_add(step).min(LINE);
             state.increases = state.increases.saturating_add(1);
             return;
         };
-        let less = u128::from(state.rate) * self.beta * u128::from(part) / (1_000 * u128::from(of));
-        let slower = u128::from(state.rate).saturating_sub(less) as u32;
-        state.rate = slower.max(self.slowest).min(state.rate);
+        let less = u128::from(flow.rate) * self.beta * u128::from(part) / (1_000 * u128::from(of));
+        let slower = u128::from(flow.rate).saturating_sub(less) as u32;
+        flow.rate = slower.max(self.slowest).min(flow.rate);
         state.increases = 0;
     }
 }
 
-impl ReactionRule for TimelyRule {
+impl RateLaw for TimelyLaw {
     type State = TimelyState;
 
-    fn counts_answers(&self) -> bool {
-        true
+    fn fresh(&self) -> TimelyState {
+        TimelyState { delay: Time::ZERO, difference: 0, increases: 0 }
     }
 
-    fn fresh(&self, _sl: u8) -> TimelyState {
-        TimelyState {
-            rate: LINE,
-            progress: FlowProgress::default(),
-            delay: Time::ZERO,
-            difference: 0,
-            increases: 0,
-            last: Last::NONE,
-        }
-    }
-
-    fn sent(&self, state: &mut TimelyState, sent: &Sent) {
-        state.progress.sent(sent);
-        state.last = Last::of(sent);
-    }
-
-    fn answered(&self, state: &mut TimelyState, _sl: u8, answer: &Answer) {
-        state.progress.acknowledged(answer, self.header);
-        let (delay, is_first) = (answer.now - answer.sent_at, state.progress.is_first());
-        if !state.progress.completes_round() {
+    fn acknowledged(&self, flow: &mut PacedFlow<TimelyState>, answer: &Answer) {
+        let (delay, is_first) = (answer.now - answer.sent_at, flow.progress.is_first());
+        if !flow.progress.completes_round() {
             return;
         }
         if is_first {
-            state.delay = delay;
+            flow.law.delay = delay;
         } else {
-            self.update(state, delay);
+            self.update(flow, delay);
         }
-    }
-
-    fn may_send_at(&self, state: &TimelyState, _sl: u8, next: &Next) -> Option<Time> {
-        Some(next.now.max(state.last.due(state.rate, self.pace)))
-    }
-
-    fn is_fresh(&self, state: &TimelyState, _sl: u8, _now: Time) -> bool {
-        state.progress.is_untouched()
-    }
-
-    /// The factor by which the flow sends more slowly than the link.
-    fn strength(&self, state: &TimelyState, _sl: u8, _now: Time) -> u16 {
-        (LINE / state.rate - 1).min(u32::from(u16::MAX)) as u16
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::ReactionRule;
     use super::super::trial::{answer, sent};
     use super::*;
     use crate::facts::Mark;
@@ -260,7 +227,7 @@ mod tests {
 
     /// Answers each packet before the next is sent, so every answer ends a round trip. Returns the rates as shares of
     /// the link's rate.
-    fn rates(rule: &TimelyRule, state: &mut TimelyState, delays_us: &[u64]) -> Vec<f64> {
+    fn rates(rule: &TimelyRule, state: &mut PacedFlow<TimelyState>, delays_us: &[u64]) -> Vec<f64> {
         let mut rates = Vec::new();
         for &us in delays_us {
             rule.sent(state, &sent(0, 1_000));
@@ -274,7 +241,7 @@ mod tests {
     #[test]
     fn thresholds_follow_the_least_delay() {
         let rule = rule(&Timely::default());
-        assert_eq!((rule.low, rule.high), (Time::from_us(50), Time::from_us(500)));
+        assert_eq!((rule.law.low, rule.law.high), (Time::from_us(50), Time::from_us(500)));
     }
 
     #[test]
