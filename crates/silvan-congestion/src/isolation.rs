@@ -60,12 +60,23 @@ impl Default for SpecialQueues {
     }
 }
 
+/// The fills at which special queues change their state, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IsolationThresholds {
+    /// See [`SpecialQueues::detection`].
+    pub detection: Bytes,
+    /// See [`SpecialQueues::stop`].
+    pub stop: Bytes,
+    /// See [`SpecialQueues::go`].
+    pub go: Bytes,
+}
+
 impl SpecialQueues {
-    /// The thresholds for detection, Stop and Go in bytes; `full` is the size of a full packet.
+    /// The thresholds; `full` is the size of a full packet in bytes.
     #[must_use]
-    pub fn thresholds(&self, full: u64) -> (Bytes, Bytes, Bytes) {
+    pub fn thresholds(&self, full: u64) -> IsolationThresholds {
         let or = |given: Option<Bytes>, packets| given.unwrap_or(Bytes(packets * full));
-        (or(self.detection, 6), or(self.stop, 6), or(self.go, 4))
+        IsolationThresholds { detection: or(self.detection, 6), stop: or(self.stop, 6), go: or(self.go, 4) }
     }
 }
 

@@ -15,9 +15,9 @@ pub use crate::error::ModelError;
 use crate::jobs::{Closed, Jobs, into_tables};
 use crate::link::{ChannelId, TooLong};
 use crate::observe::{
-    Closing, Invariants, Logs, Violation, check_all_credits, check_traffic, find_deadlock, left_waiting,
-    long_pauses, loss_summary, loss_table, overflow_in_words, pause_summary, pause_table, recoveries,
-    recovery_sentences, recovery_table, retry_summary, retry_table, trimming_table,
+    Closing, Invariants, Logs, TreeNames, Violation, check_all_credits, check_traffic, find_deadlock,
+    left_waiting, long_pauses, loss_summary, loss_table, overflow_in_words, pause_summary, pause_table,
+    recoveries, recovery_sentences, recovery_table, retry_summary, retry_table, trimming_table,
 };
 pub use crate::observe::{Latest, LatestTree, TreeLink};
 pub use crate::outcome::jain;
@@ -420,9 +420,8 @@ impl Simulation {
         let recovered = recoveries(&self.permitted, self.network.series.received());
         account.extend(recovery_sentences(&recovered));
         account.push(summary.scheduler.sentence());
-        let of_forest = forest
-            .map(|forest| forest.into_tables(view, (link_names, &self.hosts, &classes)))
-            .unwrap_or_default();
+        let names = TreeNames { links: link_names, hosts: &self.hosts, classes: &classes };
+        let of_forest = forest.map(|forest| forest.into_tables(view, names)).unwrap_or_default();
         let logs = Logs { switches: &self.switches, hosts: &self.hosts, classes: &classes };
         let logs = self.config.measure.congestion_log.then(|| (logs.summary(view), logs.tables(view)));
         let latency = latency_table(&view.totals.classes);

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use crate::common::*;
-use silvan_congestion::isolation::Isolation;
+use silvan_congestion::isolation::{Isolation, IsolationThresholds};
 use silvan_congestion::marking::{Fecn, FillMapping, Marking};
 use silvan_congestion::reaction::{Cct, ControlLevel, Reaction, StaticWindow};
 use silvan_congestion::{Congestion, Feedback, Mechanism, Notification};
@@ -129,7 +129,8 @@ fn mechanisms_are_compositions() {
     ] {
         let Isolation::SpecialQueues(special) = mechanism.components(&packet).isolation else { panic!() };
         let [detection, stop, go] = thresholds.map(|count| Bytes(2_048 * count));
-        assert_eq!(special.thresholds(2_048), (detection, stop, go), "{mechanism:?}");
+        let expected = IsolationThresholds { detection, stop, go };
+        assert_eq!(special.thresholds(2_048), expected, "{mechanism:?}");
         assert_eq!(special.at_root, at_root, "{mechanism:?}");
     }
 }

@@ -9,7 +9,7 @@ use silvan_engine::{Rate, Time};
 use silvan_fabric::config::{Assignment, Config, RoutePer};
 use silvan_fabric::faults::check_events;
 use silvan_fabric::{HostNames, SetupError, check_links};
-use silvan_network::routing::lanes::IDENTITY;
+use silvan_network::routing::lanes::{IDENTITY, LaneEntry};
 use silvan_network::routing::port_groups::PortGroups;
 use silvan_network::routing::{
     LaneMaps, Lanes, PathLevels, RoutingSpec, Spread, Tables, analyze, check_lanes, cycle_text,
@@ -207,7 +207,9 @@ pub(crate) fn path_lanes(
         Some(file) => files::lane_maps(&base.join(file), topology).map_err(at("lanes.tables"))?,
         None => LaneMaps::new(topology, IDENTITY).ok_or_else(many).map_err(at("lanes.tables"))?,
     };
-    if let Some((switch, input, output, level, lane)) = maps.beyond(topology, levels.used(), of.count) {
+    if let Some(LaneEntry { switch, input, output, level, lane }) =
+        maps.beyond(topology, levels.used(), of.count)
+    {
         let (name, count) = (&topology.switches[switch].name, of.count);
         let what = format!(
             "switch {name} sends packets of service level {level} from port {input} to {output} on lane {lane}, but \

@@ -41,6 +41,17 @@ fn span_of(bytes: u64, rate: Rate) -> Time {
     Time(span.min(u128::from(u64::MAX / 8)) as u64)
 }
 
+/// The times of a message on an empty network.
+#[derive(Debug, Clone, Copy, Default)]
+struct MessageTimes {
+    /// The latency of the first byte.
+    latency: Time,
+    /// The time from then until all bytes are drained.
+    span: Time,
+    /// The time for which both hosts are busy.
+    busy: Time,
+}
+
 impl Ideal {
     /// Bytes on the wire of a message's packets: those of all packets but the last, and those of the last one.
     fn wire(&self, bytes: u64) -> (u64, u64) {
@@ -49,28 +60,31 @@ impl Ideal {
         (before * (mtu + self.header), payload - before * mtu + self.header)
     }
 
-    /// The latency of the first byte, the time from then until all bytes are drained, and the time for which both hosts
-    /// are busy.
-    fn parts(&self, from: u32, to: u32, bytes: u64) -> (Time, Time, Time) {
+    /// The times of a message from one host to another.
+    fn parts(&self, from: u32, to: u32, bytes: u64) -> MessageTimes {
         // Every pair that a job uses has a route.
         let Some(way) = self.ways.get(&(from, to)) else { return Default::default() };
         let (before, last) = self.wire(bytes);
         let drained = span_of(before + last, way.drain);
         let spaced = span_of(before, way.spacing) + span_of(last, way.last);
-        (way.latency, drained.max(spaced), drained.max(span_of(before + last, way.spacing)))
+        MessageTimes {
+            latency: way.latency,
+            span: drained.max(spaced),
+            busy: drained.max(span_of(before + last, way.spacing)),
+        }
     }
 
     /// The time that a message takes from one host to another on an empty network. With adaptive routing, this is a
     /// lower bound for all choices, because `message_slowdown_mean` compares with the best possible route.
     pub fn message(&self, from: u32, to: u32, bytes: u64) -> Time {
-        let (latency, span, _) = self.parts(from, to, bytes);
-        latency + span
+        let times = self.parts(from, to, bytes);
+        times.latency + times.span
     }
 
     /// The cost of a parcel on an ideal crossbar. The cost of a permission is its latency and the time of its packet.
     pub fn cost(&self, parcel: &Parcel) -> Cost {
         let (from, to) = (self.hosts[parcel.from as usize], self.hosts[parcel.to as usize]);
-        let (latency, span, busy) = self.parts(from, to, parcel.bytes);
+        let MessageTimes { latency, span, busy } = self.parts(from, to, parcel.bytes);
         if parcel.part == Part::Permission {
             let latency = (latency + span).0;
             return Cost { latency, span: 0, sending: 0, receiving: 0, packets: 1, packet: 0 };

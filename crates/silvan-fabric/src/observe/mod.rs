@@ -23,7 +23,7 @@ pub(crate) use faults::{
     ChangeLog, recoveries, recovery_sentences, recovery_table, summary as loss_summary, table as loss_table,
 };
 pub use forest::MOST_TREE_ROWS;
-pub(crate) use forest::{ForestObserver, Judged, TreeKind};
+pub(crate) use forest::{ForestObserver, Judged, TreeKind, TreeNames};
 pub(crate) use invariants::{Invariants, Violation, check_all_credits};
 pub(crate) use isolation::summary as isolation_summary;
 pub use latest::{Latest, LatestTree, TreeLink};

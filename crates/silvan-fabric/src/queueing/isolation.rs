@@ -49,7 +49,7 @@ mod views;
 
 use std::sync::Arc;
 
-use silvan_congestion::isolation::{SpecialArbitration, SpecialQueues};
+use silvan_congestion::isolation::{IsolationThresholds, SpecialArbitration, SpecialQueues};
 use silvan_engine::cache::prefetch;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_network::port::{Port, PortVl, Vl};
@@ -74,7 +74,7 @@ pub(crate) struct SpecialQueueRule {
 impl SpecialQueueRule {
     /// The rule with these parameters; `full` is the size of a full packet in bytes.
     pub fn new(parameters: &SpecialQueues, full: u32) -> Self {
-        let (detection, stop, go) = parameters.thresholds(u64::from(full));
+        let IsolationThresholds { detection, stop, go } = parameters.thresholds(u64::from(full));
         let small = |bytes: Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
         Self {
             queues: usize::from(parameters.queues),

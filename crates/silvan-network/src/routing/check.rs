@@ -63,7 +63,7 @@ pub fn trace_lids(
     to: u32,
 ) -> Result<Vec<Path>, String> {
     let path = |path_bits| {
-        let found = trace_lid(topology, wiring, (tables, path_bits, None), from, to);
+        let found = trace_lid(topology, wiring, Forwarding { tables, path_bits, lanes: None }, from, to);
         found.map_err(|error| match path_bits {
             0 => error.to_string(),
             bits => format!("{error} (path bits {bits})"),
@@ -83,16 +83,27 @@ pub fn trace_lanes(
     from: u32,
     to: u32,
 ) -> Result<Path, RoutingError> {
-    trace_lid(topology, wiring, (tables, 0, lanes), from, to)
+    trace_lid(topology, wiring, Forwarding { tables, path_bits: 0, lanes }, from, to)
+}
+
+/// What determines the route of a packet between two hosts.
+#[derive(Clone, Copy)]
+struct Forwarding<'a> {
+    tables: &'a Tables,
+    /// Selects one of the LIDs of the destination.
+    path_bits: usize,
+    /// The lanes, if they determine detours.
+    lanes: Option<&'a Lanes>,
 }
 
 fn trace_lid(
     topology: &Topology,
     wiring: &Wiring,
-    (tables, path_bits, lanes): (&Tables, usize, Option<&Lanes>),
+    forwarding: Forwarding,
     from: u32,
     to: u32,
 ) -> Result<Path, RoutingError> {
+    let Forwarding { tables, path_bits, lanes } = forwarding;
     let host = |index: u32| {
         topology.hosts.get(index as usize).map(|h| h.name.clone()).ok_or_else(|| {
             let count = topology.hosts.len();

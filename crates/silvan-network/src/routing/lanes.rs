@@ -69,6 +69,21 @@ impl PathLevels {
     }
 }
 
+/// An entry of the table by which a switch maps levels to lanes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneEntry {
+    /// Index of the switch.
+    pub switch: usize,
+    /// Number of the input port.
+    pub input: u16,
+    /// Number of the output port.
+    pub output: u16,
+    /// Service level.
+    pub level: u8,
+    /// The virtual lane to which it is mapped.
+    pub lane: u8,
+}
+
 /// The SL-to-VL tables of all switches, by input and output port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneMaps {
@@ -120,9 +135,9 @@ impl LaneMaps {
     }
 
     /// Finds a table entry that maps one of the given levels (a bit set) to a lane that does not exist if there are
-    /// `count` lanes. Returns the switch, its input and output ports, the level and the lane.
+    /// `count` lanes.
     #[must_use]
-    pub fn beyond(&self, topology: &Topology, levels: u16, count: u8) -> Option<(usize, u16, u16, u8, u8)> {
+    pub fn beyond(&self, topology: &Topology, levels: u16, count: u8) -> Option<LaneEntry> {
         let wiring = topology.wiring();
         for (switch, peers) in wiring.switches.iter().enumerate() {
             let linked = || (1u16..).zip(peers).filter(|(_, peer)| peer.is_some()).map(|(port, _)| port);
@@ -130,7 +145,7 @@ impl LaneMaps {
                 let used = (0..LEVELS as u8).zip(self.get(switch, input, output));
                 let mut used = used.filter(|&(level, _)| input != output && levels >> level & 1 == 1);
                 if let Some((level, &lane)) = used.find(|&(_, &lane)| lane != DISCARD && lane >= count) {
-                    return Some((switch, input, output, level, lane));
+                    return Some(LaneEntry { switch, input, output, level, lane });
                 }
             }
         }

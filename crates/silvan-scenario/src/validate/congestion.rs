@@ -1,7 +1,7 @@
 //! Checks that the components of congestion management are compatible, and checks isolation. The other components
 //! check their own parameters.
 
-use silvan_congestion::isolation::{Isolation, SpecialArbitration, SpecialQueues};
+use silvan_congestion::isolation::{Isolation, IsolationThresholds, SpecialArbitration, SpecialQueues};
 use silvan_congestion::marking::Marking;
 use silvan_congestion::reaction::Reaction;
 use silvan_congestion::{Components, Feedback, Mechanism, Notification};
@@ -168,7 +168,7 @@ fn check_special(special: &SpecialQueues, spec: &Spec) -> Check {
     let mechanism = spec.congestion.mechanism;
     ensure((1..=65_536).contains(&special.message.0), &at("message"), || "must be 1 B to 64 KiB".to_owned())?;
     let full = spec.packet.mtu.0 + spec.packet.header.0;
-    let (detection, stop, go) = special.thresholds(full);
+    let IsolationThresholds { detection, stop, go } = special.thresholds(full);
     let share = Bytes(spec.switch.buffer.0 / u64::from(spec.lanes.count.max(1)));
     for (key, threshold) in [("detection", detection), ("stop", stop)] {
         ensure(threshold < share, &at(key), || {

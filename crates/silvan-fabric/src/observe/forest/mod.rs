@@ -26,6 +26,7 @@ use crate::switch::Ports;
 use growth::TreeHistory;
 use moment::{Map, Moment};
 use roles::Roles;
+pub(crate) use tables::TreeNames;
 pub(crate) use verdict::TreeKind;
 
 /// Maximum number of rows of the table `tree_links`, which take 150 MB. Later rows are not recorded.
@@ -201,13 +202,9 @@ impl Judged {
     }
 
     /// The tables `trees`, `tree_links`, `contributors`, `victims` and `wiring`.
-    pub fn into_tables(
-        self,
-        view: View,
-        (link_names, host_names, classes): (&[String], &[String], &[String]),
-    ) -> Vec<Table> {
-        let wiring = tables::wiring(&self.forest, view, (link_names, host_names));
-        let mut tables = tables::write(self, (link_names, host_names, classes));
+    pub fn into_tables(self, view: View, names: TreeNames) -> Vec<Table> {
+        let wiring = tables::wiring(&self.forest, view, names);
+        let mut tables = tables::write(self, names);
         tables.push(wiring);
         tables
     }

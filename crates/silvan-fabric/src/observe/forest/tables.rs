@@ -15,11 +15,18 @@ const ROOT_KINDS: [&str; 2] = ["endpoint", "inner"];
 const ORIGINS: [&str; 3] = ["new", "split", "moved"];
 const ENDS: [&str; 4] = ["lasts", "died", "merged", "moved"];
 
+/// The names in the tables.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TreeNames<'a> {
+    pub links: &'a [String],
+    pub hosts: &'a [String],
+    /// Classes of traffic.
+    pub classes: &'a [String],
+}
+
 /// Creates the tables.
-pub(super) fn write(
-    judged: Judged,
-    (links, hosts, classes): (&[String], &[String], &[String]),
-) -> Vec<Table> {
+pub(super) fn write(judged: Judged, names: TreeNames) -> Vec<Table> {
+    let TreeNames { links, hosts, classes } = names;
     let links = Arc::new(links.to_vec());
     let names = [Arc::new(classes.to_vec()), Arc::new(hosts.to_vec())];
     let Judged { forest, verdicts } = judged;
@@ -32,7 +39,8 @@ pub(super) fn write(
 }
 
 /// The two ends of each link.
-pub(super) fn wiring(forest: &ForestObserver, view: View, (links, hosts): (&[String], &[String])) -> Table {
+pub(super) fn wiring(forest: &ForestObserver, view: View, names: TreeNames) -> Table {
+    let TreeNames { links, hosts, .. } = names;
     let all = &forest.map.links;
     let mut sender = vec![0; all.len()];
     for (host, &link) in forest.map.of_host.iter().enumerate().filter(|one| *one.1 != NONE) {
