@@ -249,7 +249,7 @@ fn rates(scenario: &Scenario, topology: &Topology, outcome: &Outcome, fail: Fail
         let received = |name: &str| hosts.get(name).map_or(0, |rates| rates.1);
         // Packets that waited for an earlier packet are delivered all at once.
         let held = outcome.summary.reordering.as_ref().map_or(0, |found| found.most_held_bytes);
-        // What waits in an input buffer while its host stalls is drained all at once.
+        // Packets that wait in an input buffer while its host stalls are drained all at once.
         let stalls = spec.event.iter().any(|event| event.kind == EventKind::Stall);
         let held = held + if stalls { spec.host.buffer.0 } else { 0 };
         bounded(table, "host", "received_bytes", full + held, &received, fail);

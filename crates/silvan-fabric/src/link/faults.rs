@@ -2,7 +2,7 @@
 //!
 //! A packet is lost if its link is down at any time from the start of its transmission until its arrival: until its head is
 //! ready for arbitration at a switch, or its tail reaches a host. The receiver discards it at that time, and returns its
-//! credit. A switch keeps sending on a link that is down, so what waits for such a link is lost at the pace of the link. A
+//! credit. A switch keeps sending on a link that is down, so packets that wait for such a link are lost at the pace of the link. A
 //! host keeps its packets until the link is up. Messages between the two ends of a link, such as credits, are not lost.
 //!
 //! Every partition applies every change to its own copy of the links.

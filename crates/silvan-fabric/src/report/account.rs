@@ -39,7 +39,7 @@ pub(crate) struct Story<'a> {
     /// Changes of links and hosts, if there are any in the scenario.
     pub changes: Option<&'a ChangeLog>,
     pub losses: Option<&'a LossSummary>,
-    /// What waits indefinitely because packets were lost.
+    /// The packets and windows that wait indefinitely because packets were lost.
     pub stuck: Option<&'a str>,
     /// The lanes that the pause watchdog reports, with their longest pauses, the longest first.
     pub long_pauses: &'a [(String, Time)],
