@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use serde_json::Value as Json;
 use silvan_congestion::isolation::Isolation;
-use silvan_fabric::faults::EventKind;
 use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
 use silvan_fabric::queueing::HostQueues;
 use silvan_network::topology::{End, NodeRef, Topology};
@@ -249,9 +248,9 @@ fn rates(scenario: &Scenario, topology: &Topology, outcome: &Outcome, fail: Fail
         let received = |name: &str| hosts.get(name).map_or(0, |rates| rates.1);
         // Packets that waited for an earlier packet are delivered all at once.
         let held = outcome.summary.reordering.as_ref().map_or(0, |found| found.most_held_bytes);
-        // Packets that wait in an input buffer while its host stalls are drained all at once.
-        let stalls = spec.event.iter().any(|event| event.kind == EventKind::Stall);
-        let held = held + if stalls { spec.host.buffer.0 } else { 0 };
+        // Packets that wait in an input buffer while its host stalls or drains slowly are then drained all at once.
+        let waits = spec.event.iter().any(|event| event.kind.is_of_hosts());
+        let held = held + if waits { spec.host.buffer.0 } else { 0 };
         bounded(table, "host", "received_bytes", full + held, &received, fail);
     }
 }
