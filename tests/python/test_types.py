@@ -68,10 +68,14 @@ def summaries() -> list[Any]:
     logs["congestion.reaction.trigger_threshold"] = "1"
     found.append(silvan.run(silvan.Scenario.from_toml(SMALL, overrides=logs)).summary)
     found.append(short("roce-dcqcn", flow_control={"kind": "pfc"}).summary)
-    found.append(short("roce-dcqcn", link={"error_rate_ppb": 1_000_000, "retry": {}}).summary)
+    retry = {"flow_control": {"kind": "credits"}, "link": {"error_rate_ppb": 1_000_000, "retry": {}}}
+    found.append(short("roce-dcqcn", **retry).summary)
     found.append(short("uec-trimming", duration="20 us").summary)
     acked = {"measure.transfers": "true", "congestion.notification": "ack-each"}
     found.append(silvan.run(silvan.Scenario.from_toml(SMALL, overrides=acked)).summary)
+    down = {"event": [{"kind": "down", "links": ["H1"], "start": "5 us", "lasts": "5 us"}]}
+    down["recovery"] = {"kind": "selective-repeat", "timeout": "20 us"}
+    found.append(short("roce-dcqcn", congestion={"mechanism": "none"}, **down).summary)
     return found
 
 
