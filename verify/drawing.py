@@ -665,27 +665,6 @@ def with_rate_settings(found: Scenario) -> Scenario:
     return {**found, "congestion": congestion}
 
 
-#: The kinds of components of mechanisms that random scenarios combine with components of other kinds.
-OWN: dict[str, dict[str, str]] = {
-    "ib-cc": {"marking": "fecn", "reaction": "cct"},
-    "fbicm": {"isolation": "special-queues"},
-    "hfdi": {"isolation": "special-queues"},
-    "ccfit": {"marking": "fecn", "isolation": "special-queues", "reaction": "cct"},
-    "ecocc": {"marking": "fecn", "isolation": "special-queues", "reaction": "cct"},
-}
-
-
-def without_idle_mechanism(found: Scenario) -> Scenario:
-    """Leave out a mechanism if other keys replace each of its components, which the loader refuses."""
-    congestion = found.get("congestion", {})
-    own = OWN.get(congestion.get("mechanism", ""), {})
-    kept = [part for part, kind in own.items() if congestion.get(part, {}).get("kind", kind) == kind]
-    if kept or not own:
-        return found
-    rest = {key: value for key, value in congestion.items() if key != "mechanism"}
-    return {**found, "congestion": rest}
-
-
 #: The reaction of mechanisms, if it is not `cct`.
 REACTIONS = {
     "none": "none",
@@ -817,7 +796,7 @@ def variant(seed: int) -> Scenario:
     if turn % 3 == 2:
         found = with_feedback(found)
     found = with_logs(with_host_settings(with_weights(with_rate_settings(with_port_settings(found)))))
-    return without_idle_mechanism(spreading.choosing(found) if chooses else found)
+    return spreading.choosing(found) if chooses else found
 
 
 def many(first: int, count: int) -> Iterator[tuple[str, Scenario]]:

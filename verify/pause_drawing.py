@@ -35,7 +35,7 @@ def base(seed: int) -> Scenario:
     switch = {key: value for key, value in found["switch"].items() if key != "queue_buffer"}
     if switch.get("queues", "single") not in ("single", "per-output") or "memory" in switch:
         switch["memory"] = "shared"
-    return drawing.without_idle_mechanism({**found, "switch": switch})
+    return {**found, "switch": switch}
 
 
 def with_incast(found: Scenario, rng: random.Random) -> Scenario:

@@ -265,7 +265,7 @@ def variant(seed: int) -> Scenario:
     # Outputs that serve inputs in turn, instead of the default of Ethernet.
     if random.Random(f"arbitration {seed}").random() < 0.4:
         found["switch"] = {"arbitration": "round-robin", **found["switch"]}
-    return with_host_settings(drawing.without_idle_mechanism({**found, "congestion": congestion}))
+    return with_host_settings({**found, "congestion": congestion})
 
 
 def with_host_settings(found: Scenario) -> Scenario:
