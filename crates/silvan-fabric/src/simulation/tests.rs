@@ -96,7 +96,7 @@ fn lost_traffic_ends_a_run_in_every_build() {
     simulation.advance(20).unwrap();
     simulation.network.partitions[0].ctx.meters.generated(0, (0, 0, 1), 7, Time::ZERO);
     let error = to_the_end(simulation).unwrap_err().to_string();
-    assert!(error.contains("bytes of `f` were generated, but"), "{error}");
+    assert!(error.contains("bytes of `f` were generated and 0 are sent again, but"), "{error}");
 }
 
 #[test]
