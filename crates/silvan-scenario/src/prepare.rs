@@ -158,7 +158,7 @@ fn fill_components(table: &mut Table, source: &Source) -> Result<Vec<String>, Fa
         return switch_off(congestion, source);
     }
     if let Some(mechanism) = &mechanism {
-        notes = leave_out_others(congestion, mechanism, &presets, source)?;
+        notes = leave_out_others(congestion, mechanism, &presets, source);
     }
     let is_ethernet = mechanism_of(table).and_then(Mechanism::link_layer) == Some(LinkLayer::Ethernet);
     let Some(Value::Table(congestion)) = table.get_mut("congestion") else { return Ok(notes) };
@@ -255,14 +255,14 @@ fn switch_off(congestion: &mut Table, source: &Source) -> Result<Vec<String>, Fa
     Ok(notes)
 }
 
-/// Removes the components that belong to the mechanism of the file, if an override selects another one. A file that selects a
-/// mechanism and replaces each of its components is contradictory.
+/// Removes the components that belong to the mechanism of the file, if an override selects another one. Returns notes about
+/// them, and about a mechanism each of whose components is replaced in the file.
 fn leave_out_others(
     congestion: &mut Table,
     mechanism: &str,
     presets: &Table,
     source: &Source,
-) -> Result<Vec<String>, Fault> {
+) -> Vec<String> {
     let mut notes = Vec::new();
     let kind_of = |part: Option<&Value>| part?.get("kind")?.as_str().map(str::to_owned);
     let is_replaced = |congestion: &Table, part: &str| {
@@ -277,8 +277,8 @@ fn leave_out_others(
     }
     let written = source.text.parse().ok().and_then(|written: Table| mechanism_of(&written));
     let is_same = written.is_some_and(|written| written.name() == mechanism);
+    let is_of_file = |part: &str| !source.is_overridden_within(&format!("congestion.{part}"));
     if source.is_overridden("congestion.mechanism") && !is_same {
-        let is_of_file = |part: &str| !source.is_overridden_within(&format!("congestion.{part}"));
         let others: Vec<&str> =
             COMPONENTS.into_iter().filter(|part| is_replaced(congestion, part) && is_of_file(part)).collect();
         // The other settings belong to the components that are left out.
@@ -290,17 +290,18 @@ fn leave_out_others(
                 ));
             }
         }
-    } else if !own.is_empty() && own.iter().all(|part| is_replaced(congestion, part)) {
+    } else if !own.is_empty()
+        && own.iter().all(|part| is_replaced(congestion, part) && is_of_file(part))
+        && !source.is_overridden("congestion.mechanism")
+    {
         let replaced: Vec<String> =
             own.iter().map(|part| format!("{part}.kind = {}", congestion[*part]["kind"])).collect();
-        let what = format!(
-            "\"{mechanism}\" has no effect, because the file replaces each of its components ({}); leave out the mechanism, or \
-             these components",
+        notes.push(format!(
+            "congestion.mechanism = \"{mechanism}\" has no effect, because the file replaces each of its components ({})",
             replaced.join(", ")
-        );
-        return Err(Fault::new("congestion.mechanism", what));
+        ));
     }
-    Ok(notes)
+    notes
 }
 
 /// The mechanisms that have a component of this kind, or one for each link layer.
