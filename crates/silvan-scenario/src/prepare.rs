@@ -256,7 +256,7 @@ fn switch_off(congestion: &mut Table, source: &Source) -> Result<Vec<String>, Fa
 }
 
 /// Removes the components that belong to the mechanism of the file, if an override selects another one. Returns notes about
-/// them, and about a mechanism each of whose components is replaced in the file.
+/// them.
 fn leave_out_others(
     congestion: &mut Table,
     mechanism: &str,
@@ -269,12 +269,6 @@ fn leave_out_others(
         let given = kind_of(congestion.get(part));
         given.is_some() && given != kind_of(presets.get(part))
     };
-    let mut own = Vec::new();
-    for part in COMPONENTS {
-        if kind_of(presets.get(part)).is_some_and(|kind| kind != "none") {
-            own.push(part);
-        }
-    }
     let written = source.text.parse().ok().and_then(|written: Table| mechanism_of(&written));
     let is_same = written.is_some_and(|written| written.name() == mechanism);
     let is_of_file = |part: &str| !source.is_overridden_within(&format!("congestion.{part}"));
@@ -290,16 +284,6 @@ fn leave_out_others(
                 ));
             }
         }
-    } else if !own.is_empty()
-        && own.iter().all(|part| is_replaced(congestion, part) && is_of_file(part))
-        && !source.is_overridden("congestion.mechanism")
-    {
-        let replaced: Vec<String> =
-            own.iter().map(|part| format!("{part}.kind = {}", congestion[*part]["kind"])).collect();
-        notes.push(format!(
-            "congestion.mechanism = \"{mechanism}\" has no effect, because the file replaces each of its components ({})",
-            replaced.join(", ")
-        ));
     }
     notes
 }

@@ -157,15 +157,6 @@ fn another_mechanism_replaces_the_components_of_the_file() {
     assert_eq!(with(&[("congestion.mechanism", "dcqcn")]), ("red".to_owned(), "dcqcn".to_owned(), 0));
     let hybrid = [("congestion.mechanism", "swift"), ("congestion.reaction.kind", "timely")];
     assert_eq!(with(&hybrid).1, "timely");
-    let file = dcqcn.replacen("marking = {", "mechanism = \"hpcc\"\nmarking = {", 1);
-    let scenario = Scenario::from_toml(&file, "a.toml", Path::new(""), &[]).expect("valid");
-    assert_eq!(
-        scenario.notes,
-        [
-            "congestion.mechanism = \"hpcc\" has no effect, because the file replaces each of its components (marking.kind = \
-          \"red\", reaction.kind = \"dcqcn\")"
-        ]
-    );
 }
 
 #[test]
