@@ -91,7 +91,7 @@ fn fill_link_layer(table: &mut Table, source: &Source) {
         |mechanism: Option<Mechanism>| mechanism.is_none_or(|mechanism| mechanism == Mechanism::None);
     let mut mechanism = mechanism_of(table);
     if is_off(mechanism) && source.overridden.iter().any(|key| key.starts_with("congestion")) {
-        mechanism = source.text.parse().ok().and_then(|written: Table| mechanism_of(&written));
+        mechanism = written_mechanism(source);
     }
     let Some(mechanism) = mechanism.filter(|mechanism| mechanism.link_layer() == Some(LinkLayer::Ethernet))
     else {
@@ -141,6 +141,11 @@ fn fill_link_layer(table: &mut Table, source: &Source) {
 /// The components that a mechanism consists of, and the settings that belong to them.
 const COMPONENTS: [&str; 3] = ["marking", "isolation", "reaction"];
 const ATTACHED: [&str; 5] = ["notification", "feedback", "coalescing", "notification_delay", "hosts"];
+
+/// The mechanism that the file selects, regardless of overrides.
+fn written_mechanism(source: &Source) -> Option<Mechanism> {
+    mechanism_of(&source.text.parse().ok()?)
+}
 
 fn mechanism_of(table: &Table) -> Option<Mechanism> {
     table.get("congestion")?.get("mechanism")?.clone().try_into().ok()
@@ -263,26 +268,25 @@ fn leave_out_others(
     presets: &Table,
     source: &Source,
 ) -> Vec<String> {
+    let is_written = || written_mechanism(source).is_some_and(|written| written.name() == mechanism);
+    if !source.is_overridden("congestion.mechanism") || is_written() {
+        return Vec::new();
+    }
     let mut notes = Vec::new();
     let kind_of = |part: Option<&Value>| part?.get("kind")?.as_str().map(str::to_owned);
-    let is_replaced = |congestion: &Table, part: &str| {
-        let given = kind_of(congestion.get(part));
-        given.is_some() && given != kind_of(presets.get(part))
-    };
-    let written = source.text.parse().ok().and_then(|written: Table| mechanism_of(&written));
-    let is_same = written.is_some_and(|written| written.name() == mechanism);
     let is_of_file = |part: &str| !source.is_overridden_within(&format!("congestion.{part}"));
-    if source.is_overridden("congestion.mechanism") && !is_same {
-        let others: Vec<&str> =
-            COMPONENTS.into_iter().filter(|part| is_replaced(congestion, part) && is_of_file(part)).collect();
-        // The other settings belong to the components that are left out.
-        let attached: &[&str] = if others.is_empty() { &[] } else { &ATTACHED };
-        for part in others.iter().chain(attached.iter().filter(|part| is_of_file(part))) {
-            if congestion.remove(*part).is_some() {
-                notes.push(format!(
-                    "congestion.{part} of the file has no effect, because congestion.mechanism is set to \"{mechanism}\""
-                ));
-            }
+    let is_of_other = |part: &&str| {
+        let given = kind_of(congestion.get(*part));
+        given.is_some() && given != kind_of(presets.get(*part)) && is_of_file(part)
+    };
+    let others: Vec<&str> = COMPONENTS.into_iter().filter(is_of_other).collect();
+    // The other settings belong to the components that are left out.
+    let attached: &[&str] = if others.is_empty() { &[] } else { &ATTACHED };
+    for part in others.iter().chain(attached.iter().filter(|part| is_of_file(part))) {
+        if congestion.remove(*part).is_some() {
+            notes.push(format!(
+                "congestion.{part} of the file has no effect, because congestion.mechanism is set to \"{mechanism}\""
+            ));
         }
     }
     notes
