@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
 from verify import spreading
-from verify.parts import PRESETS
 from verify.reading import network
 
 Scenario = dict[str, Any]
@@ -762,26 +760,6 @@ def with_weights(found: Scenario) -> Scenario:
     return {**found, "congestion": {**congestion, "reaction": {**congestion["reaction"], **own}}}
 
 
-def without_unused_mechanism(variant: Callable[[int], Scenario]) -> Callable[[int], Scenario]:
-    """Leave out a mechanism whose components the scenario replaces: name the rest of its preset instead."""
-
-    @functools.wraps(variant)
-    def named(seed: int) -> Scenario:
-        found = variant(seed)
-        given = found.get("congestion", {})
-        preset = PRESETS.get(given.get("mechanism", "none"), {})
-        own = [part for part in ("marking", "isolation", "reaction") if part in preset]
-        kinds = [(given.get(part, {}).get("kind"), preset[part]["kind"]) for part in own]
-        if not own or not all(kind and kind != usual for kind, usual in kinds):
-            return found
-        rest = {key: value for key, value in preset.items() if key not in own}
-        chosen = {key: value for key, value in given.items() if key != "mechanism"}
-        return {**found, "congestion": {**rest, **chosen}}
-
-    return named
-
-
-@without_unused_mechanism
 def variant(seed: int) -> Scenario:
     """Generate a scenario with the variations of the seed's remainder, or on a direct network."""
     found, turn = drawn(seed), seed // len(VARIANTS)

@@ -21,7 +21,6 @@ def base(seed: int) -> Scenario:
     return {key: value for key, value in found.items() if key != "adaptive_routing"}
 
 
-@drawing.without_unused_mechanism
 def variant(seed: int) -> Scenario:
     """Generate a scenario of the seed whose switches hash packets, mostly with entropy values."""
     found, rng = base(seed), random.Random(f"ecmp {seed}")

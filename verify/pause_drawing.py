@@ -119,7 +119,6 @@ def shared_memory(rng: random.Random, given: Plan, headroom: int, packets: int) 
     return found
 
 
-@drawing.without_unused_mechanism
 def variant(seed: int) -> Scenario:
     """Generate a scenario of the seed with pause frames."""
     found, rng = base(seed), random.Random(f"pauses {seed}")

@@ -217,7 +217,6 @@ def returns(rng: random.Random) -> dict[str, Any]:
     return found
 
 
-@drawing.without_unused_mechanism
 def variant(seed: int) -> Scenario:
     """Generate a scenario of the seed, with other marks and another reaction."""
     found = drawing.variant(seed)
