@@ -20,6 +20,9 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 # The extension module is not linked against libpython, regardless of the program that builds it.
 export PYO3_BUILD_EXTENSION_MODULE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# `setup` keeps what the command imports as bytecode where Python looks for it, also if the environment tells Python to
+# keep none; without bytecode, a start takes twice as long.
+COMPILED := env -u PYTHONDONTWRITEBYTECODE -u PYTHONPYCACHEPREFIX
 # An interrupted download is tried again, by pip, cargo and rustup; `tools/install-test-tools` tells apt-get.
 export PIP_RETRIES := 10
 export CARGO_NET_RETRY := 10
@@ -89,6 +92,7 @@ $(PROFILE): $(RUST_SOURCES)
 $(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES) $(if $(PGO),$(PROFILE))
 	@echo "Building the simulator (the first time takes minutes) ..."
 	$(if $(PGO),$(GUIDED)) VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 tools/with-rust $(BIN)/maturin develop --release --quiet
+	@$(COMPILED) $(BIN)/silvan --help >/dev/null && $(COMPILED) $(BIN)/silvan check testbed >/dev/null
 	@touch $@
 
 demo: $(VENV)/.built ## run the testbed with congestion control off and on, compare, plot to out/demo

@@ -14,15 +14,21 @@ from silvan import _terminal, commands
 from silvan._core import SilvanError
 from silvan.commands import common, completion
 
-app = typer.Typer(
-    help="Simulate congestion in lossless interconnection networks, and how congestion control reduces it.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-commands.register(app)
+
+def application(command: str | None = None) -> typer.Typer:
+    """Return the application with all commands, or only with the one that is named."""
+    app = typer.Typer(
+        help=(
+            "Simulate congestion in lossless interconnection networks, and how congestion control reduces it."
+        ),
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    commands.register(app, command)
+    return app
 
 
 def main() -> None:
@@ -30,7 +36,7 @@ def main() -> None:
     _terminal.prepare()
     completion.prepare()
     try:
-        app()
+        application(*sys.argv[1:2])()
     except SystemExit:
         if _terminal.is_pipe_closed():
             sys.exit(_terminal.EXIT_PIPE)

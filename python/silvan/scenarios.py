@@ -66,9 +66,14 @@ def listed() -> list[Shipped]:
     """Return all scenarios, then all studies, sorted by name."""
     return [
         Shipped(path.stem, kind, str(_parsed(path).get("description", "")), path)
-        for name, kind in _FOLDERS.items()
-        for path in sorted(folder(name).glob("*.toml"))
+        for kind, path in _files_of_all()
     ]
+
+
+def _files_of_all() -> Iterator[tuple[Kind, Path]]:
+    for name, kind in _FOLDERS.items():
+        for path in sorted(folder(name).glob("*.toml")):
+            yield kind, path
 
 
 def find(name: str) -> Shipped:
@@ -103,10 +108,11 @@ def locate(name: str | os.PathLike[str], kind: Kind = "scenario") -> Path:
     path = Path(name)
     if os.path.lexists(path) and not path.is_dir():
         return path
-    shipped = {one.name: one for one in listed()}
-    one = shipped.get(str(name).removesuffix(".toml"))
-    if one is not None and one.kind == kind:
-        return one.path
+    # Only the names are read: parsing all files would take longer than the rest of `silvan check`.
+    shipped = {path.stem: (one, path) for one, path in _files_of_all()}
+    found = shipped.get(str(name).removesuffix(".toml"))
+    if found is not None and found[0] == kind:
+        return found[1]
     if os.path.lexists(path):
         if (own := path / "scenario.toml").is_file():
             raise ScenarioError(f"{path}: is the folder of a run; its scenario is {own}")
@@ -114,20 +120,19 @@ def locate(name: str | os.PathLike[str], kind: Kind = "scenario") -> Path:
     raise ScenarioError(f"{path}: no such file; {_instead(path, kind, shipped)}")
 
 
-def _instead(path: Path, kind: Kind, shipped: Mapping[str, Shipped]) -> str:
+def _instead(path: Path, kind: Kind, shipped: Mapping[str, tuple[Kind, Path]]) -> str:
     """Return a hint about what the user may have meant by a file that does not exist."""
     if path.stem in shipped:
-        one = shipped[path.stem]
-        command = _COMMANDS[one.kind]
+        own_kind = shipped[path.stem][0]
         return (
-            f"the {one.kind} `{one.name}` comes with Silvan: {command} {one.name}, "
-            f"or silvan scenarios copy {one.name}"
+            f"the {own_kind} `{path.stem}` comes with Silvan: {_COMMANDS[own_kind]} {path.stem}, "
+            f"or silvan scenarios copy {path.stem}"
         )
     try:
         here = {file.name: str(file) for file in path.parent.glob("*.toml")}
     except (OSError, ValueError):
         here = {}
-    own = {name: name for name, one in shipped.items() if one.kind == kind}
+    own = {name: name for name, (own_kind, _) in shipped.items() if own_kind == kind}
     near = difflib.get_close_matches(path.name, here, n=2) + difflib.get_close_matches(path.stem, own, n=2)
     meant = [f"`{(here | own)[name]}`" for name in near]
     hint = f"did you mean {' or '.join(meant)}? " if meant else ""

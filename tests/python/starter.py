@@ -114,12 +114,8 @@ def end(ended: SystemExit) -> int:
 def prepare() -> None:
     """Import what commands use."""
     import contextlib
-    import functools
     import gc
     import io
-
-    import typer.main
-    import typer.rich_utils
 
     import silvan.fabric.examples
     import silvan.fabric.studies.study
@@ -131,11 +127,11 @@ def prepare() -> None:
     import silvan.sweeps.figures  # noqa: F401 - all of them are only imported
     from silvan import cli
 
-    # The commands and their options are the same in each process.
-    typer.main.get_command = functools.cache(typer.main.get_command)
-    sys.argv = ["silvan", "version"]
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
-        cli.main()
+    # `--version` imports all commands. The arguments of `check` make typer import what converts arguments.
+    for words in (["--version"], ["check", "testbed"]):
+        sys.argv = ["silvan", *words]
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+            cli.main()
     # Collections of garbage in commands need not visit, and so copy, what the server has imported.
     gc.collect()
     gc.freeze()

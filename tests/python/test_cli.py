@@ -19,7 +19,7 @@ SW2 = FABRICS / "sw2-h7" / "updn"
 
 
 def invoke(*arguments):
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(cli.application(), [str(argument) for argument in arguments])
 
 
 def test_help_lists_the_commands():

@@ -164,18 +164,20 @@ def test_the_command(tmp_path):
     names = tmp_path / "hosts.txt"
     names.write_text("# the job's\nnode-0000\nnode-0018\n\nnode-[0036-0160]\n")
     args = ["fabric", "collide", FT2, "--trace", PTRANS, "--hosts", f"@{names}", "--top", "2"]
-    shown = CliRunner().invoke(cli.app, args)
+    shown = CliRunner().invoke(cli.application(), args)
     assert shown.exit_code == 0, shown.output
     assert (
         "The demand on 1 link exceeds its capacity, by a factor of up to 1.40; this affects 9 flows."
         in shown.output
     )
     assert 'hosts = ["node-0036", "node-0037",' in shown.output
-    same = CliRunner().invoke(cli.app, [*args, "--json"])
+    same = CliRunner().invoke(cli.application(), [*args, "--json"])
     told = json.loads(same.output)
     assert [row["flows"] for row in told["now"]["links"]] == [9, 6]
     listed = [*args[:5], "--hosts", "node-0000,node-0018,node-[0036-0040,50-60]"]
-    refused = CliRunner().invoke(cli.app, listed)
+    refused = CliRunner().invoke(cli.application(), listed)
     assert "no host `node-50`" in str(refused.exception)
-    fine = CliRunner().invoke(cli.app, ["fabric", "collide", TREE, "--pattern", "shift", "--tries", "0"])
+    fine = CliRunner().invoke(
+        cli.application(), ["fabric", "collide", TREE, "--pattern", "shift", "--tries", "0"]
+    )
     assert "No collision" in fine.output

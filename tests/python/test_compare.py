@@ -42,7 +42,7 @@ arrivals = "poisson"
 
 
 def invoke(*arguments, **more):
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments], **more)
+    return CliRunner().invoke(cli.application(), [str(argument) for argument in arguments], **more)
 
 
 def command(*arguments):
@@ -252,7 +252,7 @@ def test_new_asks_on_a_terminal(tmp_path, monkeypatch):
     answers = iter(["asked", "ring", "torus", "8", "uniform", "qcn"])
     monkeypatch.setattr(sys, "stdin", Terminal())
     monkeypatch.setattr("typer.prompt", lambda *_, **__: next(answers))
-    cli.app(["new"], standalone_mode=False)
+    cli.application()(["new"], standalone_mode=False)
     assert silvan.Scenario.load(tmp_path / "asked.toml").check()["hosts"] == 8
 
 

@@ -106,7 +106,7 @@ def test_other_rates_are_refused(text):
 def test_new_and_check_show_the_memory_of_a_roce_switch(tmp_path):
     file = tmp_path / "mine.toml"
     made = CliRunner().invoke(
-        cli.app, ["new", str(file), "--fabric", "roce", "--rate", "400G", "--hosts", "16"]
+        cli.application(), ["new", str(file), "--fabric", "roce", "--rate", "400G", "--hosts", "16"]
     )
     assert made.exit_code == 0, made.output
     report = silvan.Scenario.load(file).check()
@@ -116,7 +116,7 @@ def test_new_and_check_show_the_memory_of_a_roce_switch(tmp_path):
     parts = (shared[key] for key in ("headroom_bytes", "reserve_bytes", "left_bytes"))
     assert sum(parts) == shared["memory_bytes"]
     assert shared["headroom_bytes"] == 4 * report["pauses"]["most_headroom_bytes"]
-    printed = CliRunner().invoke(cli.app, ["check", str(file)], env={"COLUMNS": "200"}).output
+    printed = CliRunner().invoke(cli.application(), ["check", str(file)], env={"COLUMNS": "200"}).output
     assert "left to share" in printed
     assert "in the order of arrival (fcfs)" in printed
     assert "marks at 400 Gbit/s" in printed

@@ -22,7 +22,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="needs FIFOs and devices")
 
 
 def invoke(*arguments):
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(cli.application(), [str(argument) for argument in arguments])
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -89,14 +89,18 @@ def test_switches_that_are_not_modelled_leave_a_note():
 
 
 def test_the_command_prints_rates():
-    done = CliRunner().invoke(cli.app, ["check", "--fluid", str(DAMAGE)])
+    done = CliRunner().invoke(cli.application(), ["check", "--fluid", str(DAMAGE)])
     assert done.exit_code == 0, done.output
     assert "no control: 21.333 Gbit/s in all, the last total sent after 5 ms" in done.output
     assert re.search(r"f1 +s1 +d1 +sw2:5 -> d2 +2\.667 +5 ms", done.output)
     assert "SAA: 24.000 Gbit/s in all, the last total sent after 4 ms" in done.output
-    answer = json.loads(CliRunner().invoke(cli.app, ["check", "--fluid", "--json", str(DAMAGE)]).output)
+    answer = json.loads(
+        CliRunner().invoke(cli.application(), ["check", "--fluid", "--json", str(DAMAGE)]).output
+    )
     assert answer["fluid"] == silvan.fluid(DAMAGE)
-    assert "fluid" not in json.loads(CliRunner().invoke(cli.app, ["check", "--json", str(DAMAGE)]).output)
+    assert "fluid" not in json.loads(
+        CliRunner().invoke(cli.application(), ["check", "--json", str(DAMAGE)]).output
+    )
 
 
 def test_the_command_sums_up_many_flows():

@@ -18,7 +18,7 @@ TESTBED = ROOT / "scenarios" / "testbed.toml"
 
 
 def invoke(*arguments, **more):
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments], **more)
+    return CliRunner().invoke(cli.application(), [str(argument) for argument in arguments], **more)
 
 
 def test_public_names_are_there_and_documented():
@@ -40,6 +40,21 @@ def test_importing_the_package_and_its_command_imports_nothing_slow(module, slow
     code = f"import sys, {module}; print([name for name in {slow} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_command_imports_no_other_command():
+    code = """
+import sys
+from silvan import cli
+sys.argv[1:] = ["check", "testbed"]
+try:
+    cli.main()
+finally:
+    print(*(name for name in sorted(sys.modules) if name.startswith("silvan.commands.")))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = done.stdout.splitlines()[-1].replace("silvan.commands.", "").split()
+    assert modules == ["_show", "check", "common", "completion", "version"]
 
 
 def test_functions_of_fabrics(tmp_path):
@@ -70,7 +85,7 @@ def commands():
         for name, inner in getattr(one, "commands", {}).items():
             yield from walk(inner, f"{path} {name}")
 
-    yield from walk(typer.main.get_command(cli.app), "silvan")
+    yield from walk(typer.main.get_command(cli.application()), "silvan")
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_a_job_that_does_not_end_has_no_ratio():
 def test_the_command_keeps_it_in_the_folder(tmp_path):
     out = tmp_path / "out"
     args = ["run", str(SCENARIOS / "two-jobs.toml"), "--alone", "--json", "--out", str(out)]
-    done = CliRunner().invoke(cli.app, args)
+    done = CliRunner().invoke(cli.application(), args)
     assert done.exit_code == 0, done.output
     told = json.loads(done.output)
     kept = silvan.load(out)

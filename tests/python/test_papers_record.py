@@ -347,14 +347,14 @@ def test_causes_name_experiments_of_their_paper_first() -> None:
 
 
 def test_an_experiment_is_shown_with_its_causes() -> None:
-    result = CliRunner().invoke(cli.app, ["papers", "show", "t5", "--json"])
+    result = CliRunner().invoke(cli.application(), ["papers", "show", "t5", "--json"])
     shown = json.loads(result.stdout)
     assert {row["id"] for row in shown["rows"]} == {"T5"}
     assert shown["causes"]
     assert all("T5" in cause["ids"] for cause in shown["causes"])
-    result = CliRunner().invoke(cli.app, ["papers", "show", "T5"])
+    result = CliRunner().invoke(cli.application(), ["papers", "show", "T5"])
     assert "T5: One switch, one or two thresholds" in result.stdout
     assert "Causes that were tested" in result.stdout
-    result = CliRunner().invoke(cli.app, ["papers", "score"])
+    result = CliRunner().invoke(cli.application(), ["papers", "score"])
     assert "the eight papers" in result.stdout
     assert "other sources" in result.stdout

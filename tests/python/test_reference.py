@@ -15,7 +15,7 @@ PAGES = _reference.pages(silvan.schema())
 
 
 def shown(*arguments):
-    done = CliRunner().invoke(cli.app, ["schema", *arguments], env={"COLUMNS": "100"})
+    done = CliRunner().invoke(cli.application(), ["schema", *arguments], env={"COLUMNS": "100"})
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -106,6 +106,6 @@ def test_the_tables_are_listed():
     ],
 )
 def test_wrong_keys_are_explained(arguments, message):
-    done = CliRunner().invoke(cli.app, ["schema", *arguments], env={"COLUMNS": "300"})
+    done = CliRunner().invoke(cli.application(), ["schema", *arguments], env={"COLUMNS": "300"})
     assert done.exit_code == 2
     assert message in done.output

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import silvan
 from conftest import ROOT
 from silvan import _otf2, traces
-from silvan.cli import app
+from silvan.cli import application
 
 HPCC = ROOT / "tests" / "data" / "traces" / "hpcc-8"
 
@@ -32,7 +32,7 @@ b requires a
 
 
 def command(*words: str, status: int = 0) -> str:
-    done = CliRunner().invoke(app, ["trace", *words])
+    done = CliRunner().invoke(application(), ["trace", *words])
     assert done.exit_code == status, done.output
     return done.output
 

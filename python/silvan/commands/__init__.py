@@ -1,7 +1,8 @@
 """The commands of `silvan`.
 
-Each command module has a function `register(app)` that adds its commands to a typer application. A command
-imports slow modules only when it runs.
+Each command module has a function `register(app)` that adds its commands to a typer application. The module
+of a command is imported when the command runs, or when all commands are listed. A command imports slow
+modules only when it runs.
 
 | module | commands |
 | --- | --- |
@@ -21,37 +22,21 @@ imports slow modules only when it runs.
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import typer
 
-from silvan.commands import (
-    check,
-    compare,
-    completion,
-    demo,
-    doctor,
-    export,
-    fabric,
-    new,
-    papers,
-    plot,
-    report,
-    run,
-    scenarios,
-    schema,
-    sweep,
-    trace,
-    tune,
-    version,
-)
-
-#: The order of the commands in `silvan --help`.
+#: Modules of the commands, which have the names of the commands, in the order of `silvan --help`.
 MODULES = (
-    demo, run, check, new, scenarios, compare, plot, report, export, sweep, tune, fabric, trace, papers,
-    schema, doctor, completion, version,
+    "demo", "run", "check", "new", "scenarios", "compare", "plot", "report", "export", "sweep", "tune",
+    "fabric", "trace", "papers", "schema", "doctor", "completion", "version",
 )  # fmt: skip
 
 
-def register(app: typer.Typer) -> None:
-    """Add all commands."""
-    for module in MODULES:
-        module.register(app)
+def register(app: typer.Typer, command: str | None = None) -> None:
+    """Add all commands, or only `command` if there is one of that name, so that it starts sooner."""
+    from silvan.commands import version
+
+    for name in (command,) if command in MODULES else MODULES:
+        import_module(f"silvan.commands.{name}").register(app)
+    version.register_option(app)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from silvan.commands import _show, _show_fluid, common
+from silvan.commands import _show, common
 
 
 def register(app: typer.Typer) -> None:
@@ -40,6 +40,8 @@ def check(
     else:
         _show.check(common.out_console(), loaded.name, report)
         if rates is not None:
+            from silvan.commands import _show_fluid
+
             _show_fluid.rates(common.out_console(), rates)
     if report["refusal"] is not None:
         common.err_console().print(f"Error: {report['refusal']}", markup=False, soft_wrap=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -102,11 +101,13 @@ def findings() -> Iterator[Finding]:
 
 
 def _version() -> Finding:
+    from importlib import metadata
+
     from silvan._core import __version__ as built
 
     try:
-        installed = importlib.metadata.version("silvan")
-    except importlib.metadata.PackageNotFoundError:
+        installed = metadata.version("silvan")
+    except metadata.PackageNotFoundError:
         installed = built
     # Python writes the version 0.2.0-dev as 0.2.0.dev0, so compare only the part before the suffix.
     if built.partition("-")[0] != installed.partition(".dev")[0]:

@@ -8,8 +8,12 @@ import typer
 
 
 def register(app: typer.Typer) -> None:
-    """Add `silvan version` and `silvan --version`."""
+    """Add `silvan version`."""
     app.command()(version)
+
+
+def register_option(app: typer.Typer) -> None:
+    """Add `silvan --version`."""
     app.callback()(_options)
 
 
