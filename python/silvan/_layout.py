@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
+from silvan._columns import TABLES
 from silvan.types import Provenance, Summary
 
 if TYPE_CHECKING:
@@ -23,74 +24,11 @@ class LayoutError(Exception):
     """The contents of a folder are not those of this version."""
 
 
-def _columns(names: str = "", whole: str = "", real: str = "") -> Mapping[str, str]:
-    kinds = {"names": names, "whole numbers": whole, "numbers": real}
-    return {column: kind for kind, columns in kinds.items() for column in columns.split()}
-
-
 #: The columns of each table, with what they contain. Raise :data:`silvan._folder.FORMAT` if a column that
 #: readers need is added or renamed.
 COLUMNS: Mapping[str, Mapping[str, str]] = {
-    "flows": _columns("flow", "time_ns received_bytes sent_bytes ccti"),
-    "hosts": _columns("host", "time_ns received_bytes sent_bytes"),
-    "links": _columns(
-        "link", "time_ns sent_bytes queued_bytes downstream_bytes fecn_marks congested", "utilisation"
-    ),
-    "network": _columns(
-        whole="time_ns received_bytes fecn_marks becn_received throttled_flows congested_outputs "
-        "packets_inside"
-    ),
-    "isolation": _columns(
-        whole="time_ns full_ports special_queues input_lines output_lines allocations exhausted allocate "
-        "stop go release"
-    ),
-    "classes": _columns(
-        "class",
-        "time_ns delivered_packets marked_packets validated_packets",
-        "throughput_gbit_s mean_since_generation_ns mean_since_injection_ns max_since_generation_ns",
-    ),
-    "latency": _columns("class since", "lower_ns upper_ns count"),
-    "trees": _columns(
-        "root root_kind kind origin end",
-        "tree born_ns last_ns samples from_tree into_tree peak_branches peak_depth peak_queued_bytes "
-        "contributors victims",
-        "root_share",
-    ),
-    "tree_links": _columns(
-        "link waits_for", "time_ns tree depth trees queued_bytes downstream_bytes"
-    ),
-    "pauses": _columns("link", "vl pause_frames resume_frames", "paused_ns longest_ns first_ns"),
-    "retries": _columns("link", "frames replayed bad discarded acks nacks lost timeouts"),
-    "trimming": _columns("link", "trimmed_packets"),
-    "events": _columns("place state", real="time_ns rate_gbit_s"),
-    "losses": _columns("link", "data_packets control_packets bytes"),
-    "recoveries": _columns(real="time_ns permitted_gbit_s recovered_ns"),
-    "transfers": _columns(
-        "class from to",
-        "bytes",
-        "start_ns delivered_ns acked_ns ideal_ns ideal_acked_ns slowdown acked_slowdown",
-    ),
-    "congestion_log_switches": _columns("switch source destination", "port sl", "time_ns"),
-    "congestion_log_hosts": _columns("host class destination", "sl", "time_ns"),
-    "contributors": _columns(
-        "class host", "tree first_ns last_ns samples throttled_samples", "share_of_root"
-    ),
-    "victims": _columns("class host", "tree first_ns last_ns samples lost_bytes", "lost_share"),
-    "wiring": _columns("link from_node from_kind to_node to_kind", real="rate_gbit_s"),
-    "ranks": _columns(
-        "job host",
-        "rank sent_bytes received_bytes",
-        "last_finished_ns crossbar_finished_ns computing_ns busy_ns waiting_ns host_sending_ns "
-        "host_blocked_ns host_throttled_ns",
-    ),
-    "messages": _columns(
-        "job", "from_rank to_rank bytes", "handed_ns left_ns delivered_ns alone_ns"
-    ),
-    "collectives": _columns(
-        "job operation algorithm", "communicator call ranks", "start_ns end_ns crossbar_ns"
-    ),
-}  # fmt: skip
-
+    table.name: {column.name: column.kind for column in table.columns} for table in TABLES.values()
+}
 
 #: Tables that every run has, and groups of tables of which a run has all or none.
 ALWAYS = frozenset(("network", "hosts", "flows", "links", "classes", "latency"))

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import silvan
-from silvan import _reference, cli
+from silvan import _columns, _reference, cli
 
 SCHEMA = json.loads(silvan.schema())
 REFERENCE = _reference.Reference(silvan.schema())
@@ -102,10 +102,25 @@ def test_the_tables_are_listed():
         (["congestion.reactoin"], "did you mean `congestion.reaction`"),
         (["xyzzy.xyzzy"], "no key `xyzzy.xyzzy`; try `topology`"),
         ([""], "no key ``"),
-        (["topology", "--list"], "give one of KEY, --list and --study"),
+        (["topology", "--list"], "give one of KEY, --list, --study and --results"),
     ],
 )
 def test_wrong_keys_are_explained(arguments, message):
     done = CliRunner().invoke(cli.application(), ["schema", *arguments], env={"COLUMNS": "300"})
     assert done.exit_code == 2
     assert message in done.output
+
+
+def test_the_tables_of_results_are_described():
+    overview = shown("--results").splitlines()
+    assert [line.split()[0] for line in overview] == list(_columns.TABLES)
+    for table in _columns.TABLES.values():
+        text = shown("--results", table.name)
+        for column in table.columns:
+            assert column.meaning
+            assert f"  {column.name} " in text
+            assert f"| `{column.name}` | {column.meaning} |" in _columns.markdown()
+    done = CliRunner().invoke(cli.application(), ["schema", "--results", "tree"])
+    assert done.exit_code == 2
+    assert "no table `tree`; there are trees" in done.output
+    assert CliRunner().invoke(cli.application(), ["schema", "--results", "--list"]).exit_code == 2

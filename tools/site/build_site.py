@@ -33,7 +33,7 @@ from markdown_it import MarkdownIt
 import gallery
 import playground
 import silvan
-from silvan import _reference, report
+from silvan import _columns, _reference, report
 from silvan.papers import find_papers, list_experiments, record, score
 from silvan.papers.catalogue import VERDICTS
 from silvan.papers.causes import read_causes
@@ -55,6 +55,8 @@ KEYS = "<!-- keys -->"
 SCORE = "<!-- score -->"
 #: The line of docs/verification.md that the list of checks takes the place of.
 CHECKS = "<!-- checks -->"
+#: The line of docs/results.md that the columns of tables take the place of.
+COLUMNS = "<!-- columns -->"
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 
 
@@ -75,6 +77,7 @@ def main() -> int:
         make_papers()
         make_keys()
         make_checks()
+        make_columns()
         make_reference()
         build()
         pages = check()
@@ -251,6 +254,11 @@ def make_checks() -> None:
     if done.returncode != 0:
         raise SiteError(done.stderr.strip())
     replace_line(PAGES / "docs" / "verification.md", CHECKS, done.stdout.strip())
+
+
+def make_columns() -> None:
+    """Write the columns of the tables of a run into the document about results."""
+    replace_line(PAGES / "docs" / "results.md", COLUMNS, _columns.markdown())
 
 
 def replace_line(page: Path, line: str, text: str) -> None:
