@@ -242,6 +242,8 @@ pub struct Sender {
     pub host: u32,
     /// Index of the flow's source at the sending host.
     pub source: u16,
+    /// Number of the connection of this source, which has a new one for each message with a flow of its own.
+    pub connection: u32,
     /// Class of traffic, for the meters.
     pub class: u16,
     /// Service level of the received packet.

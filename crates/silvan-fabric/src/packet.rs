@@ -164,6 +164,9 @@ pub(crate) struct Marks {
     pub number: u64,
     /// The target that the packet carries to the receiver of its flow; 0 if it was not set.
     pub target: u32,
+    /// For a packet with a target, a request or a grant: the number of the connection of the flow's source; 0 if it was not
+    /// set.
+    pub connection: u32,
     /// The announcement that a data packet carries, plus one; 0 if it carries none.
     announcement: u32,
     /// The group through which the packet makes a detour, plus one.
@@ -315,6 +318,14 @@ impl Pool {
     /// Sets the target that a packet carries to the receiver of its flow.
     pub fn set_target(&mut self, id: PacketId, target: u32) {
         self.marks_of(id).target = target;
+    }
+
+    /// Sets the number of the connection to which a packet belongs.
+    pub fn set_connection(&mut self, id: PacketId, connection: u32) {
+        // Slots are reused, so they may contain the number of an earlier packet.
+        if connection != 0 || !self.marks.is_empty() {
+            self.marks_of(id).connection = connection;
+        }
     }
 
     /// The announcement that a data packet carries, if its source gave it one.

@@ -19,10 +19,12 @@ struct Load {
     packets: u64,
     mtu: u64,
     header: u64,
+    /// The largest message; 0 for a closed loop of four messages of three packets each.
     most: u64,
 }
 
-/// Packets that arrive, of how many, when every host sends messages of one byte up to `most` bytes to random hosts.
+/// Packets that arrive, of how many, when every host sends messages of one byte up to `most` bytes, or in a closed loop, to random
+/// hosts.
 fn delivered(load: Load, rccc: Rccc) -> (u64, u64) {
     let Load { seed, hosts, packets, mtu, header, most } = load;
     let mut config = config(us(1_000_000));
@@ -31,11 +33,11 @@ fn delivered(load: Load, rccc: Rccc) -> (u64, u64) {
     config.packet.control = Bytes((mtu + header).min(64));
     (config.host.injection_rate, config.host.drain_rate) = (None, None);
     config.measure.interval = config.duration;
-    config.traffic = vec![Traffic {
-        message: Some(Bytes(1)),
-        message_max: Some(Bytes(most)),
-        packets_per_host: Some(packets),
-        ..pattern(Pattern::Uniform { include_self: false })
+    let traffic =
+        Traffic { packets_per_host: Some(packets), ..pattern(Pattern::Uniform { include_self: false }) };
+    config.traffic = vec![match most {
+        0 => Traffic { message: Some(Bytes(3 * mtu)), outstanding: Some(4), ..traffic },
+        _ => Traffic { message: Some(Bytes(1)), message_max: Some(Bytes(most)), ..traffic },
     }];
     config.congestion = Congestion {
         marking: Some(Marking::None),
@@ -66,6 +68,23 @@ fn divided_requests_do_not_stall() {
                 "seed {seed}, packets of {mtu} + {header} bytes, {grant_packets} per turn"
             );
         }
+    }
+}
+
+/// A host has a source for each of 1,024 messages under way, and then uses them again. Receivers must not continue with what
+/// they granted to the earlier message of a source.
+#[test]
+fn sources_that_are_used_again_get_credit_as_new_ones() {
+    for (hosts, idle_credit, speculative) in [(2, true, 0), (2, false, 0), (3, false, 600), (2, true, 600)] {
+        let rccc = Rccc {
+            limit: Some(Bytes(1_024)),
+            speculative: Some(Bytes(speculative)),
+            idle_credit,
+            ..Rccc::default()
+        };
+        let load = Load { seed: 1, hosts, packets: 4_500, mtu: 500, header: 20, most: 0 };
+        let (arrived, all) = delivered(load, rccc);
+        assert_eq!(arrived, all, "{hosts} hosts, idle credit {idle_credit}, {speculative} bytes at first");
     }
 }
 

@@ -8,7 +8,8 @@
 //!  next turn: when the link has carried what was granted, at `percent` of its rate, or less ([`super::oversubscribed`])
 //! ```
 //!
-//! Targets and grants count quanta since the flow began, modulo 2^32.
+//! Targets and grants count quanta since the connection began, modulo 2^32. A packet of a later connection of the same source
+//! ends the earlier one.
 
 use std::collections::VecDeque;
 
@@ -33,6 +34,7 @@ pub struct AcknowledgeAndGrant {
 /// What a receiver keeps of a flow, in quanta.
 #[derive(Debug, Clone, Copy, Default)]
 struct Account {
+    connection: u32,
     target: u32,
     granted: u32,
     /// Whether the flow is in the list of flows with demand, and in that of flows whose demand was met.
@@ -61,6 +63,21 @@ pub struct Accounts {
     slowdown: Option<Box<Slowdown>>,
 }
 
+impl Accounts {
+    /// The account of a flow. A later connection of its source gets a new one; an earlier one has none.
+    fn account(&mut self, from: Sender) -> Option<&mut Account> {
+        let fresh = Account { connection: from.connection, ..Account::default() };
+        let account = self.of.entry(from.key()).or_insert(fresh);
+        let later = from.connection.wrapping_sub(account.connection) as i32;
+        if later > 0 {
+            *account = fresh;
+            self.turns.retain(|other| other.key() != from.key());
+            self.met.retain(|other| other.key() != from.key());
+        }
+        (later >= 0).then_some(account)
+    }
+}
+
 impl AcknowledgeAndGrant {
     /// Notes the target of a flow, and grants at once if the pacer rests.
     ///
@@ -68,7 +85,7 @@ impl AcknowledgeAndGrant {
     /// what the next packet needs. Such a flow takes turns while no flow has demand, until it is again `idle` quanta ahead.
     fn note(&self, state: &mut Accounts, now: Time, from: Sender, target: u32, out: &mut Replies) {
         let Some(pacing) = self.pacing else { return };
-        let account = state.of.entry(from.key()).or_default();
+        let Some(account) = state.account(from) else { return };
         if (target.wrapping_sub(account.target) as i32) <= 0 {
             return;
         }
@@ -265,6 +282,26 @@ mod tests {
         rule.received(&mut state, &carrying(1, 21 * 256_000, 5), &mut out);
         assert_eq!(grants(&mut out), [(1, 18)], "the link is free");
         assert_eq!(rule.next_timer(&state), None, "13 quanta ahead");
+    }
+
+    #[test]
+    fn a_later_connection_of_a_source_has_an_account_of_its_own() {
+        let (rule, mut state, mut out) = (rule(100, 10), Accounts::default(), Replies::default());
+        let carrying = |connection, target| Received {
+            from: Sender { connection, ..sender(1) },
+            ..carrying(1, 0, target)
+        };
+        rule.received(&mut state, &carrying(0, 9), &mut out);
+        assert_eq!(grants(&mut out), [(1, 4)], "five quanta are still to be granted");
+        rule.received(&mut state, &carrying(1, 2), &mut out);
+        rule.received(&mut state, &carrying(0, 12), &mut out);
+        assert_eq!(grants(&mut out), [], "the pacer waits");
+        assert_eq!(turns(&rule, &mut state, 2), [(4, 1, 2), (6, 1, 6)], "the earlier connection has ended");
+        rule.received(&mut state, &carrying(2, 1), &mut out);
+        assert_eq!(turns(&rule, &mut state, 1), [(10, 1, 1)], "it had idle turns");
+        rule.timer(&mut state, Time(11 * 256_000), &mut out);
+        let connections: Vec<u32> = out.drain().map(|reply| reply.to.connection).collect();
+        assert_eq!(connections.last(), Some(&2), "grants name their connection");
     }
 
     #[test]

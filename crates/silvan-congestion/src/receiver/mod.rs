@@ -325,7 +325,7 @@ mod trial {
 
     /// A flow of source 0 of a host.
     pub fn sender(host: u32) -> Sender {
-        Sender { host, source: 0, class: 0, sl: 0, vl: Vl::FIRST }
+        Sender { host, source: 0, connection: 0, class: 0, sl: 0, vl: Vl::FIRST }
     }
 
     /// A packet of 100 payload bytes that a host sends.

@@ -336,6 +336,7 @@ impl Host {
             telemetry: Vec::new(),
             missing: None,
             number: None,
+            connection: 0,
         });
         self.wake(ctx);
     }

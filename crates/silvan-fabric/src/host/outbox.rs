@@ -57,6 +57,8 @@ pub(super) struct ControlPacket {
     pub missing: Option<Missing>,
     /// With loss recovery, for a receipt or an acknowledgement: the number of the packet.
     pub number: Option<u64>,
+    /// For a request or a grant: the number of the connection of the flow's source.
+    pub connection: u32,
 }
 
 /// The control packets that wait to be sent. Each virtual lane has its own order, so that a lane without credit does
@@ -114,7 +116,8 @@ impl Host {
     /// lane of control packets, or the flow's lane if it must stay behind the flow's data.
     pub(super) fn control_for(&self, kind: Kind, flow: Connection, payload: Payload) -> ControlPacket {
         let Connection { source, destination: to } = flow;
-        let class = self.sources[usize::from(source)].class;
+        let own = &self.sources[usize::from(source)];
+        let (class, connection) = (own.class, own.connection());
         let sl = self.level(source, to);
         let lane = self.lane(usize::from(source), to);
         let vl = if kind.follows_data() { lane } else { self.control_lane.unwrap_or(lane) };
@@ -134,6 +137,7 @@ impl Host {
             telemetry: Vec::new(),
             missing: None,
             number: None,
+            connection,
         }
     }
 
@@ -193,6 +197,9 @@ impl Host {
         }
         if let Some(number) = control.missing.map(|missing| missing.number).or(control.number) {
             ctx.packets.set_number(id, number);
+        }
+        if matches!(control.kind, Kind::Request | Kind::Grant) {
+            ctx.packets.set_connection(id, control.connection);
         }
         id
     }

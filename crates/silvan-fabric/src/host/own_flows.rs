@@ -2,7 +2,8 @@
 //!
 //! Each message of such a source is sent by another source of the host, so it has its own number for the hash of ECMP, its
 //! own place in the turns of flows, and its own state of the reaction. Sources are made when they are first needed. When a
-//! source of traffic has as many as it can have messages under way, the one that has been unused longest is used again.
+//! source of traffic has as many as it can have messages under way, the one that has been unused longest is used again, as a new
+//! connection: what receivers keep of the old one, and what they still send to it, does not count.
 //! A message ends with its last acknowledgement or, if receivers do not acknowledge all data, when it has been sent.
 
 use std::collections::VecDeque;
@@ -49,7 +50,7 @@ impl Host {
                 if let Chooser::Fixed(before) = self.sources[usize::from(index)].chooser {
                     self.reset(index, before);
                 }
-                self.sources[usize::from(index)].chooser = Chooser::Fixed(destination);
+                self.sources[usize::from(index)].connect(destination);
                 index.into()
             }
         };
@@ -60,7 +61,7 @@ impl Host {
     /// Records that a source has sent its message, which thus has ended unless it is acknowledged.
     #[inline]
     pub(super) fn own_flow_left(&mut self, source: u16, now: Time, is_acknowledged: bool) {
-        if let Clock::Own { parent } = self.sources[usize::from(source)].clock
+        if let Clock::Own { parent, .. } = self.sources[usize::from(source)].clock
             && !is_acknowledged
         {
             self.own_flow_ends(source, parent, now);
@@ -72,7 +73,7 @@ impl Host {
     #[inline(never)]
     pub(super) fn own_flow_acknowledged(&mut self, source: u16, now: Time) -> bool {
         let own = &self.sources[usize::from(source)];
-        let (Clock::Own { parent }, &Chooser::Fixed(destination)) = (&own.clock, &own.chooser) else {
+        let (Clock::Own { parent, .. }, &Chooser::Fixed(destination)) = (&own.clock, &own.chooser) else {
             return false;
         };
         let parent = *parent;

@@ -110,9 +110,10 @@ impl Host {
         }
     }
 
-    /// Handles a grant from a receiver for the flow of `packet.source` to that receiver.
-    pub(super) fn granted(&mut self, ctx: &mut Context, packet: &Packet) {
-        if self.reactor.is_none() {
+    /// Handles a grant from a receiver for the flow of `packet.source` to that receiver, unless it is for an earlier connection
+    /// of that source.
+    pub(super) fn granted(&mut self, ctx: &mut Context, packet: &Packet, connection: u32) {
+        if self.reactor.is_none() || connection != self.sources[usize::from(packet.source)].connection() {
             return;
         }
         let of = self.flow_of(packet.source, packet.src);

@@ -279,6 +279,7 @@ impl Host {
             telemetry: Vec::new(),
             missing: None,
             number: Some(number),
+            connection: 0,
         };
         self.control.push_back(control);
     }

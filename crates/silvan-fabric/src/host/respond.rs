@@ -11,9 +11,9 @@ use crate::context::Context;
 use crate::packet::{Kind, Marks, Packet};
 
 /// The flow to which a received packet belongs.
-fn sender(packet: &Packet) -> Sender {
+fn sender(packet: &Packet, marks: &Marks) -> Sender {
     let Packet { src: host, source, class, sl, vl, .. } = *packet;
-    Sender { host, source, class, sl, vl }
+    Sender { host, source, connection: marks.connection, class, sl, vl }
 }
 
 impl Host {
@@ -52,7 +52,7 @@ impl Host {
     ) -> Received<'a> {
         Received {
             now: ctx.now,
-            from: sender(packet),
+            from: sender(packet, marks),
             size: packet.size,
             payload: packet.payload,
             sent_at: packet.injected,
@@ -86,8 +86,8 @@ impl Host {
     }
 
     /// Handles a request from a source.
-    pub(super) fn requested(&mut self, ctx: &mut Context, packet: &Packet) {
-        let request = Request { now: ctx.now, from: sender(packet), bytes: packet.payload };
+    pub(super) fn requested(&mut self, ctx: &mut Context, packet: &Packet, marks: &Marks) {
+        let request = Request { now: ctx.now, from: sender(packet, marks), bytes: packet.payload };
         self.responder.requested(&request, &mut self.replies);
         self.send_replies(ctx, None);
     }
@@ -152,6 +152,7 @@ impl Host {
             telemetry,
             missing: None,
             number: None,
+            connection: to.connection,
         }
     }
 }

@@ -261,6 +261,8 @@ impl Host {
         let next = Next { now: ctx.now, size, payload };
         if let Some(target) = reactor.target(self.reference(id), &next, sharing) {
             ctx.packets.set_target(packet, target);
+            let source = self.flows.get(id).source;
+            ctx.packets.set_connection(packet, self.sources[usize::from(source)].connection());
         }
     }
 

@@ -62,8 +62,8 @@ impl Host {
                     self.wake(ctx);
                 }
             }
-            Kind::Request => self.requested(ctx, &packet),
-            Kind::Grant => self.granted(ctx, &packet),
+            Kind::Request => self.requested(ctx, &packet, &marks),
+            Kind::Grant => self.granted(ctx, &packet, marks.connection),
             Kind::Header => self.lacks(ctx, &packet, (&hops, &marks)),
             Kind::Nack => self.was_lost(ctx, &packet, marks.number, marks.entropy),
             Kind::Receipt => self.receipt(ctx, &packet, marks.number),

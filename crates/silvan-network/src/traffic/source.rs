@@ -88,6 +88,8 @@ pub enum Clock {
     Own {
         /// Index of that source among the host's sources.
         parent: u16,
+        /// How many messages this source had before.
+        connection: u32,
     },
 }
 
@@ -349,13 +351,31 @@ impl Source {
     pub fn own_flow(&self, parent: u16, destination: u32) -> Self {
         Self {
             chooser: Chooser::Fixed(destination),
-            clock: Clock::Own { parent },
+            clock: Clock::Own { parent, connection: 0 },
             varied: None,
             next_at: Time::NEVER,
             left: 0,
             backlog: 0,
             ready: 0,
             ..self.clone()
+        }
+    }
+
+    /// Number of the connection of this source. Each message with a flow of its own has a connection of its own, although a
+    /// source is used again; other sources have one.
+    #[inline]
+    pub fn connection(&self) -> u32 {
+        match self.clock {
+            Clock::Own { connection, .. } => connection,
+            _ => 0,
+        }
+    }
+
+    /// Gives a source that has sent a message of another source the next one, to this destination.
+    pub fn connect(&mut self, to: u32) {
+        self.chooser = Chooser::Fixed(to);
+        if let Clock::Own { connection, .. } = &mut self.clock {
+            *connection = connection.wrapping_add(1);
         }
     }
 
