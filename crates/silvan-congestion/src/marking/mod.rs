@@ -609,7 +609,7 @@ macro_rules! markings {
 }
 
 markings! {
-    /// InfiniBand's forward explicit congestion notification.
+    /// InfiniBand's FECN: a root marks packets while its queues are above a threshold.
     Fecn(Fecn) => Fecn::rule as FecnRule;
     /// Input packet marking: if an input buffer is full, packets that wait for the same outputs as its packets are
     /// marked.

@@ -480,21 +480,21 @@ macro_rules! reactions {
 }
 
 reactions! {
-    /// InfiniBand's congestion control table.
+    /// InfiniBand's congestion control table: an index that grows with marks and shrinks with time selects the delay.
     Cct(Cct) => Cct::rule as CctRule;
     /// A maximum number of unacknowledged packets per flow; marks are ignored.
     StaticWindow(StaticWindow) => StaticWindow::rule as WindowRule;
-    /// Additive increase and multiplicative decrease of a flow's rate.
+    /// A marked acknowledgement divides the rate of a flow, and an unmarked one raises it by a step.
     Aimd(RateControl) => RateControl::aimd as RateRule;
-    /// Fast increase and multiplicative decrease of a flow's rate.
+    /// As `aimd`, but steps are larger the lower the rate is.
     Fimd(RateControl) => RateControl::fimd as RateRule;
-    /// Linear inter-packet delay.
+    /// A marked acknowledgement adds a unit of delay between packets, and an unmarked one removes one.
     Lipd(Lipd) => Lipd::rule as RateRule;
-    /// Dynamic window and waiting slots.
+    /// Validated marks shrink a window and then add waiting slots; other marks only shrink the window.
     Mvcm(Mvcm) => Mvcm::rule as MvcmRule;
     /// Rates that the links of a flow's route assign.
     ExplicitRate(ExplicitRate) => ExplicitRate::rule as Announced;
-    /// A rate that marks reduce according to the severity of congestion.
+    /// A rate that marks reduce by their severity, and that recovers in cycles of bytes and of time.
     Qcn(Qcn) => Qcn::rule as QcnRule;
     /// DCQCN: a rate that notifications decrease, the more the more often they come, and that recovers by itself.
     Dcqcn(Dcqcn) => Dcqcn::rule as DcqcnRule;
