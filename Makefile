@@ -55,7 +55,7 @@ FUZZ_TARGETS := units text ibnetdiscover lft site scenario \
 .PHONY: help setup demo test test-rust test-python check lint fmt schema schema-check wheel wheel-check site \
         verify swarm same fuzz bench instructions threads-model papers clean quick nightly toolchain environment test-tools \
         test-crates-build test-crates swarm-check examples-check mutants lint-rust lint-python wheel-check-all loom release-check release-files \
-        playground-check release wheel-manylinux audit lock
+        playground-check site-check release wheel-manylinux audit lock
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -145,10 +145,12 @@ check: ## what CI runs: lint, all tests, schema, wheel, site, 150 random scenari
 	@$(PYTHON) tools/check.py
 
 # Checks that take too long for every change.
-nightly: ## `check`; slow pages, 5000 random scenarios, all oracles, quick experiments, the wheel with more Pythons, fuzzing, mutants
+nightly: ## `check`; slow pages, the playground, 5000 random scenarios, all oracles, quick experiments, the wheel with more Pythons, fuzzing, mutants
 	@$(PYTHON) tools/check.py
 	$(MAKE) test-rust
 	$(BIN)/python -m pytest -rs --numprocesses=$(JOBS) --dist=worksteal -m nightly
+	$(MAKE) site
+	$(MAKE) playground-check
 	$(MAKE) swarm N=5000
 	$(MAKE) wheel-check-all
 	$(MAKE) verify
@@ -239,6 +241,10 @@ release-files: $(VENV)/.deps
 # python3 -m http.server --bind 127.0.0.1 --directory target/site/html
 site: $(VENV)/.built $(VENV)/.site-deps ## build the documentation as a site, in target/site/html; a warning or a dead link is an error
 	$(BIN)/python tools/site/build_site.py
+
+# The site without the playground, whose module takes as long to compile as the model. `nightly` builds and tests it.
+site-check: export SILVAN_PLAYGROUND := none
+site-check: site
 
 # Results, controls and layout of the playground in a browser; `site` has compiled its module.
 playground-check: $(VENV)/.built $(VENV)/.dev-deps

@@ -87,12 +87,11 @@ def stages() -> list[Stage]:
         Stage("test-crates", ("test-crates-build",)),
         Stage("examples-check", ("setup", "test-crates-build")),
         Stage("swarm-check", ("setup", "test-crates-build")),
-        Stage("site", ("setup",)),
+        Stage("site-check", ("setup",)),
         Stage("instructions", ("swarm-check", "test-tools")),
         Stage("loom", ("test-crates-build",)),
         Stage("wheel-check", ("setup",)),
-        Stage("release-files", ("wheel-check", "site")),
-        Stage("playground-check", ("site", "test-tools")),
+        Stage("release-files", ("wheel-check", "site-check")),
         Stage("schema-check", ("setup",)),
     ]
 

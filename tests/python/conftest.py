@@ -22,6 +22,7 @@ QUICK = {
 #: Slow tests that repeat other tests at a larger scale; only `make nightly` runs them.
 NIGHTLY = {
     "test_hpc_challenge_on_network_2",
+    "test_hpc_challenge_on_the_testbed",
     *(
         f"test_a_page_does_what_it_says[docs/{page}.md]"
         for page in ("papers", "questions", "sweeps", "verification")
@@ -122,6 +123,21 @@ def command(*arguments: object, cwd: Path | None = None) -> "subprocess.Complete
         check=False,
         env={**os.environ, **PLAIN},
     )
+
+
+def draw_less(monkeypatch: pytest.MonkeyPatch, *, nothing: bool) -> None:
+    """Let figures be written as PNG only, or, with `nothing`, be made but not rendered."""
+    from matplotlib.figure import Figure
+
+    write = Figure.savefig
+
+    def savefig(figure: Figure, path: object, **options: object) -> None:
+        if nothing or str(path).endswith(".svg"):
+            Path(str(path)).touch()
+        else:
+            write(figure, path, **options)
+
+    monkeypatch.setattr(Figure, "savefig", savefig)
 
 
 def script(path: Path, *lines: str) -> Path:

@@ -61,8 +61,8 @@ INSTEADS = [
     Instead("docs/report.md", "--animate out/forest.gif", "--animate out/forest.gif --frames 6", LONG),
     Instead("docs/scenario.md", 'rate="5 Gbit/s"', f'rate="5 Gbit/s"{SHORT}', TESTBED),
     Instead("docs/questions.md", f"{DIRECT} --plot", f"{DIRECT} --help", LONG),
-    Instead("docs/questions/direct-topologies.md", f"{DIRECT} --plot", f"{DIRECT}{BRIEF}", LONG),
-    Instead("docs/questions/feedback.md", "ways-back.toml --plot", f"ways-back.toml{BRIEF}", LONG),
+    Instead("docs/questions/direct-topologies.md", f"{DIRECT} --plot", f"{DIRECT} --help", LONG),
+    Instead("docs/questions/feedback.md", "ways-back.toml --plot", "ways-back.toml --help", LONG),
     Instead("docs/questions/adaptive-routing.md", f"{PACKETS} --plot", f"{PACKETS}{BRIEF}", LONG),
     Instead(
         "docs/questions/direct-topologies.md", "direct-mechanisms.toml --plot",

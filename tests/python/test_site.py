@@ -174,6 +174,17 @@ def test_a_site_without_the_playground_says_why(site, monkeypatch, capsys):
         build_site.make_playground()
 
 
+def test_a_check_builds_no_playground(site, monkeypatch):
+    monkeypatch.setattr(playground.subprocess, "run", None)
+    monkeypatch.setenv("SILVAN_PLAYGROUND", "none")
+    monkeypatch.setenv("SILVAN_SKIPS", "expected")
+    build_site.gather()
+    build_site.make_playground()
+    assert "without the playground: SILVAN_PLAYGROUND is none." in (
+        site / "pages" / "docs" / "playground.md"
+    ).read_text(encoding="utf-8")
+
+
 def test_the_playground_contains_what_it_needs_and_asks_for_nothing(site, monkeypatch):
     monkeypatch.setattr(playground, "build_module", lambda: b"module")
     monkeypatch.setattr(playground, "native_speeds", lambda: {"testbed": 1.5})

@@ -53,7 +53,9 @@ class MissingError(Exception):
 
 
 def build_module() -> bytes:
-    """Compile the simulator for browsers, and return the module."""
+    """Compile the simulator for browsers, and return the module; not if `SILVAN_PLAYGROUND` is `none`."""
+    if os.environ.get("SILVAN_PLAYGROUND") == "none":
+        raise MissingError("SILVAN_PLAYGROUND is none")
     add_target()
     command = ["tools/with-rust", "cargo", "build", "--quiet", "--profile", "web", "-p", "silvan-web"]
     command += ["--target", TARGET]
