@@ -88,6 +88,7 @@ tree_links: A row per link of a tree and interval.
   w trees: number of trees that contain the link
   w queued_bytes: bytes that wait for the link
   w downstream_bytes: bytes in the buffer at its far end
+  w isolated: 1 if only packets in special queues wait, and others pass; else 0
 contributors: A row per tree, class and host that feeds it.
   w tree: the tree
   n class: class of traffic

@@ -44,6 +44,8 @@ class TreeLink:
     #: Bytes queued for the link, and bytes in the buffer at its other end.
     queued_bytes: int
     downstream_bytes: int
+    #: Whether only packets in special queues wait, so that others pass.
+    isolated: bool
 
     @property
     def is_root(self) -> bool:
@@ -183,7 +185,8 @@ class Forest:
         # A binary search works because the rows are ordered by time.
         first, last = np.searchsorted(columns["time_ns"], [end_ns, end_ns + 1])
         rows = zip(*(columns[name][first:last].tolist() for name in names), strict=True)
-        return tuple(TreeLink(**dict(zip(names, row, strict=True))) for row in rows)
+        links = (dict(zip(names, row, strict=True)) for row in rows)
+        return tuple(TreeLink(**link | {"isolated": link["isolated"] == 1}) for link in links)
 
     def graph(self, time_ns: float) -> networkx.DiGraph[str]:
         """Return the wait-for graph at a time, with a directed edge from each branch to its next link.

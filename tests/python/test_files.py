@@ -384,7 +384,7 @@ DAMAGE = {
     "a table of zeros": ("flows.parquet", "\0" * 2000),
     "no table": ("links.parquet", None),
     "an empty scenario": ("scenario.toml", ""),
-    "a provenance cut short": ("provenance.json", '{"format": 2, "tables": ['),
+    "a provenance cut short": ("provenance.json", '{"format": 3, "tables": ['),
     "a provenance nested too deep": ("provenance.json", "[" * DEEP),
     "no provenance": ("provenance.json", None),
     "a provenance of nothing": ("provenance.json", "{}"),

@@ -9,6 +9,7 @@ use silvan_congestion::isolation::{Isolation, SpecialArbitration, SpecialQueues}
 use silvan_congestion::{Congestion, Mechanism};
 use silvan_engine::{Bytes, Rate};
 use silvan_fabric::config::{Architecture, Config};
+use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::queueing::{HostQueues, Memory, Queues};
 use silvan_network::traffic::{Flow, Pattern};
 
@@ -136,6 +137,25 @@ proptest! {
     }
 }
 
+/// Numbers of rows of the table `tree_links`.
+#[derive(Debug)]
+struct Branches {
+    /// Rows of links that are no roots.
+    all: usize,
+    /// Those where only packets in special queues wait.
+    isolated: usize,
+}
+
+fn branches(outcome: &Outcome) -> Branches {
+    let links = outcome.tables.iter().find(|table| table.name == "tree_links").unwrap();
+    let column = |name: &str| match &links.columns.iter().find(|column| column.name == name).unwrap().values {
+        Values::U32(values) => values,
+        _ => panic!("{name} has no numbers"),
+    };
+    let rows = column("depth").iter().zip(column("isolated")).filter(|(depth, _)| **depth > 0);
+    Branches { all: rows.clone().count(), isolated: rows.filter(|(_, isolated)| **isolated == 1).count() }
+}
+
 /// A victim shares a link with a contributor to a congested host. It is blocked unless there are special
 /// queues. No flow is throttled.
 #[test]
@@ -160,12 +180,15 @@ fn victims_pass_congested_flows() {
         }
         // A, B and another host overload X; V's flow to Y shares the link between the switches.
         config.flows = vec![flow("A", "X"), flow("B", "X"), flow("Z", "X"), flow("V", "Y")];
-        run(&topology, &config).summary.flows[3].received_gbit_s
+        let outcome = run(&topology, &config);
+        (outcome.summary.flows[3].received_gbit_s, branches(&outcome))
     };
-    let blocked = star(Mechanism::None, 0);
+    let (blocked, found) = star(Mechanism::None, 0);
     assert!(blocked < 12.0, "{blocked}");
+    assert!(found.all > 5 && found.isolated == 0, "{found:?}");
     for mechanism in [Mechanism::Fbicm, Mechanism::Ccfit, Mechanism::Hfdi, Mechanism::Ecocc] {
-        let free = star(mechanism, 2);
+        let (free, found) = star(mechanism, 2);
         assert!(free > 15.0, "{mechanism:?}: {free}");
+        assert!(found.all > 5 && found.isolated == found.all, "{mechanism:?}: {found:?}");
     }
 }

@@ -73,10 +73,19 @@ pub fn sample(latest: &Latest, packet_hops: u64) -> Result<String, String> {
             })
         })
         .collect();
-    let links: Vec<[u32; 7]> = (latest.tree_links.iter())
+    let links: Vec<[u32; 8]> = (latest.tree_links.iter())
         .map(|one| {
             let (queued, held) = (one.queued_bytes, one.downstream_bytes);
-            [one.link, one.tree, one.waits_for, one.depth, one.trees, queued, held]
+            [
+                one.link,
+                one.tree,
+                one.waits_for,
+                one.depth,
+                one.trees,
+                queued,
+                held,
+                u32::from(one.is_isolated),
+            ]
         })
         .collect();
     text(&json!({
@@ -95,7 +104,7 @@ pub fn sample(latest: &Latest, packet_hops: u64) -> Result<String, String> {
         "class_throughput_gbit_s": latest.class_throughput_gbit_s,
         "class_latency_ns": latest.class_latency_ns,
         "trees": trees,
-        // Columns: link, tree, waits_for, depth, trees, queued_bytes, downstream_bytes.
+        // Columns: link, tree, waits_for, depth, trees, queued_bytes, downstream_bytes, isolated.
         "tree_links": links,
     }))
 }

@@ -118,7 +118,8 @@ fn samples_agree_with_the_tables() {
         }
         let links = sample["tree_links"].as_array().unwrap();
         most = most.max(links.len());
-        for (place, column) in [(1, "tree"), (3, "depth"), (4, "trees"), (5, "queued_bytes")] {
+        for (place, column) in [(1, "tree"), (3, "depth"), (4, "trees"), (5, "queued_bytes"), (7, "isolated")]
+        {
             let of_sample: Vec<Value> = links.iter().map(|link| link[place].clone()).collect();
             assert_eq!(at(&results, "tree_links", column, time), of_sample, "{column} at {time}");
         }

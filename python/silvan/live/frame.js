@@ -6,7 +6,7 @@ const Frame = {
       title, nodes: network.nodes, hosts: network.hosts, links: network.links,
       source: network.source, target: network.target, ...Layout.place(network),
       frames: [0], trees: [], charts: [],
-      spans: { link: [], first: [], last: [], tree: [], trees: [], waits_for: [], depth: [], queued: [], held: [], share: [] },
+      spans: { link: [], first: [], last: [], tree: [], trees: [], waits_for: [], depth: [], isolated: [], queued: [], held: [], share: [] },
       starts: new Uint32Array(links + 1), now: new Int32Array(links).fill(-1), nowFrame: 0,
       contributors: { tree: [], host: [], first: [], last: [] }, victims: { tree: [], host: [], first: [], last: [] },
       utilisation: new Uint8Array(links),
@@ -20,7 +20,7 @@ const Frame = {
     run.utilisation = sample.utilisation;
     run.now.fill(-1);
     for (const column of Object.values(spans)) column.length = 0;
-    sample.tree_links.forEach(([link, tree, waitsFor, depth, trees, queued, held], at) => {
+    sample.tree_links.forEach(([link, tree, waitsFor, depth, trees, queued, held, isolated], at) => {
       run.now[link] = at;
       spans.link.push(link);
       spans.first.push(0);
@@ -31,6 +31,7 @@ const Frame = {
       spans.depth.push(depth);
       spans.queued.push(queued);
       spans.held.push(held);
+      spans.isolated.push(isolated);
       spans.share.push(255);
     });
     for (const { tree, root, born_ns: born, kind } of sample.trees) {

@@ -199,7 +199,7 @@ def _gather(result: Result, pack: Pack, roots: Roots) -> tuple[dict[str, Any], s
         "spans": {
             "link": pack.add(found["link"], "uint32", is_rising=True),
             **{name: pack.add(found[name], "uint16") for name in ("first", "last", "trees")},
-            **{name: pack.add(found[name], "uint8") for name in ("depth", "share")},
+            **{name: pack.add(found[name], "uint8") for name in ("depth", "isolated", "share")},
             **{name: pack.add(found[name], "uint32") for name in ("tree", "waits_for", "queued", "held")},
         },
         "trees": [

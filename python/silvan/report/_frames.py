@@ -55,18 +55,20 @@ def spans(result: Result, clock: Clock, place: dict[str, int]) -> dict[str, NDAr
     """Return spans of frames in which a link keeps its position in a tree, ordered by link and frame.
 
     The keys are `link`, `first` and `last` (frames), `tree`, `trees`, `waits_for` (a link), `depth`, `queued`
-    and `held` (maximum bytes), and `share` (share of the samples, scaled to 0 to 255). `place` maps link
-    names to numbers.
+    and `held` (maximum bytes), `share` (share of the samples, scaled to 0 to 255), and `isolated` (1 if only
+    packets in special queues wait). `place` maps link names to numbers.
     """
     rows = result.coded("tree_links")
     link, waits_for = (_numbers(rows[name], place) for name in ("link", "waits_for"))
-    columns = [np.asarray(rows[name]).astype(np.int64) for name in ("tree", "trees", "depth")]
+    columns = [np.asarray(rows[name]).astype(np.int64) for name in ("tree", "trees", "depth", "isolated")]
     queued, held = (np.asarray(rows[name]).astype(np.int64) for name in ("queued_bytes", "downstream_bytes"))
     frame = clock.frame(np.asarray(rows["time_ns"]))
     order = np.lexsort((frame, link))
     sort = [values[order] for values in (link, frame, waits_for, *columns, queued, held)]
-    link, frame, waits_for, tree, trees, depth, queued, held = sort
-    names = ("link", "first", "last", "tree", "trees", "waits_for", "depth", "queued", "held", "share")
+    link, frame, waits_for, tree, trees, depth, isolated, queued, held = sort
+    names = (
+        "link", "first", "last", "tree", "trees", "waits_for", "depth", "isolated", "queued", "held", "share",
+    )  # fmt: skip
     if not len(link):
         return {name: np.zeros(0, np.int64) for name in names}
     # First reduce each frame to its last sample, then merge equal consecutive frames.
@@ -74,18 +76,18 @@ def spans(result: Result, clock: Clock, place: dict[str, int]) -> dict[str, NDAr
     samples = np.diff(ends, prepend=-1)
     starts = ends - samples + 1
     queued, held = np.maximum.reduceat(queued, starts), np.maximum.reduceat(held, starts)
-    link, frame, waits_for, tree, trees, depth = (
-        values[ends] for values in (link, frame, waits_for, tree, trees, depth)
+    link, frame, waits_for, tree, trees, depth, isolated = (
+        values[ends] for values in (link, frame, waits_for, tree, trees, depth, isolated)
     )
     share = np.minimum(samples * 255 // clock.step, 255)
     # Round shares that look the same on the page to the same value, so that more frames are equal.
     share = np.where(share < 255, share // 32 * 32 + 16, share)
     follows = frame - np.arange(len(frame))
-    ends = _ends(link, follows, tree, trees, waits_for, depth, share)
+    ends = _ends(link, follows, tree, trees, waits_for, depth, isolated, share)
     starts = np.concatenate([[0], ends[:-1] + 1])
     found = (
         link[ends], frame[starts], frame[ends], tree[ends], trees[ends], waits_for[ends], depth[ends],
-        np.maximum.reduceat(queued, starts), np.maximum.reduceat(held, starts), share[ends],
+        isolated[ends], np.maximum.reduceat(queued, starts), np.maximum.reduceat(held, starts), share[ends],
     )  # fmt: skip
     return dict(zip(names, found, strict=True))
 

@@ -302,7 +302,7 @@ const Page = {
       lines.push(`carries ${Math.round(part * 100)} % of its rate`);
     }
     if (span < 0) return [...lines, "in no tree"];
-    const { tree, trees, depth, waits_for: waits, queued, held } = run.spans;
+    const { tree, trees, depth, waits_for: waits, isolated, queued, held } = run.spans;
     const kind = run.trees[tree[span] - 1][1];
     const letter = Data.letter(run, tree[span]);
     if (depth[span] === 0) lines.push(`root ${letter} of tree ${tree[span]} (${kind})`);
@@ -310,6 +310,7 @@ const Page = {
       const more = trees[span] > 1 ? ` and ${trees[span] - 1} more` : "";
       lines.push(`in tree ${tree[span]} (${kind}) of root ${letter}${more}, ${depth[span]} from its root`);
       lines.push(`waits for ${run.links[waits[span]]}`);
+      if (isolated[span]) lines.push("only packets in special queues wait; others pass");
     }
     const waiting = [];
     spans.forEach((one, other) => {

@@ -112,7 +112,9 @@ class Network {
       const tree = run.spans.tree[span];
       const isApart = chosen !== null && chosen !== tree;
       const share = run.spans.share[span] / 255;
-      return [Data.colour(run, tree), isApart ? 0.12 : 0.35 + 0.65 * share, (1.6 + 2.2 * share) * this.thin];
+      // A branch whose packets wait in special queues blocks no others: it is thin.
+      const wide = run.spans.isolated[span] ? 0.9 : 1.6 + 2.2 * share;
+      return [Data.colour(run, tree), isApart ? 0.12 : 0.35 + 0.65 * share, wide * this.thin];
     }
     const load = run.utilisation ? run.utilisation[link * run.frames.length + this.frame] / 15 : 0;
     return [idle, 0.16 + 0.55 * load, (0.7 + 0.8 * load) * this.thin];

@@ -74,6 +74,8 @@ pub struct TreeLink {
     pub queued_bytes: u32,
     /// Bytes in the buffer at the link's far end.
     pub downstream_bytes: u32,
+    /// Whether the link waits only because special queues at its far end stop packets to a root. Other packets pass.
+    pub is_isolated: bool,
 }
 
 /// The last `count` values, or none if there are fewer.

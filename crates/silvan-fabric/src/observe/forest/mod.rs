@@ -46,6 +46,7 @@ struct LinkRows {
     trees: Vec<u32>,
     queued: Vec<u32>,
     held: Vec<u32>,
+    isolated: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -123,6 +124,7 @@ impl ForestObserver {
             rows.depth.push(member.depth);
             rows.trees.push(moment.trees_of(link).count() as u32);
             rows.queued.push(member.queued);
+            rows.isolated.push(u32::from(member.is_isolated));
             let channel = map.links[link as usize].channel;
             rows.held.push(Vl::all(usize::from(map.lanes)).map(|vl| view.outstanding(channel, vl)).sum());
         }
@@ -161,6 +163,7 @@ impl ForestObserver {
                 depth: member.depth,
                 trees: self.moment.trees_of(link).count() as u32,
                 queued_bytes: member.queued,
+                is_isolated: member.is_isolated,
                 downstream_bytes: self.held(view, link),
             }
         };

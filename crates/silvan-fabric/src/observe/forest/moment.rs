@@ -157,6 +157,8 @@ pub(super) struct TreePosition {
     pub lanes: u16,
     /// Bytes that wait for the link.
     pub queued: u32,
+    /// Whether the link waits only because special queues at its far end stop packets to a root. Other packets pass.
+    pub is_isolated: bool,
 }
 
 impl TreePosition {
@@ -174,7 +176,8 @@ impl TreePosition {
 /// Minimum utilization of an output that is always busy, which is below 1 because there are gaps between packets.
 const BUSY: f64 = 0.9;
 
-const NOT_IN: TreePosition = TreePosition { root: NONE, waits_for: NONE, depth: 0, lanes: 0, queued: 0 };
+const NOT_IN: TreePosition =
+    TreePosition { root: NONE, waits_for: NONE, depth: 0, lanes: 0, queued: 0, is_isolated: false };
 
 #[derive(Debug)]
 pub(super) struct Moment {
@@ -190,6 +193,8 @@ pub(super) struct Moment {
     waits: Vec<(u32, u32, u8, u8)>,
     /// Whether each link waits for another link.
     waiting: Vec<bool>,
+    /// Whether each link waits because it lacks credit.
+    lacks_credit: Vec<bool>,
     /// For each link, a fixed number of words with one bit per root for which the link waits, directly or indirectly.
     sets: Vec<u64>,
     words: usize,
@@ -199,7 +204,8 @@ impl Moment {
     pub fn new(links: usize) -> Self {
         let (roots, order, waits, waiting) = (Vec::new(), Vec::new(), Vec::new(), vec![false; links]);
         let (members, states) = (vec![NOT_IN; links], vec![OutputState::Free; links]);
-        Self { members, roots, order, states, waits, waiting, sets: Vec::new(), words: 0 }
+        let lacks_credit = waiting.clone();
+        Self { members, roots, order, states, waits, waiting, lacks_credit, sets: Vec::new(), words: 0 }
     }
 
     /// Assigns each link to its nearest root only.
@@ -231,6 +237,7 @@ impl Moment {
         self.order.clear();
         self.waits.clear();
         self.waiting.fill(false);
+        self.lacks_credit.fill(false);
         let is_some_loaded = self.read_states(view, map);
         if is_some_loaded {
             self.find_waits(view, map);
@@ -255,6 +262,8 @@ impl Moment {
                 let queued = view.queued_bytes(switch, output);
                 self.members[link as usize].queued = queued;
             }
+            let (lacks_credit, member) = (self.lacks_credit[link as usize], &mut self.members[link as usize]);
+            member.is_isolated = member.depth > 0 && !lacks_credit;
         }
     }
 
@@ -369,6 +378,7 @@ impl Moment {
                     let wanted = map.outputs[far as usize][output.index()];
                     if wanted != NONE && self.states[wanted as usize] != OutputState::Free {
                         self.waits.push((wanted, at as u32, vl, lane.0));
+                        self.lacks_credit[at] = true;
                     }
                 }
             }

@@ -146,6 +146,7 @@ fn of_links(rows: super::LinkRows, links: Arc<Vec<String>>) -> Table {
             column("trees", Values::U32(rows.trees)),
             column("queued_bytes", Values::U32(rows.queued)),
             column("downstream_bytes", Values::U32(rows.held)),
+            column("isolated", Values::U32(rows.isolated)),
         ],
     }
 }
