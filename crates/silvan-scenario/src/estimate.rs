@@ -35,8 +35,9 @@ const PACKET_BYTES: f64 = 64.0;
 
 /// Bytes per class of traffic (a flow, a pattern or a job), with its text in the scenario.
 const CLASS_BYTES: f64 = 9_000.0;
-/// Bytes of the latency histograms of a class, at most, and per packet while they are small.
+/// Bytes of the latency histograms of a class with many packets.
 const HISTOGRAM_BYTES: f64 = 160_000.0;
+/// Bytes of these histograms per packet, as long as the sum is less than `HISTOGRAM_BYTES`.
 const SPARSE_BYTES: f64 = 64.0;
 /// Bytes per recorded transfer, and the number of transfers from which on no more are kept.
 const TRANSFER_BYTES: f64 = 300.0;

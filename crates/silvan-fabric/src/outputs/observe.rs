@@ -58,8 +58,8 @@ impl Outputs {
         with_bank!(self, bank => bank.is_idle())
     }
 
-    /// A host's channel on which a packet arrived although it leads to no switch of this partition, which is an error
-    /// in the model.
+    /// The channel of a host on which a packet arrived, although the channel ends at no switch of this partition. There
+    /// is such a channel only after an error of the model.
     pub fn broken(&self) -> Option<ChannelId> {
         with_bank!(self, bank => bank.broken)
     }

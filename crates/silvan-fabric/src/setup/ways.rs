@@ -1,8 +1,9 @@
-//! Computes the performance of routes on an empty network, which limits the delivery time of a message.
+//! Computes the latency and the rates of the routes between two hosts on an empty network, from which the shortest
+//! possible delivery time of a message follows.
 //!
-//! If the tables determine the route, the limit is that of this route. If flows or packets select routes, the limit
-//! assumes the fastest route for the first byte, the widest route for each packet, and concurrent use of all routes
-//! for the packets of a message.
+//! If the tables determine the route, these are those of that route. If flows or packets select routes, they are the
+//! latency of the fastest route, the rate of the widest one, and the total rate of all routes, so no message can arrive
+//! earlier.
 
 use rustc_hash::FxHashMap;
 use silvan_engine::{Rate, Time};

@@ -86,17 +86,17 @@ impl<S: PortSet> Rounds<S> {
         Self { lanes: vec![Round::default(); lanes].into(), is_patient }
     }
 
-    /// Returns the requesting inputs that may be served, if inputs are never busy: those not yet served in this round,
-    /// or all if the packets of these `stand_aside`.
+    /// As [`Rounds::choice_of_free`], for switches in which no input is busy with another output.
     pub fn choice(&mut self, lane: PortVl, asking: S, stand_aside: impl FnOnce() -> S) -> S {
         self.choice_of_free(lane, (asking, stand_aside), S::default(), Time::ZERO, |_| Time::ZERO)
     }
 
-    /// Returns the requesting inputs that may be served. These are the inputs that are not `busy` and were not yet
-    /// served in this round, or else other inputs that are not busy. If the output must wait, there are none. `free_at`
-    /// returns the time at which a busy input becomes free.
+    /// Returns the inputs that may be served, of those that request service (`asking`). These are the inputs that are not
+    /// `busy` and were not yet served in this round, or else other inputs that are not busy. If the output must wait,
+    /// there are none. `free_at` returns the time at which a busy input becomes free.
     ///
-    /// A new round begins when all waiting inputs have been served.
+    /// A new round begins when all inputs with packets for the output have been served: those that request service, and
+    /// those whose packets cannot be sent now (`stand_aside`), for example for lack of credit.
     #[inline]
     pub fn choice_of_free(
         &mut self,
