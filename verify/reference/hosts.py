@@ -86,7 +86,8 @@ class Host:
         self.numbers, self.given_back = 0, list[int]()
         #: The credit that each lane lacked at the host's last attempt, if all of them did.
         self.stalled: dict[int, int] = {}
-        #: Per lane, with a number that shows which of all of them has waited longest.
+        #: Control packets that wait on each lane. Each has a number from the order of all lanes, so that the
+        #: packet that has waited longest is known.
         self.control: dict[int, deque[tuple[int, Packet]]] = {
             lane: deque() for lane in range(net.plan.lanes.count)
         }

@@ -139,7 +139,7 @@ pub enum Reason {
          switch.trimming"
     )]
     NoRetransmission,
-    /// A pair of hosts without a route, in words.
+    /// A pair of hosts without a route; the text names both.
     #[error("{0}")]
     NoRoute(String),
     /// Pairs of hosts without a route.
@@ -147,7 +147,7 @@ pub enum Reason {
     Unroutable {
         /// Number of pairs.
         pairs: u64,
-        /// One of these pairs, in words.
+        /// The text that names one of these pairs.
         first: String,
     },
     /// A switch has no route to a host that it may have to notify.
@@ -161,7 +161,7 @@ pub enum Reason {
         /// Name of the host.
         host: String,
     },
-    /// Adaptive routing per flow on an unsuitable network, in words.
+    /// Adaptive routing per flow on an unsuitable network; the text says why.
     #[error("{0}")]
     NotAdaptive(String),
     /// A size beyond the supported range.
@@ -332,7 +332,7 @@ pub enum Reason {
         /// The reason, and how to correct the job.
         what: String,
     },
-    /// Counters that cannot be created, in words.
+    /// Counters that cannot be created; the text says why.
     #[error("{0}")]
     NoCounters(&'static str),
 }

@@ -289,8 +289,8 @@ impl Links {
         }
     }
 
-    /// Makes receivers stop their senders by frames. The region capacity of the channels must be [`UNLIMITED`], because
-    /// receivers check their buffers themselves.
+    /// Makes receivers stop their senders with pause frames. The region capacity of the channels must be [`UNLIMITED`]:
+    /// the sender of a channel does not count what the buffer at its end holds, because the receiver does.
     pub fn set_frames(&mut self, frames: Frames) {
         self.control = Some(Box::new(Control::Frames(frames)));
     }

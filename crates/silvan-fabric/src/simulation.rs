@@ -141,7 +141,7 @@ impl Simulation {
     /// one.
     ///
     /// # Errors
-    /// The reason why the run has only one thread, in words.
+    /// The text that states why the run has only one thread.
     pub fn partitions(&self) -> Result<usize, &'static str> {
         self.network.lookahead.map(|_| self.network.partitions.len())
     }

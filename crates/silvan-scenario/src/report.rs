@@ -220,7 +220,7 @@ pub fn division(config: &Config) -> Option<Division> {
     }
 }
 
-/// How packets deviate from the tables, in words.
+/// Returns a text that states how packets deviate from the tables.
 #[must_use]
 pub fn choice(config: &Config) -> Option<String> {
     if let Some(ecmp) = config.hashing() {

@@ -38,7 +38,7 @@ pub(crate) fn long_pauses(view: View, links: &[LinkName], limit: Time) -> Vec<Lo
     found
 }
 
-/// A packet that did not fit into the buffer at the end of a link, in words.
+/// The message about a packet that did not fit into the buffer at the end of a link.
 pub(crate) fn overflow_in_words(found: Overflow, link: &str) -> String {
     let Overflow { vl, lack, .. } = found;
     let (missing, headroom) = (lack.missing, lack.headroom);
