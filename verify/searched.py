@@ -101,7 +101,8 @@ def up_and_down(
 ) -> tuple[dict[str, int], dict[str, list[Edge]]]:
     """Return the hops of each switch to a home, and the ports that lead there.
 
-    Switches that reach it only downwards go down; all others go up by the shortest route to one of those.
+    A switch above the home, from which downward links alone lead there, routes down. Any other switch routes up,
+    on the shortest way to a switch above the home.
     """
     down = distances(edges, [home], lambda near, far: rank[far] < rank[near])
     cost, good = dict(down), dict[str, list[Edge]]()

@@ -147,7 +147,7 @@ impl Transfers {
         });
     }
 
-    /// The flow, which is then among those that have changed; `None` if its sender is in another partition.
+    /// Returns a flow and lists it among those that have changed; `None` if its sender is in another partition.
     fn change(&mut self, way: Way) -> Option<&mut OpenTransfers> {
         let flow = self.open.get_mut(&way)?;
         if !std::mem::replace(&mut flow.has_changed, true) {

@@ -28,7 +28,7 @@ pub(super) struct Goal {
 /// The progress of all partitions.
 #[derive(Clone, Copy)]
 pub(super) struct Reached {
-    /// Whether the partitions reached the sample and not just the amount of work.
+    /// Whether the partitions stopped at the time of the sample, and not before it because of the amount of work.
     pub sample: bool,
     /// The work done.
     pub events: u64,
