@@ -101,8 +101,8 @@ def up_and_down(
 ) -> tuple[dict[str, int], dict[str, list[Edge]]]:
     """Return the hops of each switch to a home, and the ports that lead there.
 
-    A switch above the home, from which downward links alone lead there, routes down. Any other switch routes up,
-    on the shortest way to a switch above the home.
+    A switch from which downward links alone lead to the home routes down. Any other switch routes up, on the
+    shortest way to such a switch.
     """
     down = distances(edges, [home], lambda near, far: rank[far] < rank[near])
     cost, good = dict(down), dict[str, list[Edge]]()
