@@ -218,9 +218,9 @@ impl<'a> Balancer<'a> {
             if switch != home {
                 let edges = self.graph.edges(switch).iter();
                 self.good.extend(edges.filter(|&&e| is_good(switch, e)));
-                // With unidirectional links, packets may pass switches that do not lead to all destinations.
-                let matters = self.graph.before.is_none() || self.graph.senders[switch] > 0;
-                if matters && self.first_good[switch] == self.good.len() {
+                // Packets start at hosts only: a switch without any, such as a spine that lost its link to a leaf, need not
+                // lead to all destinations.
+                if self.graph.senders[switch] > 0 && self.first_good[switch] == self.good.len() {
                     return Err(self.unreachable(switch, home));
                 }
             }
