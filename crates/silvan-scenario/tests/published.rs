@@ -82,6 +82,7 @@ fn every_scenario_is_valid_and_reads_back_as_resolved() {
             "roce-telemetry",
             "routes-512",
             "silent-forest",
+            "small-forest",
             "star",
             "step-and-trees",
             "testbed",
