@@ -158,6 +158,8 @@ class Trimming:
     """Packet trimming: bytes of data that wait for an output's lane, bytes of a header, the choice."""
 
     queue: int
+    #: Those of outputs of some rates, by picoseconds per byte.
+    of_rates: Mapping[Fraction, int]
     size: int
     is_random: bool
 
@@ -615,8 +617,10 @@ def _trimming(table: Mapping[str, Any] | None) -> Trimming | None:
     if table is None:
         return None
     given = dict(table)
+    of_rates = {rate_ps_per_byte(one["rate"]): size_bytes(one["queue"]) for one in given.pop("rates", [])}
     found = Trimming(
         queue=size_bytes(given.pop("queue")),
+        of_rates=of_rates,
         size=size_bytes(given.pop("size", "64 B")),
         is_random=given.pop("which", "either") == "either",
     )

@@ -48,12 +48,13 @@ class FcfsSwitch(Switch):
             self.store(packet, port)
             return
         queue = self.queues[packet.output, packet.lane, False]
+        limit = rule.of_rates.get(self.out[packet.output].pace, rule.queue)
         waiting = sum(other.size for other, _ in queue)
-        if waiting + packet.size <= rule.queue:
+        if waiting + packet.size <= limit:
             self.store(packet, port)
             return
         takes_newest = rule.is_random and self.choice(packet.output, packet.lane).below(2) == 0
-        if takes_newest and waiting - queue[-1][0].size + packet.size <= rule.queue:
+        if takes_newest and waiting - queue[-1][0].size + packet.size <= limit:
             newest, its_port = queue.pop()
             assert its_port is not None
             self.trim(newest, its_port)

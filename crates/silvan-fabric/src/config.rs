@@ -710,12 +710,25 @@ pub struct Trimming {
     /// Bytes of data that may wait for an output on each virtual lane, at least a full packet. The packet that is being
     /// sent does not count.
     pub queue: Bytes,
+    /// Queues of the outputs to links of some rates, instead of `queue`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<QueueOfRate>,
     /// Bytes of a header on the link.
     #[serde(default = "header_size")]
     pub size: Bytes,
     /// Which packet loses its payload.
     #[serde(default)]
     pub which: Trimmed,
+}
+
+/// The queue of outputs to links of one rate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QueueOfRate {
+    /// The rate of the link.
+    pub rate: Rate,
+    /// Bytes of data that may wait for the output on each virtual lane, at least a full packet.
+    pub queue: Bytes,
 }
 
 fn header_size() -> Bytes {

@@ -121,6 +121,18 @@ pub enum Reason {
         /// Bytes of a full packet.
         needed: u32,
     },
+    /// A rate with a queue of its own at which no switch sends.
+    #[error("no switch sends at this rate; the rates are {rates}")]
+    UnusedRate {
+        /// The rates at which switches send, in words.
+        rates: String,
+    },
+    /// A rate that is given twice.
+    #[error("is already given by {first}")]
+    RepeatedRate {
+        /// The key of the first one.
+        first: String,
+    },
     /// The size of the header of a trimmed packet.
     #[error("must be 1 B to {most} B, the size of a full packet")]
     HeaderSize {

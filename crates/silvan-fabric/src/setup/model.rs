@@ -24,7 +24,7 @@ use super::round_trip::round_trip;
 use super::{HostNames, small};
 use crate::config::{
     AdaptiveRouting, Arbitration, Architecture, Assignment, Config, Credits, Delivery, Ecmp, FlowControl,
-    LinkConfig, Measure, PathBits, Pinned, RoutePer, Trimmed, Trimming,
+    LinkConfig, Measure, PathBits, Pinned, QueueOfRate, RoutePer, SwitchConfig, Trimmed, Trimming,
 };
 use crate::error::{Reason, SetupError};
 use crate::faults::{Recovery, Rerouting};
@@ -129,6 +129,8 @@ pub(super) struct SwitchModel {
     pub control_first: bool,
     /// Packet trimming, if switches trim packets.
     pub trimming: Option<TrimmingRule>,
+    /// The limits of the queues of some rates, if they have limits of their own.
+    pub queues_of_rates: Box<[(Rate, u32)]>,
 }
 
 /// The settings that all hosts share.
@@ -410,18 +412,38 @@ impl SwitchModel {
             islip_cell: u32::try_from(given.islip_cell.0).unwrap_or(u32::MAX),
             control_first: given.control_first(mechanism),
             trimming,
+            queues_of_rates: queues_of_rates(given, sizes)?,
         })
     }
+}
+
+/// The limit of a queue for packet trimming, given at a key.
+fn queue_limit(queue: Bytes, sizes: PacketSizes, key: &str) -> Result<u32, SetupError> {
+    let limit = small(queue, key)?;
+    let needed = sizes.mtu + sizes.header;
+    if limit < needed { Err(Reason::ShortQueue { needed }.of(key, queue)) } else { Ok(limit) }
+}
+
+/// See [`SwitchModel::queues_of_rates`].
+fn queues_of_rates(given: &SwitchConfig, sizes: PacketSizes) -> Result<Box<[(Rate, u32)]>, SetupError> {
+    let of_rates = given.trimming.iter().flat_map(|trimming| trimming.rates.iter());
+    let mut found: Vec<(Rate, u32)> = Vec::new();
+    for (index, QueueOfRate { rate, queue }) in of_rates.enumerate() {
+        let key = format!("switch.trimming.rates.{index}");
+        if let Some(first) = found.iter().position(|(other, _)| other == rate) {
+            let first = format!("switch.trimming.rates.{first}");
+            return Err(Reason::RepeatedRate { first }.of(format!("{key}.rate"), rate));
+        }
+        found.push((*rate, queue_limit(*queue, sizes, &format!("{key}.queue"))?));
+    }
+    Ok(found.into())
 }
 
 /// The rule of packet trimming.
 fn trimming(given: &Trimming, config: &Config, sizes: PacketSizes) -> Result<TrimmingRule, SetupError> {
     const KEY: &str = "switch.trimming";
     let full = sizes.mtu + sizes.header;
-    let limit = small(given.queue, &format!("{KEY}.queue"))?;
-    if limit < full {
-        return Err(Reason::ShortQueue { needed: full }.of(format!("{KEY}.queue"), given.queue));
-    }
+    let limit = queue_limit(given.queue, sizes, &format!("{KEY}.queue"))?;
     let size = small(given.size, &format!("{KEY}.size"))?;
     if !(1..=full).contains(&size) {
         return Err(Reason::HeaderSize { most: full }.of(format!("{KEY}.size"), given.size));

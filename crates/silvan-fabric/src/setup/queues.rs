@@ -90,9 +90,10 @@ impl Builder<'_> {
         let is_small = ports.iter().all(|ports| ports.count() <= 64);
         let all = ports.into_iter();
         if arbitration == Arbitration::Fcfs {
-            let trimming = self.model.switch.trimming;
-            let trimmer =
-                |ports: &Ports| trimming.map(|rule| Box::new(Trimmer::new(rule, ports, self.model.seed)));
+            let SwitchModel { trimming, queues_of_rates, .. } = &self.model.switch;
+            let trimmer = |ports: &Ports| {
+                trimming.map(|rule| Box::new(Trimmer::new((rule, queues_of_rates), ports, self.model.seed)))
+            };
             let fcfs = |ports| {
                 let trimmer = trimmer(&ports);
                 FcfsSwitch::new(ports, control_first, trimmer)

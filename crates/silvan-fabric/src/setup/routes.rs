@@ -1,19 +1,20 @@
 //! Checks that a network meets the requirements of its configuration: the named hosts, routes between hosts that
 //! exchange packets, and links in both directions.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use rustc_hash::FxHashMap;
 use silvan_congestion::isolation::Isolation;
 use silvan_congestion::marking::MarkingParameters;
 use silvan_congestion::{Components, Notification};
-use silvan_engine::Time;
+use silvan_engine::{Rate, Time};
 use silvan_network::routing::port_groups::PortGroups;
 use silvan_network::routing::{self, Tables, cycle_text};
-use silvan_network::topology::{MAX_FCFS_PORTS, MAX_SWITCH_PORTS, NodeRef, Topology};
+use silvan_network::topology::{Link, MAX_FCFS_PORTS, MAX_SWITCH_PORTS, NodeRef, Topology};
 use silvan_network::traffic::Pattern;
 
-use crate::config::{Arbitration, Architecture, Config, RoutePer};
+use crate::config::{Arbitration, Architecture, Config, QueueOfRate, RoutePer};
 use crate::error::{Reason, SetupError};
 use crate::faults::{Remaining, Reroutes, around, changes};
 
@@ -105,6 +106,22 @@ fn check_rates(parts: &Components, topology: &Topology) -> Result<(), SetupError
     Ok(())
 }
 
+/// Checks that switches send at the rates that have queues of their own.
+fn check_queues(config: &Config, topology: &Topology) -> Result<(), SetupError> {
+    let of_rates = config.switch.trimming.iter().flat_map(|trimming| trimming.rates.iter());
+    let is_of_switch =
+        |link: &&Link| link.channels().any(|(from, _)| matches!(from.node, NodeRef::Switch(_)));
+    for (index, QueueOfRate { rate, .. }) in of_rates.enumerate() {
+        if !topology.links.iter().filter(is_of_switch).any(|link| link.rate == *rate) {
+            let sorted: BTreeSet<Rate> =
+                topology.links.iter().filter(is_of_switch).map(|link| link.rate).collect();
+            let rates = sorted.iter().map(Rate::to_string).collect::<Vec<_>>().join(", ");
+            return Err(Reason::UnusedRate { rates }.of(format!("switch.trimming.rates.{index}.rate"), rate));
+        }
+    }
+    Ok(())
+}
+
 /// Checks that packets have routes: for each flow in both directions, to hotspots, between every pair of hosts if there
 /// are patterns, and for notifications from switches to sources. Also checks that switches and ports with settings of
 /// their own exist.
@@ -114,12 +131,13 @@ fn check_rates(parts: &Components, topology: &Topology) -> Result<(), SetupError
 /// # Errors
 /// [`Reason::TooManyPorts`] at `topology`, [`Reason::NoSuchHost`] and [`Reason::NoRoute`] at the key that names the host, [`Reason::Unroutable`] at
 /// `routing.kind`, [`Reason::NoWayBack`] at `congestion.notification`, [`Reason::NoSuchPort`] at the key of the port, [`Reason::NoThresholds`] at
-/// `congestion.marking.thresholds`.
+/// `congestion.marking.thresholds`, [`Reason::UnusedRate`] at the key of the rate.
 pub fn check_routes(config: &Config, topology: &Topology, tables: &Tables) -> Result<bool, SetupError> {
     check_switches(config, topology)?;
     let parts = config.components();
     check_ports(&parts, topology)?;
     check_rates(&parts, topology)?;
+    check_queues(config, topology)?;
     let (names, wiring) = (HostNames::new(topology), topology.wiring());
     let route = |from: u32, to: u32, key: &str| {
         let found = routing::trace_lids(topology, &wiring, tables, from, to);

@@ -105,13 +105,13 @@ impl FcfsSwitch {
         let (vl, size) = (ctx.packets[id].vl, ctx.packets[id].size);
         let at = self.ports.lane(output, vl).index();
         let lane = &mut self.lanes[at];
-        if lane.bytes + size <= trimmer.limit {
+        let limit = trimmer.limit(output);
+        if lane.bytes + size <= limit {
             return Some(input);
         }
         // Data lanes carry no other packets, so the queue `data` has all of their bytes.
         let newest = trimmer.takes_newest(at).then(|| lane.data.back().copied()).flatten();
-        let newest =
-            newest.filter(|&(newest, _)| lane.bytes - ctx.packets[newest].size + size <= trimmer.limit);
+        let newest = newest.filter(|&(newest, _)| lane.bytes - ctx.packets[newest].size + size <= limit);
         let Some((newest, Some(of))) = newest else {
             trimmer.cut(ctx, &self.ports, (input, output), id);
             return None;

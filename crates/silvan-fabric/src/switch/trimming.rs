@@ -4,10 +4,11 @@
 //! The rule is that of the queues of the Ultra Ethernet Consortium's simulator (uet-htsim, `compositequeue.cpp`, 2025),
 //! except that the packet that is being sent does not count, and that the queue of headers has no limit.
 
+use silvan_engine::Rate;
 use silvan_engine::random::Stream;
 use silvan_network::port::{Port, Vl};
 
-use super::Ports;
+use super::{PortWiring, Ports};
 use crate::context::Context;
 use crate::message::CreditReturn;
 use crate::packet::{Kind, NO_LEDGER, PacketId};
@@ -15,7 +16,7 @@ use crate::packet::{Kind, NO_LEDGER, PacketId};
 /// The settings that all switches share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TrimmingRule {
-    /// Bytes of data that may wait for an output on a lane.
+    /// Bytes of data that may wait for an output on a lane, unless its rate has another limit.
     pub limit: u32,
     /// Bytes of a header on the link, and in a buffer.
     pub size: u32,
@@ -29,7 +30,8 @@ pub(crate) struct TrimmingRule {
 /// The trimming at the outputs of a switch.
 #[derive(Debug)]
 pub(crate) struct Trimmer {
-    pub limit: u32,
+    /// Bytes of data that may wait for an output on a lane, by output.
+    limits: Box<[u32]>,
     pub headers: Vl,
     size: u32,
     space: u32,
@@ -40,13 +42,23 @@ pub(crate) struct Trimmer {
 }
 
 impl Trimmer {
-    /// The trimming of a switch with these ports in a run with this seed.
-    pub fn new(rule: TrimmingRule, ports: &Ports, seed: u64) -> Self {
+    /// The trimming of a switch with these ports in a run with this seed. Some rates have limits of their own.
+    pub fn new((rule, of_rates): (TrimmingRule, &[(Rate, u32)]), ports: &Ports, seed: u64) -> Self {
         let TrimmingRule { limit, size, space, headers, is_random } = rule;
         let switch = u64::from(ports.node) << 16;
         let lanes = if is_random { ports.count() * ports.lanes } else { 0 };
         let random = (0..lanes as u64).map(|lane| Stream::new(seed, "trimming", switch | lane)).collect();
-        Self { limit, headers, size, space, random, counts: vec![0; ports.count()].into() }
+        let limit_of = |wiring: &Option<PortWiring>| {
+            let own = of_rates.iter().find(|(rate, _)| wiring.is_some_and(|wiring| wiring.rate == *rate));
+            own.map_or(limit, |&(_, own)| own)
+        };
+        let limits = ports.wiring.iter().map(limit_of).collect();
+        Self { limits, headers, size, space, random, counts: vec![0; ports.count()].into() }
+    }
+
+    /// Bytes of data that may wait for an output on a lane.
+    pub fn limit(&self, output: Port) -> u32 {
+        self.limits[output.index()]
     }
 
     /// Whether the newest packet of an output's lane is to lose its payload, rather than the one that arrives.
