@@ -225,6 +225,8 @@ class Congestion:
     coalescing: tuple[int, bool] | None
     #: Time from a mark to its notification packet, in picoseconds.
     notification_delay: int
+    #: With acknowledgements of several packets: their bytes, and the longest wait in picoseconds.
+    acknowledge: tuple[int, int] | None
     isolation: Isolation | None
     reaction: Reaction | WindowReaction | QcnReaction | RdmaReaction | None
     rates: ExplicitRates | None
@@ -251,8 +253,8 @@ class Congestion:
     @property
     def has_windows(self) -> bool:
         """Whether sources count acknowledgements."""
-        has_window = isinstance(self.reaction, rdma.RcccReaction) and self.reaction.nscc is not None
-        return has_window or isinstance(self.reaction, WindowReaction | rdma.AnsweredReaction)
+        counting = WindowReaction | rdma.AnsweredReaction | rdma.RcccReaction
+        return isinstance(self.reaction, counting)
 
     @property
     def is_ethernet(self) -> bool:
@@ -289,6 +291,7 @@ def congestion(table: Mapping[str, Any], sizes: Sizes, net: Wiring) -> Congestio
         is_quantized=given.pop("feedback", preset.get("feedback", "binary")) == "quantized",
         coalescing=_coalescing(given.pop("coalescing", None)),
         notification_delay=time_ps(given.pop("notification_delay", "0 ps")),
+        acknowledge=_acknowledge(given.pop("acknowledge", None)),
         isolation=_isolation(part(given, "isolation", preset), sizes),
         reaction=own,
         rates=rates,
@@ -325,6 +328,15 @@ def _coalescing(table: Mapping[str, Any] | None) -> tuple[int, bool] | None:
     given = dict(table)
     found = time_ps(given.pop("interval")), {"flow": True, "port": False}[given.pop("per", "flow")]
     nothing_left("congestion.coalescing", given)
+    return found
+
+
+def _acknowledge(table: Mapping[str, Any] | None) -> tuple[int, int] | None:
+    if table is None:
+        return None
+    given = dict(table)
+    found = size_bytes(given.pop("bytes", "16 KiB")), time_ps(given.pop("within", "100 us"))
+    nothing_left("congestion.acknowledge", given)
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -21,11 +21,15 @@ class RedMarking:
     most: int
     percent: int
     is_regular: bool
+    #: Whether outputs to hosts mark.
+    is_at_hosts: bool = True
     #: Those of outputs by rate, as picoseconds per byte; without any, all outputs have the ones above.
     by_rate: Mapping[Fraction, RedMarking] = field(default_factory=dict)
 
-    def of(self, ps_per_byte: Fraction) -> RedMarking:
-        """Return the thresholds of an output."""
+    def of(self, ps_per_byte: Fraction, *, faces_host: bool) -> RedMarking:
+        """Return the thresholds of an output; those of one that marks nothing are out of reach."""
+        if faces_host and not self.is_at_hosts:
+            return replace(self, least=2**62, most=2**62, by_rate={})
         return self.by_rate[ps_per_byte] if self.by_rate else self
 
 
@@ -60,6 +64,7 @@ def red(given: dict[str, Any]) -> RedMarking:
         most=size_bytes(given.pop("max", "200000 B")),
         percent=given.pop("percent", 1),
         is_regular=given.pop("pattern", "random") == "regular",
+        is_at_hosts=given.pop("hosts", True),
         by_rate=by_rate,
     )
     nothing_left("congestion.marking", given)
@@ -290,6 +295,8 @@ class NsccReaction:
     gate: int | None
     full: int
     payload: int
+    #: Bytes of the first window, if it is not the largest.
+    first: int | None
 
 
 @dataclass(frozen=True)
@@ -332,7 +339,9 @@ def nscc(given: dict[str, Any], trip: Trip, full: int, payload: int) -> NsccReac
     usual = max(trip_ps // 4 * 3, 1) if trip.trims else trip_ps
     target = time_ps(given.pop("target")) if "target" in given else usual
     gate = given.pop("quick_adapt_gate", 3)
-    found = NsccReaction(trip_ps, target, gate if given.pop("quick_adapt", True) else None, full, payload)
+    gate = gate if given.pop("quick_adapt", True) else None
+    first = size_bytes(given.pop("first_window")) if "first_window" in given else None
+    found = NsccReaction(trip_ps, target, gate, full, payload, first)
     nothing_left("congestion.reaction", given)
     return found
 

@@ -217,6 +217,38 @@ def returns(rng: random.Random) -> dict[str, Any]:
     return found
 
 
+def with_first_window(congestion: dict[str, Any], seed: int, full: int) -> dict[str, Any]:
+    """Let windows of NSCC begin with some packets, in a part of the scenarios."""
+    rng = random.Random(f"first window {seed}")
+    reaction = congestion["reaction"]
+    window = {"first_window": f"{full * rng.choice([1, 2, 5, 50]) + rng.randrange(full)} B"}
+    if rng.random() < 0.7:
+        return congestion
+    if reaction["kind"] == "nscc":
+        return {**congestion, "reaction": {**reaction, **window}}
+    if "nscc" in reaction:
+        return {**congestion, "reaction": {**reaction, "nscc": {**reaction["nscc"], **window}}}
+    return congestion
+
+
+def without_hosts(marking: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Let outputs to hosts mark no packets, in a part of the scenarios with marks by thresholds."""
+    rng = random.Random(f"marks at hosts {seed}")
+    if marking["kind"] != "red" or rng.random() < 0.7:
+        return marking
+    return {**marking, "hosts": rng.random() < 0.1}
+
+
+def with_units(congestion: dict[str, Any], seed: int, full: int) -> dict[str, Any]:
+    """Let acknowledgements cover several packets, in a part of the scenarios with NSCC or RCCC."""
+    rng = random.Random(f"units {seed}")
+    if congestion["reaction"]["kind"] not in ("nscc", "rccc") or rng.random() < 0.5:
+        return congestion
+    size = full * rng.choice([1, 2, 4, 16]) + rng.randint(-1, 1)
+    within = rng.choice(["1 us", "333 ns", "5 us", "20 us", "100 us"])
+    return {**congestion, "acknowledge": {"bytes": f"{size} B", "within": within}}
+
+
 def variant(seed: int) -> Scenario:
     """Generate a scenario of the seed, with other marks and another reaction."""
     found = drawing.variant(seed)
@@ -261,6 +293,8 @@ def variant(seed: int) -> Scenario:
         marking = {key: value for key, value in marking.items() if key not in limits}
         marking["thresholds"] = of_rates
     congestion = {**parts, "marking": marking, "reaction": reaction, "feedback": "binary", **back}
+    congestion = with_units(with_first_window(congestion, seed, full), seed, full)
+    congestion["marking"] = without_hosts(congestion["marking"], seed)
     # Outputs that serve inputs in turn, instead of the default of Ethernet.
     if random.Random(f"arbitration {seed}").random() < 0.4:
         found["switch"] = {"arbitration": "round-robin", **found["switch"]}
@@ -280,7 +314,7 @@ def with_host_settings(found: Scenario) -> Scenario:
         own = dcqcn(rng, full)
         if kind != "dcqcn":
             others = (dctcp(rng), timely(rng, full), swift(rng, full), nscc(rng, full))
-            own = rng.choice(others)
+            own = rng.choice(others if "acknowledge" not in found["congestion"] else others[3:])
     hosts = network(found["topology"], found.get("routing")).hosts
     setting = {"at": rng.sample(hosts, rng.randint(1, len(hosts))), "reaction": own}
     return {**found, "congestion": {**found["congestion"], "hosts": [setting]}}

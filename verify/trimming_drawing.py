@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from verify import ecmp_drawing, rdma_drawing
+from verify import drawing, ecmp_drawing, rdma_drawing
 
 Scenario = dict[str, Any]
 #: The keys of tables that remain.
@@ -23,6 +23,16 @@ def switch(rng: random.Random, full: int) -> dict[str, Any]:
     if rng.random() < 0.6:
         trimming["which"] = rng.choice(["either", "arriving"])
     return {"arbitration": "fcfs", "trimming": trimming}
+
+
+def of_rates(found: Scenario, full: int) -> dict[str, Any]:
+    """Give the outputs of some rates queues of their own, in a part of the scenarios."""
+    rng = random.Random(f"trimming rates {found['seed']}")
+    every = drawing.rates(found)
+    if rng.random() < 0.7:
+        return {}
+    some = rng.sample(every, rng.randint(1, len(every)))
+    return {"rates": [{"rate": rate, "queue": f"{full + rng.randrange(4 * full)} B"} for rate in some]}
 
 
 def congestion(rng: random.Random, full: int) -> dict[str, Any]:
@@ -42,7 +52,10 @@ def variant(seed: int) -> Scenario:
     for place, keys in KEPT.items():
         found[place] = {key: value for key, value in found.get(place, {}).items() if key in keys}
     found["switch"] |= switch(rng, full)
-    found["congestion"] = congestion(rng, full)
+    found["switch"]["trimming"] |= of_rates(found, full)
+    found["congestion"] = rdma_drawing.with_first_window(congestion(rng, full), seed, full)
+    found["congestion"] = rdma_drawing.with_units(found["congestion"], seed, full)
+    found["congestion"]["marking"] = rdma_drawing.without_hosts(found["congestion"]["marking"], seed)
     found["measure"] = {key: value for key, value in found["measure"].items() if key != "congestion_log"}
     count = rng.choice([2, 2, 3])
     control = rng.randrange(count)

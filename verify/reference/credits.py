@@ -30,6 +30,9 @@ class RcccControl(Control):
         self.credit = self.limit if reaction.speculative is None else min(reaction.speculative, self.limit)
         self.is_speculative = True
         self.granted = self.backlog = 0
+        self.has_sent = False
+        #: Whether the last data packet or a request told the receiver that bytes wait.
+        self.has_asked = False
         self.window = NsccControl(reaction.nscc, pace) if reaction.nscc else None
 
     def wanted(self, size: int, flows: int = 1) -> int:
@@ -48,22 +51,42 @@ class RcccControl(Control):
             wanted = ceil(Fraction(wanted, flows))
         return max(self.granted - (-wanted // QUANTUM), 0)
 
+    def must_ask(self, size: int) -> bool:
+        """Return whether it is the first packet, or uses up the credit or the window."""
+        is_last = self.credit - size <= 0
+        return not self.has_sent or is_last or (self.window is not None and self.window.must_ask(size))
+
     def queued(self, size: int) -> int:
         """Take a message of this size on the wire; return the target to request, or zero."""
         is_idle = self.backlog == 0
         self.backlog += size
-        return self.wanted(0) if is_idle and self.credit <= 0 else 0
+        return self.ask() if is_idle and self.credit <= 0 else 0
+
+    def ask(self) -> int:
+        """Return the target to request."""
+        self.has_asked = True
+        return self.wanted(0)
+
+    def end_speculation(self) -> int:
+        """End speculation; return the target to request for bytes that nothing has told the receiver of."""
+        if not self.is_speculative:
+            return 0
+        self.is_speculative = False
+        self.credit = min(self.credit, 0)
+        return self.ask() if self.backlog > 0 and not self.has_asked else 0
 
     def leaves(self, packet: Packet, now: int, end: int) -> None:
         """Spend credit."""
         super().leaves(packet, now, end)
         self.credit -= packet.size
         self.backlog -= packet.size
+        self.has_sent = True
+        self.has_asked = self.backlog > 0
         if self.window:
             self.window.leaves(packet, now, end)
 
     def take(self, granted: int) -> None:
-        """Take a grant; the first one ends speculation."""
+        """Take a grant; the first one or an acknowledgement ends speculation."""
         if self.is_speculative:
             self.credit = min(self.credit, 0)
         self.is_speculative = False
@@ -81,7 +104,7 @@ class RcccControl(Control):
         if self.window:
             self.window.lose_unless(loss, keeps=loss.at_last)
         is_asked_for = self.credit > 0 or (had_some and not had_credit)
-        return 0 if is_asked_for else self.wanted(0)
+        return 0 if is_asked_for else self.ask()
 
     def heard(self, answer: Answer) -> None:
         """Let an acknowledgement change the window."""

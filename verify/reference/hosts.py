@@ -13,6 +13,7 @@ from verify.direct import Direct
 from verify.parts import Reaction
 from verify.rdma import RcccReaction
 from verify.reading import UNLIMITED
+from verify.reference.acknowledging import Acknowledger
 from verify.reference.announcing import Announcer
 from verify.reference.credits import Granter
 from verify.reference.links import Channel, Packet, Report
@@ -118,6 +119,9 @@ class Host:
         self.uncovered: dict[Flow, int] = {}
         #: Present where receivers grant credit.
         self.granter: Granter | None = None
+        unit = self.congestion.acknowledge
+        #: Present where acknowledgements cover several packets.
+        self.acknowledger = Acknowledger(self, unit) if unit else None
 
     def channel_owner(self, port: int) -> int:
         """Return the number from which the random streams of the host's link are derived."""
@@ -216,6 +220,9 @@ class Host:
             self.granter.note(packet)
         self.return_weights(packet)
         if how == "backward":
+            return
+        if self.acknowledger:
+            self.acknowledger.take(packet)
             return
         if how == "ack-message":
             self.answer_message(packet)
@@ -368,8 +375,14 @@ class Host:
             mark = "warm" if is_warm else "hot"
         data = packet.answers
         assert data
+        target = flow.control.end_speculation() if self.congestion.has_windows else 0
+        if target:
+            request = self.control_packet(flow, flow.destination, flow.lane, "request")
+            request.target = target
+            self.say(request)
         before = flow.control.strength(self.net.now)
-        flow.control.heard(Answer(mark, self.net.now, packet.severity, data.injected, data.size, data.hops))
+        sent_at, size = data.injected + packet.waited, packet.covered_size or data.size
+        flow.control.heard(Answer(mark, self.net.now, packet.severity, sent_at, size, data.hops))
         self.log(flow, before)
         self.set_timer(flow)
         # The flow whose turn it was may be throttled now, in favor of the others.
@@ -698,6 +711,7 @@ class Host:
         if rule and "throttled" in rule.pinned:
             packet.is_pinned = flow.control.strength(self.net.now) > 0
         packet.target = flow.control.wanted(packet.size, len(self.ring) + len(self.held) + kept + 1)
+        packet.asks = packet.ends_message or packet.is_again or flow.control.must_ask(packet.size)
         self.served += 1
         flow.source.served = self.served
         self.injection.take(self.net.now, packet.size)

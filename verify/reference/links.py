@@ -77,6 +77,11 @@ class Packet:
     answers: Packet | None = None
     #: In an acknowledgement, the bytes that it covers.
     covers: int = 0
+    #: In an acknowledgement of several packets: their bytes on the wire, and how long the last one waited.
+    covered_size: int = 0
+    waited: int = 0
+    #: Whether the source of a data packet asks for an acknowledgement.
+    asks: bool = False
     #: Up to where its flow is to be granted credit; in a grant, up to where it is.
     target: int = 0
     #: The value that switches hash in addition to the fields of the flow.

@@ -513,6 +513,8 @@ class NsccControl(Control):
         self.scale = Fraction(ceil(reaction.trip_ps / pace), 150_000)
         self.least = reaction.trip_ps
         self.window = self.most()
+        if reaction.first is not None:
+            self.window = min(self.window, reaction.first << 16)
         self.mean = self.adjusted_at = self.received = self.short = 0
         self.pending = 0
         self.reduced_at: int | None = None
@@ -536,6 +538,10 @@ class NsccControl(Control):
     def eligible_at(self, now: int) -> int | None:
         """Return now, if the window has room for the next packet."""
         return now if self.flight.bytes + self.next_size <= self.window >> 16 else None
+
+    def must_ask(self, size: int) -> bool:
+        """Return whether it is the first packet, or the window has no room for another one after it."""
+        return self.flight.sent == 0 or self.flight.bytes + size + size > self.window >> 16
 
     def adapts(self, now: int, delay: int, *, is_marked: bool) -> bool:
         """Return whether quick adapt sets the window, or a mark is ignored because it did."""

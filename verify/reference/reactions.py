@@ -28,7 +28,7 @@ class Answer:
     mark: str
     now: int
     severity: int
-    #: When the host began to send the packet, and its bytes on the wire.
+    #: When the host began to send the packet, and the bytes on the wire that the answer covers.
     sent_at: int
     size: int
     hops: tuple[Hop, ...]
@@ -71,6 +71,10 @@ class Control:
         """Return when the flow may be throttled by time alone, if it may."""
         return None
 
+    def end_speculation(self) -> int:
+        """Take note of an acknowledgement, before all that it says; return the target to request, or zero."""
+        return 0
+
     def heard(self, answer: Answer) -> None:
         """Take an answer with all that it says."""
         self.answered(answer.mark, answer.now, answer.severity)
@@ -95,6 +99,10 @@ class Control:
     def wanted(self, size: int, flows: int = 1) -> int:
         """Return the target of a packet of this size while this number of flows may send, or zero."""
         return 0
+
+    def must_ask(self, size: int) -> bool:
+        """Return whether a packet of this size is the first one, or the last one before an answer."""
+        return False
 
     def take(self, granted: int) -> None:
         """Take a grant."""

@@ -90,7 +90,8 @@ class Switch:
             random = Stream(self.net.plan.seed, "marking", owner)
             self.states[port, lane] = PortState(rule, masked, random)
             if isinstance(own, RedMarking):
-                self.states[port, lane] = RedState(own.of(out.pace), random)
+                faces_host = isinstance(out.receiver, Host)
+                self.states[port, lane] = RedState(own.of(out.pace, faces_host=faces_host), random)
             if isinstance(own, SampledMarking):
                 self.samplers[port, lane] = Sampler(own, random)
 

@@ -172,7 +172,8 @@ mod tests {
                 .map(|(key, table)| (key.to_owned(), table.into()));
             let with = Table::from_iter(tables);
             drawn.extend(of_scenario(&with));
-            let with = trimming(seed, 2_048).map(|(key, table)| (key.to_owned(), table.into()));
+            let with = trimming(seed, 2_048, &[1_000_000_000, 4_000_000_000])
+                .map(|(key, table)| (key.to_owned(), table.into()));
             drawn.extend(of_scenario(&Table::from_iter(with)));
             for has_acks in [false, true] {
                 let hosts = ["A", "B", "C"].map(str::to_owned).into();

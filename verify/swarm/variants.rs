@@ -289,7 +289,10 @@ pub fn with_trimming(table: &Table, scenario: &Scenario) -> Option<Table> {
             table.retain(|key, _| keys.contains(&key));
         }
     }
-    for (key, given) in trimming::trimming(spec.seed, full) {
+    let (topology, _, _) = scenario.build().ok()?;
+    let rates: BTreeSet<u64> = topology.links.iter().map(|link| link.rate.0).collect();
+    let rates: Vec<u64> = rates.into_iter().collect();
+    for (key, given) in trimming::trimming(spec.seed, full, &rates) {
         entry(&mut other, key)?.extend(given);
     }
     if spec.seed.is_multiple_of(2) {
@@ -362,6 +365,10 @@ pub fn with_events(table: &Table, scenario: &Scenario) -> Option<Table> {
             || spec.seed % 5 == 2;
         let recovery = events::recovery(spec.seed, spec.duration.0, overtakes);
         other.insert("recovery".to_owned(), Value::Table(recovery));
+        // Recovery needs an acknowledgement of each packet.
+        if let Some(congestion) = entry(&mut other, "congestion") {
+            congestion.remove("acknowledge");
+        }
     }
     other.insert("event".to_owned(), Value::Array(list));
     Some(other)

@@ -196,6 +196,8 @@ pub struct Answer<'a> {
     pub sent_at: Time,
     /// Payload bytes that the answer acknowledges; zero if it is not an acknowledgement.
     pub bytes: u32,
+    /// Packets that contain these bytes.
+    pub packets: u32,
     /// What it says about the route of the packet.
     pub mark: Mark,
     /// Severity of the congestion; 0 if marks are single bits.
@@ -286,6 +288,10 @@ pub struct Received<'a> {
     pub target: u32,
     /// Its entropy value; 0 if packets have none.
     pub entropy: u16,
+    /// Its number within the flow, if packets can overtake each other.
+    pub number: Option<u64>,
+    /// Whether its source asks for an acknowledgement, if acknowledgements cover several packets.
+    pub asks: bool,
 }
 
 /// A request from a source that has reached the receiver of the flow.

@@ -27,7 +27,7 @@ use reaction::{
     Cct, CctTable, Dcqcn, Dctcp, ExplicitRate, Hpcc, Lipd, Mvcm, Nscc, PccRtt, PccTelemetry, Qcn, Rccc,
     Reaction, Swift, Timely,
 };
-pub use receiver::{CoalescePer, Coalescing, Notification};
+pub use receiver::{AcknowledgeUnit, CoalescePer, Coalescing, Notification};
 
 /// Congestion management of a run: a mechanism, and components that replace those of the mechanism.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
@@ -48,6 +48,9 @@ pub struct Congestion {
     /// Time that a receiver takes to make a notification packet of a mark (`np_delay` of network adapters); by default
     /// none. A packet that coalescing drops takes no time.
     pub notification_delay: Option<Time>,
+    /// Acknowledgements that cover several packets, as in the consortium's simulator of Ultra Ethernet (`bytes = "16 KiB"`). By
+    /// default, `ack-each` and `ack-grant` acknowledge each packet.
+    pub acknowledge: Option<AcknowledgeUnit>,
     /// How packets of congested flows are isolated from others.
     pub isolation: Option<Isolation>,
     /// How sources react to returned marks.
@@ -207,6 +210,8 @@ pub struct Components {
     pub coalescing: Option<Coalescing>,
     /// See [`Congestion::notification_delay`]; zero for none.
     pub notification_delay: Time,
+    /// See [`AcknowledgeUnit`].
+    pub acknowledge: Option<AcknowledgeUnit>,
     /// See [`Isolation`].
     pub isolation: Isolation,
     /// See [`Reaction`].
@@ -220,7 +225,7 @@ impl Serialize for Congestion {
         // Do not write `none`, because the components would then be ignored when this is read again.
         let nothing = Mechanism::None.components(&Packet::default());
         let alone = self.mechanism == Mechanism::None && self.components(&Packet::default()) != nothing;
-        let mut table = serializer.serialize_struct("Congestion", 9 - usize::from(alone))?;
+        let mut table = serializer.serialize_struct("Congestion", 10 - usize::from(alone))?;
         if alone {
             table.skip_field("mechanism")?;
         } else {
@@ -239,6 +244,10 @@ impl Serialize for Congestion {
         match &self.notification_delay {
             Some(delay) => table.serialize_field("notification_delay", delay)?,
             None => table.skip_field("notification_delay")?,
+        }
+        match &self.acknowledge {
+            Some(unit) => table.serialize_field("acknowledge", unit)?,
+            None => table.skip_field("acknowledge")?,
         }
         table.serialize_field("isolation", &self.isolation)?;
         table.serialize_field("reaction", &self.reaction)?;
@@ -264,6 +273,7 @@ impl Congestion {
                 preset.coalescing.filter(|_| self.notification.unwrap_or(preset.notification).notifies())
             }),
             notification_delay: self.notification_delay.unwrap_or(preset.notification_delay),
+            acknowledge: self.acknowledge,
             isolation: self.isolation.clone().unwrap_or(preset.isolation),
             reaction: self.reaction.clone().unwrap_or(preset.reaction),
             hosts: self.hosts.clone(),
@@ -368,6 +378,7 @@ impl Mechanism {
             coalescing: (self == Self::Dcqcn)
                 .then(|| Coalescing { interval: Time::from_us(4), per: CoalescePer::Flow }),
             notification_delay,
+            acknowledge: None,
             isolation,
             reaction,
             hosts: Vec::new(),

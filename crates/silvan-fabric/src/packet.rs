@@ -162,7 +162,8 @@ impl Packet {
 pub(crate) struct Marks {
     /// The packet number within the flow; 0 if it was not set.
     pub number: u64,
-    /// The target that the packet carries to the receiver of its flow; 0 if it was not set.
+    /// The target that the packet carries to the receiver of its flow; 0 if it was not set. For an acknowledgement of several
+    /// packets, their number.
     pub target: u32,
     /// For a packet with a target, a request or a grant: the number of the connection of the flow's source; 0 if it was not
     /// set.
@@ -173,6 +174,8 @@ pub(crate) struct Marks {
     detour: Option<NonZeroU16>,
     /// The value that switches hash in addition to the fields of the flow.
     pub entropy: u16,
+    /// Whether the source of a data packet asks for an acknowledgement, if acknowledgements cover several packets.
+    pub asks: bool,
 }
 
 impl Marks {
@@ -315,7 +318,13 @@ impl Pool {
         self.marks.get(id as usize).and_then(|marks| marks.detour).map(|group| usize::from(group.get()) - 1)
     }
 
-    /// Sets the target that a packet carries to the receiver of its flow.
+    /// Sets whether the source of a data packet asks for an acknowledgement.
+    pub fn set_asks(&mut self, id: PacketId, asks: bool) {
+        self.marks_of(id).asks = asks;
+    }
+
+    /// Sets the target that a packet carries to the receiver of its flow, or the number of packets that an acknowledgement
+    /// covers.
     pub fn set_target(&mut self, id: PacketId, target: u32) {
         self.marks_of(id).target = target;
     }

@@ -5,9 +5,11 @@
 use crate::common::{config, flow, run, topology, us};
 use silvan_congestion::marking::{Marking, Red};
 use silvan_congestion::reaction::{Nscc, Rccc, Reaction};
-use silvan_congestion::{Congestion, Notification};
-use silvan_engine::{Bytes, Time};
-use silvan_fabric::config::{Arbitration, Config, Delivery, Ecmp, Lanes, Spraying, Trimmed, Trimming};
+use silvan_congestion::{AcknowledgeUnit, Congestion, Notification};
+use silvan_engine::{Bytes, Rate, Time};
+use silvan_fabric::config::{
+    Arbitration, Config, Delivery, Ecmp, Lanes, QueueOfRate, Spraying, Trimmed, Trimming,
+};
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_network::topology::Topology;
 use silvan_network::traffic::Flow;
@@ -25,7 +27,8 @@ fn trimming(duration: Time, queue: u64, which: Trimmed) -> Config {
     config.packet.mtu = Bytes(1_000);
     config.switch.latency = Time::ZERO;
     config.switch.arbitration = Some(Arbitration::Fcfs);
-    config.switch.trimming = Some(Trimming { queue: Bytes(queue), size: Bytes(64), which });
+    config.switch.trimming =
+        Some(Trimming { queue: Bytes(queue), rates: Vec::new(), size: Bytes(64), which });
     config.lanes = Lanes { count: 2, control: Some(1), control_priority: true, ..Lanes::default() };
     config.measure.interval = us(1);
     with(config, Notification::AckEach, Reaction::Nscc(Nscc::default()))
@@ -172,5 +175,49 @@ fn threads_do_not_matter() {
     assert!(completed(&one).iter().all(Option::is_some));
     for threads in [2, 3] {
         assert_eq!(one, outcome(threads), "{threads} threads");
+    }
+}
+
+/// The same run with a queue for all rates, and with one for the rate of the links.
+#[test]
+fn a_rate_may_have_a_queue_of_its_own() {
+    let of = |queue, own: &[u64]| {
+        let mut config = trimming(us(500), queue, Trimmed::Either);
+        let rates =
+            own.iter().map(|&queue| QueueOfRate { rate: Rate::from_gbit(8), queue: Bytes(queue) }).collect();
+        if let Some(trimming) = &mut config.switch.trimming {
+            trimming.rates = rates;
+        }
+        let outcome = incast(9, 20_500, config);
+        (completed(&outcome), counts(&outcome))
+    };
+    assert_eq!(of(9_000, &[2_999]), of(2_999, &[]));
+    assert_ne!(of(9_000, &[2_999]), of(9_000, &[]));
+    assert_eq!(of(9_000, &[9_000]), of(9_000, &[]));
+}
+
+/// Acknowledgements of single bytes acknowledge each packet, and larger ones need fewer. All messages arrive, although
+/// no packet follows the last one that an acknowledgement must cover.
+#[test]
+fn acknowledgements_of_several_packets_complete_all_messages() {
+    for (notification, reaction) in [
+        (Notification::AckEach, Reaction::Nscc(Nscc::default())),
+        (Notification::AckGrant, Reaction::Rccc(Rccc::default())),
+        (Notification::AckGrant, Reaction::Rccc(Rccc { nscc: Some(Nscc::default()), ..Rccc::default() })),
+    ] {
+        let of = |bytes: Option<u64>| {
+            let mut config =
+                with(trimming(us(2_000), 2_999, Trimmed::Either), notification, reaction.clone());
+            config.congestion.marking = Some(Marking::Red(Red { max: Bytes(9_000), ..Red::default() }));
+            config.congestion.acknowledge =
+                bytes.map(|bytes| AcknowledgeUnit { bytes: Bytes(bytes), ..AcknowledgeUnit::default() });
+            let outcome = incast(9, 120_500, config);
+            assert!(completed(&outcome).iter().all(Option::is_some), "{bytes:?} {reaction:?}");
+            (completed(&outcome), counts(&outcome), outcome.summary.packet_hops)
+        };
+        let each = of(None);
+        assert_eq!(of(Some(1)), each, "{reaction:?}");
+        let many = of(Some(4_000));
+        assert!(many.2 < each.2, "{reaction:?}: {} and {} hops", many.2, each.2);
     }
 }

@@ -140,7 +140,8 @@ fn fill_link_layer(table: &mut Table, source: &Source) {
 
 /// The components that a mechanism consists of, and the settings that belong to them.
 const COMPONENTS: [&str; 3] = ["marking", "isolation", "reaction"];
-const ATTACHED: [&str; 5] = ["notification", "feedback", "coalescing", "notification_delay", "hosts"];
+const ATTACHED: [&str; 6] =
+    ["notification", "feedback", "coalescing", "notification_delay", "acknowledge", "hosts"];
 
 /// The mechanism that the file selects, regardless of overrides.
 fn written_mechanism(source: &Source) -> Option<Mechanism> {
@@ -230,6 +231,7 @@ fn switch_off(congestion: &mut Table, source: &Source) -> Result<Vec<String>, Fa
         ("feedback", "binary"),
         ("coalescing", "none"),
         ("notification_delay", "none"),
+        ("acknowledge", "none"),
         ("isolation", "none"),
         ("reaction", "none"),
         ("hosts", "none"),

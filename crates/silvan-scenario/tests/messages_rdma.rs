@@ -145,6 +145,14 @@ fn errors_of_receiver_credits_are_explained() {
             "fine",
         ),
         case(
+            "notification = \"ack-each\"\nacknowledge = {}\nreaction = { kind = \"swift\" }",
+            "a.toml:6: congestion.acknowledge: cannot be combined with the reaction \"swift\", which counts the ...",
+        ),
+        case(
+            "mechanism = \"dcqcn\"\nacknowledge = { bytes = \"4 KiB\" }",
+            "a.toml:6: congestion.acknowledge: needs congestion.notification = \"ack-each\" or \"ack-grant\" ...",
+        ),
+        case(
             "notification = \"ack-each\"\nreaction = { kind = \"rccc\" }",
             "a.toml:5: congestion.notification = \"ack-each\": must be \"ack-grant\" with this congestion.reaction, \
              which waits for grants of the receivers",

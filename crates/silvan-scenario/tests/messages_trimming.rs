@@ -59,6 +59,44 @@ fn errors_of_trimming_are_explained() {
                 r#"a.toml:14: switch.trimming: needs switch.arbitration = "fcfs" ..."#,
             ),
             (
+                trimming,
+                r#"trimming = { queue = "8 KiB", rates = [{ rate = "100 Gbit/s", queue = "4 KiB" }] }"#,
+                "fine",
+            ),
+            (
+                trimming,
+                r#"trimming = { queue = "8 KiB", rates = [{ rate = "25 Gbit/s", queue = "4 KiB" }] }"#,
+                "a.toml:14: switch.trimming.rates.0.rate = \"25 Gbit/s\": no switch sends at this rate; the rates are 100 Gbit/s",
+            ),
+            (
+                trimming,
+                r#"trimming = { queue = "8 KiB", rates = [{ rate = "100 Gbit/s", queue = "2 kB" }] }"#,
+                "a.toml:14: switch.trimming.rates.0.queue = \"2 kB\": must be 2048 B (a full packet) to 1 GiB",
+            ),
+            (
+                trimming,
+                "trimming = { queue = \"8 KiB\", rates = [{ rate = \"100 Gbit/s\", queue = \"4 KiB\" }, \
+                 { rate = \"100 Gbit/s\", queue = \"5 KiB\" }] }",
+                r#"a.toml:14: switch.trimming.rates.1.rate = "100 Gbit/s": is already given by switch.trimming.rates.0"#,
+            ),
+            (r#"notification = "ack-each""#, "notification = \"ack-each\"\nacknowledge = {}", "fine"),
+            (
+                r#"notification = "ack-each""#,
+                "notification = \"ack-each\"\nacknowledge = { bytes = \"0 B\" }",
+                "a.toml:18: congestion.acknowledge.bytes = \"0 B\": must be more than 0 B",
+            ),
+            (
+                r#"notification = "ack-each""#,
+                "notification = \"ack-each\"\nacknowledge = { within = \"0 s\" }",
+                "a.toml:18: congestion.acknowledge.within = \"0 s\": must be more than 0 s",
+            ),
+            (
+                "[[flow]]",
+                "[recovery]\nkind = \"selective-repeat\"\ntimeout = \"50 us\"\n[congestion.acknowledge]\n\
+                 [[event]]\nkind = \"down\"\nlinks = [\"H1\"]\nstart = \"5 us\"\n[[flow]]",
+                "a.toml:22: congestion.acknowledge: cannot be combined with recovery, which needs ...",
+            ),
+            (
                 "[congestion]",
                 "[flow_control]\nkind = \"pfc\"\n[congestion]",
                 r#"a.toml:16: flow_control.kind = "pfc": cannot be combined with switch.trimming ..."#,

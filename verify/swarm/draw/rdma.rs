@@ -94,7 +94,55 @@ pub fn congestion(seed: u64, around: &Around) -> Table {
         red.retain(|key, _| !matches!(key, "min" | "max"));
         put(red, "thresholds", draw.thresholds(&around.rates, |draw, own| draw.red_by_rate(own, full)));
     }
+    acknowledge(seed, full, &mut congestion);
+    marks_at_hosts(seed, &mut congestion);
+    first_window(seed, full, &mut congestion);
     congestion
+}
+
+/// Lets acknowledgements cover several packets, in a part of the scenarios with a reaction that counts bytes. The choices have
+/// their own random stream, so that the other parts of a seed stay the same.
+pub(super) fn acknowledge(seed: u64, full: u64, congestion: &mut Table) {
+    let mut draw = Draw { random: Stream::new(seed, "swarm acknowledge", 0), cycle: None, is_crowd: false };
+    let reaction =
+        congestion.get("reaction").and_then(|reaction| reaction.get("kind")).and_then(Value::as_str);
+    if !matches!(reaction, Some("nscc" | "rccc")) || draw.chance(50) {
+        return;
+    }
+    let mut unit = Table::new();
+    if draw.chance(80) {
+        let packets = draw.pick(&[1, 2, 4, 16]);
+        put(&mut unit, "bytes", bytes(full * packets + draw.below(2)));
+    }
+    draw.span(&mut unit, "within");
+    put(congestion, "acknowledge", unit);
+}
+
+/// Sets whether outputs to hosts mark packets, in a part of the scenarios with marks by thresholds; with a random stream of its
+/// own.
+pub(super) fn marks_at_hosts(seed: u64, congestion: &mut Table) {
+    let mut draw =
+        Draw { random: Stream::new(seed, "swarm marks at hosts", 0), cycle: None, is_crowd: false };
+    if let Some(marking) = congestion.get_mut("marking").and_then(Value::as_table_mut)
+        && marking.get("kind").and_then(Value::as_str) == Some("red")
+        && draw.chance(30)
+    {
+        put(marking, "hosts", draw.chance(10));
+    }
+}
+
+/// Lets windows of NSCC begin with some packets, in a part of the scenarios; with a random stream of its own.
+pub(super) fn first_window(seed: u64, full: u64, congestion: &mut Table) {
+    let mut draw = Draw { random: Stream::new(seed, "swarm first window", 0), cycle: None, is_crowd: false };
+    let Some(reaction) = congestion.get_mut("reaction").and_then(Value::as_table_mut) else { return };
+    let is_nscc = reaction.get("kind").and_then(Value::as_str) == Some("nscc");
+    let own = if is_nscc { Some(reaction) } else { reaction.get_mut("nscc").and_then(Value::as_table_mut) };
+    if let Some(nscc) = own
+        && draw.chance(30)
+    {
+        let packets = draw.pick(&[1, 2, 5, 50]);
+        put(nscc, "first_window", bytes(full * packets + draw.below(full)));
+    }
 }
 
 /// The mechanisms of Ethernet.

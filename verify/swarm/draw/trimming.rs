@@ -4,10 +4,12 @@
 use silvan_engine::random::Stream;
 use toml::{Table, Value};
 
+use super::rdma::{acknowledge, first_window, marks_at_hosts};
 use super::{Draw, bytes, int, kind, put};
 
-/// How the switches of a seed trim packets of up to `full` bytes: the tables `lanes`, `switch` and `congestion`.
-pub fn trimming(seed: u64, full: u64) -> [(&'static str, Table); 3] {
+/// How the switches of a seed trim packets of up to `full` bytes, with links of these rates: the tables `lanes`, `switch` and
+/// `congestion`.
+pub fn trimming(seed: u64, full: u64, rates: &[u64]) -> [(&'static str, Table); 3] {
     let mut draw = Draw { random: Stream::new(seed, "swarm trimming", 0), cycle: None, is_crowd: false };
     let [mut lanes, mut switch, mut congestion] = [Table::new(), Table::new(), Table::new()];
     let count = draw.pick(&[2, 2, 3]);
@@ -30,6 +32,14 @@ pub fn trimming(seed: u64, full: u64) -> [(&'static str, Table); 3] {
         let which = draw.word(&["either", "arriving"]);
         put(&mut trimming, "which", which);
     }
+    let mut own = Draw { random: Stream::new(seed, "swarm trimming rates", 0), cycle: None, is_crowd: false };
+    if own.chance(30) {
+        let queue = |draw: &mut Draw, table: &mut Table| {
+            let packets = draw.pick(&[1, 2, 5, 20]);
+            put(table, "queue", bytes(full * packets + draw.below(full)));
+        };
+        put(&mut trimming, "rates", own.thresholds(rates, queue));
+    }
     put(&mut switch, "arbitration", "fcfs");
     put(&mut switch, "trimming", trimming);
     let marking = if draw.chance(80) { draw.red(full) } else { kind("none") };
@@ -43,5 +53,8 @@ pub fn trimming(seed: u64, full: u64) -> [(&'static str, Table); 3] {
         put(&mut congestion, "notification", "ack-each");
         put(&mut congestion, "reaction", reaction);
     }
+    acknowledge(seed, full, &mut congestion);
+    marks_at_hosts(seed, &mut congestion);
+    first_window(seed, full, &mut congestion);
     [("lanes", lanes), ("switch", switch), ("congestion", congestion)]
 }

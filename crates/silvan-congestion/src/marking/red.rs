@@ -42,6 +42,10 @@ pub struct Red {
     pub percent: u8,
     /// Whether packets are marked at random or at regular intervals.
     pub pattern: MarkingPattern,
+    /// Whether outputs to hosts mark packets. The consortium's simulator of Ultra Ethernet switches that off if receivers grant
+    /// credit, which prevents queues there.
+    #[serde(skip_serializing_if = "is_true")]
+    pub hosts: bool,
     /// The rate of the links for which `min` and `max` are given; outputs of other rates scale them. Default: they apply to
     /// outputs of any rate.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,6 +83,7 @@ impl Default for Red {
             max: Bytes(200_000),
             percent: 1,
             pattern: MarkingPattern::Random,
+            hosts: true,
             per_rate: None,
             per_round_trip: None,
             thresholds: Vec::new(),
@@ -164,6 +169,11 @@ impl Red {
     }
 }
 
+/// Leaves out a default in resolved files.
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
 fn bytes(bytes: Bytes) -> u32 {
     u32::try_from(bytes.0).unwrap_or(u32::MAX)
 }
@@ -239,7 +249,12 @@ impl MarkingRule for RedRule {
     type State = RedPort;
 
     fn port(&self, lane: &OutputLane) -> RedPort {
-        self.port_with(lane.rate, lane.random())
+        let port = self.port_with(lane.rate, lane.random());
+        if lane.faces_host && !self.red.hosts {
+            // No queue is so long.
+            return RedPort { min: u32::MAX, max: u32::MAX, ..port };
+        }
+        port
     }
 
     #[inline]

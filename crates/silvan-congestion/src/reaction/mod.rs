@@ -141,6 +141,11 @@ pub trait ReactionParameters {
         false
     }
 
+    /// Whether an acknowledgement may cover several packets ([`crate::receiver::AcknowledgeUnit`]).
+    fn counts_bytes(&self) -> bool {
+        !self.needs_acknowledgements()
+    }
+
     /// Whether links or receivers control the flows of all hosts together, so that all hosts must have this reaction.
     fn concerns_all_hosts(&self) -> bool {
         false
@@ -233,6 +238,12 @@ pub trait ReactionRule {
     /// Records a packet that has been sent.
     fn sent(&self, _state: &mut Self::State, _sent: &Sent) {}
 
+    /// Handles that an acknowledgement has arrived, before [`Self::answered`]. Returns the amount to request from the receiver, as
+    /// [`Self::request`] does.
+    fn acknowledged(&self, _state: &mut Self::State) -> u32 {
+        0
+    }
+
     /// Handles an answer.
     fn answered(&self, _state: &mut Self::State, _sl: u8, _answer: &Answer) {}
 
@@ -254,6 +265,12 @@ pub trait ReactionRule {
     /// packet as sent. `sharing` is the number of the host's flows that may send, with this one.
     fn target(&self, _state: &Self::State, _next: &Next, _sharing: u32) -> Option<u32> {
         None
+    }
+
+    /// Whether the next packet asks for an acknowledgement, if acknowledgements cover several packets: because the flow
+    /// cannot send another packet of this size after it until it is answered, or because it is the first one of the flow.
+    fn must_ask(&self, _state: &Self::State, _next: &Next) -> bool {
+        false
     }
 
     /// Handles the first message of a flow that had none. If states belong to service levels, no flow of the level had
@@ -379,6 +396,15 @@ macro_rules! reactions {
                 } )* }
             }
 
+            /// See [`ReactionRule::acknowledged`].
+            #[inline]
+            pub fn acknowledged(&mut self, flow: FlowRef) -> u32 {
+                match self { $( Self::$name(flows) => {
+                    let (rule, state) = flows.of_mut(flow);
+                    rule.acknowledged(state)
+                } )* }
+            }
+
             /// See [`ReactionRule::answered`].
             pub fn answered(&mut self, flow: FlowRef, answer: &Answer) {
                 match self { $( Self::$name(flows) => {
@@ -409,6 +435,14 @@ macro_rules! reactions {
                 match self { $( Self::$name(flows) => {
                     let (rule, state) = flows.of_mut(flow);
                     rule.request(state, queued)
+                } )* }
+            }
+
+            /// See [`ReactionRule::must_ask`].
+            pub fn must_ask(&self, flow: FlowRef, next: &Next) -> bool {
+                match self { $( Self::$name(flows) => {
+                    let (rule, state) = flows.of(flow);
+                    rule.must_ask(state, next)
                 } )* }
             }
 
@@ -583,6 +617,12 @@ impl Reaction {
         self.parameters().is_some_and(|parameters| parameters.handles_loss())
     }
 
+    /// See [`ReactionParameters::counts_bytes`].
+    #[must_use]
+    pub fn counts_bytes(&self) -> bool {
+        self.parameters().is_none_or(|parameters| parameters.counts_bytes())
+    }
+
     /// See [`ReactionParameters::concerns_all_hosts`].
     #[must_use]
     pub fn concerns_all_hosts(&self) -> bool {
@@ -625,6 +665,6 @@ mod trial {
 
     /// An answer that arrives at `now`, in picoseconds.
     pub fn answer(mark: Mark, severity: Severity, now: u64) -> Answer<'static> {
-        Answer { now: Time(now), sent_at: Time::ZERO, bytes: 0, mark, severity, hops: &[] }
+        Answer { now: Time(now), sent_at: Time::ZERO, bytes: 0, packets: 1, mark, severity, hops: &[] }
     }
 }

@@ -17,7 +17,7 @@
 //! S is the payload of a full packet, Q is the target of the queueing delay, and A is the bandwidth-delay product of
 //! the network in units of 150,000 bytes (12 us at 100 Gbit/s). The mean a has weight 1/80. An unmarked packet with d >
 //! Q counts as a quarter of the minimum round trip. Windows range from one packet to 1.5 times the bandwidth-delay
-//! product, and start at that maximum. A packet is sent if the window has room for the whole packet.
+//! product, and start at that maximum unless `first_window` is less. A packet is sent if the window has room for the whole packet.
 //!
 //! With packet trimming, a negative acknowledgement of n bytes means:
 //!
@@ -33,13 +33,13 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use silvan_engine::{Rate, Time};
+use silvan_engine::{Bytes, Rate, Time};
 
 use super::progress::FlowProgress;
 use super::{ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
 use crate::facts::{Answer, Lost, Mark, Next, Sent};
-use crate::unfit::{Check, Limits, ensure_time};
+use crate::unfit::{Check, Limits, ensure, ensure_time};
 
 /// Parameters of NSCC; the defaults are those of the consortium's simulator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -50,6 +50,9 @@ pub struct Nscc {
     /// The target of the queueing delay, Q; by default the round trip without load, or three quarters of it if switches trim
     /// packets.
     pub target: Option<Time>,
+    /// The window of a flow before its first answer, at least a full packet; by default the largest one, and never more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_window: Option<Bytes>,
     /// Whether a window is set to the recently acknowledged bytes when the queueing delay is far above the target.
     pub quick_adapt: bool,
     /// Quick adapt applies if fewer bytes were acknowledged than the largest window divided by 2 to the power of this
@@ -60,7 +63,7 @@ pub struct Nscc {
 
 impl Default for Nscc {
     fn default() -> Self {
-        Self { round_trip: None, target: None, quick_adapt: true, quick_adapt_gate: 3 }
+        Self { round_trip: None, target: None, first_window: None, quick_adapt: true, quick_adapt_gate: 3 }
     }
 }
 
@@ -89,9 +92,16 @@ impl ReactionParameters for Nscc {
         true
     }
 
-    fn check(&self, _limits: &Limits) -> Check {
+    fn counts_bytes(&self) -> bool {
+        true
+    }
+
+    fn check(&self, limits: &Limits) -> Check {
         ensure_time("round_trip", self.round_trip)?;
-        ensure_time("target", self.target)
+        ensure_time("target", self.target)?;
+        ensure(self.first_window.is_none_or(|window| window >= limits.full), "first_window", || {
+            format!("must be at least a full packet, {}", limits.full)
+        })
     }
 }
 
@@ -113,6 +123,7 @@ impl Nscc {
             link,
             round_trip: round_trip.0,
             target: self.target.unwrap_or(round_trip).0,
+            first: self.first_window.map(|window| window.0),
             gate: self.quick_adapt.then_some(self.quick_adapt_gate),
             product: u128::from(product),
             payload: u128::from(payload),
@@ -136,6 +147,8 @@ pub struct NsccRule {
     link: Rate,
     round_trip: u64,
     target: u64,
+    /// The first window in bytes, if it is not the largest.
+    first: Option<u64>,
     gate: Option<u8>,
     /// The network's bandwidth-delay product; the next field is the payload of a full packet.
     product: u128,
@@ -279,7 +292,8 @@ impl ReactionRule for NsccRule {
             ignored: 0,
             is_due: false,
         };
-        state.window = self.most(&state);
+        let most = self.most(&state);
+        state.window = self.first.map_or(most, |first| most.min(first.min(1 << 30) << FRACTION));
         state
     }
 
@@ -331,6 +345,11 @@ impl ReactionRule for NsccRule {
     fn may_send_at(&self, state: &NsccState, _sl: u8, next: &Next) -> Option<Time> {
         let wanted = state.progress.in_flight() + u64::from(next.size);
         (wanted <= state.window >> FRACTION).then_some(next.now)
+    }
+
+    fn must_ask(&self, state: &NsccState, next: &Next) -> bool {
+        let after = state.progress.in_flight() + 2 * u64::from(next.size);
+        state.progress.is_untouched() || after > state.window >> FRACTION
     }
 
     fn is_fresh(&self, state: &NsccState, _sl: u8, _now: Time) -> bool {
@@ -386,6 +405,21 @@ mod tests {
         let small = Next { size: 360, ..next(7) };
         assert_eq!(rule.may_send_at(&state, 0, &small), Some(Time(7)));
         assert_eq!(rule.may_send_at(&state, 0, &Next { size: 361, ..next(7) }), None);
+    }
+
+    #[test]
+    fn a_first_window_may_be_smaller_than_the_largest() {
+        let first = |bytes| Nscc { first_window: Some(Bytes(bytes)), ..Nscc::default() };
+        let windows = [8_320, 1 << 40].map(|window| rule(&first(window)).fresh(0).window >> FRACTION);
+        assert_eq!(windows, [8_320, 225_000]);
+    }
+
+    #[test]
+    fn the_first_packet_and_the_last_one_of_a_window_ask_for_an_acknowledgement() {
+        let rule = rule(&Nscc::default());
+        let next = Next { size: PACKET as u32, ..next(0) };
+        let asks = [0, 1, 2, 3].map(|packets| rule.must_ask(&flow(&rule, 4 * PACKET, packets), &next));
+        assert_eq!(asks, [true, false, false, true]);
     }
 
     /// The loss of a packet, which is known `us` microseconds after the start of the run and 12 us after it was sent.

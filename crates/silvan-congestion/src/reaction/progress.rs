@@ -16,10 +16,10 @@ impl FlowProgress {
         self.sent += u64::from(sent.size);
     }
 
-    /// Records the acknowledgement of a packet. Returns the packet's bytes on the wire, of which `header` bytes are
+    /// Records the acknowledgement of packets. Returns their bytes on the wire, of which `header` bytes per packet are
     /// not payload.
     pub fn acknowledged(&mut self, answer: &Answer, header: u32) -> u64 {
-        let size = u64::from(answer.bytes) + u64::from(header);
+        let size = u64::from(answer.bytes) + u64::from(header) * u64::from(answer.packets);
         self.acknowledged = (self.acknowledged + size).min(self.sent);
         size
     }

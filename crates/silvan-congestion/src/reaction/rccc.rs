@@ -7,7 +7,7 @@
 //!  a grant up to g       credit = min(credit + g - granted, limit); granted = g
 //! ```
 //!
-//! A flow starts with speculative credit, of which the first grant takes what is left. Each data packet carries the
+//! A flow starts with speculative credit, of which the first grant or acknowledgement takes what is left. Each data packet carries the
 //! target of its flow: up to where the receiver should grant, since the flow began. A flow that gets a message while it
 //! has no credit and nothing to send requests credit with a control packet instead. While the credit is speculative,
 //! the target is at least a packet ahead.
@@ -133,6 +133,10 @@ impl ReactionParameters for Rccc {
         true
     }
 
+    fn counts_bytes(&self) -> bool {
+        true
+    }
+
     fn concerns_all_hosts(&self) -> bool {
         true
     }
@@ -228,6 +232,10 @@ pub struct RcccState {
     /// Bytes of the flow that wait to be sent.
     waiting: i64,
     is_untouched: bool,
+    /// Whether a packet has been sent.
+    has_sent: bool,
+    /// Whether the receiver knows that bytes wait, because the last packet or a request carried the target for them.
+    has_asked: bool,
     nscc: Option<NsccState>,
 }
 
@@ -251,13 +259,19 @@ impl RcccRule {
             wanted.div_euclid(i64::from(QUANTUM)) + i64::from(wanted.rem_euclid(i64::from(QUANTUM)) > 0);
         state.granted.saturating_add_signed(quanta) as u32
     }
+
+    /// The target of a flow, to be requested with a control packet.
+    fn ask(&self, state: &mut RcccState) -> u32 {
+        state.has_asked = true;
+        self.target(state, (state.credit, state.waiting), 1).max(1)
+    }
 }
 
 impl ReactionRule for RcccRule {
     type State = RcccState;
 
     fn counts_answers(&self) -> bool {
-        self.nscc.is_some()
+        true
     }
 
     fn fresh(&self, sl: u8) -> RcccState {
@@ -267,6 +281,8 @@ impl ReactionRule for RcccRule {
             granted: 0,
             waiting: 0,
             is_untouched: true,
+            has_sent: false,
+            has_asked: false,
             nscc: self.nscc.as_ref().map(|rule| rule.fresh(sl)),
         }
     }
@@ -280,7 +296,7 @@ impl ReactionRule for RcccRule {
             return 0;
         }
         state.is_untouched = false;
-        self.target(state, (state.credit, state.waiting), 1).max(1)
+        self.ask(state)
     }
 
     fn has_targets(&self) -> bool {
@@ -296,6 +312,8 @@ impl ReactionRule for RcccRule {
         state.credit -= i64::from(sent.size);
         state.waiting -= i64::from(sent.size);
         state.is_untouched = false;
+        state.has_sent = true;
+        state.has_asked = state.waiting > 0;
         if let (Some(rule), Some(nscc)) = (&self.nscc, &mut state.nscc) {
             rule.sent(nscc, sent);
         }
@@ -325,7 +343,16 @@ impl ReactionRule for RcccRule {
         if state.credit > 0 || had_some && !had_credit {
             return 0;
         }
-        self.target(state, (state.credit, state.waiting), 1).max(1)
+        self.ask(state)
+    }
+
+    fn acknowledged(&self, state: &mut RcccState) -> u32 {
+        if !std::mem::take(&mut state.is_speculative) {
+            return 0;
+        }
+        state.credit = state.credit.min(0);
+        // A message that found credit has not asked for any.
+        if state.waiting > 0 && !state.has_asked { self.ask(state) } else { 0 }
     }
 
     fn answered(&self, state: &mut RcccState, sl: u8, answer: &Answer) {
@@ -342,6 +369,14 @@ impl ReactionRule for RcccRule {
             (Some(rule), Some(nscc)) => rule.may_send_at(nscc, sl, next),
             _ => Some(next.now),
         }
+    }
+
+    fn must_ask(&self, state: &RcccState, next: &Next) -> bool {
+        let window_asks = match (&self.nscc, &state.nscc) {
+            (Some(rule), Some(nscc)) => rule.must_ask(nscc, next),
+            _ => false,
+        };
+        !state.has_sent || state.credit <= i64::from(next.size) || window_asks
     }
 
     fn is_fresh(&self, state: &RcccState, _sl: u8, _now: Time) -> bool {
@@ -392,6 +427,22 @@ mod tests {
 
     fn queued(bytes: u64) -> Queued {
         Queued { now: Time::ZERO, bytes }
+    }
+
+    #[test]
+    fn the_first_acknowledgement_ends_speculation() {
+        let rule = rule(&given(100_000, 50_000));
+        let mut state = rule.fresh(0);
+        rule.request(&mut state, &queued(3 * 4_096));
+        rule.sent(&mut state, &sent(0, 4_160));
+        assert_eq!((rule.acknowledged(&mut state), state.credit), (0, 0), "the packet has asked");
+        assert_eq!(rule.may_send_at(&state, 0, &full()), None);
+        // A message that found credit has not asked, and that credit is gone.
+        let mut state = rule.fresh(0);
+        rule.request(&mut state, &queued(4_096));
+        rule.sent(&mut state, &sent(0, 4_160));
+        assert_eq!(rule.request(&mut state, &queued(4_096)), 0);
+        assert_eq!((rule.acknowledged(&mut state), rule.acknowledged(&mut state)), (17, 0), "4,160 bytes");
     }
 
     fn full() -> Next {

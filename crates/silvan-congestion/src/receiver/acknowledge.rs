@@ -3,25 +3,42 @@
 
 use rustc_hash::FxHashMap;
 
+use super::units::{AcknowledgeUnit, Units};
 use super::{ReceiverRule, Replies, Sink};
+use silvan_engine::Time;
+
 use crate::facts::{Received, Severity};
 
+/// Acknowledges each packet, or a number of bytes at a time.
 #[derive(Debug)]
-pub struct AcknowledgePackets;
+pub struct AcknowledgePackets {
+    unit: Option<AcknowledgeUnit>,
+}
 
 impl ReceiverRule for AcknowledgePackets {
-    type State = ();
+    type State = Units;
 
     const WATCHES_UNMARKED: bool = true;
     const ACKNOWLEDGES_EACH: bool = true;
     const NOTIFIES: bool = false;
 
-    fn new(_sink: &Sink) -> Self {
-        Self
+    fn new(sink: &Sink) -> Self {
+        Self { unit: sink.unit }
     }
 
-    fn received(&self, _state: &mut (), packet: &Received, out: &mut Replies) {
-        out.acknowledge(packet, packet.payload);
+    fn received(&self, state: &mut Units, packet: &Received, out: &mut Replies) {
+        match self.unit {
+            None => out.acknowledge_packet(packet, packet.payload),
+            Some(unit) => state.take(unit, packet, out),
+        }
+    }
+
+    fn next_timer(&self, state: &Units) -> Option<Time> {
+        state.next_due()
+    }
+
+    fn timer(&self, state: &mut Units, now: Time, out: &mut Replies) {
+        state.expire(now, out);
     }
 }
 
@@ -45,7 +62,7 @@ impl ReceiverRule for AcknowledgeMessages {
     fn received(&self, state: &mut Self::State, packet: &Received, out: &mut Replies) {
         if packet.is_marked || packet.is_last {
             let before = state.remove(&packet.from.key()).unwrap_or(0);
-            out.acknowledge(packet, before.saturating_add(packet.payload));
+            out.acknowledge_packet(packet, before.saturating_add(packet.payload));
         } else {
             let bytes = state.entry(packet.from.key()).or_insert(0);
             *bytes = bytes.saturating_add(packet.payload);
@@ -89,7 +106,7 @@ impl ReceiverRule for CombineMarks {
         if packet.is_last {
             state.remove(&packet.from.key());
             let Part { payload, is_marked, severity, is_validated } = part;
-            out.acknowledge(&Received { is_marked, severity, is_validated, ..*packet }, payload);
+            out.acknowledge_packet(&Received { is_marked, severity, is_validated, ..*packet }, payload);
         } else {
             state.insert(packet.from.key(), part);
         }
@@ -106,7 +123,7 @@ mod tests {
     fn every_packet_is_acknowledged_with_its_bytes() {
         let (rule, mut out) = (AcknowledgePackets::new(&sink()), Replies::default());
         for is_last in [false, true] {
-            rule.received(&mut (), &packet(1, 0, false, is_last), &mut out);
+            rule.received(&mut Units::default(), &packet(1, 0, false, is_last), &mut out);
             assert_eq!(count(&mut out), (1, 100));
         }
     }
@@ -137,7 +154,7 @@ mod tests {
             out.drain().next().map(|reply| reply.content)
         };
         let acknowledged = |content: Option<Content>| match content {
-            Some(Content::Acknowledgement(echo, bytes)) => Some((echo.is_marked, echo.severity, bytes)),
+            Some(Content::Acknowledgement(echo, bytes, _)) => Some((echo.is_marked, echo.severity, bytes)),
             _ => None,
         };
         assert_eq!(answer(true, false, 1, 9), None);

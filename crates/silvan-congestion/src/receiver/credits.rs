@@ -18,6 +18,7 @@ use silvan_engine::Time;
 use silvan_engine::units::BytePace;
 
 use super::oversubscribed::Slowdown;
+use super::units::{AcknowledgeUnit, Units};
 use super::{ReceiverRule, Replies, Sink};
 use crate::facts::{Received, Request, Sender};
 use crate::reaction::{Pacing, QUANTUM};
@@ -29,6 +30,7 @@ pub struct AcknowledgeAndGrant {
     pace: BytePace,
     /// Without it, no flow asks for credit.
     pacing: Option<Pacing>,
+    unit: Option<AcknowledgeUnit>,
 }
 
 /// What a receiver keeps of a flow, in quanta.
@@ -61,6 +63,8 @@ pub struct Accounts {
     free_at: Time,
     /// Present once a packet has arrived, if marks lower the rate.
     slowdown: Option<Box<Slowdown>>,
+    /// Used if an acknowledgement covers several packets.
+    units: Units,
 }
 
 impl Accounts {
@@ -157,7 +161,7 @@ impl ReceiverRule for AcknowledgeAndGrant {
     const GRANTS: bool = true;
 
     fn new(sink: &Sink) -> Self {
-        Self { pace: sink.rate.pace(), pacing: sink.pacing }
+        Self { pace: sink.rate.pace(), pacing: sink.pacing, unit: sink.unit }
     }
 
     fn received(&self, state: &mut Accounts, packet: &Received, out: &mut Replies) {
@@ -168,7 +172,10 @@ impl ReceiverRule for AcknowledgeAndGrant {
             }
             self.note(state, packet.now, packet.from, packet.target, out);
         }
-        out.acknowledge(packet, packet.payload);
+        match self.unit {
+            None => out.acknowledge_packet(packet, packet.payload),
+            Some(unit) => state.units.take(unit, packet, out),
+        }
     }
 
     fn trimmed(&self, state: &mut Accounts, header: &Received, at_last_hop: bool, out: &mut Replies) {
@@ -185,11 +192,15 @@ impl ReceiverRule for AcknowledgeAndGrant {
     }
 
     fn next_timer(&self, state: &Accounts) -> Option<Time> {
-        (!state.turns.is_empty() || !state.met.is_empty()).then_some(state.free_at)
+        let turn = (!state.turns.is_empty() || !state.met.is_empty()).then_some(state.free_at);
+        turn.into_iter().chain(state.units.next_due()).min()
     }
 
     fn timer(&self, state: &mut Accounts, now: Time, out: &mut Replies) {
-        self.grant(state, now, out);
+        if state.free_at <= now {
+            self.grant(state, now, out);
+        }
+        state.units.expire(now, out);
     }
 }
 
@@ -317,7 +328,7 @@ mod tests {
         let (rule, mut state, mut out) = (rule(100, 0), Accounts::default(), Replies::default());
         rule.received(&mut state, &carrying(1, 0, 1), &mut out);
         let kinds: Vec<bool> =
-            out.drain().map(|reply| matches!(reply.content, Content::Acknowledgement(_, 100))).collect();
+            out.drain().map(|reply| matches!(reply.content, Content::Acknowledgement(_, 100, 1))).collect();
         assert_eq!(kinds, [false, true], "after the grant");
     }
 }

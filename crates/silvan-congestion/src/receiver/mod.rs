@@ -5,6 +5,7 @@
 //! | `notify` | a notification packet per marked packet, optionally coalesced |
 //! | `acknowledge` | an acknowledgement per message, or per packet |
 //! | `credits` | an acknowledgement per packet, and credit at the rate of the host's link |
+//! | `units` | acknowledgements of a number of bytes, for the two receivers above |
 //! | `silent` | no answers: the switches report marks to the sources themselves |
 //!
 //! To add a receiver, write a file with its rule and tests, and add a line to the list `receivers!` below. The list
@@ -15,6 +16,7 @@ mod credits;
 mod notify;
 mod oversubscribed;
 mod silent;
+mod units;
 
 use acknowledge::{AcknowledgeMessages, AcknowledgePackets, CombineMarks};
 use credits::AcknowledgeAndGrant;
@@ -23,6 +25,7 @@ pub use notify::{CoalescePer, Coalescing};
 pub use oversubscribed::Oversubscribed;
 pub use oversubscribed::Oversubscription;
 use silent::Silent;
+pub use units::AcknowledgeUnit;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,6 +39,8 @@ use crate::facts::{Received, Request, Sender, Severity, Telemetry};
 pub struct Sink {
     /// See [`Coalescing`].
     pub coalescing: Option<Coalescing>,
+    /// See [`AcknowledgeUnit`].
+    pub unit: Option<AcknowledgeUnit>,
     /// Time that a notification packet takes inside the host before it waits for the link.
     pub notification_delay: Time,
     /// Rate of the host's link.
@@ -94,8 +99,8 @@ pub trait ReceiverRule {
 pub enum Content {
     /// A notification packet for a data packet.
     Notification(Echo),
-    /// An acknowledgement of a number of payload bytes.
-    Acknowledgement(Echo, u32),
+    /// An acknowledgement of a number of payload bytes, and of packets.
+    Acknowledgement(Echo, u32, u32),
     /// A grant of a number of bytes.
     Grant(u32),
 }
@@ -152,8 +157,13 @@ impl Replies {
     }
 
     /// Acknowledges a packet. `bytes` is the acknowledged payload, including that of the packet.
-    pub fn acknowledge(&mut self, packet: &Received, bytes: u32) {
-        self.0.push(Reply { to: packet.from, content: Content::Acknowledgement(Echo::of(packet), bytes) });
+    pub fn acknowledge_packet(&mut self, packet: &Received, bytes: u32) {
+        self.acknowledge(packet.from, Echo::of(packet), (bytes, 1));
+    }
+
+    /// Acknowledges payload bytes and packets to a flow. The acknowledgement repeats the fields of one of the packets.
+    pub fn acknowledge(&mut self, to: Sender, echo: Echo, (bytes, packets): (u32, u32)) {
+        self.0.push(Reply { to, content: Content::Acknowledgement(echo, bytes, packets) });
     }
 
     /// Grants `bytes` to a flow.
@@ -315,6 +325,7 @@ mod trial {
     pub fn sink() -> Sink {
         Sink {
             coalescing: None,
+            unit: None,
             notification_delay: Time::ZERO,
             rate: Rate::from_gbit(8),
             mtu: 2_048,
@@ -343,6 +354,8 @@ mod trial {
             hops: &[],
             target: 0,
             entropy: 0,
+            number: None,
+            asks: false,
         }
     }
 
@@ -350,7 +363,7 @@ mod trial {
     pub fn count(replies: &mut Replies) -> (usize, u64) {
         let bytes = |reply: super::Reply| match reply.content {
             super::Content::Notification(_) => 0,
-            super::Content::Acknowledgement(_, bytes) | super::Content::Grant(bytes) => u64::from(bytes),
+            super::Content::Acknowledgement(_, bytes, _) | super::Content::Grant(bytes) => u64::from(bytes),
         };
         replies.drain().map(bytes).fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes))
     }

@@ -337,6 +337,7 @@ impl Host {
             missing: None,
             number: None,
             connection: 0,
+            packets: 0,
         });
         self.wake(ctx);
     }

@@ -129,6 +129,8 @@ pub(crate) struct Host {
     pub reactor: Option<Reactor>,
     /// Whether answers carry a validation bit.
     validates: bool,
+    /// Whether acknowledgements cover several packets, so that data packets may ask for one.
+    has_units: bool,
     /// Flows that were skipped because they lack credit; used while the host is being settled.
     kept: Vec<FlowId>,
     /// Flows whose permission to send must be checked again because of an answer, a grant or a timer. The list may
@@ -177,6 +179,7 @@ pub(crate) struct HostSpec {
     pub responder: Responder,
     pub reactor: Option<Reactor>,
     pub validates: bool,
+    pub has_units: bool,
     pub lane_of: Option<Arc<[u8]>>,
     pub paths: Option<Arc<Paths>>,
     pub adapter: Option<Box<Adapter>>,
@@ -226,6 +229,7 @@ impl Host {
             replies: Replies::default(),
             timers: None,
             validates: spec.validates,
+            has_units: spec.has_units,
             lane_of: spec.lane_of,
             paths: spec.paths,
             adapter: spec.adapter,

@@ -59,6 +59,8 @@ pub(super) struct ControlPacket {
     pub number: Option<u64>,
     /// For a request or a grant: the number of the connection of the flow's source.
     pub connection: u32,
+    /// For an acknowledgement: the packets that it covers.
+    pub packets: u32,
 }
 
 /// The control packets that wait to be sent. Each virtual lane has its own order, so that a lane without credit does
@@ -138,6 +140,7 @@ impl Host {
             missing: None,
             number: None,
             connection,
+            packets: 0,
         }
     }
 
@@ -200,6 +203,9 @@ impl Host {
         }
         if matches!(control.kind, Kind::Request | Kind::Grant) {
             ctx.packets.set_connection(id, control.connection);
+        }
+        if self.has_units {
+            ctx.packets.set_target(id, control.packets);
         }
         id
     }

@@ -12,7 +12,7 @@ use super::{Host, level};
 use crate::congestion_log::TriggerEvent;
 use crate::context::Context;
 use crate::message::Report;
-use crate::packet::{Kind, Packet};
+use crate::packet::{Kind, Marks, Packet};
 
 impl Host {
     /// A reference to a flow for the reaction.
@@ -36,7 +36,12 @@ impl Host {
     }
 
     /// Handles a notification or acknowledgement for the flow of `packet.source` to the host that sent it.
-    pub(super) fn heard(&mut self, ctx: &mut Context, packet: &Packet, hops: &[Telemetry]) {
+    pub(super) fn heard(
+        &mut self,
+        ctx: &mut Context,
+        packet: &Packet,
+        (hops, marks): (&[Telemetry], &Marks),
+    ) {
         ctx.meters.becn_received += u64::from(packet.becn);
         let counts = self.reactor.as_ref().is_some_and(|reactor| reactor.counts_answers());
         if !packet.becn && !counts {
@@ -51,6 +56,7 @@ impl Host {
             now: ctx.now,
             sent_at: packet.created,
             bytes: packet.payload,
+            packets: if self.has_units { marks.target } else { 1 },
             mark,
             severity: packet.severity,
             hops,
@@ -65,7 +71,8 @@ impl Host {
         ctx.meters.becn_received += 1;
         ctx.meters.reports += 1;
         let Report { destination, source, severity, sent_at, .. } = report;
-        let answer = Answer { now: ctx.now, sent_at, bytes: 0, mark: Mark::Hot, severity, hops: &[] };
+        let answer =
+            Answer { now: ctx.now, sent_at, bytes: 0, packets: 1, mark: Mark::Hot, severity, hops: &[] };
         self.answered(ctx, Connection { source, destination }, &answer);
         self.wake(ctx);
     }
@@ -87,6 +94,10 @@ impl Host {
         let counts = reactor.counts_answers();
         let of = self.flow_of(source, destination);
         self.doubt(of.flow);
+        if counts {
+            let wanted = self.reactor.as_mut().map_or(0, |reactor| reactor.acknowledged(of));
+            self.send_request(of.flow, wanted);
+        }
         self.react(of, flow, answer);
         self.arm(ctx, of);
         // The answer may open a window or end a slot. If answers do not count, they only slow flows down.

@@ -280,6 +280,7 @@ impl Host {
             missing: None,
             number: Some(number),
             connection: 0,
+            packets: 0,
         };
         self.control.push_back(control);
     }

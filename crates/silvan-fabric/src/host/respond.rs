@@ -38,13 +38,14 @@ impl Host {
         is_marked: bool,
         (hops, marks): (&[Telemetry], &Marks),
     ) {
-        let received = Self::received(ctx, packet, is_marked, (hops, marks));
+        let received = self.received(ctx, packet, is_marked, (hops, marks));
         self.responder.received(&received, &mut self.replies);
         self.send_replies(ctx, Some(marks.number));
     }
 
     /// The facts about a received data packet, or about the header of one.
     fn received<'a>(
+        &self,
         ctx: &Context,
         packet: &Packet,
         is_marked: bool,
@@ -63,6 +64,8 @@ impl Host {
             hops,
             target: marks.target,
             entropy: marks.entropy,
+            number: self.order.is_some().then_some(marks.number),
+            asks: self.has_units && marks.asks,
         }
     }
 
@@ -74,11 +77,11 @@ impl Host {
         packet: &Packet,
         (hops, marks): (&[Telemetry], &Marks),
     ) {
-        let received = Self::received(ctx, packet, packet.fecn, (hops, marks));
+        let received = self.received(ctx, packet, packet.fecn, (hops, marks));
         self.responder.trimmed(&received, packet.validated, &mut self.replies);
         self.send_replies(ctx, None);
         let echo = Echo::of(&received);
-        let reply = Reply { to: received.from, content: Content::Acknowledgement(echo, packet.payload) };
+        let reply = Reply { to: received.from, content: Content::Acknowledgement(echo, packet.payload, 1) };
         let missing = Missing { number: marks.number, created: packet.created, is_last: packet.last };
         let control = self.control_of(reply);
         self.control.push_back(ControlPacket { kind: Kind::Nack, missing: Some(missing), ..control });
@@ -128,10 +131,10 @@ impl Host {
                 (level, Vl(paths.of_level[usize::from(level)]))
             }
         };
-        let (kind, echo, bytes) = match content {
-            Content::Notification(echo) => (Kind::Cnp, Some(echo), 0),
-            Content::Acknowledgement(echo, bytes) => (Kind::Ack, Some(echo), bytes),
-            Content::Grant(bytes) => (Kind::Grant, None, bytes),
+        let (kind, echo, bytes, packets) = match content {
+            Content::Notification(echo) => (Kind::Cnp, Some(echo), 0, 1),
+            Content::Acknowledgement(echo, bytes, packets) => (Kind::Ack, Some(echo), bytes, packets),
+            Content::Grant(bytes) => (Kind::Grant, None, bytes, 0),
         };
         let sent_at = echo.as_ref().map(|echo| echo.sent_at);
         let Echo { is_marked: becn, severity, is_validated: validated, entropy, hops: telemetry, .. } =
@@ -153,6 +156,7 @@ impl Host {
             missing: None,
             number: None,
             connection: to.connection,
+            packets,
         }
     }
 }

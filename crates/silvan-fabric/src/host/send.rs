@@ -174,6 +174,12 @@ impl Host {
         if self.reactor.as_ref().is_some_and(Reactor::has_targets) {
             self.note_target(ctx, id, packet_id, (size, payload));
         }
+        if self.has_units {
+            let next = Next { now: ctx.now, size, payload };
+            let must_ask = |reactor: &Reactor| reactor.must_ask(self.reference(id), &next);
+            let asks = last || self.reactor.as_ref().is_some_and(must_ask);
+            ctx.packets.set_asks(packet_id, asks);
+        }
         let through = self.injection.pass(ctx.now, size);
         let end = match &mut self.adapter {
             Some(adapter) => {
@@ -224,6 +230,9 @@ impl Host {
         }
         if self.reactor.as_ref().is_some_and(Reactor::has_targets) {
             self.note_target(ctx, id, packet_id, (size, payload));
+        }
+        if self.has_units {
+            ctx.packets.set_asks(packet_id, true);
         }
         self.injection.pass(ctx.now, size);
         let end = ctx.send(self.out, packet_id);

@@ -57,7 +57,7 @@ impl Host {
                 let flow = Connection { source: packet.source, destination: packet.src };
                 let is_news = packet.kind == Kind::Ack && self.note_receipt(flow, marks.number);
                 let ends = is_news && ctx.meters.acknowledged(way, packet.payload, ctx.now);
-                self.heard(ctx, &packet, &hops);
+                self.heard(ctx, &packet, (&hops, &marks));
                 if ends && self.own_flow_acknowledged(packet.source, ctx.now) {
                     self.wake(ctx);
                 }

@@ -17,7 +17,7 @@ impl Host {
                 && !source.has_own_flows()
         };
         let is_free = self.reactor.is_none() && self.announcer.is_none() && self.hours.is_none();
-        let is_free = is_free && self.adapter.is_none() && self.order.is_none();
+        let is_free = is_free && self.adapter.is_none() && self.order.is_none() && !self.has_units;
         is_free && matches!(&*self.sources, [source] if is_simple(source))
     }
 

@@ -190,7 +190,7 @@ impl Builder<'_> {
     pub(super) fn responder(&self, host: u32, rate: Rate) -> Responder {
         let (components, sizes) = (&self.model.parts, &self.model.sizes);
         let full_size = sizes.mtu + sizes.header;
-        let coalescing = components.coalescing;
+        let (coalescing, unit) = (components.coalescing, components.acknowledge);
         let notification_delay = components.notification_delay;
         let mtu = sizes.mtu;
         let tables = SharedTables::default();
@@ -200,6 +200,7 @@ impl Builder<'_> {
         let pacing = self.reaction_of(host).pacing(&source);
         components.notification.responder(&Sink {
             coalescing,
+            unit,
             notification_delay,
             rate,
             mtu,

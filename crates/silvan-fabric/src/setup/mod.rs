@@ -502,6 +502,7 @@ impl<'a> Builder<'a> {
             reactor,
             responder: self.responder(id, rate),
             validates: parts.marking.validates(),
+            has_units: parts.acknowledge.is_some(),
             lane_of,
             paths: None,
             adapter,

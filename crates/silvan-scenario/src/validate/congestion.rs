@@ -120,6 +120,25 @@ fn pairs(spec: &Spec, components: &Components) -> Check {
         })?;
         delay("congestion.notification_delay", delay_of, LONGEST_DELAY)?;
     }
+    if let Some(unit) = components.acknowledge {
+        ensure(components.notification.acknowledges_each(), "congestion.acknowledge", || {
+            "needs congestion.notification = \"ack-each\" or \"ack-grant\", whose acknowledgements it combines".to_owned()
+        })?;
+        let single = components.reactions().find(|reaction| !reaction.counts_bytes());
+        if let Some(reaction) = single {
+            let what = format!(
+                "cannot be combined with the reaction \"{}\", which counts the acknowledgements of single packets; use \"nscc\" \
+                 or \"rccc\"",
+                reaction.kind()
+            );
+            return Err(Fault::new("congestion.acknowledge", what));
+        }
+        ensure(unit.bytes > Bytes(0), "congestion.acknowledge.bytes", || "must be more than 0 B".to_owned())?;
+        ensure(unit.within > Time::ZERO, "congestion.acknowledge.within", || {
+            "must be more than 0 s".to_owned()
+        })?;
+        delay("congestion.acknowledge.within", unit.within, LONGEST_DELAY)?;
+    }
     ensure(
         !components.marking.stamps() || components.notification.acknowledges_each(),
         "congestion.notification",

@@ -124,6 +124,9 @@ fn recovery(spec: &Spec) -> Check {
         );
         return Err(Fault::new("recovery", what));
     }
+    ensure(components.acknowledge.is_none(), "congestion.acknowledge", || {
+        "cannot be combined with recovery, which needs an acknowledgement of each packet; leave one of them out".to_owned()
+    })?;
     if recovery.kind == RecoveryKind::GoBackN {
         let adapts = spec.adaptive_routing.as_ref();
         let adapts = adapts.is_some_and(|adaptive| adaptive.enabled && adaptive.is_per(RoutePer::Packet));

@@ -1,0 +1,78 @@
+"""Acknowledgements of several packets: what a receiver has got of each flow, and when it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from verify.reference.hosts import Flow, Host
+    from verify.reference.links import Packet
+
+
+@dataclass
+class Got:
+    """The numbers of a flow's packets, and those of its packets that no acknowledgement covers."""
+
+    numbers: set[int] = field(default_factory=set)
+    is_asked: bool = False
+    waiting: list[tuple[int, Packet]] = field(default_factory=list)
+    #: When the first of these must be acknowledged, and a number that orders flows with the same time.
+    due: int = 0
+    turn: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is missing before the newest packet."""
+        return len(self.numbers) == max(self.numbers) + 1
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire that no acknowledgement covers."""
+        return sum(packet.size for _, packet in self.waiting)
+
+
+class Acknowledger:
+    """The acknowledgements of a receiving host: after some bytes, or some picoseconds at the latest."""
+
+    def __init__(self, host: Host, unit: tuple[int, int]) -> None:
+        self.host = host
+        self.bytes, self.within = unit
+        self.flows: dict[Flow, Got] = {}
+        self.turns = 0
+
+    def take(self, packet: Packet) -> None:
+        """Take a data packet."""
+        now = self.host.net.now
+        got = self.flows.setdefault(packet.flow, Got())
+        got.numbers.add(packet.number)
+        got.waiting.append((now, packet))
+        got.is_asked = got.is_asked or packet.asks
+        is_met = got.is_asked and got.is_whole
+        if packet.fecn or packet.asks or is_met or got.size >= self.bytes:
+            self.answer(got)
+            got.is_asked = got.is_asked and not is_met
+        elif len(got.waiting) == 1:
+            self.turns += 1
+            got.due, got.turn = now + self.within, self.turns
+            self.host.at_timer(got.due, self.expire)
+
+    def expire(self) -> None:
+        """Acknowledge what has waited long enough, after a grant that is due at this instant."""
+        if self.host.granter:
+            self.host.granter.expire()
+        now = self.host.net.now
+        late = [got for got in self.flows.values() if got.waiting and got.due == now]
+        for got in sorted(late, key=lambda got: got.turn):
+            self.answer(got)
+
+    def answer(self, got: Got) -> None:
+        """Acknowledge everything that has arrived of a flow, with the fields of the last packet."""
+        arrived, last = got.waiting[-1]
+        answer = self.host.control_packet(last.flow, last.flow.origin, last.lane, "answer")
+        answer.becn, answer.validated, answer.severity = last.fecn, last.validated, last.severity
+        answer.answers, answer.entropy = last, last.entropy
+        answer.covers = sum(packet.payload for _, packet in got.waiting)
+        answer.covered_size, answer.waited = got.size, self.host.net.now - arrived
+        got.waiting = []
+        self.host.reply(answer)
