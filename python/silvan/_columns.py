@@ -1,6 +1,6 @@
 """The tables of a run and their columns, with what they contain.
 
-`silvan schema --results` prints them, `tools/site` shows them in the page about results, and
+`silvan schema --results` prints them, `tools/site` writes a page with them, and
 :mod:`silvan._layout` checks that tables have them.
 """
 

@@ -370,7 +370,7 @@ def _traffic(kind: str, hosts: int, gbit_s: int) -> str:
 
 
 def _call_kib(gbit_s: int) -> int:
-    """Return a size, in KiB, of which a host sends twice as much in about 150 us: ten calls last some milliseconds."""
+    """Return half of what a host sends in about 150 us, in KiB: ten calls last some milliseconds."""
     return 1 << max(4, round(math.log2(gbit_s * 1e9 / 8 * 150e-6 / 2 / 1024)))
 
 

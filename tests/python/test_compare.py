@@ -207,7 +207,9 @@ def test_a_new_job_has_a_power_of_two_of_ranks_and_its_hosts_send_nothing_else(h
     assert not set(hot["hosts"]) & set(job["hosts"])
 
 
-@pytest.mark.parametrize(("fabric", "mechanism", "gbit_s"), [("roce", "dcqcn", 400), ("infiniband", "ib-cc", None)])
+@pytest.mark.parametrize(
+    ("fabric", "mechanism", "gbit_s"), [("roce", "dcqcn", 400), ("infiniband", "ib-cc", None)]
+)
 def test_a_new_job_lasts_longer_than_the_warm_up(fabric, mechanism, gbit_s):
     text = templates.write("mine", "fat-tree", 64, "all-reduce", mechanism, fabric=fabric, gbit_s=gbit_s)
     result = silvan.run(silvan.Scenario.from_toml(text))

@@ -174,6 +174,13 @@ def test_a_site_without_the_playground_says_why(site, monkeypatch, capsys):
         build_site.make_playground()
 
 
+def test_the_columns_of_results_have_a_page(site):
+    build_site.gather()
+    build_site.make_columns()
+    assert "(columns.md)" in (site / "pages" / "docs" / "results.md").read_text(encoding="utf-8")
+    assert "| `lost_share` |" in (site / "pages" / "docs" / "columns.md").read_text(encoding="utf-8")
+
+
 def test_a_check_builds_no_playground(site, monkeypatch):
     monkeypatch.setattr(playground.subprocess, "run", None)
     monkeypatch.setenv("SILVAN_PLAYGROUND", "none")

@@ -55,7 +55,7 @@ KEYS = "<!-- keys -->"
 SCORE = "<!-- score -->"
 #: The line of docs/verification.md that the list of checks takes the place of.
 CHECKS = "<!-- checks -->"
-#: The line of docs/results.md that the columns of tables take the place of.
+#: The line of docs/results.md that a link to the columns of tables takes the place of.
 COLUMNS = "<!-- columns -->"
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 
@@ -257,8 +257,9 @@ def make_checks() -> None:
 
 
 def make_columns() -> None:
-    """Write the columns of the tables of a run into the document about results."""
-    replace_line(PAGES / "docs" / "results.md", COLUMNS, _columns.markdown())
+    """Write the page of the columns of all tables, and a link to it in the document about results."""
+    write("docs/columns.md", f"# Columns of results\n\n{_columns.markdown()}\n")
+    replace_line(PAGES / "docs" / "results.md", COLUMNS, "[All columns](columns.md) of all tables.")
 
 
 def replace_line(page: Path, line: str, text: str) -> None:
