@@ -375,7 +375,7 @@ fn resolved(base: &Run, scenario: &Scenario, findings: &mut Findings) {
 
 /// Interprets the end of a variant: an error with a text is a failure of the model, an error without one
 /// means that the variant cannot be judged. That is the case if it is rejected, or takes too many events
-/// because it has more to do than the base run (jobs, and an end to all traffic), a pause watchdog stops it, or because headers of trimmed
+/// because it has more to do than the base run (jobs, acknowledgements, and an end to all traffic), a pause watchdog stops it, or because headers of trimmed
 /// packets, which are sometimes as large as the packets, leave no time for data.
 fn judged(end: &End, has_more_to_do: bool) -> Result<(), Option<String>> {
     match end {
@@ -396,7 +396,7 @@ fn variant(table: &Table, check: &'static str, findings: &mut Findings) -> Optio
         }
     };
     let other = run(&scenario);
-    let ended = judged(&other.end, matches!(check, "jobs" | "sources" | "trimming" | "events"));
+    let ended = judged(&other.end, matches!(check, "jobs" | "rdma" | "ecmp" | "sources" | "trimming" | "events"));
     if ended == Err(None) {
         return None;
     }
