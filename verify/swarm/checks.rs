@@ -375,13 +375,15 @@ fn resolved(base: &Run, scenario: &Scenario, findings: &mut Findings) {
 
 /// Interprets the end of a variant: an error with a text is a failure of the model, an error without one
 /// means that the variant cannot be judged. That is the case if it is rejected, or takes too many events
-/// because it has more to do than the base run (jobs, acknowledgements, and an end to all traffic), a pause watchdog stops it, or because headers of trimmed
-/// packets, which are sometimes as large as the packets, leave no time for data.
-fn judged(end: &End, has_more_to_do: bool) -> Result<(), Option<String>> {
+/// because it has more to do than the base run (jobs, acknowledgements, and an end to all traffic), a pause watchdog stops it,
+/// or because headers of trimmed packets, which are sometimes as large as the packets, leave no time for data.
+fn judged(end: &End, check: &str) -> Result<(), Option<String>> {
+    let may_stop = matches!(check, "jobs" | "sources" | "trimming" | "events");
     match end {
         End::Done => Ok(()),
         End::Explained("refused", _) => Err(None),
-        End::Costly | End::Explained("watchdog", _) if has_more_to_do => Err(None),
+        End::Explained("watchdog", _) if may_stop => Err(None),
+        End::Costly if may_stop || matches!(check, "rdma" | "ecmp") => Err(None),
         other => Err(Some(format!("ends differently: {other:?}"))),
     }
 }
@@ -396,7 +398,7 @@ fn variant(table: &Table, check: &'static str, findings: &mut Findings) -> Optio
         }
     };
     let other = run(&scenario);
-    let ended = judged(&other.end, matches!(check, "jobs" | "rdma" | "ecmp" | "sources" | "trimming" | "events"));
+    let ended = judged(&other.end, check);
     if ended == Err(None) {
         return None;
     }
@@ -589,12 +591,12 @@ mod tests {
 
     #[test]
     fn a_variant_with_more_to_do_may_take_too_many_events() {
-        assert_eq!(judged(&End::Done, true), Ok(()));
-        assert_eq!(judged(&End::Costly, true), Err(None));
-        assert_eq!(judged(&End::Costly, false), Err(Some("ends differently: Costly".to_owned())));
-        assert_eq!(judged(&End::Explained("refused", String::new()), false), Err(None));
+        assert_eq!(judged(&End::Done, "jobs"), Ok(()));
+        assert_eq!(judged(&End::Costly, "rdma"), Err(None));
+        assert_eq!(judged(&End::Costly, "measure"), Err(Some("ends differently: Costly".to_owned())));
+        assert_eq!(judged(&End::Explained("refused", String::new()), "measure"), Err(None));
         let stuck = End::Explained("deadlock", "a cycle".to_owned());
-        assert!(judged(&stuck, true).is_err_and(|what| what.is_some()), "{stuck:?}");
+        assert!(judged(&stuck, "jobs").is_err_and(|what| what.is_some()), "{stuck:?}");
     }
 
     #[test]
