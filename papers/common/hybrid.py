@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -153,14 +153,17 @@ class Hotspots:
     #: Senders to hotspots among eight hosts.
     eighths: int
     roots: int
+    #: Which of several random selections of hosts it is.
+    draw: int = 0
 
     #: When the hot senders send.
     SPAN_MS = (1.0, 2.0)
 
     def _drawn(self, hosts: int) -> list[int]:
-        """Return hotspots and then senders; the names of the network and the pattern are the seed."""
+        """Return hotspots and then senders; the names of network, pattern and draw are the seed."""
         count = self.roots + self.eighths * hosts // 8
-        return random.Random(f"{hosts} hosts, {self.roots} roots").sample(range(hosts), count)
+        name = f"{hosts} hosts, {self.roots} roots" + (f", draw {self.draw}" if self.draw else "")
+        return random.Random(name).sample(range(hosts), count)
 
     def targets(self, hosts: int) -> list[int]:
         """Return the indices of the hotspots."""
@@ -225,11 +228,11 @@ def paper_vi_run(network: Network, pattern: Hotspots, own: Mapping[str, Any]) ->
 
 
 def paper_vi_runs(
-    networks: Iterable[int], patterns: Iterable[int], mechanisms: Mapping[str, Overrides]
+    networks: Iterable[int], patterns: Iterable[int], mechanisms: Mapping[str, Overrides], draw: int = 0
 ) -> Runs:
-    """Return runs of Paper VI by network, pattern and mechanism: ``"1 2 EcoCC"``."""
+    """Return runs of Paper VI by network, pattern and mechanism (``"1 2 EcoCC"``), with a draw of hosts."""
     return {
-        f"{n} {p} {name}": paper_vi_run(NETWORKS[n], PATTERNS[p], own)
+        f"{n} {p} {name}": paper_vi_run(NETWORKS[n], replace(PATTERNS[p], draw=draw), own)
         for n in networks
         for p in patterns
         for name, own in mechanisms.items()

@@ -9,8 +9,17 @@ import numpy as np
 import pytest
 
 from silvan.fairness import jain
-from silvan.papers import PapersError, RunData, common, find_papers, list_experiments, run_experiments, runner
-from silvan.papers.catalogue import Published, load_module
+from silvan.papers import (
+    PapersError,
+    RunData,
+    common,
+    find_papers,
+    list_experiments,
+    record,
+    run_experiments,
+    runner,
+)
+from silvan.papers.catalogue import Published, choose, load_module
 from silvan.papers.data import settling_s, smoothed
 from silvan.papers.rows import counts, expected_text, marks
 
@@ -312,6 +321,22 @@ def test_what_only_a_plot_needs_is_run_once_and_only_for_it(papers: Path, tmp_pa
     run_experiments(["X1"], seeds=2, out=tmp_path / "out", progress=lambda *state: seen.append(state))
     assert [label for _, _, label in seen] == ["X1 only", "X1 only", "X1 more"]
     assert (tmp_path / "out" / "X1" / "drawn.txt").read_text() == "more only"
+
+
+def test_seeds_may_have_runs_of_their_own(papers: Path) -> None:
+    own = (
+        "\ndef runs_of_seed(quick, n):\n    return {'only': ('scenario.toml', {'duration': f'{n + 1} s'})}\n"
+    )
+    (papers / "X1" / "experiment.py").write_text(CODE + own)
+    tasks = runner._tasks(choose(["X1"])[0], quick=False, out=None, seeds=3)
+    assert [(task.repeat, task.overrides["duration"]) for task in tasks] == [
+        (0, "1 s"),
+        (1, "2 s"),
+        (2, "3 s"),
+    ]
+    usual = record.digest(choose(["X1"])[0], quick=False)
+    (papers / "X1" / "experiment.py").write_text(CODE + own.replace("n + 1", "n + 2"))
+    assert record.digest(choose(["X1"])[0], quick=False) != usual
 
 
 @pytest.mark.parametrize(

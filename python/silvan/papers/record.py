@@ -59,8 +59,12 @@ def find_record() -> Path:
 
 def digest(experiment: Experiment, quick: bool) -> str:
     """Return a digest of an experiment's runs: of their scenario files and overrides."""
+    runs = dict(experiment.code.runs(quick))
+    if hasattr(experiment.code, "runs_of_seed"):
+        # How the runs of seeds differ shows in those of the second one.
+        runs |= {f"{name}, next seed": run for name, run in experiment.code.runs_of_seed(quick, 1).items()}
     what = {}
-    for name, (scenario, overrides) in experiment.code.runs(quick).items():
+    for name, (scenario, overrides) in runs.items():
         is_file = scenario.endswith(".toml")
         content = tomllib.loads(_files.read_text(experiment.folder / scenario)) if is_file else scenario
         what[name] = [content, overrides]

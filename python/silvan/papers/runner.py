@@ -114,15 +114,22 @@ def _noted_peak_mb(store: Store, at: str) -> float:
 
 
 def _tasks(experiment: Experiment, quick: bool, out: Path | None, seeds: int) -> list[Task]:
-    repeats = 1 if experiment.deterministic else seeds
-    tasks = _of(experiment, experiment.code.runs(quick), out, repeats)
+    repeats = range(1 if experiment.deterministic else seeds)
+    tasks = []
+    if hasattr(experiment.code, "runs_of_seed"):
+        for n in repeats:
+            tasks += _of(experiment, experiment.code.runs_of_seed(quick, n), out, [n])
+    else:
+        tasks += _of(experiment, experiment.code.runs(quick), out, repeats)
     if out is not None:
         further = getattr(experiment.code, "runs_for_plot", None)
-        tasks += _of(experiment, further(quick), out, 1) if further else []
+        tasks += _of(experiment, further(quick), out, [0]) if further else []
     return tasks
 
 
-def _of(experiment: Experiment, runs: Mapping[str, Any], out: Path | None, repeats: int) -> list[Task]:
+def _of(
+    experiment: Experiment, runs: Mapping[str, Any], out: Path | None, repeats: Iterable[int]
+) -> list[Task]:
     tasks = []
     for name, (scenario, overrides) in runs.items():
         function = None if scenario.endswith(".toml") else scenario
@@ -131,9 +138,7 @@ def _of(experiment: Experiment, runs: Mapping[str, Any], out: Path | None, repea
             raise PapersError(f"{experiment.folder / 'experiment.py'}: run {name}: no scenario {path}")
         store = (out / "runs").absolute() if out else None
         tables = tuple(getattr(experiment.code, "TABLES", ("flows",)))
-        tasks += [
-            Task(experiment.id, name, path, overrides, tables, store, n, function) for n in range(repeats)
-        ]
+        tasks += [Task(experiment.id, name, path, overrides, tables, store, n, function) for n in repeats]
     return tasks
 
 
