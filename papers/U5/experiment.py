@@ -9,8 +9,8 @@ TABLES = ()
 SCENARIO = "../common/uec-trimming.toml"
 #: Hosts per link to a spine, where it is not one.
 RATIOS = {"leaves_4": 4}
-#: Packets of credit that a flow has at most.
-LIMITS = {"incast_1023": 50, "overlap": 50}
+#: Packets with which windows of NSCC begin, where the source states it.
+FIRST = {"incast_1023": 50, "overlap": 50}
 
 
 def leaves(spines):
@@ -35,7 +35,7 @@ def runs(quick):
     return {
         f"{case} {control}": (
             SCENARIO,
-            parts | uec.control(control, RATIOS.get(case, 1), LIMITS.get(case)),
+            parts | uec.control(control, RATIOS.get(case, 1), FIRST.get(case)),
         )
         for case, parts in CASES.items()
         for control in uec.CONTROLS

@@ -8,34 +8,37 @@ TABLES = ()
 
 SCENARIO = "../common/uec-trimming.toml"
 CONTROLS = ("nscc", "rccc")
-SPRAYING = ("oblivious", "bitmap", "reps", "mixed")
-#: Packets of a queue, including the one that is being sent. With the last two ways, no queue becomes longer
-#: than 43 packets, so that longer ones change nothing.
+#: Packets of a queue, including the one that is being sent.
 USUAL, LARGE = 43, 500
-CASES = [
-    *((control, spraying, USUAL) for control in CONTROLS for spraying in SPRAYING),
-    *((control, spraying, LARGE) for control in CONTROLS for spraying in SPRAYING[:2]),
-]
-
-
-def _name(control, spraying, packets):
-    return f"{control}_{spraying}" + ("_large" if packets == LARGE else "")
+#: Ways to spray, packets of a queue, and whether each packet is acknowledged. If each one is and values are
+#: used again, no queue becomes longer than 43 packets, so that longer ones change nothing.
+CASES = {
+    "oblivious": ("oblivious", USUAL, False),
+    "bitmap": ("bitmap", USUAL, False),
+    "reps": ("reps", USUAL, True),
+    "reps_unit": ("reps", USUAL, False),
+    "mixed": ("mixed", USUAL, True),
+    "mixed_unit": ("mixed", USUAL, False),
+    "oblivious_large": ("oblivious", LARGE, False),
+    "bitmap_large": ("bitmap", LARGE, False),
+}
 
 
 def runs(quick):
     return {
-        _name(control, spraying, packets): (
+        f"{control}_{case}": (
             SCENARIO,
             uec.tree(4 if quick else 16)
             | uec.permutation()
-            | uec.control(control)
+            | uec.control(control, is_each=is_each)
             | {
                 "ecmp.values": 128,
                 "ecmp.spraying": spraying,
                 "switch.trimming": {"queue": f"{(packets - 1) * uec.PACKET} B", "size": "64 B"},
             },
         )
-        for control, spraying, packets in CASES
+        for control in CONTROLS
+        for case, (spraying, packets, is_each) in CASES.items()
     }
 
 
@@ -47,11 +50,9 @@ def plot(results, out):
     fig, (ax,) = figures.figure()
     found = compare(results)
     for control, colour in zip(CONTROLS, figures.COLOURS, strict=False):
-        for packets, style in ((USUAL, "o"), (LARGE, "s")):
-            names = [_name(*case) for case in CASES if (case[0], case[2]) == (control, packets)]
-            label = f"{control}, {packets} packets"
-            ax.plot(range(len(names)), [found[name] for name in names], style, color=colour, label=label)
-    ax.set(ylabel="completion of the last flow, us", xticks=range(len(SPRAYING)))
-    ax.set_xticklabels(SPRAYING)
+        times = [found[f"{control}_{case}"] for case in CASES]
+        ax.plot(range(len(CASES)), times, "o", color=colour, label=control)
+    ax.set(ylabel="completion of the last flow, us", xticks=range(len(CASES)))
+    ax.set_xticklabels(CASES, rotation=60, ha="right", fontsize="small")
     ax.legend(frameon=False, fontsize="small")
     figures.save(fig, out, "U6")

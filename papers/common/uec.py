@@ -9,35 +9,46 @@ from silvan.papers.data import RunData
 
 #: Bytes of a full packet, and of an acknowledgement.
 PACKET, ANSWER = 4150, 64
-#: The control of sources, of receivers, and both.
+#: The control of sources, of receivers, and both. With receivers, outputs to hosts mark no packets.
 CONTROLS: dict[str, dict[str, Any]] = {
     "nscc": {"congestion.notification": "ack-each", "congestion.reaction": {"kind": "nscc"}},
     "rccc": {
         "congestion.notification": "ack-grant",
+        "congestion.marking.hosts": False,
         "congestion.reaction": {"kind": "rccc", "divide_requests": True},
     },
     "both": {
         "congestion.notification": "ack-grant",
+        "congestion.marking.hosts": False,
         "congestion.reaction": {"kind": "rccc", "divide_requests": True, "nscc": {}},
     },
 }
+#: Bytes of an acknowledgement, unless each packet is acknowledged.
+UNIT = "16384 B"
 #: Links on the longest route of a network of three levels, and of two.
 LINKS = {"tree": 6, "leaves": 4}
 
 
-def control(name: str, ratio: int = 1, limit: int | None = None) -> dict[str, Any]:
+def control(
+    name: str, ratio: int = 1, first: int | None = None, *, is_each: bool = False, **keys: str
+) -> dict[str, Any]:
     """Return a control for a network with `ratio` hosts per link to a spine.
 
     If the links to the spines are the bottleneck, and RCCC alone controls, the lowest rate of grants is 0.9
-    of the rate of a link, divided by this number. With RCCC, a flow has at most `limit` packets of credit.
+    of the rate of a link, divided by this number. Windows of NSCC begin with `first` packets, if given. With
+    `is_each`, each packet is acknowledged. `keys` are further ones of the reaction.
     """
     parts = CONTROLS[name]
-    reaction = dict(parts["congestion.reaction"])
+    reaction = dict(parts["congestion.reaction"]) | keys
     if ratio > 1 and name == "rccc":
         reaction["oversubscribed"] = {"min_rate_permille": 900 // ratio}
-    if limit is not None and name != "nscc":
-        reaction["limit"] = f"{limit * PACKET} B"
-    return parts | {"congestion.reaction": reaction}
+    window = {} if first is None else {"first_window": f"{first * PACKET} B"}
+    if name == "nscc":
+        reaction |= window
+    elif name == "both":
+        reaction["nscc"] = window
+    units = {} if is_each else {"congestion.acknowledge": {"bytes": UNIT}}
+    return parts | {"congestion.reaction": reaction} | units
 
 
 def links(gbits: int) -> dict[str, str]:
