@@ -93,7 +93,7 @@ class Direct(Wiring):
 
     @abstractmethod
     def following(self, switch: str, destination: str) -> str:
-        """Return the next switch towards a host at another, on a route that depends on the host only."""
+        """Return the next switch on the route to a host of another switch, regardless of the sender."""
 
     @abstractmethod
     def walk(self, source: str, destination: str, over: int | None) -> Way:

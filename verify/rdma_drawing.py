@@ -218,7 +218,7 @@ def returns(rng: random.Random) -> dict[str, Any]:
 
 
 def with_first_window(congestion: dict[str, Any], seed: int, full: int) -> dict[str, Any]:
-    """Let windows of NSCC begin with some packets, in a part of the scenarios."""
+    """Let windows of NSCC begin with some packets, in some of the scenarios."""
     rng = random.Random(f"first window {seed}")
     reaction = congestion["reaction"]
     window = {"first_window": f"{full * rng.choice([1, 2, 5, 50]) + rng.randrange(full)} B"}
@@ -232,7 +232,7 @@ def with_first_window(congestion: dict[str, Any], seed: int, full: int) -> dict[
 
 
 def without_hosts(marking: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Let outputs to hosts mark no packets, in a part of the scenarios with marks by thresholds."""
+    """Set `hosts` in some of the scenarios with `red`; usually, outputs to hosts then mark nothing."""
     rng = random.Random(f"marks at hosts {seed}")
     if marking["kind"] != "red" or rng.random() < 0.7:
         return marking
@@ -240,7 +240,7 @@ def without_hosts(marking: dict[str, Any], seed: int) -> dict[str, Any]:
 
 
 def with_units(congestion: dict[str, Any], seed: int, full: int) -> dict[str, Any]:
-    """Let acknowledgements cover several packets, in a part of the scenarios with NSCC or RCCC."""
+    """Let acknowledgements cover several packets, in some of the scenarios with NSCC or RCCC."""
     rng = random.Random(f"units {seed}")
     if congestion["reaction"]["kind"] not in ("nscc", "rccc") or rng.random() < 0.5:
         return congestion

@@ -26,7 +26,7 @@ def switch(rng: random.Random, full: int) -> dict[str, Any]:
 
 
 def of_rates(found: Scenario, full: int) -> dict[str, Any]:
-    """Give the outputs of some rates queues of their own, in a part of the scenarios."""
+    """Give the outputs of some rates queues of their own, in some of the scenarios."""
     rng = random.Random(f"trimming rates {found['seed']}")
     every = drawing.rates(found)
     if rng.random() < 0.7:

@@ -37,7 +37,7 @@ CLONE = "needs a clone and builds it"
 LONG = "minutes"
 
 SKIPS = [
-    Skip("docs/papers.md", "silvan papers run T4 --out", "it writes into the repository"),
+    Skip("docs/papers.md", "silvan papers run T4 --out", "the first command writes into the repository"),
     Skip("docs/extending.md", "git apply", "changes the source"),
     Skip("docs/performance.md", "make bench", CLONE),
     Skip("docs/performance.md", "make instructions", CLONE),

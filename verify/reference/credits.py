@@ -52,7 +52,7 @@ class RcccControl(Control):
         return max(self.granted - (-wanted // QUANTUM), 0)
 
     def must_ask(self, size: int) -> bool:
-        """Return whether it is the first packet, or uses up the credit or the window."""
+        """Return whether a packet of this size is the first one, or uses up the credit or the window."""
         is_last = self.credit - size <= 0
         return not self.has_sent or is_last or (self.window is not None and self.window.must_ask(size))
 

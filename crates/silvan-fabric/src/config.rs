@@ -830,8 +830,9 @@ pub struct Measure {
     pub classes: bool,
     /// Record congestion trees over time: roots, branches, contributors and victims.
     pub forest: bool,
-    /// Record the CongestionLog of InfiniBand: the latest 15 packets that each switch marked, and the latest 13
-    /// notifications with which the index of a flow of each host reached `trigger_threshold` of the reaction `cct`.
+    /// Record the CongestionLog of InfiniBand: for each switch, the latest 15 packets that it marked; for each host, the
+    /// latest 13 notifications that raised the index of a flow or service level to `trigger_threshold` (a parameter of
+    /// the reaction `cct`).
     pub congestion_log: bool,
     /// Record the completion times of transfers: of each message of a flow or pattern. Each has a row in the table
     /// `transfers`, up to two million rows, and the summary has quantiles of their slowdowns by size. Default: true if any

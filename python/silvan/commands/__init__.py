@@ -4,20 +4,20 @@ Each command module has a function `register(app)` that adds its commands to a t
 of a command is imported when the command runs, or when all commands are listed. A command imports slow
 modules only when it runs.
 
-| module | commands |
+| module | content |
 | --- | --- |
 | `run`, `check`, `schema` | `silvan run`, `silvan check`, `silvan schema` |
-| `compare`, `export` | runs compared; tables as CSV |
-| `plot`, `report` | figures and reports of runs |
-| `new`, `doctor`, `completion` | a new scenario, a check of the installation, completion in shells |
-| `sweep`, `tune` | many runs of one scenario |
+| `compare`, `export` | `silvan compare`, `silvan export` |
+| `plot`, `report` | `silvan plot`, `silvan report` |
+| `new`, `doctor`, `completion` | `silvan new`, `silvan doctor`, `silvan completion` |
+| `sweep`, `tune` | `silvan sweep`, `silvan tune` |
 | `fabric`, `fabric_collide`, `fabric_study` | `silvan fabric ...` |
 | `trace` | `silvan trace ...` |
 | `scenarios` | `silvan scenarios ...` |
 | `papers` | `silvan papers ...` |
 | `demo`, `version` | `silvan demo`, `silvan version` |
-| `common` | what they share: exit codes, consoles, options, `--set` |
-| `_show`, `_show_fluid` | tables on the terminal |
+| `common` | code that commands share: exit codes, consoles, options, `--set` |
+| `_show`, `_show_fluid`, `_show_papers` | functions that print tables on the terminal |
 """
 
 from __future__ import annotations

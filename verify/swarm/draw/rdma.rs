@@ -100,7 +100,7 @@ pub fn congestion(seed: u64, around: &Around) -> Table {
     congestion
 }
 
-/// Lets acknowledgements cover several packets, in a part of the scenarios with a reaction that counts bytes. The choices have
+/// Lets acknowledgements cover several packets, in some of the scenarios with a reaction that counts bytes. The choices have
 /// their own random stream, so that the other parts of a seed stay the same.
 pub(super) fn acknowledge(seed: u64, full: u64, congestion: &mut Table) {
     let mut draw = Draw { random: Stream::new(seed, "swarm acknowledge", 0), cycle: None, is_crowd: false };
@@ -118,7 +118,7 @@ pub(super) fn acknowledge(seed: u64, full: u64, congestion: &mut Table) {
     put(congestion, "acknowledge", unit);
 }
 
-/// Sets whether outputs to hosts mark packets, in a part of the scenarios with marks by thresholds; with a random stream of its
+/// Sets whether outputs to hosts mark packets, in some of the scenarios with the marking rule `red`; with a random stream of its
 /// own.
 pub(super) fn marks_at_hosts(seed: u64, congestion: &mut Table) {
     let mut draw =
@@ -131,7 +131,7 @@ pub(super) fn marks_at_hosts(seed: u64, congestion: &mut Table) {
     }
 }
 
-/// Lets windows of NSCC begin with some packets, in a part of the scenarios; with a random stream of its own.
+/// Lets windows of NSCC begin with some packets, in some of the scenarios; with a random stream of its own.
 pub(super) fn first_window(seed: u64, full: u64, congestion: &mut Table) {
     let mut draw = Draw { random: Stream::new(seed, "swarm first window", 0), cycle: None, is_crowd: false };
     let Some(reaction) = congestion.get_mut("reaction").and_then(Value::as_table_mut) else { return };

@@ -91,7 +91,7 @@ impl Messages {
     }
 }
 
-/// A packet whose payload was lost, and which is to be sent again.
+/// A packet that is to be sent again, after a negative acknowledgement or a timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LostPacket {
     pub payload: u32,

@@ -97,7 +97,8 @@ pub(crate) struct Host {
     dirty: bool,
     pub sizes: PacketSizes,
     pub injection: Limiter,
-    /// Sources that generate messages on their own, followed by those of the ranks of jobs.
+    /// The sources that generate messages themselves, then those of the ranks of jobs, then those that were created for messages
+    /// with flows of their own.
     pub sources: Vec<Source>,
     /// Number of sources that generate messages on their own.
     drawing: usize,

@@ -181,7 +181,7 @@ impl Transfers {
         self.change(way).is_some_and(|flow| flow.acknowledge(bytes, now))
     }
 
-    /// Removes the transfers that have finished from the flows that have changed.
+    /// Moves all finished transfers of the changed flows to `finished`.
     fn finish(&mut self, finished: &mut Vec<Transfer>) {
         for way in std::mem::take(&mut self.changed) {
             let Some(flow) = self.open.get_mut(&way) else { continue };

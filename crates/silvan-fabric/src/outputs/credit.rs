@@ -250,7 +250,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let lane = &mut record.lanes[vl];
         let waits = lane.short;
         let mut ledger = self.wiring.credits.ledger(at, lane);
-        // The output can still decide at any time of this bin.
+        // The output may still make decisions at any time in this bin, so the current time is the start of the bin.
         ledger.give_back(back, space, self.start);
         if waits && let Some(ready) = ledger.ready_at() {
             let ready = ready.max(record.free_at);

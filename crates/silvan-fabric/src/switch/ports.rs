@@ -95,7 +95,7 @@ pub(crate) struct Ports {
     avoided: Box<[bool]>,
 }
 
-/// The tables of a switch among several.
+/// One of the sets of tables that a switch uses in turn; see [`Ports::all_tables`].
 #[derive(Debug, Clone)]
 pub(crate) struct NumberedTable {
     /// The start of the forwarding table.

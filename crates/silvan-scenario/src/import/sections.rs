@@ -58,7 +58,8 @@ struct Titles<'a> {
 }
 
 impl<'a> Titles<'a> {
-    /// The value of a column in a row; `None` if the column does not exist.
+    /// The value in a row of the first column that has one of these titles; `None` if there is no such column or the row ends
+    /// before it.
     fn get<'r>(&self, row: &[&'r str], titles: &[&str]) -> Option<&'r str> {
         let at = self.columns.iter().position(|c| titles.iter().any(|t| c.eq_ignore_ascii_case(t)))?;
         row.get(at).copied()

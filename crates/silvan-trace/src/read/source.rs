@@ -113,7 +113,7 @@ impl<'r> Source<'r> {
         }
     }
 
-    /// Creates an error in the last line.
+    /// Creates an error that names the file and the line that was read last.
     #[must_use]
     pub fn error(&self, message: impl Into<String>) -> TraceError {
         TraceError::line(&self.name, self.line, message)
