@@ -86,7 +86,7 @@ __all__ = [
     "watch",
 ]
 
-_MODULES = frozenset(("fabric", "plot", "report", "scenarios", "traces", "types"))
+_MODULES = frozenset(("fabric", "plot", "report", "scenarios", "traces", "transfers", "types"))
 _MODULE_OF = {
     "Contention": "flow_level",
     "Forest": "forest",

@@ -86,7 +86,7 @@ def change_cell(change: Change | None, first: Mean | None) -> str:
     if change.low is None or change.high is None:
         return shown
     interval = f"({signed(change.low * scale)} to {signed(change.high * scale)}{unit})"
-    return f"{shown} {interval}" if change.is_proven else f"no difference {interval}"
+    return f"{shown} {interval}" if change.is_proven else f"undecided {interval}"
 
 
 def losses(found: Comparison, names: Sequence[str]) -> list[tuple[str, list[str]]]:

@@ -27,7 +27,7 @@ else:  # pragma: no cover - the same parser under its older name
 
 if TYPE_CHECKING:
     from silvan.results import Result
-    from silvan.types import TransferSizes
+    from silvan.types import Summary, TransferSizes
 
 #: Settings that do not change results, or change them only by chance.
 _NOT_COMPARED = frozenset(("seed", "threads", "scheduler"))
@@ -238,17 +238,39 @@ def by_size(sizes: Sequence[TransferSizes]) -> list[TransferSizes]:
 def measures(result: Result) -> dict[tuple[str, str], float]:
     """Return the numbers of a run that a comparison uses, by name and unit."""
     summary = result.summary
-    found = {("received by all hosts", "Gbit/s"): summary["throughput_gbit_s"]}
+    found: dict[tuple[str, str], float] = {}
+    # The rate of a job that has finished depends on how long the run goes on.
+    idle = _finished_before_end(result)
+    if not idle:
+        found["received by all hosts", "Gbit/s"] = summary["throughput_gbit_s"]
     flows = {flow["flow"] for flow in summary["flows"]}
+    shown = {one["class"] for one in summary["classes"]} - (flows if len(flows) > FLOWS_AT_MOST else set())
     for one in summary["classes"]:
-        if one["class"] not in flows or len(flows) <= FLOWS_AT_MOST:
+        if one["class"] in shown - idle:
             kind = "flow" if one["class"] in flows else "class"
             found[f"{kind} {one['class']}: received", "Gbit/s"] = one["received_gbit_s"]
     for row in summary["latency"]:
-        if row["count"] and (row["class"] not in flows or len(flows) <= FLOWS_AT_MOST):
+        if row["count"] and row["class"] in shown:
             name = f"{row['class']}: latency since {row['since']}"
             found[f"{name}, median", "us"] = row["p50_ns"] / 1000
             found[f"{name}, 99 %", "us"] = row["p99_ns"] / 1000
+    found |= _of_transfers(summary)
+    for job in summary.get("jobs", ()):
+        # The span of an unfinished job is that of the run.
+        if job["finished_ns"] is not None:
+            found[f"job {job['job']}: span", "us"] = job["span_ns"] / 1000
+        found[f"job {job['job']}: operations unfinished", ""] = job["unfinished_operations"]
+    if "tree_links" in result.tables:
+        found["links in congestion trees", ""] = links_in_trees(result)
+    if (index := jain_of_hosts(summary)) is not None:
+        found["Jain's index of the hosts", ""] = index
+    found["packets marked (FECN)", ""] = summary["fecn_marks"]
+    return found
+
+
+def _of_transfers(summary: Summary) -> dict[tuple[str, str], float]:
+    """Return the slowdowns of transfers by class and range of sizes, if the run recorded them."""
+    found: dict[tuple[str, str], float] = {}
     if transfers := summary.get("transfers"):
         found["transfers unfinished", ""] = transfers["unfinished"]
         for own in by_size(transfers["sizes"]):
@@ -258,14 +280,16 @@ def measures(result: Result) -> dict[tuple[str, str], float]:
                 if "acked_slowdown" in own:
                     acked = f"{name} until the last acknowledgement, {what}"
                     found[acked, ""] = own["acked_slowdown"][key]
-    for job in summary.get("jobs", ()):
-        found[f"job {job['job']}: span", "us"] = job["span_ns"] / 1000
-    if "tree_links" in result.tables:
-        found["links in congestion trees", ""] = links_in_trees(result)
-    if (index := jain_of_hosts(summary)) is not None:
-        found["Jain's index of the hosts", ""] = index
-    found["packets marked (FECN)", ""] = summary["fecn_marks"]
     return found
+
+
+def _finished_before_end(result: Result) -> set[str]:
+    """Return the jobs that finished earlier than in the last interval of the run."""
+    if not (jobs := result.summary.get("jobs")):
+        return set()
+    times = result.numpy("network")["time_ns"]
+    begin = float(times[-2]) if len(times) > 1 else 0.0
+    return {job["job"] for job in jobs if job["finished_ns"] is not None and job["finished_ns"] < begin}
 
 
 def _rows(groups: Sequence[Group]) -> Iterator[Row]:

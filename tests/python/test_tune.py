@@ -13,7 +13,7 @@ import tomllib
 
 import silvan
 from conftest import ROOT, command
-from silvan import _opensm
+from silvan import _opensm, templates
 from silvan.sweeps.axes import Axis
 from silvan.tuning import outcome, presets, racing, report, search
 from silvan.tuning.objectives import Objective, Roles, roles_of
@@ -216,6 +216,16 @@ def test_opensm_itself_reads_the_lines_to_paste(small, tmp_path):
     ours, theirs = _opensm.read(tmp_path / "out" / "opensm.conf"), _opensm.read(tmp_path / "read.conf")
     assert theirs.keys == ours.keys
     assert theirs.victim_mask == ours.victim_mask
+
+
+def test_other_mechanisms_need_axes(tmp_path):
+    file = tmp_path / "roce.toml"
+    file.write_text(templates.write("roce", "fat-tree", 16, "incast", "dcqcn"))
+    with pytest.raises(
+        silvan.SweepError, match=r"is `dcqcn`, and without axes.* write a tuning file with \[\[axis\]\]"
+    ):
+        Tuning.load(file)
+    assert Tuning.load(file, {"congestion.mechanism": "none"}).search == presets.usual_space()
 
 
 def test_a_setting_that_is_refused_does_not_end_the_search(small, tmp_path):

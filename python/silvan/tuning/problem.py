@@ -14,7 +14,7 @@ from typing import Any
 from silvan import scenarios
 from silvan._core import Scenario
 from silvan.sweeps.axes import Axis
-from silvan.sweeps.errors import Place
+from silvan.sweeps.errors import Place, SweepError
 from silvan.sweeps.study import (
     Base,
     file_name,
@@ -172,6 +172,16 @@ class Tuning:
         parts = tomllib.loads(self.base.at(self.fixed).to_toml())["congestion"]
         return bool(parts["mechanism"] == "none" and parts["reaction"]["kind"] == "none")
 
+    def _check_control(self) -> None:
+        """Raise :class:`SweepError` if the default search space does not suit the scenario."""
+        parts = tomllib.loads(self.base.at(self.fixed).to_toml())["congestion"]
+        if (kind := parts["reaction"]["kind"]) not in ("none", "cct"):
+            raise SweepError(
+                f"{self.place.origin}: the reaction of the scenario is `{kind}`, and without axes, the "
+                "parameters of InfiniBand congestion control are varied; write a tuning file with [[axis]] "
+                f"over the parameters of `{kind}` (docs/tune.md)"
+            )
+
     def overrides(
         self, setting: Mapping[str, Any], kind: Kind, seed: int | None, short: bool = False
     ) -> dict[str, Any]:
@@ -197,13 +207,17 @@ class Tuning:
         file = scenarios.locate(path)
         table, place = read_toml(file, "a tuning file")
         if "topology" in table and "scenario" not in table:
-            return Tuning(
+            found = Tuning(
                 name=_folder_name(file.stem, place),
                 base=of_file(file),
                 fixed=dict(overrides or {}),
                 place=place,
             )
-        return _read(table, place, file, dict(overrides or {}))
+        else:
+            found = _read(table, place, file, dict(overrides or {}))
+        if "axis" not in table:
+            found._check_control()
+        return found
 
 
 def _folder_name(value: Any, place: Place) -> str:
