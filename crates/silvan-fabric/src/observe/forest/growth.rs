@@ -159,7 +159,7 @@ mod tests {
         let mut moment = Moment::new(10);
         for &(link, root, depth) in members {
             moment.members[link as usize] =
-                TreePosition { root, waits_for: NONE, depth, lanes: 1, queued: 100 };
+                TreePosition { root, waits_for: NONE, depth, lanes: 1, queued: 100, is_isolated: false };
             moment.order.push(link);
             if depth == 0 {
                 moment.roots.push(link);
