@@ -54,6 +54,6 @@ mod voq;
 pub use error::{Reason, SetupError};
 pub use observe::MOST_TREE_ROWS;
 pub use setup::{
-    HostNames, PauseMemory, SharedPauseMemory, analyzed_round_trip, check, check_links, check_routes,
-    pause_memory, permutation, remaining_networks, round_trip, transition_deadlock,
+    Faults, HostNames, PauseMemory, SharedPauseMemory, analyzed_round_trip, check, check_links, check_routes,
+    pause_memory, permutation, round_trip,
 };

@@ -23,7 +23,7 @@ pub use crate::observe::{Latest, LatestTree, TreeLink};
 pub use crate::outcome::jain;
 use crate::outcome::{Outcome, Table, latency_table};
 use crate::report::{Findings, Story, tell};
-use crate::setup::{Network, build, check_routes};
+use crate::setup::{Faults, Network, build, check_routes};
 pub use steps::Steps;
 
 /// The progress of a run.
@@ -86,11 +86,12 @@ impl Simulation {
     /// [`ModelError::Configuration`] if topology, tables and configuration do not match.
     pub fn new(topology: &Topology, tables: &Tables, config: &Config) -> Result<Self, ModelError> {
         check_routes(config, topology, tables)?;
-        Self::with_checked_routes(topology, tables, config)
+        let faults = Faults::of(config, topology, tables)?;
+        Self::with_checked_routes(topology, tables, config, faults)
     }
 
     /// Same as [`Self::new`], for inputs that passed [`crate::check_routes`], which takes most of the time in a
-    /// large network.
+    /// large network, and for changes of links and hosts that have been determined.
     ///
     /// # Errors
     /// Same as [`Self::new`], except for those of [`crate::check_routes`].
@@ -98,8 +99,9 @@ impl Simulation {
         topology: &Topology,
         tables: &Tables,
         config: &Config,
+        faults: Faults,
     ) -> Result<Self, ModelError> {
-        let mut network = build(topology, tables, config)?;
+        let mut network = build(topology, tables, config, faults)?;
         let first = config.measure.interval.min(config.duration);
         network.expect_sample(first);
         network.partitions.iter_mut().for_each(|partition| partition.start(config.warmup));

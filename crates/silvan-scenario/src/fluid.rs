@@ -5,7 +5,7 @@ use serde::Serialize;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Architecture, Config, Packet};
 use silvan_fabric::queueing::{Memory, Queues};
-use silvan_fabric::{permutation, remaining_networks};
+use silvan_fabric::{Faults, permutation};
 use silvan_network::fluid::completion::{Demand, completions};
 use silvan_network::fluid::network::{FluidNetwork, HostRates};
 use silvan_network::fluid::{Allocation, FluidError, MAX_FLOWS, Problem, max_min, saa, uncontrolled};
@@ -116,14 +116,14 @@ pub(crate) fn permitted(
     spec: &Spec,
     topology: &Topology,
     tables: &Tables,
-    config: &Config,
-) -> Result<Vec<(Time, f64)>, Fault> {
-    let Ok(flows) = flows(spec, topology) else { return Ok(Vec::new()) };
+    faults: &Faults,
+) -> Vec<(Time, f64)> {
+    let Ok(flows) = flows(spec, topology) else { return Vec::new() };
     let host = HostRates { injection: spec.host.injection_rate, drain: spec.host.drain_rate };
     let mut found = Vec::new();
-    for (time, topology, tables) in remaining_networks(config, topology, tables)? {
+    for (time, topology, tables) in faults.remaining_networks(topology, tables) {
         let Ok((network, mut problem)) = FluidNetwork::new(&topology, &tables, host) else {
-            return Ok(Vec::new());
+            return Vec::new();
         };
         let mut shares = Vec::new();
         for flow in &flows {
@@ -141,7 +141,7 @@ pub(crate) fn permitted(
         let rates = max_min(&problem, &problem.all()).rates;
         found.push((time, rates.iter().zip(shares).map(|(rate, overhead)| rate / overhead / 1e9).sum()));
     }
-    Ok(found)
+    found
 }
 
 /// A flow before its rates are computed.

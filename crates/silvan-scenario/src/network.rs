@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use silvan_engine::{Rate, Time};
 use silvan_fabric::config::{Assignment, Config, RoutePer};
-use silvan_fabric::faults::check_events;
 use silvan_fabric::{HostNames, SetupError, check_links};
 use silvan_network::routing::lanes::{IDENTITY, LaneEntry};
 use silvan_network::routing::port_groups::PortGroups;
@@ -61,7 +60,6 @@ pub(crate) fn check(spec: &Spec, topology: &Topology) -> Result<(), Fault> {
         return Err(Fault::new("topology", what));
     }
     check_links(&spec.congestion.components(&spec.packet), topology)?;
-    check_events(&spec.event, topology, spec.duration, spec.seed)?;
     let names = Names::of(topology);
     for (index, flow) in spec.flow.iter().enumerate() {
         names.require(&flow.from, &format!("flow.{index}.from"))?;

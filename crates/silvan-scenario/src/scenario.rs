@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use silvan_congestion::Components;
 use silvan_fabric::config::{Assignment, Config, RoutePer};
 use silvan_fabric::simulation::{ModelError, Simulation};
-use silvan_fabric::transition_deadlock;
+use silvan_fabric::{Faults, faults::PlannedChanges};
 use silvan_network::routing::Tables;
 use silvan_network::routing::adaptive::AdaptiveTables;
 use silvan_network::topology::Topology;
@@ -46,6 +46,9 @@ pub struct Scenario {
     source: Source,
     table: Table,
 }
+
+/// The network, its tables and the configuration of a run; see [`Scenario::try_build`].
+type Built = ((Topology, Tables, Config), PlannedChanges, bool);
 
 impl PartialEq for Scenario {
     fn eq(&self, other: &Self) -> bool {
@@ -172,7 +175,7 @@ impl Scenario {
     /// If a file cannot be read, the network has wiring errors or cannot be routed, a host does not exist,
     /// or the run would record too many rows (see `rows`).
     pub fn build(&self) -> Result<(Topology, Tables, Config), ScenarioError> {
-        self.try_build().map(|(built, _)| built).map_err(|fault| self.locate(fault))
+        self.try_build().map(|(built, ..)| built).map_err(|fault| self.locate(fault))
     }
 
     /// Same as [`Scenario::build`], with the network and the tables without reduction units, as a description of the
@@ -194,8 +197,8 @@ impl Scenario {
         Ok((topology, tables, config))
     }
 
-    /// Also returns whether the tables are known to be deadlock-free on a single lane.
-    fn try_build(&self) -> Result<((Topology, Tables, Config), bool), Fault> {
+    /// Also returns the changes of links and hosts, and whether the tables are known to be deadlock-free on a single lane.
+    fn try_build(&self) -> Result<Built, Fault> {
         let mut topology = self.topology()?;
         network::check(&self.spec, &topology)?;
         let mut tables = self.tables(&topology)?;
@@ -212,7 +215,8 @@ impl Scenario {
         let path_lanes = network::path_lanes(&self.spec, &self.base_dir, &topology, &tables)?;
         let traffic = transfers::load(&self.spec.traffic, &self.base_dir, &topology)?;
         let config = Config { path_lanes, traffic, ..self.config(jobs) };
-        Ok(((topology, tables, config), deadlock_free))
+        let changes = PlannedChanges::new(&config.events, &topology, config.duration, config.seed)?;
+        Ok(((topology, tables, config), changes, deadlock_free))
     }
 
     /// Creates a run that is ready to advance.
@@ -221,7 +225,7 @@ impl Scenario {
     /// Same as [`Scenario::build`]. Tables that can deadlock are also an error, unless
     /// `routing.allow_deadlock` is set.
     pub fn simulation(&self) -> Result<Simulation, ScenarioError> {
-        let ((topology, tables, config), deadlock_free) =
+        let ((topology, tables, config), changes, deadlock_free) =
             self.try_build().map_err(|fault| self.locate(fault))?;
         let only_tables = config.path_lanes.is_none()
             && config.chosen_routes(RoutePer::Packet).is_none()
@@ -230,8 +234,9 @@ impl Scenario {
         if !known_free && let Some(cycle) = network::deadlock(&topology, &tables, &config) {
             self.refuse_deadlock(&cycle, &topology, &config)?;
         }
-        let transition = transition_deadlock(&config, &topology, &tables);
-        if let Some((time, cycle)) = transition.map_err(|error| self.locate(error.into()))?
+        let faults = Faults::new(&config, changes, &topology, &tables);
+        let faults = faults.map_err(|error| self.locate(error.into()))?;
+        if let Some((time, cycle)) = faults.transition_deadlock(&config, &topology, &tables)
             && !self.spec.routing.allow_deadlock
         {
             let what = format!(
@@ -240,13 +245,12 @@ impl Scenario {
             );
             return Err(self.locate(Fault::new("rerouting.delay", what)));
         }
-        let permitted = fluid::permitted(&self.spec, &topology, &tables, &config);
-        let permitted = permitted.map_err(|fault| self.locate(fault))?;
-        let simulation =
-            Simulation::with_checked_routes(&topology, &tables, &config).map_err(|error| match error {
-                ModelError::Configuration(error) => self.locate(error.into()),
-                other => ScenarioError::of_file(self.origin(), other.to_string()),
-            })?;
+        let permitted = fluid::permitted(&self.spec, &topology, &tables, &faults);
+        let simulation = Simulation::with_checked_routes(&topology, &tables, &config, faults);
+        let simulation = simulation.map_err(|error| match error {
+            ModelError::Configuration(error) => self.locate(error.into()),
+            other => ScenarioError::of_file(self.origin(), other.to_string()),
+        })?;
         let warnings = match topology.units {
             0 => network::findings(&self.spec, &topology, &tables, &config),
             _ => {

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Rate, Time};
 
-pub use plan::check_events;
-pub(crate) use plan::{HostChange, LinkChange, PlannedChanges, changes};
+pub use plan::PlannedChanges;
+pub(crate) use plan::{HostChange, LinkChange};
 pub(crate) use reroute::{Remaining, Reroutes, around};
 
 /// A change of links or hosts for a time, once or repeatedly. If several changes of a link overlap, it is down if one of them

@@ -42,9 +42,9 @@ pub(crate) struct HostChange {
 
 /// All changes during a run. Each list is in order of time, and then of links or hosts.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct PlannedChanges {
-    pub links: Vec<LinkChange>,
-    pub hosts: Vec<HostChange>,
+pub struct PlannedChanges {
+    pub(crate) links: Vec<LinkChange>,
+    pub(crate) hosts: Vec<HostChange>,
 }
 
 /// A time during which a link or host has a certain state because of one event.
@@ -57,87 +57,73 @@ struct Span {
     loss_ppb: u32,
 }
 
-/// Checks that the links, switches and hosts of events exist, and that the links can have the given rates.
-///
-/// # Errors
-/// The first invalid key, such as `event.0.links.2`.
-pub fn check_events(
-    events: &[Event],
-    topology: &Topology,
-    duration: Time,
-    seed: u64,
-) -> Result<(), SetupError> {
-    changes(events, topology, duration, seed).map(|_| ())
-}
-
-/// All changes before the end of a run.
-///
-/// # Errors
-/// As of [`check_events`].
-pub(crate) fn changes(
-    events: &[Event],
-    topology: &Topology,
-    duration: Time,
-    seed: u64,
-) -> Result<PlannedChanges, SetupError> {
-    if events.is_empty() {
-        return Ok(PlannedChanges::default());
-    }
-    let names = Names::new(topology);
-    let mut links: FxHashMap<usize, Vec<Span>> = FxHashMap::default();
-    let mut hosts: FxHashMap<usize, Vec<Span>> = FxHashMap::default();
-    let mut left = MOST_CHANGES;
-    for (index, event) in events.iter().enumerate() {
-        let is_of_hosts = event.kind.is_of_hosts();
-        let groups = if is_of_hosts { names.hosts(event, index)? } else { names.links(event, index)? };
-        for (owner, members) in groups {
-            let mut stream = Stream::new(seed, "events", (index as u64) << 40 | owner);
-            let times = times(event, duration, &mut stream, left / members.len().max(1));
-            let times = times
-                .ok_or_else(|| Reason::TooManyChanges { most: MOST_CHANGES }.at(format!("event.{index}")))?;
-            left = left.saturating_sub(times.len() * members.len());
-            for member in members {
-                let span = |&(start, end): &(Time, Time)| Span {
-                    start,
-                    end,
-                    kind: event.kind,
-                    rate: event.rate,
-                    loss_ppb: event.loss_ppb.unwrap_or_default(),
-                };
-                let spans = if is_of_hosts { &mut hosts } else { &mut links };
-                spans.entry(member).or_default().extend(times.iter().map(span));
+impl PlannedChanges {
+    /// All changes before the end of a run.
+    ///
+    /// # Errors
+    /// If a link, switch or host does not exist or is named twice, or a link cannot have a rate, with the key of the event, such
+    /// as `event.0.links.2`; if there are too many changes.
+    pub fn new(events: &[Event], topology: &Topology, duration: Time, seed: u64) -> Result<Self, SetupError> {
+        if events.is_empty() {
+            return Ok(Self::default());
+        }
+        let names = Names::new(topology);
+        let mut links: FxHashMap<usize, Vec<Span>> = FxHashMap::default();
+        let mut hosts: FxHashMap<usize, Vec<Span>> = FxHashMap::default();
+        let mut left = MOST_CHANGES;
+        for (index, event) in events.iter().enumerate() {
+            let is_of_hosts = event.kind.is_of_hosts();
+            let groups = if is_of_hosts { names.hosts(event, index)? } else { names.links(event, index)? };
+            for (owner, members) in groups {
+                let mut stream = Stream::new(seed, "events", (index as u64) << 40 | owner);
+                let times = times(event, duration, &mut stream, left / members.len().max(1));
+                let times = times.ok_or_else(|| {
+                    Reason::TooManyChanges { most: MOST_CHANGES }.at(format!("event.{index}"))
+                })?;
+                left = left.saturating_sub(times.len() * members.len());
+                for member in members {
+                    let span = |&(start, end): &(Time, Time)| Span {
+                        start,
+                        end,
+                        kind: event.kind,
+                        rate: event.rate,
+                        loss_ppb: event.loss_ppb.unwrap_or_default(),
+                    };
+                    let spans = if is_of_hosts { &mut hosts } else { &mut links };
+                    spans.entry(member).or_default().extend(times.iter().map(span));
+                }
             }
         }
+        let of_link = |(&link, spans): (&usize, &Vec<Span>)| {
+            let usual = LinkState { is_up: true, rate: topology.links[link].rate, loss_ppb: 0 };
+            let states = states(usual, spans, |spans| LinkState {
+                is_up: spans.iter().all(|span| span.kind != EventKind::Down),
+                rate: spans.iter().filter_map(|span| span.rate).fold(usual.rate, Rate::min),
+                loss_ppb: spans.iter().map(|span| span.loss_ppb).max().unwrap_or_default(),
+            });
+            states.into_iter().map(move |(time, state)| LinkChange { time, link, state })
+        };
+        let mut links: Vec<LinkChange> = links.iter().flat_map(of_link).collect();
+        links.retain(|change| change.time < duration);
+        links.sort_unstable_by_key(|change| (change.time, change.link));
+        let of_host = |(&host, spans): (&usize, &Vec<Span>)| {
+            let usual = HostState { stalls_until: Time::ZERO, drain: None };
+            let states = states(usual, spans, |spans| HostState {
+                stalls_until: spans
+                    .iter()
+                    .filter(|span| span.kind == EventKind::Stall)
+                    .map(|span| span.end)
+                    .max()
+                    .unwrap_or_default(),
+                drain: spans.iter().filter_map(|span| span.rate).min(),
+            });
+            states.into_iter().map(move |(time, state)| HostChange { time, host, state })
+        };
+        let mut hosts: Vec<HostChange> = hosts.iter().flat_map(of_host).collect();
+        hosts.retain(|change| change.time < duration);
+        hosts.sort_unstable_by_key(|change| (change.time, change.host));
+        Ok(Self { links, hosts })
     }
-    let of_link = |(&link, spans): (&usize, &Vec<Span>)| {
-        let usual = LinkState { is_up: true, rate: topology.links[link].rate, loss_ppb: 0 };
-        let states = states(usual, spans, |spans| LinkState {
-            is_up: spans.iter().all(|span| span.kind != EventKind::Down),
-            rate: spans.iter().filter_map(|span| span.rate).fold(usual.rate, Rate::min),
-            loss_ppb: spans.iter().map(|span| span.loss_ppb).max().unwrap_or_default(),
-        });
-        states.into_iter().map(move |(time, state)| LinkChange { time, link, state })
-    };
-    let mut links: Vec<LinkChange> = links.iter().flat_map(of_link).collect();
-    links.retain(|change| change.time < duration);
-    links.sort_unstable_by_key(|change| (change.time, change.link));
-    let of_host = |(&host, spans): (&usize, &Vec<Span>)| {
-        let usual = HostState { stalls_until: Time::ZERO, drain: None };
-        let states = states(usual, spans, |spans| HostState {
-            stalls_until: spans
-                .iter()
-                .filter(|span| span.kind == EventKind::Stall)
-                .map(|span| span.end)
-                .max()
-                .unwrap_or_default(),
-            drain: spans.iter().filter_map(|span| span.rate).min(),
-        });
-        states.into_iter().map(move |(time, state)| HostChange { time, host, state })
-    };
-    let mut hosts: Vec<HostChange> = hosts.iter().flat_map(of_host).collect();
-    hosts.retain(|change| change.time < duration);
-    hosts.sort_unstable_by_key(|change| (change.time, change.host));
-    Ok(PlannedChanges { links, hosts })
 }
 
 /// The beginnings and ends of an event on one link or switch; `None` if there are more than `most`.
@@ -314,7 +300,7 @@ mod tests {
     fn all_changes(events: &[Event], duration: u64) -> PlannedChanges {
         let spec: TopologySpec =
             serde_json::from_str(r#"{"kind": "star", "hosts": 3, "link_rate": "8 Gbit/s"}"#).unwrap();
-        super::changes(events, &spec.build().unwrap(), Time(duration), 1).unwrap()
+        PlannedChanges::new(events, &spec.build().unwrap(), Time(duration), 1).unwrap()
     }
 
     fn changes(events: &[Event], duration: u64) -> Vec<(u64, usize, bool, u64)> {

@@ -14,28 +14,39 @@ use crate::error::{Reason, SetupError};
 const MOST_TABLES: usize = 1_000;
 
 /// A network without some links, and its tables.
+#[derive(Debug)]
 pub(crate) struct Remaining {
     pub topology: Topology,
     pub tables: Tables,
 }
 
+impl Remaining {
+    /// A network without the links that are down, where `is_down` has an entry for each link.
+    pub fn without(topology: &Topology, is_down: &[bool]) -> Topology {
+        let links = topology.links.iter().zip(is_down);
+        let links = links.filter(|(_, is_down)| !**is_down).map(|(link, _)| *link).collect();
+        // The other members have no references to links.
+        Topology { links, ..topology.clone() }
+    }
+}
+
 /// The changes of tables during a run.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Reroutes {
     /// Tables other than those at the start, each once.
     pub others: Vec<Remaining>,
     /// The times at which all switches change their tables, and the number of the tables: 0 for those at the start, otherwise
     /// an index into `others`, plus one.
     pub times: Vec<(Time, usize)>,
+    /// The number of the tables for each combination of links that are down.
+    of_state: FxHashMap<Vec<bool>, usize>,
 }
 
 /// Routes around links that are down, where `is_down` has an entry for each link. Routes to hosts that cannot be reached stay,
 /// and those of switches that no packet passes on a new route: otherwise, such a switch could send packets that are on their
 /// way back, which could deadlock.
 pub(crate) fn around(topology: &Topology, tables: &Tables, is_down: &[bool]) -> Remaining {
-    let links = topology.links.iter().zip(is_down);
-    let links = links.filter(|(_, is_down)| !**is_down).map(|(link, _)| *link).collect();
-    let remaining = Topology { links, ..topology.clone() };
+    let remaining = Remaining::without(topology, is_down);
     let mut shortest = ShortestPorts::new(&remaining);
     let mut found = tables.clone();
     for rows in std::iter::once(&mut found.out).chain(&mut found.further) {
@@ -65,7 +76,7 @@ impl Reroutes {
         let mut found = Self::default();
         let Some(delay) = rerouting.delay else { return Ok(found) };
         let mut is_down = vec![false; topology.links.len()];
-        let mut known: FxHashMap<Vec<bool>, usize> = FxHashMap::from_iter([(is_down.clone(), 0)]);
+        found.of_state.insert(is_down.clone(), 0);
         let mut current = 0;
         for together in changes.chunk_by(|one, other| one.time == other.time) {
             for change in together {
@@ -75,14 +86,14 @@ impl Reroutes {
             if time >= duration {
                 break;
             }
-            let number = match known.get(&is_down) {
+            let number = match found.of_state.get(&is_down) {
                 Some(&number) => number,
                 None if found.others.len() == MOST_TABLES => {
                     return Err(Reason::TooManyTables { most: MOST_TABLES }.at("rerouting.delay"));
                 }
                 None => {
                     found.others.push(around(topology, tables, &is_down));
-                    known.insert(is_down.clone(), found.others.len());
+                    found.of_state.insert(is_down.clone(), found.others.len());
                     found.others.len()
                 }
             };
@@ -92,6 +103,11 @@ impl Reroutes {
             }
         }
         Ok(found)
+    }
+
+    /// The number of the tables for links that are down, if the tables are known.
+    pub fn tables_of(&self, is_down: &[bool]) -> Option<usize> {
+        self.of_state.get(is_down).copied()
     }
 }
 

@@ -249,6 +249,7 @@ pub(crate) fn recovery_sentences(list: &[Recovered]) -> Vec<String> {
         let Recovered { time, permitted_gbit_s, after_ns } = *one;
         let rate = format!("95 % of the {permitted_gbit_s:.3} Gbit/s that the network then permits");
         match after_ns {
+            Some(0) => format!("After the change at {time}, hosts received {rate} at once."),
             Some(ns) => {
                 format!("After the change at {time}, hosts received {rate} within {}.", Time::from_ns(ns))
             }
@@ -270,6 +271,19 @@ mod tests {
             permitted.iter().map(|&(ns, rate)| (Time::from_ns(ns), rate)).collect();
         let ends = (1..).map(|number| 10 * number).zip(bytes.iter().copied());
         recoveries(&permitted, ends).iter().map(|one| one.after_ns).collect()
+    }
+
+    #[test]
+    fn sentences_state_when_hosts_receive_the_permitted_rate() {
+        let one = |after_ns| Recovered { time: Time::from_us(2), permitted_gbit_s: 4.5, after_ns };
+        let rate =
+            "After the change at 2 us, hosts received 95 % of the 4.500 Gbit/s that the network then permits";
+        let never = "After the change at 2 us, hosts never received 95 % of the 4.500 Gbit/s that the network then permits \
+                     before the next change or the end.";
+        assert_eq!(
+            recovery_sentences(&[one(Some(0)), one(Some(1_500)), one(None)]),
+            [format!("{rate} at once."), format!("{rate} within 1.5 us."), never.to_owned()]
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod control;
 mod credits;
+mod faults;
 mod jobs;
 mod model;
 mod offered;
@@ -14,11 +15,12 @@ mod routes;
 mod sources;
 mod ways;
 
+pub use faults::Faults;
 pub use model::check;
 pub(crate) use partition::Choice;
 pub use pfc::{PauseMemory, SharedPauseMemory, pause_memory};
 pub use round_trip::{analyzed_round_trip, round_trip};
-pub use routes::{HostNames, check_links, check_routes, remaining_networks, transition_deadlock};
+pub use routes::{HostNames, check_links, check_routes};
 pub use sources::permutation;
 
 use std::sync::Arc;
@@ -40,7 +42,7 @@ use self::partition::{DividedNetwork, Whole};
 use self::sources::placement;
 use crate::config::{Config, Delivery};
 use crate::error::{Reason, SetupError};
-use crate::faults::{HostChange, LinkChange, PlannedChanges, RecoveryKind, Reroutes, changes};
+use crate::faults::{HostChange, LinkChange, PlannedChanges, RecoveryKind, Reroutes};
 use crate::host::{Adapter, Host, HostSpec, RecoveryRule};
 use crate::link::{
     Change, ChannelId, ChannelSpec, Class, Division, Links, MAX_NODES, MAX_PORTS, Receiver, UNLIMITED, What,
@@ -141,8 +143,13 @@ fn small(bytes: Bytes, key: &str) -> Result<u32, SetupError> {
 }
 
 /// Builds the network from inputs that passed [`check_routes`]; see [`crate::simulation::Simulation::new`].
-pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Result<Network, SetupError> {
-    let builder = Builder::new(topology, tables, config)?;
+pub(crate) fn build(
+    topology: &Topology,
+    tables: &Tables,
+    config: &Config,
+    faults: Faults,
+) -> Result<Network, SetupError> {
+    let builder = Builder::new(topology, tables, config, faults)?;
     check_links(&builder.model.parts, topology)?;
     let (mut links, receiver) = builder.links()?;
     links
@@ -204,7 +211,12 @@ pub(crate) fn build(topology: &Topology, tables: &Tables, config: &Config) -> Re
 }
 
 impl<'a> Builder<'a> {
-    fn new(topology: &'a Topology, tables: &'a Tables, config: &'a Config) -> Result<Self, SetupError> {
+    fn new(
+        topology: &'a Topology,
+        tables: &'a Tables,
+        config: &'a Config,
+        Faults { changes, reroutes }: Faults,
+    ) -> Result<Self, SetupError> {
         if topology.hosts.len() as u64 >= u64::from(MAX_NODES)
             || topology.switches.len() as u64 >= u64::from(MAX_NODES)
         {
@@ -214,9 +226,6 @@ impl<'a> Builder<'a> {
         routes::check_switches(config, topology)?;
         let forests = model.traffic.iter().enumerate().map(|traffic| placement(&model, traffic, topology));
         let forests = forests.collect();
-        let changes = changes(&config.events, topology, config.duration, config.seed)?;
-        let own = (topology, tables);
-        let reroutes = Reroutes::new(&config.rerouting, &changes.links, own, config.duration)?;
         Ok(Self { topology, tables, model, forests, changes, reroutes })
     }
 

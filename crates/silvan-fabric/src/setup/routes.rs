@@ -8,15 +8,13 @@ use rustc_hash::FxHashMap;
 use silvan_congestion::isolation::Isolation;
 use silvan_congestion::marking::MarkingParameters;
 use silvan_congestion::{Components, Notification};
-use silvan_engine::{Rate, Time};
-use silvan_network::routing::port_groups::PortGroups;
-use silvan_network::routing::{self, Tables, cycle_text};
+use silvan_engine::Rate;
+use silvan_network::routing::{self, Tables};
 use silvan_network::topology::{Link, MAX_FCFS_PORTS, MAX_SWITCH_PORTS, NodeRef, Topology};
 use silvan_network::traffic::Pattern;
 
-use crate::config::{Arbitration, Architecture, Config, QueueOfRate, RoutePer};
+use crate::config::{Arbitration, Architecture, Config, QueueOfRate};
 use crate::error::{Reason, SetupError};
-use crate::faults::{Remaining, Reroutes, around, changes};
 
 /// Maps the names of a network's hosts to their numbers.
 #[derive(Debug)]
@@ -185,66 +183,4 @@ fn check_ways_back(topology: &Topology, tables: &Tables) -> Result<(), SetupErro
         }
     }
     Ok(())
-}
-
-/// A dependency cycle in which packets can wait for each other while switches change their tables, because some follow the old
-/// routes and some the new ones; with the time of the change.
-///
-/// # Errors
-/// As of [`crate::faults::check_events`], and if there are too many different tables.
-pub fn transition_deadlock(
-    config: &Config,
-    topology: &Topology,
-    tables: &Tables,
-) -> Result<Option<(Time, String)>, SetupError> {
-    let changes = changes(&config.events, topology, config.duration, config.seed)?;
-    let reroutes = Reroutes::new(&config.rerouting, &changes.links, (topology, tables), config.duration)?;
-    let has_choice = config.chosen_routes(RoutePer::Packet).is_some() || config.hashing().is_some();
-    let groups = |number: usize| {
-        let (topology, tables) = match number.checked_sub(1) {
-            None => (topology, tables),
-            Some(at) => (&reroutes.others[at].topology, &reroutes.others[at].tables),
-        };
-        if has_choice { PortGroups::new(topology, tables) } else { PortGroups::of_tables(tables) }
-    };
-    let mut before = 0;
-    for &(time, number) in &reroutes.times {
-        let both = groups(before).joined(&groups(number));
-        if let Some(cycle) = both.deadlock_cycle(topology) {
-            return Ok(Some((time, cycle_text(&cycle))));
-        }
-        before = number;
-    }
-    Ok(None)
-}
-
-/// The largest number of instants at which links change for which [`remaining_networks`] returns networks.
-const MOST_REMAINING: usize = 100;
-
-/// The network and the tables that remain from each instant at which links change: without the links that are down, at the
-/// rates of that time, and with routes around what is missing. Empty if there are more than a hundred instants.
-///
-/// # Errors
-/// As of [`crate::faults::check_events`].
-pub fn remaining_networks(
-    config: &Config,
-    topology: &Topology,
-    tables: &Tables,
-) -> Result<Vec<(Time, Topology, Tables)>, SetupError> {
-    let changes = changes(&config.events, topology, config.duration, config.seed)?.links;
-    let instants = changes.chunk_by(|one, other| one.time == other.time);
-    if instants.clone().count() > MOST_REMAINING {
-        return Ok(Vec::new());
-    }
-    let mut current = topology.clone();
-    let mut is_down = vec![false; topology.links.len()];
-    let remaining = instants.map(|together| {
-        for change in together {
-            is_down[change.link] = !change.state.is_up;
-            current.links[change.link].rate = change.state.rate;
-        }
-        let Remaining { topology, tables } = around(&current, tables, &is_down);
-        (together[0].time, topology, tables)
-    });
-    Ok(remaining.collect())
 }

@@ -1,0 +1,158 @@
+//! The changes of links and hosts during a run and the routes that follow, which are determined once before the run.
+
+use rustc_hash::FxHashMap;
+use silvan_engine::Time;
+use silvan_network::routing::port_groups::PortGroups;
+use silvan_network::routing::{Tables, cycle_text};
+use silvan_network::topology::Topology;
+
+use crate::config::{Config, RoutePer};
+use crate::error::SetupError;
+use crate::faults::{PlannedChanges, Remaining, Reroutes, around};
+
+/// The largest number of instants at which links change for which [`Faults::remaining_networks`] returns networks.
+const MOST_REMAINING: usize = 100;
+
+/// The changes of links and hosts during a run, and the changes of tables that follow.
+#[derive(Debug, Default)]
+pub struct Faults {
+    pub(super) changes: PlannedChanges,
+    pub(super) reroutes: Reroutes,
+}
+
+impl Faults {
+    /// Determines the routes that follow from the changes of a configuration.
+    ///
+    /// # Errors
+    /// If there are too many different tables.
+    pub fn new(
+        config: &Config,
+        changes: PlannedChanges,
+        topology: &Topology,
+        tables: &Tables,
+    ) -> Result<Self, SetupError> {
+        let own = (topology, tables);
+        let reroutes = Reroutes::new(&config.rerouting, &changes.links, own, config.duration)?;
+        Ok(Self { changes, reroutes })
+    }
+
+    /// Same as [`Self::new`], with the changes that a configuration describes.
+    ///
+    /// # Errors
+    /// As of [`PlannedChanges::new`] and [`Self::new`].
+    pub fn of(config: &Config, topology: &Topology, tables: &Tables) -> Result<Self, SetupError> {
+        let changes = PlannedChanges::new(&config.events, topology, config.duration, config.seed)?;
+        Self::new(config, changes, topology, tables)
+    }
+
+    /// A dependency cycle in which packets can wait for each other while switches change their tables, because some follow the
+    /// old routes and some the new ones; with the time of the change.
+    #[must_use]
+    pub fn transition_deadlock(
+        &self,
+        config: &Config,
+        topology: &Topology,
+        tables: &Tables,
+    ) -> Option<(Time, String)> {
+        let has_choice = config.chosen_routes(RoutePer::Packet).is_some() || config.hashing().is_some();
+        let groups = |number: usize| {
+            let (topology, tables) = match number.checked_sub(1) {
+                None => (topology, tables),
+                Some(at) => (&self.reroutes.others[at].topology, &self.reroutes.others[at].tables),
+            };
+            if has_choice { PortGroups::new(topology, tables) } else { PortGroups::of_tables(tables) }
+        };
+        let mut before = 0;
+        for &(time, number) in &self.reroutes.times {
+            let both = groups(before).joined(&groups(number));
+            if let Some(cycle) = both.deadlock_cycle(topology) {
+                return Some((time, cycle_text(&cycle)));
+            }
+            before = number;
+        }
+        None
+    }
+
+    /// The network and the tables that remain from each instant at which links change: without the links that are down, at the
+    /// rates of that time, and with routes around what is missing. Empty if there are more than a hundred instants.
+    #[must_use]
+    pub fn remaining_networks(&self, topology: &Topology, tables: &Tables) -> Vec<(Time, Topology, Tables)> {
+        let instants = self.changes.links.chunk_by(|one, other| one.time == other.time);
+        if instants.clone().count() > MOST_REMAINING {
+            return Vec::new();
+        }
+        let mut current = topology.clone();
+        let mut is_down = vec![false; topology.links.len()];
+        let mut computed: FxHashMap<Vec<bool>, Tables> = FxHashMap::default();
+        let remaining = instants.map(|together| {
+            for change in together {
+                is_down[change.link] = !change.state.is_up;
+                current.links[change.link].rate = change.state.rate;
+            }
+            let tables = match self.reroutes.tables_of(&is_down) {
+                Some(0) => tables.clone(),
+                Some(number) => self.reroutes.others[number - 1].tables.clone(),
+                None => {
+                    let found = computed.entry(is_down.clone());
+                    found.or_insert_with(|| around(topology, tables, &is_down).tables).clone()
+                }
+            };
+            (together[0].time, Remaining::without(&current, &is_down), tables)
+        });
+        remaining.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::{Event, EventKind, Rerouting};
+    use silvan_network::routing::RoutingSpec;
+    use silvan_network::topology::TopologySpec;
+
+    fn down(link: &str, start: u64, lasts: u64) -> Event {
+        Event {
+            name: None,
+            kind: EventKind::Down,
+            links: vec![link.to_owned()],
+            switches: Vec::new(),
+            hosts: Vec::new(),
+            rate: None,
+            loss_ppb: None,
+            start: Time(start),
+            lasts: Some(Time(lasts)),
+            every: None,
+            jitter: None,
+            mean_time_between: None,
+        }
+    }
+
+    /// With rerouting, the networks that remain have the tables that were computed for it; without, the same ones.
+    #[test]
+    fn networks_that_remain_have_the_tables_of_rerouting() {
+        let spec: TopologySpec = serde_json::from_str(
+            r#"{"kind": "two-level-fat-tree", "leaves": 3, "spines": 3, "hosts_per_leaf": 4}"#,
+        )
+        .unwrap();
+        let topology = spec.build().unwrap();
+        let tables = RoutingSpec::suitable(&topology).compute(&topology).unwrap();
+        let events = vec![down("L1.1:5", 10, 50), down("L1.2:6", 30, 10)];
+        let mut config = Config { events, duration: Time(100), ..Config::default() };
+        let of = |config: &Config| Faults::of(config, &topology, &tables).unwrap();
+        let without = of(&config).remaining_networks(&topology, &tables);
+        config.rerouting = Rerouting { delay: Some(Time(5)), ..Rerouting::default() };
+        let faults = of(&config);
+        assert_eq!(faults.reroutes.others.len(), 2);
+        let with = faults.remaining_networks(&topology, &tables);
+        let times: Vec<u64> = with.iter().map(|(time, ..)| time.0).collect();
+        assert_eq!(times, [10, 30, 40, 60]);
+        assert!(with == without, "the same networks and tables");
+        assert!(with[3].2 == tables && with[0].2 == with[2].2 && with[0].2 != with[1].2);
+        assert_eq!(
+            with.iter()
+                .map(|(_, remaining, _)| topology.links.len() - remaining.links.len())
+                .collect::<Vec<_>>(),
+            [1, 2, 1, 0]
+        );
+    }
+}
