@@ -206,13 +206,15 @@ pub struct Answer<'a> {
     pub hops: &'a [Telemetry],
 }
 
-/// A negative acknowledgement that reaches the source of a packet whose payload was lost.
+/// A packet whose payload was lost, as its source learns from a negative acknowledgement or a timeout.
 #[derive(Debug, Clone, Copy)]
 pub struct Lost {
-    /// The time at which it arrives.
+    /// The time at which the source learns of it.
     pub now: Time,
     /// The time at which the source began to send the packet.
     pub sent_at: Time,
+    /// Whether an answer to this packet reports it, so that the time since `sent_at` is a round trip.
+    pub is_answer: bool,
     /// Payload bytes that were lost.
     pub payload: u32,
     /// Whether they were lost at the output to the receiver, where only flows to that receiver compete.
@@ -303,4 +305,6 @@ pub struct Request {
     pub from: Sender,
     /// The requested amount. The components define its meaning; it is usually payload bytes.
     pub bytes: u32,
+    /// Whether the source repeats it because it has waited for a grant, which may have been lost.
+    pub is_repeated: bool,
 }

@@ -4,6 +4,7 @@
 
 use crate::common::*;
 use proptest::prelude::*;
+use silvan_congestion::Mechanism;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{
     AdaptiveRouting, Arbitration, Config, Ecmp, FlowControl, Pfc, RoutePer, Scheduler,
@@ -340,6 +341,63 @@ fn the_efficiency_of_go_back_n_with_random_losses() {
     assert!((8..35).contains(&lost), "{lost} of 20,000");
     let used = outcome.summary.packets_delivered + 4 * lost + 100 * timeouts;
     assert_near(used as f64, 20_000.0, 0.001, "packet times");
+}
+
+/// All mechanisms with a reaction that hosts can have with recovery.
+fn reactions() -> impl Iterator<Item = Mechanism> {
+    let has_none = [Mechanism::None, Mechanism::Saa, Mechanism::Fbicm, Mechanism::Hfdi];
+    let isolates = [Mechanism::Ccfit, Mechanism::Ecocc];
+    Mechanism::ALL.into_iter().filter(move |one| !has_none.contains(one) && !isolates.contains(one))
+}
+
+/// Packets and messages of both directions get lost. What reactions count as in flight returns, and requests are repeated: all
+/// data arrive, and afterwards the flow is as fast as one that lost nothing.
+#[test]
+fn every_reaction_recovers_from_losses() {
+    let (topology, mut config) = three_switches(us(6_000));
+    config.measure.interval = us(500);
+    let errors = Event { loss_ppb: Some(20_000_000), ..event(EventKind::Errors, "S2:2", us(0), us(3_000)) };
+    let finite = |from: &str| {
+        let to = if from == "A" { "B" } else { "A" };
+        Flow { total: Some(Bytes(100_000)), ..flow(from, to) }
+    };
+    for kind in [RecoveryKind::SelectiveRepeat, RecoveryKind::GoBackN] {
+        config.recovery = Some(Recovery { kind, timeout: us(40) });
+        for mechanism in reactions() {
+            config.congestion.mechanism = mechanism;
+            config.events = vec![errors.clone()];
+            config.flows = ["A", "B"].map(|from| finite(from)).to_vec();
+            config.warmup = us(0);
+            let summary = run(&topology, &config).summary;
+            assert_eq!(
+                (summary.packets_delivered, summary.packets_inside),
+                (200, 0),
+                "{mechanism:?}, {kind:?}"
+            );
+            config.flows = vec![Flow { start: us(3_000), ..flow("A", "B") }, flow("B", "A")];
+            config.warmup = us(5_000);
+            config.events = vec![Event { loss_ppb: Some(1), ..errors.clone() }];
+            let without = run(&topology, &config);
+            assert_eq!(losses(&without).data_packets, 0, "{mechanism:?}");
+            config.events = vec![errors.clone()];
+            let outcome = run(&topology, &config);
+            let (lost, resent) = (losses(&outcome), recovered(&outcome).0);
+            assert!(
+                lost.data_packets > 10 && lost.control_packets > 10 && resent >= lost.data_packets,
+                "{lost:?}"
+            );
+            let received = |outcome: &Outcome| {
+                outcome.summary.flows.iter().map(|flow| flow.received_gbit_s).collect::<Vec<_>>()
+            };
+            let (rates, before) = (received(&outcome), received(&without));
+            for (rate, before) in rates.iter().zip(&before) {
+                assert!(
+                    (0.97 * before..1.03 * before).contains(rate),
+                    "{mechanism:?}, {kind:?}: {rates:?}, {before:?}"
+                );
+            }
+        }
+    }
 }
 
 /// Transfers that lost packets finish only with recovery.

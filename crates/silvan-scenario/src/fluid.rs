@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::config::{Architecture, Config, Packet};
+use silvan_fabric::config::{Architecture, Packet};
 use silvan_fabric::queueing::{Memory, Queues};
 use silvan_fabric::{Faults, permutation};
 use silvan_network::fluid::completion::{Demand, completions};

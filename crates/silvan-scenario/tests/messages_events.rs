@@ -189,7 +189,7 @@ fn errors_of_events_are_explained() {
             (
                 "[[flow]]",
                 "[recovery]\nkind = \"go-back-n\"\ntimeout = \"50 us\"\n[congestion]\nmechanism = \"hpcc\"\n[[flow]]",
-                "a.toml:14: recovery: cannot be combined with the reaction \"hpcc\", which counts packets in flight ...",
+                "fine",
             ),
             ("[[flow]]", "[rerouting]\ndelay = \"100 us\"\n[[flow]]", "fine"),
             (

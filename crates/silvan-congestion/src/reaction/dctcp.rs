@@ -3,6 +3,7 @@
 //! ```text
 //!  once per round trip       alpha = (1 - g) alpha + g F       F: marked bytes of the round trip / its bytes
 //!  a mark                    window = window (1 - alpha / 2), once per window of data
+//!  a loss                    window = window / 2, once per window of data (RFC 8257, section 3.5)
 //!  other answers             window += acknowledged bytes                        until the first mark (slow start)
 //!                            window += full packet x acknowledged bytes / window  from then on
 //! ```
@@ -23,7 +24,7 @@ use silvan_engine::Time;
 use super::progress::FlowProgress;
 use super::{ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
-use crate::facts::{Answer, Mark, Next, Sent};
+use crate::facts::{Answer, Lost, Mark, Next, Sent};
 use crate::unfit::{Check, Limits, ensure_window};
 
 /// Parameters of DCTCP's window.
@@ -178,6 +179,20 @@ impl ReactionRule for DctcpRule {
         }
     }
 
+    fn lost(&self, state: &mut DctcpState, lost: &Lost) -> u32 {
+        state.progress.lost(lost, self.header);
+        state.reduced_until = state.reduced_until.filter(|&end| !state.progress.is_beyond(end));
+        if state.reduced_until.is_none() {
+            state.window = (state.window / 2).max(self.least);
+            (state.reduced_until, state.is_slow) = (Some(state.progress.window_end()), false);
+        }
+        0
+    }
+
+    fn arrived(&self, state: &mut DctcpState, payload: u32) {
+        state.progress.left(payload, self.header);
+    }
+
     fn may_send_at(&self, state: &DctcpState, _sl: u8, next: &Next) -> Option<Time> {
         (state.progress.in_flight() < state.window >> FRACTION).then_some(next.now)
     }
@@ -287,6 +302,22 @@ mod tests {
 
     /// The rule of RFC 8257, checked from outside: packets have numbers, and a window is reduced only by the mark of a
     /// packet that was sent after the last reduction, and by the first such mark.
+    #[test]
+    fn losses_of_one_window_of_data_halve_the_window_once() {
+        let rule = rule(&Dctcp { slow_start: false, ..Dctcp::default() });
+        let mut state = rule.fresh(0);
+        let (now, sent_at) = (Time(9), Time::ZERO);
+        let lost = Lost { now, sent_at, is_answer: false, payload: 974, at_last_hop: false };
+        (0..10).for_each(|_| rule.sent(&mut state, &sent(0, 1_000)));
+        (0..3).for_each(|_| assert_eq!(rule.lost(&mut state, &lost), 0));
+        assert_eq!((window(&state), state.progress.in_flight()), (5_000, 7_000));
+        (0..6).for_each(|_| rule.arrived(&mut state, 974));
+        assert_eq!((window(&state), state.progress.in_flight()), (5_000, 1_000));
+        rule.sent(&mut state, &sent(0, 1_000));
+        (0..2).for_each(|_| assert_eq!(rule.lost(&mut state, &lost), 0));
+        assert_eq!((window(&state), state.progress.in_flight()), (2_500, 0), "a packet of a later window");
+    }
+
     #[test]
     fn only_marks_of_later_packets_reduce_the_window_again() {
         let mut draws = silvan_engine::random::Stream::new(1, "marks", 0);

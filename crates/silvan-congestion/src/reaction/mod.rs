@@ -136,7 +136,7 @@ pub trait ReactionParameters {
         false
     }
 
-    /// Whether the reaction handles packets that were lost, and sends them again.
+    /// Whether the reaction is meant for switches that trim packets: it handles packets that were lost, and sends them again.
     fn handles_loss(&self) -> bool {
         false
     }
@@ -253,6 +253,14 @@ pub trait ReactionRule {
     /// Handles the loss of a packet, which waits to be sent again. Returns the amount to request from the receiver, as
     /// [`Self::request`] does.
     fn lost(&self, _state: &mut Self::State, _lost: &Lost) -> u32 {
+        0
+    }
+
+    /// Handles that a packet with this payload has arrived whose own answer was lost: it is no longer in flight.
+    fn arrived(&self, _state: &mut Self::State, _payload: u32) {}
+
+    /// The amount to request from the receiver again if the flow has waited for a grant; zero if it does not wait for one.
+    fn missing_grant(&self, _state: &Self::State) -> u32 {
         0
     }
 
@@ -426,6 +434,22 @@ macro_rules! reactions {
                 match self { $( Self::$name(flows) => {
                     let (rule, state) = flows.of_mut(flow);
                     rule.lost(state, lost)
+                } )* }
+            }
+
+            /// See [`ReactionRule::arrived`].
+            pub fn arrived(&mut self, flow: FlowRef, payload: u32) {
+                match self { $( Self::$name(flows) => {
+                    let (rule, state) = flows.of_mut(flow);
+                    rule.arrived(state, payload);
+                } )* }
+            }
+
+            /// See [`ReactionRule::missing_grant`].
+            pub fn missing_grant(&self, flow: FlowRef) -> u32 {
+                match self { $( Self::$name(flows) => {
+                    let (rule, state) = flows.of(flow);
+                    rule.missing_grant(state)
                 } )* }
             }
 

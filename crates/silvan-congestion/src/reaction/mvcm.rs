@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 
 use super::{ControlLevel, ReactionParameters, ReactionRule, Source, WindowState};
-use crate::facts::{Answer, Mark, Next, Sent};
+use crate::facts::{Answer, Lost, Mark, Next, Sent};
 use crate::round_trip::RoundTrip;
 use crate::unfit::{Check, Limits, ensure, ensure_time, ensure_window};
 
@@ -162,6 +162,15 @@ impl ReactionRule for MvcmRule {
 
     fn sent(&self, state: &mut WindowState, sent: &Sent) {
         state.sent(sent);
+    }
+
+    fn lost(&self, state: &mut WindowState, _lost: &Lost) -> u32 {
+        state.acknowledged();
+        0
+    }
+
+    fn arrived(&self, state: &mut WindowState, _payload: u32) {
+        state.acknowledged();
     }
 
     #[inline]

@@ -244,7 +244,9 @@ impl NsccRule {
     /// Handles a lost packet. `keeps` states that the window remains, except for quick adapt.
     pub(super) fn lose(&self, state: &mut NsccState, lost: &Lost, keeps: bool) {
         let size = u64::from(lost.payload) + u64::from(self.header);
-        state.least = state.least.min((lost.now - lost.sent_at).0);
+        if lost.is_answer {
+            state.least = state.least.min((lost.now - lost.sent_at).0);
+        }
         state.ignored += size;
         state.mean = (79 * state.mean + (self.round_trip << FRACTION)) / 80;
         state.is_due = true;
@@ -342,6 +344,10 @@ impl ReactionRule for NsccRule {
         0
     }
 
+    fn arrived(&self, state: &mut NsccState, payload: u32) {
+        state.progress.left(payload, self.header);
+    }
+
     fn may_send_at(&self, state: &NsccState, _sl: u8, next: &Next) -> Option<Time> {
         let wanted = state.progress.in_flight() + u64::from(next.size);
         (wanted <= state.window >> FRACTION).then_some(next.now)
@@ -424,7 +430,8 @@ mod tests {
 
     /// The loss of a packet, which is known `us` microseconds after the start of the run and 12 us after it was sent.
     fn loss(us: u64) -> Lost {
-        Lost { now: Time::from_us(us), sent_at: Time::from_us(us - 12), payload: 4_096, at_last_hop: false }
+        let (now, sent_at) = (Time::from_us(us), Time::from_us(us - 12));
+        Lost { now, sent_at, is_answer: true, payload: 4_096, at_last_hop: false }
     }
 
     #[test]

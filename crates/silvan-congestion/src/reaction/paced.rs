@@ -6,7 +6,7 @@ use silvan_engine::{Rate, Time};
 
 use super::ReactionRule;
 use super::progress::FlowProgress;
-use crate::facts::{Answer, Next, Sent};
+use crate::facts::{Answer, Lost, Next, Sent};
 
 /// The link's rate, in the unit of rates.
 pub(super) const LINE: u32 = 1 << 30;
@@ -101,6 +101,16 @@ impl<L: RateLaw> ReactionRule for Paced<L> {
     fn sent(&self, flow: &mut Self::State, sent: &Sent) {
         flow.progress.sent(sent);
         flow.last = Last::of(sent);
+    }
+
+    /// The laws do not react to losses.
+    fn lost(&self, flow: &mut Self::State, lost: &Lost) -> u32 {
+        flow.progress.lost(lost, self.header);
+        0
+    }
+
+    fn arrived(&self, flow: &mut Self::State, payload: u32) {
+        flow.progress.left(payload, self.header);
     }
 
     fn answered(&self, flow: &mut Self::State, _sl: u8, answer: &Answer) {

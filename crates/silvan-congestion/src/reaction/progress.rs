@@ -27,7 +27,12 @@ impl FlowProgress {
     /// Records that a packet was lost, which is then no longer in flight. Returns its bytes on the wire, as
     /// [`Self::acknowledged`] does.
     pub fn lost(&mut self, lost: &Lost, header: u32) -> u64 {
-        let size = u64::from(lost.payload) + u64::from(header);
+        self.left(lost.payload, header)
+    }
+
+    /// Records that a packet with this payload is no longer in flight. Returns its bytes on the wire.
+    pub fn left(&mut self, payload: u32, header: u32) -> u64 {
+        let size = u64::from(payload) + u64::from(header);
         self.acknowledged = (self.acknowledged + size).min(self.sent);
         size
     }

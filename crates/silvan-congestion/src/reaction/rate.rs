@@ -13,7 +13,7 @@ use silvan_engine::Time;
 use silvan_engine::units::BytePace;
 
 use super::{ControlLevel, ReactionParameters, ReactionRule, Source, WindowState};
-use crate::facts::{Answer, Mark, Next, Sent};
+use crate::facts::{Answer, Lost, Mark, Next, Sent};
 use crate::unfit::{Check, Limits, ensure_time, ensure_window};
 
 /// Parameters of AIMD and FIMD.
@@ -224,6 +224,15 @@ impl ReactionRule for RateRule {
 
     fn sent(&self, state: &mut WindowState, sent: &Sent) {
         state.sent(sent);
+    }
+
+    fn lost(&self, state: &mut WindowState, _lost: &Lost) -> u32 {
+        state.acknowledged();
+        0
+    }
+
+    fn arrived(&self, state: &mut WindowState, _payload: u32) {
+        state.acknowledged();
     }
 
     #[inline]

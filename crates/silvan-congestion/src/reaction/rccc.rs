@@ -355,6 +355,19 @@ impl ReactionRule for RcccRule {
         if state.waiting > 0 && !state.has_asked { self.ask(state) } else { 0 }
     }
 
+    fn arrived(&self, state: &mut RcccState, payload: u32) {
+        if let (Some(rule), Some(nscc)) = (&self.nscc, &mut state.nscc) {
+            rule.arrived(nscc, payload);
+        }
+    }
+
+    fn missing_grant(&self, state: &RcccState) -> u32 {
+        match state.waiting > 0 && state.credit <= 0 {
+            true => self.target(state, (state.credit, state.waiting), 1).max(1),
+            false => 0,
+        }
+    }
+
     fn answered(&self, state: &mut RcccState, sl: u8, answer: &Answer) {
         if let (Some(rule), Some(nscc)) = (&self.nscc, &mut state.nscc) {
             rule.answered(nscc, sl, answer);
@@ -551,7 +564,8 @@ mod tests {
     #[test]
     fn lost_bytes_wait_again_and_are_asked_for_if_nothing_else_asks() {
         let rule = rule(&given(100_000, 50_000));
-        let lost = Lost { now: Time(9), sent_at: Time::ZERO, payload: 4_096, at_last_hop: false };
+        let (now, sent_at) = (Time(9), Time::ZERO);
+        let lost = Lost { now, sent_at, is_answer: true, payload: 4_096, at_last_hop: false };
         let mut state = rule.fresh(0);
         rule.request(&mut state, &queued(2 * 4_096));
         rule.sent(&mut state, &sent(0, 4_160));
@@ -563,6 +577,11 @@ mod tests {
         rule.granted(&mut state, &grant(40));
         assert_eq!(rule.lost(&mut state, &lost), 0, "a packet will carry the target");
         assert_eq!(state.waiting, 3 * 4_160);
+        assert_eq!(rule.missing_grant(&state), 0, "it has credit");
+        (0..3).for_each(|_| rule.sent(&mut state, &sent(0, 4_160)));
+        rule.lost(&mut state, &lost);
+        // 4,160 bytes, and 2,240 of negative credit: 25 quanta.
+        assert_eq!((state.credit, rule.missing_grant(&state)), (40 * 256 - 3 * 4_160, 40 + 25));
         // A new message waited for speculative credit that is lost.
         let mut state = rule.fresh(0);
         rule.request(&mut state, &queued(4_096));

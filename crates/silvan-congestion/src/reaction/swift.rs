@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The last condition means that the packet was sent after the last decrease: a window of data causes one decrease, even
-//! while delays grow.
+//! while delays grow. A loss decreases the window by `max_decrease` under the same condition (section 3.5).
 //!
 //! The window counts packets. If the window is less than one packet, one packet may be sent every delay / window. The
 //! number of switches comes from the telemetry of an answer or, if switches do not stamp packets, from the longest route
@@ -29,7 +29,7 @@ use silvan_engine::Time;
 
 use super::{ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
-use crate::facts::{Answer, Next, Sent};
+use crate::facts::{Answer, Lost, Next, Sent};
 use crate::unfit::{Check, Limits, ensure, ensure_time};
 
 /// Parameters of Swift.
@@ -243,6 +243,19 @@ impl ReactionRule for SwiftRule {
         state.delay = delay;
     }
 
+    fn lost(&self, state: &mut SwiftState, lost: &Lost) -> u32 {
+        state.outstanding = state.outstanding.saturating_sub(1);
+        if lost.sent_at >= state.shrunk_at {
+            state.window = (state.window - state.window * self.most_less / 100).max(LEAST);
+            state.shrunk_at = lost.now;
+        }
+        0
+    }
+
+    fn arrived(&self, state: &mut SwiftState, _payload: u32) {
+        state.outstanding = state.outstanding.saturating_sub(1);
+    }
+
     fn may_send_at(&self, state: &SwiftState, _sl: u8, next: &Next) -> Option<Time> {
         if state.window >= ONE {
             return ((state.outstanding + 1) * ONE <= state.window).then_some(next.now);
@@ -313,6 +326,25 @@ mod tests {
         let mut state = SwiftState { outstanding: 1, ..full(4.0) };
         rule.answered(&mut state, 0, &ack(20_000, 5_000));
         assert_eq!(window(&state), 4.0, "it is not used");
+    }
+
+    #[test]
+    fn losses_of_one_window_of_data_shrink_the_window_once() {
+        let rule = rule(&Swift::default());
+        let mut state = full(8.0);
+        let lost = |now, sent_at| Lost {
+            now: Time::from_us(now),
+            sent_at: Time::from_us(sent_at),
+            is_answer: false,
+            payload: 1_000,
+            at_last_hop: false,
+        };
+        rule.lost(&mut state, &lost(100, 50));
+        rule.lost(&mut state, &lost(101, 99));
+        rule.arrived(&mut state, 1_000);
+        assert_eq!((window(&state), state.outstanding), (4.0, 5), "by half");
+        rule.lost(&mut state, &lost(201, 100));
+        assert_eq!((window(&state), state.outstanding), (2.0, 4));
     }
 
     #[test]

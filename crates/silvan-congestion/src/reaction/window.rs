@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 
 use super::{ControlLevel, ReactionParameters, ReactionRule, Source};
-use crate::facts::{Answer, Next, Sent};
+use crate::facts::{Answer, Lost, Next, Sent};
 use crate::unfit::{Check, Limits, ensure_window};
 
 /// A window of fixed size.
@@ -83,6 +83,7 @@ impl WindowState {
         (self.last_end, self.last_size) = (sent.end, sent.size);
     }
 
+    /// Records that a packet is no longer in flight, because it was acknowledged or lost.
     pub fn acknowledged(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
     }
@@ -116,6 +117,15 @@ impl ReactionRule for WindowRule {
 
     fn sent(&self, state: &mut WindowState, sent: &Sent) {
         state.sent(sent);
+    }
+
+    fn lost(&self, state: &mut WindowState, _lost: &Lost) -> u32 {
+        state.acknowledged();
+        0
+    }
+
+    fn arrived(&self, state: &mut WindowState, _payload: u32) {
+        state.acknowledged();
     }
 
     fn answered(&self, state: &mut WindowState, _sl: u8, _answer: &Answer) {

@@ -189,6 +189,14 @@ impl ReceiverRule for AcknowledgeAndGrant {
 
     fn requested(&self, state: &mut Accounts, request: &Request, out: &mut Replies) {
         self.note(state, request.now, request.from, request.bytes, out);
+        // A flow with demand gets a grant when its turn comes.
+        if request.is_repeated
+            && let Some(account) = state.of.get(&request.from.key())
+            && account.demand() <= 0
+            && out.is_empty()
+        {
+            out.grant(request.from, account.granted);
+        }
     }
 
     fn next_timer(&self, state: &Accounts) -> Option<Time> {
@@ -252,10 +260,25 @@ mod tests {
         let expected = [(4, 1, 8), (8, 2, 4), (12, 1, 10), (14, 2, 6)];
         assert_eq!(turns(&rule, &mut state, 9), expected);
         assert_eq!(rule.next_timer(&state), None);
-        let request = Request { now: Time(16 * 256_000), from: sender(2), bytes: 7 };
+        let request = Request { now: Time(16 * 256_000), from: sender(2), bytes: 7, is_repeated: false };
         rule.requested(&mut state, &Request { now: Time(15 * 256_000), ..request }, &mut out);
         assert_eq!(grants(&mut out), [], "what was granted is not carried");
         assert_eq!(turns(&rule, &mut state, 9), [(16, 2, 7)]);
+    }
+
+    #[test]
+    fn the_last_grant_is_repeated_if_a_source_without_demand_asks_again() {
+        let (rule, mut state, mut out) = (rule(100, 0), Accounts::default(), Replies::default());
+        let request = Request { now: Time::ZERO, from: sender(1), bytes: 6, is_repeated: true };
+        rule.requested(&mut state, &request, &mut out);
+        assert_eq!(grants(&mut out), [(1, 4)], "the first request was lost");
+        rule.requested(&mut state, &request, &mut out);
+        assert_eq!(grants(&mut out), [], "a turn comes");
+        assert_eq!(turns(&rule, &mut state, 9), [(4, 1, 6)]);
+        rule.requested(&mut state, &request, &mut out);
+        assert_eq!(grants(&mut out), [(1, 6)]);
+        rule.requested(&mut state, &Request { is_repeated: false, ..request }, &mut out);
+        assert_eq!((grants(&mut out), state.free_at), (vec![], Time(6 * 256_000)));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use silvan_engine::Time;
 use silvan_network::routing::spraying::RouteFeedback;
 
 use super::flows::{Connection, Flow, FlowId, LostPacket};
-use super::outbox::Payload;
+use super::outbox::{ControlPacket, Payload};
 use super::{Host, level};
 use crate::congestion_log::TriggerEvent;
 use crate::context::Context;
@@ -134,6 +134,7 @@ impl Host {
         }
         self.arm(ctx, of);
         self.reconsider(of.flow, ctx.now);
+        self.note_grant(ctx, of.flow);
         self.wake(ctx);
     }
 
@@ -150,14 +151,14 @@ impl Host {
         let of = self.flow_of(packet.source, packet.src);
         let lost = LostPacket { payload: packet.payload, created: packet.injected, is_last: packet.last };
         let flow = Connection { source: packet.source, destination: packet.src };
-        if !self.note_receipt(flow, number) {
+        if self.recovery.is_some() && !self.settle_receipt(ctx, flow, number, true) {
             // It has been sent again after a timeout.
             ctx.meters.classes[usize::from(packet.class)].discarded_bytes += u64::from(packet.payload);
             return;
         }
         self.flows.add_lost(of.flow, number, lost);
         let Packet { created: sent_at, payload, validated: at_last_hop, .. } = *packet;
-        let lost = Lost { now: ctx.now, sent_at, payload, at_last_hop };
+        let lost = Lost { now: ctx.now, sent_at, is_answer: true, payload, at_last_hop };
         let wanted = self.reactor.as_mut().map_or(0, |reactor| reactor.lost(of, &lost));
         self.resume(ctx, of, wanted);
     }
@@ -166,7 +167,7 @@ impl Host {
     pub(super) fn resume(&mut self, ctx: &mut Context, of: FlowRef, wanted: u32) {
         let id = of.flow;
         self.doubt(id);
-        self.send_request(id, wanted);
+        self.send_request(id, wanted, false);
         self.arm(ctx, of);
         if self.flows.is_queued(id) {
             self.reconsider(id, ctx.now);
@@ -176,14 +177,15 @@ impl Host {
         self.wake(ctx);
     }
 
-    /// Sends a request of a flow for this amount, if it is not zero.
-    fn send_request(&mut self, id: FlowId, wanted: u32) {
+    /// Sends a request of a flow for this amount, if it is not zero. The validation bit tells the receiver that it is
+    /// repeated.
+    pub(super) fn send_request(&mut self, id: FlowId, wanted: u32, is_repeated: bool) {
         if wanted > 0 {
             let Flow { source, destination, .. } = *self.flows.get(id);
             let flow = Connection { source, destination };
             let request = self.control_for(Kind::Request, flow, Payload::Bytes(wanted));
             // The host sends it in the same attempt, or plans another one.
-            self.control.push_back(request);
+            self.control.push_back(ControlPacket { validated: is_repeated, ..request });
         }
     }
 
@@ -263,6 +265,13 @@ impl Host {
         }
     }
 
+    /// If flows share the state of the reaction, checks again whether the others may send.
+    pub(super) fn reconsider_others(&mut self, of: FlowRef, now: Time) {
+        if self.reactor.as_ref().is_some_and(|reactor| reactor.level() == ControlLevel::Sl) {
+            self.reconsider_level(of.sl, now);
+        }
+    }
+
     /// Checks again whether the waiting flows of a service level may send, in the order in which they started to wait.
     fn reconsider_level(&mut self, sl: u8, now: Time) {
         let mut waiting = self.flows.waiting();
@@ -289,8 +298,9 @@ impl Host {
             reactor.restarted(of);
         }
         let wanted = reactor.request(of, &Queued { now: ctx.now, bytes });
-        self.send_request(of.flow, wanted);
+        self.send_request(of.flow, wanted, false);
         self.arm(ctx, of);
+        self.await_grant(ctx, of.flow);
     }
 
     /// Informs the reaction that a packet has been sent.

@@ -8,18 +8,25 @@
 //! | a gap | is unknown to the sender until the timeout | causes a negative receipt, once |
 //! | the sender repeats | the packet whose timeout has passed | that packet, or the first missing one, and all after it |
 //!
-//! If the receiver component acknowledges each packet, its acknowledgements are the receipts.
+//! If the receiver component acknowledges each packet, its acknowledgements are the receipts. The reaction then learns of packets
+//! whose own acknowledgement was lost, but which a later one covers; an acknowledgement of a packet that is not outstanding is
+//! ignored.
+//!
+//! A flow that waits for a grant repeats its request after the timeout, and the receiver repeats its last grant, because
+//! requests, grants, and data packets that ask for credit can be lost.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rustc_hash::FxHashMap;
 use silvan_congestion::facts::Lost;
+use silvan_congestion::reaction::{ControlLevel, FlowRef};
 use silvan_engine::{Event, Time};
 use silvan_network::port::Port;
 use silvan_network::routing::spraying::RouteFeedback;
 
 use super::Host;
-use super::flows::{Connection, LostPacket};
+use super::flows::{Connection, Flow, FlowId, LostPacket};
 use super::outbox::{ControlPacket, Payload};
 use crate::context::Context;
 use crate::link::{Class, key};
@@ -81,7 +88,11 @@ pub(crate) struct LossRecovery {
     /// When packets time out, in the order of sending. Entries of packets that have been acknowledged or sent again are
     /// skipped.
     deadlines: VecDeque<(Time, Connection, u64)>,
-    /// Whether an event for the first of them is pending.
+    /// Flows that wait for a grant, and when they request it again, in the order of waiting; the second map has the valid time
+    /// of each flow.
+    requests: VecDeque<(Time, Connection)>,
+    waits_until: FxHashMap<Connection, Time>,
+    /// Whether an event for the first of them or of the deadlines is pending.
     is_planned: bool,
     /// By sending host and source.
     arrived: FxHashMap<(u32, u16), Arrived>,
@@ -110,22 +121,31 @@ impl LossRecovery {
             rule,
             sent: FxHashMap::default(),
             deadlines: VecDeque::new(),
+            requests: VecDeque::new(),
+            waits_until: FxHashMap::default(),
             is_planned: false,
             arrived: FxHashMap::default(),
         }
     }
 
-    /// Removes what a receipt acknowledges. Returns whether the packet with the number was outstanding.
-    fn acknowledge(&mut self, flow: Connection, number: u64) -> bool {
-        let Some(sent) = self.sent.get_mut(&flow) else { return false };
-        let was_outstanding = sent.remove(&number).is_some();
+    /// Removes what a receipt acknowledges: the packet with the number, if it was outstanding, and with go-back-N those before
+    /// it.
+    fn acknowledge(
+        &mut self,
+        flow: Connection,
+        number: u64,
+    ) -> (Option<Outstanding>, BTreeMap<u64, Outstanding>) {
+        let Some(sent) = self.sent.get_mut(&flow) else { return (None, BTreeMap::new()) };
+        let own = sent.remove(&number);
+        let mut before = BTreeMap::new();
         if self.rule.goes_back {
-            *sent = sent.split_off(&number);
+            let after = sent.split_off(&number);
+            before = std::mem::replace(sent, after);
         }
         if sent.is_empty() {
             self.sent.remove(&flow);
         }
-        was_outstanding
+        (own, before)
     }
 
     /// Takes the packets that are to be sent again if the packet with a number is missing.
@@ -140,6 +160,18 @@ impl LossRecovery {
             self.sent.remove(&flow);
         }
         missing
+    }
+
+    /// The first flow that has waited for a grant until now.
+    fn take_waiting(&mut self, now: Time) -> Option<Connection> {
+        while let Some(&(time, flow)) = self.requests.front().filter(|(time, _)| *time <= now) {
+            self.requests.pop_front();
+            if self.waits_until.get(&flow) == Some(&time) {
+                self.waits_until.remove(&flow);
+                return Some(flow);
+            }
+        }
+        None
     }
 
     /// The flow and the number of the first packet whose timeout has passed.
@@ -174,8 +206,10 @@ impl Host {
     /// Schedules an event for the first timeout, unless one is pending.
     fn plan_timeout(&mut self, ctx: &mut Context) {
         let Some(recovery) = &mut self.recovery else { return };
+        let first = recovery.deadlines.front().map(|(time, ..)| *time);
+        let first = first.into_iter().chain(recovery.requests.front().map(|(time, _)| *time)).min();
         if !recovery.is_planned
-            && let Some(&(time, ..)) = recovery.deadlines.front()
+            && let Some(time) = first
         {
             recovery.is_planned = true;
             let key = key(Class::HostTimer, self.place, Port::FIRST);
@@ -194,7 +228,45 @@ impl Host {
             ctx.meters.timeouts += 1;
             self.repeat(ctx, flow, number);
         }
+        while let Some(flow) = self.recovery.as_mut().and_then(|recovery| recovery.take_waiting(ctx.now)) {
+            if let Some(id) = self.flows.find(flow.source, flow.destination) {
+                let wanted = self.missing_grant(id);
+                self.send_request(id, wanted, true);
+                self.await_grant(ctx, id);
+                self.wake(ctx);
+            }
+        }
         self.plan_timeout(ctx);
+    }
+
+    /// The amount that a flow has to request again, if it waits for a grant.
+    fn missing_grant(&self, id: FlowId) -> u32 {
+        self.reactor.as_ref().map_or(0, |reactor| reactor.missing_grant(self.reference(id)))
+    }
+
+    /// If a flow waits for a grant, lets it request that again after the timeout.
+    #[inline]
+    pub(super) fn await_grant(&mut self, ctx: &mut Context, id: FlowId) {
+        if self.recovery.is_none() || self.missing_grant(id) == 0 {
+            return;
+        }
+        let &Flow { source, destination, .. } = self.flows.get(id);
+        let Some(recovery) = &mut self.recovery else { return };
+        let (flow, time) = (Connection { source, destination }, ctx.now + recovery.rule.timeout);
+        if let Entry::Vacant(entry) = recovery.waits_until.entry(flow) {
+            entry.insert(time);
+            recovery.requests.push_back((time, flow));
+            self.plan_timeout(ctx);
+        }
+    }
+
+    /// Handles a grant, with which a flow no longer waits for this one.
+    pub(super) fn note_grant(&mut self, ctx: &mut Context, id: FlowId) {
+        let &Flow { source, destination, .. } = self.flows.get(id);
+        if let Some(recovery) = &mut self.recovery {
+            recovery.waits_until.remove(&Connection { source, destination });
+            self.await_grant(ctx, id);
+        }
     }
 
     /// Sends a packet again that is missing and, with go-back-N, those after it.
@@ -207,22 +279,77 @@ impl Host {
         let Connection { source, destination } = flow;
         let class = self.sources[usize::from(source)].class;
         let of = self.flow_of(source, destination);
-        let mut wanted = 0;
         for (number, Outstanding { packet, sent_at, entropy }) in missing {
             ctx.meters.repeats(class, packet.payload);
             self.flows.add_lost(of.flow, number, packet);
             if let Some(sprayer) = &mut self.sprayer {
                 sprayer.answered(source, destination, entropy, RouteFeedback::Lost);
             }
-            let lost = Lost { now: ctx.now, sent_at, payload: packet.payload, at_last_hop: false };
-            wanted += self.reactor.as_mut().map_or(0, |reactor| reactor.lost(of, &lost));
+            let (now, payload) = (ctx.now, packet.payload);
+            let lost = Lost { now, sent_at, is_answer: false, payload, at_last_hop: false };
+            if let Some(reactor) = &mut self.reactor {
+                reactor.lost(of, &lost);
+            }
         }
+        // The packets may have asked for credit.
+        let wanted = self.missing_grant(of.flow);
         self.resume(ctx, of, wanted);
+        self.await_grant(ctx, of.flow);
+        self.reconsider_others(of, ctx.now);
     }
 
-    /// Handles that the sender of a packet has heard of its arrival. Returns whether it did not know that.
-    pub(super) fn note_receipt(&mut self, flow: Connection, number: u64) -> bool {
-        self.recovery.as_mut().is_none_or(|recovery| recovery.acknowledge(flow, number))
+    /// Whether acknowledgements of the receiver component are receipts.
+    pub(super) fn acks_are_receipts(&self) -> bool {
+        self.recovery.as_ref().is_some_and(|recovery| recovery.rule.has_acks)
+    }
+
+    /// Handles a receipt: the packet with a number is no longer outstanding, and with go-back-N those before it have arrived.
+    /// Returns whether the packet was outstanding. The caller counts this packet itself if it is `answered`, or lost.
+    pub(super) fn settle_receipt(
+        &mut self,
+        ctx: &mut Context,
+        flow: Connection,
+        number: u64,
+        answers: bool,
+    ) -> bool {
+        let Some(recovery) = &mut self.recovery else { return false };
+        let (own, before) = recovery.acknowledge(flow, number);
+        let was_outstanding = own.is_some();
+        let own = own.filter(|_| !answers);
+        let counts = ctx.meters.awaits_acks();
+        let Connection { source, destination } = flow;
+        let mut ends = false;
+        for Outstanding { packet, .. } in before.into_values().chain(own) {
+            ends |=
+                counts && ctx.meters.acknowledged((self.id, source, destination), packet.payload, ctx.now);
+            self.note_arrived(flow, packet.payload, ctx.now);
+            self.wake(ctx);
+        }
+        if ends {
+            self.own_flow_acknowledged(source, ctx.now);
+        }
+        was_outstanding
+    }
+
+    /// Informs the reaction that a packet has arrived whose own answer was lost.
+    fn note_arrived(&mut self, Connection { source, destination }: Connection, payload: u32, now: Time) {
+        let sl = self.level(source, destination);
+        let id = self.flows.find(source, destination);
+        let Some(reactor) = &mut self.reactor else { return };
+        match (reactor.level(), id) {
+            (ControlLevel::Sl, _) => {
+                let of = FlowRef { flow: 0, sl };
+                reactor.arrived(of, payload);
+                self.reconsider_others(of, now);
+            }
+            (ControlLevel::Qp, Some(id)) => {
+                reactor.arrived(FlowRef { flow: id, sl }, payload);
+                self.doubt(id);
+                self.reconsider(id, now);
+            }
+            // The state has been forgotten.
+            (ControlLevel::Qp, None) => {}
+        }
     }
 
     /// Handles a receipt from the receiver of a flow.
@@ -230,10 +357,10 @@ impl Host {
         let flow = Connection { source: packet.source, destination: packet.src };
         // The validation bit means that a packet is missing.
         if !packet.validated {
-            self.note_receipt(flow, number);
+            self.settle_receipt(ctx, flow, number, false);
         } else {
-            if let (Some(recovery), Some(before)) = (&mut self.recovery, number.checked_sub(1)) {
-                recovery.acknowledge(flow, before);
+            if let Some(before) = number.checked_sub(1) {
+                self.settle_receipt(ctx, flow, before, false);
             }
             self.repeat(ctx, flow, number);
         }
@@ -259,7 +386,7 @@ impl Host {
             ctx.meters.discards(packet);
         }
         let is_new = verdict == Judgement::Accept;
-        Accepted { is_new, is_answered: is_new || verdict == Judgement::Duplicate }
+        Accepted { is_new, is_answered: is_new || has_acks && verdict == Judgement::Duplicate }
     }
 
     fn send_receipt(&mut self, packet: &Packet, number: u64, is_positive: bool) {
@@ -320,11 +447,15 @@ mod tests {
     fn receipts_are_selective_or_cumulative() {
         let sent = [(0, 0), (1, 10), (2, 20), (3, 30)];
         let mut selective = recovery(false, &sent);
-        assert!(selective.acknowledge(FLOW, 2) && !selective.acknowledge(FLOW, 2));
+        assert!(selective.acknowledge(FLOW, 2).0.is_some() && selective.acknowledge(FLOW, 2).0.is_none());
         assert_eq!(selective.take_missing(FLOW, 1).into_keys().collect::<Vec<_>>(), [1]);
         assert_eq!(selective.sent[&FLOW].keys().copied().collect::<Vec<_>>(), [0, 3]);
         let mut cumulative = recovery(true, &sent);
-        assert!(cumulative.acknowledge(FLOW, 1));
+        let (own, before) = cumulative.acknowledge(FLOW, 1);
+        assert_eq!(
+            (own.map(|one| one.sent_at), before.into_keys().collect::<Vec<_>>()),
+            (Some(Time(10)), vec![0])
+        );
         assert_eq!(cumulative.take_missing(FLOW, 2).into_keys().collect::<Vec<_>>(), [2, 3]);
         assert!(cumulative.sent.is_empty());
     }

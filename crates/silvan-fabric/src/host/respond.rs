@@ -90,7 +90,8 @@ impl Host {
 
     /// Handles a request from a source.
     pub(super) fn requested(&mut self, ctx: &mut Context, packet: &Packet, marks: &Marks) {
-        let request = Request { now: ctx.now, from: sender(packet, marks), bytes: packet.payload };
+        let (from, is_repeated) = (sender(packet, marks), packet.validated);
+        let request = Request { now: ctx.now, from, bytes: packet.payload, is_repeated };
         self.responder.requested(&request, &mut self.replies);
         self.send_replies(ctx, None);
     }

@@ -208,6 +208,7 @@ impl Host {
             self.note_announced(ctx, packet_id, last);
         }
         self.requeue(id, end);
+        self.await_grant(ctx, id);
     }
 
     /// Sends a packet whose payload was lost. The packet keeps its number, but may take another route.
@@ -239,6 +240,7 @@ impl Host {
         let of = FlowRef { flow: id, sl: packet.sl };
         self.note_sent(ctx, of, &Sent { now: ctx.now, end, size, payload });
         self.requeue(id, end);
+        self.await_grant(ctx, id);
     }
 
     /// Numbers a packet that is about to be sent, if packets may overtake each other, and gives it an entropy value, if

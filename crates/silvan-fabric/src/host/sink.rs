@@ -55,8 +55,13 @@ impl Host {
                 }
                 let way = (self.id, packet.source, packet.src);
                 let flow = Connection { source: packet.source, destination: packet.src };
-                let is_news = packet.kind == Kind::Ack && self.note_receipt(flow, marks.number);
-                let ends = is_news && ctx.meters.acknowledged(way, packet.payload, ctx.now);
+                let is_receipt = packet.kind == Kind::Ack && self.acks_are_receipts();
+                if is_receipt && !self.settle_receipt(ctx, flow, marks.number, true) {
+                    // An earlier answer to this packet has been heard, or the packet was taken for lost.
+                    return;
+                }
+                let counts = packet.kind == Kind::Ack && (is_receipt || self.recovery.is_none());
+                let ends = counts && ctx.meters.acknowledged(way, packet.payload, ctx.now);
                 self.heard(ctx, &packet, (&hops, &marks));
                 if ends && self.own_flow_acknowledged(packet.source, ctx.now) {
                     self.wake(ctx);

@@ -115,15 +115,6 @@ fn recovery(spec: &Spec) -> Check {
         "cannot be combined with special queues, which hosts have, too; use another congestion.mechanism"
             .to_owned()
     })?;
-    let counts = |reaction: &Reaction| reaction.needs_acknowledgements() && !reaction.handles_loss();
-    if let Some(reaction) = components.reactions().find(|reaction| counts(reaction)) {
-        let what = format!(
-            "cannot be combined with the reaction \"{}\", which counts packets in flight and does not know that packets get lost; \
-             use \"nscc\", or a reaction without a window such as \"dcqcn\"",
-            reaction.kind()
-        );
-        return Err(Fault::new("recovery", what));
-    }
     ensure(components.acknowledge.is_none(), "congestion.acknowledge", || {
         "cannot be combined with recovery, which needs an acknowledgement of each packet; leave one of them out".to_owned()
     })?;
