@@ -10,7 +10,6 @@ use silvan_congestion::reaction::Reaction;
 use silvan_congestion::{Components, Congestion, LinkLayer, Mechanism};
 use silvan_engine::{Bytes, Rate, Time};
 pub use silvan_network::packet_format::Packet;
-use silvan_network::routing;
 use silvan_network::routing::adaptive::Heuristic;
 pub use silvan_network::routing::path_bits::PathBits;
 pub use silvan_network::routing::spraying::Spraying;
@@ -133,10 +132,19 @@ impl Config {
         self.measure.transfers.unwrap_or_else(|| self.traffic.iter().any(Traffic::has_own_flows))
     }
 
-    /// Whether packets may get lost on links.
+    /// Whether packets may get lost on links or be dropped.
     #[must_use]
     pub fn loses_packets(&self) -> bool {
-        self.events.iter().any(Event::loses_packets)
+        self.events.iter().any(Event::loses_packets) || self.lossy_lanes() != 0
+    }
+
+    /// Virtual lanes whose packets are dropped if they do not fit into a buffer: one bit per lane.
+    #[must_use]
+    pub fn lossy_lanes(&self) -> u16 {
+        match &self.flow_control {
+            FlowControl::Pfc(pfc) => pfc.lossy_lanes.iter().fold(0, |lanes, lane| lanes | 1 << (lane & 15)),
+            FlowControl::Credits(_) | FlowControl::OnOff(_) => 0,
+        }
     }
 
     /// Whether packets of a flow have different entropy values or path bits.
@@ -390,6 +398,11 @@ pub struct Pfc {
     /// Memory that all inputs of a switch share, with thresholds that depend on its free space. Default: each input has
     /// its own memory, with fixed thresholds.
     pub shared: Option<SharedMemory>,
+    /// Virtual lanes that are never paused: a packet that does not fit into its lane's memory is dropped. Without shared memory,
+    /// that is the share of the lane of the buffer of its input; with it, what is below the threshold, because these lanes have
+    /// no headroom. Packets on other lanes are never dropped.
+    #[schemars(inner(range(max = 15)))]
+    pub lossy_lanes: Vec<u8>,
 }
 
 impl Default for Pfc {
@@ -403,6 +416,7 @@ impl Default for Pfc {
             watchdog: None,
             watchdog_action: WatchdogAction::Warn,
             shared: None,
+            lossy_lanes: Vec::new(),
         }
     }
 }

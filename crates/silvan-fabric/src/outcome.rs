@@ -304,6 +304,9 @@ pub struct LossSummary {
     pub control_packets: u64,
     /// Payload that was lost, including that of headers.
     pub payload_bytes: u64,
+    /// Those of these packets that were dropped at a full buffer, with lossy lanes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped_packets: Option<u64>,
     /// Results of loss recovery, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<RecoverySummary>,

@@ -377,7 +377,8 @@ impl Simulation {
         let has_events = !self.config.events.is_empty();
         let events = has_events.then(|| self.network.changes.table(now));
         let may_lose = self.config.loses_packets();
-        summary.losses = may_lose.then(|| loss_summary(view, &series.links, self.config.recovery.is_some()));
+        let kinds = (self.config.recovery.is_some(), self.config.lossy_lanes() != 0);
+        summary.losses = may_lose.then(|| loss_summary(view, &series.links, kinds));
         let losses = may_lose.then(|| loss_table(view, &series.links, link_names));
         let stuck = if may_lose && view.is_idle() { left_waiting(view, &self.hosts) } else { None };
         let long_pauses = self.long_pauses();

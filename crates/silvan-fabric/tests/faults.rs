@@ -6,11 +6,13 @@ use crate::common::*;
 use proptest::prelude::*;
 use silvan_congestion::Mechanism;
 use silvan_engine::{Bytes, Rate, Time};
+use silvan_fabric::Faults;
 use silvan_fabric::config::{
-    AdaptiveRouting, Arbitration, Config, Ecmp, FlowControl, Pfc, RoutePer, Scheduler,
+    AdaptiveRouting, Arbitration, Config, Ecmp, FlowControl, Pfc, RoutePer, Scheduler, SharedMemory,
 };
 use silvan_fabric::faults::{Event, EventKind, Recovery, RecoveryKind, Rerouting};
 use silvan_fabric::outcome::{LossSummary, Outcome, Summary, Values};
+use silvan_fabric::queueing::Memory;
 use silvan_fabric::simulation::ModelError;
 use silvan_network::topology::Topology;
 use silvan_network::traffic::Flow;
@@ -341,6 +343,107 @@ fn the_efficiency_of_go_back_n_with_random_losses() {
     assert!((8..35).contains(&lost), "{lost} of 20,000");
     let used = outcome.summary.packets_delivered + 4 * lost + 100 * timeouts;
     assert_near(used as f64, 20_000.0, 0.001, "packet times");
+}
+
+/// A is busy, and each lost packet costs its own packet time.
+#[test]
+fn the_efficiency_of_selective_repeat_with_random_losses() {
+    let (topology, mut config) = three_switches(us(20_000));
+    config.measure.interval = us(1_000);
+    config.flows = vec![flow("A", "B")];
+    config.recovery = Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout: us(100) });
+    let errors =
+        Event { loss_ppb: Some(10_000_000), lasts: None, ..event(EventKind::Errors, "S2:2", us(0), us(1)) };
+    config.events = vec![errors];
+    let outcome = run(&topology, &config);
+    let LossSummary { data_packets: lost, control_packets: receipts, .. } = losses(&outcome);
+    assert!((140..260).contains(&lost) && receipts > 140, "{lost} and {receipts} of 20,000");
+    // Packets whose receipt was lost are discarded. At the end, packets wait for a lost one.
+    let used = outcome.summary.packets_delivered + lost + recovered(&outcome).1;
+    assert_near(used as f64, 20_000.0, 0.006, "packet times");
+}
+
+/// Two hosts send to a third at the rate of its link, and nothing slows them down.
+fn overload() -> (Topology, Config) {
+    let topology = topology(r#"{"kind": "star", "hosts": 3, "link_rate": "8 Gbit/s"}"#);
+    let mut config = config(us(2_000));
+    config.packet.mtu = Bytes(1_000);
+    config.packet.header = Bytes(0);
+    config.switch.buffer = Bytes(100_000);
+    config.host.buffer = Bytes(100_000);
+    config.flows = ["H1", "H2"].map(|from| flow(from, "H3")).to_vec();
+    config.switch.memory = Some(Memory::Shared);
+    config.flow_control = FlowControl::Pfc(Pfc { lossy_lanes: vec![0], ..Pfc::default() });
+    (topology, config)
+}
+
+/// Packets that do not fit are dropped, and the full link delivers one packet per microsecond.
+#[test]
+fn a_lossy_lane_drops_what_does_not_fit_into_a_full_buffer() {
+    let (topology, mut config) = overload();
+    for recovery in [None, Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout: us(500) })] {
+        let recovers = recovery.is_some();
+        config.recovery = recovery;
+        for (name, outcome) in run_in_all_switches(&topology, &config) {
+            let LossSummary { data_packets, dropped_packets, .. } = losses(&outcome);
+            let Summary { packets_delivered, packets_inside, .. } = outcome.summary;
+            assert_eq!(dropped_packets, Some(data_packets), "{name}");
+            // Both inputs fill at half the rate of the link: 97 packets of 16 blocks each after 194 us, and then half of all
+            // packets are lost.
+            let output = if name == "cioq" { 97 } else { 0 };
+            assert_near(data_packets as f64, (2_000 + 2 - 194 - output) as f64, 0.005, name);
+            let received = packets_delivered + if recovers { recovered(&outcome).1 } else { 0 };
+            // With recovery, packets behind a lost one wait for it at the host.
+            let held = if recovers { packets_inside.saturating_sub(194 + output) } else { 0 };
+            assert_near((received + held) as f64, 1_998.0, 0.004, name);
+            assert!(packets_inside >= 2 * 97 - 4, "{name}: the buffers are full, {packets_inside}");
+        }
+    }
+}
+
+/// Two flows use the lossless lane, and two the lossy one. Only the first are paused, and only the others lose packets.
+#[test]
+fn other_lanes_pause_and_lose_nothing() {
+    let (topology, mut config) = overload();
+    config.lanes.count = 2;
+    let with_level =
+        |sl: u8| ["H1", "H2"].map(|from| Flow { name: Some(format!("{from} {sl}")), sl, ..flow(from, "H3") });
+    config.flows = [with_level(0), with_level(1)].concat();
+    for shared in [None, Some(SharedMemory { memory: Some(Bytes(200_000)), ..SharedMemory::default() })] {
+        config.flow_control = FlowControl::Pfc(Pfc { lossy_lanes: vec![1], shared, ..Pfc::default() });
+        let outcome = run(&topology, &config);
+        assert!(losses(&outcome).data_packets > 100);
+        let paused = outcome.tables.iter().find(|table| table.name == "pauses").unwrap();
+        let lanes = paused.columns.iter().find(|column| column.name == "vl").unwrap();
+        let Values::U32(lanes) = &lanes.values else { panic!("no numbers") };
+        assert!(!lanes.is_empty() && lanes.iter().all(|&lane| lane == 0), "{lanes:?}");
+        let of_lane = |flows: &[Flow]| run(&topology, &Config { flows: flows.to_vec(), ..config.clone() });
+        let (lossless, lossy) = (of_lane(&config.flows[..2]), of_lane(&config.flows[2..]));
+        assert_eq!(losses(&lossless), LossSummary { dropped_packets: Some(0), ..LossSummary::default() });
+        let pauses = |outcome: &Outcome| outcome.summary.pauses.as_ref().unwrap().pause_frames;
+        assert!(pauses(&lossless) > 0 && pauses(&lossy) == 0);
+    }
+}
+
+/// With rerouting, the networks that remain have the tables that were computed for it; without it, the same ones.
+#[test]
+fn remaining_networks_lack_links_that_are_down_and_have_routes_around_them() {
+    let topology =
+        topology(r#"{"kind": "two-level-fat-tree", "leaves": 3, "spines": 3, "hosts_per_leaf": 4}"#);
+    let tables = tables(&topology);
+    let mut config = config(us(100));
+    config.events = vec![down("L1.1:5", us(10), us(50)), down("L1.2:6", us(30), us(10))];
+    let networks = |config: &Config| {
+        Faults::of(config, &topology, &tables).unwrap().remaining_networks(&topology, &tables)
+    };
+    let without = networks(&config);
+    config.rerouting.delay = Some(us(5));
+    let with = networks(&config);
+    assert_eq!(with.iter().map(|(time, ..)| *time).collect::<Vec<_>>(), [us(10), us(30), us(40), us(60)]);
+    let missing = with.iter().map(|(_, remaining, _)| topology.links.len() - remaining.links.len());
+    assert_eq!(missing.collect::<Vec<_>>(), [1, 2, 1, 0]);
+    assert!(with == without, "the same networks and tables");
+    assert!(with[3].2 == tables && with[0].2 == with[2].2 && with[0].2 != with[1].2 && with[0].2 != tables);
 }
 
 /// All mechanisms with a reaction that hosts can have with recovery.

@@ -333,6 +333,8 @@ class _LossOfAll(TypedDict):
 class LossSummary(_LossOfAll, total=False):
     """Packets that were lost on links over the whole run. The table `losses` has the links."""
 
+    #: Those of these packets that were dropped at full buffers. Exists only with lossy lanes.
+    dropped_packets: int
     #: Results of loss recovery. Exists only if the scenario has one.
     recovery: RecoverySummary
 

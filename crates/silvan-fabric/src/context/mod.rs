@@ -317,7 +317,7 @@ impl Context {
         true
     }
 
-    /// Whether a packet that arrives at the end of a channel was lost on the way. If so, removes it and returns its credit when
+    /// Whether a packet that arrives at the end of a channel was lost on the way, or is dropped there. If so, removes it and returns its credit when
     /// its tail has arrived.
     #[inline]
     pub fn loses(&mut self, channel: ChannelId, id: PacketId) -> bool {
@@ -327,11 +327,13 @@ impl Context {
     #[inline(never)]
     fn discard(&mut self, channel: ChannelId, id: PacketId) -> bool {
         let packet = self.packets[id];
-        if !self.links.was_lost(channel, &packet, self.now) {
-            return false;
-        }
+        let is_dropped = match self.links.was_lost(channel, &packet, self.now) {
+            true => false,
+            false if self.links.drops(channel, &packet) => true,
+            false => return false,
+        };
         let is_data = packet.kind == Kind::Data;
-        self.links.count_lost(channel, is_data, packet.size);
+        self.links.count_lost(channel, (is_data, is_dropped), packet.size);
         self.meters.was_lost(&packet);
         let (ledger, way) = (self.packets.ledger(id), (channel, packet.vl, packet.dst));
         self.packets.remove(id);

@@ -62,11 +62,13 @@ pub(crate) enum Effect {
     Host(ChannelId, BytePace, Time),
 }
 
-/// Packets that were lost on a channel.
+/// Packets that were lost on a channel, or dropped by its receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LossCounts {
     pub data_packets: u64,
     pub control_packets: u64,
+    /// Those that were dropped.
+    pub dropped_packets: u64,
     /// Bytes on the wire.
     pub bytes: u64,
 }
@@ -93,12 +95,13 @@ pub(crate) struct Faults {
 }
 
 impl Links {
-    /// Plans changes, which must be in order of time. The nodes must have their numbers in the network.
+    /// Plans changes, which must be in order of time. The nodes must have their numbers in the network. `drops` states whether
+    /// receivers may drop packets.
     ///
     /// # Errors
     /// If the links have too many different parameters.
-    pub fn plan_changes(&mut self, changes: Vec<Change>, seed: u64) -> Result<(), &'static str> {
-        if changes.is_empty() {
+    pub fn plan_changes(&mut self, changes: Vec<Change>, drops: bool, seed: u64) -> Result<(), &'static str> {
+        if changes.is_empty() && !drops {
             return Ok(());
         }
         let (mut parameters, mut errors) = (FxHashMap::default(), FxHashMap::default());
@@ -133,7 +136,7 @@ impl Links {
         Ok(())
     }
 
-    /// Whether links change during the run.
+    /// Whether links change during the run, or receivers may drop packets.
     #[inline(always)]
     pub fn has_changes(&self) -> bool {
         self.faults.is_some()
@@ -212,11 +215,17 @@ impl Links {
         is_bad || faults.down_until[channel as usize] > now.saturating_sub(took)
     }
 
-    /// Counts a packet that was lost on a channel.
-    pub fn count_lost(&mut self, channel: ChannelId, is_data: bool, bytes: u32) {
+    /// Whether the receiver of a channel drops a packet that arrives, because it does not fit.
+    pub fn drops(&self, channel: ChannelId, packet: &Packet) -> bool {
+        self.frames().is_some_and(|frames| frames.drops(channel, packet.vl, packet.space))
+    }
+
+    /// Counts a packet that was lost on a channel, or dropped.
+    pub fn count_lost(&mut self, channel: ChannelId, (is_data, is_dropped): (bool, bool), bytes: u32) {
         let Some(faults) = self.faults.as_deref_mut() else { return };
         let lost = faults.lost.entry(channel).or_default();
         *(if is_data { &mut lost.data_packets } else { &mut lost.control_packets }) += 1;
+        lost.dropped_packets += u64::from(is_dropped);
         lost.bytes += u64::from(bytes);
     }
 

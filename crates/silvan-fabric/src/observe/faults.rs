@@ -156,7 +156,7 @@ fn links(view: View, of: &[LinkName]) -> Vec<(u32, LossCounts)> {
 }
 
 /// What was lost on all links.
-pub(crate) fn summary(view: View, of: &[LinkName], recovers: bool) -> LossSummary {
+pub(crate) fn summary(view: View, of: &[LinkName], (recovers, drops): (bool, bool)) -> LossSummary {
     let meters = view.totals;
     let payload_bytes = meters.classes.iter().map(|class| class.lost_bytes).sum();
     let recovery = recovers.then(|| RecoverySummary {
@@ -165,11 +165,13 @@ pub(crate) fn summary(view: View, of: &[LinkName], recovers: bool) -> LossSummar
         discarded_packets: meters.discarded,
         timeouts: meters.timeouts,
     });
-    let mut sum = LossSummary { payload_bytes, recovery, ..LossSummary::default() };
+    let dropped_packets = drops.then_some(0);
+    let mut sum = LossSummary { payload_bytes, recovery, dropped_packets, ..LossSummary::default() };
     for (_, lost) in links(view, of) {
         sum.links += 1;
         sum.data_packets += lost.data_packets;
         sum.control_packets += lost.control_packets;
+        sum.dropped_packets = sum.dropped_packets.map(|count| count + lost.dropped_packets);
     }
     sum
 }

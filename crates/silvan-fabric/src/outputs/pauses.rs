@@ -522,7 +522,8 @@ mod tests {
     fn switch() -> (Pauses, Frames) {
         let rule = Rule::Fixed { xoff: 300, xon: 100, headroom: 1_000 };
         let spec = FrameSpec { bytes: 84, response: Time::ZERO, longest: Time::NEVER };
-        let frames = Frames::new(spec, 1, &[(rule, 1), (rule, 0), (rule, 3), (rule, 2)], Vec::new());
+        let channels = [1, 0, 3, 2].map(|reverse| (rule, 0, reverse));
+        let frames = Frames::new(spec, (1, 0), &channels, Vec::new());
         (Pauses::new(vec![(0, 1), (2, 3)], vec![2, 2], Bins::new(4, 64)), frames)
     }
 

@@ -196,6 +196,7 @@ impl<'a> View<'a> {
         of.fold(LossCounts::default(), |sum, one| LossCounts {
             data_packets: sum.data_packets + one.data_packets,
             control_packets: sum.control_packets + one.control_packets,
+            dropped_packets: sum.dropped_packets + one.dropped_packets,
             bytes: sum.bytes + one.bytes,
         })
     }

@@ -259,7 +259,8 @@ fn retries(story: &Story) -> Option<String> {
 }
 
 fn losses(story: &Story) -> Option<String> {
-    let LossSummary { links, data_packets, control_packets, payload_bytes, recovery } = *story.losses?;
+    let LossSummary { links, data_packets, control_packets, payload_bytes, recovery, dropped_packets } =
+        *story.losses?;
     let again = match recovery {
         None => "; they were not sent again".to_owned(),
         Some(RecoverySummary { resent_packets, discarded_packets, timeouts, .. }) => format!(
@@ -267,13 +268,15 @@ fn losses(story: &Story) -> Option<String> {
              {timeouts} times"
         ),
     };
+    let dropped = dropped_packets.map(|count| format!("; {count} of them were dropped at full buffers"));
+    let dropped = dropped.unwrap_or_default();
     let stuck = story.stuck.map(|what| format!(" At the end, this waited indefinitely: {what}."));
     if links == 0 && recovery.is_none_or(|recovery| recovery.resent_packets == 0) {
         return Some(format!("No packet was lost.{}", stuck.unwrap_or_default()));
     }
     Some(format!(
         "{data_packets} data packets with {payload_bytes} B of payload and {control_packets} control packets were lost on {links} \
-         links, of which each direction counts{again}.{}",
+         links, of which each direction counts{dropped}{again}.{}",
         stuck.unwrap_or_default()
     ))
 }

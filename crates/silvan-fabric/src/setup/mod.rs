@@ -153,7 +153,7 @@ pub(crate) fn build(
     check_links(&builder.model.parts, topology)?;
     let (mut links, receiver) = builder.links()?;
     links
-        .plan_changes(builder.planned_changes(), config.seed)
+        .plan_changes(builder.planned_changes(), config.lossy_lanes() != 0, config.seed)
         .map_err(|what| Reason::TooManyKindsOfLinks(what.to_owned()).at("event"))?;
     let switches = builder.ports()?;
     let mut hosts = builder.hosts()?;

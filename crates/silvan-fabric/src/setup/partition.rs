@@ -18,7 +18,7 @@ use crate::error::{Reason, SetupError};
 use crate::host::Host;
 use crate::jobs;
 use crate::jobs::Jobs;
-use crate::link::{Links, Receiver};
+use crate::link::{Frames, Links, Receiver};
 use crate::lookahead::{Effects, Lookahead, Partitioning};
 use crate::meters::Meters;
 use crate::outputs::{BinnedSwitch, Outputs, Plan};
@@ -90,6 +90,8 @@ impl Builder<'_> {
         let is_awaited = triggers.next < u64::MAX;
         let is_possible = if is_awaited {
             Err("its traffic waits for a number of deliveries")
+        } else if links.frames().is_some_and(Frames::may_drop) {
+            Err("its switches and hosts may drop packets")
         } else if links.has_changes() {
             Err("its links or hosts change during the run")
         } else if self.model.recovery.is_some() {

@@ -73,6 +73,8 @@ pub(super) struct PfcModel {
     /// The length of a pause that stops the run; `NEVER` if none does.
     longest: Time,
     shared: Option<SharedMemory>,
+    /// Lanes that are never paused, one bit per lane.
+    lossy: u16,
     /// `switch.buffer`.
     buffer: Bytes,
 }
@@ -98,6 +100,7 @@ impl PfcModel {
                 .filter(|_| given.watchdog_action == WatchdogAction::Stop)
                 .unwrap_or(Time::NEVER),
             shared: given.shared.clone(),
+            lossy: config.lossy_lanes(),
             buffer: config.switch.buffer,
         }))
     }
@@ -123,6 +126,10 @@ impl Builder<'_> {
         let slowest = self.topology.links.iter().map(|link| link.rate).min().unwrap_or_default();
         let mut channels = Vec::new();
         for (id, link, _, to) in self.directed() {
+            let capacity = match to.node {
+                NodeRef::Switch(_) => self.model.switch.lane,
+                NodeRef::Host(_) => self.model.host.lane,
+            };
             let rule = match (to.node, &pfc.shared) {
                 (NodeRef::Switch(switch), Some(shared)) => Rule::Shared {
                     switch,
@@ -130,19 +137,20 @@ impl Builder<'_> {
                     headroom: self.headroom(pfc, link, false),
                     reserve: shared.reserve.0 as u32,
                 },
-                (NodeRef::Switch(_), None) => self.fixed(pfc, link, false, self.model.switch.lane)?,
-                (NodeRef::Host(_), _) => self.fixed(pfc, link, true, self.model.host.lane)?,
+                (NodeRef::Switch(_), None) => self.fixed(pfc, link, false, capacity)?,
+                (NodeRef::Host(_), _) => self.fixed(pfc, link, true, capacity)?,
             };
             // The channels of a link have consecutive numbers, the first of which is even.
-            channels.push((rule, id ^ 1 as ChannelId));
+            channels.push((rule, capacity, id ^ 1 as ChannelId));
         }
         let spec = FrameSpec { bytes: pfc.frame, response: pfc.response, longest: pfc.longest };
-        Ok(Some(Frames::new(spec, usize::from(self.model.lanes.count), &channels, memories)))
+        let lanes = (usize::from(self.model.lanes.count), pfc.lossy);
+        Ok(Some(Frames::new(spec, lanes, &channels, memories)))
     }
 
     /// The thresholds of a virtual lane at a link's receiver with `capacity` bytes for the lane.
     fn fixed(&self, pfc: &PfcModel, link: &Link, to_host: bool, capacity: u32) -> Result<Rule, SetupError> {
-        let headroom = self.headroom(pfc, link, to_host);
+        let headroom = if self.paused_lanes(pfc) == 0 { 0 } else { self.headroom(pfc, link, to_host) };
         let most = capacity.saturating_sub(headroom);
         // The thresholds of hosts are those of switches only if both have memory of their own.
         let xoff = pfc.xoff.unwrap_or(most);
@@ -160,6 +168,11 @@ impl Builder<'_> {
             return Err(Reason::XonAboveXoff { xoff }.of("flow_control.xon", Bytes(xon.into())));
         }
         Ok(Rule::Fixed { xoff, xon, headroom })
+    }
+
+    /// The number of lanes that can be paused.
+    fn paused_lanes(&self, pfc: &PfcModel) -> u32 {
+        u32::from(self.model.lanes.count) - pfc.lossy.count_ones()
     }
 
     /// The configured headroom of a lane, or the bytes that can arrive, starting with the packet that exceeds the
@@ -223,13 +236,13 @@ impl Builder<'_> {
         pfc: &PfcModel,
         shared: &SharedMemory,
     ) -> Result<Vec<(SwitchMemory, u64)>, SetupError> {
-        let lanes = u64::from(self.model.lanes.count);
+        let (lanes, paused) = (u64::from(self.model.lanes.count), u64::from(self.paused_lanes(pfc)));
         let count = self.topology.switches.len();
         let (mut ports, mut headroom) = (vec![0u64; count], vec![0u64; count]);
         for (_, link, _, to) in self.directed() {
             if let NodeRef::Switch(switch) = to.node {
                 ports[switch as usize] += 1;
-                headroom[switch as usize] += lanes * u64::from(self.headroom(pfc, link, false));
+                headroom[switch as usize] += paused * u64::from(self.headroom(pfc, link, false));
             }
         }
         let mut memories = Vec::with_capacity(count);

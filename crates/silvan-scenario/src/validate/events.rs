@@ -4,7 +4,7 @@
 use silvan_congestion::isolation::Isolation;
 use silvan_congestion::reaction::Reaction;
 use silvan_engine::Time;
-use silvan_fabric::config::{Assignment, PathBits, RoutePer};
+use silvan_fabric::config::{Assignment, FlowControl, PathBits, RoutePer};
 use silvan_fabric::faults::{Event, EventKind, RecoveryKind, Rerouting};
 use silvan_fabric::queueing::HostQueues;
 
@@ -100,9 +100,11 @@ fn times(event: &Event, duration: Time, at: &dyn Fn(&str) -> String) -> Check {
 /// Checks that hosts can send lost packets again.
 fn recovery(spec: &Spec) -> Check {
     let Some(recovery) = &spec.recovery else { return Ok(()) };
-    ensure(spec.event.iter().any(Event::loses_packets), "recovery", || {
-        "has no effect without an [[event]] of the kind \"down\" or \"errors\"; add one, or leave it out"
-            .to_owned()
+    let drops = matches!(&spec.flow_control, FlowControl::Pfc(pfc) if !pfc.lossy_lanes.is_empty());
+    ensure(drops || spec.event.iter().any(Event::loses_packets), "recovery", || {
+        "has no effect without an [[event]] of the kind \"down\" or \"errors\", or flow_control.lossy_lanes; add one, or leave it \
+         out"
+        .to_owned()
     })?;
     ensure(recovery.timeout > Time::ZERO, "recovery.timeout", || "must be more than 0 s".to_owned())?;
     super::delay("recovery.timeout", recovery.timeout, LONGEST_DELAY)?;
@@ -179,7 +181,7 @@ fn rerouting(spec: &Spec) -> Check {
 }
 
 /// Checks that nothing in the scenario requires that all packets arrive.
-fn losses(spec: &Spec, at: &str) -> Check {
+pub(super) fn losses(spec: &Spec, at: &str) -> Check {
     ensure(spec.link.retry.is_none(), at, || {
         "cannot be combined with link.retry, which sends frames again until they arrive; leave out one of them"
             .to_owned()

@@ -5,7 +5,7 @@ use silvan_congestion::isolation::Isolation;
 use silvan_engine::{Bytes, Time};
 use silvan_fabric::config::{Credits, FlowControl, Pfc, SharedMemory, WatchdogAction};
 
-use super::{Check, LONGEST, LONGEST_DELAY, delay, ensure};
+use super::{Check, LONGEST, LONGEST_DELAY, delay, ensure, events};
 use crate::spec::Spec;
 
 /// Sizes of pause frames on the link: an Ethernet frame has at least 64 bytes.
@@ -33,6 +33,7 @@ pub(super) fn check(spec: &Spec) -> Check {
             .to_owned()
     })?;
     settings(pfc)?;
+    lossy_lanes(spec, pfc)?;
     pfc.shared.as_ref().map_or(Ok(()), |shared| shared_memory(pfc, shared))
 }
 
@@ -61,6 +62,18 @@ fn settings(pfc: &Pfc) -> Check {
     }
     let acts = pfc.watchdog.is_some() || pfc.watchdog_action == WatchdogAction::default();
     ensure(acts, "flow_control.watchdog_action", || "has no effect without flow_control.watchdog".to_owned())
+}
+
+fn lossy_lanes(spec: &Spec, pfc: &Pfc) -> Check {
+    let lanes = &pfc.lossy_lanes;
+    for (at, &lane) in lanes.iter().enumerate() {
+        let key = format!("flow_control.lossy_lanes.{at}");
+        ensure(lane < spec.lanes.count, &key, || {
+            format!("must be 0 to {}, as lanes.count is {}", spec.lanes.count - 1, spec.lanes.count)
+        })?;
+        ensure(!lanes[..at].contains(&lane), &key, || "is there twice".to_owned())?;
+    }
+    if lanes.is_empty() { Ok(()) } else { events::losses(spec, "flow_control.lossy_lanes") }
 }
 
 fn shared_memory(pfc: &Pfc, shared: &SharedMemory) -> Check {

@@ -89,6 +89,19 @@ impl Gate {
         self.fill = fill;
     }
 
+    /// Whether a packet of a lossy lane fits: into a lane's own memory of this capacity, or below the threshold of shared memory.
+    pub fn fits(&self, (rule, capacity): (&Rule, u32), memories: &[SwitchMemory], space: u32) -> bool {
+        let new = self.fill.saturating_add(space);
+        match *rule {
+            Rule::Fixed { .. } => new <= capacity,
+            Rule::Shared { switch, shift, reserve, .. } => {
+                let memory = &memories[switch as usize];
+                let beyond = u64::from(new.saturating_sub(reserve));
+                beyond == 0 || beyond <= memory.threshold(shift) && beyond.min(space.into()) <= memory.free()
+            }
+        }
+    }
+
     /// Stores a packet. Returns what is missing if it does not fit.
     pub fn store(&mut self, rule: &Rule, memories: &mut [SwitchMemory], space: u32) -> Option<Lack> {
         let new = self.fill.saturating_add(space);

@@ -68,6 +68,8 @@ pub(crate) struct Paused {
 #[derive(Debug, Clone)]
 struct Receiver {
     rule: Rule,
+    /// Bytes of a lossy lane with memory of its own.
+    capacity: u32,
     /// The channel in the other direction.
     reverse: ChannelId,
     /// Lanes with arrivals and with departures since the last check.
@@ -127,6 +129,8 @@ pub(crate) struct FrameSpec {
 pub(crate) struct Frames {
     pub spec: FrameSpec,
     lanes: usize,
+    /// Lanes that are never paused, one bit per lane.
+    lossy: u16,
     senders: Vec<LaneSender>,
     receivers: Vec<Receiver>,
     gates: Vec<Gate>,
@@ -149,15 +153,17 @@ impl TooLong {
 }
 
 impl Frames {
-    /// `channels` has the memory of the receiver of each channel, and the channel in the other direction.
+    /// `channels` has the memory of the receiver of each channel, the bytes of one of its lanes if it is lossy, and the channel in
+    /// the other direction. `lossy` has a bit for each lossy lane.
     pub fn new(
         spec: FrameSpec,
-        lanes: usize,
-        channels: &[(Rule, ChannelId)],
+        (lanes, lossy): (usize, u16),
+        channels: &[(Rule, u32, ChannelId)],
         memories: Vec<SwitchMemory>,
     ) -> Self {
-        let receiver = |&(rule, reverse): &(Rule, ChannelId)| Receiver {
+        let receiver = |&(rule, capacity, reverse): &(Rule, u32, ChannelId)| Receiver {
             rule,
+            capacity,
             reverse,
             arrived: 0,
             left: 0,
@@ -179,6 +185,7 @@ impl Frames {
         Self {
             spec,
             lanes,
+            lossy,
             senders: vec![sender; count],
             receivers: channels.iter().map(receiver).collect(),
             gates: vec![Gate::default(); count],
@@ -211,11 +218,26 @@ impl Frames {
         receiver.stopped & receiver.announced & 1 << vl.0 != 0 && self.leaving[self.index(channel, vl)] == 0
     }
 
+    /// Whether receivers may drop packets.
+    pub fn may_drop(&self) -> bool {
+        self.lossy != 0
+    }
+
+    /// Whether the receiver of a channel drops a packet that arrives.
+    pub fn drops(&self, channel: ChannelId, vl: Vl, space: u32) -> bool {
+        let receiver = &self.receivers[channel as usize];
+        let rule = (&receiver.rule, receiver.capacity);
+        let gate = &self.gates[self.index(channel, vl)];
+        self.lossy >> vl.0 & 1 != 0 && !gate.fits(rule, &self.memories, space)
+    }
+
     /// Stores a packet that has arrived. Returns whether a check at this instant is needed.
     pub fn store(&mut self, channel: ChannelId, vl: Vl, space: u32, now: Time) -> bool {
         let index = self.index(channel, vl);
         let receiver = &mut self.receivers[channel as usize];
-        if let Some(lack) = self.gates[index].store(&receiver.rule, &mut self.memories, space) {
+        let is_lossy = self.lossy >> vl.0 & 1 != 0;
+        let lack = self.gates[index].store(&receiver.rule, &mut self.memories, space);
+        if let Some(lack) = lack.filter(|_| !is_lossy) {
             let found = Overflow { time: now, channel, vl: vl.0, lack };
             self.overflow = Some(self.overflow.map_or(found, |first| first.min(found)));
         }
@@ -300,7 +322,7 @@ impl Frames {
     pub fn check(&mut self, channel: ChannelId, now: Time, free_at: Time) -> FrameCheck {
         let first = channel as usize * self.lanes;
         let receiver = &mut self.receivers[channel as usize];
-        let touched = receiver.arrived | receiver.left;
+        let touched = (receiver.arrived | receiver.left) & !self.lossy;
         for vl in (0..self.lanes).filter(|vl| touched >> vl & 1 != 0) {
             let (gate, bit) = (&self.gates[first + vl], 1 << vl);
             if receiver.stopped & bit == 0 {
@@ -388,7 +410,7 @@ mod tests {
     fn frames() -> Frames {
         let rule = Rule::Fixed { xoff: 300, xon: 100, headroom: 1_000 };
         let spec = FrameSpec { bytes: 84, response: Time::ZERO, longest: Time(30) };
-        Frames::new(spec, 2, &[(rule, 1), (rule, 0)], Vec::new())
+        Frames::new(spec, (2, 0), &[(rule, 0, 1), (rule, 0, 0)], Vec::new())
     }
 
     fn leave(frames: &mut Frames, vl: Vl, space: u32, now: Time) {
@@ -412,6 +434,21 @@ mod tests {
         assert_eq!(frames.too_long(Time(99)), Some(second), "the second has ended after 30");
         frames.obey(0, 0, Time(98));
         assert_eq!(frames.too_long(Time(99)), Some(second), "the third has ended later");
+    }
+
+    #[test]
+    fn a_lossy_lane_drops_what_does_not_fit_and_is_not_paused() {
+        let rule = Rule::Fixed { xoff: 300, xon: 100, headroom: 100 };
+        let spec = FrameSpec { bytes: 84, response: Time::ZERO, longest: Time::NEVER };
+        let mut frames = Frames::new(spec, (2, 0b10), &[(rule, 600, 1), (rule, 600, 0)], Vec::new());
+        assert!([(0, 999), (1, 600)].iter().all(|&(vl, space)| !frames.drops(0, Vl(vl), space)));
+        assert!(frames.drops(0, Vl(1), 601));
+        frames.store(0, Vl(1), 550, Time(5));
+        assert!(frames.drops(0, Vl(1), 51) && !frames.drops(0, Vl(1), 50));
+        assert_eq!((frames.check(0, Time(5), Time(5)), frames.overflow), (FrameCheck::Nothing, None));
+        frames.store(0, Vl(0), 401, Time(6));
+        assert_eq!(frames.check(0, Time(6), Time(6)), FrameCheck::Send(0b01));
+        assert!(frames.overflow.is_some_and(|found| found.vl == 0), "other lanes must not lose packets");
     }
 
     #[test]
