@@ -8,7 +8,8 @@ use silvan_congestion::Mechanism;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::Faults;
 use silvan_fabric::config::{
-    AdaptiveRouting, Arbitration, Config, Ecmp, FlowControl, Pfc, RoutePer, Scheduler, SharedMemory,
+    AdaptiveRouting, Arbitration, Config, Ecmp, FlowControl, LinkConfig, LinkRetry, Pfc, RoutePer, Scheduler,
+    SharedMemory,
 };
 use silvan_fabric::faults::{Event, EventKind, Recovery, RecoveryKind, Rerouting};
 use silvan_fabric::outcome::{LossSummary, Outcome, Summary, Values};
@@ -257,7 +258,7 @@ fn a_switch_stops_using_its_own_ports_after_their_delay() {
     let (topology, mut config) = two_spines();
     config.ecmp = Some(Ecmp::default());
     for (delay_us, lost) in [(5, 0), (6, 1), (30, 3)] {
-        config.rerouting = Rerouting { delay: None, port_delay: Some(us(delay_us)) };
+        config.rerouting = Rerouting { port_delay: Some(us(delay_us)), ..Rerouting::default() };
         let mut own = lost_at(["L1:2", "L1:3"], &topology, &config, None);
         own.sort_unstable();
         assert_eq!(own, [0, lost], "{delay_us} us");
@@ -273,9 +274,9 @@ fn adaptive_routing_avoids_ports_that_are_down() {
     let (topology, mut config) = two_spines();
     config.adaptive_routing =
         Some(AdaptiveRouting { enabled: true, per: RoutePer::Packet, ..AdaptiveRouting::default() });
-    config.rerouting = Rerouting { delay: None, port_delay: Some(us(5)) };
+    config.rerouting = Rerouting { port_delay: Some(us(5)), ..Rerouting::default() };
     assert_eq!(lost_at(["L1:2", "L1:3"], &topology, &config, None), [0, 0]);
-    config.rerouting = Rerouting { delay: Some(us(5)), port_delay: None };
+    config.rerouting = Rerouting { delay: Some(us(5)), ..Rerouting::default() };
     assert_eq!(lost_at(["L2:2", "L2:3"], &topology, &config, None), [0, 0]);
     config.rerouting = Rerouting::default();
     let lost = lost_at(["L1:2", "L1:3"], &topology, &config, None);
@@ -446,6 +447,63 @@ fn remaining_networks_lack_links_that_are_down_and_have_routes_around_them() {
     assert!(with[3].2 == tables && with[0].2 == with[2].2 && with[0].2 != with[1].2 && with[0].2 != tables);
 }
 
+/// Link-level retry without errors changes nothing: the state of a link that goes down is discarded.
+#[test]
+fn links_with_retry_lose_the_same_packets_when_they_go_down() {
+    let (topology, mut config) = three_switches(us(200));
+    config.flows = vec![flow("A", "B"), Flow { rate: Some(Rate::from_gbit(3)), ..flow("B", "A") }];
+    config.events = vec![
+        Event { every: Some(us(31)), ..down("S2:2", us(20), us(7)) },
+        Event { every: Some(us(43)), ..down("A", us(40), us(3)) },
+    ];
+    for recovery in [None, Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout: us(20) })] {
+        config.recovery = recovery;
+        config.link = LinkConfig::default();
+        let without = run_in_all_switches(&topology, &config);
+        config.link.retry = Some(LinkRetry::default());
+        for ((name, with), (_, without)) in run_in_all_switches(&topology, &config).iter().zip(&without) {
+            assert!(losses(with).data_packets > 20, "{name}");
+            assert_eq!((losses(with), latency(with)), (losses(without), latency(without)), "{name}");
+            assert_eq!(with.summary.packets_delivered, without.summary.packets_delivered, "{name}");
+        }
+    }
+}
+
+/// Frames of the replay buffer are lost once, and credits return, which debug builds check.
+#[test]
+fn frames_that_wait_for_a_repetition_are_lost_when_their_link_goes_down() {
+    let (topology, mut config) = three_switches(us(1_000));
+    config.flows = vec![flow("A", "B"), flow("B", "A")];
+    config.link = LinkConfig { error_rate_ppb: 200_000_000, retry: Some(LinkRetry::default()) };
+    config.measure.interval = us(10);
+    for links in ["S2:2", "A", "S3:2"] {
+        config.events = vec![Event { every: Some(us(20)), ..down(links, us(5), us(2)) }];
+        for (name, outcome) in run_in_all_switches(&topology, &config) {
+            let Summary { packets_delivered, retries, .. } = &outcome.summary;
+            let (lost, bad) = (losses(&outcome).data_packets, retries.as_ref().unwrap().bad);
+            assert!(
+                lost > 50 && bad > 100 && *packets_delivered > 300,
+                "{name}: {lost}, {bad}, {packets_delivered}"
+            );
+        }
+    }
+}
+
+/// The errors of a link with retry cost time and no packets.
+#[test]
+fn frames_that_errors_damage_are_sent_again_with_retry() {
+    let (topology, mut config) = ten_packets();
+    let errors = Event { loss_ppb: Some(500_000_000), ..event(EventKind::Errors, "S2:2", us(0), us(100)) };
+    config.events = vec![errors];
+    config.link.retry = Some(LinkRetry::default());
+    let outcome = run(&topology, &config);
+    let bad = outcome.summary.retries.unwrap().bad;
+    assert!(bad > 3 && outcome.summary.losses.is_none());
+    assert_eq!(outcome.summary.packets_delivered, 10);
+    config.link.retry = None;
+    assert!(losses(&run(&topology, &config)).data_packets > 2);
+}
+
 /// All mechanisms with a reaction that hosts can have with recovery.
 fn reactions() -> impl Iterator<Item = Mechanism> {
     let has_none = [Mechanism::None, Mechanism::Saa, Mechanism::Fbicm, Mechanism::Hfdi];
@@ -579,6 +637,8 @@ fn run_changing(kind: u8, events: &[Change], load: &RandomLoad, threads: u16) ->
             config.flow_control = FlowControl::OnOff(Default::default());
             config.switch.buffer = Bytes(1 << 18);
             config.host.buffer = Bytes(1 << 18);
+        } else if kind == 0 && load.seed[2].is_multiple_of(3) {
+            config.link = LinkConfig { error_rate_ppb: 10_000_000, retry: Some(LinkRetry::default()) };
         } else if kind == 2 && load.architecture == 0 {
             config.flow_control = FlowControl::Pfc(Pfc { xoff: Some(Bytes(20_000)), ..Pfc::default() });
             config.switch.arbitration = Some(Arbitration::Fcfs);

@@ -243,7 +243,7 @@ impl Context {
     #[inline(never)]
     fn send_outside(&mut self, channel: ChannelId, arrival: Event) {
         let id = arrival.data;
-        if self.links.retry().is_some() {
+        if self.links.retry().is_some() && !self.links.is_down(channel) {
             let size = self.packets[id].size;
             let is_accepted = self.links.first_try(channel, id, size, self.now);
             self.expect_retry(channel);
@@ -420,6 +420,24 @@ impl Context {
         }
         self.expect_retry(channel);
         replay.map(|_| channel)
+    }
+
+    /// Discards the state of link-level retry of a channel that goes down. The packets that its receiver has not accepted are lost.
+    #[cold]
+    pub fn reset_retry(&mut self, channel: ChannelId) {
+        let Some(retry) = self.links.retry_mut() else { return };
+        let was_open = retry.is_open(channel);
+        for id in retry.reset(channel) {
+            let (packet, ledger) = (self.packets[id], self.packets.ledger(id));
+            self.links.count_lost(channel, (packet.kind == Kind::Data, false), packet.size);
+            self.meters.was_lost(&packet);
+            self.packets.remove(id);
+            let way = (channel, packet.vl, packet.dst);
+            self.links.release((way, ledger), packet.space, (self.now, self.now, self.now), &mut self.queue);
+        }
+        if !was_open {
+            self.links.reopen(channel, self.now, &mut self.queue);
+        }
     }
 
     /// Handles an event of a link with pause frames or link-level retry. Returns the channel on which a frame was sent.

@@ -36,7 +36,9 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// For the kind `errors`: the mean number of packets that are lost, per billion, at most half of them. Each direction of a
-    /// link has a random stream of its own, which draws for each packet, independently of its size.
+    /// link has a random stream of its own, which draws for each packet, independently of its size. With `link.retry`, it is the
+    /// number of bad frames instead, which are sent again, and the same share of acknowledgements gets lost; if it is less than
+    /// `link.error_rate_ppb`, it has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 500_000_000))]
     pub loss_ppb: Option<u32>,
@@ -101,10 +103,10 @@ impl EventKind {
 }
 
 impl Event {
-    /// Whether packets may be lost.
+    /// Whether packets may be lost, if links have link-level retry or not.
     #[must_use]
-    pub fn loses_packets(&self) -> bool {
-        matches!(self.kind, EventKind::Down | EventKind::Errors)
+    pub fn loses_packets(&self, retries: bool) -> bool {
+        self.kind == EventKind::Down || self.kind == EventKind::Errors && !retries
     }
 }
 

@@ -57,6 +57,8 @@ pub(crate) enum Effect {
     Nothing,
     /// The link on which a host sends goes down, or comes up if this is true.
     HostLink(ChannelId, bool),
+    /// A link on which a switch sends goes down.
+    SwitchLinkDown(ChannelId),
     Port(ChannelId, bool),
     Tables(usize),
     Host(ChannelId, BytePace, Time),
@@ -107,7 +109,8 @@ impl Links {
         let (mut parameters, mut errors) = (FxHashMap::default(), FxHashMap::default());
         for change in &changes {
             let What::Channel(channel, state) = change.what else { continue };
-            if state.loss_ppb > 0 {
+            // With link-level retry, frames are bad, and sent again.
+            if state.loss_ppb > 0 && self.retry().is_none() {
                 let (class, node, port) = unkey(self.channels[channel as usize].wake_key);
                 let owner = owner(class == Class::HostWake, node, port.0);
                 errors.entry(channel).or_insert_with(|| (0, Stream::new(seed, "losses", owner)));
@@ -166,6 +169,10 @@ impl Links {
         if let Some((loss_ppb, _)) = faults.errors.get_mut(&channel) {
             *loss_ppb = state.loss_ppb;
         }
+        if let Some(retry) = self.retry_mut() {
+            retry.set_errors(channel, state.loss_ppb);
+        }
+        let Some(faults) = self.faults.as_deref_mut() else { return None };
         let was_up = faults.down_until[at] != Time::NEVER;
         if was_up == state.is_up {
             return Some(Effect::Nothing);
@@ -173,7 +180,16 @@ impl Links {
         faults.down_until[at] = if state.is_up { now } else { Time::NEVER };
         let (class, ..) = unkey(self.channels[at].wake_key);
         let is_of_host = class == Class::HostWake;
-        Some(if is_of_host { Effect::HostLink(channel, state.is_up) } else { Effect::Nothing })
+        Some(match (is_of_host, state.is_up) {
+            (true, is_up) => Effect::HostLink(channel, is_up),
+            (false, false) => Effect::SwitchLinkDown(channel),
+            (false, true) => Effect::Nothing,
+        })
+    }
+
+    /// Whether the link of a channel is down.
+    pub fn is_down(&self, channel: ChannelId) -> bool {
+        self.faults.as_deref().is_some_and(|faults| faults.down_until[channel as usize] == Time::NEVER)
     }
 
     /// Prevents the sender of a channel from sending, or permits it from now on, but not before the packet would have left that

@@ -10,7 +10,8 @@
 //! | sender | after a NACK, and when its timer expires, sends the frames that are not acknowledged again, all of them, before any new one |
 //!
 //! A bad frame is discarded before the receiver forwards any part of it. Acknowledgements and NACKs take the delay of the
-//! link, but no space on it, and can get lost like frames. What the receiver does follows from the frames and from their
+//! link, but no space on it, and can get lost like frames. If the link goes down, both ends discard their state: frames of the
+//! replay buffer that the receiver has not accepted are lost. A link that is down carries no frames that are kept. What the receiver does follows from the frames and from their
 //! errors, so the sender computes it when it sends a frame, and no event at the receiver is needed.
 
 use std::collections::VecDeque;
@@ -95,6 +96,8 @@ pub(crate) struct Replay {
 struct ChannelEnds {
     errors: Stream,
     losses: Stream,
+    /// Bad frames and lost messages per billion at present.
+    error_ppb: u32,
     /// The replay buffer. The receiver has accepted the first `accepted` frames.
     frames: VecDeque<Frame>,
     bytes: u32,
@@ -127,8 +130,9 @@ pub(crate) struct Retry {
 }
 
 impl ChannelEnds {
-    fn new(seed: u64, owner: u64) -> Self {
+    fn new(seed: u64, owner: u64, error_ppb: u32) -> Self {
         Self {
+            error_ppb,
             errors: Stream::new(seed, "link errors", owner),
             losses: Stream::new(seed, "lost acknowledgements", owner),
             frames: VecDeque::new(),
@@ -148,8 +152,9 @@ impl ChannelEnds {
 
     /// Computes what the receiver does with the frame at index `place` of the replay buffer, and schedules its answer.
     /// Returns whether the receiver accepts the frame.
-    fn arrives(&mut self, place: usize, sending: SentFrame, error_ppb: u32) -> bool {
+    fn arrives(&mut self, place: usize, sending: SentFrame) -> bool {
         let SentFrame { tail, delay, ack_spacing, .. } = sending;
+        let error_ppb = self.error_ppb;
         let is_bad = error_ppb > 0 && self.errors.chance(error_ppb, BILLION);
         let is_accepted = !is_bad && place == self.accepted;
         self.counts.bad += u64::from(is_bad);
@@ -166,24 +171,35 @@ impl ChannelEnds {
                 let leaves = self.ack_at.map_or(tail, |last| tail.max(last + ack_spacing));
                 self.ack_at = Some(leaves);
                 self.counts.acks += 1;
-                self.answer(leaves + delay, false, error_ppb);
+                self.answer(leaves + delay, false);
             }
         } else if !self.is_silent {
             self.is_silent = true;
             self.counts.nacks += 1;
-            self.answer(tail + delay, true, error_ppb);
+            self.answer(tail + delay, true);
         }
         is_accepted
     }
 
     /// Sends an acknowledgement or a NACK, which arrives at `back` unless it gets lost.
-    fn answer(&mut self, back: Time, is_nack: bool, error_ppb: u32) {
+    fn answer(&mut self, back: Time, is_nack: bool) {
+        let error_ppb = self.error_ppb;
         if error_ppb > 0 && self.losses.chance(error_ppb, BILLION) {
             self.counts.lost += 1;
             return;
         }
         let place = self.messages.iter().rposition(|entry| entry.0 <= back).map_or(0, |at| at + 1);
         self.messages.insert(place, (back, is_nack));
+    }
+
+    /// Discards the state of both ends. Returns the packets of the replay buffer that the receiver has not accepted.
+    fn reset(&mut self) -> Vec<PacketId> {
+        let lost = self.frames.iter().skip(self.accepted).map(|frame| frame.packet).collect();
+        self.frames.clear();
+        self.messages.clear();
+        (self.bytes, self.accepted, self.replays) = (0, 0, 0);
+        (self.is_silent, self.ack_at, self.next, self.deadline) = (false, None, None, Time::NEVER);
+        lost
     }
 
     /// Removes the frames that the receiver had accepted by `sent_at`. Returns whether there were any.
@@ -235,7 +251,19 @@ impl ChannelEnds {
 impl Retry {
     /// `owners` has the number of each channel from which its random streams are derived.
     pub fn new(spec: RetrySpec, seed: u64, owners: impl Iterator<Item = u64>) -> Self {
-        Self { spec, ends: owners.map(|owner| ChannelEnds::new(seed, owner)).collect(), failed: None }
+        let ends = owners.map(|owner| ChannelEnds::new(seed, owner, spec.error_ppb)).collect();
+        Self { spec, ends, failed: None }
+    }
+
+    /// Discards the state of both ends of a channel, because its link goes down. Returns the packets of the replay buffer that
+    /// the receiver has not accepted.
+    pub fn reset(&mut self, channel: ChannelId) -> Vec<PacketId> {
+        self.ends[channel as usize].reset()
+    }
+
+    /// Changes how many frames of a channel are bad, and messages get lost, per billion: at least as many as usual.
+    pub fn set_errors(&mut self, channel: ChannelId, error_ppb: u32) {
+        self.ends[channel as usize].error_ppb = error_ppb.max(self.spec.error_ppb);
     }
 
     /// Whether the sender of a channel may start a new frame.
@@ -257,7 +285,7 @@ impl Retry {
         if end.deadline == Time::NEVER {
             end.deadline = sending.now + spec.timer;
         }
-        end.arrives(end.frames.len() - 1, sending, spec.error_ppb)
+        end.arrives(end.frames.len() - 1, sending)
     }
 
     /// Handles what has arrived at the sender of a channel by now.
@@ -281,7 +309,7 @@ impl Retry {
         let end = &mut self.ends[channel as usize];
         end.counts.replayed += 1;
         end.next = Some(replay.place + 1).filter(|&next| next < end.frames.len());
-        end.arrives(replay.place, sending, self.spec.error_ppb)
+        end.arrives(replay.place, sending)
     }
 
     /// The time at which the sender of a channel must act next, unless an event is already scheduled for that time or

@@ -219,7 +219,11 @@ impl<A: Architecture> Handler<'_, A> {
         let now = ctx.now;
         while let Some(effect) = ctx.links.take_change(now) {
             match effect {
+                Effect::SwitchLinkDown(channel) if ctx.sends_on(channel) => ctx.reset_retry(channel),
                 Effect::HostLink(channel, is_up) if ctx.sends_on(channel) => {
+                    if !is_up {
+                        ctx.reset_retry(channel);
+                    }
                     ctx.links.block(channel, is_up, now);
                     let host = &mut hosts[ctx.links.sending_host(channel)];
                     if is_up {
@@ -240,7 +244,11 @@ impl<A: Architecture> Handler<'_, A> {
                 Effect::Tables(number) => {
                     switches.iter_mut().for_each(|switch| switch.ports_mut().use_tables(number));
                 }
-                Effect::Nothing | Effect::HostLink(..) | Effect::Host(..) | Effect::Port(..) => {}
+                Effect::Nothing
+                | Effect::HostLink(..)
+                | Effect::SwitchLinkDown(..)
+                | Effect::Host(..)
+                | Effect::Port(..) => {}
             }
         }
         if let Some(next) = ctx.links.next_change() {

@@ -64,7 +64,7 @@ pub(super) fn check(spec: &Spec) -> Check {
     rerouting(spec)?;
     hosts(spec)?;
     recovery(spec)?;
-    match spec.event.iter().position(Event::loses_packets) {
+    match spec.event.iter().position(|event| event.loses_packets(spec.link.retry.is_some())) {
         Some(index) => losses(spec, &format!("event.{index}.kind")),
         None => Ok(()),
     }
@@ -101,7 +101,8 @@ fn times(event: &Event, duration: Time, at: &dyn Fn(&str) -> String) -> Check {
 fn recovery(spec: &Spec) -> Check {
     let Some(recovery) = &spec.recovery else { return Ok(()) };
     let drops = matches!(&spec.flow_control, FlowControl::Pfc(pfc) if !pfc.lossy_lanes.is_empty());
-    ensure(drops || spec.event.iter().any(Event::loses_packets), "recovery", || {
+    let loses = |event: &Event| event.loses_packets(spec.link.retry.is_some());
+    ensure(drops || spec.event.iter().any(loses), "recovery", || {
         "has no effect without an [[event]] of the kind \"down\" or \"errors\", or flow_control.lossy_lanes; add one, or leave it \
          out"
         .to_owned()
@@ -182,10 +183,6 @@ fn rerouting(spec: &Spec) -> Check {
 
 /// Checks that nothing in the scenario requires that all packets arrive.
 pub(super) fn losses(spec: &Spec, at: &str) -> Check {
-    ensure(spec.link.retry.is_none(), at, || {
-        "cannot be combined with link.retry, which sends frames again until they arrive; leave out one of them"
-            .to_owned()
-    })?;
     ensure(spec.job.is_empty() || spec.recovery.is_some(), at, || {
         "loses packets, for which the ranks of a [[job]] would wait; add [recovery], which sends them again"
             .to_owned()
