@@ -13,6 +13,7 @@ pub use silvan_network::packet_format::Packet;
 use silvan_network::routing::adaptive::Heuristic;
 pub use silvan_network::routing::path_bits::PathBits;
 pub use silvan_network::routing::spraying::Spraying;
+use silvan_network::routing::{self, Tables};
 use silvan_network::traffic::{Flow, Job, Traffic};
 
 use crate::faults::{Event, Recovery, Rerouting};
@@ -64,6 +65,8 @@ pub struct Config {
     /// Service levels of paths, and lanes of switches, as required by [`Assignment::Paths`] and
     /// [`Assignment::Routing`].
     pub path_lanes: Option<Arc<routing::Lanes>>,
+    /// The tables while any link is down, if [`Rerouting::tables`] names them.
+    pub tables_after_faults: Option<Arc<Tables>>,
     /// See [`Measure`].
     pub measure: Measure,
     /// Number of threads that the run may use, if its network can be partitioned.
@@ -135,7 +138,8 @@ impl Config {
     /// Whether packets may get lost on links or be dropped.
     #[must_use]
     pub fn loses_packets(&self) -> bool {
-        self.events.iter().any(Event::loses_packets) || self.lossy_lanes() != 0
+        let loses = |event: &Event| event.loses_packets(self.link.retry.is_some());
+        self.events.iter().any(loses) || self.lossy_lanes() != 0
     }
 
     /// Virtual lanes whose packets are dropped if they do not fit into a buffer: one bit per lane.

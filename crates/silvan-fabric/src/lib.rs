@@ -52,6 +52,7 @@ mod trigger;
 mod voq;
 
 pub use error::{Reason, SetupError};
+pub use faults::completed as completed_tables;
 pub use observe::MOST_TREE_ROWS;
 pub use setup::{
     Faults, HostNames, PauseMemory, SharedPauseMemory, analyzed_round_trip, check, check_links, check_routes,

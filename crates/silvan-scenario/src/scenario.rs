@@ -2,12 +2,13 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use silvan_congestion::Components;
 use silvan_fabric::config::{Assignment, Config, RoutePer};
+use silvan_fabric::faults::PlannedChanges;
 use silvan_fabric::simulation::{ModelError, Simulation};
-use silvan_fabric::{Faults, faults::PlannedChanges};
+use silvan_fabric::{Faults, completed_tables};
 use silvan_network::routing::Tables;
 use silvan_network::routing::adaptive::AdaptiveTables;
 use silvan_network::topology::Topology;
@@ -28,7 +29,7 @@ use crate::shape;
 use crate::source::{MAX_TEXT_BYTES, Source, lookup, set};
 use crate::spec::{FileTopology, Routing, RoutingSource, Spec, TableRouting, TopologySource};
 use crate::transfers;
-use crate::validate;
+use crate::validate::{self, ensure};
 
 /// A scenario, with all defaults filled in.
 ///
@@ -129,8 +130,8 @@ impl Scenario {
         if let RoutingSource::Table(TableRouting::Table { file, .. }) = &mut scenario.spec.routing.source {
             whole(file)?;
         }
-        let lanes = &mut scenario.spec.lanes;
-        for file in [&mut lanes.path_levels, &mut lanes.tables].into_iter().flatten() {
+        let (lanes, rerouting) = (&mut scenario.spec.lanes, &mut scenario.spec.rerouting);
+        for file in [&mut lanes.path_levels, &mut lanes.tables, &mut rerouting.tables].into_iter().flatten() {
             whole(file)?;
         }
         for traffic in &mut scenario.spec.traffic {
@@ -214,7 +215,8 @@ impl Scenario {
         }
         let path_lanes = network::path_lanes(&self.spec, &self.base_dir, &topology, &tables)?;
         let traffic = transfers::load(&self.spec.traffic, &self.base_dir, &topology)?;
-        let config = Config { path_lanes, traffic, ..self.config(jobs) };
+        let tables_after_faults = self.tables_after_faults(&topology, &tables)?;
+        let config = Config { path_lanes, traffic, tables_after_faults, ..self.config(jobs) };
         let changes = PlannedChanges::new(&config.events, &topology, config.duration, config.seed)?;
         Ok(((topology, tables, config), changes, deadlock_free))
     }
@@ -357,6 +359,31 @@ impl Scenario {
         }
     }
 
+    /// The tables that [`Rerouting::tables`] names, if it does.
+    fn tables_after_faults(
+        &self,
+        topology: &Topology,
+        tables: &Tables,
+    ) -> Result<Option<Arc<Tables>>, Fault> {
+        const KEY: &str = "rerouting.tables";
+        let Some(file) = &self.spec.rerouting.tables else { return Ok(None) };
+        let read = crate::files::tables(&self.base_dir.join(file), topology);
+        let mut found = read.map_err(|what| Fault::new(KEY, what))?;
+        if !self.spec.routing.path_bits().is_used() {
+            found = Tables::new(found.out);
+        }
+        let (lids, own) = (found.lids(), tables.lids());
+        ensure(lids == own, KEY, || {
+            format!(
+                "has tables for {lids} LIDs of each host, but those at the start have {own}; use tables of the same fabric"
+            )
+        })?;
+        if topology.units > 0 {
+            found = found.with_units(topology);
+        }
+        Ok(Some(Arc::new(completed_tables(found, tables))))
+    }
+
     pub(crate) fn locate(&self, fault: Fault) -> ScenarioError {
         self.source.locate(fault, &self.table)
     }
@@ -386,6 +413,7 @@ pub(crate) fn settings(spec: &Spec) -> Config {
         jobs: Vec::new(),
         ends_with_jobs: spec.end_with_jobs,
         path_lanes: None,
+        tables_after_faults: None,
         measure: spec.measure.clone(),
         threads: spec.threads.count(),
         scheduler: spec.scheduler,

@@ -81,3 +81,75 @@ pattern = { kind = "uniform" }
     let error = scenario.simulation().err().map(|error| error.to_string()).unwrap_or_default();
     assert!(error.contains("can deadlock when switches change their tables at 11 us"), "{error}");
 }
+
+/// Tables of the fabric of [`crate::lmc::wiring`] that use a port between the switches; `without` has no route.
+fn dump(between: u32, without: Option<u32>) -> String {
+    let mut text = String::new();
+    for switch in 0..2 {
+        text += &format!(
+            "Unicast lids [0x0-0x11] of switch Lid 9 guid 0x00000000000000a{switch} ('sw-{switch}'):\n"
+        );
+        for host in (0..4).filter(|&host| without != Some(host)) {
+            let port = if host / 2 == switch { host % 2 + 1 } else { between };
+            text += &format!("0x{:04x} {port:03}\n", 4 + 2 * host);
+        }
+        text += &format!("{} lids dumped\n", 4 - usize::from(without.is_some()));
+    }
+    text
+}
+
+/// The link of port 3 fails at 50 us. From 70 us on, the tables of a second dump use port 4.
+#[test]
+fn tables_of_a_second_file_are_used_while_a_link_is_down() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tables-after-faults");
+    std::fs::create_dir_all(&folder).unwrap();
+    let files = [
+        ("net.topo", crate::lmc::wiring(0)),
+        ("3.dump", dump(3, None)),
+        ("4.dump", dump(4, None)),
+        ("part.dump", dump(4, Some(2))),
+    ];
+    for (name, text) in files {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    let text = |lines: &str| {
+        format!(
+            "duration = \"200 us\"\nmeasure = {{ interval = \"10 us\" }}\n\
+         topology = {{ kind = \"file\", file = \"net.topo\" }}\nrouting = {{ kind = \"table\", file = \"3.dump\" }}\n\
+         [rerouting]\n{lines}\n[[event]]\nkind = \"down\"\nlinks = [\"sw-0:3\"]\nstart = \"50 us\"\nlasts = \"80 us\"\n\
+         [[flow]]\nfrom = \"h0\"\nto = \"h2\"\n"
+        )
+    };
+    let load = |lines: &str| Scenario::from_toml(&text(lines), "a.toml", &folder, &[]);
+    let recovered = |file: &str| {
+        let scenario = load(&format!("delay = \"20 us\"\ntables = \"{file}\"")).unwrap();
+        let mut simulation = scenario.simulation().unwrap();
+        while !simulation.advance(100_000).unwrap().done {}
+        let outcome = simulation.finish().unwrap();
+        assert!(outcome.summary.losses.unwrap().data_packets > 10);
+        let permitted = numbers(&outcome, "recoveries", "permitted_gbit_s").to_vec();
+        (permitted[0] > 0.0, numbers(&outcome, "recoveries", "recovered_ns").to_vec())
+    };
+    assert_eq!(
+        recovered("4.dump"),
+        (true, vec![20_000.0, 0.0]),
+        "the tables of the start are used again at 150 us"
+    );
+    let (is_permitted, times) = recovered("3.dump");
+    assert!(!is_permitted && times[0] == 0.0, "these have no route without the link");
+    let (is_permitted, _) = recovered("part.dump");
+    assert!(!is_permitted, "the route that is missing stays");
+    let message = |lines: &str| match load(lines).and_then(|scenario| scenario.build()) {
+        Ok(_) => String::new(),
+        Err(error) => error.to_string(),
+    };
+    let cases = [
+        ("tables = \"4.dump\"", "a.toml:6: rerouting.tables = \"4.dump\": needs rerouting.delay"),
+        ("delay = \"1 us\"\ntables = \"none.dump\"", "a.toml:7: rerouting.tables = \"none.dump\": "),
+    ];
+    for (lines, expected) in cases {
+        assert!(message(lines).starts_with(expected), "{}", message(lines));
+    }
+    let standalone = load("delay = \"20 us\"\ntables = \"4.dump\"").unwrap().standalone().unwrap();
+    assert_eq!(standalone.spec.rerouting.tables.unwrap(), folder.join("4.dump").display().to_string());
+}

@@ -15,7 +15,7 @@ use silvan_scenario::import::{ibnetdiscover, lft, sections};
 use silvan_scenario::{Scenario, Threads};
 
 /// Two switches with two links between them (ports 3 and 4), and two hosts each. Host `i` has the base LID `4 + 2 * i`.
-fn wiring(lmc: u8) -> String {
+pub fn wiring(lmc: u8) -> String {
     let mut text = String::new();
     for switch in 0..2 {
         let (other, lid) = (1 - switch, 16 + switch);

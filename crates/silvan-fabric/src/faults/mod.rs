@@ -10,6 +10,7 @@ use silvan_engine::{Rate, Time};
 
 pub use plan::PlannedChanges;
 pub(crate) use plan::{HostChange, LinkChange};
+pub use reroute::completed;
 pub(crate) use reroute::{Remaining, Reroutes, around};
 
 /// A change of links or hosts for a time, once or repeatedly. If several changes of a link overlap, it is down if one of them
@@ -119,6 +120,11 @@ pub struct Rerouting {
     /// are distributed evenly. With `[ecmp]` and adaptive routing per packet, the groups of ports change, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Time>,
+    /// A file with the forwarding tables that all switches use from `delay` after a change on while any link is down, instead of
+    /// computed ones: in one of the formats of `routing.file`, such as a second dump of OpenSM. The name is relative to the
+    /// scenario. Routes that the file lacks stay as they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tables: Option<String>,
     /// The time from a change until a switch stops using its own port at the link, or uses it again, for packets that can choose
     /// among several ports: with `[ecmp]`, where such packets are hashed onto the other ports, or adaptive routing per packet.
     #[serde(skip_serializing_if = "Option::is_none")]

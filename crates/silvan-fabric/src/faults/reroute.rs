@@ -40,6 +40,8 @@ pub(crate) struct Reroutes {
     pub times: Vec<(Time, usize)>,
     /// The number of the tables for each combination of links that are down.
     of_state: FxHashMap<Vec<bool>, usize>,
+    /// Whether the only other tables are given, for all combinations.
+    is_given: bool,
 }
 
 /// Routes around links that are down, where `is_down` has an entry for each link. Routes to hosts that cannot be reached stay,
@@ -62,18 +64,34 @@ pub(crate) fn around(topology: &Topology, tables: &Tables, is_down: &[bool]) -> 
     Remaining { topology: remaining, tables: found }
 }
 
+/// Tables with the routes of others where they lack one.
+#[must_use]
+pub fn completed(mut tables: Tables, others: &Tables) -> Tables {
+    let rows = std::iter::once(&mut tables.out).chain(&mut tables.further);
+    let of_others = std::iter::once(&others.out).chain(&others.further);
+    for (rows, others) in rows.zip(of_others) {
+        for (port, other) in rows.iter_mut().flatten().zip(others.iter().flatten()) {
+            if *port == Tables::NO_ROUTE {
+                *port = *other;
+            }
+        }
+    }
+    tables
+}
+
 impl Reroutes {
-    /// The changes of tables that follow changes of links after a delay.
+    /// The changes of tables that follow changes of links after a delay. `given` has the tables while any link is down; otherwise,
+    /// these are computed.
     ///
     /// # Errors
     /// If there are more different tables than the memory of a run is meant for.
     pub fn new(
         rerouting: &Rerouting,
         changes: &[LinkChange],
-        (topology, tables): (&Topology, &Tables),
+        (topology, tables, given): (&Topology, &Tables, Option<&Tables>),
         duration: Time,
     ) -> Result<Self, SetupError> {
-        let mut found = Self::default();
+        let mut found = Self { is_given: given.is_some(), ..Self::default() };
         let Some(delay) = rerouting.delay else { return Ok(found) };
         let mut is_down = vec![false; topology.links.len()];
         found.of_state.insert(is_down.clone(), 0);
@@ -87,6 +105,7 @@ impl Reroutes {
                 break;
             }
             let number = match found.of_state.get(&is_down) {
+                _ if found.is_given => usize::from(is_down.contains(&true)),
                 Some(&number) => number,
                 None if found.others.len() == MOST_TABLES => {
                     return Err(Reason::TooManyTables { most: MOST_TABLES }.at("rerouting.delay"));
@@ -97,6 +116,10 @@ impl Reroutes {
                     found.others.len()
                 }
             };
+            if let Some(given) = given.filter(|_| found.others.is_empty()) {
+                let topology = Remaining::without(topology, &is_down);
+                found.others.push(Remaining { topology, tables: given.clone() });
+            }
             if number != current {
                 found.times.push((time, number));
                 current = number;
@@ -107,7 +130,10 @@ impl Reroutes {
 
     /// The number of the tables for links that are down, if the tables are known.
     pub fn tables_of(&self, is_down: &[bool]) -> Option<usize> {
-        self.of_state.get(is_down).copied()
+        match self.is_given && !self.others.is_empty() {
+            true => Some(usize::from(is_down.contains(&true))),
+            false => self.of_state.get(is_down).copied(),
+        }
     }
 }
 
@@ -175,9 +201,12 @@ mod tests {
             change(40, 13, true),
             change(90, 12, false),
         ];
-        let rerouting = Rerouting { delay: Some(Time(15)), port_delay: None };
-        let found = Reroutes::new(&rerouting, &changes, (&topology, &tables), Time(100)).unwrap();
+        let rerouting = Rerouting { delay: Some(Time(15)), ..Rerouting::default() };
+        let of = |given| Reroutes::new(&rerouting, &changes, (&topology, &tables, given), Time(100)).unwrap();
+        let found = of(None);
         assert_eq!(found.times, [(Time(25), 1), (Time(45), 2), (Time(55), 0)]);
         assert_eq!(found.others.len(), 2);
+        let given = of(Some(&tables));
+        assert_eq!((given.times, given.others.len()), (vec![(Time(25), 1), (Time(55), 0)], 1));
     }
 }

@@ -31,7 +31,7 @@ impl Faults {
         topology: &Topology,
         tables: &Tables,
     ) -> Result<Self, SetupError> {
-        let own = (topology, tables);
+        let own = (topology, tables, config.tables_after_faults.as_deref());
         let reroutes = Reroutes::new(&config.rerouting, &changes.links, own, config.duration)?;
         Ok(Self { changes, reroutes })
     }

@@ -56,6 +56,7 @@ fn run_with(scheduler: Scheduler) -> Simulation {
         jobs: Vec::new(),
         ends_with_jobs: true,
         path_lanes: None,
+        tables_after_faults: None,
         measure: Measure { interval: Time::from_us(10), ..Measure::default() },
         threads: 1,
         scheduler,

@@ -47,6 +47,7 @@ pub fn config(duration: Time) -> Config {
         jobs: Vec::new(),
         ends_with_jobs: true,
         path_lanes: None,
+        tables_after_faults: None,
         measure: Measure { interval: us(100), ..Measure::default() },
         threads: 1,
         scheduler: Scheduler::BinnedIfPossible,

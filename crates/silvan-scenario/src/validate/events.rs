@@ -157,7 +157,11 @@ fn waits_for_deliveries(spec: &Spec) -> bool {
 
 /// Checks that routes can change, and that there is something to which they react.
 fn rerouting(spec: &Spec) -> Check {
-    let Rerouting { delay, port_delay } = spec.rerouting;
+    let Rerouting { delay, port_delay, .. } = spec.rerouting;
+    let has_tables = spec.rerouting.tables.is_some();
+    ensure(delay.is_some() || !has_tables, "rerouting.tables", || {
+        "needs rerouting.delay, the time from a change to these tables".to_owned()
+    })?;
     let key = if delay.is_some() { "rerouting.delay" } else { "rerouting.port_delay" };
     if spec.rerouting.is_off() {
         return Ok(());
@@ -175,6 +179,10 @@ fn rerouting(spec: &Spec) -> Check {
     let adapts = spec.adaptive_routing.as_ref();
     let chooses = adapts.is_some_and(|adaptive| adaptive.enabled && adaptive.is_per(RoutePer::Packet))
         || spec.ecmp.as_ref().is_some_and(|ecmp| ecmp.enabled);
+    ensure(!has_tables || !chooses, "rerouting.tables", || {
+        "cannot be combined with [ecmp] and adaptive_routing.per = \"packet\", whose groups of ports are computed; leave it out"
+            .to_owned()
+    })?;
     ensure(port_delay.is_none() || chooses, "rerouting.port_delay", || {
         "has an effect only if packets can choose among ports; use [ecmp] or adaptive_routing.per = \"packet\", or rerouting.delay"
             .to_owned()
