@@ -32,6 +32,8 @@ pub(crate) trait Architecture {
     {
         if self.ports().steering.is_some() {
             steer(self, ctx, input, id);
+        } else if self.ports().has_several_tables() {
+            ctx.packets[id].out = self.ports().route(ctx.packets[id].dst);
         }
         let wait = if self.ports().may_underrun { self.ports().waits_for_tail(ctx, input, id) } else { None };
         self.note_tail(ctx, id);

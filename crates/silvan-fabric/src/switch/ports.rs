@@ -268,10 +268,22 @@ impl Ports {
         })
     }
 
+    /// Whether packets store their output. Otherwise, it follows from the table, which does not change.
+    #[inline]
+    fn stores_routes(&self) -> bool {
+        self.steering.is_some() || self.has_several_tables()
+    }
+
+    /// Whether the table changes during the run.
+    #[inline]
+    pub fn has_several_tables(&self) -> bool {
+        !self.all_tables.is_empty()
+    }
+
     /// The output port of a packet whose route has been selected.
     #[inline]
     pub fn route_of(&self, packet: &Packet) -> Port {
-        if self.steering.is_some() { packet.out } else { self.route(packet.dst) }
+        if self.stores_routes() { packet.out } else { self.route(packet.dst) }
     }
 
     /// Prefetches the output port for a packet's destination.
