@@ -13,6 +13,7 @@ tree is *silent* if its contributors send only through the root, *windy* if they
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -134,6 +135,16 @@ class Tree:
         return self.last_ns - self.born_ns
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A time during which a link was down."""
+
+    link: str
+    first_ns: float
+    #: Infinity, if it was down until the end of the run.
+    last_ns: float
+
+
 class Forest:
     """The congestion trees of a run; see :attr:`silvan.Result.forest`."""
 
@@ -187,6 +198,35 @@ class Forest:
         rows = zip(*(columns[name][first:last].tolist() for name in names), strict=True)
         links = (dict(zip(names, row, strict=True)) for row in rows)
         return tuple(TreeLink(**link | {"isolated": link["isolated"] == 1}) for link in links)
+
+    @cached_property
+    def failures(self) -> tuple[Failure, ...]:
+        """The times during which links were down, ordered by their starts; with both directions of links."""
+        if "events" not in self._result.tables:
+            return ()
+        rows = self._result.numpy("events")
+        since: dict[str, float] = {}
+        found: list[Failure] = []
+
+        def end(place: str, last_ns: float) -> None:
+            first_ns, (one, other) = since.pop(place), place.split(" - ")
+            found.extend(Failure(link, first_ns, last_ns) for link in (f"{one}->{other}", f"{other}->{one}"))
+
+        for place, time_ns, state in zip(rows["place"], rows["time_ns"].tolist(), rows["state"], strict=True):
+            if state == "down":
+                since.setdefault(place, time_ns)
+            elif place in since:
+                end(place, time_ns)
+        for place in list(since):
+            end(place, math.inf)
+        known = {*self._result.numpy("wiring")["link"]}
+        return tuple(
+            sorted((one for one in found if one.link in known), key=lambda one: (one.first_ns, one.link))
+        )
+
+    def down(self, time_ns: float) -> tuple[str, ...]:
+        """Return the links that are down at a time, one name for each direction."""
+        return tuple(one.link for one in self.failures if one.first_ns <= time_ns < one.last_ns)
 
     def graph(self, time_ns: float) -> networkx.DiGraph[str]:
         """Return the wait-for graph at a time, with a directed edge from each branch to its next link.

@@ -5,7 +5,8 @@
 >>> forest_figures.animate([off, on], "forest.gif")  # doctest: +SKIP
 
 Hosts are at the bottom, with the levels of switches above. Links that wait for a root have the color of its
-tree. Roots have rings, victims have dashed rings, and contributors have the color of their tree.
+tree. Roots have rings, victims have dashed rings, and contributors have the color of their tree. Links that
+are down are dotted, with a cross, and listed.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ COLOURS, PALETTE_FRAMES = 64, 8
 FEW, NAMED = 48, 24
 #: Colors of links, hosts and switches that are not in a tree.
 IDLE, HOST, SWITCH = "#c3c8ce", "#6b7480", "#2f363d"
+#: Color of links that are down, and the number of them that have names.
+DEAD, DEAD_LINKS = "#c02020", 4
 NOWHERE = np.zeros((0, 2))
 _UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 
@@ -210,7 +213,7 @@ class _Picture:
         # Number the roots of all runs together, so that a root has the same color in all networks.
         roots = _roots.of(results)
         self._networks = [_Network(*one, roots) for one in zip(axes, results, titles, strict=True)]
-        _legend(self.figure)
+        _legend(self.figure, has_dead=any(network.has_dead for network in self._networks))
 
     @property
     def end_ns(self) -> float:
@@ -234,15 +237,17 @@ class _Picture:
             network.show(time_ns)
 
 
-def _legend(figure: Figure) -> None:
+def _legend(figure: Figure, *, has_dead: bool) -> None:
     """Explain the markers below the networks."""
 
     def mark(label: str, **look: Any) -> Line2D:
         return Line2D([], [], label=label, **{"linestyle": "none", "markersize": 7, "color": SWITCH, **look})
 
     open_ring = {"marker": "o", "markerfacecolor": "none", "markersize": 9}
+    dead = mark("down", linestyle=":", linewidth=2, marker="x", markersize=5, color=DEAD)
     figure.legend(
         handles=[
+            *([dead] if has_dead else []),
             mark("switch", marker="s"),
             mark("host", marker="o", color=HOST),
             mark("root of a tree", **open_ring, markeredgecolor=HUES[0], markeredgewidth=2),
@@ -250,8 +255,31 @@ def _legend(figure: Figure) -> None:
             mark("contributor", marker="o", color=HUES[0]),
             Patch(label="victim", facecolor="none", edgecolor=SWITCH, linestyle="--", linewidth=0.9),
         ],
-        loc="outside lower center", ncols=6, frameon=False, fontsize=8, handletextpad=0.4, columnspacing=1.2,
+        loc="outside lower center", ncols=7, frameon=False, fontsize=8, handletextpad=0.4, columnspacing=1.2,
     )  # fmt: skip
+
+
+class _Dead:
+    """The links of a network that are down."""
+
+    def __init__(self, axes: Axes, size: float, width: float) -> None:
+        # They cover links that wait for them.
+        self._lines = LineCollection([], colors=DEAD, linewidths=width, linestyles=":", zorder=2.5)
+        axes.add_collection(self._lines)
+        self._crosses = axes.scatter([], [], size, DEAD, marker="x", linewidths=1.4, zorder=4)
+        self._list = axes.text(
+            0.0, 0.0, "", size=7, color=DEAD, ha="left", va="top", transform=axes.transAxes
+        )
+
+    def show(self, names: Sequence[str], lines: NDArray[np.float32]) -> None:
+        """Draw links, given by the names of both directions and their ends, and list them."""
+        segments: Any = list(lines)
+        self._lines.set_segments(segments)
+        self._crosses.set_offsets(lines.mean(axis=1) if segments else NOWHERE)
+        # One name for both directions of a link.
+        links = list(dict.fromkeys(" - ".join(sorted(name.split("->"))) for name in names))
+        more = [f"{len(links) - DEAD_LINKS} more"] if len(links) > DEAD_LINKS else []
+        self._list.set_text(plot.literal(f"down: {', '.join(links[:DEAD_LINKS] + more)}") if links else "")
 
 
 class _Network:
@@ -277,12 +305,18 @@ class _Network:
         self._hosts = axes.scatter(hosts[:, 0], hosts[:, 1], size, HOST, zorder=3, linewidths=0)
         self._victims = _rings(axes, 4 * size, "--", 0.9)
         self._roots = _rings(axes, 6 * size, "-", 2.0)
+        self._dead = _Dead(axes, 1.2 * size, 2.0 if few else 1.0) if self._forest.failures else None
         if len(place) <= NAMED:
             for at, (name, where) in enumerate(zip(wiring.names, place.tolist(), strict=True)):
                 side, away = ("top", -9) if at < wiring.hosts else ("bottom", 9)
                 axes.annotate(
                     _cut(name), where, (0, away), textcoords="offset points", ha="center", va=side, fontsize=7
                 )
+
+    @property
+    def has_dead(self) -> bool:
+        """Whether any link is down at some time."""
+        return self._dead is not None
 
     def show(self, time_ns: float) -> None:
         links = self._forest.at(time_ns)
@@ -292,6 +326,9 @@ class _Network:
         segments: Any = list(self._lines[at])
         self._waiting.set_segments(segments)
         self._waiting.set_color(colours)
+        if self._dead:
+            names = self._forest.down(time_ns)
+            self._dead.show(names, self._lines[[number[name] for name in names]])
         roots = [n for n, link in enumerate(links) if link.is_root]
         self._roots.set_offsets(place[wiring.target[[at[n] for n in roots]]] if roots else NOWHERE)
         self._roots.set_edgecolor([colours[n] for n in roots])

@@ -199,3 +199,22 @@ def test_the_command_tells_what_is_wrong(folders, tmp_path):
         done = command("plot", *arguments, cwd=tmp_path)
         assert done.returncode == 2, arguments
         assert told in re.sub(r"[\s│]+", " ", done.stderr)
+
+
+def test_links_that_are_down_are_drawn_and_listed():
+    scenario = silvan.Scenario.from_toml(
+        SMALL + '[[event]]\nkind = "down"\nlinks = ["S1:1", "H2"]\nstart = "1 ms"\nlasts = "400 us"\n'
+    )
+    run = silvan.run(scenario)
+    (both,) = {(one.first_ns, one.last_ns) for one in run.forest.failures}
+    assert both == (1e6, 1.4e6)
+    first = run.numpy("events")["place"][0]
+    assert f"{first.replace(' - ', '->')}" in run.forest.down(1.2e6)
+    assert len(run.forest.down(1.2e6)) == 4
+    assert run.forest.down(0.9e6) == run.forest.down(1.4e6) == ()
+    for time_ns, count in ((1.2e6, 4), (2e6, 0)):
+        axes = forest_figures.still([run], time_ns).axes[0]
+        dead = [one for one in axes.collections if isinstance(one, LineCollection)][2]
+        assert len(dead.get_segments()) == count
+        told = [text.get_text() for text in axes.texts if text.get_text().startswith("down: ")]
+        assert [text.count(" - ") for text in told] == [2][: count // 4]

@@ -194,6 +194,10 @@ impl Simulation {
         if let Some(forest) = &self.network.forest {
             (latest.trees, latest.tree_links) = forest.latest(self.network.view(self.now));
         }
+        let view = self.network.view(self.now);
+        let links = (0..).zip(&self.network.series.links);
+        latest.links_down =
+            links.filter(|(_, link)| view.is_down(link.channel)).map(|(index, _)| index).collect();
         latest
     }
 

@@ -14,7 +14,7 @@ use silvan_fabric::config::{
 use silvan_fabric::faults::{Event, EventKind, Recovery, RecoveryKind, Rerouting};
 use silvan_fabric::outcome::{LossSummary, Outcome, Summary, Values};
 use silvan_fabric::queueing::Memory;
-use silvan_fabric::simulation::ModelError;
+use silvan_fabric::simulation::{ModelError, Simulation};
 use silvan_network::topology::Topology;
 use silvan_network::traffic::Flow;
 
@@ -502,6 +502,23 @@ fn frames_that_errors_damage_are_sent_again_with_retry() {
     assert_eq!(outcome.summary.packets_delivered, 10);
     config.link.retry = None;
     assert!(losses(&run(&topology, &config)).data_packets > 2);
+}
+
+#[test]
+fn samples_name_the_links_that_are_down() {
+    let (topology, mut config) = ten_packets();
+    config.measure.interval = us(10);
+    config.events = vec![down("S2:2", us(15), us(20))];
+    let mut simulation = Simulation::new(&topology, &tables(&topology), &config).unwrap();
+    let mut found = Vec::new();
+    while !simulation.advance(1).unwrap().done {
+        let latest = simulation.latest();
+        if found.last().is_none_or(|(time, _)| *time < latest.time_ns) {
+            found.push((latest.time_ns, latest.links_down.len()));
+        }
+    }
+    let down_at = |ns: u64| found.iter().find(|(time, _)| *time == ns).unwrap().1;
+    assert_eq!([10_000, 20_000, 30_000, 40_000].map(down_at), [0, 2, 2, 0], "both directions");
 }
 
 /// All mechanisms with a reaction that hosts can have with recovery.

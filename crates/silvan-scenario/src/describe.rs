@@ -103,6 +103,7 @@ pub fn sample(latest: &Latest, packet_hops: u64) -> Result<String, String> {
         "utilisation": latest.link_utilisation.iter().map(shade).collect::<Vec<_>>(),
         "class_throughput_gbit_s": latest.class_throughput_gbit_s,
         "class_latency_ns": latest.class_latency_ns,
+        "down": latest.links_down,
         "trees": trees,
         // Columns: link, tree, waits_for, depth, trees, queued_bytes, downstream_bytes, isolated.
         "tree_links": links,

@@ -9,6 +9,7 @@ const Frame = {
       spans: { link: [], first: [], last: [], tree: [], trees: [], waits_for: [], depth: [], isolated: [], queued: [], held: [], share: [] },
       starts: new Uint32Array(links + 1), now: new Int32Array(links).fill(-1), nowFrame: 0,
       contributors: { tree: [], host: [], first: [], last: [] }, victims: { tree: [], host: [], first: [], last: [] },
+      failures: { link: [], first: [], last: [] },
       utilisation: new Uint8Array(links),
     };
   },
@@ -18,6 +19,7 @@ const Frame = {
     const { spans } = run;
     run.frames[0] = sample.time_ns / 1e3;
     run.utilisation = sample.utilisation;
+    run.failures = { link: sample.down, first: sample.down.map(() => 0), last: sample.down.map(() => Infinity) };
     run.now.fill(-1);
     for (const column of Object.values(spans)) column.length = 0;
     sample.tree_links.forEach(([link, tree, waitsFor, depth, trees, queued, held, isolated], at) => {

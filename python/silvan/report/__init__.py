@@ -208,6 +208,7 @@ def _gather(result: Result, pack: Pack, roots: Roots) -> tuple[dict[str, Any], s
         ],
         "contributors": _roles(result, "contributors", host, pack),
         "victims": _roles(result, "victims", host, pack),
+        "failures": _failures(result, scene.number, pack),
         "utilisation": _utilisation(result, clock, scene.number, pack),
     }
     return run, scene.still()
@@ -220,6 +221,18 @@ def _roles(result: Result, table: str, host: dict[str, int], pack: Pack) -> dict
         "host": pack.add([host[name] for name in rows["host"]], "uint32"),
         "first": pack.add(rows["first_ns"] / 1e3, "float32"),
         "last": pack.add(rows["last_ns"] / 1e3, "float32"),
+    }
+
+
+def _failures(result: Result, number: dict[str, int], pack: Pack) -> dict[str, Any]:
+    """Return the times in us during which links are down."""
+    rows = result.forest.failures
+    end_ns = float(result.numpy("network")["time_ns"][-1]) if rows else 0.0
+    return {
+        "link": pack.add([number[one.link] for one in rows], "uint32"),
+        "first": pack.add([one.first_ns / 1e3 for one in rows], "float32"),
+        # A link that is down at the end is so in the last frame.
+        "last": pack.add([min(one.last_ns, 2 * end_ns) / 1e3 for one in rows], "float32"),
     }
 
 

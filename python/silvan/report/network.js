@@ -260,6 +260,7 @@ class Network {
         context.fillText(text, x, isHost ? y + radius + 18 : y - radius - 7);
       }
     }
+    this.drawDown(context, page.style("--warning"));
     for (const link of this.roots(spans)) {
       const tree = run.spans.tree[spans[link]];
       const end = run.target[link];
@@ -289,6 +290,44 @@ class Network {
     context.arc(x, y, radius, 0, 7);
     context.stroke();
     context.setLineDash([]);
+  }
+
+  // Links that are down now, one for each cable.
+  down() {
+    const { failures, frames, source, target } = this.run;
+    const time = frames[this.frame];
+    const found = new Map();
+    for (let at = 0; at < (failures?.link.length ?? 0); at += 1) {
+      if (failures.first[at] > time || failures.last[at] <= time) continue;
+      const link = failures.link[at];
+      // Two cables between the same switches have different names.
+      const name = this.run.links[link].split("->").sort().join(" - ");
+      if (!found.has(name)) found.set(name, [source[link], target[link]]);
+    }
+    return found;
+  }
+
+  drawDown(context, ink) {
+    const { run } = this;
+    const [a, b, c, d] = this.transform();
+    context.strokeStyle = ink;
+    context.lineWidth = 2;
+    for (const [from, to] of this.down().values()) {
+      const [x0, y0, x1, y1] = [run.x[from] * a + c, run.y[from] * b + d, run.x[to] * a + c, run.y[to] * b + d];
+      const [x, y] = [(x0 + x1) / 2, (y0 + y1) / 2];
+      context.setLineDash([2, 4]);
+      context.beginPath();
+      context.moveTo(x0, y0);
+      context.lineTo(x1, y1);
+      context.stroke();
+      context.setLineDash([]);
+      context.beginPath();
+      for (const side of [-5, 5]) {
+        context.moveTo(x - side, y - 5);
+        context.lineTo(x + side, y + 5);
+      }
+      context.stroke();
+    }
   }
 
   roots(spans) {
@@ -328,7 +367,10 @@ class Network {
     }
     const output = this.stage.parentNode.querySelector("output");
     const one = trees.size === 1 ? "1 tree" : `${trees.size} trees`;
-    const now = trees.size === 0 ? "no tree" : `${one}, ${links} links`;
+    const down = [...this.down().keys()];
+    const others = down.length > 3 ? ` and ${down.length - 3} more` : "";
+    const dead = down.length > 0 ? `; down: ${down.slice(0, 3).join(", ")}${others}` : "";
+    const now = (trees.size === 0 ? "no tree" : `${one}, ${links} links`) + dead;
     output.textContent = this.mean === undefined ? now : `${now} (mean ${this.mean})`;
   }
 

@@ -28,6 +28,8 @@ pub struct Latest<'a> {
     pub flow_ccti: &'a [u32],
     /// Utilization per link.
     pub link_utilisation: &'a [f64],
+    /// Numbers of the links that are down at the end of the interval.
+    pub links_down: Vec<u32>,
     /// Bytes that wait for each link.
     pub link_queued_bytes: &'a [u32],
     /// Throughput per class of traffic.

@@ -201,6 +201,11 @@ impl<'a> View<'a> {
         })
     }
 
+    /// Whether the link of a channel is down.
+    pub fn is_down(self, channel: ChannelId) -> bool {
+        self.sender(channel).ctx.links.is_down(channel)
+    }
+
     /// A channel's data rate without changes during the run.
     pub fn rate(self, channel: ChannelId) -> Rate {
         self.sender(channel).ctx.links.usual_rate(channel)
