@@ -376,6 +376,19 @@ def _losses(result: silvan.Result, net: Network) -> list[Difference]:
     columns = (table[key].tolist() for key in ("link", "data_packets", "control_packets", "bytes"))
     rows = sorted((str(link), *counts) for link, *counts in zip(*columns, strict=True))
     found = _unlike("lost packets of links", expected, rows)
+    if net.plan.recovery:
+        counts = {
+            "resent_packets": net.resent,
+            "repeated_bytes": net.repeated,
+            "discarded_packets": net.discarded,
+            "timeouts": net.timeouts,
+        }
+        simulated = result.summary["losses"]["recovery"]
+        found += [
+            Difference(None, what, count, simulated[what])
+            for what, count in counts.items()
+            if count != simulated[what]
+        ]
     payload = result.summary["losses"]["payload_bytes"]
     if payload != net.lost_payload:
         found.append(Difference(None, "lost payload", net.lost_payload, payload))

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from verify import drawing, ecmp_drawing, pause_drawing, rdma_drawing, trimming_drawing
-from verify.quantities import time_ps
-from verify.reading import network
+from verify.quantities import NotCovered, time_ps
+from verify.reading import network, plan
 
 Scenario = dict[str, Any]
 
@@ -21,7 +21,7 @@ def base(seed: int) -> Scenario:
 
 
 def variant(seed: int) -> Scenario:
-    """Generate a scenario of the seed with one to three events."""
+    """Generate a scenario of the seed with events, and often with new routes and loss recovery."""
     found, rng = base(seed), random.Random(f"events {seed}")
     found.pop("link", None)
     if found.get("adaptive_routing", {}).get("per") != "packet":
@@ -47,7 +47,29 @@ def variant(seed: int) -> Scenario:
     found["event"] = [
         event(rng, kinds, (ends, list(wiring.hosts)), duration) for _ in range(rng.randint(1, 3))
     ]
+    drawn = {one["kind"] for one in found["event"]}
+    if "down" in drawn and rng.random() < 0.6:
+        delay = rng.choice([0, 1, duration // 100, duration // 10])
+        add(found, "rerouting", {"delay": f"{delay} ps"})
+    if drawn & {"down", "errors"} and rng.random() < 0.7:
+        kind = rng.choice(["selective-repeat", "go-back-n"])
+        timeout = max(rng.choice([duration // 200, duration // 30, duration // 5]), 1)
+        add(found, "recovery", {"kind": kind, "timeout": f"{timeout} ps"})
     return found
+
+
+def add(found: Scenario, key: str, table: Scenario) -> None:
+    """Add a table, if Silvan and the second model support it in this scenario."""
+    try:
+        read = plan({**found, key: table})
+    except NotCovered:
+        return
+    recovers = read.recovery is not None
+    has_buffers = read.adapter is not None or read.congestion.isolation is not None
+    overtakes = read.by_packet is not None or read.sprays or read.switch.trimming is not None
+    goes_back = recovers and read.recovery is not None and read.recovery.goes_back
+    if not (recovers and has_buffers) and not (goes_back and (overtakes or "rerouting" in found)):
+        found[key] = table
 
 
 def event(

@@ -262,6 +262,15 @@ class EventPlan:
 
 
 @dataclass(frozen=True)
+class RecoveryPlan:
+    """How hosts send lost packets again. Acknowledgements of each packet replace receipts."""
+
+    goes_back: bool
+    timeout_ps: int
+    has_acks: bool
+
+
+@dataclass(frozen=True)
 class Plan:
     """All data that the reference model needs. Sizes in bytes, times in picoseconds.
 
@@ -300,6 +309,9 @@ class Plan:
     flows: tuple[FlowPlan, ...]
     traffic: tuple[TrafficPlan, ...]
     events: tuple[EventPlan, ...]
+    recovery: RecoveryPlan | None
+    #: Time from a change of the links that are down to new tables, if these change.
+    reroutes_after_ps: int | None
 
     @property
     def announces(self) -> bool:
@@ -323,6 +335,7 @@ class Plan:
             self.by_packet is not None
             or self.switch.trimming is not None
             or self.sprays
+            or self.recovery is not None
             or (isinstance(self.wiring, Direct) and self.wiring.routing == "ugal")
         )
 
@@ -381,6 +394,11 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         places = Buffers(whole, built.buffer, host_buffer, built.latency_ps, lanes.count)
         pauses = pfc(controls, Packets(mtu + header, control, kinds, block), places)
     flows = tuple(_flow(flow, mtu) for flow in given.pop("flow", []))
+    rerouting = given.pop("rerouting", None)
+    if rerouting is not None and (set(rerouting) != {"delay"} or ecmp or adaptive or lanes.by_way):
+        raise NotCovered("rerouting: only tables, after a delay")
+    if rerouting is not None and built.queues.is_divided:
+        raise NotCovered("rerouting: the queue of a packet follows from its route")
     found = Plan(
         seed=given.pop("seed", 1),
         wiring=net,
@@ -410,6 +428,8 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         flows=flows,
         traffic=_traffic(given.pop("traffic", []), net, mtu, len(flows)),
         events=tuple(_event(event) for event in given.pop("event", [])),
+        recovery=_recovery(given.pop("recovery", None), parts),
+        reroutes_after_ps=None if rerouting is None else time_ps(rerouting["delay"]),
     )
     for place, table in (("packet", packet), ("host", host), ("measure", measure)):
         nothing_left(place, table)
@@ -420,6 +440,16 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         adaptive=_adaptive(adaptive, found, may_deadlock=may_deadlock),
         ecmp=_ecmp(ecmp, found, may_deadlock=may_deadlock) or _by_lid(path_bits, found),
     )
+
+
+def _recovery(table: Mapping[str, Any] | None, parts: Congestion) -> RecoveryPlan | None:
+    """Read `[recovery]`."""
+    if table is None:
+        return None
+    if parts.has_windows or parts.notification == "ack-grant":
+        raise NotCovered("recovery: windows or credit count what is in flight")
+    has_acks = parts.notification in ("ack-each", "ack-grant")
+    return RecoveryPlan(table["kind"] == "go-back-n", time_ps(table["timeout"]), has_acks)
 
 
 def _event(table: Mapping[str, Any]) -> EventPlan:

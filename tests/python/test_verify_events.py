@@ -12,7 +12,7 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT))
 
 from verify import compare, event_drawing
-from verify.reference import faults, hosts, links
+from verify.reference import faults, hosts, links, recovering
 
 STAR = {
     "duration": "300 us",
@@ -39,6 +39,43 @@ def test_scenarios_cover_every_kind() -> None:
     assert {event["kind"] for event in events} == {"down", "rate", "errors", "stall", "drain"}
     assert any("every" in event for event in events)
     assert any("lasts" not in event for event in events)
+    scenarios = [event_drawing.variant(seed) for seed in range(1, 60)]
+    assert sum("rerouting" in one for one in scenarios) >= 4
+    kinds = [one["recovery"]["kind"] for one in scenarios if "recovery" in one]
+    assert kinds.count("selective-repeat") >= 4
+    assert kinds.count("go-back-n") >= 3
+
+
+SELECTIVE = {"kind": "selective-repeat", "timeout": "30 us"}
+GO_BACK = {"kind": "go-back-n", "timeout": "30 us"}
+
+
+@pytest.mark.parametrize(
+    ("name", "broken", "recovery"),
+    [
+        ("expire", lambda *_: None, SELECTIVE),
+        ("take", lambda self, packet: (True, True), SELECTIVE),
+        ("hear", lambda *_: None, GO_BACK),
+        ("answer", lambda *_, **__: None, GO_BACK),
+    ],
+)
+def test_broken_recovery_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, name: str, broken: Any, recovery: dict[str, Any]
+) -> None:
+    scenario = {**STAR, "event": [DOWN, {**ERRORS, "links": ["H2"]}], "recovery": recovery}
+    assert compare.differences(scenario) == []
+    monkeypatch.setattr(recovering.Recovery, name, broken)
+    assert compare.differences(scenario)
+
+
+def test_broken_rerouting_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = {"kind": "two-level-fat-tree", "leaves": 2, "spines": 2, "hosts_per_leaf": 3}
+    flows = [{"name": f"F{at}", "from": f"H{at}", "to": f"H{at + 3}"} for at in (1, 2, 3)]
+    event = {"kind": "down", "links": ["L1.1:4"], "start": "50 us", "lasts": "100 us"}
+    scenario = {**STAR, "topology": tree, "flow": flows, "event": [event], "rerouting": {"delay": "20 us"}}
+    assert compare.differences(scenario) == []
+    monkeypatch.setattr(faults.Faults, "reroute", lambda *_: None)
+    assert compare.differences(scenario)
 
 
 @pytest.mark.parametrize(

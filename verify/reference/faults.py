@@ -50,6 +50,8 @@ class Faults:
         #: The usual pace of channels, and of the drain of hosts.
         self.paces = {channel: channel.pace for channel in net.channels}
         self.states: dict[Host, tuple[Fraction, int]] = {}
+        #: The tables at the start, and the links that are down according to the tables in use.
+        self.tables = {name: dict(switch.table) for name, switch in net.switches.items()}
         times = {time for event in net.plan.events for span in self.spans(event) for time in span}
         for time in sorted(times):
             if time < net.plan.duration_ps:
@@ -61,6 +63,64 @@ class Faults:
                 if net.plan.drain is None:
                     host.drain.pace = Fraction(0)
                 self.states[host] = host.drain.pace, 0
+
+    def reroute(self, down: frozenset[Channel]) -> None:
+        """Give all switches the tables of the network without some links.
+
+        A route stays if it is still a shortest one, or if there is none. Others are distributed over the
+        ports of shortest routes by the number of the destination. A switch that no packet passes on these
+        keeps its route.
+        """
+        if not down:
+            for name, switch in self.net.switches.items():
+                switch.table.update(self.tables[name])
+            return
+        to_host, edges = self.edges(down)
+        for destination, number in self.net.number.items():
+            if destination not in to_host:
+                for name, switch in self.net.switches.items():
+                    switch.table[destination] = self.tables[name][destination]
+                continue
+            home, port = to_host[destination]
+            hops = self.hops(home, edges)
+            passed = {switch for switch, _ in to_host.values() if switch in hops}
+            for name in sorted(hops, key=lambda one: -hops[one]):
+                if name in passed:
+                    passed |= {far for _, far in edges[name] if hops.get(far, NEVER) < hops[name]}
+            for name, switch in self.net.switches.items():
+                ports = [out for out, far in edges[name] if hops.get(far, NEVER) < hops.get(name, NEVER)]
+                if name == home:
+                    ports = [port]
+                elif name not in passed:
+                    ports = []
+                own = self.tables[name][destination]
+                switch.table[destination] = own if own in ports or not ports else ports[number % len(ports)]
+
+    def edges(
+        self, down: frozenset[Channel]
+    ) -> tuple[dict[str, tuple[str, int]], dict[str, list[tuple[int, str]]]]:
+        """Return the switch and the port of each host, and the ports of switches to others that are up."""
+        to_host: dict[str, tuple[str, int]] = {}
+        edges: dict[str, list[tuple[int, str]]] = {name: [] for name in self.net.switches}
+        for channel in self.net.channels:
+            sender, receiver = channel.sender.name, channel.receiver.name
+            if channel in down or sender not in edges:
+                continue
+            if receiver in edges:
+                edges[sender].append((channel.sender_port, receiver))
+            else:
+                to_host[receiver] = sender, channel.sender_port
+        return to_host, {name: sorted(found) for name, found in edges.items()}
+
+    @staticmethod
+    def hops(home: str, edges: dict[str, list[tuple[int, str]]]) -> dict[str, int]:
+        """Return the number of links from each switch to one."""
+        found, now = {home: 0}, [home]
+        while now:
+            near = [name for name in edges if name not in found and any(far in now for _, far in edges[name])]
+            found |= dict.fromkeys(near, found[now[0]] + 1)
+            now = near
+        return found
 
     def spans(self, event: EventPlan) -> list[tuple[int, int]]:
         """Return the beginnings and ends of an event."""
@@ -112,6 +172,12 @@ class Faults:
                     if not is_down:
                         self.net.at(channel.free_at)
                         channel.sender.credit_is_back(channel.sender_port)
+        delay = self.net.plan.reroutes_after_ps
+        if delay is not None:
+            down = frozenset(
+                channel for channel in self.paces if channel.fault and channel.fault.down_until == NEVER
+            )
+            self.net.at(now + delay, lambda: self.reroute(down), rank=(8, 1))
         for host, before in self.states.items():
             mine = [(event, end) for event, end in active if host in self.hosts(event)]
             usual = self.net.plan.drain or Fraction(0)

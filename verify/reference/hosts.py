@@ -20,6 +20,7 @@ from verify.reference.links import Channel, Packet, Report
 from verify.reference.ordering import Order
 from verify.reference.own_flows import Generator, OwnSource, acknowledged
 from verify.reference.reactions import Answer, Control, Loss, control
+from verify.reference.recovering import Recovery
 from verify.reference.sources import Message, Source
 from verify.reference.spraying import Sprayer
 
@@ -59,6 +60,8 @@ class Flow:
         self.packets = 0
         #: Packets whose payload was lost, by number, to be sent again.
         self.lost: dict[int, Packet] = {}
+        #: The payload of each packet that was sent, by number.
+        self.payloads: dict[int, int] = {}
         #: Identifies the flow within the host while its state is stored.
         self.number: int | None = None
         #: The times at which its reaction may throttle it.
@@ -122,6 +125,8 @@ class Host:
         unit = self.congestion.acknowledge
         #: Present where acknowledgements cover several packets.
         self.acknowledger = Acknowledger(self, unit) if unit else None
+        #: Present where lost packets are sent again after a timeout.
+        self.recovery = Recovery(self, net.plan.recovery) if net.plan.recovery else None
 
     def channel_owner(self, port: int) -> int:
         """Return the number from which the random streams of the host's link are derived."""
@@ -213,7 +218,11 @@ class Host:
             return
         drained = max(self.drain.take(head, packet.size), self.net.now)
         self.into.free(packet, drained, packet.lane)
-        self.net.at(drained, lambda: self.take_out(packet))
+        is_new, is_answered = self.recovery.take(packet) if self.recovery else (True, True)
+        if is_new:
+            self.net.at(drained, lambda: self.take_out(packet))
+        if not is_answered:
+            return
         how = self.congestion.notification
         if self.granter:
             self.granter.count(packet)
@@ -253,13 +262,19 @@ class Host:
             self.lack(packet)
         elif packet.kind == "nack":
             self.was_lost(packet)
+        elif packet.kind == "receipt":
+            assert self.recovery
+            self.recovery.hear(packet)
         else:
-            self.net.becn_received += packet.becn
             if self.sprayer:
                 self.sprayer.heard(packet.flow, packet.entropy, is_marked=packet.becn)
+            if self.has_receipts and packet.answers and not self.settled(packet.flow, packet.answers.number):
+                return
+            self.net.becn_received += packet.becn
             if packet.becn or self.congestion.has_windows:
                 self.answered(packet)
-            if packet.answers and self.awaits_acks and acknowledged(packet.flow, packet.covers, self.net.now):
+            counts = self.awaits_acks and (self.recovery is None or self.has_receipts)
+            if packet.answers and counts and acknowledged(packet.flow, packet.covers, self.net.now):
                 self.end(packet.flow)
 
     def take_grant(self, packet: Packet) -> None:
@@ -296,6 +311,42 @@ class Host:
         self.stalled = {}
         self.is_asked = True
         if is_idle:
+            self.wait(flow)
+        else:
+            self.reopen(flow)
+
+    @property
+    def has_receipts(self) -> bool:
+        """Whether acknowledgements of packets tell what has arrived, for loss recovery."""
+        return self.recovery is not None and self.recovery.rule.has_acks
+
+    def settled(self, flow: Flow, number: int) -> bool:
+        """Take an acknowledgement of a packet; tell whether the packet was outstanding."""
+        assert self.recovery
+        was_outstanding, others = self.recovery.settle(flow, number)
+        if self.awaits_acks:
+            own = [] if self.has_receipts or not was_outstanding else [flow.payloads[number]]
+            ends = [
+                acknowledged(flow, payload, self.net.now)
+                for payload in [*(packet.payload for packet in others), *own]
+            ]
+            if any(ends):
+                self.end(flow)
+        return was_outstanding
+
+    def send_again(self, packets: list[Packet]) -> None:
+        """Send packets of a flow again, before its messages."""
+        flow = packets[0].flow
+        is_idle = not flow.messages and not flow.lost
+        for packet in packets:
+            flow.lost[packet.number] = packet
+            self.net.repeated += packet.payload
+            if self.sprayer:
+                self.sprayer.heard(flow, packet.entropy, is_marked=True, skips=4)
+        self.stalled = {}
+        self.is_asked = True
+        if is_idle:
+            self.remember(flow)
             self.wait(flow)
         else:
             self.reopen(flow)
@@ -707,6 +758,9 @@ class Host:
             flow.messages[0].left -= packet.payload
         if self.sprayer:
             packet.entropy = self.sprayer.next(flow)
+        if self.recovery:
+            flow.payloads[packet.number] = packet.payload
+            self.recovery.keep(flow, packet)
         rule = self.net.plan.by_packet
         if rule and "throttled" in rule.pinned:
             packet.is_pinned = flow.control.strength(self.net.now) > 0

@@ -49,7 +49,7 @@ class Packet:
     It is an `answer` (which carries a BECN if it answers a marked packet, not if it merely
     acknowledges a message), a `request` of credit or a `grant`, a `set-up`, `probe` or `tear-down` of a
     flow, or the `reply` to one; or the `header` of a data packet whose payload was lost, or the `nack` that
-    answers that.
+    answers that; or the `receipt` of a data packet.
     """
 
     flow: Flow

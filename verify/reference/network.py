@@ -71,6 +71,8 @@ class Network:
             self.validations
         ) = 0
         self.trimmed = self.resent = self.most_headers = self.lost_payload = 0
+        #: With loss recovery: packets that receivers discarded, bytes to be sent again, and timeouts.
+        self.discarded = self.repeated = self.timeouts = 0
         self.samples: list[Sample] = []
         self.reordering = Reordering()
         #: The flows of messages that have flows of their own.

@@ -2,7 +2,7 @@
 //! reaction component decides when flows may send.
 
 use silvan_congestion::facts::{Answer, Grant, Lost, Mark, Next, Queued, Sent, Telemetry};
-use silvan_congestion::reaction::{ControlLevel, FlowRef};
+use silvan_congestion::reaction::{ControlLevel, FlowRef, Reactor};
 use silvan_engine::Time;
 use silvan_network::routing::spraying::RouteFeedback;
 
@@ -265,9 +265,10 @@ impl Host {
         }
     }
 
-    /// If flows share the state of the reaction, checks again whether the others may send.
+    /// If flows share a window, checks again whether the others may send.
     pub(super) fn reconsider_others(&mut self, of: FlowRef, now: Time) {
-        if self.reactor.as_ref().is_some_and(|reactor| reactor.level() == ControlLevel::Sl) {
+        let shares = |reactor: &Reactor| reactor.level() == ControlLevel::Sl && reactor.counts_answers();
+        if self.reactor.as_ref().is_some_and(shares) {
             self.reconsider_level(of.sl, now);
         }
     }

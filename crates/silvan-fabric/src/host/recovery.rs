@@ -386,10 +386,11 @@ impl Host {
             ctx.meters.discards(packet);
         }
         let is_new = verdict == Judgement::Accept;
-        Accepted { is_new, is_answered: is_new || has_acks && verdict == Judgement::Duplicate }
+        Accepted { is_new, is_answered: is_new || verdict == Judgement::Duplicate }
     }
 
     fn send_receipt(&mut self, packet: &Packet, number: u64, is_positive: bool) {
+        let (sl, vl) = self.way_to(packet.src, (packet.sl, packet.vl));
         let control = ControlPacket {
             kind: Kind::Receipt,
             becn: false,
@@ -398,8 +399,8 @@ impl Host {
             to: packet.src,
             source: packet.source,
             class: packet.class,
-            sl: packet.sl,
-            vl: self.control_lane.unwrap_or(packet.vl),
+            sl,
+            vl: self.control_lane.unwrap_or(vl),
             payload: Payload::Bytes(0),
             sent_at: None,
             entropy: 0,

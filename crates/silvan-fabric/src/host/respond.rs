@@ -123,15 +123,20 @@ impl Host {
         self.wake(ctx);
     }
 
-    /// Creates the control packet of a reply.
-    fn control_of(&self, Reply { to, content }: Reply) -> ControlPacket {
-        let (sl, vl) = match &self.paths {
-            None => (to.sl, to.vl),
+    /// The service level and the lane of an answer to a packet, which had those given.
+    pub(super) fn way_to(&self, host: u32, (sl, vl): (u8, Vl)) -> (u8, Vl) {
+        match &self.paths {
+            None => (sl, vl),
             Some(paths) => {
-                let level = paths.lanes.levels.get(self.id as usize, to.host as usize);
+                let level = paths.lanes.levels.get(self.id as usize, host as usize);
                 (level, Vl(paths.of_level[usize::from(level)]))
             }
-        };
+        }
+    }
+
+    /// Creates the control packet of a reply.
+    fn control_of(&self, Reply { to, content }: Reply) -> ControlPacket {
+        let (sl, vl) = self.way_to(to.host, (to.sl, to.vl));
         let (kind, echo, bytes, packets) = match content {
             Content::Notification(echo) => (Kind::Cnp, Some(echo), 0, 1),
             Content::Acknowledgement(echo, bytes, packets) => (Kind::Ack, Some(echo), bytes, packets),

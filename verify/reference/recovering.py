@@ -1,0 +1,90 @@
+"""Loss recovery at hosts: packets are kept until they are answered, and sent again after a timeout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from verify.reference.links import Packet
+
+if TYPE_CHECKING:
+    from verify.reading import RecoveryPlan
+    from verify.reference.hosts import Flow, Host
+
+
+class Recovery:
+    """What one host has sent and not heard of, and what it has received."""
+
+    def __init__(self, host: Host, rule: RecoveryPlan) -> None:
+        self.host, self.rule = host, rule
+        #: Per flow, the packets that are not acknowledged, with when they were sent.
+        self.sent: dict[Flow, dict[int, tuple[Packet, int]]] = {}
+        #: Per received flow: the numbers that have arrived, and whether the next packet has been asked for.
+        self.arrived: dict[Flow, set[int]] = {}
+        self.asked: set[Flow] = set()
+
+    def keep(self, flow: Flow, packet: Packet) -> None:
+        """Keep a packet that is being sent."""
+        now = self.host.net.now
+        self.sent.setdefault(flow, {})[packet.number] = packet, now
+        self.host.at_timer(now + self.rule.timeout_ps, lambda: self.expire(flow, packet.number, now))
+
+    def expire(self, flow: Flow, number: int, sent_at: int) -> None:
+        """Send a packet again that was sent at a time, unless it is acknowledged or has been sent again."""
+        if self.sent.get(flow, {}).get(number, (None, -1))[1] == sent_at:
+            self.host.net.timeouts += 1
+            self.repeat(flow, number)
+
+    def repeat(self, flow: Flow, number: int) -> None:
+        """Send a packet again, and with go-back-N all after it."""
+        kept = self.sent.get(flow, {})
+        if self.rule.goes_back:
+            missing = sorted(one for one in kept if one >= number)
+        else:
+            missing = [number] if number in kept else []
+        if missing:
+            self.host.send_again([kept.pop(one)[0] for one in missing])
+
+    def settle(self, flow: Flow, number: int) -> tuple[bool, list[Packet]]:
+        """Take an acknowledgement; tell whether its packet was outstanding, and what else it covers."""
+        kept = self.sent.get(flow, {})
+        earlier = sorted(one for one in kept if one < number) if self.rule.goes_back else []
+        was_outstanding = kept.pop(number, None) is not None
+        return was_outstanding, [kept.pop(one)[0] for one in earlier]
+
+    def hear(self, receipt: Packet) -> None:
+        """Take a receipt; one with the validation bit asks for a packet."""
+        flow, number = receipt.flow, receipt.number
+        if not receipt.validated:
+            self.host.settled(flow, number)
+            return
+        if number > 0:
+            self.host.settled(flow, number - 1)
+        self.repeat(flow, number)
+
+    def take(self, packet: Packet) -> tuple[bool, bool]:
+        """Take a data packet that has arrived; tell whether it is new, and whether it is answered."""
+        flow, number = packet.flow, packet.number
+        before = self.arrived.setdefault(flow, set())
+        expected = next(one for one in range(len(before) + 1) if one not in before)
+        if number in before:
+            if not self.rule.has_acks:
+                self.answer(packet, expected - 1 if self.rule.goes_back else number)
+            self.host.net.discarded += 1
+            return False, True
+        if self.rule.goes_back and number > expected:
+            if flow not in self.asked:
+                self.asked.add(flow)
+                self.answer(packet, expected, asks=True)
+            self.host.net.discarded += 1
+            return False, False
+        before.add(number)
+        self.asked.discard(flow)
+        if not self.rule.has_acks:
+            self.answer(packet, number)
+        return True, True
+
+    def answer(self, packet: Packet, number: int, *, asks: bool = False) -> None:
+        """Send a receipt."""
+        receipt = self.host.control_packet(packet.flow, packet.flow.origin, packet.lane, "receipt")
+        receipt.number, receipt.validated = number, asks
+        self.host.reply(receipt)
