@@ -1,7 +1,6 @@
 //! Properties that every scenario must have; see `verify/README.md`, "The swarm".
 
 use silvan_fabric::config::Scheduler;
-use silvan_fabric::faults::Event;
 use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
 use silvan_scenario::{Scenario, Threads};
 use toml::Table;
@@ -348,7 +347,8 @@ fn changed(with: &Table, check: &'static str, wanted: &Wanted<'_>, findings: &mu
     let all = Wanted { only: None, skip: wanted.skip };
     schedulers(&base, &other, &all, findings);
     resolved(&base, &other, findings);
-    let may_lose = other.spec.event.iter().any(Event::loses_packets);
+    let retries = other.spec.link.retry.is_some();
+    let may_lose = other.spec.event.iter().any(|event| event.loses_packets(retries));
     if !may_lose && let Some((long, drained)) = variant(&variants::drained(with, &other), check, findings) {
         for what in finish::unfinished(&long, &drained) {
             findings.fail(check, what);

@@ -53,8 +53,8 @@ mod voq;
 
 pub use error::{Reason, SetupError};
 pub use faults::completed as completed_tables;
-pub use observe::MOST_TREE_ROWS;
+pub use observe::{Expected, MOST_TREE_ROWS, Spared};
 pub use setup::{
-    Faults, HostNames, PauseMemory, SharedPauseMemory, analyzed_round_trip, check, check_links, check_routes,
-    pause_memory, permutation, round_trip,
+    Faults, HostNames, PauseMemory, RemainingNetwork, SharedPauseMemory, analyzed_round_trip, check,
+    check_links, check_routes, pause_memory, permutation, round_trip,
 };

@@ -15,9 +15,9 @@ pub use crate::error::ModelError;
 use crate::jobs::{Closed, Jobs, into_tables};
 use crate::link::{ChannelId, TooLong};
 use crate::observe::{
-    Closing, Invariants, Logs, TreeNames, Violation, check_all_credits, check_traffic, find_deadlock,
-    left_waiting, long_pauses, loss_summary, loss_table, overflow_in_words, pause_summary, pause_table,
-    recoveries, recovery_sentences, recovery_table, retry_summary, retry_table, trimming_table,
+    Closing, Expected, Invariants, Logs, TreeNames, Violation, check_all_credits, check_traffic,
+    find_deadlock, left_waiting, long_pauses, loss_summary, loss_table, overflow_in_words, pause_summary,
+    pause_table, recoveries, recovery_sentences, recovery_table, retry_summary, retry_table, trimming_table,
 };
 pub use crate::observe::{Latest, LatestTree, TreeLink};
 pub use crate::outcome::jain;
@@ -72,8 +72,8 @@ pub struct Simulation {
     is_cut: bool,
     /// Warnings about the network, which are added to those of the run.
     warnings: Vec<String>,
-    /// See [`Self::with_permitted_rates`].
-    permitted: Vec<(Time, f64)>,
+    /// See [`Self::with_expectations`].
+    expected: Vec<Expected>,
 }
 
 impl Simulation {
@@ -121,15 +121,15 @@ impl Simulation {
             done: false,
             is_cut: false,
             warnings: Vec::new(),
-            permitted: Vec::new(),
+            expected: Vec::new(),
         })
     }
 
-    /// Adds the payload rate of all flows together, in Gbit/s, that the network permits from each change of links on. The
-    /// outcome then states how long the network takes to reach it.
+    /// Adds what the network permits from each change of links on. The outcome then states how long the network takes to reach
+    /// it, and the victims of the change.
     #[must_use]
-    pub fn with_permitted_rates(self, permitted: Vec<(Time, f64)>) -> Self {
-        Self { permitted, ..self }
+    pub fn with_expectations(self, expected: Vec<Expected>) -> Self {
+        Self { expected, ..self }
     }
 
     /// Adds warnings to the outcome.
@@ -424,7 +424,7 @@ impl Simulation {
                 warnings.extend(warning);
                 table
             });
-        let recovered = recoveries(&self.permitted, self.network.series.received());
+        let recovered = recoveries(&self.expected, &self.network.series);
         account.extend(recovery_sentences(&recovered));
         account.push(summary.scheduler.sentence());
         let names = TreeNames { links: link_names, hosts: &self.hosts, classes: &classes };

@@ -440,11 +440,13 @@ fn remaining_networks_lack_links_that_are_down_and_have_routes_around_them() {
     let without = networks(&config);
     config.rerouting.delay = Some(us(5));
     let with = networks(&config);
-    assert_eq!(with.iter().map(|(time, ..)| *time).collect::<Vec<_>>(), [us(10), us(30), us(40), us(60)]);
-    let missing = with.iter().map(|(_, remaining, _)| topology.links.len() - remaining.links.len());
+    assert_eq!(with.iter().map(|one| one.time).collect::<Vec<_>>(), [us(10), us(30), us(40), us(60)]);
+    assert_eq!(with.iter().map(|one| one.worse.len()).collect::<Vec<_>>(), [1, 1, 0, 0]);
+    let missing = with.iter().map(|one| topology.links.len() - one.topology.links.len());
     assert_eq!(missing.collect::<Vec<_>>(), [1, 2, 1, 0]);
-    assert!(with == without, "the same networks and tables");
-    assert!(with[3].2 == tables && with[0].2 == with[2].2 && with[0].2 != with[1].2 && with[0].2 != tables);
+    assert_eq!(with, without, "the same networks and tables");
+    assert!(with[0].tables != with[1].tables && with[0].tables != tables);
+    assert!(with[3].tables == tables && with[0].tables == with[2].tables);
 }
 
 /// Link-level retry without errors changes nothing: the state of a link that goes down is discarded.

@@ -1,16 +1,18 @@
 //! Fluid rates of a scenario's flows: the rates that the links allow, and the rates without congestion
 //! control.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Architecture, Packet};
 use silvan_fabric::queueing::{Memory, Queues};
-use silvan_fabric::{Faults, permutation};
+use silvan_fabric::{Expected, Faults, RemainingNetwork, Spared, permutation};
 use silvan_network::fluid::completion::{Demand, completions};
 use silvan_network::fluid::network::{FluidNetwork, HostRates};
 use silvan_network::fluid::{Allocation, FluidError, MAX_FLOWS, Problem, max_min, saa, uncontrolled};
-use silvan_network::routing::Tables;
-use silvan_network::topology::Topology;
+use silvan_network::routing::{Tables, trace};
+use silvan_network::topology::{NodeRef, Topology};
 use silvan_network::traffic::{Pattern, Traffic};
 
 use crate::error::{Fault, ScenarioError};
@@ -109,25 +111,29 @@ impl Scenario {
     }
 }
 
-/// The payload rate of all flows together, in Gbit/s, that the network permits from each change of links on: max-min fair rates
-/// of the flows that have started and not stopped, on routes around the links that are down. Empty if it cannot be computed:
-/// a pattern chooses a destination for each message, or there is a job.
-pub(crate) fn permitted(
-    spec: &Spec,
-    topology: &Topology,
-    tables: &Tables,
-    faults: &Faults,
-) -> Vec<(Time, f64)> {
-    let Ok(flows) = flows(spec, topology) else { return Vec::new() };
+/// The largest number of flows, added up over all changes of links, for which [`expected`] computes rates.
+const MOST_EXPECTED: usize = 2_000_000;
+
+/// What the network permits from each change of links on: max-min fair rates of the flows that have started and not stopped, on
+/// routes around the links that are down. If a pattern sends to all hosts in turn or at random, each pair of hosts has an equal
+/// part of the rate of its source. Empty if nothing can be expected: there is a job, or a pattern of another kind or with a closed
+/// loop or bursts.
+pub(crate) fn expected(spec: &Spec, topology: &Topology, tables: &Tables, faults: &Faults) -> Vec<Expected> {
+    let Some((flows, is_fixed)) = mean_flows(spec, topology) else { return Vec::new() };
     let host = HostRates { injection: spec.host.injection_rate, drain: spec.host.drain_rate };
+    let networks = faults.remaining_networks(topology, tables);
+    if networks.len() * flows.len() > MOST_EXPECTED {
+        return Vec::new();
+    }
     let mut found = Vec::new();
-    for (time, topology, tables) in faults.remaining_networks(topology, tables) {
-        let Ok((network, mut problem)) = FluidNetwork::new(&topology, &tables, host) else {
+    let mut before = tables;
+    for RemainingNetwork { time, topology: remaining, tables, worse } in &networks {
+        let Ok((network, mut problem)) = FluidNetwork::new(remaining, tables, host) else {
             return Vec::new();
         };
         let mut shares = Vec::new();
         for flow in &flows {
-            let is_active = flow.start <= time && flow.stop.is_none_or(|stop| stop > time);
+            let is_active = flow.start <= *time && flow.stop.is_none_or(|stop| stop > *time);
             let overhead = on_the_wire(&spec.packet, 1.0, flow.message);
             let cap = flow.rate.map(|rate| rate.0 as f64 * overhead);
             // A flow without a route gets nothing.
@@ -139,9 +145,93 @@ pub(crate) fn permitted(
             }
         }
         let rates = max_min(&problem, &problem.all()).rates;
-        found.push((time, rates.iter().zip(shares).map(|(rate, overhead)| rate / overhead / 1e9).sum()));
+        let permitted_gbit_s = rates.iter().zip(shares).map(|(rate, overhead)| rate / overhead / 1e9).sum();
+        let spared = is_fixed.then(|| spared(spec, &flows, (topology, before), worse));
+        found.push(Expected { time: *time, permitted_gbit_s, spared });
+        before = tables;
     }
     found
+}
+
+/// The named flows, and the hosts that receive from patterns, whose routes do not use the links that become worse.
+fn spared(
+    spec: &Spec,
+    flows: &[Wanted],
+    (topology, tables): (&Topology, &Tables),
+    worse: &[usize],
+) -> Spared {
+    if worse.is_empty() {
+        return Spared::default();
+    }
+    let wiring = topology.wiring();
+    let uses = |flow: &Wanted| match trace(topology, &wiring, tables, flow.from, flow.to) {
+        Ok(path) => path.channels.iter().any(|channel| worse.contains(&channel.link)),
+        Err(_) => true,
+    };
+    let (named, others) = flows.split_at(spec.flow.len());
+    let free = (0..).zip(named).filter(|(_, flow)| !uses(flow)).map(|(number, _)| number);
+    let mut hosts: BTreeMap<u32, bool> = BTreeMap::new();
+    for flow in others.iter().chain(named) {
+        *hosts.entry(flow.to).or_default() |= uses(flow);
+    }
+    let receives = |host: u32| others.iter().any(|flow| flow.to == host);
+    let hosts = hosts.into_iter().filter(|&(host, uses)| !uses && receives(host)).map(|(host, _)| host);
+    Spared { flows: free.collect(), hosts: hosts.collect() }
+}
+
+/// The flows of a scenario with their mean rates, and whether all have fixed destinations.
+fn mean_flows(spec: &Spec, topology: &Topology) -> Option<(Vec<Wanted>, bool)> {
+    let is_random =
+        |traffic: &Traffic| matches!(traffic.pattern, Pattern::Uniform { .. } | Pattern::AllToAll);
+    let mut fixed = spec.clone();
+    let random: Vec<Traffic> = fixed.traffic.iter().filter(|traffic| is_random(traffic)).cloned().collect();
+    let varies = |traffic: &Traffic| traffic.outstanding.is_some() || traffic.bursts.is_some();
+    if random.is_empty() {
+        return flows(spec, topology).ok().map(|flows| (flows, true));
+    }
+    if !spec.job.is_empty() || spec.traffic.iter().any(varies) {
+        return None;
+    }
+    // Other patterns keep their numbers, from which permutations follow.
+    for traffic in fixed.traffic.iter_mut().filter(|traffic| is_random(traffic)) {
+        traffic.pattern = Pattern::Hotspots { to: Vec::new() };
+    }
+    let mut found = match flows(&fixed, topology) {
+        Ok(found) => found,
+        Err(_) if fixed.flow.is_empty() && random.len() == spec.traffic.len() => Vec::new(),
+        Err(_) => return None,
+    };
+    let hosts = topology.end_hosts();
+    let mut of_host = vec![Rate::default(); topology.hosts.len()];
+    for link in &topology.links {
+        for end in [link.a, link.b] {
+            if let NodeRef::Host(host) = end.node {
+                of_host[host as usize] = link.rate;
+            }
+        }
+    }
+    for traffic in &random {
+        let senders: Vec<u32> = match &traffic.hosts {
+            Some(names) => names.iter().filter_map(|name| topology.host_named(name)).collect(),
+            None => (0..hosts).collect(),
+        };
+        for from in senders {
+            let most = of_host[from as usize].min(spec.host.injection_rate.unwrap_or(Rate(u64::MAX)));
+            let load = traffic.load_percent.map(|percent| Rate(most.0 / 100 * u64::from(percent)));
+            let rate = traffic.rate.or(load).map(|rate| Rate(rate.0 / u64::from(hosts.max(2) - 1)));
+            found.extend((0..hosts).filter(|&to| to != from).map(|to| Wanted {
+                name: String::new(),
+                from,
+                to,
+                rate,
+                message: traffic.message.unwrap_or(spec.packet.mtu),
+                total: None,
+                start: traffic.start,
+                stop: traffic.stop,
+            }));
+        }
+    }
+    Some((found, false))
 }
 
 /// A flow before its rates are computed.

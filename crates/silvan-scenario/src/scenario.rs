@@ -247,7 +247,7 @@ impl Scenario {
             );
             return Err(self.locate(Fault::new("rerouting.delay", what)));
         }
-        let permitted = fluid::permitted(&self.spec, &topology, &tables, &faults);
+        let expected = fluid::expected(&self.spec, &topology, &tables, &faults);
         let simulation = Simulation::with_checked_routes(&topology, &tables, &config, faults);
         let simulation = simulation.map_err(|error| match error {
             ModelError::Configuration(error) => self.locate(error.into()),
@@ -260,7 +260,7 @@ impl Scenario {
                 network::findings(&self.spec, &topology, &tables, &config)
             }
         };
-        Ok(simulation.with_warnings(warnings).with_permitted_rates(permitted))
+        Ok(simulation.with_warnings(warnings).with_expectations(expected))
     }
 
     /// Fails if the scenario does not allow routes that can deadlock along a cycle.

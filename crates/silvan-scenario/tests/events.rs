@@ -54,8 +54,43 @@ fn recovery_is_measured_against_what_the_remaining_network_permits() {
     let without = outcome(&CABLE.replace("[rerouting]\ndelay = \"20 us\"\n", ""));
     let recovered = numbers(&without, "recoveries", "recovered_ns");
     assert!(recovered[1].is_nan(), "half of the flows stay lost: {recovered:?}");
-    let uniform = outcome(&CABLE.replace(r#"{ kind = "shift", by = 4 }"#, r#"{ kind = "uniform" }"#));
-    assert!(uniform.tables.iter().all(|table| table.name != "recoveries"), "destinations are not fixed");
+}
+
+/// Each of the first four hosts sends 45 Gbit/s to the seven others, so each pair has 45/7 Gbit/s, and 16 of them cross the uplinks.
+#[test]
+fn random_destinations_are_expected_to_get_equal_parts() {
+    let uniform = |pattern: &str| outcome(&CABLE.replace(r#"{ kind = "shift", by = 4 }"#, pattern));
+    let found = uniform(r#"{ kind = "uniform" }"#);
+    let permitted = numbers(&found, "recoveries", "permitted_gbit_s");
+    let half = 8.0 * 45.0 / 7.0;
+    assert!((permitted[0] - (180.0 - half + 25.0)).abs() < 1e-3, "{permitted:?}");
+    assert!((permitted[1] - (180.0 - 2.0 * half + 100.0)).abs() < 1e-3, "{permitted:?}");
+    assert!(numbers(&found, "recoveries", "victims").iter().all(|count| count.is_nan()), "unknown");
+    let closed = CABLE.replace(r#"{ kind = "shift", by = 4 }"#, r#"{ kind = "uniform" }"#);
+    let closed = outcome(&closed.replace("rate = \"45 Gbit/s\"", "outstanding = 2"));
+    assert!(closed.tables.iter().all(|table| table.name != "recoveries"), "nothing is expected");
+}
+
+/// Each flow has an uplink of its own, at 60 Gbit/s. After the failure of one of them, both must share the other.
+#[test]
+fn victims_are_flows_that_suffer_without_using_the_link_that_failed() {
+    let flows = |second: &str| {
+        let named = |from: &str, to: &str| {
+            format!("[[flow]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"60 Gbit/s\"\n")
+        };
+        let text = CABLE.replace(
+            "[[traffic]]\nhosts = \"H[1-4]\"\npattern = { kind = \"shift\", by = 4 }\nrate = \"45 Gbit/s\"\n",
+            &(named("H1", "H5") + &named("H2", second)),
+        );
+        let found = outcome(&text);
+        let account = found.account.join(" ");
+        (numbers(&found, "recoveries", "victims").to_vec(), account)
+    };
+    let (victims, account) = flows("H6");
+    assert_eq!(victims, [0.0, 1.0], "{account}");
+    assert!(account.contains("Less than 90 % of what they received before went to H"), "{account}");
+    let (victims, account) = flows("H3");
+    assert_eq!(victims, [0.0, 0.0], "a flow within the leaf does not suffer: {account}");
 }
 
 #[test]
@@ -89,6 +124,7 @@ fn dump(between: u32, without: Option<u32>) -> String {
         text += &format!(
             "Unicast lids [0x0-0x11] of switch Lid 9 guid 0x00000000000000a{switch} ('sw-{switch}'):\n"
         );
+        let without = without.filter(|_| switch == 0);
         for host in (0..4).filter(|&host| without != Some(host)) {
             let port = if host / 2 == switch { host % 2 + 1 } else { between };
             text += &format!("0x{:04x} {port:03}\n", 4 + 2 * host);

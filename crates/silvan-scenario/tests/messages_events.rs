@@ -243,7 +243,7 @@ fn errors_of_events_are_explained() {
             (
                 "seed = 1",
                 "seed = 1\nrecovery = { kind = \"go-back-n\", timeout = \"1 us\" }",
-                "a.toml:2: recovery: has no effect without an [[event]] of the kind \"down\" or \"errors\"; ...",
+                "a.toml:2: recovery: has no effect without an [[event]] of the kind \"down\" or \"errors\", or flow_control.lossy_lanes; ...",
             ),
             (
                 "seed = 1",

@@ -1,12 +1,13 @@
 //! Changes of links and hosts during a run: the table of changes, and the packets that were lost on each link.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use silvan_engine::{Rate, Time};
 
 use crate::faults::{HostChange, LinkChange, PlannedChanges};
 use crate::link::LossCounts;
-use crate::observe::series::LinkName;
+use crate::observe::series::{LinkName, Series};
 use crate::outcome::{Column, LossSummary, RecoverySummary, Table, Values};
 use crate::partition::View;
 
@@ -195,37 +196,97 @@ pub(crate) fn table(view: View, of: &[LinkName], names: &[String]) -> Table {
     }
 }
 
-/// From a change of links on: the payload rate of all flows together that the remaining network permits, and the time until
-/// an interval in which hosts receive nearly that, if there is one.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// What is known before the run about the time from a change of links until the next one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expected {
+    /// The time of the change.
+    pub time: Time,
+    /// The payload rate of all flows together that the remaining network permits, in Gbit/s.
+    pub permitted_gbit_s: f64,
+    /// Which traffic the change does not concern; `None` if that is not known.
+    pub spared: Option<Spared>,
+}
+
+/// Traffic whose routes do not use the links that become worse. Empty if no link does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spared {
+    /// Numbers of named flows.
+    pub flows: Vec<u32>,
+    /// Numbers of hosts that receive from patterns.
+    pub hosts: Vec<u32>,
+}
+
+/// From a change of links on: the payload rate of all flows together that the remaining network permits, the time until
+/// an interval in which hosts receive nearly that, if there is one, and the victims, if they are known.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Recovered {
     pub time: Time,
     pub permitted_gbit_s: f64,
     pub after_ns: Option<u64>,
+    pub victims: Option<Vec<String>>,
 }
 
 /// The share of the permitted rate at which the network has recovered.
 const ENOUGH: f64 = 0.95;
 
+/// A victim receives less than this share of what it received before.
+const SUFFERS: f64 = 0.9;
+
+/// The largest number of intervals before and after a change that are compared.
+const COMPARED: usize = 10;
+
 /// Determines how long the network took to recover from each change, from the payload received in each interval. A change
 /// lasts until the next one.
-pub(crate) fn recoveries(
-    permitted: &[(Time, f64)],
-    received: impl Iterator<Item = (u64, u64)> + Clone,
-) -> Vec<Recovered> {
-    let ends = permitted.iter().skip(1).map(|(time, _)| time.0 / 1_000).chain([u64::MAX]);
-    let recovered = permitted.iter().zip(ends).map(|(&(time, permitted_gbit_s), until)| {
-        let from = time.0.div_ceil(1_000);
-        let mut begin = 0;
-        let mut intervals =
-            received.clone().map(|(end, bytes)| (std::mem::replace(&mut begin, end), end, bytes));
-        let first = intervals.find(|&(begin, end, bytes)| {
-            let gbit_s = bytes as f64 * 8.0 / (end - begin).max(1) as f64;
-            begin >= from && end <= until && gbit_s >= ENOUGH * permitted_gbit_s
-        });
-        Recovered { time, permitted_gbit_s, after_ns: first.map(|(begin, ..)| begin - from) }
+pub(crate) fn recoveries(expected: &[Expected], series: &Series) -> Vec<Recovered> {
+    let times: Vec<u64> = expected.iter().map(|one| one.time.0.div_ceil(1_000)).collect();
+    let recovered = expected.iter().enumerate().map(|(at, one)| {
+        let (from, until) = (times[at], times.get(at + 1).copied().unwrap_or(u64::MAX));
+        let after_ns = first_enough(series.received(), (from, until), one.permitted_gbit_s);
+        let before = at.checked_sub(1).map_or(0, |at| times[at]);
+        let victims = one.spared.as_ref().map(|spared| series.victims(spared, (before, from, until)));
+        Recovered { time: one.time, permitted_gbit_s: one.permitted_gbit_s, after_ns, victims }
     });
     recovered.collect()
+}
+
+/// The time from `from` until the begin of an interval before `until` in which hosts receive enough. The items are the end of each
+/// interval and the bytes.
+fn first_enough(
+    received: impl Iterator<Item = (u64, u64)>,
+    (from, until): (u64, u64),
+    permitted_gbit_s: f64,
+) -> Option<u64> {
+    let mut begin = 0;
+    let mut intervals = received.map(|(end, bytes)| (std::mem::replace(&mut begin, end), end, bytes));
+    let first = intervals.find(|&(begin, end, bytes)| {
+        let gbit_s = bytes as f64 * 8.0 / (end - begin).max(1) as f64;
+        begin >= from && end <= until && gbit_s >= ENOUGH * permitted_gbit_s
+    });
+    first.map(|(begin, ..)| begin - from)
+}
+
+/// Whether less is received after a change than before: in up to ten intervals on each side, those between the change before
+/// and the next one. Times are those of the change before, of this one, and of the next one.
+pub(crate) fn suffers(
+    received: impl Iterator<Item = (u64, u64)>,
+    (before, from, until): (u64, u64, u64),
+) -> bool {
+    let mut begin = 0;
+    let (mut earlier, mut later) = (VecDeque::new(), Vec::new());
+    for (end, bytes) in received {
+        let (start, rate) = (std::mem::replace(&mut begin, end), bytes as f64 / (end - begin).max(1) as f64);
+        if start >= before && end <= from {
+            earlier.push_back(rate);
+            if earlier.len() > COMPARED {
+                earlier.pop_front();
+            }
+        } else if start >= from && end <= until && later.len() < COMPARED {
+            later.push(rate);
+        }
+    }
+    let mean = |sum: f64, count: usize| sum / count.max(1) as f64;
+    let usual = mean(earlier.iter().sum(), earlier.len());
+    !later.is_empty() && usual > 0.0 && mean(later.iter().sum(), later.len()) < SUFFERS * usual
 }
 
 /// The table: a row for each instant at which links change.
@@ -240,6 +301,10 @@ pub(crate) fn recovery_table(list: &[Recovered]) -> Table {
                 name: "recovered_ns",
                 values: numbers(|one| one.after_ns.map_or(f64::NAN, |ns| ns as f64)),
             },
+            Column {
+                name: "victims",
+                values: numbers(|one| one.victims.as_ref().map_or(f64::NAN, |found| found.len() as f64)),
+            },
         ],
     }
 }
@@ -248,9 +313,10 @@ pub(crate) fn recovery_table(list: &[Recovered]) -> Table {
 pub(crate) fn recovery_sentences(list: &[Recovered]) -> Vec<String> {
     const SHOWN: usize = 4;
     let each = list.iter().take(SHOWN).map(|one| {
-        let Recovered { time, permitted_gbit_s, after_ns } = *one;
+        let Recovered { time, permitted_gbit_s, after_ns, victims } = one;
         let rate = format!("95 % of the {permitted_gbit_s:.3} Gbit/s that the network then permits");
-        match after_ns {
+        let suffering = victims.as_ref().and_then(|names| victim_sentence(names)).unwrap_or_default();
+        let recovery = match *after_ns {
             Some(0) => format!("After the change at {time}, hosts received {rate} at once."),
             Some(ns) => {
                 format!("After the change at {time}, hosts received {rate} within {}.", Time::from_ns(ns))
@@ -258,9 +324,25 @@ pub(crate) fn recovery_sentences(list: &[Recovered]) -> Vec<String> {
             None => format!(
                 "After the change at {time}, hosts never received {rate} before the next change or the end."
             ),
-        }
+        };
+        recovery + &suffering
     });
     each.collect()
+}
+
+/// Names the first victims of a change.
+fn victim_sentence(names: &[String]) -> Option<String> {
+    const NAMED: usize = 3;
+    let (first, others) = (names.iter().take(NAMED), names.len().saturating_sub(NAMED));
+    let mut list = first.cloned().collect::<Vec<_>>().join(", ");
+    match others {
+        0 => {}
+        1 => list += " and another one",
+        count => list += &format!(" and {count} others"),
+    }
+    (!names.is_empty()).then(|| {
+        format!(" Less than 90 % of what they received before went to {list}, whose routes did not use the links that changed.")
+    })
 }
 
 #[cfg(test)]
@@ -269,15 +351,31 @@ mod tests {
 
     /// Intervals of 10 ns with these bytes.
     fn recovered(bytes: &[u64], permitted: &[(u64, f64)]) -> Vec<Option<u64>> {
-        let permitted: Vec<(Time, f64)> =
-            permitted.iter().map(|&(ns, rate)| (Time::from_ns(ns), rate)).collect();
-        let ends = (1..).map(|number| 10 * number).zip(bytes.iter().copied());
-        recoveries(&permitted, ends).iter().map(|one| one.after_ns).collect()
+        let ends = || (1..).map(|number| 10 * number).zip(bytes.iter().copied());
+        let until = permitted.iter().skip(1).map(|one| one.0).chain([u64::MAX]);
+        let spans = permitted.iter().zip(until);
+        spans.map(|(&(from, rate), until)| first_enough(ends(), (from, until), rate)).collect()
+    }
+
+    #[test]
+    fn victims_receive_less_than_in_the_intervals_before() {
+        let bytes = [99, 10, 10, 10, 9, 9, 8, 10, 0];
+        let ends = || (1..).map(|number| 10 * number).zip(bytes);
+        assert!(!suffers(ends(), (10, 40, 60)), "9 of 10 are enough");
+        assert!(suffers(ends(), (10, 40, 70)));
+        assert!(!suffers(ends(), (10, 60, 80)), "9 after 9.5");
+        assert!(suffers(ends(), (0, 20, 40)) && !suffers(ends(), (5, 20, 40)), "only whole intervals count");
+        assert!(!suffers(ends(), (10, 85, 99)) && !suffers(ends(), (35, 40, 50)), "without one of the sides");
     }
 
     #[test]
     fn sentences_state_when_hosts_receive_the_permitted_rate() {
-        let one = |after_ns| Recovered { time: Time::from_us(2), permitted_gbit_s: 4.5, after_ns };
+        let one = |after_ns| Recovered {
+            time: Time::from_us(2),
+            permitted_gbit_s: 4.5,
+            after_ns,
+            victims: Some(Vec::new()),
+        };
         let rate =
             "After the change at 2 us, hosts received 95 % of the 4.500 Gbit/s that the network then permits";
         let never = "After the change at 2 us, hosts never received 95 % of the 4.500 Gbit/s that the network then permits \
@@ -285,6 +383,12 @@ mod tests {
         assert_eq!(
             recovery_sentences(&[one(Some(0)), one(Some(1_500)), one(None)]),
             [format!("{rate} at once."), format!("{rate} within 1.5 us."), never.to_owned()]
+        );
+        let names = |count: u32| (1..=count).map(|number| format!("F{number}")).collect::<Vec<_>>();
+        assert_eq!(victim_sentence(&names(0)), None);
+        assert!(victim_sentence(&names(2)).is_some_and(|text| text.contains("to F1, F2, whose")));
+        assert!(
+            victim_sentence(&names(5)).is_some_and(|text| text.contains("to F1, F2, F3 and 2 others, whose"))
         );
     }
 

@@ -22,6 +22,7 @@ pub(crate) use congestion_log::Logs;
 pub(crate) use faults::{
     ChangeLog, recoveries, recovery_sentences, recovery_table, summary as loss_summary, table as loss_table,
 };
+pub use faults::{Expected, Spared};
 pub use forest::MOST_TREE_ROWS;
 pub(crate) use forest::{ForestObserver, Judged, TreeKind, TreeNames};
 pub(crate) use invariants::{Invariants, Violation, check_all_credits};

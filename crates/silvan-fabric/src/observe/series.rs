@@ -6,6 +6,7 @@ use silvan_engine::Time;
 use silvan_network::port::{Port, Vl};
 
 use crate::observe::classes::ClassRows;
+use crate::observe::faults::{Spared, suffers};
 use crate::observe::isolation::IsolationRows;
 use crate::observe::latest::{Latest, tail};
 use crate::outcome::{Column, Table, Values};
@@ -225,6 +226,21 @@ impl Series {
     /// The end of each interval in nanoseconds, and the payload received in it.
     pub fn received(&self) -> impl Iterator<Item = (u64, u64)> + Clone {
         self.network.time_ns.iter().copied().zip(self.network.delivered.iter().copied())
+    }
+
+    /// Names of the spared flows and hosts that suffer from a change; see [`suffers`].
+    pub fn victims(&self, spared: &Spared, times: (u64, u64, u64)) -> Vec<String> {
+        let ends = || self.network.time_ns.iter().copied();
+        let of = |received: &[u64], (index, count): (usize, usize)| {
+            let own = received.iter().copied().skip(index).step_by(count.max(1));
+            suffers(ends().zip(own), times)
+        };
+        let (flows, hosts) = (self.flows.len(), self.host_names.len());
+        let is_victim = |&&flow: &&u32| of(&self.flow_rows.received, (flow as usize, flows));
+        let flows = spared.flows.iter().filter(is_victim).map(|&flow| self.flow_names[flow as usize].clone());
+        let is_victim = |&&host: &&u32| of(&self.hosts_rows.received, (host as usize, hosts));
+        let hosts = spared.hosts.iter().filter(is_victim).map(|&host| self.host_names[host as usize].clone());
+        flows.chain(hosts).collect()
     }
 
     /// The rows of the last sample. `classes` is left empty.

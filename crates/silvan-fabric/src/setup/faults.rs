@@ -13,6 +13,19 @@ use crate::faults::{PlannedChanges, Remaining, Reroutes, around};
 /// The largest number of instants at which links change for which [`Faults::remaining_networks`] returns networks.
 const MOST_REMAINING: usize = 100;
 
+/// What remains of a network from an instant on at which links change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RemainingNetwork {
+    /// The instant.
+    pub time: Time,
+    /// The network without the links that are down, at the rates of that time.
+    pub topology: Topology,
+    /// Tables with routes around what is missing.
+    pub tables: Tables,
+    /// The links that go down or lose rate at this instant, as indexes into the links of the whole network.
+    pub worse: Vec<usize>,
+}
+
 /// The changes of links and hosts during a run, and the changes of tables that follow.
 #[derive(Debug, Default)]
 pub struct Faults {
@@ -73,10 +86,10 @@ impl Faults {
         None
     }
 
-    /// The network and the tables that remain from each instant at which links change: without the links that are down, at the
-    /// rates of that time, and with routes around what is missing. Empty if there are more than a hundred instants.
+    /// The network and the tables that remain from each instant at which links change. Empty if there are more than a hundred
+    /// instants.
     #[must_use]
-    pub fn remaining_networks(&self, topology: &Topology, tables: &Tables) -> Vec<(Time, Topology, Tables)> {
+    pub fn remaining_networks(&self, topology: &Topology, tables: &Tables) -> Vec<RemainingNetwork> {
         let instants = self.changes.links.chunk_by(|one, other| one.time == other.time);
         if instants.clone().count() > MOST_REMAINING {
             return Vec::new();
@@ -85,9 +98,14 @@ impl Faults {
         let mut is_down = vec![false; topology.links.len()];
         let mut computed: FxHashMap<Vec<bool>, Tables> = FxHashMap::default();
         let remaining = instants.map(|together| {
+            let mut worse = Vec::new();
             for change in together {
-                is_down[change.link] = !change.state.is_up;
-                current.links[change.link].rate = change.state.rate;
+                let (link, state) = (change.link, change.state);
+                let was_up = !std::mem::replace(&mut is_down[link], !state.is_up);
+                let before = std::mem::replace(&mut current.links[link].rate, state.rate);
+                if was_up && (!state.is_up || state.rate < before) {
+                    worse.push(link);
+                }
             }
             let tables = match self.reroutes.tables_of(&is_down) {
                 Some(0) => tables.clone(),
@@ -97,7 +115,8 @@ impl Faults {
                     found.or_insert_with(|| around(topology, tables, &is_down).tables).clone()
                 }
             };
-            (together[0].time, Remaining::without(&current, &is_down), tables)
+            let topology = Remaining::without(&current, &is_down);
+            RemainingNetwork { time: together[0].time, topology, tables, worse }
         });
         remaining.collect()
     }

@@ -15,7 +15,7 @@ mod routes;
 mod sources;
 mod ways;
 
-pub use faults::Faults;
+pub use faults::{Faults, RemainingNetwork};
 pub use model::check;
 pub(crate) use partition::Choice;
 pub use pfc::{PauseMemory, SharedPauseMemory, pause_memory};
