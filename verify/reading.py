@@ -446,8 +446,10 @@ def _recovery(table: Mapping[str, Any] | None, parts: Congestion) -> RecoveryPla
     """Read `[recovery]`."""
     if table is None:
         return None
-    if parts.has_windows or parts.notification == "ack-grant":
-        raise NotCovered("recovery: windows or credit count what is in flight")
+    if parts.notification == "ack-grant":
+        raise NotCovered("recovery: requests and grants of credit are repeated")
+    if parts.has_windows and parts.has_control_per_level:
+        raise NotCovered("recovery: flows share windows")
     has_acks = parts.notification in ("ack-each", "ack-grant")
     return RecoveryPlan(table["kind"] == "go-back-n", time_ps(table["timeout"]), has_acks)
 

@@ -69,9 +69,17 @@ def test_broken_recovery_is_noticed(
 
 
 def test_broken_rerouting_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = {"kind": "two-level-fat-tree", "leaves": 2, "spines": 2, "hosts_per_leaf": 3}
+    ports = {"L1": 5, "L2": 5, "S1": 2, "S2": 2}
+    links = [(f"H{at}", f"L{1 + (at > 3)}:{(at - 1) % 3 + 1}") for at in range(1, 7)]
+    links += [(f"L{leaf}:{3 + spine}", f"S{spine}:{leaf}") for leaf in (1, 2) for spine in (1, 2)]
+    tree = {
+        "kind": "custom", "link_rate": "16 Gbit/s", "link_delay": "200 ns",
+        "hosts": [f"H{at}" for at in range(1, 7)],
+        "switches": [{"name": name, "ports": count} for name, count in ports.items()],
+        "links": [{"from": one, "to": other} for one, other in links],
+    }  # fmt: skip
     flows = [{"name": f"F{at}", "from": f"H{at}", "to": f"H{at + 3}"} for at in (1, 2, 3)]
-    event = {"kind": "down", "links": ["L1.1:4"], "start": "50 us", "lasts": "100 us"}
+    event = {"kind": "down", "links": ["L1:4"], "start": "50 us", "lasts": "100 us"}
     scenario = {**STAR, "topology": tree, "flow": flows, "event": [event], "rerouting": {"delay": "20 us"}}
     assert compare.differences(scenario) == []
     monkeypatch.setattr(faults.Faults, "reroute", lambda *_: None)

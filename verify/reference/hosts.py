@@ -300,6 +300,9 @@ class Host:
         if self.sprayer:
             is_lost = not header.at_last
             self.sprayer.heard(flow, nack.entropy, is_marked=nack.becn or is_lost, skips=4 if is_lost else 1)
+        if self.recovery and not self.recovery.settle(flow, header.number)[0]:
+            # It has been sent again after a timeout.
+            return
         is_idle = not flow.messages and not flow.lost
         flow.lost[header.number] = header
         size = header.payload + self.net.plan.header
@@ -324,6 +327,12 @@ class Host:
         """Take an acknowledgement of a packet; tell whether the packet was outstanding."""
         assert self.recovery
         was_outstanding, others = self.recovery.settle(flow, number)
+        for packet in others:
+            flow.control.arrived(packet.payload + self.net.plan.header)
+        if others and self.congestion.has_windows:
+            self.stalled = {}
+            self.is_asked = True
+            self.reopen(flow)
         if self.awaits_acks:
             own = [] if self.has_receipts or not was_outstanding else [flow.payloads[number]]
             ends = [
@@ -341,6 +350,9 @@ class Host:
         for packet in packets:
             flow.lost[packet.number] = packet
             self.net.repeated += packet.payload
+            # A packet that was trimmed has the size of its header.
+            size = packet.payload + self.net.plan.header
+            flow.control.lose(Loss(self.net.now, packet.injected, size, at_last=False, is_answer=False))
             if self.sprayer:
                 self.sprayer.heard(flow, packet.entropy, is_marked=True, skips=4)
         self.stalled = {}

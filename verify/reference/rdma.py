@@ -197,7 +197,22 @@ class Flight:
         return True
 
 
-class DctcpControl(Control):
+class FlightControl(Control):
+    """A control that counts the bytes in flight."""
+
+    flight: Flight
+
+    def lose(self, loss: Loss) -> int:
+        """Take a packet that is no longer in flight."""
+        self.flight.acknowledged += loss.size
+        return 0
+
+    def arrived(self, size: int) -> None:
+        """Take a packet that is no longer in flight."""
+        self.flight.acknowledged += size
+
+
+class DctcpControl(FlightControl):
     """A window that shrinks with the share of marked bytes."""
 
     def __init__(self, reaction: DctcpReaction) -> None:
@@ -243,13 +258,21 @@ class DctcpControl(Control):
                 more = (self.reaction.full * answer.size << 16) // (self.window >> 16)
             self.window = min(self.window + more, 2**56)
 
+    def lose(self, loss: Loss) -> int:
+        """Halve the window, once per window of data."""
+        super().lose(loss)
+        if self.flight.acknowledged > self.high:
+            self.high, self.is_slow = self.flight.sent, False
+            self.window = max(self.window // 2, self.reaction.least * self.reaction.full << 16)
+        return 0
+
     def strength(self, now: int) -> int:
         """Return how many packets the window is short of the first one."""
         first = self.reaction.initial * self.reaction.full << 16
         return min((max(first - self.window, 0) >> 16) // self.reaction.full, 2**16 - 1)
 
 
-class PacedControl(Control):
+class PacedControl(FlightControl):
     """A rate that answers change."""
 
     def __init__(self, pace: Fraction) -> None:
@@ -491,6 +514,18 @@ class SwiftControl(Control):
             self.shrunk_at = answer.now
         self.window = min(max(self.window, self.one // 1000), self.one << 15)
 
+    def lose(self, loss: Loss) -> int:
+        """Shrink by the largest decrease, once per window of data."""
+        self.outstanding -= 1
+        if loss.sent_at >= self.shrunk_at:
+            less = self.window * self.reaction.most_less // 100
+            self.window, self.shrunk_at = max(self.window - less, self.one // 1000), loss.now
+        return 0
+
+    def arrived(self, size: int) -> None:
+        """Take a packet that is no longer in flight."""
+        self.outstanding -= 1
+
     def eligible_at(self, now: int) -> int | None:
         """Return when the flow may send; with a window of less than a packet, after a pause."""
         if self.window >= self.one:
@@ -503,7 +538,7 @@ class SwiftControl(Control):
         return max(self.reaction.initial * self.one - self.window, 0) // self.one
 
 
-class NsccControl(Control):
+class NsccControl(FlightControl):
     """A window by marks and by the delay of queues; in 2^-16 bytes, the mean delay in 2^-16 ps."""
 
     def __init__(self, reaction: NsccReaction, pace: Fraction) -> None:
@@ -593,7 +628,8 @@ class NsccControl(Control):
 
     def lose_unless(self, loss: Loss, *, keeps: bool) -> int:
         """Shrink by a lost packet, unless quick adapt does or the window is kept."""
-        self.least = min(self.least, loss.now - loss.sent_at)
+        if loss.is_answer:
+            self.least = min(self.least, loss.now - loss.sent_at)
         self.ignored += loss.size
         self.mean = (79 * self.mean + (self.reaction.trip_ps << 16)) // 80
         self.has_lost = True

@@ -36,12 +36,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class Loss:
-    """A lost packet: when its answer arrives, when it was sent, bytes on the wire, where it was lost."""
+    """A lost packet: when the source learns of it, when it was sent, bytes on the wire, where it was lost."""
 
     now: int
     sent_at: int
     size: int
     at_last: bool
+    #: Whether an answer to the packet tells it.
+    is_answer: bool = True
 
 
 class Control:
@@ -87,7 +89,10 @@ class Control:
 
     def lose(self, loss: Loss) -> int:
         """Take the loss of a packet, which is to be sent again; return the target to request, or zero."""
-        raise NotImplementedError
+        return 0
+
+    def arrived(self, size: int) -> None:
+        """Take that a packet has arrived whose own answer was lost."""
 
     def restarted(self) -> None:
         """Record a message that enters the flow's empty queue."""
@@ -270,6 +275,15 @@ class WindowControl(Control):
 
     def answered(self, mark: str, now: int, severity: int = 0) -> None:
         """Take an answer."""
+        self.unanswered = max(self.unanswered - 1, 0)
+
+    def lose(self, loss: Loss) -> int:
+        """Take a packet that is no longer on its way."""
+        self.unanswered = max(self.unanswered - 1, 0)
+        return 0
+
+    def arrived(self, size: int) -> None:
+        """Take a packet that is no longer on its way."""
         self.unanswered = max(self.unanswered - 1, 0)
 
 
