@@ -55,6 +55,6 @@ pub use error::{Reason, SetupError};
 pub use faults::completed as completed_tables;
 pub use observe::{Expected, MOST_TREE_ROWS, Spared};
 pub use setup::{
-    Faults, HostNames, PauseMemory, RemainingNetwork, SharedPauseMemory, analyzed_round_trip, check,
+    FaultPlan, HostNames, PauseMemory, RemainingNetwork, SharedPauseMemory, analyzed_round_trip, check,
     check_links, check_routes, pause_memory, permutation, round_trip,
 };

@@ -23,7 +23,7 @@ pub use crate::observe::{Latest, LatestTree, TreeLink};
 pub use crate::outcome::jain;
 use crate::outcome::{Outcome, Table, latency_table};
 use crate::report::{Findings, Story, tell};
-use crate::setup::{Faults, Network, build, check_routes};
+use crate::setup::{FaultPlan, Network, build, check_routes};
 pub use steps::Steps;
 
 /// The progress of a run.
@@ -86,7 +86,7 @@ impl Simulation {
     /// [`ModelError::Configuration`] if topology, tables and configuration do not match.
     pub fn new(topology: &Topology, tables: &Tables, config: &Config) -> Result<Self, ModelError> {
         check_routes(config, topology, tables)?;
-        let faults = Faults::of(config, topology, tables)?;
+        let faults = FaultPlan::of(config, topology, tables)?;
         Self::with_checked_routes(topology, tables, config, faults)
     }
 
@@ -99,7 +99,7 @@ impl Simulation {
         topology: &Topology,
         tables: &Tables,
         config: &Config,
-        faults: Faults,
+        faults: FaultPlan,
     ) -> Result<Self, ModelError> {
         let mut network = build(topology, tables, config, faults)?;
         let first = config.measure.interval.min(config.duration);

@@ -6,7 +6,7 @@ use crate::common::*;
 use proptest::prelude::*;
 use silvan_congestion::Mechanism;
 use silvan_engine::{Bytes, Rate, Time};
-use silvan_fabric::Faults;
+use silvan_fabric::FaultPlan;
 use silvan_fabric::config::{
     AdaptiveRouting, Arbitration, Config, Ecmp, FlowControl, LinkConfig, LinkRetry, Pfc, RoutePer, Scheduler,
     SharedMemory,
@@ -435,7 +435,7 @@ fn remaining_networks_lack_links_that_are_down_and_have_routes_around_them() {
     let mut config = config(us(100));
     config.events = vec![down("L1.1:5", us(10), us(50)), down("L1.2:6", us(30), us(10))];
     let networks = |config: &Config| {
-        Faults::of(config, &topology, &tables).unwrap().remaining_networks(&topology, &tables)
+        FaultPlan::of(config, &topology, &tables).unwrap().remaining_networks(&topology, &tables)
     };
     let without = networks(&config);
     config.rerouting.delay = Some(us(5));

@@ -7,7 +7,7 @@ use serde::Serialize;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{Architecture, Packet};
 use silvan_fabric::queueing::{Memory, Queues};
-use silvan_fabric::{Expected, Faults, RemainingNetwork, Spared, permutation};
+use silvan_fabric::{Expected, FaultPlan, RemainingNetwork, Spared, permutation};
 use silvan_network::fluid::completion::{Demand, completions};
 use silvan_network::fluid::network::{FluidNetwork, HostRates};
 use silvan_network::fluid::{Allocation, FluidError, MAX_FLOWS, Problem, max_min, saa, uncontrolled};
@@ -118,7 +118,12 @@ const MOST_EXPECTED: usize = 2_000_000;
 /// routes around the links that are down. If a pattern sends to all hosts in turn or at random, each pair of hosts has an equal
 /// part of the rate of its source. Empty if nothing can be expected: there is a job, or a pattern of another kind or with a closed
 /// loop or bursts.
-pub(crate) fn expected(spec: &Spec, topology: &Topology, tables: &Tables, faults: &Faults) -> Vec<Expected> {
+pub(crate) fn expected(
+    spec: &Spec,
+    topology: &Topology,
+    tables: &Tables,
+    faults: &FaultPlan,
+) -> Vec<Expected> {
     let Some((flows, is_fixed)) = mean_flows(spec, topology) else { return Vec::new() };
     let host = HostRates { injection: spec.host.injection_rate, drain: spec.host.drain_rate };
     let networks = faults.remaining_networks(topology, tables);

@@ -8,7 +8,7 @@ use silvan_congestion::Components;
 use silvan_fabric::config::{Assignment, Config, RoutePer};
 use silvan_fabric::faults::PlannedChanges;
 use silvan_fabric::simulation::{ModelError, Simulation};
-use silvan_fabric::{Faults, completed_tables};
+use silvan_fabric::{FaultPlan, completed_tables};
 use silvan_network::routing::Tables;
 use silvan_network::routing::adaptive::AdaptiveTables;
 use silvan_network::topology::Topology;
@@ -236,7 +236,7 @@ impl Scenario {
         if !known_free && let Some(cycle) = network::deadlock(&topology, &tables, &config) {
             self.refuse_deadlock(&cycle, &topology, &config)?;
         }
-        let faults = Faults::new(&config, changes, &topology, &tables);
+        let faults = FaultPlan::new(&config, changes, &topology, &tables);
         let faults = faults.map_err(|error| self.locate(error.into()))?;
         if let Some((time, cycle)) = faults.transition_deadlock(&config, &topology, &tables)
             && !self.spec.routing.allow_deadlock

@@ -10,7 +10,7 @@ use crate::config::{Config, RoutePer};
 use crate::error::SetupError;
 use crate::faults::{PlannedChanges, Remaining, Reroutes, around};
 
-/// The largest number of instants at which links change for which [`Faults::remaining_networks`] returns networks.
+/// The largest number of instants at which links change for which [`FaultPlan::remaining_networks`] returns networks.
 const MOST_REMAINING: usize = 100;
 
 /// What remains of a network from an instant on at which links change.
@@ -28,12 +28,12 @@ pub struct RemainingNetwork {
 
 /// The changes of links and hosts during a run, and the changes of tables that follow.
 #[derive(Debug, Default)]
-pub struct Faults {
+pub struct FaultPlan {
     pub(super) changes: PlannedChanges,
     pub(super) reroutes: Reroutes,
 }
 
-impl Faults {
+impl FaultPlan {
     /// Determines the routes that follow from the changes of a configuration.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ mod routes;
 mod sources;
 mod ways;
 
-pub use faults::{Faults, RemainingNetwork};
+pub use faults::{FaultPlan, RemainingNetwork};
 pub use model::check;
 pub(crate) use partition::Choice;
 pub use pfc::{PauseMemory, SharedPauseMemory, pause_memory};
@@ -147,7 +147,7 @@ pub(crate) fn build(
     topology: &Topology,
     tables: &Tables,
     config: &Config,
-    faults: Faults,
+    faults: FaultPlan,
 ) -> Result<Network, SetupError> {
     let builder = Builder::new(topology, tables, config, faults)?;
     check_links(&builder.model.parts, topology)?;
@@ -215,7 +215,7 @@ impl<'a> Builder<'a> {
         topology: &'a Topology,
         tables: &'a Tables,
         config: &'a Config,
-        Faults { changes, reroutes }: Faults,
+        FaultPlan { changes, reroutes }: FaultPlan,
     ) -> Result<Self, SetupError> {
         if topology.hosts.len() as u64 >= u64::from(MAX_NODES)
             || topology.switches.len() as u64 >= u64::from(MAX_NODES)

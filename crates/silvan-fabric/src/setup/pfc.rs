@@ -4,7 +4,7 @@ use silvan_engine::{Bytes, Rate, Time};
 use silvan_network::routing::Tables;
 use silvan_network::topology::{Link, NodeRef, Topology};
 
-use super::{Builder, Faults, small};
+use super::{Builder, FaultPlan, small};
 use crate::config::{Config, FlowControl, SharedMemory, WatchdogAction};
 use crate::error::{Reason, SetupError};
 use crate::link::{ChannelId, FrameSpec, Frames, Rule, SwitchMemory};
@@ -40,7 +40,7 @@ pub fn pause_memory(
     tables: &Tables,
     config: &Config,
 ) -> Result<Option<PauseMemory>, SetupError> {
-    let builder = Builder::new(topology, tables, config, Faults::default())?;
+    let builder = Builder::new(topology, tables, config, FaultPlan::default())?;
     let Some(pfc) = &builder.model.pfc else { return Ok(None) };
     let to_switch = builder.directed().filter(|(.., to)| matches!(to.node, NodeRef::Switch(_)));
     let headrooms: Vec<u32> = to_switch.map(|(_, link, ..)| builder.headroom(pfc, link, false)).collect();
