@@ -450,6 +450,8 @@ def _recovery(table: Mapping[str, Any] | None, parts: Congestion) -> RecoveryPla
         raise NotCovered("recovery: requests and grants of credit are repeated")
     if parts.has_windows and parts.has_control_per_level:
         raise NotCovered("recovery: flows share windows")
+    if parts.acknowledge is not None:
+        raise NotCovered("recovery: an acknowledgement covers several packets")
     has_acks = parts.notification in ("ack-each", "ack-grant")
     return RecoveryPlan(table["kind"] == "go-back-n", time_ps(table["timeout"]), has_acks)
 

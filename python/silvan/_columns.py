@@ -157,13 +157,13 @@ losses: A row per link on which packets were lost.
   w data_packets: lost
   w control_packets: lost
   w bytes: lost, on the link
-recoveries: A row per instant at which links change, if all flows have fixed destinations.
+recoveries: A row per instant at which links change, if what the network permits can be computed.
   r time_ns: time of the change
   r permitted_gbit_s: payload rate that the remaining network permits: max-min fair rates of all flows on
     routes around links that are down
   r recovered_ns: time until the first interval in which hosts receive 95 % of it; NaN if there is none
-  r victims: flows and hosts that lose more than 10 % without using a link that changes; NaN if unknown
     before the next change or the end
+  r victims: flows and hosts that lose more than 10 % without using a link that changes; NaN if unknown
 transfers: A row per message of a flow or pattern, with measure.transfers. Events that did not occur are NaN.
   n class: the pattern, or flows for all named flows
   n from: source

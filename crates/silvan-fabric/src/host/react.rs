@@ -96,7 +96,8 @@ impl Host {
         self.doubt(of.flow);
         if counts {
             let wanted = self.reactor.as_mut().map_or(0, |reactor| reactor.acknowledged(of));
-            self.send_request(of.flow, wanted);
+            self.send_request(of.flow, wanted, false);
+            self.await_grant(ctx, of.flow);
         }
         self.react(of, flow, answer);
         self.arm(ctx, of);
