@@ -129,6 +129,7 @@ pub(crate) enum Division {
 
 /// What determines whether a sender may start a packet, unless the ledgers alone do.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "the links have a single one, on the heap")]
 enum Control {
     /// The ledgers, and more rules.
     Credits(CreditRules),

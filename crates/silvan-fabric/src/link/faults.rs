@@ -172,7 +172,7 @@ impl Links {
         if let Some(retry) = self.retry_mut() {
             retry.set_errors(channel, state.loss_ppb);
         }
-        let Some(faults) = self.faults.as_deref_mut() else { return None };
+        let faults = self.faults.as_deref_mut()?;
         let was_up = faults.down_until[at] != Time::NEVER;
         if was_up == state.is_up {
             return Some(Effect::Nothing);
