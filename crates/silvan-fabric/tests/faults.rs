@@ -312,6 +312,8 @@ fn selective_repeat_sends_lost_packets_again_after_the_timeout() {
             (recovered(&outcome), outcome.summary.packets_delivered),
             ((repeated, repeated, repeated), 10)
         );
+        let warned = outcome.warnings.iter().any(|warning| warning.contains("recovery.timeout"));
+        assert_eq!(warned, repeated > 0, "{:?}", outcome.warnings);
     }
 }
 

@@ -9,6 +9,7 @@ use silvan_congestion::reaction::Reaction;
 use silvan_engine::Time;
 
 use crate::config::{Arbitration, Config};
+use crate::faults::RecoveryKind;
 use crate::meters::Meters;
 use crate::observe::{ChangeLog, Judged, TreeKind};
 use crate::outcome::{
@@ -311,6 +312,20 @@ fn trimming(story: &Story) -> Option<String> {
     ))
 }
 
+/// With selective repeat, only lost packets and those whose receipts were lost should be sent again.
+fn too_short_timeout(story: &Story) -> Option<String> {
+    let (losses, recovery) = (story.losses?, story.config.recovery.as_ref()?);
+    let resent = losses.recovery?.resent_packets;
+    let needed = losses.data_packets + losses.control_packets;
+    (recovery.kind == RecoveryKind::SelectiveRepeat && resent > 2 * needed).then(|| {
+        format!(
+            "Of {resent} packets that were sent again, at most {needed} were lost or lost their receipt: recovery.timeout ({}) \
+             is shorter than packets and receipts wait.",
+            recovery.timeout
+        )
+    })
+}
+
 fn warnings(story: &Story) -> Vec<String> {
     let meters = story.meters;
     let Components { marking, reaction, .. } = story.parts;
@@ -337,6 +352,7 @@ fn warnings(story: &Story) -> Vec<String> {
     } else if meters.fecn_marks > 0 && meters.becn_received == 0 {
         warnings.push("No notification reached its source before the end of the run.".into());
     }
+    warnings.extend(too_short_timeout(story));
     if let Some(forest) = story.forest.map(|judged| &judged.forest).filter(|forest| forest.unrecorded > 0) {
         warnings.push(format!(
             "The table tree_links was full after {} of {} samples; increase measure.interval, or switch off \
