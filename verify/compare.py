@@ -74,7 +74,7 @@ def differences(scenario: Scenario) -> list[Difference]:
         samples = net.run()
     except (OverflowedError, PausedTooLongError) as stopped:
         return _stops(given, stopped)
-    result = silvan.run(given)
+    result = _run(given, net)
     found: list[Difference] = []
     names = list(net.flows)
     step = net.plan.interval_ps // 1000
@@ -166,6 +166,16 @@ def _retries(result: silvan.Result, net: Network) -> list[Difference]:
         if (got := summary[what]) != expected:
             found.append(Difference(None, f"frames and timers: {what}", expected, got))
     return found
+
+
+def _run(scenario: silvan.Scenario, net: Network) -> silvan.Result:
+    """Run a scenario. The second model does not search for cycles of old and new routes."""
+    try:
+        return silvan.run(scenario)
+    except silvan.ScenarioError as error:
+        if net.plan.reroutes_after_ps is None or "when switches change their tables" not in str(error):
+            raise
+        raise NotCovered("rerouting: old and new routes together can deadlock") from error
 
 
 def _stops(scenario: silvan.Scenario, stopped: OverflowedError | PausedTooLongError) -> list[Difference]:
