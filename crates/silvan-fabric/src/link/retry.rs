@@ -429,9 +429,9 @@ mod tests {
     #[test]
     fn one_nack_repeats_all_frames_from_the_bad_one_on() {
         let mut retry = retry(unlucky_frame());
-        retry.spec.error_ppb = BILLION / 2;
+        retry.set_errors(0, BILLION / 2);
         assert!(!send(&mut retry, 0, 0), "it is bad");
-        retry.spec.error_ppb = 0;
+        retry.set_errors(0, 0);
         assert!(!send(&mut retry, 10, 0), "not the expected frame");
         assert_eq!(retry.ends[0].messages, [(Time(110), true)], "one NACK");
         retry.hear(0, Time(110), Time(50));
@@ -451,7 +451,7 @@ mod tests {
     #[test]
     fn the_timer_repeats_frames_until_the_link_has_failed() {
         let mut retry = retry(1);
-        retry.spec.error_ppb = BILLION;
+        retry.set_errors(0, BILLION);
         send(&mut retry, 0, 0);
         assert!(retry.ends[0].messages.is_empty(), "the NACK got lost");
         for (replays, now) in [1_000, 2_000].into_iter().enumerate() {
