@@ -239,7 +239,7 @@ def measures(result: Result) -> dict[tuple[str, str], float]:
     """Return the numbers of a run that a comparison uses, by name and unit."""
     summary = result.summary
     found: dict[tuple[str, str], float] = {}
-    # The rate of a job that has finished depends on how long the run goes on.
+    # The rate of a job that has finished depends on how long the run continues.
     idle = _finished_before_end(result)
     if not idle:
         found["received by all hosts", "Gbit/s"] = summary["throughput_gbit_s"]
