@@ -48,7 +48,7 @@ class Faults:
     def __init__(self, net: Network) -> None:
         self.net = net
         #: The usual pace of channels, and of the drain of hosts.
-        self.paces = {channel: channel.pace for channel in net.channels}
+        self.paces = {channel: channel.usual_pace for channel in net.channels}
         self.states: dict[Host, tuple[Fraction, int]] = {}
         #: The tables at the start, and the links that are down according to the tables in use.
         self.tables = {name: dict(switch.table) for name, switch in net.switches.items()}

@@ -48,7 +48,7 @@ class FcfsSwitch(Switch):
             self.store(packet, port)
             return
         queue = self.queues[packet.output, packet.lane, False]
-        limit = rule.of_rates.get(self.out[packet.output].pace, rule.queue)
+        limit = rule.of_rates.get(self.out[packet.output].usual_pace, rule.queue)
         waiting = sum(other.size for other, _ in queue)
         if waiting + packet.size <= limit:
             self.store(packet, port)

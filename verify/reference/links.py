@@ -146,6 +146,8 @@ class Channel:
 
     def __init__(self, net: Network, pace: Fraction, delay: int, ends: tuple[Node, int, Node, int]) -> None:
         self.net, self.pace, self.delay = net, pace, delay
+        #: The pace without changes, by which switches are configured.
+        self.usual_pace = pace
         self.sender, self.sender_port, self.receiver, self.port = ends
         plan, owner = net.plan, self.sender.channel_owner(self.sender_port)
         #: When the receiver returns credits: the first time, and the period.
