@@ -29,8 +29,8 @@ const OPTIONAL: [&str; 9] = [
 /// Columns whose values are missing if no packet was delivered.
 const OF_PACKETS: [&str; 3] =
     ["mean_since_generation_ns", "mean_since_injection_ns", "max_since_generation_ns"];
-/// Columns of the tables of jobs and transfers whose values are missing if the event has not happened.
-const OF_EVENTS: [&str; 10] = [
+/// Columns whose values are missing if the event has not happened, or if it is not known.
+const OF_EVENTS: [&str; 11] = [
     "left_ns",
     "delivered_ns",
     "start_ns",
@@ -41,6 +41,7 @@ const OF_EVENTS: [&str; 10] = [
     "slowdown",
     "acked_slowdown",
     "recovered_ns",
+    "victims",
 ];
 
 /// Checks one run.

@@ -1,6 +1,6 @@
 //! Properties that every scenario must have; see `verify/README.md`, "The swarm".
 
-use silvan_fabric::config::Scheduler;
+use silvan_fabric::config::{FlowControl, Scheduler};
 use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
 use silvan_scenario::{Scenario, Threads};
 use toml::Table;
@@ -348,7 +348,8 @@ fn changed(with: &Table, check: &'static str, wanted: &Wanted<'_>, findings: &mu
     schedulers(&base, &other, &all, findings);
     resolved(&base, &other, findings);
     let retries = other.spec.link.retry.is_some();
-    let may_lose = other.spec.event.iter().any(|event| event.loses_packets(retries));
+    let is_lossy = matches!(&other.spec.flow_control, FlowControl::Pfc(pfc) if !pfc.lossy_lanes.is_empty());
+    let may_lose = is_lossy || other.spec.event.iter().any(|event| event.loses_packets(retries));
     if !may_lose && let Some((long, drained)) = variant(&variants::drained(with, &other), check, findings) {
         for what in finish::unfinished(&long, &drained) {
             findings.fail(check, what);

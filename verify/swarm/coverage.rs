@@ -121,7 +121,7 @@ mod tests {
     /// Keys and choices that are not generated. The checks `threads` and `engine` run every relevant scenario with
     /// several numbers of threads and both schedulers, and the check `measure` switches the forest off. Without these keys,
     /// older builds can read the generated scenarios.
-    const EXEMPT: [&str; 25] = [
+    const EXEMPT: [&str; 26] = [
         "threads",
         "threads=auto",
         "scheduler",
@@ -140,7 +140,8 @@ mod tests {
         "congestion.reaction.timer",
         "congestion.reaction.timer=cyclic",
         "congestion.reaction.timer=notification",
-        // Lanes of paths need files that match the network; they have their own tests.
+        // Lanes of paths, and routes after a fault, need files that match the network; they have their own tests.
+        "rerouting.tables",
         "lanes.assignment=paths",
         "lanes.path_levels",
         "lanes.tables",
@@ -193,8 +194,15 @@ mod tests {
             let list = Value::Array(events::events(seed, &around));
             let rerouting = Value::Table(events::rerouting(seed, 10_000));
             let recovery = Value::Table(events::recovery(seed, 10_000, false));
-            let tables = [("event", list), ("rerouting", rerouting), ("recovery", recovery)]
-                .map(|(key, value)| (key.to_owned(), value));
+            let lossy = Table::from_iter([("lossy_lanes".to_owned(), events::lossy_lanes(seed, 2).into())]);
+            let flow_control = Value::Table(lossy);
+            let tables = [
+                ("event", list),
+                ("rerouting", rerouting),
+                ("recovery", recovery),
+                ("flow_control", flow_control),
+            ]
+            .map(|(key, value)| (key.to_owned(), value));
             drawn.extend(of_scenario(&Table::from_iter(tables)));
             let with = Table::from_iter(lids(seed).map(|(key, table)| (key.to_owned(), table.into())));
             drawn.extend(of_scenario(&with));

@@ -359,6 +359,13 @@ pub fn with_events(table: &Table, scenario: &Scenario) -> Option<Table> {
             other.insert("rerouting".to_owned(), Value::Table(rerouting));
         }
     }
+    let lossy = events::lossy_lanes(spec.seed, spec.lanes.count);
+    if let Some(flow_control) = other.get_mut("flow_control").and_then(Value::as_table_mut)
+        && flow_control.get("kind").and_then(Value::as_str) == Some("pfc")
+        && !lossy.is_empty()
+    {
+        flow_control.insert("lossy_lanes".to_owned(), Value::Array(lossy));
+    }
     let loses = |event: &Value| matches!(event.get("kind").and_then(Value::as_str), Some("down" | "errors"));
     if list.iter().any(loses) && !spec.seed.is_multiple_of(3) {
         let overtakes = ["adaptive_routing", "ecmp", "rerouting"].iter().any(|key| other.contains_key(*key))

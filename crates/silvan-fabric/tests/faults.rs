@@ -548,7 +548,7 @@ fn every_reaction_recovers_from_losses() {
         for mechanism in reactions() {
             config.congestion.mechanism = mechanism;
             config.events = vec![errors.clone()];
-            config.flows = ["A", "B"].map(|from| finite(from)).to_vec();
+            config.flows = ["A", "B"].map(&finite).to_vec();
             config.warmup = us(0);
             let summary = run(&topology, &config).summary;
             assert_eq!(

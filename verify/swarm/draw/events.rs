@@ -35,6 +35,13 @@ pub fn recovery(seed: u64, duration: u64, may_overtake: bool) -> Table {
     found
 }
 
+/// The virtual lanes of a seed that drop what does not fit into a buffer; none in two of three seeds.
+pub fn lossy_lanes(seed: u64, lanes: u8) -> Vec<Value> {
+    let mut draw = Draw { random: Stream::new(seed, "swarm lossy lanes", 0), cycle: None, is_crowd: false };
+    let is_lossy = draw.chance(33);
+    (0..lanes).filter(|_| is_lossy && draw.chance(60)).map(|lane| int(lane.into())).collect()
+}
+
 /// How routes of a seed change.
 pub fn rerouting(seed: u64, duration: u64) -> Table {
     let mut draw = Draw { random: Stream::new(seed, "swarm rerouting", 0), cycle: None, is_crowd: false };
