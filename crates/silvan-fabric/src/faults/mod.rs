@@ -152,6 +152,14 @@ pub struct Recovery {
     pub timeout: Time,
 }
 
+impl Recovery {
+    /// Whether packets after a lost one are not sent again.
+    #[must_use]
+    pub fn repeats_only_lost(&self) -> bool {
+        self.kind == RecoveryKind::SelectiveRepeat
+    }
+}
+
 /// Which packets are sent again after a loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

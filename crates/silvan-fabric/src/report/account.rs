@@ -9,7 +9,6 @@ use silvan_congestion::reaction::Reaction;
 use silvan_engine::Time;
 
 use crate::config::{Arbitration, Config};
-use crate::faults::RecoveryKind;
 use crate::meters::Meters;
 use crate::observe::{ChangeLog, Judged, TreeKind};
 use crate::outcome::{
@@ -317,7 +316,7 @@ fn too_short_timeout(story: &Story) -> Option<String> {
     let (losses, recovery) = (story.losses?, story.config.recovery.as_ref()?);
     let resent = losses.recovery?.resent_packets;
     let needed = losses.data_packets + losses.control_packets;
-    (recovery.kind == RecoveryKind::SelectiveRepeat && resent > 2 * needed).then(|| {
+    (recovery.repeats_only_lost() && resent > 2 * needed).then(|| {
         format!(
             "Of {resent} packets that were sent again, at most {needed} were lost or lost their receipt: recovery.timeout ({}) \
              is shorter than packets and receipts wait.",

@@ -174,11 +174,26 @@ pub fn check_routes(config: &Config, topology: &Topology, tables: &Tables) -> Re
     Ok(sound)
 }
 
-/// Checks that every switch has routes to all hosts, because it may have to notify them.
+/// Checks that every switch has routes to all hosts whose packets may pass it, because it may have to notify them.
 fn check_ways_back(topology: &Topology, tables: &Tables) -> Result<(), SetupError> {
-    for (table, switch) in tables.out.iter().zip(&topology.switches) {
-        if let Some(host) = table.iter().position(|port| !(1..=switch.ports).contains(port)) {
-            let (switch, host) = (switch.name.clone(), topology.hosts[host].name.clone());
+    let has_route = |switch: usize, host: u32| {
+        let port = tables.port(switch, host as usize);
+        (1..=topology.switches[switch].ports).contains(&port)
+    };
+    let wiring = topology.wiring();
+    let hosts = topology.hosts.len() as u32;
+    for host in 0..hosts {
+        if (0..topology.switches.len()).all(|switch| has_route(switch, host)) {
+            continue;
+        }
+        let paths = (0..hosts).filter_map(|to| routing::trace(topology, &wiring, tables, host, to).ok());
+        let mut passed = paths.flat_map(|path| path.channels).filter_map(|channel| match channel.to.node {
+            NodeRef::Switch(switch) => Some(switch as usize),
+            NodeRef::Host(_) => None,
+        });
+        if let Some(switch) = passed.find(|&switch| !has_route(switch, host)) {
+            let (switch, host) =
+                (topology.switches[switch].name.clone(), topology.hosts[host as usize].name.clone());
             return Err(Reason::NoWayBack { switch, host }.at("congestion.notification"));
         }
     }
