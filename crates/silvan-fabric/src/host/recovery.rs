@@ -245,9 +245,16 @@ impl Host {
     }
 
     /// If a flow waits for a grant, lets it request that again after the timeout.
-    #[inline]
+    #[inline(always)]
     pub(super) fn await_grant(&mut self, ctx: &mut Context, id: FlowId) {
-        if self.recovery.is_none() || self.missing_grant(id) == 0 {
+        if self.recovery.is_some() {
+            self.await_missing_grant(ctx, id);
+        }
+    }
+
+    #[inline(never)]
+    fn await_missing_grant(&mut self, ctx: &mut Context, id: FlowId) {
+        if self.missing_grant(id) == 0 {
             return;
         }
         let &Flow { source, destination, .. } = self.flows.get(id);
