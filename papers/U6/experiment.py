@@ -47,12 +47,6 @@ def compare(results):
 
 
 def plot(results, out):
-    fig, (ax,) = figures.figure()
-    found = compare(results)
-    for control, colour in zip(CONTROLS, figures.COLOURS, strict=False):
-        times = [found[f"{control}_{case}"] for case in CASES]
-        ax.plot(range(len(CASES)), times, "o", color=colour, label=control)
-    ax.set(ylabel="completion of the last flow, us", xticks=range(len(CASES)))
-    ax.set_xticklabels(CASES, rotation=60, ha="right", fontsize="small")
+    fig, ax = uec.plot_cases(compare(results), CONTROLS, CASES)
     ax.legend(frameon=False, fontsize="small")
     figures.save(fig, out, "U6")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from silvan.papers import figures
 from silvan.papers.data import RunData
 
 #: Bytes of a full packet, and of an acknowledgement.
@@ -108,3 +112,16 @@ def last_us(run: RunData, case: str, only: str | None = None) -> float:
     classes = run.summary["classes"]
     last_ns = max(one["last_delivery_ns"] for one in classes if only in (None, one["class"]))
     return answered_us(last_ns, LINKS["leaves" if case.startswith("leaves") else "tree"])
+
+
+def plot_cases(
+    found: Mapping[str, float], controls: Sequence[str], cases: Collection[str]
+) -> tuple[Figure, Axes]:
+    """Draw the completion of the last flow over the cases, in microseconds, with a color for each control."""
+    fig, (ax,) = figures.figure()
+    for control, colour in zip(controls, figures.COLOURS, strict=False):
+        times = [found[f"{control}_{case}"] for case in cases]
+        ax.plot(range(len(cases)), times, "o", color=colour, label=control)
+    ax.set(ylabel="completion of the last flow, us", xticks=range(len(cases)))
+    ax.set_xticklabels(cases, rotation=60, ha="right", fontsize="small")
+    return fig, ax

@@ -300,8 +300,6 @@ mod tests {
         }
     }
 
-    /// The rule of RFC 8257, checked from outside: packets have numbers, and a window is reduced only by the mark of a
-    /// packet that was sent after the last reduction, and by the first such mark.
     #[test]
     fn losses_of_one_window_of_data_halve_the_window_once() {
         let rule = rule(&Dctcp { slow_start: false, ..Dctcp::default() });
@@ -318,6 +316,8 @@ mod tests {
         assert_eq!((window(&state), state.progress.in_flight()), (2_500, 0), "a packet of a later window");
     }
 
+    /// The rule of RFC 8257, checked from outside: packets have numbers, and a window is reduced only by the mark of a
+    /// packet that was sent after the last reduction, and by the first such mark.
     #[test]
     fn only_marks_of_later_packets_reduce_the_window_again() {
         let mut draws = silvan_engine::random::Stream::new(1, "marks", 0);
