@@ -69,11 +69,15 @@ class RcccControl(Control):
 
     def end_speculation(self) -> int:
         """End speculation; return the target to request for bytes that nothing has told the receiver of."""
-        if not self.is_speculative:
-            return 0
+        is_told = not self.is_speculative or self.has_asked
+        self.stop_speculating()
+        return self.ask() if self.backlog > 0 and not is_told else 0
+
+    def stop_speculating(self) -> None:
+        """Take the rest of the speculative credit."""
+        if self.is_speculative:
+            self.credit = min(self.credit, 0)
         self.is_speculative = False
-        self.credit = min(self.credit, 0)
-        return self.ask() if self.backlog > 0 and not self.has_asked else 0
 
     def leaves(self, packet: Packet, now: int, end: int) -> None:
         """Spend credit."""
@@ -87,9 +91,7 @@ class RcccControl(Control):
 
     def take(self, granted: int) -> None:
         """Take a grant; the first one or an acknowledgement ends speculation."""
-        if self.is_speculative:
-            self.credit = min(self.credit, 0)
-        self.is_speculative = False
+        self.stop_speculating()
         more = max(granted - self.granted, 0)
         self.granted += more
         self.credit = min(self.credit + more * QUANTUM, self.limit)
@@ -98,9 +100,7 @@ class RcccControl(Control):
         """Let a lost packet wait again, and ask for credit where no data packet will or has."""
         had_some, had_credit = self.backlog > 0, self.credit > 0
         self.backlog += loss.size
-        if self.is_speculative:
-            self.credit = min(self.credit, 0)
-        self.is_speculative = False
+        self.stop_speculating()
         if self.window:
             self.window.lose_unless(loss, keeps=loss.at_last)
         is_asked_for = self.credit > 0 or (had_some and not had_credit)

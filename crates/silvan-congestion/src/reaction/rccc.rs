@@ -267,6 +267,17 @@ impl RcccRule {
     }
 }
 
+impl RcccState {
+    /// Takes the rest of the speculative credit. Returns whether there could be any.
+    fn end_speculation(&mut self) -> bool {
+        let was_speculative = std::mem::take(&mut self.is_speculative);
+        if was_speculative {
+            self.credit = self.credit.min(0);
+        }
+        was_speculative
+    }
+}
+
 impl ReactionRule for RcccRule {
     type State = RcccState;
 
@@ -321,9 +332,7 @@ impl ReactionRule for RcccRule {
 
     fn granted(&self, state: &mut RcccState, grant: &Grant) {
         let more = grant.bytes.wrapping_sub(state.granted as u32) as i32;
-        if std::mem::take(&mut state.is_speculative) {
-            state.credit = state.credit.min(0);
-        }
+        state.end_speculation();
         if more > 0 {
             state.granted += u64::from(more.unsigned_abs());
             state.credit = (state.credit + i64::from(more) * i64::from(QUANTUM)).min(self.limit);
@@ -333,9 +342,7 @@ impl ReactionRule for RcccRule {
     fn lost(&self, state: &mut RcccState, lost: &Lost) -> u32 {
         let (had_some, had_credit) = (state.waiting > 0, state.credit > 0);
         state.waiting += i64::from(lost.payload) + self.header as i64;
-        if std::mem::take(&mut state.is_speculative) {
-            state.credit = state.credit.min(0);
-        }
+        state.end_speculation();
         if let (Some(rule), Some(nscc)) = (&self.nscc, &mut state.nscc) {
             rule.lose(nscc, lost, lost.at_last_hop);
         }
@@ -347,10 +354,9 @@ impl ReactionRule for RcccRule {
     }
 
     fn acknowledged(&self, state: &mut RcccState) -> u32 {
-        if !std::mem::take(&mut state.is_speculative) {
+        if !state.end_speculation() {
             return 0;
         }
-        state.credit = state.credit.min(0);
         // A message that found credit has not asked for any.
         if state.waiting > 0 && !state.has_asked { self.ask(state) } else { 0 }
     }

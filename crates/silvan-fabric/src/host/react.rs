@@ -83,12 +83,9 @@ impl Host {
         let Some(reactor) = &mut self.reactor else { return };
         if reactor.level() == ControlLevel::Sl {
             let of = FlowRef { flow: 0, sl: level(&self.paths, &self.sources, source, self.id, destination) };
-            let counts = reactor.counts_answers();
             self.react(of, flow, answer);
             self.arm(ctx, of);
-            if counts {
-                self.reconsider_level(of.sl, ctx.now);
-            }
+            self.reconsider_others(of, ctx.now);
             return;
         }
         let counts = reactor.counts_answers();

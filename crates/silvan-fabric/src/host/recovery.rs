@@ -311,7 +311,7 @@ impl Host {
     }
 
     /// Handles a receipt: the packet with a number is no longer outstanding, and with go-back-N those before it have arrived.
-    /// Returns whether the packet was outstanding. The caller counts this packet itself if it is `answered`, or lost.
+    /// Returns whether the packet was outstanding. The caller counts this packet itself if its answer or its loss is the receipt (`answers`).
     pub(super) fn settle_receipt(
         &mut self,
         ctx: &mut Context,
