@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 #: Contents of columns by the mark in `TEXT`.
@@ -268,6 +268,25 @@ def _read(text: str) -> Mapping[str, Table]:
 
 TABLES = _read(TEXT)
 
+#: The tables that only some runs write, and which runs do.
+CONDITIONS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("trees", "tree_links", "contributors", "victims", "wiring"), "unless measure.forest = false"
+    ),
+    "isolation": "with special queues (congestion.isolation)",
+    "pauses": 'with flow_control.kind = "pfc"',
+    "retries": "with link.retry",
+    "trimming": "with switch.trimming",
+    "events": "with [[event]]",
+    "losses": "with events that lose packets, or flow_control.lossy_lanes",
+    "recoveries": "with links that change under traffic whose fair rates can be computed",
+    "transfers": "with measure.transfers = true",
+    **dict.fromkeys(
+        ("congestion_log_switches", "congestion_log_hosts"), "with measure.congestion_log = true"
+    ),
+    **dict.fromkeys(("ranks", "messages", "collectives"), "with [[job]]"),
+}
+
 
 def overview() -> str:
     """Return a line per table."""
@@ -279,6 +298,18 @@ def unknown(name: str) -> str:
     """Return a message about a table that does not exist."""
     near = difflib.get_close_matches(name, TABLES, n=3) or TABLES
     return f"no table `{name}`; there are {', '.join(near)}"
+
+
+def missing(name: str, there: Collection[str]) -> str:
+    """Return a message about a table that a run with the tables `there` does not have."""
+    if not there:
+        return f"no table `{name}`: this run was kept without its tables; run the scenario again"
+    names = f"the tables of this run are {', '.join(there)}"
+    if name in CONDITIONS:
+        return f"no table `{name}`: a run has it {CONDITIONS[name]}; {names}"
+    near = difflib.get_close_matches(name, TABLES, n=1)
+    hint = f"did you mean `{near[0]}`? " if near else ""
+    return f"no table `{name}`; {hint}{names}"
 
 
 def describe(name: str, width: int) -> str:

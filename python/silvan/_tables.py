@@ -13,6 +13,7 @@ import numpy as np
 from arro3.core import Array, DataType, Field, Schema, Table, dictionary_dictionary, dictionary_indices
 from numpy.typing import NDArray
 
+from silvan import _columns
 from silvan._core import ArrayView
 
 #: A read-only column: numbers, or codes with the list of names that the codes index.
@@ -31,6 +32,13 @@ class ByColumn(dict[str, Value]):
         near = difflib.get_close_matches(str(name), self, n=1)
         hint = f"did you mean `{near[0]}`? " if near else ""
         raise KeyError(f"no column `{name}` in the table `{self._table}`; {hint}it has {', '.join(self)}")
+
+
+class ByName(dict[str, Table]):
+    """The tables of a run by name. For a table that it lacks, the `KeyError` says which runs have it."""
+
+    def __missing__(self, name: str) -> Table:
+        raise KeyError(_columns.missing(str(name), self))
 
 
 Columns = Mapping[str, Column]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -61,7 +60,7 @@ class Result:
     account: list[str]
     #: Keys of the scenario that had no effect, and limits that the run reached.
     warnings: list[str]
-    #: Maps table names to tables.
+    #: Maps table names to tables. For a table that the run lacks, the `KeyError` says which runs have it.
     tables: dict[str, Table]
 
     def __init__(
@@ -80,7 +79,7 @@ class Result:
         self.summary = summary
         self.account = account
         self.warnings = warnings
-        self.tables = tables
+        self.tables = _tables.ByName(tables)
         # Columns as numpy arrays: either those of the simulator, or converted at the first use.
         self._coded: dict[str, _tables.ByColumn[_tables.Column]] = {
             name: _tables.ByColumn(name, own) for name, own in (columns or {}).items()
@@ -105,13 +104,8 @@ class Result:
         return {name: tuple(table.column_names) for name, table in self.tables.items()}
 
     def table(self, name: str) -> Table:
-        """Return a table by name. For an unknown name, the `KeyError` lists the tables."""
-        try:
-            return self.tables[name]
-        except KeyError:
-            near = difflib.get_close_matches(name, self.tables, n=1)
-            hint = f"did you mean `{near[0]}`? " if near else ""
-            raise KeyError(f"no table `{name}`; {hint}there are {', '.join(self.tables)}") from None
+        """Return a table by name, as :attr:`tables` does."""
+        return self.tables[name]
 
     @property
     def flows(self) -> Table:

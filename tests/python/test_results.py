@@ -15,7 +15,7 @@ from arro3.core import Array, DataType, Table
 
 import silvan
 from conftest import ROOT, SMALL, command
-from silvan import Scenario, _files, _folder, _layout, _tables, plot
+from silvan import Scenario, _columns, _files, _folder, _layout, _store, _tables, plot
 from silvan.fairness import jain, rates_gbit_s, treatment_variation
 
 
@@ -27,8 +27,23 @@ def test_a_run_gives_summary_account_and_tables(result):
     )
     assert result.account
     assert {"flows", "hosts", "links", "latency"} <= set(result.tables)
-    with pytest.raises(KeyError, match="no table `flow`; did you mean `flows`\\? there are"):
-        result.table("flow")
+
+
+def test_a_missing_table_is_explained(result):
+    names = ", ".join(result.tables)
+    for read in (result.table, result.tables.__getitem__, result.numpy):
+        with pytest.raises(
+            KeyError, match=f"no table `flow`; did you mean `flows`\\? the tables of .* are {names}"
+        ):
+            read("flow")
+        with pytest.raises(
+            KeyError, match=f"`transfers`: a run has it with measure.transfers = true; .*{names}"
+        ):
+            read("transfers")
+    with pytest.raises(KeyError, match="this run was kept without its tables; run the scenario again"):
+        _store._without_tables(result).table("flows")
+    # Each table is in all runs, or says which runs have it.
+    assert _columns.CONDITIONS.keys() == _columns.TABLES.keys() - _layout.ALWAYS
 
 
 def test_overrides_reach_the_run(result):
