@@ -69,6 +69,17 @@ def is_equal(row: Row) -> bool:
     return all(mean == row.means[0] for mean in row.means)
 
 
+def rows_that_differ(found: Comparison) -> list[Row]:
+    """Return the results that differ between groups, and the numbers of transfers behind such quantiles."""
+    differ = {row.measure for row in found.rows if not is_equal(row)}
+    subjects = {measure.rpartition(": slowdown")[0] for measure in differ}
+    return [
+        row
+        for row in found.rows
+        if row.measure in differ or (row.is_count and row.measure.rpartition(":")[0] in subjects)
+    ]
+
+
 def mean_cell(mean: Mean | None) -> str:
     """Return a mean with the half-width of its interval, if it has one."""
     return "-" if mean is None else in_words(mean.value, mean.half)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from silvan._comparison_text import change_cell, is_equal, letter, losses, mean_cell, setting_cell
+from silvan._comparison_text import change_cell, letter, losses, mean_cell, rows_that_differ, setting_cell
 from silvan.report import _picture, _summary, _text
 from silvan.report._scene import Scene
 
@@ -55,12 +55,11 @@ def of_comparison(found: Comparison) -> str:
     settings = [(key, *map(setting_cell, values)) for key, values in found.settings.items()]
     heads = ["result", "unit", letters[0], *(part for name in letters[1:] for part in (name, "change"))]
     results = []
-    for row in found.rows:
-        if not is_equal(row):
-            cells = [row.measure, row.unit, mean_cell(row.means[0])]
-            for mean, change in zip(row.means[1:], row.changes, strict=True):
-                cells += [mean_cell(mean), change_cell(change, row.means[0])]
-            results.append(cells)
+    for row in rows_that_differ(found):
+        cells = [row.measure, row.unit, mean_cell(row.means[0])]
+        for mean, change in zip(row.means[1:], row.changes, strict=True):
+            cells += [mean_cell(mean), change_cell(change, row.means[0])]
+        results.append(cells)
     lost = "".join(
         f"<p><b>Proven losses of {escape(heads)}:</b> {escape('; '.join(lines))}</p>"
         for heads, lines in losses(found, letters)

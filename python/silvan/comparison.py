@@ -31,12 +31,14 @@ if TYPE_CHECKING:
 
 #: Settings that do not change results, or change them only by chance.
 _NOT_COMPARED = frozenset(("seed", "threads", "scheduler"))
-#: Quantiles of slowdowns, and their names.
-_QUANTILES: tuple[tuple[Literal["p50", "p95", "p99"], str], ...] = (
-    ("p50", "median"),
-    ("p95", "95 %"),
-    ("p99", "99 %"),
+#: Quantiles of slowdowns, their names, and the shares of the values that do not exceed them.
+_QUANTILES: tuple[tuple[Literal["p50", "p95", "p99"], str, float], ...] = (
+    ("p50", "median", 0.5),
+    ("p95", "95 %", 0.95),
+    ("p99", "99 %", 0.99),
 )
+#: End of the names of measures that count the values behind quantiles.
+_COUNT = ": finished"
 #: Words in the names of measures of which larger values are better, and of which smaller values are.
 _LARGER, _SMALLER = (
     ("received", "Jain's index"),
@@ -95,6 +97,11 @@ class Row:
     #: One change per group, except the first group.
     changes: tuple[Change | None, ...]
 
+    @property
+    def is_count(self) -> bool:
+        """Whether this is the number of transfers behind the quantiles in other rows."""
+        return self.measure.endswith(_COUNT)
+
     def is_loss(self, change: Change | None) -> bool:
         """Whether a change of this measure is proven, and for the worse."""
         if change is None or not change.is_proven:
@@ -122,7 +129,10 @@ class Loss:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """The result of :func:`silvan.compare`."""
+    """The result of :func:`silvan.compare`.
+
+    A quantile has a row only if each run has enough values: 20 for the 95th percentile, 100 for the 99th.
+    """
 
     groups: tuple[Group, ...]
     #: Keys whose values differ between groups, with one value per group; None if a group lacks the key.
@@ -235,6 +245,15 @@ def by_size(sizes: Sequence[TransferSizes]) -> list[TransferSizes]:
     return [one for one in sizes if "above_bytes" not in one or one["transfers"] < whole[one["class"]]]
 
 
+def is_supported(share: float, count: int) -> bool:
+    """Return whether this number of values determines a quantile.
+
+    The 99th percentile of fewer than 100 values is the largest of them: a single value, which depends on
+    chance and grows with their number.
+    """
+    return count > 0 and round(count * (1 - share), 9) >= 1
+
+
 def measures(result: Result) -> dict[tuple[str, str], float]:
     """Return the numbers of a run that a comparison uses, by name and unit."""
     summary = result.summary
@@ -253,7 +272,8 @@ def measures(result: Result) -> dict[tuple[str, str], float]:
         if row["count"] and row["class"] in shown:
             name = f"{row['class']}: latency since {row['since']}"
             found[f"{name}, median", "us"] = row["p50_ns"] / 1000
-            found[f"{name}, 99 %", "us"] = row["p99_ns"] / 1000
+            if is_supported(0.99, row["count"]):
+                found[f"{name}, 99 %", "us"] = row["p99_ns"] / 1000
     found |= _of_transfers(summary)
     for job in summary.get("jobs", ()):
         # The span of an unfinished job is that of the run.
@@ -274,8 +294,12 @@ def _of_transfers(summary: Summary) -> dict[tuple[str, str], float]:
     if transfers := summary.get("transfers"):
         found["transfers unfinished", ""] = transfers["unfinished"]
         for own in by_size(transfers["sizes"]):
-            name = f"transfers of {own['class']}{size_range(own)}: slowdown"
-            for key, what in _QUANTILES:
+            of = f"transfers of {own['class']}{size_range(own)}"
+            name = f"{of}: slowdown"
+            found[f"{of}{_COUNT}", ""] = own["transfers"]
+            for key, what, share in _QUANTILES:
+                if not is_supported(share, own["transfers"]):
+                    continue
                 found[f"{name}, {what}", ""] = own["slowdown"][key]
                 if "acked_slowdown" in own:
                     acked = f"{name} until the last acknowledgement, {what}"

@@ -229,6 +229,44 @@ def test_ranges_of_sizes_that_contain_all_transfers_are_left_out():
     assert comparison.by_size(rows) == [rows[0], *rows[2:]]
 
 
+def test_quantiles_of_few_transfers_are_left_out(tmp_path):
+    """A run with 16 transfers of one size and hundreds of another; the number is always printed."""
+    text = STAR.replace("[measure]", "[measure]\ntransfers = true")
+    text += """
+[[flow]]
+name = "few"
+from = "H1"
+to = "H2"
+total = "64 KiB"
+message = "4 KiB"
+start = "100 us"
+"""
+    runs = [silvan.run(silvan.Scenario.from_toml(text), traffic__0__rate=f"{rate} Gbit/s") for rate in (2, 4)]
+    folders = [run.save(tmp_path / str(number)) for number, run in enumerate(runs)]
+    counts = {one["class"]: one["transfers"] for one in runs[0].summary["transfers"]["sizes"]}
+    assert counts["flows"] == 16
+    assert counts["all"] >= 100
+    found = comparison.measures(runs[0])
+    assert found["transfers of flows: finished", ""] == 16
+    names = [name for name, _ in found if name.startswith("transfers of flows: slowdown")]
+    assert names == ["transfers of flows: slowdown, median"]
+    assert ("transfers of all: slowdown, 99 %", "") in found
+    assert not any("few" in name and "99 %" in name for name, _ in found)
+    said = command("compare", *folders).stdout
+    # The number of transfers is equal in both runs, but the median is not.
+    assert "transfers of flows: finished" in said
+    assert "transfers of flows: finished" in compare(*runs)._repr_html_()
+    page = silvan.report.html(runs)
+    assert "Slowdown of transfers of flows, median" in page
+    assert "Slowdown of transfers of flows, 99 %" not in page
+    assert "Slowdown of transfers of all, 99 %" in page
+    same = command("compare", folders[0], folders[0]).stdout
+    assert "The results do not differ." in same
+    limits = [(0.5, 2), (0.95, 20), (0.99, 100)]
+    assert all(comparison.is_supported(share, count) for share, count in limits)
+    assert not any(comparison.is_supported(share, count - 1) for share, count in limits)
+
+
 @pytest.mark.parametrize("mechanism", templates.MECHANISMS)
 def test_a_new_scenario_may_have_any_mechanism(mechanism):
     silvan.Scenario.from_toml(templates.write("mine", "fat-tree", 16, "hotspot", mechanism)).check()

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Literal
 
 from silvan._comparison_text import in_words
-from silvan.comparison import by_size, links_in_trees, size_range
+from silvan.comparison import by_size, is_supported, links_in_trees, size_range
 from silvan.fairness import jain_of_hosts
 from silvan.report import _text
 
@@ -105,11 +105,15 @@ def _transfer_rows(results: Sequence[Result]) -> list[tuple[str, Callable[[Resul
         return lambda one: _text.number(by_range(one)[at]["slowdown"][key], 2)
 
     shared = [at for at in found[0] if all(at in own for own in found[1:])]
-    quantiles: tuple[tuple[Literal["p50", "p99"], str], ...] = (("p50", "median"), ("p99", "99 %"))
+    quantiles: tuple[tuple[Literal["p50", "p99"], str, float], ...] = (
+        ("p50", "median", 0.5),
+        ("p99", "99 %", 0.99),
+    )
     return [
         (f"Slowdown of transfers of {at[0]}{at[1]}, {what}", row(at, key))
         for at in shared
-        for key, what in quantiles
+        for key, what, share in quantiles
+        if all(is_supported(share, own[at]["transfers"]) for own in found)
     ]
 
 
