@@ -160,8 +160,8 @@ def test_a_page_has_counts_rows_and_reasons(papers: Path, monkeypatch: pytest.Mo
     (papers / "notes" / "nowhere.md").write_text("The speed was chosen.\n")
     overview, written = record.write_pages(papers / "pages", path)
     text = overview.read_text()
-    assert text.startswith("# The score\n\n**Of 2 two-sided numbers that the eight papers print and ")
-    assert "simulations meet 1 (50 %). Of 0 orderings" in text
+    assert text.startswith("# The score\n\n**The eight papers print 2 values that simulation can check; ")
+    assert "Silvan reproduces 1 of them (50 %). The papers state 0 times" in text
     assert "| published numbers, two-sided | 2 | 1 | 1 | 0 | 0 | 0 | 0 | 0 |" in text
     assert "| Nowhere | 1 of 2 | 0 of 0 | 1, 2 |" in text
     assert "Experiments recorded from quick runs: X2." in text
@@ -219,8 +219,8 @@ def test_each_row_is_counted_once(papers: Path) -> None:
     assert "1 laws and closed forms are not counted; 1 of them are met." in text
     # The ordering has a margin of ten, so this result proves little.
     assert (
-        "Of 1 orderings that they state, 1 hold, by a median factor of 10; 1 of them by more than two."
-        in text
+        "The papers state 1 times that one value is larger than another; 1 of these orderings hold. "
+        "The ratio of the two values is 10 in the median of these, and more than 2 in 1." in text
     )
 
 
@@ -292,7 +292,7 @@ def test_other_sources_and_compatible_draws_are_counted_on_their_own(
     }
     assert "| published numbers, two-sided | 0/1 | 0 | 0/1 | 0 | 0 | 0 | 0 | 0 |" in page.summary(found)
     assert score.rows_by_category(found, reading=3) == {}
-    assert page.headline(found).endswith("Of 1 numbers of other sources, 0 are met (0 %).")
+    assert page.headline(found).endswith("Of 1 values from other sources, Silvan reproduces 0 (0 %).")
 
 
 def test_duplicates_name_a_row_with_the_same_printed_number() -> None:
@@ -309,8 +309,8 @@ def test_every_published_count_is_that_of_a_list_of_rows(recorded: dict[str, Any
     lists = score.rows_by_category(found)
     numbers = lists[score.PAPERS][score.NUMBERS]
     total, met = sum(map(len, numbers.values())), len(numbers["met"])
-    assert page.headline(found).startswith(f"Of {total} two-sided numbers ")
-    assert f"simulations meet {met} (" in page.headline(found)
+    assert page.headline(found).startswith(f"The eight papers print {total} values ")
+    assert f"Silvan reproduces {met} of them (" in page.headline(found)
     readings = [score.rows_by_category(found, reading) for reading in (1, 2, 3)]
     for line, categories in lists.items():
         for name, verdicts in categories.items():

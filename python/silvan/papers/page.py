@@ -27,29 +27,32 @@ from silvan.papers.rows import Row, counts, marks, simulated_text, tolerance_tex
 
 
 def headline(found: Found) -> str:
-    """Return the score in three sentences."""
+    """Return the score in a few sentences."""
     rows = score.compared(found, score.PAPERS)
     numbers, orders = (score.of_category(rows, name) for name in (score.NUMBERS, score.ORDERS))
     others = score.of_category(score.compared(found, score.OTHERS), score.NUMBERS)
     met, held, of_others = score.met(numbers), score.met(orders), score.met(others)
     margins = sorted(row["margin"] for row in held if "margin" in row)
-    strong = sum("weak" not in row for row in held)
-    text = (
-        f"Of {len(numbers)} two-sided numbers that the eight papers print and that can be decided, "
-        f"simulations meet {len(met)} ({_percent(len(met), len(numbers))}). "
-        f"Of {len(orders)} orderings that they state, {len(held)} hold"
-    )
+    sentences = [
+        f"The eight papers print {len(numbers)} values that simulation can check; Silvan reproduces "
+        f"{len(met)} of them ({_percent(len(met), len(numbers))}).",
+        f"The papers state {len(orders)} times that one value is larger than another; {len(held)} of these "
+        "orderings hold.",
+    ]
     if margins:
-        middle = margins[len(margins) // 2]
-        text += f", by a median factor of {middle:.2g}; {len(held) - strong} of them by more than two"
+        large = sum("weak" in row for row in held)
+        sentences.append(
+            f"The ratio of the two values is {margins[len(margins) // 2]:.2g} in the median of these, and "
+            f"more than 2 in {large}."
+        )
     if others:
-        text += (
-            f". Of {len(others)} numbers of other sources, {len(of_others)} are met "
-            f"({_percent(len(of_others), len(others))})"
+        sentences.append(
+            f"Of {len(others)} values from other sources, Silvan reproduces {len(of_others)} "
+            f"({_percent(len(of_others), len(others))})."
         )
     if waiting := sum(row["verdict"] == NOT_RUN for row in (*numbers, *others)):
-        text += f"; {waiting} numbers have not been simulated with the present model"
-    return f"{text}."
+        sentences.append(f"{waiting} values have not been simulated with the present model.")
+    return " ".join(sentences)
 
 
 def summary(found: Found) -> str:
