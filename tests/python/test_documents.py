@@ -40,7 +40,6 @@ SKIPS = [
     Skip("docs/papers.md", "silvan papers run T4 --out", "the first command writes into the repository"),
     Skip("docs/extending.md", "git apply", "changes the source"),
     Skip("docs/performance.md", "make bench", CLONE),
-    Skip("docs/performance.md", "make instructions", CLONE),
     Skip("docs/internals.md", "make swarm", CLONE),
     Skip("docs/verification.md", ".venv/bin/python -m verify", CLONE),
     Skip("docs/engineer.md", "for a in", "needs a subnet manager"),
