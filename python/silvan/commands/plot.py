@@ -144,7 +144,7 @@ def _transfers(
 
 
 def _on_forests(draw: Callable[[], Drawn], option: str) -> Drawn:
-    """Call `draw`; report a run without a forest, or without that time, as a wrong use of the option."""
+    """Call `draw`; report a run without a forest, or without that time, as an incorrect use of the option."""
     try:
         return draw()
     except (KeyError, ValueError) as error:

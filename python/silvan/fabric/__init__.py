@@ -237,7 +237,7 @@ def study(  # noqa: PLR0913 - options with names and defaults
 
     Raises:
         FabricError: a fabric or a load that is wrong.
-        SilvanError: a folder that is not one of a study, or a failed run.
+        SilvanError: a folder that does not contain a study, or a failed run.
 
     """
     from silvan import results

@@ -129,7 +129,7 @@ def _number(value: float) -> float | None:
 def rows_by_experiment(
     path: Path, experiments: Iterable[Experiment]
 ) -> dict[str, tuple[Experiment, Entry | None, list[Row]]]:
-    """Return by id what is on record of experiments, with their rows.
+    """Return the recorded results of experiments and their rows, by id.
 
     There is no entry, and the verdict of all rows is ``not run``, where an experiment is not on record
     or has other rows or runs now than when it was recorded.
