@@ -404,7 +404,7 @@ pub struct RetrySummary {
     pub nacks: u64,
     /// Acknowledgements and NACKs that got lost.
     pub lost: u64,
-    /// Replays because a timer expired.
+    /// Replays that a timer triggered.
     pub timeouts: u64,
 }
 

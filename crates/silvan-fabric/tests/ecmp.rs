@@ -164,7 +164,7 @@ fn sprayed(config: Config, spraying: Spraying, values: u16) -> Config {
     Config { ecmp: Some(Ecmp { spraying, values, ..Ecmp::default() }), ..config }
 }
 
-/// Marks between 0.2 and 0.8 of 43 packets, and NSCC.
+/// NSCC, and marks for queues between 0.2 and 0.8 of 43 packets.
 fn nscc() -> Congestion {
     Congestion {
         marking: Some(Marking::Red(Red {

@@ -302,7 +302,7 @@ fn selective_repeat_sends_lost_packets_again_after_the_timeout() {
         assert_eq!((losses(&outcome).data_packets, outcome.summary.packets_delivered), (2, 10), "{name}");
         assert_eq!((recovered(&outcome), latency(&outcome).1), ((2, 0, 2), 50_000 + 1_550), "{name}");
     }
-    // Receipts arrive 2,164 ns after the start of a packet. A shorter timeout repeats all packets.
+    // Receipts arrive 2,164 ns after the start of a packet. With a shorter timeout, all packets are sent again.
     for (timeout, repeated) in [(2_165, 0), (2_163, 10)] {
         config.events = vec![down("S1:2", us(99), us(1))];
         config.recovery =
@@ -493,7 +493,7 @@ fn frames_that_wait_for_a_repetition_are_lost_when_their_link_goes_down() {
     }
 }
 
-/// The errors of a link with retry cost time and no packets.
+/// Errors of a link with retry cost time, but no packet is lost.
 #[test]
 fn frames_that_errors_damage_are_sent_again_with_retry() {
     let (topology, mut config) = ten_packets();

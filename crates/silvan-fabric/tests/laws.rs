@@ -65,8 +65,8 @@ fn multistage_networks_carry_the_identity_at_full_rate() {
     }
 }
 
-/// The hot flows 000 -> 111 and 011 -> 111 share an output of the second stage equally. Traffic of other
-/// hosts to 101 crosses the same switch and is not blocked.
+/// The hot flows 000 -> 111 and 011 -> 111 share an output of the second stage equally. Traffic from other
+/// hosts to host 101 crosses the same switch and is not blocked.
 #[test]
 fn the_root_of_two_hot_flows_is_at_the_second_stage() {
     for links in ["unidirectional", "bidirectional"] {

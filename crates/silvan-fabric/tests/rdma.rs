@@ -155,7 +155,7 @@ fn dcqcn_settles_at_the_fixed_point_of_its_fluid_model() {
 
 /// DCTCP (SIGCOMM 2010, section 3.3): with N flows of equal windows, the queue oscillates between K + N packets and
 /// sqrt(2 N (C RTT + K)) / 2 packets less, if all flows reduce their windows together and the output is one queue. Eight
-/// flows do not stay together, so their queue swings less.
+/// flows are not synchronized, so their queue oscillates less.
 #[test]
 fn dctcp_keeps_the_queue_near_its_threshold() {
     for sources in [2, 4, 8] {

@@ -24,7 +24,7 @@ struct Row {
     expected: String,
 }
 
-/// Applies a change to a scenario: puts text after, before or in the place of a piece of it.
+/// Applies a change to a scenario: inserts text after or before a piece of it, or replaces the piece.
 fn changed(base: &str, (kind, old): (&str, &str), new: &str) -> String {
     assert!(base.contains(old), "no {old:?} in the scenario");
     let new = if new == "nothing" { String::new() } else { new.replace("\\n", "\n") };

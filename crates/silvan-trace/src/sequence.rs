@@ -24,13 +24,13 @@ impl Sequence {
         Self::on_cpu(rank, 0)
     }
 
-    /// Starts an empty sequence for a rank on another cpu.
+    /// Starts an empty sequence for a rank on another CPU.
     #[must_use]
     pub const fn on_cpu(rank: u32, cpu: u8) -> Self {
         Self { rank, front: Vec::new(), cpu }
     }
 
-    /// Starts a second sequence of the same rank on another cpu. It begins at the current position of
+    /// Starts a second sequence of the same rank on another CPU. It begins at the current position of
     /// `other`.
     #[must_use]
     pub fn fork(other: &Self, cpu: u8) -> Self {

@@ -1,8 +1,8 @@
 //! The internal representation of a trace: a graph of operations for each rank, stored as a structure of
 //! arrays.
 //!
-//! An operation may wait until other operations of its rank finish or start. Operations on the same cpu of a
-//! rank are executed one by one; different cpus work concurrently. Messages are matched as in MPI: first in,
+//! An operation may wait until other operations of its rank finish or start. Operations on the same CPU of a
+//! rank are executed one by one; different CPUs work concurrently. Messages are matched as in MPI: first in,
 //! first out for each source, destination and tag, with wildcards for source and tag.
 
 use std::collections::HashMap;
@@ -31,9 +31,9 @@ pub enum Kind {
     Send,
     /// Receives a message.
     Recv,
-    /// Computes, which keeps a cpu busy.
+    /// Computes, which keeps a CPU busy.
     Calc,
-    /// Lets time pass without using a cpu.
+    /// Lets time pass without using a CPU.
     Delay,
 }
 
@@ -48,7 +48,7 @@ pub struct Operation {
     pub size: u64,
     /// Tag of a message ([`ANY`] in a receive means any tag); 0 for other kinds.
     pub tag: u32,
-    /// Number of the cpu within the rank.
+    /// Number of the CPU within the rank.
     pub cpu: u8,
     /// Number of the network interface within the rank.
     pub nic: u8,
@@ -79,7 +79,7 @@ impl Operation {
         Self { kind: Kind::Delay, peer: 0, size: ns, tag: 0, cpu: 0, nic: 0 }
     }
 
-    /// Returns the same operation on another cpu.
+    /// Returns the same operation on another CPU.
     #[must_use]
     pub const fn on(mut self, cpu: u8) -> Self {
         self.cpu = cpu;

@@ -11,7 +11,7 @@ const OVERHEAD: f64 = 500.0;
 const GAP: f64 = 100.0;
 /// Nanoseconds per byte on a link of 100 Gbit/s.
 const PER_BYTE: f64 = 0.08;
-/// Nanoseconds per byte on a cpu.
+/// Nanoseconds per byte on a CPU.
 const COPY: f64 = 0.02;
 const RENDEZVOUS_ABOVE: u64 = 65_536;
 

@@ -133,7 +133,7 @@ class Published:
         return self.quick_tolerance != self.tolerance
 
     def bounds(self, quick: bool = False) -> tuple[float, float]:
-        """Return the least and the largest number that would be met."""
+        """Return the smallest and the largest number that would be met."""
         tolerance = self.quick_tolerance if quick else self.tolerance
         if isinstance(tolerance, str):
             least = self.expected if tolerance == "at least" else -math.inf

@@ -262,7 +262,7 @@ class RetrySummary(TypedDict):
     nacks: int
     #: Number of acknowledgements and NACKs that got lost.
     lost: int
-    #: Number of replays because a timer expired.
+    #: Number of replays that a timer triggered.
     timeouts: int
 
 

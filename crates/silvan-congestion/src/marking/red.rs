@@ -359,7 +359,7 @@ mod tests {
     fn the_random_pattern_marks_the_share_on_average() {
         let rule = rule(MarkingPattern::Random);
         let tenth = marked(&rule, 30_000, 100_000, true).len();
-        // A standard deviation is 95.
+        // The standard deviation is 95.
         assert!((9_600..10_400).contains(&tenth), "{tenth}");
         assert_eq!(marked(&rule, 60_000, 100, true).len(), 100);
     }

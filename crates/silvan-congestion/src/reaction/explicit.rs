@@ -2,7 +2,7 @@
 //!
 //! A flow that needs the time w_f at the full rate of a link sends at r = w_f / W_f of that rate, where W_f is the
 //! largest sum of such times over the links of its route. Before the flow starts, a packet announces w_f and returns
-//! W_f. Probes read W_f again while the flow lasts, or its data packets do. A final packet removes w_f from the links,
+//! W_f. While the flow lasts, probes or its data packets read W_f again. A final packet removes w_f from the links,
 //! unless the flow is retained for the next phase of an application.
 
 use schemars::JsonSchema;

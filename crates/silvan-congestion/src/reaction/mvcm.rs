@@ -8,9 +8,9 @@
 //!  an empty queue        resets both
 //! ```
 //!
-//! A waiting slot is the shortest round trip. Slots pass between the end of a packet and the start of the next one. A
-//! queue is empty when no packet waits in it and all sent packets are acknowledged, because the queue keeps packets
-//! until then (MVCM, 5.1).
+//! A waiting slot lasts for the shortest round trip. Slots pass between the end of a packet and the start of the next
+//! one. A queue is empty when no packet waits in it and all sent packets are acknowledged, because the queue keeps
+//! packets until then (MVCM, 5.1).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

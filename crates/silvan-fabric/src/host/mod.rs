@@ -149,9 +149,9 @@ pub(crate) struct Host {
     timers: Option<Box<Timers>>,
     /// The order of packets, if they may overtake each other.
     order: Option<Box<Order>>,
-    /// Selects entropy values, if packets have them. Then there is an `order`, too.
+    /// Selects entropy values, if packets have them; requires `order`.
     sprayer: Option<Box<Sprayer>>,
-    /// Sends lost packets again, if the host does that. Then there is an `order`, too.
+    /// Sends lost packets again, if the host does that; requires `order`.
     recovery: Option<Box<LossRecovery>>,
     /// The congestion log, if the host keeps one.
     pub log: Option<Box<HostLog>>,

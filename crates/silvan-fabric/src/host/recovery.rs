@@ -67,9 +67,9 @@ struct Arrived {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Judgement {
     Accept,
-    /// It has arrived before.
+    /// The packet has arrived before.
     Duplicate,
-    /// It is not the next one. The sender is asked for the next one if this is true.
+    /// The packet is not the next one. If the field is true, the sender is asked for the next one.
     OutOfSequence(bool),
 }
 

@@ -58,7 +58,7 @@ pub(crate) struct Retries {
     pub nacks: u64,
     /// Acknowledgements and NACKs that got lost.
     pub lost: u64,
-    /// Replays because the timer has expired.
+    /// Replays that the timer triggered.
     pub timeouts: u64,
 }
 

@@ -8,9 +8,9 @@ use crate::topology::{NodeRef, Topology, Wiring};
 /// How flows are divided over the shortest paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Division {
-    /// Each flow takes the path of the forwarding tables.
+    /// Each flow takes the path that the forwarding tables determine.
     Tables,
-    /// Each flow takes one path, by the hash functions of a run with this seed.
+    /// Each flow takes one path, which the hash functions of a run with this seed select.
     Hashed(u64),
     /// The packets of each flow are divided evenly.
     Even,

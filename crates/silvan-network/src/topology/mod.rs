@@ -242,7 +242,7 @@ impl Topology {
         format!("{}:{}", self.name_of(end.node), end.port)
     }
 
-    /// The network without some of its hosts, and the numbers of the other hosts before. It has no regular structure.
+    /// The network without some of its hosts, and the previous numbers of the remaining hosts. It has no regular structure.
     #[must_use]
     pub fn without_hosts(&self, is_left_out: impl Fn(&Host) -> bool) -> (Self, Vec<usize>) {
         let kept: Vec<usize> =

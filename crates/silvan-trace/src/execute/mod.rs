@@ -5,31 +5,31 @@
 //! | `latency` (L) | of each message, from sending to receiving the first byte |
 //! | `gap` (g) | minimum time between two messages of a network interface, per direction |
 //! | `gap_per_byte` (G) | of each byte, at the sender's interface and, pipelined, at the receiver's |
-//! | `overhead` (o) | of the sender's and the receiver's cpu, per message |
-//! | `overhead_per_byte` (O) | of both cpus, per byte |
+//! | `overhead` (o) | of the sender's and the receiver's CPU, per message |
+//! | `overhead_per_byte` (O) | of both CPUs, per byte |
 //! | `rendezvous_above` (S) | larger messages wait for their receive |
 //!
-//! A message of `n` bytes occupies the sender's cpu for o + n O. It then enters the interface, which is busy
+//! A message of `n` bytes occupies the sender's CPU for o + n O. It then enters the interface, which is busy
 //! for max(g, n G). Its first byte reaches the receiver's interface after L. That interface accepts messages
 //! one after the other in this order, as an output of a crossbar without internal congestion. When the last
-//! byte has arrived and the receive is posted, the receiver's cpu is busy for o + n O, after which the
-//! receive has finished. An eager send has finished when the sender's cpu is free again.
+//! byte has arrived and the receive is posted, the receiver's CPU is busy for o + n O, after which the
+//! receive has finished. An eager send has finished when the sender's CPU is free again.
 //!
 //! A message larger than S starts with a request, which contains no data and costs o. When the request has
-//! arrived and the receive is posted, a permission returns after L. The sender's cpu is then busy for n O,
+//! arrived and the receive is posted, a permission returns after L. The sender's CPU is then busy for n O,
 //! and the data follows. The send has finished when the data has left.
 //!
-//! A receive is posted when its dependencies have finished and its cpu is free. Messages between two ranks
+//! A receive is posted when its dependencies have finished and its CPU is free. Messages between two ranks
 //! are matched in the order in which they were sent. Messages from a rank to itself do not use the network.
 //!
 //! The model is based on Alexandrov et al., "LogGP" (1995), and Hoefler, Schneider and Lumsdaine, "LogGOPSim"
-//! (2010). LogGOPSim differs in three points: it charges `n - 1` bytes, the cpu time per byte overlaps with
+//! (2010). LogGOPSim differs in three points: it charges `n - 1` bytes, the CPU time per byte overlaps with
 //! the network, and a rendezvous ends at the sender when the receive is matched.
 
 //!
 //! | type | purpose |
 //! | --- | --- |
-//! | [`Ranks`] | schedules the operations of each rank: dependencies, cpus, matching |
+//! | [`Ranks`] | schedules the operations of each rank: dependencies, CPUs, matching |
 //! | [`Carrier`] | transports messages between ranks: here at LogGP costs, in a simulation over the network |
 
 mod interleaved;
@@ -102,9 +102,9 @@ pub struct Execution {
     pub finished: Vec<Time>,
     /// Time at which the last rank finished.
     pub span: Time,
-    /// Time that the cpus of each rank spent computing.
+    /// Time that the CPUs of each rank spent computing.
     pub computing: Vec<Time>,
-    /// Time during which at least one cpu of each rank computed or handled a message.
+    /// Time during which at least one CPU of each rank computed or handled a message.
     pub busy: Vec<Time>,
     /// Collective operations, in the order in which they started.
     pub calls: Vec<Call>,

@@ -1,4 +1,4 @@
-//! Schedules the operations of each rank: dependencies, cpus, matching. A [`Carrier`] transports the
+//! Schedules the operations of each rank: dependencies, CPUs, matching. A [`Carrier`] transports the
 //! messages.
 
 use std::cmp::Reverse;
@@ -40,9 +40,9 @@ enum What {
     DataHead,
     /// An interface may have sent a message completely.
     Sent,
-    /// The cpu has passed a message or a request to the carrier.
+    /// The CPU has passed a message or a request to the carrier.
     Inject,
-    /// The cpu has passed the data of a rendezvous to the carrier.
+    /// The CPU has passed the data of a rendezvous to the carrier.
     DataInject,
     /// The permission for a rendezvous has arrived.
     Permit,
@@ -116,7 +116,7 @@ impl Agenda {
 
     /// Schedules the departure of a parcel's last byte from its sender at a time (ps).
     pub fn left(&mut self, time: u64, parcel: &Parcel) {
-        // An eager send finished earlier, when the cpu became free.
+        // An eager send finished earlier, when the CPU became free.
         if parcel.part == Part::Data {
             self.push(time, What::Finished, parcel.rank, parcel.index);
         }
@@ -151,9 +151,9 @@ pub trait Carrier {
 /// State of a rank.
 #[derive(Debug, Default)]
 struct Rank {
-    /// Time in ps at which each cpu becomes free.
+    /// Time in ps at which each CPU becomes free.
     cpus: Vec<u64>,
-    /// Time until which at least one cpu is busy.
+    /// Time until which at least one CPU is busy.
     busy_until: u64,
 }
 
@@ -351,7 +351,7 @@ impl<T: Deref<Target = Trace>> Ranks<T> {
         self.outcome
     }
 
-    /// Occupies a cpu as soon as it is free; returns start and end.
+    /// Occupies a CPU as soon as it is free; returns start and end.
     fn occupy(&mut self, now: u64, rank: u32, at: usize, span: u128) -> (u64, u64) {
         let number = self.trace.operation(at).cpu;
         let own = &mut self.ranks[rank as usize];

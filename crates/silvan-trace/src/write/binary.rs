@@ -9,7 +9,7 @@ use crate::trace::{Kind, Operation, Trace, When};
 /// Writes a trace as binary GOAL.
 ///
 /// # Errors
-/// The errors of `out`. It is also an error if no cpu is available for the delays of a rank.
+/// The errors of `out`. It is also an error if no CPU is available for the delays of a rank.
 pub fn binary(trace: &Trace, out: &mut impl Write) -> Result<()> {
     out.write_all(&COOKIE.to_le_bytes())?;
     out.write_all(&trace.ranks().to_le_bytes())?;
@@ -27,7 +27,7 @@ pub fn binary(trace: &Trace, out: &mut impl Write) -> Result<()> {
     (0..trace.ranks()).try_for_each(|rank| section(trace, rank, out))
 }
 
-/// The highest numbers of cpus and of network interfaces in use.
+/// The highest numbers of CPUs and of network interfaces in use.
 fn highest(trace: &Trace) -> Result<[u8; 2]> {
     let mut most = [0; 2];
     for rank in 0..trace.ranks() {

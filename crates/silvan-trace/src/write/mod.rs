@@ -1,7 +1,7 @@
 //! Writes traces as text or binary GOAL.
 //!
-//! All GOAL operations need a cpu, so each delay becomes a `calc` on one of the rank's unused cpus, in
-//! turn. Delays wait for each other only if more of them run concurrently than there are unused cpus.
+//! All GOAL operations need a CPU, so each delay becomes a `calc` on one of the rank's unused CPUs, in
+//! turn. Delays wait for each other only if more of them run concurrently than there are unused CPUs.
 
 mod binary;
 mod text;
@@ -11,20 +11,20 @@ pub use text::text;
 
 use crate::trace::{Kind, Operation, Trace};
 
-/// Distributes the delays of a rank over unused cpus.
+/// Distributes the delays of a rank over unused CPUs.
 struct Lanes {
-    /// The cpu for delays of zero length. Such delays do not block other operations.
+    /// The CPU for delays of zero length. Such delays do not block other operations.
     first: u8,
-    /// Number of cpus for the other delays.
+    /// Number of CPUs for the other delays.
     count: u8,
     next: u8,
 }
 
 impl Lanes {
-    /// Finds the unused cpus of a rank.
+    /// Finds the unused CPUs of a rank.
     ///
     /// # Errors
-    /// If the rank has delays but fewer than two unused cpus.
+    /// If the rank has delays but fewer than two unused CPUs.
     fn new(trace: &Trace, rank: u32) -> Result<Self, String> {
         let operations = || trace.of_rank(rank).map(|at| trace.operation(at));
         let used = operations().filter(|operation| operation.kind != Kind::Delay);
