@@ -60,7 +60,7 @@ pub enum Reason {
         /// The largest number.
         most: usize,
     },
-    /// A host with more sources than packets can name.
+    /// A host with more sources than the source number of a packet can represent.
     #[error(
         "host {0} has too much traffic with a flow for each message; at most 60 patterns of this kind per host"
     )]

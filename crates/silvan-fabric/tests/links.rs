@@ -178,7 +178,7 @@ fn a_small_replay_buffer_limits_throughput() {
     }
 }
 
-/// All links together carry each frame once, and each one again that was bad or came behind a bad one.
+/// All links together carry each frame once, and again each frame that was bad or followed a bad one.
 #[test]
 fn the_table_counts_frames_and_answers() {
     let (topology, mut config) = one_link(2_000, 80, us(500));

@@ -78,7 +78,7 @@ fn packets_that_do_not_fit_are_trimmed_and_sent_again() {
     let summary = &outcome.summary;
     assert_eq!((summary.packets_injected, summary.packets_delivered, summary.packets_inside), (8, 6, 0));
     assert_eq!(summary.trimming.as_ref().unwrap().most_header_bytes, 64);
-    // Six packets and two more, over the links to the switch and beyond it, without two payloads, and answers to all eight.
+    // Six packets, of which two are sent again after their payload was trimmed, and eight answers, each over two links.
     assert_eq!(summary.packet_hops, 2 * 8 + 2 * 8);
     let table = outcome.tables.iter().find(|table| table.name == "trimming").unwrap();
     let Values::Name { codes, names } = &table.columns[0].values else { panic!("a name") };
@@ -92,7 +92,7 @@ fn a_queue_with_enough_room_trims_nothing() {
     config.flows = vec![message(1, 3, 3_000), message(2, 3, 3_000)];
     let outcome = run(&star(3), &config);
     assert_eq!(counts(&outcome), (0, 0));
-    // The last of six packets leaves the switch from 6 to 7 us.
+    // The switch sends the last of six packets from 6 to 7 us.
     assert_eq!(completed(&outcome).into_iter().max().unwrap(), Some(8_000));
 }
 

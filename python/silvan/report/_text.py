@@ -286,7 +286,7 @@ def settings(results: Sequence[Result], titles: Sequence[str]) -> str:
 def flat(result: Result) -> dict[str, str]:
     """Return all settings of a run as text, by dotted key.
 
-    The mechanism of a composition is the name of its reaction.
+    A composition without a mechanism has the name of its reaction.
     """
     found = _flat(tomllib.loads(result.scenario_toml))
     found.setdefault("congestion.mechanism", _control.name(found))

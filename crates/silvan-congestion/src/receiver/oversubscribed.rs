@@ -104,8 +104,8 @@ pub(super) struct Slowdown {
     rate: u64,
     mean: u64,
     steps: u32,
-    /// Packets of this interval: those with payload, marked ones of these, those that were trimmed, and those of these that
-    /// were trimmed before the last output.
+    /// Numbers of packets in this interval: with payload, with payload and a mark, trimmed, and trimmed before the last
+    /// output.
     received: u64,
     marked: u64,
     trimmed: u64,

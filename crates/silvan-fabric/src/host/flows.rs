@@ -141,7 +141,7 @@ pub(crate) struct FlowTable {
     /// zero.
     served: u64,
     last_served: Vec<u64>,
-    /// Packets to be sent again, by number, of the flows that have any.
+    /// Packets that must be sent again, by number, for each flow that has any.
     lost: FxHashMap<FlowId, BTreeMap<u64, LostPacket>>,
     /// Number of flows that are throttled or closed.
     waiting: u32,

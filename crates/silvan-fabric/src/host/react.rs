@@ -150,7 +150,7 @@ impl Host {
         let lost = LostPacket { payload: packet.payload, created: packet.injected, is_last: packet.last };
         let flow = Connection { source: packet.source, destination: packet.src };
         if self.recovery.is_some() && !self.settle_receipt(ctx, flow, number, true) {
-            // It has been sent again after a timeout.
+            // The packet has been sent again after a timeout.
             ctx.meters.classes[usize::from(packet.class)].discarded_bytes += u64::from(packet.payload);
             return;
         }

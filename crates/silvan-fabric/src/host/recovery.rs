@@ -276,7 +276,7 @@ impl Host {
         }
     }
 
-    /// Sends a packet again that is missing and, with go-back-N, those after it.
+    /// Resends a missing packet and, with go-back-N, those after it.
     fn repeat(&mut self, ctx: &mut Context, flow: Connection, number: u64) {
         let Some(recovery) = &mut self.recovery else { return };
         let missing = recovery.take_missing(flow, number);

@@ -295,7 +295,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> Architecture for QueuedSwitch<S, L,
         prefetch_lines::<_, 8>(std::slice::from_ref(self), 0);
     }
 
-    /// Relays lead to queues and ledgers. Other data are found by the forwarding table, which is in a nearby cache.
+    /// Queues and ledgers are found through relays, other data through the forwarding table, which is in a nearby cache.
     fn prefetches_in_steps(&self) -> bool {
         self.relays
     }

@@ -287,7 +287,7 @@ impl Custom {
         Ok((node, Some(port)))
     }
 
-    /// Assigns a port to an end that names none.
+    /// Assigns a port to an end for which none is given.
     fn settle(
         &self,
         ports: &mut [UsedPorts],

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{NodeRef, Topology};
 
-/// Distances over all pairs of switches.
+/// The largest distance between two switches, and the sum of all distances.
 pub(super) struct Distances {
     /// Number of links between the two most distant switches.
     pub diameter: u32,
