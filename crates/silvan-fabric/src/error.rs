@@ -121,7 +121,7 @@ pub enum Reason {
         /// Bytes of a full packet.
         needed: u32,
     },
-    /// A rate with a queue of its own at which no switch sends.
+    /// A rate for which a queue is set, but at which no switch sends.
     #[error("no switch sends at this rate; the rates are {rates}")]
     UnusedRate {
         /// The rates at which switches send, in words.

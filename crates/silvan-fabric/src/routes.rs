@@ -109,7 +109,7 @@ impl Table {
         self.routes.port(self.row, dst)
     }
 
-    /// Prefetches the place of the block with a destination.
+    /// Prefetches the position of the block that contains a destination.
     #[inline]
     pub fn prefetch(&self, dst: u32) {
         prefetch(&self.routes.ports.tables, self.row as usize + dst as usize / BLOCK);

@@ -89,7 +89,7 @@ class Published:
     assumption: str
     #: Why it is missed or open, in a few sentences.
     reason: str
-    #: The same in one word of `CAUSES`.
+    #: The cause in one word, one of `CAUSES`.
     cause: str
     #: The words or the rule of the source from which an unpublished expected number follows.
     basis: str

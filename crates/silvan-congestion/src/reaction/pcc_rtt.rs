@@ -216,7 +216,7 @@ mod tests {
     fn a_delay_above_the_least_one_decreases_the_rate() {
         let rule = rule(&PccRtt::default());
         let mut state = rule.fresh(0);
-        // Up to 13 us above 10 us are allowed.
+        // Delays may exceed the smallest one, 10 us, by up to 13 us.
         let found =
             rates(&rule, &mut state, &[('C', 10), ('C', 24), ('C', 24), ('C', 23), ('C', 10), ('C', 10)]);
         assert_eq!(found, [100.0, 90.0, 81.0, 86.0, 91.0, 96.0]);
