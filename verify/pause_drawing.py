@@ -145,10 +145,11 @@ def variant(seed: int) -> Scenario:
     else:
         rule |= own_memory(rng, packets, space)
     marking = found.get("congestion", {}).get("marking", {})
+    settings = (marking, *marking.get("ports", ()), *marking.get("thresholds", ()))
     for place in ("host", "switch"):
         # Shares of lanes are whole blocks.
         size = lanes * (headroom + packets * space + reserve + given.block)
-        if place == "switch" and any("upper" in one for one in (marking, *marking.get("ports", ()))):
+        if place == "switch" and any("upper" in one for one in settings):
             # Thresholds of marks must not exceed the buffer.
             size = max(size, int(found["switch"]["buffer"].split()[0]))
         found[place] = {**found[place], "buffer": f"{size} B"}

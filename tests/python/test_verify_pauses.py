@@ -205,3 +205,13 @@ def test_the_watchdog_warns_and_stops_in_both_models() -> None:
 def test_divided_memory_is_refused() -> None:
     with pytest.raises(NotCovered, match="divided"):
         reading.plan({**scenario(OWN), "switch": {"queues": "per-output", "memory": "divided"}})
+
+
+def test_thresholds_by_rate_fit_into_drawn_buffers() -> None:
+    """Buffers are drawn after the thresholds of marks, which must not exceed them."""
+    drawn = pause_drawing.variant(20052)
+    uppers = [
+        int(one["upper"].split()[0]) for one in drawn["congestion"]["marking"]["thresholds"] if "upper" in one
+    ]
+    assert max(uppers) > 4_458, "the case has a threshold above the memory that pause frames alone would need"
+    silvan.Scenario.from_toml(compare.toml(drawn, top=True))
