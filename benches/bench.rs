@@ -359,7 +359,7 @@ fn reference_holds_per_s() -> f64 {
     const PENDING: u32 = 5_000;
     const HOLDS: u32 = 4_000_000;
     let mut random = Stream::new(1, "reference", 0);
-    let mut queue = EventQueue::new(Time(256));
+    let mut queue = EventQueue::new(Time(256), Time::ZERO);
     for data in 0..PENDING {
         queue.push(Event { time: Time(u64::from(random.below(1_024_000))), key: data, data });
     }

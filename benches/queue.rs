@@ -12,7 +12,7 @@ fn holds(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(HOLDS));
     for pending in [100_u32, 5_000, 100_000] {
         // As in the simulator: with more hosts, events are closer together.
-        let mut queue = EventQueue::new(Time(1_024_000 / u64::from(pending)));
+        let mut queue = EventQueue::new(Time(1_024_000 / u64::from(pending)), Time::ZERO);
         let mut random = Stream::new(1, "bench", 0);
         for data in 0..pending {
             queue.push(Event { time: Time(u64::from(random.below(1_024_000))), key: data, data });

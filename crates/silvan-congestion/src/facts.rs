@@ -4,6 +4,8 @@
 //! of queues, and the contents of a packet. Times are in picoseconds since the start of the run; sizes and fills are
 //! in bytes. Sizes of packets include headers unless they are called payload.
 
+use std::cell::RefCell;
+
 use silvan_engine::{Rate, Time};
 use silvan_network::port::{Port, Vl};
 use silvan_network::port_set::Ports256;
@@ -25,9 +27,9 @@ pub struct Telemetry {
     pub rate: Rate,
 }
 
-/// The telemetry that a packet has collected. Few routes have more than four hops, so lists rarely need memory of their
+/// The telemetry that a packet has collected. Few routes have more than five hops, so lists rarely need memory of their
 /// own.
-pub type Hops = SmallVec<[Telemetry; 4]>;
+pub type Hops = SmallVec<[Telemetry; 5]>;
 
 /// A change in the queues that feed a virtual lane of an output.
 #[derive(Debug, Clone, Copy)]
@@ -284,8 +286,8 @@ pub struct Received<'a> {
     pub is_validated: bool,
     /// Whether the packet is the last one of its message.
     pub is_last: bool,
-    /// Telemetry that the packet has collected.
-    pub hops: &'a [Telemetry],
+    /// Telemetry that the packet has collected, which the answer to the packet takes; `None` if packets carry none.
+    pub hops: Option<&'a RefCell<Vec<Telemetry>>>,
     /// The target of its flow that it carries; 0 if packets carry none.
     pub target: u32,
     /// Its entropy value; 0 if packets have none.

@@ -120,11 +120,13 @@ pub struct EventQueue {
 }
 
 impl EventQueue {
-    /// Creates a queue for events that are about `spacing` apart. The spacing affects speed, not results.
+    /// Creates a queue for events that are about `spacing` apart, most of which are added at most `reach` before their
+    /// time. Both affect speed, not results.
     #[must_use]
-    pub fn new(spacing: Time) -> Self {
+    pub fn new(spacing: Time, reach: Time) -> Self {
+        let width = spacing.0.saturating_mul(8).max(reach.0.div_ceil(BUCKETS as u64));
         // A width of at least 2 ps ensures that no bucket has the number `u64::MAX`.
-        let width = spacing.0.saturating_mul(8).clamp(2, 1 << 40).next_power_of_two();
+        let width = width.clamp(2, 1 << 40).next_power_of_two();
         Self {
             shift: width.trailing_zeros(),
             heads: Box::new([NONE; BUCKETS]),
@@ -474,7 +476,7 @@ mod tests {
 
     #[test]
     fn events_of_one_instant_are_removed_in_order_of_their_keys() {
-        let mut queue = EventQueue::new(Time(1));
+        let mut queue = EventQueue::new(Time(1), Time::ZERO);
         for key in [3, 1, 2] {
             queue.push(Event { time: Time(5), key, data: 0 });
         }
@@ -485,7 +487,7 @@ mod tests {
 
     #[test]
     fn events_added_for_the_current_instant_are_removed_next() {
-        let mut queue = EventQueue::new(Time(1 << 20));
+        let mut queue = EventQueue::new(Time(1 << 20), Time::ZERO);
         queue.push(Event { time: Time(10), key: 5, data: 0 });
         assert_eq!(queue.next_time(), Some(Time(10)));
         assert_eq!(queue.pop_at(Time(10)).map(|e| e.key), Some(5));
@@ -497,7 +499,7 @@ mod tests {
 
     #[test]
     fn past_events_use_no_memory_if_few_events_are_pending() {
-        let mut queue = EventQueue::new(Time(1 << 36));
+        let mut queue = EventQueue::new(Time(1 << 36), Time::ZERO);
         for pending in 0..3 {
             queue.push(Event { time: Time(pending), key: 0, data: 0 });
         }
@@ -518,7 +520,7 @@ mod tests {
             spacing in 1u64..10_000,
             script in prop::collection::vec((prop::collection::vec(0u64..1 << 34, 0..20), 0usize..20), 1..200),
         ) {
-            let mut queue = EventQueue::new(Time(spacing));
+            let mut queue = EventQueue::new(Time(spacing), Time::ZERO);
             let mut model = std::collections::BTreeSet::new();
             let (mut now, mut data) = (0, 0);
             for (delays, pops) in script {

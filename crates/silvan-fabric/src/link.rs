@@ -695,7 +695,7 @@ mod tests {
         let pause = Some(Thresholds { xoff: 300, xon: 200 });
         links.control = Pauses::new([pause].into_iter(), 1).map(|pauses| Box::new(Control::Messages(pauses)));
         let way = (0, Vl::FIRST, 0);
-        let mut queue = EventQueue::new(Time(1));
+        let mut queue = EventQueue::new(Time(1), Time::ZERO);
         if let Some(Control::Messages(pauses)) = links.control.as_deref_mut() {
             pauses.fills(0, Time(10), 400);
             pauses.drains(0, Time(20), 200);
@@ -717,7 +717,7 @@ mod tests {
         let mut links = links(1 << 20);
         let pause = Some(Thresholds { xoff: 300, xon: 200 });
         links.control = Pauses::new([pause].into_iter(), 1).map(|pauses| Box::new(Control::Messages(pauses)));
-        let (way, mut queue) = ((0, Vl::FIRST, 0), EventQueue::new(Time(1)));
+        let (way, mut queue) = ((0, Vl::FIRST, 0), EventQueue::new(Time(1), Time::ZERO));
         if let Some(Control::Messages(pauses)) = links.control.as_deref_mut() {
             pauses.fills(0, Time(10), 400);
             pauses.drains(0, Time(20), 200);
@@ -741,7 +741,7 @@ mod tests {
         ) {
             let mut links = links(1 << 20);
             links.lanes[0].available = 0;
-            let mut queue = EventQueue::new(Time(1));
+            let mut queue = EventQueue::new(Time(1), Time::ZERO);
             let (mut model, mut now) = (Vec::new(), 0);
             for (wait, later, space) in steps {
                 now += wait;

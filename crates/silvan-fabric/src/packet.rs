@@ -2,9 +2,9 @@
 
 use std::num::NonZeroU16;
 
-use silvan_congestion::facts::{Hops, Telemetry};
+use silvan_congestion::facts::Telemetry;
 use silvan_engine::Time;
-use silvan_engine::cache::{prefetch, prefetch_lines};
+use silvan_engine::cache::{prefetch, prefetch_all, prefetch_end, prefetch_lines};
 use silvan_network::port::{Port, Vl};
 
 /// Index of a packet in the [`Pool`].
@@ -193,7 +193,9 @@ pub(crate) struct Pool {
     /// Marks of each packet, for packets that have any.
     marks: Vec<Marks>,
     /// Telemetry of each packet, in the order of the switches that wrote it. Empty unless a rule stamps packets.
-    telemetry: Vec<Hops>,
+    telemetry: Vec<Vec<Telemetry>>,
+    /// Empty lists of telemetry, kept to avoid allocations.
+    spare: Vec<Vec<Telemetry>>,
     /// The ledger of each packet. Empty unless receive buffers are divided.
     ledgers: Vec<u32>,
 }
@@ -256,38 +258,64 @@ impl Pool {
 
     /// Adds the telemetry of an output to a packet.
     pub fn stamp(&mut self, id: PacketId, telemetry: Telemetry) {
-        self.telemetry_of(id).push(telemetry);
+        if self.telemetry.len() <= id as usize {
+            self.telemetry.resize(self.slots.len(), Vec::new());
+        }
+        let own = &mut self.telemetry[id as usize];
+        if own.capacity() == 0 {
+            *own = self.spare.pop().unwrap_or_default();
+        }
+        own.push(telemetry);
     }
 
-    /// Prefetches the telemetry that a packet has collected, if packets carry any.
+    /// Prefetches what leads to the telemetry of a packet, if packets carry any.
     #[inline]
     pub fn prefetch_telemetry(&self, id: PacketId) {
-        prefetch_lines::<_, 3>(&self.telemetry, id as usize);
+        prefetch(&self.telemetry, id as usize);
+    }
+
+    /// Prefetches the memory for the telemetry that a packet collects next.
+    #[inline]
+    pub fn prefetch_stamp(&self, id: PacketId) {
+        if let Some(telemetry) = self.telemetry.get(id as usize) {
+            prefetch_end(telemetry);
+        }
+    }
+
+    /// Prefetches the telemetry that a packet has collected.
+    #[inline]
+    pub fn prefetch_hops(&self, id: PacketId) {
+        if let Some(telemetry) = self.telemetry.get(id as usize) {
+            prefetch_all(telemetry);
+        }
     }
 
     /// Removes and returns the telemetry that a packet has collected.
     #[inline]
-    pub fn take_telemetry(&mut self, id: PacketId) -> Hops {
+    pub fn take_telemetry(&mut self, id: PacketId) -> Vec<Telemetry> {
         self.telemetry.get_mut(id as usize).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Keeps the memory of telemetry that has been read.
+    #[inline]
+    pub fn recycle(&mut self, mut telemetry: Vec<Telemetry>) {
+        if telemetry.capacity() > 0 {
+            telemetry.clear();
+            self.spare.push(telemetry);
+        }
     }
 
     /// Gives a packet the telemetry that it carries.
     #[inline]
-    pub fn set_telemetry(&mut self, id: PacketId, telemetry: &[Telemetry]) {
+    pub fn set_telemetry(&mut self, id: PacketId, telemetry: Vec<Telemetry>) {
         if telemetry.is_empty() {
             return;
         }
-        let own = self.telemetry_of(id);
-        own.clear();
-        own.extend_from_slice(telemetry);
-    }
-
-    #[inline]
-    fn telemetry_of(&mut self, id: PacketId) -> &mut Hops {
         if self.telemetry.len() <= id as usize {
-            self.telemetry.resize(self.slots.len(), Hops::new());
+            self.telemetry.resize(self.slots.len(), Vec::new());
         }
-        &mut self.telemetry[id as usize]
+        let before = std::mem::replace(&mut self.telemetry[id as usize], telemetry);
+        self.recycle(before);
     }
 
     #[inline]

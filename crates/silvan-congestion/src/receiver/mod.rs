@@ -27,6 +27,8 @@ pub use oversubscribed::Oversubscription;
 use silent::Silent;
 pub use units::AcknowledgeUnit;
 
+use std::cell::RefCell;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Rate, Time};
@@ -123,10 +125,10 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// The fields of this packet.
+    /// The fields of this packet. Takes its telemetry, because a packet has one answer.
     pub fn of(packet: &Received) -> Self {
         let Received { sent_at, is_marked, severity, is_validated, entropy, hops, .. } = *packet;
-        Self { sent_at, is_marked, severity, is_validated, entropy, hops: hops.to_vec() }
+        Self { sent_at, is_marked, severity, is_validated, entropy, hops: hops.map(RefCell::take).unwrap_or_default() }
     }
 }
 
@@ -351,7 +353,7 @@ mod trial {
             severity: 0,
             is_validated: false,
             is_last,
-            hops: &[],
+            hops: None,
             target: 0,
             entropy: 0,
             number: None,

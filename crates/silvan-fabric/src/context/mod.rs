@@ -268,7 +268,7 @@ impl Context {
         };
         let announcement = number.map(|number| self.announcements.take(number));
         let marks = self.packets.marks(id);
-        let telemetry = self.packets.take_telemetry(id).into_vec();
+        let telemetry = self.packets.take_telemetry(id);
         self.packets.remove(id);
         let (time, key) = (arrival.time, arrival.key);
         self.outbox[there].send_packet(PacketMessage { packet, marks, announcement, telemetry, time, key });
@@ -507,7 +507,7 @@ impl Context {
             if is_data && number.is_some() {
                 self.packets.set_announcement(data, number);
             }
-            self.packets.set_telemetry(data, &telemetry);
+            self.packets.set_telemetry(data, telemetry);
             self.queue.push(Event { time, key, data });
         }
         for CreditReturn { way, space, leaves_at, .. } in mailbox.credits.drain(..) {

@@ -277,7 +277,7 @@ impl Host {
         let packet = &ctx.packets[id];
         if packet.kind.answers() {
             self.prefetch_state(packet.source, packet.src);
-            ctx.packets.prefetch_telemetry(id);
+            ctx.packets.prefetch_hops(id);
             return;
         }
         ctx.links.prefetch_lane(self.into, Vl::FIRST);

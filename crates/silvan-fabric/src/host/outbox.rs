@@ -194,7 +194,7 @@ impl Host {
         };
         ctx.meters.control_injected += 1;
         let id = ctx.packets.insert(packet);
-        ctx.packets.set_telemetry(id, &control.telemetry);
+        ctx.packets.set_telemetry(id, control.telemetry);
         if self.sprayer.is_some() {
             ctx.packets.set_entropy(id, control.entropy);
         }

@@ -1,6 +1,8 @@
 //! The receiving side of a host, which passes arriving data packets to the receiver component, and turns its replies
 //! into control packets.
 
+use std::cell::RefCell;
+
 use silvan_congestion::facts::{Received, Request, Sender, Telemetry};
 use silvan_congestion::receiver::{Content, Echo, Reply};
 use silvan_network::port::Vl;
@@ -23,7 +25,7 @@ impl Host {
         &mut self,
         ctx: &mut Context,
         packet: &Packet,
-        (hops, marks): (&[Telemetry], &Marks),
+        (hops, marks): (&RefCell<Vec<Telemetry>>, &Marks),
     ) {
         let is_marked = packet.fecn && !packet.becn;
         if is_marked || self.answers_unmarked {
@@ -36,7 +38,7 @@ impl Host {
         ctx: &mut Context,
         packet: &Packet,
         is_marked: bool,
-        (hops, marks): (&[Telemetry], &Marks),
+        (hops, marks): (&RefCell<Vec<Telemetry>>, &Marks),
     ) {
         let received = self.received(ctx, packet, is_marked, (hops, marks));
         self.responder.received(&received, &mut self.replies);
@@ -49,7 +51,7 @@ impl Host {
         ctx: &Context,
         packet: &Packet,
         is_marked: bool,
-        (hops, marks): (&'a [Telemetry], &Marks),
+        (hops, marks): (&'a RefCell<Vec<Telemetry>>, &Marks),
     ) -> Received<'a> {
         Received {
             now: ctx.now,
@@ -61,7 +63,7 @@ impl Host {
             severity: packet.severity,
             is_validated: packet.validated,
             is_last: packet.last,
-            hops,
+            hops: Some(hops),
             target: marks.target,
             entropy: marks.entropy,
             number: self.order.is_some().then_some(marks.number),
@@ -75,7 +77,7 @@ impl Host {
         &mut self,
         ctx: &mut Context,
         packet: &Packet,
-        (hops, marks): (&[Telemetry], &Marks),
+        (hops, marks): (&RefCell<Vec<Telemetry>>, &Marks),
     ) {
         let received = self.received(ctx, packet, packet.fecn, (hops, marks));
         self.responder.trimmed(&received, packet.validated, &mut self.replies);

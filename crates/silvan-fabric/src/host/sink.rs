@@ -1,6 +1,8 @@
 //! The receiving side of a host: arriving packets, the input buffer, and its drain. The module `respond` contains the
 //! answers of the receiver component.
 
+use std::cell::RefCell;
+
 use silvan_congestion::facts::Telemetry;
 use silvan_engine::{Event, Time};
 use silvan_network::port::Port;
@@ -27,27 +29,40 @@ impl Host {
     /// Receives a packet whose tail has arrived.
     pub fn receive(&mut self, ctx: &mut Context, id: PacketId) {
         let (packet, marks) = (ctx.packets[id], ctx.packets.marks(id));
-        let hops = ctx.packets.take_telemetry(id);
+        let hops = RefCell::new(ctx.packets.take_telemetry(id));
         ctx.packets.remove(id);
         let done = self.take_in(ctx, &packet);
+        self.handle(ctx, &packet, (&hops, &marks), done);
+        ctx.packets.recycle(hops.into_inner());
+    }
+
+    /// Acts on a packet that is in the input buffer until `done`.
+    #[inline(always)]
+    fn handle(
+        &mut self,
+        ctx: &mut Context,
+        packet: &Packet,
+        (hops, marks): (&RefCell<Vec<Telemetry>>, &Marks),
+        done: Time,
+    ) {
         if packet.kind != Kind::Data {
             ctx.meters.control_delivered += 1;
         }
         match packet.kind {
             Kind::Data => {
                 if self.recovery.is_some() {
-                    return self.receive_numbered(ctx, &packet, (&hops, &marks), done);
+                    return self.receive_numbered(ctx, packet, (hops, marks), done);
                 }
-                self.deliver(ctx, marks.number, &packet, done);
-                self.respond(ctx, &packet, (&hops, &marks));
+                self.deliver(ctx, marks.number, packet, done);
+                self.respond(ctx, packet, (hops, marks));
                 if let Some(number) = marks.announcement()
                     && self.announces()
                 {
-                    self.return_weights(ctx, &packet, number);
+                    self.return_weights(ctx, packet, number);
                 }
             }
-            Kind::SetUp | Kind::Probe | Kind::TearDown => self.send_back(ctx, &packet),
-            Kind::Reply => self.came_back(ctx, &packet),
+            Kind::SetUp | Kind::Probe | Kind::TearDown => self.send_back(ctx, packet),
+            Kind::Reply => self.came_back(ctx, packet),
             Kind::Cnp | Kind::Ack => {
                 if let Some(sprayer) = &mut self.sprayer {
                     let feedback = RouteFeedback::of_mark(packet.becn);
@@ -62,16 +77,16 @@ impl Host {
                 }
                 let counts = packet.kind == Kind::Ack && (is_receipt || self.recovery.is_none());
                 let ends = counts && ctx.meters.acknowledged(way, packet.payload, ctx.now);
-                self.heard(ctx, &packet, (&hops, &marks));
+                self.heard(ctx, packet, (&hops.borrow(), marks));
                 if ends && self.own_flow_acknowledged(packet.source, ctx.now) {
                     self.wake(ctx);
                 }
             }
-            Kind::Request => self.requested(ctx, &packet, &marks),
-            Kind::Grant => self.granted(ctx, &packet, marks.connection),
-            Kind::Header => self.lacks(ctx, &packet, (&hops, &marks)),
-            Kind::Nack => self.was_lost(ctx, &packet, marks.number, marks.entropy),
-            Kind::Receipt => self.receipt(ctx, &packet, marks.number),
+            Kind::Request => self.requested(ctx, packet, marks),
+            Kind::Grant => self.granted(ctx, packet, marks.connection),
+            Kind::Header => self.lacks(ctx, packet, (hops, marks)),
+            Kind::Nack => self.was_lost(ctx, packet, marks.number, marks.entropy),
+            Kind::Receipt => self.receipt(ctx, packet, marks.number),
         }
     }
 
@@ -80,7 +95,7 @@ impl Host {
         &mut self,
         ctx: &mut Context,
         packet: &Packet,
-        (hops, marks): (&[Telemetry], &Marks),
+        (hops, marks): (&RefCell<Vec<Telemetry>>, &Marks),
         done: Time,
     ) {
         let verdict = self.accepts(ctx, packet, marks.number);

@@ -486,7 +486,7 @@ mod tests {
     #[test]
     fn a_ledger_leads_to_the_ledger_of_the_next_link() {
         let mut links = links(&[Division::PerDestination, Division::PerDestination, Division::Whole]);
-        let mut queue = EventQueue::new(Time(1));
+        let mut queue = EventQueue::new(Time(1), Time::ZERO);
         let [here, next] = [0, 1].map(|channel| links.lane_index(channel, Vl::FIRST, 7) as u32);
         let way = (1, Vl::FIRST, 7);
         for _ in 0..2 {
@@ -515,7 +515,7 @@ mod tests {
 
     /// Sends a packet for a destination, and returns its credit at a time.
     fn send(links: &mut Links, channel: ChannelId, dst: u32, back: Time) -> usize {
-        let (way, mut queue) = ((channel, Vl::FIRST, dst), EventQueue::new(Time(1)));
+        let (way, mut queue) = ((channel, Vl::FIRST, dst), EventQueue::new(Time(1), Time::ZERO));
         let ledger = links.lane_index(channel, Vl::FIRST, dst);
         assert!(links.has_credit(way, 60, Time(0)));
         links.ledger(ledger).spend(60);
@@ -549,7 +549,7 @@ mod tests {
     fn a_ledger_to_which_a_relay_leads_is_kept() {
         let mut links = links(&[Division::PerDestination, Division::PerDestination]);
         let here = send(&mut links, 0, 7, Time(10));
-        let mut queue = EventQueue::new(Time(1));
+        let mut queue = EventQueue::new(Time(1), Time::ZERO);
         assert!(links.has_credit_or_wait_behind(here as u32, (1, Vl::FIRST, 7), 60, Time(0), &mut queue));
         let next = links.lane_index(1, Vl::FIRST, 7);
         let of = |links: &Links, channel| links.ledgers(channel, Vl::FIRST).collect::<Vec<_>>();

@@ -11,7 +11,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         for (when, mut arrival, (packet, marks, telemetry)) in mailbox.heads.drain(..) {
             arrival.packet = packets.insert(packet);
             packets.set_marks(arrival.packet, marks);
-            packets.set_telemetry(arrival.packet, &telemetry);
+            packets.set_telemetry(arrival.packet, telemetry);
             self.arrivals.push(when.0 >> self.shift, arrival);
         }
         for OutputCredit { output, space, back, vl } in mailbox.output_credits.drain(..) {

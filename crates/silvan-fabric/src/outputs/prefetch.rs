@@ -28,8 +28,13 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
 
     /// Prefetches for the pass that classifies arrivals.
     #[inline(always)]
-    pub(super) fn prefetch_arrivals(&self, arrivals: &[Arrival], at: usize) {
-        self.prefetch(arrivals.get(at + FAR_AHEAD).map(|arrival| arrival.output as usize));
+    pub(super) fn prefetch_arrivals(&self, packets: &Pool, arrivals: &[Arrival], at: usize) {
+        if let Some(arrival) = arrivals.get(at + FAR_AHEAD) {
+            self.prefetch(Some(arrival.output as usize));
+            if MARKS == ALL_EVENTS && !arrival.is_message() {
+                packets.prefetch_telemetry(arrival.packet);
+            }
+        }
     }
 
     /// Prefetches for the pass that handles arrivals. The records have already been prefetched.
@@ -45,7 +50,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             if self.hashing.is_some() {
                 packets.prefetch_hashed(arrival.packet);
             }
-            packets.prefetch_telemetry(arrival.packet);
+            packets.prefetch_stamp(arrival.packet);
         }
     }
 
@@ -62,7 +67,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
                 && let Some(packet) = self.voq.stored_head(slot)
             {
                 packets.prefetch_hashed(packet);
-                packets.prefetch_telemetry(packet);
+                packets.prefetch_stamp(packet);
             }
         }
     }

@@ -176,7 +176,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let output = entry.first + u32::from(port.0);
         let arrival = Arrival::new(output, head, (entry.input, vl), when);
         let (id, packets) = (head.packet, &mut *around.packets);
-        let carried = (packets[id], packets.marks(id), packets.take_telemetry(id).into_vec());
+        let carried = (packets[id], packets.marks(id), packets.take_telemetry(id));
         around.outbox[usize::from(partition)].send_head(when, arrival, carried);
         around.packets.remove(head.packet);
     }
@@ -242,7 +242,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let needs_order = FIFO || MARKS != UNMARKED && self.marking.needs_order();
         let (start, width) = (self.start().0 as u32, 1u32 << self.shift);
         for (at, arrival) in arrivals.iter().enumerate() {
-            self.prefetch_arrivals(&arrivals, at);
+            self.prefetch_arrivals(around.packets, &arrivals, at);
             let own = &mut self.voq.records[arrival.output as usize].own;
             if own.stamp.wrapping_sub(start) < width {
                 let in_order = needs_order || own.stamp != arrival.when;

@@ -298,7 +298,10 @@ impl<A: Architecture> Handler<'_, A> {
             match class {
                 Class::SwitchArrival => self.switches[node].prefetch_route(ctx, port, event.data),
                 Class::SwitchWake => self.switches[node].prefetch_output(port),
-                Class::HostArrival => self.hosts[node].prefetch_answer(&ctx.packets[event.data]),
+                Class::HostArrival => {
+                    self.hosts[node].prefetch_answer(&ctx.packets[event.data]);
+                    ctx.packets.prefetch_telemetry(event.data);
+                }
                 Class::HostWake if self.schedule.has_answers => self.hosts[node].prefetch_entry(event.time),
                 _ => {}
             }

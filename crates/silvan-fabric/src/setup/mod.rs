@@ -23,6 +23,7 @@ pub use round_trip::{analyzed_round_trip, round_trip};
 pub use routes::{HostNames, check_links, check_routes};
 pub use sources::permutation;
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -128,6 +129,8 @@ struct Builder<'a> {
     /// Changes during the run, and the tables that follow.
     changes: PlannedChanges,
     reroutes: Reroutes,
+    /// See [`Builder::find_largest_space`]; computed when it is first needed.
+    largest_space: OnceCell<(u32, u32)>,
 }
 
 /// Creates the error for settings from which counters cannot be created.
@@ -226,7 +229,8 @@ impl<'a> Builder<'a> {
         routes::check_switches(config, topology)?;
         let forests = model.traffic.iter().enumerate().map(|traffic| placement(&model, traffic, topology));
         let forests = forests.collect();
-        Ok(Self { topology, tables, model, forests, changes, reroutes })
+        let largest_space = OnceCell::new();
+        Ok(Self { topology, tables, model, forests, changes, reroutes, largest_space })
     }
 
     /// How transfers are recorded.
@@ -242,12 +246,29 @@ impl<'a> Builder<'a> {
     }
 
     /// An estimate of the time between events, which determines the bucket width of the event queue. It assumes that
-    /// every host is busy, with about eight events per packet.
-    fn event_spacing(&self) -> Time {
-        let rates = self.topology.links.iter().map(|link| link.rate).max();
+    /// every host is busy, with about eight events per packet, or two if only hosts have events.
+    fn event_spacing(&self, is_binned: bool) -> Time {
+        let to_host = |link: &&Link| [link.a, link.b].iter().any(|end| matches!(end.node, NodeRef::Host(_)));
+        let rates = self.topology.links.iter().filter(to_host).map(|link| link.rate).max();
+        let events = if is_binned { 2 } else { 8 };
         let span =
             rates.unwrap_or(Rate::from_gbit(1)).pace().time(self.model.sizes.mtu + self.model.sizes.header);
-        Time(span.0 / (8 * self.topology.hosts.len().max(1) as u64))
+        Time(span.0 / (events * self.topology.hosts.len().max(1) as u64))
+    }
+
+    /// The time for which a packet is on the slowest link, twice: nodes rarely schedule events further ahead.
+    fn event_reach(&self) -> Time {
+        let full = self.model.sizes.mtu + self.model.sizes.header;
+        let crossing = self.topology.links.iter().map(|link| link.rate.pace().time(full) + link.delay);
+        let longest = crossing.max().unwrap_or_default() + self.model.switch.latency;
+        longest + longest
+    }
+
+    /// The number of full packets that fit on all links.
+    fn packets_on_links(&self) -> u64 {
+        let full = self.model.sizes.mtu + self.model.sizes.header;
+        let on = |link: &Link| link.delay.0 / link.rate.pace().time(full).0.max(1);
+        self.directed().map(|(_, link, ..)| on(link)).sum()
     }
 
     /// All channels in the order of their links: first the channel from end a of a link, then, unless the link is

@@ -55,6 +55,9 @@ pub(super) struct DividedNetwork {
 /// with 400 ports, and saved 5 % with 2,000 ports and 50 % with 20,000.
 const MANY_PORTS: usize = 1_000;
 
+/// The same for the number of packets that fit on all links. They and what hosts know of them occupy megabytes.
+const MANY_PACKETS: u64 = 4_096;
+
 /// The elements of each partition, in their order.
 fn divide<T>(all: Vec<T>, places: &[(u16, u32)], count: usize) -> Vec<Vec<T>> {
     let mut divided: Vec<Vec<T>> = (0..count).map(|_| Vec::new()).collect();
@@ -172,7 +175,7 @@ impl Builder<'_> {
         let is_binned = !outputs.is_empty();
         let ends: Arc<[(u16, u16)]> = self.partitions_of_channels(places).collect();
         let is_awaited = triggers.next < u64::MAX;
-        let spacing = Time(self.event_spacing().0 * count as u64);
+        let spacing = Time(self.event_spacing(is_binned).0 * count as u64);
         let nodes =
             divide(hosts, &places.hosts, count).into_iter().zip(divide(switches, &places.switches, count));
         let mut binned = divide(binned, &places.switches, count).into_iter();
@@ -186,7 +189,7 @@ impl Builder<'_> {
             let borders =
                 (count > 1 && !is_binned).then(|| Borders { me: me as u16, ends: Arc::clone(&ends) });
             let links = if me + 1 == count { std::mem::take(&mut links) } else { links.clone() };
-            let queue = EventQueue::new(spacing);
+            let queue = EventQueue::new(spacing, self.event_reach());
             let mut ctx = Context::new(links, meters, queue, (count, borders), is_binned);
             let sink = HostSink::new(self.model.host.drain());
             ctx.sinks = vec![sink; hosts.len()].into();
@@ -197,7 +200,7 @@ impl Builder<'_> {
             let jobs = Jobs::new(&jobs, me)
                 .map_err(|_| super::wrong("the histogram of slowdowns cannot be created"))?;
             let triggers = triggers.of_partition(me as u16, |host| places.hosts[host as usize]);
-            let is_large = ports > MANY_PORTS;
+            let is_large = ports > MANY_PORTS || self.packets_on_links() > MANY_PACKETS;
             let binned = (outputs.next(), binned.next().unwrap_or_default());
             let switches = self.switches(switches);
             partitions.push(Partition::new(ctx, (hosts, switches), binned, jobs, triggers, is_large));

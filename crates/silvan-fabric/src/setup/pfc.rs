@@ -198,11 +198,16 @@ impl Builder<'_> {
     /// The maximum buffer space of packets that can be sent completely within a given time.
     fn space_of_packets_in(&self, span: Time, rate: Rate) -> u64 {
         let bytes = u128::from(span.0) * u128::from(rate.0) / 8_000_000_000_000;
-        // The kind of packets that need the most space relative to their size.
-        let space = |size: u32| (u128::from(self.model.sizes.space(size)), u128::from(size));
-        let worst = self.packet_sizes().into_iter().map(space).max_by(|a, b| (a.0 * b.1).cmp(&(b.0 * a.1)));
-        let (space, size) = worst.unwrap_or((1, 1));
-        u64::try_from((bytes * space).div_ceil(size)).unwrap_or(u64::MAX)
+        let (space, size) = *self.largest_space.get_or_init(|| self.find_largest_space());
+        u64::try_from((bytes * u128::from(space)).div_ceil(u128::from(size))).unwrap_or(u64::MAX)
+    }
+
+    /// The buffer space and the size of the packets that need the most space relative to their size.
+    fn find_largest_space(&self) -> (u32, u32) {
+        let space = |size: u32| (self.model.sizes.space(size), size);
+        let relative = |a: (u32, u32), b: (u32, u32)| u64::from(a.0) * u64::from(b.1);
+        let worst = self.packet_sizes().into_iter().map(space).max_by(|a, b| relative(*a, *b).cmp(&relative(*b, *a)));
+        worst.unwrap_or((1, 1))
     }
 
     /// Sizes of packets among which are those that need the most buffer space relative to their size.
