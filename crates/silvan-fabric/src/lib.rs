@@ -49,6 +49,7 @@ mod sink;
 mod switch;
 mod switch_marking;
 mod trigger;
+mod trimming;
 mod voq;
 
 pub use error::{Reason, SetupError};

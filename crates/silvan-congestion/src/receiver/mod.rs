@@ -128,7 +128,14 @@ impl Echo {
     /// The fields of this packet. Takes its telemetry, because a packet has one answer.
     pub fn of(packet: &Received) -> Self {
         let Received { sent_at, is_marked, severity, is_validated, entropy, hops, .. } = *packet;
-        Self { sent_at, is_marked, severity, is_validated, entropy, hops: hops.map(RefCell::take).unwrap_or_default() }
+        Self {
+            sent_at,
+            is_marked,
+            severity,
+            is_validated,
+            entropy,
+            hops: hops.map(RefCell::take).unwrap_or_default(),
+        }
     }
 }
 

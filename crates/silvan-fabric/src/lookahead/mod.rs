@@ -37,6 +37,8 @@ pub(crate) struct Effects<'a> {
     pub crossbar: Option<BytePace>,
     /// Bytes of the smallest notification that switches send to the next node; `None` if they send none.
     pub least_notice: Option<u32>,
+    /// Whether switches trim packets, which frees memory when a packet arrives.
+    pub trims: bool,
 }
 
 /// The lookahead, and the maximum time in which a packet's head reaches the next switch.
@@ -58,11 +60,16 @@ impl Effects<'_> {
             .unwrap_or(Time::NEVER)
     }
 
+    /// The minimum time for which a packet occupies the memory of an input.
+    fn least_use(&self) -> Time {
+        if self.trims { Time::ZERO } else { self.least_span() }
+    }
+
     /// The minimum time in which a switch can affect the node at the far end of a link with these parameters, through a
     /// packet, the credit for a received packet, or a notification.
     pub fn reach_of(&self, link: &LinkParameters) -> Time {
         let read = self.crossbar.map(|pace| pace.time(self.smallest));
-        let freed = read.map_or(self.least_span(), |read| read.min(self.least_span())) + link.delay;
+        let freed = read.map_or(self.least_use(), |read| read.min(self.least_use())) + link.delay;
         let told = self.least_notice.map(|bytes| link.pace.time(bytes) + link.delay);
         [Some(link.head_delay), Some(freed), told].into_iter().flatten().min().unwrap_or(Time::NEVER)
     }
@@ -81,9 +88,9 @@ impl Effects<'_> {
         let (shortest, longest) = (spans.clone().min().unwrap_or_default(), spans.max().unwrap_or_default());
         let widest = shortest.0.max(1).ilog2().clamp(NARROWEST, WIDEST);
         let mut reach = Reach { least: Time::NEVER, most: Time::ZERO, widest };
-        let span = self.least_span();
+        let least_use = self.least_use();
         for link in self.links.all_parameters() {
-            reach.least = reach.least.min(link.head_delay).min(span + link.delay);
+            reach.least = reach.least.min(link.head_delay).min(least_use + link.delay);
             reach.most = reach.most.max(link.head_delay);
             if let Some(frames) = self.links.frames() {
                 let effect = link.pace.time(frames.spec.bytes) + link.delay;
@@ -157,6 +164,7 @@ mod tests {
             least_data: 100,
             crossbar: None,
             least_notice: None,
+            trims: false,
         }
     }
 

@@ -21,6 +21,7 @@ use crate::link::{ChannelId, LinkParameters, Receiver, Rule};
 use crate::lookahead::{Effects, Partitioning, Reach};
 use crate::switch::Ports;
 use crate::switch_marking::SwitchMarking;
+use crate::trimming::Trimmer;
 use crate::voq::{ALL_EVENTS, DEPARTURES, Output, UNMARKED, VoqOutputs};
 
 /// The number of packets that could arrive in a bin, with busy links, from which bins are worthwhile. Each bin has costs
@@ -79,6 +80,10 @@ impl Plan<'_> {
             (self.hosts_may_pause(), "its hosts may send pause frames"),
             // An adapter's output buffer sends at times that do not follow from the host's link.
             (self.have_adapters, "its hosts have output buffers"),
+            (
+                self.effects.trims && self.effects.links.has_frames(),
+                "its switches trim packets and send pause frames",
+            ),
             (!switches.iter().all(|ports| ports.count() <= MAX_INPUTS), "a switch has more than 64 ports"),
             // A notification occupies another output of the same switch at the same instant, and a mark at a departure
             // cannot be predicted before the bin begins. See the module `reports`.
@@ -175,6 +180,7 @@ struct OutputsBuilder<'a> {
     reach: Reach,
     /// One entry per switch.
     markings: Vec<Option<SwitchMarking>>,
+    trimmers: Vec<Option<Box<Trimmer>>>,
     /// Whether the packets of all inputs share a queue.
     is_fifo: bool,
 }
@@ -182,13 +188,14 @@ struct OutputsBuilder<'a> {
 impl<'a> OutputsBuilder<'a> {
     fn new(plan: &'a Plan<'a>, partition: &'a Partitioning, reach: Reach) -> Self {
         let is_fifo = matches!(plan.queues, Some(OutputQueues::Fifo { .. }));
-        Self { plan, partition, reach, markings: Vec::new(), is_fifo }
+        Self { plan, partition, reach, markings: Vec::new(), trimmers: Vec::new(), is_fifo }
     }
 
-    /// Takes the marking rule from a switch.
+    /// Takes the marking rule and the trimming from a switch.
     fn add(&mut self, ports: &mut Ports) {
         let none = SwitchMarking::new(Marker::None, ports.count(), self.plan.full_space);
         self.markings.push(Some(std::mem::replace(&mut ports.marking, none)));
+        self.trimmers.push(ports.trimmer.take());
     }
 
     fn outputs(&mut self, partition: u16, switches: &[BinnedSwitch]) -> Outputs {
@@ -216,6 +223,13 @@ impl<'a> OutputsBuilder<'a> {
             (2, DEPARTURES) => Outputs::TwoMarking(Box::new(self.bank(partition, switches, marking))),
             _ => Outputs::Many(Box::new(self.bank(partition, switches, marking))),
         }
+    }
+
+    /// The trimming at the outputs of a partition.
+    fn trimmer(&mut self, partition: u16) -> Option<Box<Trimmer>> {
+        let own = self.trimmers.iter_mut().zip(&self.partition.of_switch);
+        let own = own.filter(|(_, there)| **there == partition).filter_map(|(trimmer, _)| trimmer.take());
+        Trimmer::join(own.map(|trimmer| *trimmer)).map(Box::new)
     }
 
     fn links(&self) -> Vec<OutputLink> {
@@ -392,6 +406,7 @@ impl<'a> OutputsBuilder<'a> {
             start: Time::ZERO,
             voq,
             marking,
+            trimmer: self.trimmer(partition),
             wiring: Wiring { credits, links: self.links(), reports, clock: self.clock(partition, switches) },
             are_many: count >= MANY || hashing.is_some(),
             acts_on_all: self.plan.acknowledges || self.plan.may_reorder,

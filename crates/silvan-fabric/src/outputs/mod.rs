@@ -41,6 +41,7 @@ use crate::routes::{Hasher, Routes};
 use crate::sink::HostSink;
 use crate::switch::Ports;
 use crate::switch_marking::SwitchMarking;
+use crate::trimming::Trimmer;
 use crate::voq::{ALL_EVENTS, DEPARTURES, MOST_LANES, UNMARKED, VoqOutputs};
 pub(crate) use build::{OutputQueues, Plan};
 use pauses::Pauses;
@@ -217,6 +218,8 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8, const FIFO: bool> {
     start: Time,
     voq: VoqOutputs<LANES, MARKS, FIFO, Binned>,
     marking: SwitchMarking,
+    /// Present if switches trim packets.
+    trimmer: Option<Box<Trimmer>>,
     wiring: Wiring,
     /// Whether there are more outputs than fit in the cache, or packets that must be read at each switch.
     are_many: bool,

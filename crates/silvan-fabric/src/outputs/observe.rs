@@ -80,6 +80,11 @@ impl Outputs {
         with_bank!(self, bank => bank.state(output))
     }
 
+    /// The number of packets that an output has trimmed.
+    pub fn trimmed(&self, output: usize) -> u64 {
+        with_bank!(self, bank => bank.trimmer.as_ref().map_or(0, |trimmer| trimmer.count(output)))
+    }
+
     /// The congestion log of an output.
     pub fn log(&self, output: usize) -> &[MarkEvent] {
         with_bank!(self, bank => bank.log(output))

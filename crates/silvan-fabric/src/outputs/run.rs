@@ -11,10 +11,11 @@ use super::{
 };
 use crate::link::{ChannelId, Class, ReturnClock, key};
 use crate::message::{Entering, OutputCredit};
-use crate::packet::{Kind, Pool};
+use crate::packet::{Kind, PacketId, Pool};
 use crate::routes::fields;
 use crate::switch_marking::Applied;
-use crate::voq::{ALL_EVENTS, Head, Need, Output, Sending, Slot, UNMARKED, Wires};
+use crate::trimming::Freed;
+use crate::voq::{ALL_EVENTS, Head, NO_INPUT, Need, Output, Room, Sending, Slot, UNMARKED, Wires};
 
 /// Flag in [`Arrival::input`] of a packet that has waited for its tail. It follows all packets whose heads arrive at the
 /// same instant.
@@ -328,6 +329,9 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         }
         let Self { voq, marking, wiring, .. } = self;
         voq.passes((wiring, around), marking, slot, head, now);
+        if FIFO && self.trimmer.as_ref().is_some_and(|trimmer| trimmer.headers().index() == vl) {
+            around.meters.most_header_bytes = around.meters.most_header_bytes.max(head.size);
+        }
         self.events += 1;
         self.transmit(around, Sending { slot, head }, now);
         true
@@ -368,10 +372,55 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         });
     }
 
-    /// Queues a packet that may leave from now on.
+    /// Queues a packet that may leave from now on, or what is left of it.
     #[inline(always)]
     pub(super) fn enqueue(&mut self, around: &mut Around, now: Time, arrival: &Arrival) {
         let (slot, head) = (arrival.slot::<LANES>(), arrival.head());
+        if FIFO && self.trimmer.is_some() {
+            return self.enqueue_or_trim(around, now, slot, head);
+        }
+        self.push(around, now, slot, head);
+    }
+
+    /// Same as [`Self::enqueue`], if switches trim packets.
+    #[inline(never)]
+    fn enqueue_or_trim(&mut self, around: &mut Around, now: Time, slot: Slot, head: Head) {
+        let Self { voq, trimmer: Some(trimmer), .. } = self else { return };
+        let room = if head.is_data() { voq.make_room(trimmer, slot, head.size) } else { Room::Enough };
+        match room {
+            Room::Enough => {}
+            Room::Trimmed => return self.trim(around, now, slot, head.packet),
+            Room::Replaces(newest, packet) => self.trim(around, now, newest, packet),
+        }
+        self.push(around, now, slot, head);
+        self.note_headers(around, slot);
+    }
+
+    /// Removes the payload of a packet from an input at an output, and queues the header.
+    fn trim(&mut self, around: &mut Around, now: Time, slot: Slot, id: PacketId) {
+        let Some(trimmer) = &mut self.trimmer else { return };
+        let output = slot.output();
+        let Freed { vl, dst, space } = trimmer.cut(output, around.packets, around.meters, id);
+        let feeder = output - usize::from(self.voq.records[output].number) + slot.input();
+        self.return_credit(around, feeder, (vl.index(), dst), (now, now), space);
+        let header = &around.packets[id];
+        let (slot, head) = (Slot::new(output, header.vl.index(), NO_INPUT), Head::of(id, header));
+        self.push(around, now, slot, head);
+        self.note_headers(around, slot);
+    }
+
+    /// Notes the bytes on the lane of headers, after a packet was added to a lane.
+    fn note_headers(&self, around: &mut Around, slot: Slot) {
+        let headers = self.trimmer.as_ref().map(|trimmer| trimmer.headers().index());
+        if headers == Some(slot.vl()) {
+            let bytes = self.voq.records[slot.output()].lanes[slot.vl()].sum;
+            let most = &mut around.meters.most_header_bytes;
+            *most = (*most).max(bytes);
+        }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, around: &mut Around, now: Time, slot: Slot, head: Head) {
         let Self { voq, marking, wiring, .. } = self;
         let may_send = voq.enqueue((wiring, around), marking, slot, head, now);
         let record = &mut voq.records[slot.output()];
@@ -469,21 +518,35 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         } else {
             self.arrive(around.packets, (peer, row, far_input), head, vl as u8, now + head_delay);
         }
+        if !FIFO || input != NO_INPUT {
+            self.return_credit(around, feeder, (vl, head.dst()), (end, now), head.space);
+        }
+    }
+
+    /// Returns the credit for a packet, whose space becomes free at `freed`, to the sender at an input.
+    #[inline(always)]
+    fn return_credit(
+        &mut self,
+        around: &mut Around,
+        feeder: usize,
+        (vl, dst): (usize, u32),
+        (freed, now): (Time, Time),
+        space: u32,
+    ) {
         match self.feeders[feeder] {
             Feeder::Output(feeder) => {
                 let feeder = feeder as usize;
                 let link = usize::from(self.voq.records[feeder].own.link);
                 let delay = self.wiring.links[link].parameters.delay;
-                self.credit(feeder, vl, end + delay, head.space);
+                self.credit(feeder, vl, freed + delay, space);
             }
             Feeder::Remote(sender) => {
                 let RemoteOutput { partition, output, delay } = self.senders[sender as usize];
-                let credit = OutputCredit { output, space: head.space, back: end + delay, vl: vl as u8 };
+                let credit = OutputCredit { output, space, back: freed + delay, vl: vl as u8 };
                 around.outbox[usize::from(partition)].send_output_credit(credit);
             }
             Feeder::Host(channel) => {
-                let way = (channel, Vl::new(vl), head.dst());
-                self.credit_host(around, way, (end, now), head.space);
+                self.credit_host(around, (channel, Vl::new(vl), dst), (freed, now), space);
             }
         }
     }

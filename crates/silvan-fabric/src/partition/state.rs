@@ -92,6 +92,17 @@ impl Partition {
         }
     }
 
+    /// The number of packets that an output of a switch has trimmed.
+    pub fn trimmed(&self, switch: usize, output: Port) -> u64 {
+        match self.binned(switch) {
+            Some((outputs, of)) => outputs.trimmed(of.first as usize + output.index()),
+            None => {
+                let trimmer = self.switches.at(switch).ports().trimmer.as_ref();
+                trimmer.map_or(0, |trimmer| trimmer.count(output.index()))
+            }
+        }
+    }
+
     /// The congestion log of an output of a switch, from the oldest event to the latest.
     pub fn log(&self, switch: usize, output: Port) -> &[MarkEvent] {
         match self.binned(switch) {

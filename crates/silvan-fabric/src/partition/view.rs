@@ -250,10 +250,10 @@ impl<'a> View<'a> {
         partition.marks(place, output)
     }
 
-    /// The number of packets that an output of a switch has trimmed.
+    /// See [`Partition::trimmed`].
     pub fn trimmed(self, switch: u32, output: Port) -> u64 {
         let (partition, place) = self.place(switch);
-        partition.switches.get(place).map_or(0, |switch| switch.trimmed(output))
+        partition.trimmed(place, output)
     }
 
     /// See [`Partition::log`].

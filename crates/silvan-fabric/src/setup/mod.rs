@@ -29,6 +29,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use silvan_congestion::Components;
 use silvan_congestion::reaction::Reactor;
+use silvan_engine::random::Stream;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_network::port::{Port, Vl};
 use silvan_network::routing::Tables;
@@ -38,7 +39,7 @@ use silvan_network::routing::spraying::{Sprayer, Spraying};
 use silvan_network::topology::{End, Link, MAX_FCFS_PORTS, NodeRef, Topology};
 use silvan_network::traffic::forest::Placement;
 
-use self::model::Model;
+use self::model::{Model, SwitchModel};
 use self::partition::{DividedNetwork, Whole};
 use self::sources::placement;
 use crate::config::{Config, Delivery};
@@ -58,6 +59,7 @@ use crate::report::Group;
 use crate::routes::{Routes, RoutesBuilder, Table};
 use crate::switch::{NumberedTable, PortWiring, Ports, Steering};
 use crate::switch_marking::SwitchMarking;
+use crate::trimming::Trimmer;
 
 /// A runnable network.
 pub(crate) struct Network {
@@ -455,6 +457,12 @@ impl<'a> Builder<'a> {
             let mut ports = Ports::new(index as u32, lanes, wiring, table, (marking, steering));
             self.set_way_back(&mut ports);
             ports.first_lane = self.model.lanes.first.map(Vl);
+            let SwitchModel { trimming, queues_of_rates, .. } = &self.model.switch;
+            let link = |wiring: &Option<PortWiring>| wiring.map(|wiring| (wiring.rate, wiring.faces_host));
+            let stream = |lane| Stream::new(self.model.seed, "trimming", (index as u64) << 16 | lane as u64);
+            let trimmer =
+                |rule| Trimmer::new((rule, queues_of_rates), ports.wiring.iter().map(link), lanes, stream);
+            ports.trimmer = trimming.map(trimmer).map(Box::new);
             if own.len() > 1 {
                 ports.all_tables = own.into();
             }

@@ -31,7 +31,7 @@ use crate::faults::{Recovery, Rerouting};
 use crate::host::PacketSizes;
 use crate::queueing::isolation::SpecialQueueRule;
 use crate::queueing::{HostQueues, Memory, Organisation, Queues};
-use crate::switch::TrimmingRule;
+use crate::trimming::TrimmingRule;
 
 /// A rate that imposes no limit.
 const UNLIMITED: Rate = Rate(u64::MAX);

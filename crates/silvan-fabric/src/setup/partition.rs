@@ -233,6 +233,7 @@ impl Builder<'_> {
             least_data,
             crossbar: self.model.crossbar,
             least_notice: self.least_notice(),
+            trims: self.model.switch.trimming.is_some(),
         }
     }
 

@@ -206,7 +206,8 @@ impl Builder<'_> {
     fn find_largest_space(&self) -> (u32, u32) {
         let space = |size: u32| (self.model.sizes.space(size), size);
         let relative = |a: (u32, u32), b: (u32, u32)| u64::from(a.0) * u64::from(b.1);
-        let worst = self.packet_sizes().into_iter().map(space).max_by(|a, b| relative(*a, *b).cmp(&relative(*b, *a)));
+        let worst =
+            self.packet_sizes().into_iter().map(space).max_by(|a, b| relative(*a, *b).cmp(&relative(*b, *a)));
         worst.unwrap_or((1, 1))
     }
 

@@ -20,8 +20,7 @@ use crate::queueing::buffers::{BufferShape, Buffers, PortSelection};
 use crate::queueing::isolation::Cams;
 use crate::queueing::{Organisation, Queues};
 use crate::switch::{
-    CioqSwitch, FcfsSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switches, Trimmer, VoqSwitch,
-    fits_one_lane,
+    CioqSwitch, FcfsSwitch, Islip, Ports, QueuedSwitch, RoundRobin, Switches, VoqSwitch, fits_one_lane,
 };
 
 impl Builder<'_> {
@@ -76,10 +75,9 @@ impl Builder<'_> {
 
     /// How the outputs of switches queue packets; `None` if the outputs of a switch depend on each other.
     pub(super) fn output_queues(&self) -> Option<OutputQueues> {
-        let SwitchModel { arbitration, control_first, trimming, .. } = self.model.switch;
+        let SwitchModel { arbitration, control_first, .. } = self.model.switch;
         if arbitration == Arbitration::Fcfs {
-            // With trimming, memory becomes free when a packet arrives.
-            return trimming.is_none().then_some(OutputQueues::Fifo { control_first });
+            return Some(OutputQueues::Fifo { control_first });
         }
         self.is_plain_voq().then_some(OutputQueues::PerInput)
     }
@@ -90,15 +88,7 @@ impl Builder<'_> {
         let is_small = ports.iter().all(|ports| ports.count() <= 64);
         let all = ports.into_iter();
         if arbitration == Arbitration::Fcfs {
-            let SwitchModel { trimming, queues_of_rates, .. } = &self.model.switch;
-            let trimmer = |ports: &Ports| {
-                trimming.map(|rule| Box::new(Trimmer::new((rule, queues_of_rates), ports, self.model.seed)))
-            };
-            let fcfs = |ports| {
-                let trimmer = trimmer(&ports);
-                FcfsSwitch::new(ports, control_first, trimmer)
-            };
-            return Switches::Fcfs(all.map(fcfs).collect());
+            return Switches::Fcfs(all.map(|ports| FcfsSwitch::new(ports, control_first)).collect());
         }
         if self.is_plain_voq() {
             return if all.as_slice().iter().all(fits_one_lane) {

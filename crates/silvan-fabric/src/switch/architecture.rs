@@ -109,11 +109,6 @@ pub(crate) trait Architecture {
         ports.marking.state(output.index(), lanes.map(PortVl::index))
     }
 
-    /// The number of packets that an output has trimmed.
-    fn trimmed(&self, _output: Port) -> u64 {
-        0
-    }
-
     /// Bytes in the queues that feed an output.
     fn queued_bytes(&self, output: Port) -> u32;
 

@@ -5,7 +5,7 @@
 //! If `switch.control_first` is set, control packets precede data. The exception is a packet that ends a flow's
 //! route, which must stay behind the flow's data.
 //!
-//! With packet trimming ([`super::trimming`]), the data of a lane has a limit. A packet that loses its payload occupies no
+//! With packet trimming ([`crate::trimming`]), the data of a lane has a limit. A packet that loses its payload occupies no
 //! memory of its input any more, and its header waits on the lane of control packets.
 
 use std::collections::VecDeque;
@@ -16,11 +16,11 @@ use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_network::port::{Port, Vl};
 use silvan_network::port_set::Ports256;
 
-use super::trimming::Trimmer;
 use super::{Architecture, Outgoing, Ports};
 use crate::context::Context;
 use crate::link::ChannelId;
 use crate::packet::{Kind, PacketId};
+use crate::trimming::Trimmer;
 
 /// A waiting packet, and the input whose memory it occupies; `None` for the header of a packet that was trimmed here.
 type Waiting = (PacketId, Option<Port>);
@@ -81,14 +81,13 @@ pub(crate) struct FcfsSwitch {
     /// State per output and virtual lane.
     lanes: Box<[FcfsLane]>,
     control_first: bool,
-    trimmer: Option<Box<Trimmer>>,
 }
 
 impl FcfsSwitch {
-    pub fn new(ports: Ports, control_first: bool, trimmer: Option<Box<Trimmer>>) -> Self {
+    pub fn new(ports: Ports, control_first: bool) -> Self {
         let count = ports.count();
         let lanes = (0..count * ports.lanes).map(|_| FcfsLane::default()).collect();
-        Self { lanes, ports, control_first, trimmer }
+        Self { lanes, ports, control_first }
     }
 
     /// The first lane of an output.
@@ -101,25 +100,25 @@ impl FcfsSwitch {
     /// the queue if necessary. Returns the input whose memory the arriving packet occupies afterwards.
     #[inline(never)]
     fn make_room(&mut self, ctx: &mut Context, output: Port, input: Port, id: PacketId) -> Option<Port> {
-        let Some(trimmer) = &mut self.trimmer else { return Some(input) };
+        let Some(trimmer) = &mut self.ports.trimmer else { return Some(input) };
         let (vl, size) = (ctx.packets[id].vl, ctx.packets[id].size);
-        let at = self.ports.lane(output, vl).index();
+        let at = output.index() * self.ports.lanes + vl.index();
         let lane = &mut self.lanes[at];
-        let limit = trimmer.limit(output);
-        if lane.bytes + size <= limit {
+        let fits = |trimmer: &Trimmer, bytes: u32| trimmer.fits(output.index(), bytes, size);
+        if fits(trimmer, lane.bytes) {
             return Some(input);
         }
         // Data lanes carry no other packets, so the queue `data` has all of their bytes.
         let newest = trimmer.takes_newest(at).then(|| lane.data.back().copied()).flatten();
-        let newest = newest.filter(|&(newest, _)| lane.bytes - ctx.packets[newest].size + size <= limit);
+        let newest = newest.filter(|&(newest, _)| fits(trimmer, lane.bytes - ctx.packets[newest].size));
         let Some((newest, Some(of))) = newest else {
-            trimmer.cut(ctx, &self.ports, (input, output), id);
+            self.ports.trim(ctx, (input, output), id);
             return None;
         };
         lane.data.pop_back();
         lane.bytes -= ctx.packets[newest].size;
         self.lanes[self.ports.lane(output, Vl::FIRST).index()].all_bytes -= ctx.packets[newest].size;
-        trimmer.cut(ctx, &self.ports, (of, output), newest);
+        self.ports.trim(ctx, (of, output), newest);
         self.store(ctx, output, (newest, None));
         Some(input)
     }
@@ -134,7 +133,7 @@ impl FcfsSwitch {
         lane.push_back((id, input), size, first);
         let sum = lane.bytes;
         self.first_lane(output).all_bytes += size;
-        if self.trimmer.as_ref().is_some_and(|trimmer| trimmer.headers == vl) {
+        if self.ports.trimmer.as_ref().is_some_and(|trimmer| trimmer.headers() == vl) {
             ctx.meters.most_header_bytes = ctx.meters.most_header_bytes.max(sum);
         }
         self.ports.arrives(ctx, output, id, sum);
@@ -185,7 +184,7 @@ impl Architecture for FcfsSwitch {
         let packet = &ctx.packets[id];
         let output = self.ports.route_of(packet);
         let mut memory = Some(input);
-        if self.trimmer.is_some() && packet.kind == Kind::Data {
+        if self.ports.trimmer.is_some() && packet.kind == Kind::Data {
             memory = self.make_room(ctx, output, input, id);
         }
         self.store(ctx, output, (id, memory));
@@ -246,10 +245,6 @@ impl Architecture for FcfsSwitch {
             }
             return;
         }
-    }
-
-    fn trimmed(&self, output: Port) -> u64 {
-        self.trimmer.as_ref().map_or(0, |trimmer| trimmer.count(output))
     }
 
     fn queued_bytes(&self, output: Port) -> u32 {

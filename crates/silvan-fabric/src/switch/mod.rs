@@ -13,7 +13,6 @@ mod ports;
 mod queued;
 mod round_robin;
 mod rounds;
-mod trimming;
 mod voq;
 
 use silvan_network::port::{ManyLanes, OneLane};
@@ -31,7 +30,6 @@ pub(crate) use islip::Islip;
 pub(crate) use ports::{NumberedTable, Outgoing, PortWiring, Ports, Steering};
 pub(crate) use queued::QueuedSwitch;
 pub(crate) use round_robin::RoundRobin;
-pub(crate) use trimming::{Trimmer, TrimmingRule};
 pub(crate) use voq::{VoqSwitch, fits_one_lane};
 
 /// The switches of a partition. All of them have the same architecture, which is determined once for many events.

@@ -12,9 +12,10 @@ use super::{Detourer, Director, PortChooser};
 use crate::context::Context;
 use crate::link::{ChannelId, Class, key};
 use crate::message::{CreditReturn, Report, Word};
-use crate::packet::{Kind, Packet, PacketId};
+use crate::packet::{Kind, NO_LEDGER, Packet, PacketId};
 use crate::routes::{Hasher, Table};
 use crate::switch_marking::{Arriving, Leaving, MarkedLane, OutputFacts, SwitchMarking};
+use crate::trimming::{Freed, Trimmer};
 
 /// The two channels of a wired port.
 #[derive(Debug, Clone, Copy)]
@@ -93,6 +94,8 @@ pub(crate) struct Ports {
     pub all_tables: Box<[NumberedTable]>,
     /// For each port, whether packets that can choose do not use it; empty if there never is such a port.
     avoided: Box<[bool]>,
+    /// Present if the switch trims packets.
+    pub trimmer: Option<Box<Trimmer>>,
 }
 
 /// One of the sets of tables that a switch uses in turn; see [`Ports::all_tables`].
@@ -133,6 +136,7 @@ impl Ports {
             first_lane: None,
             all_tables: Box::default(),
             avoided: Box::default(),
+            trimmer: None,
         }
     }
 
@@ -425,6 +429,14 @@ impl Ports {
         let class = if wiring.faces_host { Class::HostNotice } else { Class::SwitchNotice };
         ctx.notify(wiring.out, class, Word::Report(report), self.marking.report?.get());
         Some(output)
+    }
+
+    /// Removes the payload of a packet from an input at an output. The packet no longer occupies the memory of its input.
+    pub fn trim(&mut self, ctx: &mut Context, (input, output): (Port, Port), id: PacketId) {
+        let Some(trimmer) = &mut self.trimmer else { return };
+        let Freed { vl, dst, space } = trimmer.cut(output.index(), &mut ctx.packets, &mut ctx.meters, id);
+        let way = (self.feeder(input), vl, dst);
+        ctx.release(CreditReturn { way, ledger: NO_LEDGER, space, leaves_at: ctx.now });
     }
 
     /// Puts a packet from an input's queue on the wire. Its credit returns at `read`, when its tail has left the

@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 
 use silvan_network::port_set::next_of;
 
-use super::{Head, Slot, VoqOutputs};
+use super::{Head, Room, Slot, VoqOutputs};
 use crate::packet::Pool;
+use crate::trimming::Trimmer;
 
 /// A waiting packet, and the input whose memory it occupies.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +48,29 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         } else {
             self.fifos[at].data.push_back(queued);
         }
+    }
+
+    /// Whether a data packet that arrives fits into the queue of its lane. The newest packet of the queue may have to give
+    /// way to it.
+    pub fn make_room(&mut self, trimmer: &mut Trimmer, slot: Slot, size: u32) -> Room {
+        let (output, vl) = (slot.output(), slot.vl());
+        let at = self.lane_index(output, vl);
+        let lane = &mut self.records[output].lanes[vl];
+        if trimmer.fits(output, lane.sum, size) {
+            return Room::Enough;
+        }
+        if !trimmer.takes_newest(at) {
+            return Room::Trimmed;
+        }
+        // Lanes of data carry no other packets.
+        let data = &mut self.fifos[at].data;
+        let Some(&QueuedPacket { head, input }) = data.back() else { return Room::Trimmed };
+        if !trimmer.fits(output, lane.sum - head.size, size) {
+            return Room::Trimmed;
+        }
+        data.pop_back();
+        lane.sum -= head.size;
+        Room::Replaces(Slot { input, ..slot }, head.packet)
     }
 
     /// The packet that a lane sends next.
