@@ -717,8 +717,9 @@ impl Default for SwitchConfig {
 
 /// Packet trimming, as in Ultra Ethernet: an output whose queue is full removes the payload of a data packet, and sends
 /// the header ahead of all data. The receiver answers the header with a negative acknowledgement, and the source sends the
-/// packet again. Needs outputs that serve first come, first served (`switch.arbitration`), a lane for headers and other
-/// control packets (`lanes.control` with `control_priority`), and the reaction `nscc` or `rccc`.
+/// packet again. Needs a lane for headers and other control packets (`lanes.control` with `control_priority`), and the
+/// reaction `nscc` or `rccc`. If outputs do not serve first come, first served (`switch.arbitration`), the limit applies to
+/// the packets in all queues that feed the output.
 ///
 /// With trimming, there is no flow control: receivers give no credits, and `switch.buffer` and `host.buffer` do not apply. A
 /// packet waits only for its output. Queues of headers have no limit, so no header and no control packet is ever lost.
@@ -734,9 +735,21 @@ pub struct Trimming {
     /// Bytes of a header on the link.
     #[serde(default = "header_size")]
     pub size: Bytes,
-    /// Which packet loses its payload.
-    #[serde(default)]
-    pub which: Trimmed,
+    /// Which packet loses its payload. Default: `either` with outputs that serve first come, first served, and `arriving`
+    /// with others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub which: Option<Trimmed>,
+}
+
+impl Trimming {
+    /// Which packet loses its payload if outputs serve packets in this order.
+    #[must_use]
+    pub fn which(&self, arbitration: Arbitration) -> Trimmed {
+        self.which.unwrap_or(match arbitration {
+            Arbitration::Fcfs => Trimmed::Either,
+            Arbitration::RoundRobin => Trimmed::Arriving,
+        })
+    }
 }
 
 /// The queue of outputs to links of one rate.
@@ -754,12 +767,12 @@ fn header_size() -> Bytes {
 }
 
 /// Which packet loses its payload if the queue of an output is full.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trimmed {
     /// With equal probability, the packet that arrives or the newest one in the queue, if that makes enough room. This
-    /// prevents a packet stream from losing each packet because it arrives just after those of others.
-    #[default]
+    /// prevents a packet stream from losing each packet because it arrives just after those of others. Only with outputs that
+    /// serve first come, first served.
     Either,
     /// The packet that arrives.
     Arriving,

@@ -1,6 +1,8 @@
 //! Packet trimming: an output whose queue is full removes the payload of a data packet. What remains is the header, which
 //! waits on the lane of control packets and goes to the receiver.
 //!
+//! In switches with a queue per input, the limit applies to the packets of all inputs, and the arriving packet is trimmed.
+//!
 //! The rule is that of the queues of the Ultra Ethernet Consortium's simulator (uet-htsim, `compositequeue.cpp`, 2025),
 //! except that the packet that is being sent does not count, and that the queue of headers has no limit.
 
@@ -9,16 +11,17 @@ use silvan_engine::random::Stream;
 use silvan_network::port::Vl;
 
 use crate::meters::Meters;
-use crate::packet::{Kind, PacketId, Pool};
+use crate::packet::{Kind, Packet, PacketId, Pool};
 
 /// The settings that all switches share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TrimmingRule {
     /// Bytes of data that may wait for an output on a lane, unless its rate has another limit.
     pub limit: u32,
-    /// Bytes of a header on the link, and in a buffer.
+    /// Bytes of a header on the link.
     pub size: u32,
-    pub space: u32,
+    /// Bytes of a credit block, of which a header occupies whole ones in a buffer.
+    pub credit_block: u32,
     /// The lane of headers.
     pub headers: Vl,
     /// Whether the newest packet of a queue may lose its payload instead of the one that arrives.
@@ -104,7 +107,8 @@ impl Trimmer {
         self.outputs[output].count
     }
 
-    /// Removes the payload of a packet at an output. Returns the memory of its input, which is free now.
+    /// Removes the payload of a packet at an output. Returns the memory of its input, which is free now: until it leaves, the
+    /// header occupies no memory.
     pub fn cut(&mut self, output: usize, packets: &mut Pool, meters: &mut Meters, id: PacketId) -> Freed {
         let TrimmingOutput { faces_host, count, .. } = &mut self.outputs[output];
         *count += 1;
@@ -112,11 +116,17 @@ impl Trimmer {
         let freed = Freed { vl: packet.vl, dst: packet.dst, space: packet.space };
         packet.kind = Kind::Header;
         packet.size = packet.size.min(self.rule.size);
-        packet.space = packet.space.min(self.rule.space);
+        packet.space = 0;
         packet.vl = self.rule.headers;
         packet.validated = *faces_host;
         meters.trimmed += 1;
         meters.trimmed_marked += u64::from(packet.fecn);
         freed
+    }
+
+    /// Sets the space of a header that leaves the switch that trimmed it, and returns it.
+    pub fn leaves(&self, packet: &mut Packet) -> u32 {
+        packet.space = packet.size.next_multiple_of(self.rule.credit_block);
+        packet.space
     }
 }

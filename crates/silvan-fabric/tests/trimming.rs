@@ -1,4 +1,4 @@
-//! Packet trimming: what is trimmed when, that all payload arrives nevertheless, and that threads do not matter.
+//! Packet trimming: what is trimmed when, that all payload arrives nevertheless, and that threads and schedulers do not matter.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -8,9 +8,11 @@ use silvan_congestion::reaction::{Nscc, Rccc, Reaction};
 use silvan_congestion::{AcknowledgeUnit, Congestion, Notification};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{
-    Arbitration, Config, Delivery, Ecmp, Lanes, QueueOfRate, Spraying, Trimmed, Trimming,
+    Arbitration, Architecture, Config, Delivery, Ecmp, Lanes, QueueOfRate, Scheduler, Spraying, Trimmed,
+    Trimming,
 };
 use silvan_fabric::outcome::{Outcome, Values};
+use silvan_fabric::queueing::{Memory, Queues};
 use silvan_network::topology::Topology;
 use silvan_network::traffic::Flow;
 
@@ -28,7 +30,7 @@ fn trimming(duration: Time, queue: u64, which: Trimmed) -> Config {
     config.switch.latency = Time::ZERO;
     config.switch.arbitration = Some(Arbitration::Fcfs);
     config.switch.trimming =
-        Some(Trimming { queue: Bytes(queue), rates: Vec::new(), size: Bytes(64), which });
+        Some(Trimming { queue: Bytes(queue), rates: Vec::new(), size: Bytes(64), which: Some(which) });
     config.lanes = Lanes { count: 2, control: Some(1), control_priority: true, ..Lanes::default() };
     config.measure.interval = us(1);
     with(config, Notification::AckEach, Reaction::Nscc(Nscc::default()))
@@ -84,6 +86,51 @@ fn packets_that_do_not_fit_are_trimmed_and_sent_again() {
     let Values::Name { codes, names } = &table.columns[0].values else { panic!("a name") };
     assert_eq!(codes.iter().map(|&code| names[code as usize].as_str()).collect::<Vec<_>>(), ["S1:3->H3"]);
     assert_eq!(table.columns[1].values, Values::U64(vec![2]));
+}
+
+/// With one packet per input, queues per input give the same result as one queue: the turn of an output is the order of
+/// arrival.
+#[test]
+fn outputs_with_a_queue_per_input_trim_by_the_same_limit() {
+    let mut config = trimming(us(20), 2_000, Trimmed::Arriving);
+    config.switch.arbitration = Some(Arbitration::RoundRobin);
+    config.flows = vec![message(1, 3, 3_000), message(2, 3, 3_000)];
+    let outcome = run(&star(3), &config);
+    assert_eq!(counts(&outcome), (2, 2));
+    assert_eq!(completed(&outcome), [Some(6_128), Some(9_192)]);
+}
+
+/// VOQ switches, input-queued switches with one or several queues, and switches with buffers on both sides of a crossbar.
+#[test]
+fn switches_of_all_architectures_trim() {
+    use Architecture::{Cioq, Iq, Voq};
+    use Queues::{DestinationModulo, PerOutput, Single};
+    for (architecture, queues) in [
+        (Voq, PerOutput),
+        (Voq, Single),
+        (Iq, Single),
+        (Iq, DestinationModulo),
+        (Cioq, Single),
+        (Cioq, PerOutput),
+    ] {
+        let mut config = trimming(us(2_000), 2_999, Trimmed::Arriving);
+        config.switch.arbitration = Some(Arbitration::RoundRobin);
+        (config.switch.architecture, config.switch.queues) = (Some(architecture), Some(queues));
+        config.switch.memory = Some(Memory::Shared);
+        let of = |threads| incast(9, 20_500, Config { threads, ..config.clone() });
+        let outcome = of(1);
+        let what = format!("{architecture:?}, {queues:?}");
+        assert!(completed(&outcome).iter().all(Option::is_some), "{what}: {:?}", completed(&outcome));
+        let (trimmed, resent) = counts(&outcome);
+        assert!(trimmed > 0 && trimmed == resent, "{what}: {trimmed}, {resent}");
+        let links = outcome.tables.iter().find(|table| table.name == "links").unwrap();
+        let column = links.columns.iter().find(|column| column.name == "queued_bytes").unwrap();
+        let Values::U32(bytes) = &column.values else { panic!("bytes") };
+        let most = u64::from(*bytes.iter().max().unwrap());
+        let headers = outcome.summary.trimming.as_ref().unwrap().most_header_bytes;
+        assert!((1_500..=2_999 + headers.max(64 * 8)).contains(&most), "{what}: {most}");
+        assert_eq!(outcome, of(2), "{what}: two threads");
+    }
 }
 
 #[test]
@@ -153,13 +200,13 @@ fn a_random_choice_treats_senders_alike() {
 }
 
 #[test]
-fn threads_do_not_matter() {
+fn threads_and_schedulers_do_not_matter() {
     let tree = topology(
         r#"{"kind": "three-level-fat-tree", "radix": 4, "link_rate": "8 Gbit/s", "link_delay": "1 us"}"#,
     );
-    let outcome = |threads| {
+    let outcome = |threads, scheduler| {
         let mut config = trimming(us(400), 3_000, Trimmed::Either);
-        config.threads = threads;
+        (config.threads, config.scheduler) = (threads, scheduler);
         config.host.delivery = Delivery::OutOfOrder;
         config.ecmp = Some(Ecmp { spraying: Spraying::Mixed, values: 16, ..Ecmp::default() });
         let rccc = Rccc { nscc: Some(Nscc::default()), ..Rccc::default() };
@@ -168,13 +215,15 @@ fn threads_do_not_matter() {
         config.congestion.marking = Some(Marking::Red(red));
         config.flows = (2..=16).map(|host| message(host, 1 + host % 3, 15_300)).collect();
         config.flows.retain(|flow| flow.from != flow.to);
-        run(&tree, &config)
+        run(&tree, &config).regardless_of_scheduler()
     };
-    let one = outcome(1);
+    let one = outcome(1, Scheduler::EventOrdered);
     assert!(counts(&one).0 > 50 && one.summary.fecn_marks > 0);
     assert!(completed(&one).iter().all(Option::is_some));
-    for threads in [2, 3] {
-        assert_eq!(one, outcome(threads), "{threads} threads");
+    for threads in [1, 2, 3] {
+        for scheduler in [Scheduler::EventOrdered, Scheduler::Binned] {
+            assert_eq!(one, outcome(threads, scheduler), "{threads} threads, {scheduler:?}");
+        }
     }
 }
 

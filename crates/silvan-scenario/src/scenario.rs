@@ -450,8 +450,12 @@ fn resolve(table: &mut Table, source: &mut Source) -> Result<(Spec, Vec<String>)
     spec.congestion.isolation = Some(isolation);
     spec.congestion.reaction = Some(reaction);
     let mechanism = spec.congestion.mechanism;
-    spec.switch.arbitration = Some(settings(&spec).arbitration());
+    let arbitration = settings(&spec).arbitration();
     let switch = &mut spec.switch;
+    switch.arbitration = Some(arbitration);
+    if let Some(trimming) = &mut switch.trimming {
+        trimming.which = Some(trimming.which(arbitration));
+    }
     switch.memory = Some(switch.memory(mechanism));
     switch.control_first = Some(switch.control_first(mechanism));
     (switch.architecture, switch.queues) =

@@ -207,8 +207,9 @@ impl<'a> OutputsBuilder<'a> {
             _ if marking.watches_arrivals() || marking.report.is_some() => ALL_EVENTS,
             _ => DEPARTURES,
         };
-        // Pause frames arrive like notifications.
-        let needs = if self.plan.effects.links.has_frames() { ALL_EVENTS } else { needs };
+        // Pause frames arrive like notifications, and packets are trimmed on arrival.
+        let acts = self.plan.effects.links.has_frames() || self.plan.effects.trims;
+        let needs = if acts { ALL_EVENTS } else { needs };
         match (self.plan.lanes, needs) {
             (1, _) if self.is_fifo => Outputs::OneFifo(Box::new(self.bank(partition, switches, marking))),
             (2, _) if self.is_fifo => Outputs::TwoFifos(Box::new(self.bank(partition, switches, marking))),

@@ -15,7 +15,7 @@ use crate::packet::{Kind, PacketId, Pool};
 use crate::routes::fields;
 use crate::switch_marking::Applied;
 use crate::trimming::Freed;
-use crate::voq::{ALL_EVENTS, Head, NO_INPUT, Need, Output, Room, Sending, Slot, UNMARKED, Wires};
+use crate::voq::{ALL_EVENTS, Head, Need, Output, Room, Sending, Slot, UNMARKED, Wires};
 
 /// Flag in [`Arrival::input`] of a packet that has waited for its tail. It follows all packets whose heads arrive at the
 /// same instant.
@@ -329,7 +329,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         }
         let Self { voq, marking, wiring, .. } = self;
         voq.passes((wiring, around), marking, slot, head, now);
-        if FIFO && self.trimmer.as_ref().is_some_and(|trimmer| trimmer.headers().index() == vl) {
+        if MARKS == ALL_EVENTS && self.trimmer.as_ref().is_some_and(|trimmer| trimmer.headers().index() == vl)
+        {
             around.meters.most_header_bytes = around.meters.most_header_bytes.max(head.size);
         }
         self.events += 1;
@@ -376,7 +377,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     #[inline(always)]
     pub(super) fn enqueue(&mut self, around: &mut Around, now: Time, arrival: &Arrival) {
         let (slot, head) = (arrival.slot::<LANES>(), arrival.head());
-        if FIFO && self.trimmer.is_some() {
+        if MARKS == ALL_EVENTS && self.trimmer.is_some() {
             return self.enqueue_or_trim(around, now, slot, head);
         }
         self.push(around, now, slot, head);
@@ -404,7 +405,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         let feeder = output - usize::from(self.voq.records[output].number) + slot.input();
         self.return_credit(around, feeder, (vl.index(), dst), (now, now), space);
         let header = &around.packets[id];
-        let (slot, head) = (Slot::new(output, header.vl.index(), NO_INPUT), Head::of(id, header));
+        let (slot, head) = (Slot::new(output, header.vl.index(), slot.input()), Head::of(id, header));
         self.push(around, now, slot, head);
         self.note_headers(around, slot);
     }
@@ -491,8 +492,16 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     /// Puts a packet on the wire and returns the credit for its space.
     #[inline(always)]
     fn transmit(&mut self, around: &mut Around, sending: Sending, now: Time) {
-        let Sending { slot, head } = sending;
+        let Sending { slot, mut head } = sending;
         let (output, vl, input) = (slot.output(), slot.vl(), slot.input());
+        let occupied = head.space;
+        if MARKS == ALL_EVENTS
+            && occupied == 0
+            && let Some(trimmer) = &self.trimmer
+        {
+            // The memory of a packet that was trimmed here has already been returned.
+            head.space = trimmer.leaves(&mut around.packets[head.packet]);
+        }
         let at = self.wiring.credits.index::<LANES>(output, vl);
         let record = &mut self.voq.records[output];
         let link = &mut self.wiring.links[usize::from(record.own.link)].parameters;
@@ -512,14 +521,14 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             pauses.leaves(frames, (feeder, output), vl, head.space, end);
         }
         if row == TO_HOST {
-            self.deliver(around, sending, peer, (now + delay, end + delay));
+            self.deliver(around, Sending { slot, head }, peer, (now + delay, end + delay));
         } else if row == REMOTE {
             self.arrive_elsewhere(around, peer, head, vl as u8, now + head_delay);
         } else {
             self.arrive(around.packets, (peer, row, far_input), head, vl as u8, now + head_delay);
         }
-        if !FIFO || input != NO_INPUT {
-            self.return_credit(around, feeder, (vl, head.dst()), (end, now), head.space);
+        if occupied > 0 {
+            self.return_credit(around, feeder, (vl, head.dst()), (end, now), occupied);
         }
     }
 

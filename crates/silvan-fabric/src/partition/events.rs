@@ -146,7 +146,7 @@ impl<A: Architecture> Handler<'_, A> {
                 }
                 switches[node].accept(ctx, port, event.data);
             }
-            Class::SwitchReady => switches[node].enqueue(ctx, port, event.data),
+            Class::SwitchReady => switches[node].admit(ctx, port, event.data),
             Class::HostArrival => {
                 if ctx.loses(hosts[node].into, event.data) {
                     return 1;

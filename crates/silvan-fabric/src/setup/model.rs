@@ -451,8 +451,8 @@ fn trimming(given: &Trimming, config: &Config, sizes: PacketSizes) -> Result<Tri
     let lanes = &config.lanes;
     let headers = lanes.control.filter(|_| lanes.control_priority && lanes.count > 1);
     let headers = headers.map(Vl).ok_or_else(|| Reason::NoHeaderLane.at(KEY))?;
-    let is_random = given.which == Trimmed::Either;
-    Ok(TrimmingRule { limit, size, space: sizes.space(size), headers, is_random })
+    let is_random = given.which(config.arbitration()) == Trimmed::Either;
+    Ok(TrimmingRule { limit, size, credit_block: sizes.credit_block, headers, is_random })
 }
 
 impl HostModel {

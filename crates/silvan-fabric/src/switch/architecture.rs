@@ -9,7 +9,7 @@ use super::detour::choose_detour;
 use super::{Ports, Steering};
 use crate::context::Context;
 use crate::message::{Report, Word};
-use crate::packet::PacketId;
+use crate::packet::{Kind, PacketId};
 use crate::queueing::isolation::{Cams, Notice};
 
 /// A switch. Default methods that an architecture replaces do nothing, unless their documentation says otherwise.
@@ -41,11 +41,57 @@ pub(crate) trait Architecture {
             ctx.queue.push(Event { time, key, data: id });
             return;
         }
-        self.enqueue(ctx, input, id);
+        self.admit(ctx, input, id);
     }
 
     /// Called when a packet's head has arrived, and its output and lane are known.
     fn note_tail(&mut self, _ctx: &mut Context, _id: PacketId) {}
+
+    /// Queues a packet that may leave from now on, or what is left of it if its queue is full. No architecture replaces this
+    /// method.
+    #[inline(always)]
+    fn admit(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
+        if self.ports().trimmer.is_some() {
+            self.admit_or_trim(ctx, input, id);
+        } else {
+            self.enqueue(ctx, input, id);
+        }
+    }
+
+    /// Same as [`Self::admit`], if the switch trims packets.
+    #[inline(never)]
+    fn admit_or_trim(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
+        if ctx.packets[id].kind == Kind::Data {
+            self.make_room(ctx, input, id);
+        }
+        self.enqueue(ctx, input, id);
+        self.note_headers(ctx, id);
+    }
+
+    /// Notes the bytes on the lane of headers, after a packet was added to a lane.
+    fn note_headers(&self, ctx: &mut Context, id: PacketId) {
+        let packet = &ctx.packets[id];
+        let trimmer = self.ports().trimmer.as_ref();
+        if trimmer.is_some_and(|trimmer| trimmer.headers() == packet.vl) {
+            let bytes = self.waiting_bytes(self.ports().route_of(packet), packet.vl);
+            ctx.meters.most_header_bytes = ctx.meters.most_header_bytes.max(bytes);
+        }
+    }
+
+    /// Makes sure that a data packet fits into the queues of its output, if the switch trims packets: removes its payload if
+    /// necessary.
+    fn make_room(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
+        let packet = &ctx.packets[id];
+        let (output, vl, size) = (self.ports().route_of(packet), packet.vl, packet.size);
+        let bytes = self.waiting_bytes(output, vl);
+        let trimmer = self.ports().trimmer.as_ref();
+        if trimmer.is_some_and(|trimmer| !trimmer.fits(output.index(), bytes, size)) {
+            self.ports_mut().trim(ctx, (input, output), id);
+        }
+    }
+
+    /// Bytes that wait for an output on a virtual lane.
+    fn waiting_bytes(&self, output: Port, vl: Vl) -> u32;
 
     /// Queues a packet that may leave from now on.
     fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId);

@@ -168,13 +168,6 @@ impl<S: PortSet> CioqSwitch<S> {
         }
     }
 
-    /// Bytes that wait for an output lane on both sides of the crossbar.
-    #[inline]
-    fn waiting_bytes(&self, output: Port, vl: Vl) -> u32 {
-        let lane = self.ports.lane(output, vl);
-        self.buffers.sum(lane) + self.lanes[lane.index()].bytes
-    }
-
     /// Notifies the marking rule that the number of bytes that wait for an output has changed, either in an input queue
     /// (for the given destination) or in the output buffer.
     #[inline]
@@ -259,7 +252,10 @@ impl<S: PortSet> CioqSwitch<S> {
         state.held -= 1;
         state.link_turn = order.after(state.link_turn, vl);
         self.depart(ctx, output, vl, id);
-        let end = ctx.send(self.ports.out(output), id);
+        let end = match space {
+            0 => self.ports.send_header(ctx, id, output),
+            _ => ctx.send(self.ports.out(output), id),
+        };
         // The previous packet has left by `end`.
         self.expire(output, end);
         self.outputs[output.index()].leaving = LeavingPacket { end, lane: at, space };
@@ -330,7 +326,9 @@ impl<S: PortSet> CioqSwitch<S> {
         }
         from.leaving = LeavingPacket { end, lane: self.ports.lane(input, vl), space };
         let way = (self.ports.feeder(input), vl, dst);
-        ctx.release(CreditReturn { way, space, leaves_at: end, ledger: ctx.packets.ledger(id) });
+        if space > 0 {
+            ctx.release(CreditReturn { way, space, leaves_at: end, ledger: ctx.packets.ledger(id) });
+        }
         let state = &mut self.outputs[output.index()];
         state.write_free = end;
         state.held += 1;
@@ -387,6 +385,12 @@ impl<S: PortSet> Architecture for CioqSwitch<S> {
     /// earlier.
     fn note_tail(&mut self, ctx: &mut Context, id: PacketId) {
         ctx.packets[id].tail_lag += ctx.now;
+    }
+
+    /// Bytes that wait for an output lane on both sides of the crossbar.
+    fn waiting_bytes(&self, output: Port, vl: Vl) -> u32 {
+        let lane = self.ports.lane(output, vl);
+        self.buffers.sum(lane) + self.lanes[lane.index()].bytes
     }
 
     fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId) {

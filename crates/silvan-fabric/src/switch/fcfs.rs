@@ -11,19 +11,17 @@
 use std::collections::VecDeque;
 
 use silvan_congestion::facts::{QueueChange, QueueFill};
-use silvan_engine::Time;
 use silvan_engine::cache::{prefetch, prefetch_lines};
 use silvan_network::port::{Port, Vl};
 use silvan_network::port_set::Ports256;
 
 use super::{Architecture, Outgoing, Ports};
 use crate::context::Context;
-use crate::link::ChannelId;
-use crate::packet::{Kind, PacketId};
+use crate::packet::PacketId;
 use crate::trimming::Trimmer;
 
-/// A waiting packet, and the input whose memory it occupies; `None` for the header of a packet that was trimmed here.
-type Waiting = (PacketId, Option<Port>);
+/// A waiting packet, and its input.
+type Waiting = (PacketId, Port);
 
 /// One virtual lane of an output: the waiting packets. It occupies one cache line.
 #[derive(Debug, Default)]
@@ -96,33 +94,6 @@ impl FcfsSwitch {
         &mut self.lanes[self.ports.lane(output, Vl::FIRST).index()]
     }
 
-    /// Makes sure that a data packet that arrives fits into the queue of its output: trims that packet or the newest one in
-    /// the queue if necessary. Returns the input whose memory the arriving packet occupies afterwards.
-    #[inline(never)]
-    fn make_room(&mut self, ctx: &mut Context, output: Port, input: Port, id: PacketId) -> Option<Port> {
-        let Some(trimmer) = &mut self.ports.trimmer else { return Some(input) };
-        let (vl, size) = (ctx.packets[id].vl, ctx.packets[id].size);
-        let at = output.index() * self.ports.lanes + vl.index();
-        let lane = &mut self.lanes[at];
-        let fits = |trimmer: &Trimmer, bytes: u32| trimmer.fits(output.index(), bytes, size);
-        if fits(trimmer, lane.bytes) {
-            return Some(input);
-        }
-        // Data lanes carry no other packets, so the queue `data` has all of their bytes.
-        let newest = trimmer.takes_newest(at).then(|| lane.data.back().copied()).flatten();
-        let newest = newest.filter(|&(newest, _)| fits(trimmer, lane.bytes - ctx.packets[newest].size));
-        let Some((newest, Some(of))) = newest else {
-            self.ports.trim(ctx, (input, output), id);
-            return None;
-        };
-        lane.data.pop_back();
-        lane.bytes -= ctx.packets[newest].size;
-        self.lanes[self.ports.lane(output, Vl::FIRST).index()].all_bytes -= ctx.packets[newest].size;
-        self.ports.trim(ctx, (of, output), newest);
-        self.store(ctx, output, (newest, None));
-        Some(input)
-    }
-
     /// Adds a packet to the queue of its lane.
     #[inline(always)]
     fn store(&mut self, ctx: &mut Context, output: Port, (id, input): Waiting) {
@@ -133,11 +104,8 @@ impl FcfsSwitch {
         lane.push_back((id, input), size, first);
         let sum = lane.bytes;
         self.first_lane(output).all_bytes += size;
-        if self.ports.trimmer.as_ref().is_some_and(|trimmer| trimmer.headers() == vl) {
-            ctx.meters.most_header_bytes = ctx.meters.most_header_bytes.max(sum);
-        }
         self.ports.arrives(ctx, output, id, sum);
-        self.fill_changed(ctx, output, vl, input.unwrap_or(Port::FIRST));
+        self.fill_changed(ctx, output, vl, input);
     }
 
     #[inline]
@@ -158,15 +126,8 @@ impl FcfsSwitch {
             let FcfsLane { control, data, .. } = &self.lanes[lane.index()];
             control.iter().chain(data.iter()).map(move |&entry| (output, entry))
         });
-        all.filter(move |(_, (_, from))| *from == Some(input)).map(|(output, (id, _))| (output, id))
+        all.filter(move |(_, (_, from))| *from == input).map(|(output, (id, _))| (output, id))
     }
-}
-
-/// Sends the header of a packet that was trimmed at this output, whose memory has already been returned.
-#[cold]
-#[inline(never)]
-fn send_header(ctx: &mut Context, channel: ChannelId, id: PacketId) -> Time {
-    ctx.send(channel, id)
 }
 
 impl Architecture for FcfsSwitch {
@@ -180,14 +141,39 @@ impl Architecture for FcfsSwitch {
         &mut self.ports
     }
 
+    /// Trims the packet that arrives or the newest one in the queue of its output.
+    fn make_room(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
+        let packet = &ctx.packets[id];
+        let (output, vl, size) = (self.ports.route_of(packet), packet.vl, packet.size);
+        let Some(trimmer) = &mut self.ports.trimmer else { return };
+        let at = output.index() * self.ports.lanes + vl.index();
+        let lane = &mut self.lanes[at];
+        let fits = |trimmer: &Trimmer, bytes: u32| trimmer.fits(output.index(), bytes, size);
+        if fits(trimmer, lane.bytes) {
+            return;
+        }
+        // Data lanes carry no other packets, so the queue `data` has all of their bytes.
+        let newest = trimmer.takes_newest(at).then(|| lane.data.back().copied()).flatten();
+        let newest = newest.filter(|&(newest, _)| fits(trimmer, lane.bytes - ctx.packets[newest].size));
+        let Some((newest, of)) = newest else {
+            return self.ports.trim(ctx, (input, output), id);
+        };
+        lane.data.pop_back();
+        lane.bytes -= ctx.packets[newest].size;
+        self.lanes[self.ports.lane(output, Vl::FIRST).index()].all_bytes -= ctx.packets[newest].size;
+        self.ports.trim(ctx, (of, output), newest);
+        self.store(ctx, output, (newest, of));
+        self.note_headers(ctx, newest);
+    }
+
+    fn waiting_bytes(&self, output: Port, vl: Vl) -> u32 {
+        self.lanes[self.ports.lane(output, vl).index()].bytes
+    }
+
     fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
         let packet = &ctx.packets[id];
         let output = self.ports.route_of(packet);
-        let mut memory = Some(input);
-        if self.ports.trimmer.is_some() && packet.kind == Kind::Data {
-            memory = self.make_room(ctx, output, input, id);
-        }
-        self.store(ctx, output, (id, memory));
+        self.store(ctx, output, (id, input));
         let channel = self.ports.out(output);
         let free_at = ctx.free_at(channel);
         if free_at > ctx.now {
@@ -234,12 +220,9 @@ impl Architecture for FcfsSwitch {
             let state = self.first_lane(output);
             state.turn = order.after(first, vl);
             state.all_bytes -= size;
-            self.fill_changed(ctx, output, vl, input.unwrap_or(Port::FIRST));
+            self.fill_changed(ctx, output, vl, input);
             self.ports.departs(ctx, id, Outgoing::unbuffered(output, left));
-            let end = match input {
-                Some(input) => self.ports.transmit(ctx, id, input, output, None),
-                None => send_header(ctx, channel, id),
-            };
+            let end = self.ports.transmit(ctx, id, input, output, None);
             if waiting > size {
                 ctx.wake(channel, end);
             }
@@ -259,17 +242,16 @@ impl Architecture for FcfsSwitch {
         for (at, FcfsLane { control, data, .. }) in self.lanes.iter().enumerate() {
             let vl = Vl::new(at % self.ports.lanes);
             for &(id, input) in control.iter().chain(data) {
-                // A trimmed packet occupies no memory of an input.
-                if let Some(input) = input {
-                    add(input, vl, ctx.packets[id].space);
-                }
+                add(input, vl, ctx.packets[id].space);
             }
         }
     }
 
     /// The outputs for which packets of an input wait.
-    fn heads(&self, _ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
-        let mut outputs: Vec<Port> = self.of_input(input, vl).map(|(output, _)| output).collect();
+    fn heads(&self, ctx: &Context, input: Port, vl: Vl) -> Vec<(Port, Vl)> {
+        // A trimmed packet occupies no memory of an input.
+        let stored = self.of_input(input, vl).filter(|&(_, id)| ctx.packets[id].space > 0);
+        let mut outputs: Vec<Port> = stored.map(|(output, _)| output).collect();
         outputs.sort_unstable();
         outputs.dedup();
         outputs.into_iter().map(|output| (output, vl)).collect()
@@ -315,9 +297,7 @@ impl Architecture for FcfsSwitch {
         let lane = &self.lanes[self.ports.lane(output, Vl::FIRST).index()];
         if let Some((id, input)) = lane.front() {
             ctx.packets.prefetch(id);
-            if let Some(input) = input {
-                ctx.links.prefetch_lane(self.ports.feeder(input), Vl::FIRST);
-            }
+            ctx.links.prefetch_lane(self.ports.feeder(input), Vl::FIRST);
         }
     }
 }

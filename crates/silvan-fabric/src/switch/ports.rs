@@ -453,11 +453,25 @@ impl Ports {
     ) -> Time {
         let packet = &ctx.packets[id];
         let (vl, dst, space) = (packet.vl, packet.dst, packet.space);
+        if space == 0 {
+            return self.send_header(ctx, id, output);
+        }
         let came = if self.changes_lanes() { packet.came } else { vl };
         let ledger = ctx.packets.ledger(id);
         let end = ctx.send(self.out(output), id);
         let way = (self.feeder(input), came, dst);
         ctx.release(CreditReturn { way, space, leaves_at: read.unwrap_or(end), ledger });
         end
+    }
+
+    /// Puts the header of a packet that was trimmed here on the wire; its memory has already been returned. Returns the time
+    /// at which it has left.
+    #[cold]
+    #[inline(never)]
+    pub fn send_header(&self, ctx: &mut Context, id: PacketId, output: Port) -> Time {
+        if let Some(trimmer) = &self.trimmer {
+            trimmer.leaves(&mut ctx.packets[id]);
+        }
+        ctx.send(self.out(output), id)
     }
 }

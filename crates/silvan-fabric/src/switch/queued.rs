@@ -222,6 +222,10 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> Architecture for QueuedSwitch<S, L,
         }
     }
 
+    fn waiting_bytes(&self, output: Port, vl: Vl) -> u32 {
+        self.buffers.sum(self.lane(output, vl))
+    }
+
     #[inline(never)]
     fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
         let packet = &ctx.packets[id];

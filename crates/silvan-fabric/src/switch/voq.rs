@@ -120,6 +120,10 @@ impl<const LANES: usize> Architecture for VoqSwitch<LANES> {
         &mut self.ports
     }
 
+    fn waiting_bytes(&self, output: Port, vl: Vl) -> u32 {
+        self.outputs.lane(output.index(), vl).sum
+    }
+
     #[inline]
     fn enqueue(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
         let packet = &ctx.packets[id];

@@ -87,10 +87,11 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         self.fifos[at].pop_front();
     }
 
-    /// The packets of an input in the queue of an output's lane.
+    /// The packets of an input in the queue of an output's lane that occupy memory: all but the headers of packets that were
+    /// trimmed here.
     pub(super) fn of_input(&self, slot: Slot) -> impl Iterator<Item = Head> {
         let all = self.of_lane(slot.output(), slot.vl());
-        all.filter(move |queued| queued.0 == slot.input()).map(|queued| queued.1)
+        all.filter(move |queued| queued.0 == slot.input() && queued.1.space > 0).map(|queued| queued.1)
     }
 
     /// The packets in the queue of an output's lane, with their inputs.

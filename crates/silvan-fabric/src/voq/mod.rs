@@ -64,9 +64,6 @@ impl Slot {
     }
 }
 
-/// The input of a header whose packet was trimmed at this output. It occupies no memory of an input.
-pub(crate) const NO_INPUT: usize = u8::MAX as usize;
-
 /// Whether a data packet fits into the queue of its output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Room {
@@ -335,7 +332,6 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         let (queue, inputs) = if FIFO {
             // The queue is that of all inputs.
             let bytes = self.records[output].lanes[vl].sum;
-            let input = if input == NO_INPUT { 0 } else { input };
             (Some(QueueFill { input: Port::new(input), bytes }), Ports256::EMPTY)
         } else if Self::IS_GENERAL {
             let bytes = self.queue_bytes.get(self.queue_index(slot));

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use silvan_network::port::{Port, Vl};
 
-use super::{NO_INPUT, Slot, VoqOutputs};
+use super::{Slot, VoqOutputs};
 use crate::packet::{PacketId, Pool};
 
 impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES, MARKS, FIFO, X> {
@@ -28,8 +28,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
                     let slot = Slot::new(output, vl, input);
                     self.packets(packets, slot).for_each(|id| add(input, Vl::new(vl), id));
                 }
-                let stored = self.of_lane(output, vl).filter(|&(input, _)| input != NO_INPUT);
-                stored.for_each(|(input, head)| add(input, Vl::new(vl), head.packet));
+                self.of_lane(output, vl).for_each(|(input, head)| add(input, Vl::new(vl), head.packet));
             }
         }
     }

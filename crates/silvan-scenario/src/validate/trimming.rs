@@ -1,19 +1,31 @@
 //! Checks of packet trimming: what it needs, and the settings that have no effect or no meaning without flow control. The
 //! model checks the sizes, the lane of headers, and that reactions send lost packets again.
 
-use silvan_fabric::config::{Arbitration, Assignment, FlowControl, HostConfig, SwitchConfig};
-use silvan_fabric::queueing::HostQueues;
+use silvan_congestion::isolation::Isolation;
+use silvan_fabric::config::{Arbitration, Assignment, FlowControl, HostConfig, SwitchConfig, Trimmed};
+use silvan_fabric::queueing::{HostQueues, Memory};
 
 use super::{Check, ensure};
 use crate::scenario::settings;
 use crate::spec::Spec;
 
 pub(super) fn check(spec: &Spec) -> Check {
-    if spec.switch.trimming.is_none() {
-        return Ok(());
-    }
-    ensure(settings(spec).arbitration() == Arbitration::Fcfs, "switch.trimming", || {
-        "needs switch.arbitration = \"fcfs\", with which an output has one queue for the packets of all inputs".to_owned()
+    let Some(trimming) = &spec.switch.trimming else { return Ok(()) };
+    let (settings, mechanism) = (settings(spec), spec.congestion.mechanism);
+    let is_fifo = settings.arbitration() == Arbitration::Fcfs;
+    ensure(is_fifo || trimming.which != Some(Trimmed::Either), "switch.trimming.which", || {
+        "must be \"arriving\" unless switch.arbitration is \"fcfs\", with which an output has one queue for the packets of \
+         all inputs"
+            .to_owned()
+    })?;
+    let is_isolated = settings.components().isolation != Isolation::None;
+    ensure(!is_isolated, "switch.trimming", || {
+        "cannot be combined with special queues (congestion.isolation), which react to full buffers"
+            .to_owned()
+    })?;
+    ensure(spec.switch.memory(mechanism) == Memory::Shared, "switch.trimming", || {
+        "cannot be combined with queues that have memory of their own; set switch.memory = \"shared\""
+            .to_owned()
     })?;
     ensure(spec.flow_control == FlowControl::default(), "flow_control.kind", || {
         "cannot be combined with switch.trimming, which replaces flow control; leave one of them out"
@@ -43,6 +55,8 @@ pub(super) fn check(spec: &Spec) -> Check {
 fn buffers(spec: &Spec) -> Check {
     let given = [
         ("switch.buffer", spec.switch.buffer != SwitchConfig::default().buffer),
+        ("switch.output_buffer", spec.switch.output_buffer.is_some()),
+        ("switch.queue_buffer", spec.switch.queue_buffer.is_some()),
         ("host.buffer", spec.host.buffer != HostConfig::default().buffer),
     ];
     for (key, is_given) in given {
