@@ -161,7 +161,12 @@ class Trimming:
     #: Those of outputs of some rates, by picoseconds per byte.
     of_rates: Mapping[Fraction, int]
     size: int
-    is_random: bool
+    #: Whether the newest packet may lose its payload instead of the one that arrives; `None`: if queues are first in, first out.
+    is_random: bool | None
+
+    def limit(self, pace: Fraction) -> int:
+        """Return the bytes of data that may wait for an output with a link of this pace."""
+        return self.of_rates.get(pace, self.queue)
 
 
 @dataclass(frozen=True)
@@ -651,12 +656,13 @@ def _trimming(table: Mapping[str, Any] | None) -> Trimming | None:
     if table is None:
         return None
     given = dict(table)
+    which = given.pop("which", None)
     of_rates = {rate_ps_per_byte(one["rate"]): size_bytes(one["queue"]) for one in given.pop("rates", [])}
     found = Trimming(
         queue=size_bytes(given.pop("queue")),
         of_rates=of_rates,
         size=size_bytes(given.pop("size", "64 B")),
-        is_random=given.pop("which", "either") == "either",
+        is_random=None if which is None else which == "either",
     )
     nothing_left("switch.trimming", given)
     return found

@@ -25,6 +25,19 @@ def switch(rng: random.Random, full: int) -> dict[str, Any]:
     return {"arbitration": "fcfs", "trimming": trimming}
 
 
+def other_switches(found: Scenario) -> None:
+    """Give some of the scenarios switches of another architecture, whose outputs have several queues."""
+    rng = random.Random(f"trimming switches {found['seed']}")
+    switch = found["switch"]
+    if rng.random() < 0.6:
+        return
+    switch["trimming"]["which"] = "arriving"
+    switch["arbitration"] = "round-robin"
+    switch["architecture"] = rng.choice(["voq", "voq", "iq", "cioq"])
+    switch["queues"] = rng.choice(["single", "per-output", "destination-modulo", "output-modulo"])
+    switch["memory"] = "shared"
+
+
 def of_rates(found: Scenario, full: int) -> dict[str, Any]:
     """Give the outputs of some rates queues of their own, in some of the scenarios."""
     rng = random.Random(f"trimming rates {found['seed']}")
@@ -53,6 +66,7 @@ def variant(seed: int) -> Scenario:
         found[place] = {key: value for key, value in found.get(place, {}).items() if key in keys}
     found["switch"] |= switch(rng, full)
     found["switch"]["trimming"] |= of_rates(found, full)
+    other_switches(found)
     found["congestion"] = rdma_drawing.with_first_window(congestion(rng, full), seed, full)
     found["congestion"] = rdma_drawing.with_units(found["congestion"], seed, full)
     found["congestion"]["marking"] = rdma_drawing.without_hosts(found["congestion"]["marking"], seed)

@@ -110,8 +110,9 @@ class CioqSwitch(QueuedSwitch):
                 packet = queue.popleft()
                 self.note_lane(self.link_lane, output, lane)
                 self.mark_at_output(packet)
-                end = channel.send(packet)
-                self.free_memory(self.used_out, (output, lane), packet.space, end)
+                space = packet.space
+                end = self.put_on_wire(packet)
+                self.free_memory(self.used_out, (output, lane), space, end)
                 return
 
     def free_memory(self, used: dict[Way, int], way: Way, space: int, time: int) -> None:
@@ -155,7 +156,8 @@ class CioqSwitch(QueuedSwitch):
         end = max(now + ceil(packet.size * self.crossbar), packet.tail_in)
         self.read_free[port] = self.write_free[output] = end
         self.free_memory(self.used_in, (port, packet.lane), packet.space, end)
-        self.into[port].free(packet, end, packet.came)
+        if packet.space:
+            self.into[port].free(packet, end, packet.came)
         self.served[way] = port
         self.leaving[way].append(packet)
         self.used_out[way] += packet.space

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from verify.reference.hosts import Host
+from verify.reading import Trimming
 from verify.reference.links import Packet
 from verify.reference.marking import Fill
+from verify.reference.queues import Way
 from verify.reference.streams import Stream
 from verify.reference.switches import Switch
 
@@ -25,7 +26,7 @@ class FcfsSwitch(Switch):
     def __init__(self, net: Network, name: str) -> None:
         super().__init__(net, name)
         self.queues = {
-            (output, lane, is_control): deque[tuple[Packet, int | None]]()
+            (output, lane, is_control): deque[tuple[Packet, int]]()
             for output in self.ports()
             for lane in self.lanes
             for is_control in (True, False)
@@ -37,32 +38,28 @@ class FcfsSwitch(Switch):
         }
         self.lane_served = dict.fromkeys(self.ports(), self.lanes[-1])
 
-        #: The choices of each output's lane, where packets are trimmed, and the trimmed packets of outputs.
+        #: The choices of each output's lane, where packets are trimmed.
         self.choices_of: dict[tuple[int, int], Stream] = {}
-        self.trimmed = dict.fromkeys(self.ports(), 0)
 
-    def enqueue(self, packet: Packet, port: int) -> None:
-        """Queue a packet behind those that arrived before, or trim it or the newest one of these."""
-        rule = self.net.plan.switch.trimming
-        if rule is None or packet.is_control:
-            self.store(packet, port)
-            return
+    def make_room(self, packet: Packet, port: int, rule: Trimming) -> None:
+        """Trim a data packet that does not fit, or the newest one of its queue."""
         queue = self.queues[packet.output, packet.lane, False]
-        limit = rule.of_rates.get(self.out[packet.output].usual_pace, rule.queue)
+        limit = rule.limit(self.out[packet.output].usual_pace)
         waiting = sum(other.size for other, _ in queue)
         if waiting + packet.size <= limit:
-            self.store(packet, port)
             return
-        takes_newest = rule.is_random and self.choice(packet.output, packet.lane).below(2) == 0
+        takes_newest = rule.is_random is not False and self.choice(packet.output, packet.lane).below(2) == 0
         if takes_newest and waiting - queue[-1][0].size + packet.size <= limit:
             newest, its_port = queue.pop()
-            assert its_port is not None
             self.trim(newest, its_port)
-            self.store(newest, None)
-            self.store(packet, port)
+            self.enqueue(newest, its_port)
+            self.note_headers(newest)
         else:
             self.trim(packet, port)
-            self.store(packet, None)
+
+    def waiting_bytes(self, way: Way) -> int:
+        """Return the bytes that wait for an output's lane."""
+        return sum(other.size for first in (True, False) for other, _ in self.queues[(*way, first)])
 
     def choice(self, output: int, lane: int) -> Stream:
         """Return the stream of choices of an output's lane."""
@@ -71,32 +68,11 @@ class FcfsSwitch(Switch):
             self.choices_of[output, lane] = Stream(self.net.plan.seed, "trimming", owner)
         return self.choices_of[output, lane]
 
-    def trim(self, packet: Packet, port: int) -> None:
-        """Remove the payload of a packet, whose header continues on the lane of control packets."""
-        plan = self.net.plan
-        assert plan.switch.trimming
-        assert plan.lanes.control is not None
-        self.into[port].free(packet, self.net.now, packet.lane)
-        self.net.trimmed += 1
-        self.trimmed[packet.output] += 1
-        size = plan.switch.trimming.size
-        packet.kind, packet.lane = "header", plan.lanes.control
-        packet.space = min(packet.space, self.net.space(size))
-        packet.size = min(packet.size, size)
-        packet.at_last = isinstance(self.out[packet.output].receiver, Host)
-
-    def store(self, packet: Packet, port: int | None) -> None:
-        """Add a packet to its queue, in the memory of an input or, if it was trimmed here, of none."""
+    def enqueue(self, packet: Packet, port: int) -> None:
+        """Queue a packet behind those that arrived before."""
         is_first = not packet.follows_data and self.net.plan.switch.control_first
         self.queues[packet.output, packet.lane, is_first].append((packet, port))
-        waiting = [
-            *self.queues[packet.output, packet.lane, True],
-            *self.queues[packet.output, packet.lane, False],
-        ]
-        total = sum(other.size for other, _ in waiting)
-        if self.net.plan.switch.trimming and packet.lane == self.net.plan.lanes.control:
-            self.net.most_headers = max(self.net.most_headers, total)
-        self.sample(packet, total)
+        self.sample(packet, self.waiting_bytes((packet.output, packet.lane)))
         self.queue_changed(packet.output, packet.lane)
 
     def waits_for(self, output: int) -> int:
@@ -119,9 +95,6 @@ class FcfsSwitch(Switch):
                 if queue and self.out[output].can_take(queue[0][0]):
                     packet, port = queue.popleft()
                     self.queue_changed(output, lane)
-                    if port is None:
-                        self.out[output].send(packet)
-                    else:
-                        self.transmit(packet, port)
+                    self.transmit(packet, port)
                     self.note_lane(self.lane_served, output, lane)
                     break

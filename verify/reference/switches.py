@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from verify.direct import Direct, Groups
 from verify.parts import Marking, SampledMarking
 from verify.rdma import RedMarking, TelemetryMarking
-from verify.reading import AdaptiveRouting
+from verify.reading import AdaptiveRouting, Trimming
 from verify.reference.announcing import weight_ps
 from verify.reference.choices import Choices, Detours
 from verify.reference.hashing import Hashing
 from verify.reference.hosts import Host
 from verify.reference.links import Channel, Hop, Packet, Report
 from verify.reference.marking import Fill, PortState, RedState, Sampler
+from verify.reference.queues import Way
 from verify.reference.routes import FlowRoutes
 from verify.reference.streams import Stream
 
@@ -64,6 +65,8 @@ class Switch:
             self.detours = Detours(self, wiring)
         #: The time that each output's link needs for the flows announced to it.
         self.weights = dict.fromkeys(self.ports(), 0)
+        #: Packets that each output has trimmed.
+        self.trimmed = dict.fromkeys(self.ports(), 0)
 
     def lane_order(self, last: int) -> Sequence[int]:
         """Return the lanes in turn after the last one; a lane with priority precedes them."""
@@ -129,9 +132,9 @@ class Switch:
             packet.output, packet.tail_in = self.direct(packet, port), ready + (tail - head)
             lag = (tail - head) - self.out[packet.output].span(packet.size)
             if lag > 0:
-                self.net.at(ready + lag, lambda: self.enqueue(packet, port), rank=(2, port))
+                self.net.at(ready + lag, lambda: self.admit(packet, port), rank=(2, port))
             else:
-                self.enqueue(packet, port)
+                self.admit(packet, port)
 
         self.net.at(ready, is_directed, rank=(1, port))
 
@@ -169,6 +172,10 @@ class Switch:
 
     def enqueue(self, packet: Packet, port: int) -> None:
         """Queue a packet for its output."""
+        raise NotImplementedError
+
+    def waiting_bytes(self, way: Way) -> int:
+        """Return the bytes that wait for an output's lane."""
         raise NotImplementedError
 
     def decide(self) -> None:
@@ -276,13 +283,55 @@ class Switch:
             self.out[output].send_report(report, self.net.plan.control, latency)
             self.link_was_used(output)
 
+    def admit(self, packet: Packet, port: int) -> None:
+        """Queue a packet, or what is left of it if its queue is full."""
+        rule = self.net.plan.switch.trimming
+        if rule is not None and not packet.is_control:
+            self.make_room(packet, port, rule)
+        self.enqueue(packet, port)
+        self.note_headers(packet)
+
+    def make_room(self, packet: Packet, port: int, rule: Trimming) -> None:
+        """Trim a data packet that does not fit behind the packets of all inputs."""
+        waiting = self.waiting_bytes((packet.output, packet.lane))
+        if waiting + packet.size > rule.limit(self.out[packet.output].usual_pace):
+            self.trim(packet, port)
+
+    def trim(self, packet: Packet, port: int) -> None:
+        """Remove the payload of a packet, whose header continues on the lane of control packets.
+
+        Until it leaves, the header occupies no memory of its input.
+        """
+        plan = self.net.plan
+        assert plan.switch.trimming
+        assert plan.lanes.control is not None
+        self.into[port].free(packet, self.net.now, packet.lane)
+        self.net.trimmed += 1
+        self.trimmed[packet.output] += 1
+        packet.kind, packet.lane, packet.space = "header", plan.lanes.control, 0
+        packet.size = min(packet.size, plan.switch.trimming.size)
+        packet.at_last = isinstance(self.out[packet.output].receiver, Host)
+
+    def note_headers(self, packet: Packet) -> None:
+        """Record the bytes on the lane of headers after a packet joined a queue."""
+        if self.net.plan.switch.trimming and packet.lane == self.net.plan.lanes.control:
+            waiting = self.waiting_bytes((packet.output, packet.lane))
+            self.net.most_headers = max(self.net.most_headers, waiting)
+
+    def put_on_wire(self, packet: Packet) -> int:
+        """Send a packet; the header of a packet that was trimmed here needs space again."""
+        packet.space = packet.space or self.net.space(packet.size)
+        return self.out[packet.output].send(packet)
+
     def transmit(self, packet: Packet, port: int, read_by: int | None = None) -> int:
         """Send a packet of an input, whose space is free when it has left or been read."""
         if self.states[packet.output, packet.lane].marks(packet.size, is_control=packet.is_control):
             self.mark(packet, self.severity(packet))
         self.stamp(packet)
-        left = self.out[packet.output].send(packet)
-        self.into[port].free(packet, left if read_by is None else read_by, packet.came)
+        is_stored = packet.space > 0
+        left = self.put_on_wire(packet)
+        if is_stored:
+            self.into[port].free(packet, left if read_by is None else read_by, packet.came)
         return left
 
 
@@ -303,6 +352,10 @@ class VoqSwitch(Switch):
         queues[port].append(packet)
         self.sample(packet, sum(other.size for queue in queues.values() for other in queue))
         self.queue_changed(packet.output, packet.lane, port)
+
+    def waiting_bytes(self, way: Way) -> int:
+        """Return the bytes that wait for an output's lane."""
+        return sum(packet.size for queue in self.queues[way].values() for packet in queue)
 
     def waits_for(self, output: int) -> int:
         """Return the bytes of all packets that wait for an output, on any lane."""
