@@ -304,6 +304,44 @@ fn with_links_faster_than_those_that_feed_them() {
     }
 }
 
+/// Three switches in a row, of which two have more than 64 ports.
+fn wide() -> Topology {
+    let mut links = vec![r#"{"from": "S1", "to": "S2"}, {"from": "S2", "to": "S3"}"#.to_owned()];
+    for host in 1..=140 {
+        let switch = if host <= 68 {
+            1
+        } else if host <= 136 {
+            2
+        } else {
+            3
+        };
+        links.push(format!(r#"{{"from": "S{switch}", "to": "H{host}"}}"#));
+    }
+    let names = (1..=140).map(|at| format!(r#""H{at}""#)).collect::<Vec<_>>().join(",");
+    topology(&format!(
+        r#"{{"kind": "custom", "link_rate": "16 Gbit/s", "link_delay": "30 ns", "hosts": [{names}],
+            "switches": [{{"name": "S1"}}, {{"name": "S2"}}, {{"name": "S3"}}], "links": [{}]}}"#,
+        links.join(",")
+    ))
+}
+
+#[test]
+fn in_switches_with_more_than_64_ports() {
+    let wide = wide();
+    for arbitration in [Arbitration::Fcfs, Arbitration::RoundRobin] {
+        let mut config = load();
+        config.duration = us(30);
+        config.switch.arbitration = Some(arbitration);
+        config.flows = ["H60", "H67", "H68", "H66", "H90"].map(|from| flow(from, "H136")).into();
+        config.congestion = ib_cc();
+        assert!(same(&wide, &config, true).summary.fecn_marks > 0);
+        config.host.drain_rate = None;
+        config.switch.buffer = Bytes(24_000);
+        config.flow_control = FlowControl::Pfc(Pfc::default());
+        assert!(same(&wide, &config, true).summary.pauses.unwrap().pause_frames > 0);
+    }
+}
+
 /// The pauses of hosts and switches, which also occupy links, for memory of inputs and of switches. Some of the frames
 /// cross the borders of partitions.
 #[test]

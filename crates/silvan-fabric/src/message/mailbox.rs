@@ -58,7 +58,7 @@ pub(crate) struct HeadArrival {
     pub to: u32,
     pub size: u16,
     pub space: u16,
-    pub input: u8,
+    pub input: u16,
     pub vl: u8,
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct Plan<'a> {
 impl Plan<'_> {
     /// Checks whether the binned scheduler supports the network. All limits follow from the scheduler's design. It runs
     /// outputs one by one within a bin, so the decisions of an output may depend only on its own arrivals and credit.
-    /// Records store sizes in 16 bits and inputs in 6 bits. Bins require a lookahead.
+    /// Records store sizes in 16 bits and inputs in 8 bits. Bins require a lookahead.
     ///
     /// # Errors
     /// The reason why the network is not supported, as a clause that follows "because".
@@ -84,7 +84,7 @@ impl Plan<'_> {
                 self.effects.trims && self.effects.links.has_frames(),
                 "its switches trim packets and send pause frames",
             ),
-            (!switches.iter().all(|ports| ports.count() <= MAX_INPUTS), "a switch has more than 64 ports"),
+            (!switches.iter().all(|ports| ports.count() <= MAX_INPUTS), "a switch has more than 256 ports"),
             // A notification occupies another output of the same switch at the same instant, and a mark at a departure
             // cannot be predicted before the bin begins. See the module `reports`.
             (
@@ -165,12 +165,12 @@ pub(super) fn fresh() -> Binned {
     Binned {
         ready_at: Time::NEVER,
         sent_bytes: 0,
-        peer: 0,
+        far_end: 0,
         row: TO_HOST,
         stamp: 0,
         planned: UNSCHEDULED,
         link: 0,
-        far: 0,
+        input: 0,
     }
 }
 
@@ -210,11 +210,12 @@ impl<'a> OutputsBuilder<'a> {
         // Pause frames arrive like notifications, and packets are trimmed on arrival.
         let acts = self.plan.effects.links.has_frames() || self.plan.effects.trims;
         let needs = if acts { ALL_EVENTS } else { needs };
+        let is_wide = own_ports(switches, partition) > 64;
         match (self.plan.lanes, needs) {
             (1, _) if self.is_fifo => Outputs::OneFifo(Box::new(self.bank(partition, switches, marking))),
             (2, _) if self.is_fifo => Outputs::TwoFifos(Box::new(self.bank(partition, switches, marking))),
             _ if self.is_fifo => Outputs::Fifos(Box::new(self.bank(partition, switches, marking))),
-            _ if marking.marker.needs_queues() => {
+            _ if marking.marker.needs_queues() || is_wide => {
                 Outputs::Many(Box::new(self.bank(partition, switches, marking)))
             }
             (1, UNMARKED) => Outputs::One(Box::new(self.bank(partition, switches, marking))),
@@ -285,19 +286,21 @@ impl<'a> OutputsBuilder<'a> {
                     own.link = self.plan.effects.links.parameters_index(channel) as u8;
                     match self.entry(switches, self.plan.effects.receivers[channel as usize]) {
                         Some((there, entry)) if there == partition => {
-                            (own.peer, own.row) = (entry.first, entry.row);
-                            own.set_input(entry.input);
+                            own.row = entry.row;
+                            own.set_peer(entry.first);
+                            own.input = entry.input;
                         }
                         Some((there, entry)) => {
-                            (own.peer, own.row) = (remotes.len() as u32, REMOTE);
+                            own.row = REMOTE;
+                            own.set_peer(remotes.len() as u32);
                             let switch =
                                 self.plan.effects.receivers[channel as usize].map_or(NONE, |(far, _)| far);
                             remotes.push(Remote { partition: there, entry, switch });
                         }
                         None => {
                             let host = self.plan.effects.hosts_at.get(&channel).copied().unwrap_or(NONE);
-                            own.peer =
-                                self.partition.of_host.get(host as usize).map_or(NONE, |place| place.1);
+                            let place = self.partition.of_host.get(host as usize);
+                            own.set_peer(place.map_or(Binned::PEER, |place| place.1));
                         }
                     }
                     let lanes = usize::from(self.plan.lanes);
@@ -356,7 +359,7 @@ impl<'a> OutputsBuilder<'a> {
         let channels = inputs.map(|wiring| wiring.map_or(unwired, |wiring| (wiring.out, wiring.into)));
         let counts = own(switches, partition).flat_map(|switch| {
             let count = switch.ports.count();
-            std::iter::repeat_n(count as u8, count)
+            std::iter::repeat_n(count as u16, count)
         });
         let agenda = Bins::new(self.reach.shift(), self.reach.bins());
         Some(Box::new(Pauses::new(channels.collect(), counts.collect(), agenda)))
@@ -372,7 +375,7 @@ impl<'a> OutputsBuilder<'a> {
         let (records, remotes) = self.records::<LANES>(partition, switches);
         let (feeders, senders) = self.feeders(partition, switches);
         let (count, lanes) = (records.len(), usize::from(self.plan.lanes));
-        let width = own(switches, partition).map(|switch| switch.ports.count()).max().unwrap_or(0);
+        let width = own_ports(switches, partition);
         let mut output_of = vec![NONE; channels];
         let wirings = own(switches, partition).flat_map(|switch| switch.ports.wiring.iter());
         for (output, wiring) in (0..).zip(wirings) {
@@ -437,6 +440,11 @@ fn hashing(partition: u16, switches: &[BinnedSwitch], remotes: &[Remote]) -> Opt
         .flat_map(|switch| std::iter::repeat_n(switch.ports.hasher(), switch.ports.count()));
     let remote = remotes.iter().map(|remote| switches[remote.switch as usize].ports.hasher());
     Some(Box::new(Hashing { own: own.collect::<Option<_>>()?, remote: remote.collect::<Option<_>>()? }))
+}
+
+/// The number of ports of the largest switch of a partition.
+fn own_ports(switches: &[BinnedSwitch], partition: u16) -> usize {
+    own(switches, partition).map(|switch| switch.ports.count()).max().unwrap_or(0)
 }
 
 /// The switches of a partition.

@@ -85,8 +85,9 @@ struct Binned {
     ready_at: Time,
     /// Bytes on the wire sent so far.
     sent_bytes: u64,
-    /// The far end of the link: the first output of the switch, or the host's index in its partition.
-    peer: u32,
+    /// The far end of the link: the first output of the switch, or the host's index in its partition. Above its 30 bits, the
+    /// [`Company`] in the bin of `stamp`.
+    far_end: u32,
     /// The start of the far switch's forwarding table. [`TO_HOST`] if a host is at the far end, [`REMOTE`] if `peer` is
     /// an index into [`Bank::remotes`].
     row: u32,
@@ -96,42 +97,42 @@ struct Binned {
     planned: u16,
     /// Index into [`Wiring::links`].
     link: u8,
-    /// The input at the far end (6 bits) above the [`Company`] in the bin of `stamp` (2 bits).
-    far: u8,
+    /// The input at the far end.
+    input: u8,
 }
 
 impl Binned {
-    /// The input at the far end.
+    const PEER: u32 = (1 << 30) - 1;
+
+    /// The first output of the switch at the far end, or the host's index in its partition.
     #[inline(always)]
-    fn input(&self) -> u8 {
-        self.far >> 2
+    fn peer(&self) -> u32 {
+        self.far_end & Self::PEER
     }
 
     #[inline(always)]
     fn company(&self) -> Company {
-        if self.far & 2 != 0 {
-            Company::Several
-        } else if self.far & 1 != 0 {
-            Company::Together
-        } else {
-            Company::Alone
+        match self.far_end >> 30 {
+            0 => Company::Alone,
+            1 => Company::Together,
+            _ => Company::Several,
         }
     }
 
-    #[inline(always)]
-    fn set_input(&mut self, input: u8) {
-        self.far = input << 2 | self.far & 3;
+    fn set_peer(&mut self, peer: u32) {
+        debug_assert!(peer <= Self::PEER, "a partition has fewer outputs and hosts");
+        self.far_end = self.far_end & !Self::PEER | peer;
     }
 
     #[inline(always)]
     fn set_company(&mut self, company: Company) {
-        self.far = self.far & !3 | company as u8;
+        self.far_end = self.peer() | (company as u32) << 30;
     }
 
     /// Sets the larger of the previous and the given company.
     #[inline(always)]
     fn raise_company(&mut self, company: Company) {
-        self.far |= company as u8;
+        self.far_end |= (company as u32) << 30;
     }
 }
 
@@ -139,8 +140,8 @@ impl Binned {
 const TO_HOST: u32 = u32::MAX;
 /// The far switch is in another partition.
 const REMOTE: u32 = u32::MAX - 1;
-/// Maximum number of inputs of a switch, because an input must fit in 6 bits.
-const MAX_INPUTS: usize = 64;
+/// Maximum number of inputs of a switch, because an input must fit in 8 bits.
+const MAX_INPUTS: usize = 256;
 
 /// The parameters of a link, and the data that determine whether credit may be booked early.
 #[derive(Debug, Clone, Copy)]
@@ -263,7 +264,7 @@ struct InOrder(u128);
 impl InOrder {
     /// `since` has the picoseconds since the start of the bin, and `at` is the index into the bin's arrivals.
     #[inline(always)]
-    fn new(output: u32, since: u32, input: u8, at: usize) -> Self {
+    fn new(output: u32, since: u32, input: u16, at: usize) -> Self {
         Self(u128::from(output) << 96 | u128::from(since) << 64 | u128::from(input) << 32 | at as u128)
     }
 
@@ -414,20 +415,20 @@ mod tests {
     }
 
     #[test]
-    fn the_far_input_and_the_company_share_a_byte() {
+    fn the_far_end_and_the_company_share_a_word() {
         let mut own = build::fresh();
-        own.set_input(63);
+        own.set_peer(Binned::PEER);
         let all = [Company::Several, Company::Together, Company::Alone];
         for company in all {
             own.set_company(company);
-            assert_eq!((own.input(), own.company()), (63, company));
+            assert_eq!((own.peer(), own.company()), (Binned::PEER, company));
             for other in all {
                 own.set_company(company);
                 own.raise_company(other);
-                assert_eq!((own.input(), own.company()), (63, company.max(other)));
+                assert_eq!((own.peer(), own.company()), (Binned::PEER, company.max(other)));
             }
         }
-        own.set_input(5);
-        assert_eq!(own.input(), 5);
+        own.set_peer(5);
+        assert_eq!(own.peer(), 5);
     }
 }

@@ -11,7 +11,8 @@
 
 use silvan_engine::bins::UNSCHEDULED;
 use silvan_engine::{Bins, Event, Time};
-use silvan_network::port::Vl;
+use silvan_network::port::{Port, Vl};
+use silvan_network::port_set::{PortSet, Ports256};
 
 use super::{Around, Arrival, Bank, Feeder, RemoteOutput};
 use crate::link::{ChannelId, FrameCheck, Frames, Stage};
@@ -20,7 +21,7 @@ use crate::message::{OutputPause, Word};
 /// Lane number that identifies an [`Arrival`] as a pause frame, whose paused lanes are in the place of the packet.
 pub(super) const PAUSE: u8 = super::reports::NOTICE - 1;
 /// The order of frames within an instant, as stored in [`Arrival::input`]: they follow all packets.
-const LAST: u8 = u8::MAX;
+const LAST: u16 = u16::MAX;
 
 /// The packet that an output sends or has sent last. Its tail leaves the buffer of an input at a time.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +49,7 @@ struct OfSwitch {
 }
 
 impl OfSwitch {
-    fn order(&self) -> (u32, u32, u8) {
+    fn order(&self) -> (u32, u32, u16) {
         (self.first, self.since, self.arrival.input)
     }
 }
@@ -59,7 +60,7 @@ pub(super) struct Pauses {
     /// The channel on which each output sends, and the one on which the input receives.
     channels: Box<[(ChannelId, ChannelId)]>,
     /// Number of ports of each switch, by its first output.
-    ports: Box<[u8]>,
+    ports: Box<[u16]>,
     /// By output.
     leaving: Box<[SentPacket]>,
     /// For each input, the time of a check that waits for the link.
@@ -108,7 +109,7 @@ impl Arrival {
 impl Pauses {
     /// `channels` has the channels of each port of each switch in turn, and `ports` has the number of ports for each of
     /// them. `agenda` has no entries.
-    pub fn new(channels: Vec<(ChannelId, ChannelId)>, ports: Vec<u8>, agenda: Bins<u32>) -> Self {
+    pub fn new(channels: Vec<(ChannelId, ChannelId)>, ports: Vec<u16>, agenda: Bins<u32>) -> Self {
         let count = channels.len();
         Self {
             channels: channels.into(),
@@ -351,11 +352,11 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             if now == Time::NEVER {
                 return;
             }
-            let mut touched = 0u64;
+            let mut touched = Ports256::default();
             while time(heads) == now {
                 let arrival = heads[0].arrival;
                 heads = &heads[1..];
-                touched |= self.store_head(around, first, &arrival, now);
+                touched.insert(self.store_head(around, first, &arrival, now));
             }
             while time(landings) == now {
                 let arrival = landings[0].arrival;
@@ -367,7 +368,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
                 }
             }
             if now < limits.arrive_before {
-                touched |= self.tails_leave(around, first, now);
+                self.tails_leave(around, first, now, &mut touched);
                 self.check_inputs(around, first, touched, now);
             }
             if now < limits.decide_before {
@@ -391,43 +392,42 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         next.min(decision).min(arrival)
     }
 
-    /// Stores a packet in the buffer of its input. Returns the input as a bit.
-    fn store_head(&mut self, around: &mut Around, first: u32, arrival: &Arrival, now: Time) -> u64 {
-        let (Some(pauses), Some(frames)) = (&self.pauses, around.links.frames_mut()) else { return 0 };
+    /// Stores a packet in the buffer of its input. Returns the input.
+    fn store_head(&mut self, around: &mut Around, first: u32, arrival: &Arrival, now: Time) -> Port {
         let input = arrival.input_index();
+        let (Some(pauses), Some(frames)) = (&self.pauses, around.links.frames_mut()) else {
+            return Port::new(input);
+        };
         let channel = pauses.channels[first as usize + input].1;
         frames.store(channel, Vl::new(usize::from(arrival.vl) % LANES), arrival.space.into(), now);
-        1 << input
+        Port::new(input)
     }
 
-    /// Removes the packets whose tails leave now. Returns their inputs, one bit each.
-    fn tails_leave(&mut self, around: &mut Around, first: u32, now: Time) -> u64 {
-        let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames_mut()) else { return 0 };
-        let mut touched = 0;
+    /// Removes the packets whose tails leave now, and adds their inputs to `touched`.
+    fn tails_leave(&mut self, around: &mut Around, first: u32, now: Time, touched: &mut Ports256) {
+        let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames_mut()) else { return };
         for output in pauses.range(first) {
             let SentPacket { end, input, space, vl } = pauses.leaving[output];
             if space > 0 && end == now {
                 frames.remove(pauses.fed_by(input), Vl(vl), space);
                 pauses.leaving[output].space = 0;
-                touched |= 1 << (input - first);
+                touched.insert(Port::new((input - first) as usize));
             }
         }
-        touched
     }
 
     /// Lets the inputs with changes, and those whose links have become free, decide whether to send a frame.
-    fn check_inputs(&mut self, around: &mut Around, first: u32, touched: u64, now: Time) {
+    fn check_inputs(&mut self, around: &mut Around, first: u32, touched: Ports256, now: Time) {
         let Some(pauses) = &mut self.pauses else { return };
         let mut inputs = touched;
         for at in pauses.range(first) {
             if pauses.due[at] == now {
                 pauses.due[at] = Time::NEVER;
-                inputs |= 1 << (at - first as usize);
+                inputs.insert(Port::new(at - first as usize));
             }
         }
-        while inputs != 0 {
-            let at = first as usize + inputs.trailing_zeros() as usize;
-            inputs &= inputs - 1;
+        for input in inputs.iter() {
+            let at = first as usize + input.index();
             let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames_mut()) else { return };
             match frames.check(pauses.channels[at].1, now, self.voq.records[at].free_at) {
                 FrameCheck::Nothing => {}

@@ -16,10 +16,10 @@ use crate::message::{OutputNotice, Report, Word};
 /// Lane number that identifies an [`Arrival`] as a notification.
 pub(super) const NOTICE: u8 = u8::MAX;
 
-/// The order of notifications within an instant, as stored in [`Arrival::input`]: packets come first (0 to 127), then
+/// The order of notifications within an instant, as stored in [`Arrival::input`]: packets come first (0 to 511), then
 /// received notifications by their input, then the switch's own notifications by the output that marked.
-const CAME_IN: u8 = 128;
-const OWN: u8 = 192;
+const CAME_IN: u16 = 512;
+const OWN: u16 = 768;
 
 #[derive(Debug)]
 pub(super) struct Reports {
@@ -50,7 +50,7 @@ struct SwitchArrival {
     first: u32,
     /// Picoseconds since the start of the bin.
     since: u32,
-    rank: u8,
+    rank: u16,
     /// Index into the bin's arrivals.
     at: u32,
 }
@@ -181,7 +181,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
                 .unwrap_or_default();
             own.sort_by_key(|&(number, _)| number);
             for (number, report) in own.drain(..) {
-                let notice = self.notice(first, report, OWN + number, when);
+                let notice = self.notice(first, report, OWN + u16::from(number), when);
                 self.forward(around, &notice, decide_before);
             }
             if let Some(reports) = &mut self.wiring.reports {
@@ -195,7 +195,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     }
 
     /// Determines the output of a notification at a switch; `first` is the first output of the switch.
-    fn notice(&mut self, first: u32, report: Report, input: u8, when: u32) -> Arrival {
+    fn notice(&mut self, first: u32, report: Report, input: u16, when: u32) -> Arrival {
         let row = self.wiring.reports.as_ref().map_or(0, |reports| reports.rows[first as usize]);
         let output = first + u32::from(self.routes.port(row, report.to).0);
         let packet = self.wiring.reports.as_mut().map_or(0, |reports| reports.add(report));
@@ -204,7 +204,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
 
     /// Receives a notification from another switch at an input.
     pub(super) fn notice_arrives(&mut self, first: u32, report: Report, input: u8, time: Time) {
-        let notice = self.notice(first, report, CAME_IN + input, time.0 as u32);
+        let notice = self.notice(first, report, CAME_IN + u16::from(input), time.0 as u32);
         self.arrivals.push(self.arrivals.bin(time), notice);
     }
 
@@ -228,7 +228,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             record.own.ready_at = record.own.ready_at.max(record.free_at);
         }
         let (free_at, delay, head_delay) = (record.free_at, link.delay, link.head_delay);
-        let (peer, row, input) = (record.own.peer, record.own.row, record.own.input());
+        let (peer, row, input) = (record.own.peer(), record.own.row, record.own.input);
         if row == TO_HOST {
             let data = around.notices.add(Word::Report(report));
             let key = key(Class::HostNotice, peer, Port::FIRST);

@@ -19,7 +19,7 @@ use crate::voq::{ALL_EVENTS, Head, Need, Output, Room, Sending, Slot, UNMARKED, 
 
 /// Flag in [`Arrival::input`] of a packet that has waited for its tail. It follows all packets whose heads arrive at the
 /// same instant.
-const READY: u8 = MAX_INPUTS as u8;
+const READY: u16 = MAX_INPUTS as u16;
 
 /// The links of outputs, and the reports of their switches to sources.
 #[derive(Debug)]
@@ -514,7 +514,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         own.ready_at = if record.waiting == 0 { Time::NEVER } else { end };
         self.hops += 1;
         let (peer, row, far_input, feeder) =
-            (own.peer, own.row, own.input(), output - usize::from(record.number) + input);
+            (own.peer(), own.row, own.input, output - usize::from(record.number) + input);
         if MARKS == ALL_EVENTS
             && let (Some(pauses), Some(frames)) = (&mut self.pauses, around.links.frames_mut())
         {
@@ -566,7 +566,7 @@ impl Arrival {
     fn new(output: u32, head: Head, (input, vl): (u8, u8), when: Time) -> Self {
         let Head { packet, to, size, space } = head;
         let (size, space) = (size as u16, space as u16);
-        Self { output, packet, when: when.0 as u32, to, size, space, input, vl }
+        Self { output, packet, when: when.0 as u32, to, size, space, input: input.into(), vl }
     }
 
     #[inline(always)]
