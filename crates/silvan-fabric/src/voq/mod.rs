@@ -134,7 +134,8 @@ pub(crate) struct VoqOutputs<const LANES: usize, const MARKS: u8, const FIFO: bo
     lanes: usize,
     /// The lane that outputs serve before all others, as a bit; zero if all lanes take turns.
     first: u16,
-    /// Requests of inputs with numbers from 64, per output and lane; empty if no switch has more than 64 ports.
+    /// Requests of inputs with numbers from 64, per output and lane; empty if no switch has more than 64 ports, or if there is a
+    /// queue per lane.
     beyond: Box<[[u64; 3]]>,
     /// Bytes per queue; empty unless the marking rule reads single queues.
     queue_bytes: Box<[u32]>,
@@ -158,7 +159,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         reads_queues: bool,
         marking: &SwitchMarking,
     ) -> Self {
-        debug_assert!(Self::IS_GENERAL || lanes == LANES && width <= 64 && (FIFO || !reads_queues));
+        debug_assert!(Self::IS_GENERAL || lanes == LANES && (FIFO || width <= 64 && !reads_queues));
         let count = records.len() * lanes;
         let queues = if FIFO { 0 } else { count * width };
         if let (Some(first), false) = (first, Self::IS_GENERAL) {
@@ -178,7 +179,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
             width,
             lanes,
             first: first.map_or(0, |first| 1 << first.0),
-            beyond: vec![[0; 3]; if width > 64 { count } else { 0 }].into(),
+            beyond: vec![[0; 3]; if width > 64 && !FIFO { count } else { 0 }].into(),
             queue_bytes: vec![0; if reads_queues { queues } else { 0 }].into(),
             fifos: (0..if FIFO { count } else { 0 }).map(|_| fifo::FifoLane::default()).collect(),
             control_first: false,
