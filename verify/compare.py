@@ -14,7 +14,6 @@ import silvan
 from verify.quantities import NotCovered, time_ps
 from verify.reading import plan
 from verify.reference import Network, Sample
-from verify.reference.fcfs import FcfsSwitch
 from verify.reference.ordering import Reordering
 from verify.reference.own_flows import OwnSource
 from verify.reference.pausing import OverflowedError, PausedTooLongError
@@ -362,10 +361,9 @@ def _trimming(result: silvan.Result, net: Network) -> list[Difference]:
         for what, count in expected.items()
         if count != simulated[what]
     ]
-    switches = [switch for switch in net.switches.values() if isinstance(switch, FcfsSwitch)]
     by_output = sorted(
         (f"{switch.name}:{output}", count)
-        for switch in switches
+        for switch in net.switches.values()
         for output, count in switch.trimmed.items()
         if count
     )

@@ -161,7 +161,7 @@ class Trimming:
     #: Those of outputs of some rates, by picoseconds per byte.
     of_rates: Mapping[Fraction, int]
     size: int
-    #: Whether the newest packet may lose its payload instead of the one that arrives; `None`: if queues are first in, first out.
+    #: Whether the newest packet may lose its payload instead of the arriving one; `None`: with FIFO queues.
     is_random: bool | None
 
     def limit(self, pace: Fraction) -> int:

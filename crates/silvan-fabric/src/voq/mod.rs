@@ -564,7 +564,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
             self.arrives((wires, around), marking, slot, packet, now);
             self.records[slot.output()].lanes[slot.vl()].sum = 0;
         }
-        self.records[slot.output()].lanes[slot.vl()].turn = slot.input + 1;
+        self.records[slot.output()].lanes[slot.vl()].turn = slot.input.wrapping_add(1);
         if MARKS != UNMARKED && self.records[slot.output()].lanes[slot.vl()].above {
             // The rule needs departures, but no changes of queues.
             self.departs((wires, around), marking, slot, head, now);

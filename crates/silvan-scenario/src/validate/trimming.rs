@@ -56,7 +56,6 @@ fn buffers(spec: &Spec) -> Check {
     let given = [
         ("switch.buffer", spec.switch.buffer != SwitchConfig::default().buffer),
         ("switch.output_buffer", spec.switch.output_buffer.is_some()),
-        ("switch.queue_buffer", spec.switch.queue_buffer.is_some()),
         ("host.buffer", spec.host.buffer != HostConfig::default().buffer),
     ];
     for (key, is_given) in given {
