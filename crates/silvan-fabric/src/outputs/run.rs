@@ -15,7 +15,7 @@ use crate::packet::{Kind, PacketId, Pool};
 use crate::routes::fields;
 use crate::switch_marking::Applied;
 use crate::trimming::Freed;
-use crate::voq::{ALL_EVENTS, Head, Need, Output, Room, Sending, Slot, UNMARKED, Wires};
+use crate::voq::{ALL_EVENTS, Head, Need, Output, QueueRoom, Sending, Slot, UNMARKED, Wires};
 
 /// Flag in [`Arrival::input`] of a packet that has waited for its tail. It follows all packets whose heads arrive at the
 /// same instant.
@@ -387,11 +387,11 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     #[inline(never)]
     fn enqueue_or_trim(&mut self, around: &mut Around, now: Time, slot: Slot, head: Head) {
         let Self { voq, trimmer: Some(trimmer), .. } = self else { return };
-        let room = if head.is_data() { voq.make_room(trimmer, slot, head.size) } else { Room::Enough };
+        let room = if head.is_data() { voq.make_room(trimmer, slot, head.size) } else { QueueRoom::Enough };
         match room {
-            Room::Enough => {}
-            Room::Trimmed => return self.trim(around, now, slot, head.packet),
-            Room::Replaces(newest, packet) => self.trim(around, now, newest, packet),
+            QueueRoom::Enough => {}
+            QueueRoom::Trimmed => return self.trim(around, now, slot, head.packet),
+            QueueRoom::Replaces(newest, packet) => self.trim(around, now, newest, packet),
         }
         self.push(around, now, slot, head);
         self.note_headers(around, slot);

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use silvan_network::port_set::next_of;
 
-use super::{Head, Room, Slot, VoqOutputs};
+use super::{Head, QueueRoom, Slot, VoqOutputs};
 use crate::packet::Pool;
 use crate::trimming::Trimmer;
 
@@ -52,25 +52,25 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
 
     /// Whether a data packet that arrives fits into the queue of its lane. The newest packet of the queue may have to give
     /// way to it.
-    pub fn make_room(&mut self, trimmer: &mut Trimmer, slot: Slot, size: u32) -> Room {
+    pub fn make_room(&mut self, trimmer: &mut Trimmer, slot: Slot, size: u32) -> QueueRoom {
         let (output, vl) = (slot.output(), slot.vl());
         let at = self.lane_index(output, vl);
         let lane = &mut self.records[output].lanes[vl];
         if trimmer.fits(output, lane.sum, size) {
-            return Room::Enough;
+            return QueueRoom::Enough;
         }
         if !trimmer.takes_newest(at) {
-            return Room::Trimmed;
+            return QueueRoom::Trimmed;
         }
         // Lanes of data carry no other packets.
         let data = &mut self.fifos[at].data;
-        let Some(&QueuedPacket { head, input }) = data.back() else { return Room::Trimmed };
+        let Some(&QueuedPacket { head, input }) = data.back() else { return QueueRoom::Trimmed };
         if !trimmer.fits(output, lane.sum - head.size, size) {
-            return Room::Trimmed;
+            return QueueRoom::Trimmed;
         }
         data.pop_back();
         lane.sum -= head.size;
-        Room::Replaces(Slot { input, ..slot }, head.packet)
+        QueueRoom::Replaces(Slot { input, ..slot }, head.packet)
     }
 
     /// The packet that a lane sends next.

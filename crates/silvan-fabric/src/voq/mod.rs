@@ -66,7 +66,7 @@ impl Slot {
 
 /// Whether a data packet fits into the queue of its output.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Room {
+pub(crate) enum QueueRoom {
     Enough,
     /// It is to lose its payload.
     Trimmed,
