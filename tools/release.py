@@ -31,6 +31,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 #: Crates that can be published, in the order of their dependencies.
 CRATES = (
+    "silvan-derive",
     "silvan-engine",
     "silvan-trace",
     "silvan-network",

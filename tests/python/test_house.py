@@ -166,7 +166,8 @@ def test_rooms_use_each_other_in_no_cycle():
 @pytest.mark.parametrize(
     ("crate", "others"),
     [
-        ("engine", set()),
+        ("derive", set()),
+        ("engine", {"derive"}),
         ("trace", {"engine"}),
         ("network", {"engine", "trace"}),
         ("congestion", {"engine", "network"}),

@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 
+use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 use silvan_network::port::{Port, Vl};
 use silvan_network::port_set::Ports256;
@@ -15,7 +16,7 @@ use smallvec::SmallVec;
 pub type Severity = u8;
 
 /// Data about an output that a switch writes into a departing packet for the source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub struct Telemetry {
     /// The time at which the packet started to leave.
     pub time: Time,
@@ -242,7 +243,7 @@ pub struct Grant {
 }
 
 /// A flow that a host receives, with the data needed to answer its source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub struct Sender {
     /// The sending host.
     pub host: u32,

@@ -5,12 +5,14 @@
 //! units. Bins are therefore not wider than the lookahead, and a sort is needed only among the items of
 //! one unit in one bin.
 
+use crate::saved::Saved;
 use crate::units::Time;
 
 /// A ring of bins, which are numbered from time zero. The ring contains the current bin and those that
 /// follow.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub struct Bins<T> {
+    #[saved(constant)]
     shift: u32,
     ring: Box<[Vec<T>]>,
     /// One bit per bin, set if the bin is not empty.

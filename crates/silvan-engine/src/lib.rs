@@ -4,12 +4,16 @@
 //! picoseconds ([`Time`]), a total order of events that depends only on the events ([`Event`]), and one
 //! random stream per owner and purpose ([`random::Stream`]).
 
+// The derive macro refers to this crate by name.
+extern crate self as silvan_engine;
+
 pub mod bins;
 pub mod cache;
 pub mod lockstep;
 pub mod memory;
 pub mod queue;
 pub mod random;
+pub mod saved;
 pub mod units;
 
 pub use bins::Bins;

@@ -7,12 +7,13 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use crate::cache::prefetch_lines;
+use crate::saved::Saved;
 use crate::units::Time;
 
 /// A future event. The model defines the meaning of `key`. Events of equal time are ordered by key, so
 /// events that do not commute must have different keys.
 // The order of the fields in memory makes an event one 128-bit number with the time in its upper half.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 #[repr(C)]
 pub struct Event {
     /// Additional data for the handler, which orders events of equal time and key.
@@ -73,7 +74,7 @@ const HELD: usize = 7;
 /// Some events of a bucket, in the order of insertion. A chunk has two cache lines, so draining a bucket
 /// waits for memory only once per seven events. This matters if hosts run in lockstep, because many events
 /// then have the same time.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 #[repr(C, align(64))]
 struct Chunk {
     events: [Event; HELD],
@@ -90,8 +91,9 @@ struct Chunk {
 /// processed, and the *staged* events, which follow. While the current events are processed, the model can
 /// prefetch the state that the staged events will need ([`EventQueue::staged`]). Events beyond the range of
 /// the wheel wait in a binary heap, and are merged when their bucket is staged.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub struct EventQueue {
+    #[saved(constant)]
     shift: u32,
     heads: Box<[u32; BUCKETS]>,
     /// One bit per bucket, set if the bucket is not empty.
@@ -111,7 +113,9 @@ pub struct EventQueue {
     /// Number of the last staged bucket; equal to `turn` if no bucket is staged.
     staged_turn: u64,
     /// Buffers for sorting, kept to avoid allocations.
+    #[saved(scratch)]
     order: Vec<u64>,
+    #[saved(scratch)]
     room: Vec<Event>,
     /// Number of events in the wheel, excluding `current` and `staged`. All of them are less than one
     /// revolution after `turn`.

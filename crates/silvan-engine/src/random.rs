@@ -4,12 +4,16 @@
 //! the number of threads. The generator is PCG32 (O'Neill 2014); SplitMix64 derives its state and stream
 //! from (seed, purpose, owner).
 
-use rand_core::Rng;
-use rand_pcg::Pcg32;
+use crate::saved::Saved;
 
 /// A reproducible stream of random numbers.
-#[derive(Debug, Clone)]
-pub struct Stream(Pcg32);
+// The generator is our own, because those of libraries do not give access to their state.
+#[derive(Debug, Clone, Saved)]
+pub struct Stream {
+    state: u64,
+    /// An odd number, which distinguishes streams.
+    increment: u64,
+}
 
 fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -31,13 +35,28 @@ impl Stream {
         let mut mix = split_mix(&mut mix) ^ name;
         let mut mix = split_mix(&mut mix) ^ owner;
         let state = split_mix(&mut mix);
-        Self(Pcg32::new(state, split_mix(&mut mix)))
+        Self::pcg32(state, split_mix(&mut mix))
+    }
+
+    /// The generator PCG32 (XSH RR 64/32) with its usual initialization.
+    fn pcg32(state: u64, stream: u64) -> Self {
+        let increment = stream << 1 | 1;
+        let mut generator = Self { state: state.wrapping_add(increment), increment };
+        generator.step();
+        generator
+    }
+
+    #[inline]
+    fn step(&mut self) {
+        self.state = self.state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(self.increment);
     }
 
     /// 32 random bits.
     #[inline]
     pub fn next_u32(&mut self) -> u32 {
-        self.0.next_u32()
+        let state = self.state;
+        self.step();
+        ((((state >> 18) ^ state) >> 27) as u32).rotate_right((state >> 59) as u32)
     }
 
     /// A uniform number in `0..bound`, without bias (Lemire 2019). A bound of zero gives zero.
@@ -142,6 +161,14 @@ const fn log2_q32(value: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_generator_gives_the_numbers_of_its_reference_implementation() {
+        // The demonstration program of PCG prints these numbers.
+        let mut stream = Stream::pcg32(42, 54);
+        let numbers = [0xa15c_02b7, 0x7b47_f409, 0xba1d_3330, 0x83d2_f293, 0xbfa4_784b, 0xcbed_606e];
+        assert_eq!(numbers.map(|_| stream.next_u32()), numbers);
+    }
 
     #[test]
     fn streams_depend_on_seed_purpose_and_owner() {

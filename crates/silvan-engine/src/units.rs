@@ -12,6 +12,7 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::str::FromStr;
 
+use crate::saved::Saved;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
@@ -208,7 +209,7 @@ pub trait InCycles: Sized + fmt::Display {
 macro_rules! quantity {
     ($(#[$doc:meta])* $name:ident, $kind:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Saved)]
         pub struct $name(pub u64);
 
         impl FromStr for $name {
@@ -367,7 +368,7 @@ impl SubAssign for Time {
 }
 
 /// The exact time a byte takes at some [`Rate`]: `num / den` picoseconds, in lowest terms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub struct BytePace {
     num: u64,
     den: u64,
@@ -404,7 +405,7 @@ impl Rate {
 }
 
 /// The time for a number of bytes, as whole picoseconds and a fraction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub struct SpanParts {
     whole: u64,
     rest: u64,

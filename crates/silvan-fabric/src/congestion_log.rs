@@ -4,6 +4,7 @@
 //! logs do not depend on the scheduler or on the number of threads.
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 
 /// Number of events in the log of a switch.
 pub(crate) const SWITCH_EVENTS: usize = 15;
@@ -11,7 +12,7 @@ pub(crate) const SWITCH_EVENTS: usize = 15;
 pub(crate) const HOST_EVENTS: usize = 13;
 
 /// The largest `MOST` values noted so far, in ascending order. Values that begin with their time are the latest events.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub(crate) struct LatestEvents<E, const MOST: usize>(Vec<E>);
 
 impl<E, const MOST: usize> Default for LatestEvents<E, MOST> {
@@ -38,7 +39,7 @@ impl<E: Ord, const MOST: usize> LatestEvents<E, MOST> {
 }
 
 /// A packet that an output marked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Saved)]
 pub(crate) struct MarkEvent {
     pub time: Time,
     pub source: u32,
@@ -50,7 +51,7 @@ pub(crate) struct MarkEvent {
 pub(crate) type OutputLog = LatestEvents<MarkEvent, SWITCH_EVENTS>;
 
 /// A notification that raised the index of a flow, or of its service level, to the trigger threshold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Saved)]
 pub(crate) struct TriggerEvent {
     pub time: Time,
     /// The other host of the flow.
@@ -61,7 +62,7 @@ pub(crate) struct TriggerEvent {
 }
 
 /// The log of a channel adapter.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub(crate) struct HostLog {
     pub latest: LatestEvents<TriggerEvent, HOST_EVENTS>,
     /// Number of events.

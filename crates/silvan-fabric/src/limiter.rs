@@ -1,10 +1,11 @@
 //! Rate limits for injection, and for the drain of a host's input buffer.
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 use silvan_engine::units::{BytePace, SpanParts};
 
 /// A rate limit, which determines when the next packet may pass. It is exact for any number of packets.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct Limiter {
     pace: BytePace,
     carry: u64,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use silvan_engine::cache::prefetch;
+use silvan_engine::saved::Saved;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Event, EventQueue, Rate, Time};
 use silvan_network::port::{Port, Vl};
@@ -56,7 +57,7 @@ pub(crate) type Way = (ChannelId, Vl, u32);
 pub(crate) type Receiver = Option<(u32, Port)>;
 
 /// The mutable state of the sending side of one direction of a link. Occupies half a cache line.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 #[repr(align(32))]
 pub(crate) struct Channel {
     /// The time at which the last bit of the previous packet has left the sender.
@@ -70,7 +71,7 @@ pub(crate) struct Channel {
 }
 
 /// Credits of one virtual lane of a channel, in bytes. Occupies one cache line.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 #[repr(align(64))]
 struct Lane {
     available: u32,
@@ -128,7 +129,7 @@ pub(crate) enum Division {
 }
 
 /// What determines whether a sender may start a packet, unless the ledgers alone do.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 #[expect(clippy::large_enum_variant, reason = "the links have a single one, on the heap")]
 enum Control {
     /// The ledgers, and more rules.
@@ -156,11 +157,12 @@ pub(crate) struct ChannelSpec {
 }
 
 /// All channels of the network.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, Saved)]
 pub(crate) struct Links {
     channels: Vec<Channel>,
     /// Index into `parameters` per channel.
     parameters_of: Vec<u16>,
+    #[saved(constant)]
     parameters: Vec<LinkParameters>,
     lanes: Vec<Lane>,
     /// For each lane whose sender waits for credit: the time at which the credit arrives, if known.
@@ -169,6 +171,7 @@ pub(crate) struct Links {
     spills: Spills,
     /// Receive buffer per lane, in bytes.
     capacities: Vec<u32>,
+    #[saved(constant)]
     lane_count: usize,
     /// Present if receive buffers are divided.
     divided: Option<Box<Divided>>,

@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 
 use crate::meters::{Meters, Reordering};
 use crate::packet::Packet;
 
 /// State of a flow at its receiver.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 struct Sequence {
     /// The number of the next packet to deliver.
     next: u64,
@@ -27,7 +28,7 @@ struct Sequence {
 }
 
 /// The packet numbers of a host's flows.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub(crate) struct Order {
     /// Whether packets of throttled flows take the ports of the forwarding tables.
     pub pins_throttled: bool,

@@ -5,6 +5,7 @@ use std::num::NonZeroU16;
 use silvan_congestion::facts::Telemetry;
 use silvan_engine::Time;
 use silvan_engine::cache::{prefetch, prefetch_all, prefetch_end, prefetch_lines};
+use silvan_engine::saved::Saved;
 use silvan_network::port::{Port, Vl};
 
 /// Index of a packet in the [`Pool`].
@@ -17,7 +18,7 @@ pub(crate) const NO_PACKET: PacketId = u32::MAX;
 pub(crate) const NO_LEDGER: u32 = u32::MAX;
 
 /// The type of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub(crate) enum Kind {
     /// Carries payload.
     Data,
@@ -71,7 +72,7 @@ impl Kind {
 }
 
 /// A packet, from the time at which its source starts to send it until it is delivered. Occupies one cache line.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 #[repr(align(64))]
 pub(crate) struct Packet {
     /// For a data packet, the time at which its message was generated. For an answer to a data packet, the time at
@@ -158,7 +159,7 @@ impl Packet {
 
 /// What a packet carries in addition, if it can overtake others, makes a detour, carries a target or an announcement, or
 /// has an entropy value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Saved)]
 pub(crate) struct Marks {
     /// The packet number within the flow; 0 if it was not set.
     pub number: u64,
@@ -186,7 +187,7 @@ impl Marks {
 }
 
 /// All packets in flight. Slots are reused, so memory use is proportional to the number of packets in flight.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub(crate) struct Pool {
     slots: Vec<Packet>,
     free: Vec<PacketId>,
@@ -195,6 +196,7 @@ pub(crate) struct Pool {
     /// Telemetry of each packet, in the order of the switches that wrote it. Empty unless a rule stamps packets.
     telemetry: Vec<Vec<Telemetry>>,
     /// Empty lists of telemetry, kept to avoid allocations.
+    #[saved(scratch)]
     spare: Vec<Vec<Telemetry>>,
     /// The ledger of each packet. Empty unless receive buffers are divided.
     ledgers: Vec<u32>,
@@ -448,7 +450,7 @@ impl std::ops::IndexMut<PacketId> for Pool {
 ///
 /// Adding a packet writes to the last packet, and removing one reads the first packet. Other packets are not accessed,
 /// because they are scattered in memory.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct Fifo {
     head: PacketId,
     /// Has no meaning while the queue is empty.

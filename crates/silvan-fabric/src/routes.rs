@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use silvan_engine::cache::prefetch;
+use silvan_engine::saved::Saved;
 use silvan_network::port::Port;
 use silvan_network::routing::ecmp::{Fields, Hash};
 use silvan_network::routing::port_groups::Choices;
@@ -47,10 +48,11 @@ pub(crate) struct Routes {
 }
 
 /// How a switch hashes packets onto its ports.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct Hasher {
     /// The start of its table of choices.
     row: u32,
+    #[saved(constant)]
     pub hash: Hash,
 }
 
@@ -95,7 +97,7 @@ pub(crate) fn fields(packets: &Pool, id: PacketId) -> Fields {
 }
 
 /// The forwarding table of a switch.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub(crate) struct Table {
     pub routes: Arc<Routes>,
     /// Its start in [`Routes`].

@@ -7,6 +7,7 @@ mod tests;
 mod threads;
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 use silvan_network::routing::Tables;
 use silvan_network::topology::Topology;
 
@@ -49,16 +50,23 @@ pub struct Size {
 }
 
 /// A run: all partitions, and the observers that record them.
+#[derive(Saved)]
 pub struct Simulation {
+    #[saved(constant)]
     config: Config,
     network: Network,
     /// Names of all hosts, for the summary.
+    #[saved(constant)]
     hosts: Vec<String>,
     /// Number of hosts without the reduction units, which are the last hosts.
+    #[saved(constant)]
     end_hosts: usize,
     /// Names of all switches, for the congestion logs.
+    #[saved(constant)]
     switches: Vec<String>,
+    #[saved(constant)]
     links: usize,
+    #[saved(constant)]
     steps: Option<Steps>,
     /// Simulated time reached.
     now: Time,
@@ -71,8 +79,10 @@ pub struct Simulation {
     /// Whether the run ended before the decisions that were due at its last time.
     is_cut: bool,
     /// Warnings about the network, which are added to those of the run.
+    #[saved(constant)]
     warnings: Vec<String>,
     /// See [`Self::with_expectations`].
+    #[saved(constant)]
     expected: Vec<Expected>,
 }
 
@@ -152,6 +162,12 @@ impl Simulation {
     #[must_use]
     pub fn is_binned(&self) -> bool {
         self.network.choice.is_ok()
+    }
+
+    /// Simulated time reached.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
     }
 
     /// The size of the network.

@@ -1,6 +1,7 @@
 //! The input buffers of hosts, from which packets drain at a limited rate.
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 use silvan_engine::units::BytePace;
 
 use crate::limiter::Limiter;
@@ -8,7 +9,7 @@ use crate::meters::Meters;
 use crate::packet::{Kind, Packet};
 
 /// The input buffer of a host. It is never full, because the sender has credit for each packet.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct HostSink {
     drain: Limiter,
 }

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 
 use silvan_congestion::facts::{Arrival, Departure, PortState, QueueChange, Severity, Verdict};
 use silvan_congestion::marking::Marker;
+use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 
 use crate::congestion_log::{MarkEvent, OutputLog};
@@ -12,7 +13,7 @@ use crate::message::Report;
 use crate::packet::{Kind, Packet, PacketId, Pool};
 
 /// The marking rule and its state, for the outputs of one switch or of a partition.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct SwitchMarking {
     pub marker: Marker,
     /// Number of data packets that each output marked since the start of the run, excluding packets that were already
@@ -21,6 +22,7 @@ pub(crate) struct SwitchMarking {
     /// For each output, the latest packets that count in `marks`, if switches keep a congestion log.
     log: Option<Box<[OutputLog]>>,
     /// Bytes of the notification for a mark, if switches notify sources themselves.
+    #[saved(constant)]
     pub report: Option<NonZeroU32>,
     /// Whether marks carry the severity of congestion.
     pub is_quantized: bool,

@@ -8,9 +8,10 @@
 //! partitions compute this time together in advance: see `context::Ahead`.
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 
 /// A source that waits for its trigger.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct Waiting {
     pub host: u32,
     /// Index of the source among the host's sources.
@@ -20,7 +21,7 @@ pub(crate) struct Waiting {
 }
 
 /// A class of traffic that waits for its trigger.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub(crate) struct Trigger {
     pub class: u16,
     pub after_packets: u64,
@@ -30,7 +31,7 @@ pub(crate) struct Trigger {
 }
 
 /// All triggers, in the order in which they fire.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub(crate) struct Triggers {
     list: Vec<Trigger>,
     pulled: usize,

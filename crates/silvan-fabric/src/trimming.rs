@@ -8,6 +8,7 @@
 
 use silvan_engine::Rate;
 use silvan_engine::random::Stream;
+use silvan_engine::saved::Saved;
 use silvan_network::port::Vl;
 
 use crate::meters::Meters;
@@ -37,7 +38,7 @@ pub(crate) struct Freed {
 }
 
 /// An output that trims packets.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 struct TrimmingOutput {
     /// Bytes of data that may wait on a lane.
     limit: u32,
@@ -48,8 +49,9 @@ struct TrimmingOutput {
 }
 
 /// The trimming at the outputs of a switch, or of all switches of a partition.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct Trimmer {
+    #[saved(constant)]
     rule: TrimmingRule,
     outputs: Box<[TrimmingOutput]>,
     /// For each output and lane, the stream that selects the packet; empty if it is always the arriving one.

@@ -1,12 +1,13 @@
 //! Ports and virtual lanes as separate types, so that they cannot be confused with each other or with indices of
 //! queues. Each type wraps a number.
 
+use silvan_engine::saved::Saved;
 use std::fmt;
 use std::ops::Range;
 
 /// A port of a switch, counted from 0; a host has only port 0. Topologies and forwarding tables number ports from 1:
 /// see [`Port::of_number`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Saved)]
 pub struct Port(pub u16);
 
 impl Port {
@@ -64,7 +65,7 @@ impl Port {
 }
 
 /// A virtual lane, from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Saved)]
 pub struct Vl(pub u8);
 
 impl Vl {
@@ -229,7 +230,7 @@ impl LaneOrder {
 }
 
 /// A port and one of its virtual lanes as one number: `port * lanes + vl`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Saved)]
 pub struct PortVl(u16);
 
 impl PortVl {

@@ -1,6 +1,7 @@
 //! Sets of ports of a switch.
 
 use crate::port::Port;
+use silvan_engine::saved::Saved;
 
 /// Number of words of a set.
 const WORDS: usize = 4;
@@ -34,7 +35,7 @@ pub trait PortSet: Copy + Default + Eq + std::fmt::Debug {
 }
 
 /// A set of ports of a switch with at most 64 ports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Saved)]
 pub struct Ports64(u64);
 
 impl PortSet for Ports64 {
@@ -107,7 +108,7 @@ impl PortSet for Ports64 {
 }
 
 /// A set of ports of a switch with at most 256 ports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Saved)]
 pub struct Ports256([u64; WORDS]);
 
 impl Ports256 {

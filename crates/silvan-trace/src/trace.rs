@@ -5,6 +5,7 @@
 //! rank are executed one by one; different CPUs work concurrently. Messages are matched as in MPI: first in,
 //! first out for each source, destination and tag, with wildcards for source and tag.
 
+use silvan_engine::saved::Saved;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -24,7 +25,7 @@ pub const MAX_RANKS: u32 = 1 << 20;
 pub const MAX_ITEMS: u64 = 1 << 27;
 
 /// The kind of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Saved)]
 #[repr(u8)]
 pub enum Kind {
     /// Sends a message.
@@ -38,7 +39,7 @@ pub enum Kind {
 }
 
 /// One operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Saved)]
 pub struct Operation {
     /// Kind of the operation.
     pub kind: Kind,
@@ -155,7 +156,7 @@ fn cycle(operations: &[(u32, Operation)]) -> String {
 }
 
 /// Number of times that a collective operation was expanded with a certain algorithm.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, Hash)]
 pub struct CollectiveUse {
     /// Name of the operation, such as "all-reduce".
     pub operation: &'static str,
@@ -166,7 +167,7 @@ pub struct CollectiveUse {
 }
 
 /// The consecutive operations of one rank in an expanded collective operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Mark {
     /// First operation, as a number over all ranks.
     pub first: usize,
@@ -181,7 +182,7 @@ pub struct Mark {
 }
 
 /// The edges of all operations. Those of operation `i` are `targets[offsets[i]..offsets[i + 1]]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Edges {
     offsets: Vec<u32>,
     targets: Vec<u32>,
@@ -194,7 +195,7 @@ impl Edges {
 }
 
 /// A trace: the operations of all ranks, rank by rank. All peers are in range, and the graphs have no cycles.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Trace {
     /// Index of the first operation of each rank, followed by the total number of operations.
     first: Vec<usize>,
@@ -219,7 +220,7 @@ pub struct Trace {
 }
 
 /// A rank that combines the vectors of others: the network's part in the collective operations of a communicator.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reducer {
     /// The ranks whose vectors are combined.
     pub members: Vec<u32>,

@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::random::Stream;
+use silvan_engine::saved::Saved;
 use silvan_engine::{Bytes, Rate};
 use silvan_network::port_set::PortSet;
 
@@ -175,7 +176,7 @@ pub struct FecnRule {
 }
 
 /// The congestion manager of one output port and virtual lane (a "Port VL"). Occupies one cache line.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 #[repr(align(64))]
 pub struct FecnState {
     /// Whether departing packets are eligible for marking.

@@ -35,6 +35,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::cache::prefetch;
 use silvan_engine::random::Stream;
+use silvan_engine::saved::Saved;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_network::port::PortVl;
 
@@ -215,10 +216,10 @@ fn severity(bytes: u32, before: u32, set_point: u32, weight: u32) -> Severity {
 ///
 /// A rule has one [`Self::State`] per output port and virtual lane of a switch. The methods `watches_*` state which
 /// calls the rule needs. The default is all calls; fewer calls are faster. For a departing packet, `queue_changed` is
-/// called before `departs`.
+/// called before `departs`. The state derives `Saved`, because checkpoints of a run contain it.
 pub trait MarkingRule {
     /// The state per output port and virtual lane.
-    type State;
+    type State: Saved;
 
     /// The initial state of a lane.
     fn port(&self, lane: &OutputLane) -> Self::State;
@@ -324,9 +325,10 @@ pub trait MarkingRule {
 }
 
 /// A rule with its states for one switch, one per output port and virtual lane.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub struct Ruled<R: MarkingRule> {
     /// The rule, which all switches share.
+    #[saved(constant)]
     pub rule: Arc<R>,
     /// The state of each lane of each output.
     pub ports: Box<[R::State]>,
@@ -399,7 +401,7 @@ macro_rules! markings {
         }
 
         /// The marking rule of one switch with its states.
-        #[derive(Debug)]
+        #[derive(Debug, Saved)]
         pub enum Marker {
             /// No packet is marked.
             None,

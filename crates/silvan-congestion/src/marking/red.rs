@@ -18,6 +18,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::random::Stream;
+use silvan_engine::saved::Saved;
 use silvan_engine::{Bytes, Rate, Time};
 
 use super::{MarkingParameters, MarkingPattern, MarkingRule, OutputLane, Switches, check_rates};
@@ -192,7 +193,7 @@ pub struct RedRule {
 }
 
 /// The state of one output port and virtual lane.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub struct RedPort {
     /// Thresholds of the output, in bytes.
     min: u32,

@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Bytes;
 use silvan_engine::random::Stream;
+use silvan_engine::saved::Saved;
 
 use super::{MarkingParameters, MarkingRule, OutputLane, Switches, severity};
 use crate::LinkLayer;
@@ -55,7 +56,7 @@ pub struct SampledRule {
 }
 
 /// The congestion point of one output port and virtual lane.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub struct Sampler {
     /// Bytes that will arrive before the next sample.
     left: u32,

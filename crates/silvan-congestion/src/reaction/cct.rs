@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 use silvan_engine::random::Stream;
+use silvan_engine::saved::Saved;
 
 use super::{ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
@@ -205,7 +206,7 @@ pub struct CctRule {
 }
 
 /// The index of a flow or service level, and the time from which the delay counts.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Saved)]
 pub struct CctState {
     index: u16,
     /// The time up to which `index` has been decremented: for a free-running timer, its number of expiries; otherwise,

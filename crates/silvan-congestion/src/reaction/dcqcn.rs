@@ -22,6 +22,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use silvan_engine::saved::Saved;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate, Time};
 
@@ -206,7 +207,7 @@ pub struct DcqcnRule {
 }
 
 /// A flow's rate limiter.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub struct DcqcnState {
     rate: u32,
     target: u32,

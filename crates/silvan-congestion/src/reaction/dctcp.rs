@@ -20,6 +20,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 
 use super::progress::FlowProgress;
 use super::{ReactionParameters, ReactionRule, Source};
@@ -111,7 +112,7 @@ pub struct DctcpRule {
 }
 
 /// The state of a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub struct DctcpState {
     window: u64,
     alpha: u64,

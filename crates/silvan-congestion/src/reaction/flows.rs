@@ -3,6 +3,7 @@
 
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch_lines;
+use silvan_engine::saved::Saved;
 
 use super::{ControlLevel, ReactionRule};
 
@@ -19,8 +20,9 @@ pub struct FlowRef {
 const LEVELS: u8 = 16;
 
 /// A rule with the states of a host's flows.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub struct Flows<R: ReactionRule> {
+    #[saved(constant)]
     pub rule: R,
     /// States by flow or by service level.
     states: Vec<R::State>,

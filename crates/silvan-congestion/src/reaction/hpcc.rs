@@ -17,6 +17,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 
 use super::paced::{LINE, Paced, PacedFlow, RateLaw, part};
@@ -138,7 +139,7 @@ pub struct HpccLaw {
 }
 
 /// The state of a flow.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Saved)]
 pub struct HpccState {
     /// Rc.
     reference: u32,

@@ -82,6 +82,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 
 use super::kebab;
@@ -210,10 +211,10 @@ impl SharedTables {
 /// A rule by which a host decides when its flows may send. The default methods do nothing.
 ///
 /// Depending on [`Self::level`], a rule has one [`Self::State`] per service level or per flow (the traffic from the
-/// host to one destination).
+/// host to one destination). The state derives `Saved`, because checkpoints of a run contain it.
 pub trait ReactionRule {
     /// The state per flow or service level.
-    type State;
+    type State: Saved;
 
     /// Whether answers without a mark matter too, as they do for windows. If false, answers can only slow flows down.
     fn counts_answers(&self) -> bool;
@@ -355,7 +356,7 @@ macro_rules! reactions {
         }
 
         /// The reaction of one host, with the states of its flows.
-        #[derive(Debug)]
+        #[derive(Debug, Saved)]
         pub enum Reactor {
             $( $(#[$meta])* $name(Flows<$rule>), )*
         }

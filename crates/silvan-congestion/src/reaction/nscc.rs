@@ -33,6 +33,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use silvan_engine::saved::Saved;
 use silvan_engine::{Bytes, Rate, Time};
 
 use super::progress::FlowProgress;
@@ -158,7 +159,7 @@ pub struct NsccRule {
 }
 
 /// The state of a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub struct NsccState {
     window: u64,
     /// The least round trip so far.

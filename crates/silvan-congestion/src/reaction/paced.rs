@@ -1,6 +1,7 @@
 //! Common code of reactions with a rate: rates as fractions of the rate of the host's link, and the resulting pauses.
 //! [`Paced`] is a complete reaction, except for the law that determines the rate from acknowledgements.
 
+use silvan_engine::saved::Saved;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Rate, Time};
 
@@ -18,7 +19,7 @@ pub(super) fn part(rate: Rate, link: Rate) -> u32 {
 }
 
 /// The last packet of a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub struct Last {
     /// The time at which the packet's tail left the host.
     pub end: Time,
@@ -45,7 +46,7 @@ impl Last {
 /// A law that determines the rate of a flow from its acknowledgements.
 pub trait RateLaw {
     /// What the law stores per flow, in addition to [`PacedFlow`].
-    type State;
+    type State: Saved;
 
     /// The state of a flow without acknowledgements.
     fn fresh(&self) -> Self::State;
@@ -60,7 +61,7 @@ pub trait RateLaw {
 }
 
 /// A flow with a rate.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Saved)]
 pub struct PacedFlow<S> {
     /// See [`part`].
     pub rate: u32,

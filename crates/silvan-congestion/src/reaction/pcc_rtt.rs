@@ -22,6 +22,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 
 use super::paced::{LINE, Paced, PacedFlow, RateLaw, part};
@@ -135,7 +136,7 @@ pub struct PccRttLaw {
 }
 
 /// The state of a flow.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub struct PccRttState {
     least: Time,
     /// Samples since the least delay was forgotten.

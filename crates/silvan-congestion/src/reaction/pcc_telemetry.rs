@@ -20,6 +20,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use silvan_engine::saved::Saved;
 use silvan_engine::{Bytes, Rate};
 
 use super::paced::{LINE, Paced, PacedFlow, RateLaw, part};
@@ -158,7 +159,7 @@ pub struct PccTelemetryLaw {
 }
 
 /// The state of a flow.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Saved)]
 pub struct PccTelemetryState {
     /// Telemetry of the last sample.
     hops: Hops,

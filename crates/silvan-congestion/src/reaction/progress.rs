@@ -1,9 +1,10 @@
 //! Common code of reactions with windows in bytes: the bytes of a flow that are in flight, and its round trips.
 
 use crate::facts::{Answer, Lost, Sent};
+use silvan_engine::saved::Saved;
 
 /// The bytes of a flow on the wire, since the flow began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Saved)]
 pub struct FlowProgress {
     sent: u64,
     acknowledged: u64,

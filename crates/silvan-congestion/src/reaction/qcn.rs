@@ -17,6 +17,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use silvan_engine::saved::Saved;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Bytes, Rate, Time};
 
@@ -76,7 +77,7 @@ pub struct QcnRule {
 }
 
 /// A flow's rate limiter.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub struct QcnState {
     /// The link's rate if the flow is not throttled.
     rate: u32,

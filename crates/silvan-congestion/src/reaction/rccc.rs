@@ -25,6 +25,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use silvan_engine::saved::Saved;
 use silvan_engine::{Bytes, Time};
 
 use super::nscc::{Nscc, NsccRule, NsccState};
@@ -222,7 +223,7 @@ pub struct RcccRule {
 }
 
 /// What is kept of a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub struct RcccState {
     /// May be negative, since a packet needs only some credit.
     credit: i64,

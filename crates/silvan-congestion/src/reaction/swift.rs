@@ -26,6 +26,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 
 use super::{ReactionParameters, ReactionRule, Source};
 use crate::LinkLayer;
@@ -179,7 +180,7 @@ pub struct SwiftRule {
 }
 
 /// The state of a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub struct SwiftState {
     window: u64,
     /// Packets in flight.

@@ -18,6 +18,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 
 use super::paced::{LINE, Paced, PacedFlow, RateLaw, part};
@@ -156,7 +157,7 @@ pub struct TimelyLaw {
 }
 
 /// The state of a flow.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub struct TimelyState {
     /// The delay at the last update; the next field is the mean of the differences of delays, in picoseconds.
     delay: Time,

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 
 use super::{ControlLevel, ReactionParameters, ReactionRule, Source};
 use crate::facts::{Answer, Lost, Next, Sent};
@@ -51,7 +52,7 @@ impl StaticWindow {
 }
 
 /// The state of a flow in reactions that use windows.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub struct WindowState {
     /// Number of packets sent and not acknowledged.
     pub outstanding: u16,

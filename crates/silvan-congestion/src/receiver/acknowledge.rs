@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use super::units::{AcknowledgeUnit, Units};
 use super::{ReceiverRule, Replies, Sink};
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 
 use crate::facts::{Received, Severity};
 
@@ -75,7 +76,7 @@ impl ReceiverRule for AcknowledgeMessages {
 pub struct CombineMarks;
 
 /// The received part of a message.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Saved)]
 pub struct Part {
     payload: u32,
     is_marked: bool,

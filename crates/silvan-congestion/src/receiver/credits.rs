@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 use silvan_engine::units::BytePace;
 
 use super::oversubscribed::Slowdown;
@@ -34,7 +35,7 @@ pub struct AcknowledgeAndGrant {
 }
 
 /// What a receiver keeps of a flow, in quanta.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Saved)]
 struct Account {
     connection: u32,
     target: u32,
@@ -52,7 +53,7 @@ impl Account {
 }
 
 /// The flows of a receiving host.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub struct Accounts {
     of: FxHashMap<(u32, u16), Account>,
     /// Flows with demand, and flows whose demand was met, in the order of their turns. A flow that gets demand again

@@ -31,6 +31,7 @@ use std::cell::RefCell;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 
 use super::reaction::Pacing;
@@ -57,8 +58,8 @@ pub struct Sink {
 
 /// A rule by which a host answers the data packets that it receives. The default methods do nothing.
 pub trait ReceiverRule {
-    /// The state per receiving host.
-    type State: Default;
+    /// The state per receiving host. It derives `Saved`, because checkpoints of a run contain it.
+    type State: Default + Saved;
 
     /// Whether the rule needs all data packets instead of only the marked ones.
     const WATCHES_UNMARKED: bool;
@@ -97,7 +98,7 @@ pub trait ReceiverRule {
 }
 
 /// The content of a reply.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Saved)]
 pub enum Content {
     /// A notification packet for a data packet.
     Notification(Echo),
@@ -108,7 +109,7 @@ pub enum Content {
 }
 
 /// The fields of a data packet that its answer repeats.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Saved)]
 pub struct Echo {
     /// When the source began to send the packet.
     pub sent_at: Time,
@@ -140,7 +141,7 @@ impl Echo {
 }
 
 /// A control packet that a receiver sends.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Saved)]
 pub struct Reply {
     /// The flow to whose source it goes.
     pub to: Sender,
@@ -156,7 +157,7 @@ impl Reply {
 }
 
 /// The control packets that a receiver sends, in order.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub struct Replies(Vec<Reply>);
 
 impl Replies {
@@ -198,8 +199,9 @@ impl Replies {
 }
 
 /// A rule with its state at one host.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub struct Receiving<R: ReceiverRule> {
+    #[saved(constant)]
     rule: R,
     state: R::State,
 }
@@ -251,7 +253,7 @@ macro_rules! receivers {
         }
 
         /// The receiver of one host, with its state.
-        #[derive(Debug)]
+        #[derive(Debug, Saved)]
         pub enum Responder {
             $( $(#[$meta])* $name(Receiving<$rule>), )*
         }

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 
 use super::{ReceiverRule, Replies, Reply, Sink};
 use crate::facts::Received;
@@ -40,7 +41,7 @@ pub struct NotifyMarks {
 }
 
 /// The state of a receiver of marks.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub struct Notifier {
     coalescer: Coalescer,
     /// Notification packets that are not ready, with the times at which they become ready, in the order of
@@ -49,7 +50,7 @@ pub struct Notifier {
 }
 
 /// The times at which a receiver may send the next notification packets, if it coalesces them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub struct Coalescer {
     /// One entry per flow, or one for the port.
     next_at: FxHashMap<(u32, u16), Time>,

@@ -16,6 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 use silvan_engine::random::Stream;
+use silvan_engine::saved::Saved;
 
 use crate::unfit::{Check, ensure};
 
@@ -84,7 +85,7 @@ impl Oversubscribed {
 }
 
 /// The rule of a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub struct Oversubscription {
     /// In picoseconds.
     interval: u64,
@@ -98,7 +99,7 @@ pub struct Oversubscription {
 }
 
 /// The state of a receiving host.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(super) struct Slowdown {
     rule: Oversubscription,
     rate: u64,

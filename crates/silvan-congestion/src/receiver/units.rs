@@ -21,6 +21,7 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use silvan_engine::saved::Saved;
 use silvan_engine::{Bytes, Time};
 
 use super::{Echo, Replies};
@@ -45,7 +46,7 @@ impl Default for AcknowledgeUnit {
 }
 
 /// What a receiver has got of a flow, and what no acknowledgement covers.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 struct Unanswered {
     /// Packets that have arrived, and the highest number of one, plus one.
     count: u64,
@@ -63,7 +64,7 @@ struct Unanswered {
 }
 
 /// The flows of a receiving host.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub struct Units {
     of: FxHashMap<(u32, u16), Unanswered>,
     /// When packets must be acknowledged, in the order of time. Entries of packets that have been acknowledged are skipped.

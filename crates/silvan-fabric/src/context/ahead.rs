@@ -6,13 +6,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 
 use crate::order::Order;
 use crate::packet::Packet;
 use crate::sink::HostSink;
 
 /// The receiving side of a host.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 struct ReceivingHost {
     sink: HostSink,
     /// Present if packets may overtake each other.
@@ -20,7 +21,7 @@ struct ReceivingHost {
 }
 
 /// The deliveries to the hosts of a partition.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct Ahead {
     /// Indexed by the host's place in the partition.
     hosts: Vec<ReceivingHost>,

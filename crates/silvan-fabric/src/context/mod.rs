@@ -9,6 +9,7 @@ mod turns;
 
 use std::sync::Arc;
 
+use silvan_engine::saved::Saved;
 use silvan_engine::{Event, EventQueue, Time};
 use silvan_network::port::{Port, Vl};
 
@@ -24,7 +25,7 @@ pub(crate) use ahead::Ahead;
 pub(crate) use turns::Turns;
 
 /// The location of the receivers of packets, for nodes that handle events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub(crate) enum Scope {
     /// In this partition, which is the only one.
     Local,
@@ -35,7 +36,7 @@ pub(crate) enum Scope {
 }
 
 /// The partitions at the two ends of each channel, as seen from one of them.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct Borders {
     /// This partition.
     pub me: u16,
@@ -59,7 +60,7 @@ impl Borders {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct Context {
     pub now: Time,
     pub queue: EventQueue,
@@ -93,8 +94,10 @@ pub(crate) struct Context {
     pub outbox: Box<[Mailbox]>,
     /// The first invariant that was violated, and the time.
     pub broken: Option<(Time, String)>,
+    #[saved(constant)]
     scope: Scope,
     /// Present if the scope is shared.
+    #[saved(constant)]
     borders: Option<Borders>,
 }
 

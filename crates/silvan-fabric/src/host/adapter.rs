@@ -10,6 +10,7 @@
 //! output; see [`crate::queueing`].
 
 use rustc_hash::FxHashMap;
+use silvan_engine::saved::Saved;
 use silvan_network::port::{ManyLanes, Port, PortVl, Vl};
 use silvan_network::port_set::Ports64;
 use silvan_network::traffic::source::Message;
@@ -25,11 +26,13 @@ use crate::queueing::isolation::Cams;
 /// Maximum number of virtual lanes.
 const MOST_LANES: usize = 16;
 
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct Adapter {
     pub buffers: Buffers<Ports64, ManyLanes>,
+    #[saved(constant)]
     organisation: Organisation,
     /// Bytes of memory per part, which is the whole buffer, or one queue's share if memory is divided.
+    #[saved(constant)]
     part: u32,
     /// Bytes in use per virtual lane, if the memory is not divided.
     whole: [u32; MOST_LANES],

@@ -15,6 +15,7 @@ use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
 use silvan_congestion::reaction::{ExplicitRate, Injection, Probing};
+use silvan_engine::saved::Saved;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Rate, Time};
 use silvan_network::port::Port;
@@ -28,7 +29,7 @@ use crate::packet::{Kind, Packet, PacketId};
 use crate::switch::weight_ps;
 
 /// State of a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 enum FlowStage {
     /// The set-up has not come back yet.
     Announced,
@@ -41,7 +42,7 @@ enum FlowStage {
 }
 
 /// A flow from its announcement to its end.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 struct Trip {
     stage: FlowStage,
     bytes: u64,
@@ -73,8 +74,9 @@ fn stretched(span_ps: u64, share: u128) -> Time {
     Time((u128::from(span_ps) * WHOLE / share.max(1)) as u64)
 }
 
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct Announcer {
+    #[saved(constant)]
     rates: Option<ExplicitRate>,
     rate: Rate,
     pace: BytePace,

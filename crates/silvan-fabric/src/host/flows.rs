@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
+use silvan_engine::saved::Saved;
 use silvan_network::traffic::source::{Message, Source};
 
 use super::index::{Index, hash};
@@ -21,7 +22,7 @@ use super::index::{Index, hash};
 pub(crate) type FlowId = u32;
 
 /// Identifies a flow of a host by its source (traffic generator) and its destination.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Saved)]
 pub(super) struct Connection {
     pub source: u16,
     pub destination: u32,
@@ -31,7 +32,7 @@ pub(super) struct Connection {
 pub(super) const NONE: FlowId = FlowId::MAX;
 
 /// The list in which a flow waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 enum FlowList {
     /// None: the flow has nothing to send.
     Idle,
@@ -47,7 +48,7 @@ enum FlowList {
 
 /// Messages in the order in which they were generated. Most flows have a single message, which is stored without extra
 /// memory.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Saved)]
 pub(crate) struct Messages {
     first: Option<Message>,
     #[expect(clippy::box_collection, reason = "most flows have none, and many lie side by side")]
@@ -92,7 +93,7 @@ impl Messages {
 }
 
 /// A packet that is to be sent again, after a negative acknowledgement or a timeout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub(crate) struct LostPacket {
     pub payload: u32,
     /// When its message was generated.
@@ -103,7 +104,7 @@ pub(crate) struct LostPacket {
 
 /// The traffic from one source of a host to one destination. Occupies one cache line. The index of the flow also
 /// identifies the state of the reaction.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 #[repr(C, align(64))]
 pub(crate) struct Flow {
     pub destination: u32,
@@ -123,7 +124,7 @@ pub(crate) struct Flow {
 }
 
 /// The lists are linked through the flows, so hosts with few flows use little memory.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct FlowTable {
     flows: Vec<Flow>,
     /// The index of the flows that have state.
@@ -153,7 +154,7 @@ pub(crate) struct FlowTable {
 }
 
 /// A list of flows, linked through [`Flow::next`].
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 struct List {
     /// The first and last flow. Undefined while the list is empty, except that both are [`NONE`] before the first flow.
     first: FlowId,

@@ -1,12 +1,13 @@
 //! Records how a host uses its time, from the point of view of the ranks of a job that wait for it to send.
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 
 use super::Host;
 use crate::context::Context;
 
 /// What a host that does not send waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Saved)]
 enum Wait {
     /// Data to send.
     #[default]
@@ -18,7 +19,7 @@ enum Wait {
 }
 
 /// Time spent so far in each state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Saved)]
 pub(crate) struct Spent {
     /// Sending, or waiting for the injection limit or the message overhead.
     pub sending: Time,
@@ -29,7 +30,7 @@ pub(crate) struct Spent {
 }
 
 /// The state of a host since it last settled; and the time spent before.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Saved)]
 struct HostActivity {
     since: Time,
     /// The end of the current transmission.
@@ -40,7 +41,7 @@ struct HostActivity {
 }
 
 /// The time that a host spends in each state.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub(crate) struct Hours {
     now: HostActivity,
     /// Earlier states since the last exchange between partitions. A job finishes when its last rank does, and other

@@ -4,6 +4,7 @@
 //! one message.
 
 use silvan_engine::cache::prefetch;
+use silvan_engine::saved::Saved;
 
 use super::flows::{FlowId, NONE};
 
@@ -17,7 +18,7 @@ pub(super) fn hash(source: u16, destination: u32) -> Hash {
     (pair.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as Hash
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 struct IndexSlot {
     hash: Hash,
     /// [`NONE`] if the slot is free.
@@ -26,7 +27,7 @@ struct IndexSlot {
 
 const GAP: IndexSlot = IndexSlot { hash: 0, id: NONE };
 
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(super) struct Index {
     slots: Box<[IndexSlot]>,
     len: usize,

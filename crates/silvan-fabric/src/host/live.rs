@@ -2,10 +2,11 @@
 //! started or have ended, so their number has no influence on its speed.
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 use silvan_network::traffic::source::Source;
 
 /// The sources of a host, by their state.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(super) struct Live {
     /// Indexes of the sources that have started and not ended, in ascending order.
     now: Vec<u16>,

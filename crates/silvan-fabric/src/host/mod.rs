@@ -35,6 +35,7 @@ use silvan_congestion::reaction::{ControlLevel, Reactor};
 use silvan_congestion::receiver::{Replies, Responder};
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch_lines;
+use silvan_engine::saved::Saved;
 use silvan_engine::units::BytePace;
 use silvan_network::port::Vl;
 use silvan_network::routing::lanes::{LEVELS, Lanes};
@@ -78,7 +79,7 @@ enum Attempt {
 // The order of the fields follows their use: first those for the arrival of packets, then those for sending, then
 // those that only some networks need. The hosts of large networks do not fit into the cache, so the number of cache
 // lines used matters.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 #[repr(C, align(64))]
 pub(crate) struct Host {
     /// Index of this host among all hosts.
@@ -95,6 +96,7 @@ pub(crate) struct Host {
     /// Whether the receiver component also needs data packets without a mark.
     answers_unmarked: bool,
     dirty: bool,
+    #[saved(constant)]
     pub sizes: PacketSizes,
     pub injection: Limiter,
     /// The sources that generate messages themselves, then those of the ranks of jobs, then those that were created for messages

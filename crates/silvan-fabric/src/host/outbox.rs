@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use silvan_congestion::facts::{Severity, Telemetry};
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 use silvan_network::port::{Port, Vl};
 
 use super::Host;
@@ -14,7 +15,7 @@ use crate::message::Announcement;
 use crate::packet::{Kind, NO_PACKET, Packet, PacketId};
 
 /// The content of the payload field of a control packet.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(super) enum Payload {
     /// A number of bytes.
     Bytes(u32),
@@ -25,7 +26,7 @@ pub(super) enum Payload {
 }
 
 /// What a negative acknowledgement repeats of the packet whose payload was lost.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(super) struct Missing {
     pub number: u64,
     /// When the message of the packet was generated.
@@ -35,7 +36,7 @@ pub(super) struct Missing {
 }
 
 /// A control packet that waits to be sent.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub(super) struct ControlPacket {
     pub kind: Kind,
     pub becn: bool,
@@ -65,7 +66,7 @@ pub(super) struct ControlPacket {
 
 /// The control packets that wait to be sent. Each virtual lane has its own order, so that a lane without credit does
 /// not block the others.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(super) struct Outbox {
     /// Packets of each virtual lane, with their numbers in the order of all control packets.
     lanes: Box<[VecDeque<(u64, ControlPacket)>]>,

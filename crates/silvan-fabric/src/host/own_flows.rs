@@ -9,12 +9,13 @@
 use std::collections::VecDeque;
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 use silvan_network::traffic::source::{Chooser, Clock, Source};
 
 use super::Host;
 
 /// The sources that send the messages of a source of traffic.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(super) struct OwnFlows {
     /// Index of the source of traffic.
     parent: u16,

@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use rustc_hash::FxHashMap;
 use silvan_congestion::facts::Lost;
 use silvan_congestion::reaction::{ControlLevel, FlowRef};
+use silvan_engine::saved::Saved;
 use silvan_engine::{Event, Time};
 use silvan_network::port::Port;
 use silvan_network::routing::spraying::RouteFeedback;
@@ -45,7 +46,7 @@ pub(crate) struct RecoveryRule {
 }
 
 /// A packet that has been sent and not been acknowledged.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 struct Outstanding {
     packet: LostPacket,
     sent_at: Time,
@@ -53,7 +54,7 @@ struct Outstanding {
 }
 
 /// What has arrived of a flow.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 struct Arrived {
     /// All packets with lower numbers have arrived.
     next: u64,
@@ -81,8 +82,9 @@ pub(super) struct Accepted {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct LossRecovery {
+    #[saved(constant)]
     rule: RecoveryRule,
     sent: FxHashMap<Connection, BTreeMap<u64, Outstanding>>,
     /// When packets time out, in the order of sending. Entries of packets that have been acknowledged or sent again are

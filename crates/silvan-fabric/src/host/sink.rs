@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 
 use silvan_congestion::facts::Telemetry;
+use silvan_engine::saved::Saved;
 use silvan_engine::{Event, Time};
 use silvan_network::port::Port;
 use silvan_network::routing::spraying::RouteFeedback;
@@ -16,7 +17,7 @@ use crate::message::CreditReturn;
 use crate::packet::{Kind, Marks, NO_LEDGER, Packet, PacketId};
 
 /// A packet in the input buffer.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(super) struct Undrained {
     /// The time at which the packet will have been drained.
     pub done: Time,

@@ -1,7 +1,9 @@
 //! Packet and buffer sizes that all hosts share.
 
+use silvan_engine::saved::Saved;
+
 /// Sizes in bytes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct PacketSizes {
     pub mtu: u32,
     pub header: u32,

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use silvan_congestion::reaction::{ControlLevel, FlowRef};
+use silvan_engine::saved::Saved;
 use silvan_engine::{Event, Time};
 use silvan_network::port::Port;
 
@@ -21,7 +22,7 @@ type Owner = u32;
 /// The owner of the receiver component's timer.
 const RECEIVER: Owner = Owner::MAX;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub(super) struct Timers {
     /// Ordered by time. An entry is valid only if its owner is armed for that time.
     entries: BinaryHeap<Reverse<(Time, Owner)>>,

@@ -6,6 +6,7 @@
 use silvan_engine::Time;
 use silvan_engine::bins::UNSCHEDULED;
 use silvan_engine::cache::prefetch_lines;
+use silvan_engine::saved::Saved;
 use silvan_network::port::Vl;
 
 use super::Host;
@@ -16,7 +17,7 @@ const AHEAD: usize = 4;
 const SOON: usize = 2;
 
 /// The next turn of a host.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(super) struct HostTurn {
     /// `Time::NEVER` if the host waits for a wake-up.
     pub at: Time,

@@ -25,6 +25,7 @@ mod tables;
 
 use std::sync::Arc;
 
+use silvan_engine::saved::Saved;
 use silvan_engine::{Event, Time};
 use silvan_network::port::Port;
 use silvan_network::traffic::Sends;
@@ -49,7 +50,7 @@ pub(crate) struct NoHistogram;
 const MOST_MESSAGES: usize = 2_000_000;
 
 /// The record of a message.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct Logged {
     pub from: u32,
     pub to: u32,
@@ -107,7 +108,7 @@ impl Setup {
 }
 
 /// All jobs of a network, with the ranks of one partition.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct Jobs {
     list: Vec<Running>,
     first_class: u16,

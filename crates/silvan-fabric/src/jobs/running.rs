@@ -7,6 +7,7 @@ use std::sync::Arc;
 use hdrhistogram::Histogram;
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 use silvan_network::traffic::Sends;
 use silvan_network::traffic::source::Message;
 use silvan_trace::Trace;
@@ -18,7 +19,7 @@ use crate::host::{Host, Spent};
 use crate::message::{FlowKey, JobMessage, Mailbox, Travel};
 
 /// The use of time by a job's host until the job finished.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub(super) struct AtHost {
     pub host: u32,
     /// The host's position in its partition.
@@ -30,7 +31,7 @@ pub(super) struct AtHost {
 }
 
 /// A running job, with its ranks on the hosts of one partition.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(super) struct Running {
     pub setup: Arc<Setup>,
     partition: u16,
@@ -66,7 +67,7 @@ pub(super) struct Running {
 /// Remaining number of messages that may be logged, for all jobs together. Of the messages that are posted at the same
 /// instant, either all are logged or none. The logged messages therefore do not depend on the order of ranks and
 /// partitions.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(super) struct Room {
     left: usize,
     last: Time,

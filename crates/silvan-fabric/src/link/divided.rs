@@ -5,6 +5,7 @@
 //! destinations that were ever used.
 
 use silvan_engine::cache::prefetch;
+use silvan_engine::saved::Saved;
 use silvan_engine::{EventQueue, Time};
 use silvan_network::port::Vl;
 
@@ -12,11 +13,13 @@ use super::{ChannelId, Division, Lane, Ledger, Links, MAX_NODES, Way};
 use crate::packet::NO_LEDGER;
 
 /// The lanes of a network whose receive buffers are divided.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, Saved)]
 pub(super) struct Divided {
     /// One entry per channel.
+    #[saved(constant)]
     pub divisions: Vec<Division>,
     /// Index of the first lane of each channel; the lanes of destinations are created later.
+    #[saved(constant)]
     pub first: Vec<u32>,
     /// The lane for each combination of channel, virtual lane and destination.
     by_destination: WayTable,
@@ -25,12 +28,14 @@ pub(super) struct Divided {
     /// The lanes of destinations of each channel and virtual lane.
     grown: Vec<Grown>,
     /// Bytes of the receive buffer per region of a virtual lane, for each channel.
+    #[saved(constant)]
     pub capacities: Vec<u32>,
     /// What the receiver of a packet stores with the ledger whose credit the packet spent, indexed by ledger. Grows with
     /// its use.
     relays: Vec<Relay>,
     /// The ledgers of destinations, beginning with the ledger `base`.
     ledgers: Vec<OfDestination>,
+    #[saved(constant)]
     base: usize,
     /// The ledgers that are not in use.
     free: Vec<u32>,
@@ -39,7 +44,7 @@ pub(super) struct Divided {
 }
 
 /// The ledgers of destinations of a channel and virtual lane.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 struct Grown {
     /// The last one that was created; [`NO_LEDGER`] if there are none.
     first: u32,
@@ -51,7 +56,7 @@ struct Grown {
 }
 
 /// A ledger of a destination.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 struct OfDestination {
     /// See [`WayTable::key`]; [`UNUSED`] if the ledger is not in use.
     key: u64,
@@ -66,7 +71,7 @@ struct OfDestination {
 const CHECKED: usize = 3;
 
 /// The way of the packets of a destination through a switch. It replaces look-ups by destination.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 struct Relay {
     /// The queue of the destination at the input; [`NONE`] if there is none.
     queue: u32,
@@ -78,7 +83,7 @@ struct Relay {
 const NONE: u32 = u32::MAX;
 
 /// A table of lanes. An entry with its key takes a quarter of a cache line, and a lookup usually reads one line.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, Saved)]
 pub(super) struct WayTable {
     /// The number of slots is a power of two, or zero. At most half of them are in use.
     slots: Vec<(u64, u32)>,

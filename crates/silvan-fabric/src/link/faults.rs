@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use silvan_engine::random::Stream;
+use silvan_engine::saved::Saved;
 use silvan_engine::units::BytePace;
 use silvan_engine::{Event, Rate, Time};
 
@@ -65,7 +66,7 @@ pub(crate) enum Effect {
 }
 
 /// Packets that were lost on a channel, or dropped by its receiver.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Saved)]
 pub(crate) struct LossCounts {
     pub data_packets: u64,
     pub control_packets: u64,
@@ -76,7 +77,7 @@ pub(crate) struct LossCounts {
 }
 
 /// See the module.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub(crate) struct Faults {
     /// In order of time.
     changes: Arc<[Change]>,
@@ -89,6 +90,7 @@ pub(crate) struct Faults {
     /// The indexes of the usual parameters of the channels that have had others.
     usual: FxHashMap<ChannelId, u16>,
     /// The index of the parameters that have another rate than usual ones, by the index of these and the rate.
+    #[saved(constant)]
     parameters: FxHashMap<(u16, Rate), u16>,
     /// For each channel that has errors at some time, how many packets get lost per billion, and the stream that selects them.
     errors: FxHashMap<ChannelId, (u32, Stream)>,
@@ -184,6 +186,16 @@ impl Links {
             (true, is_up) => Effect::HostLink(channel, is_up),
             (false, false) => Effect::SwitchLinkDown(channel),
             (false, true) => Effect::Nothing,
+        })
+    }
+
+    /// The number of the tables that switches use after the changes so far, if these include a change of tables.
+    pub fn tables_in_use(&self) -> Option<usize> {
+        let faults = self.faults.as_deref()?;
+        let past = faults.changes.get(..faults.next)?;
+        past.iter().rev().find_map(|change| match change.what {
+            What::Tables(number) => Some(number),
+            _ => None,
         })
     }
 

@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 
 /// Fills of a virtual lane's receive buffer, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,8 +21,9 @@ pub(crate) struct Thresholds {
 }
 
 /// The sender's copy of the receiver state of one lane.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 struct LaneReceiver {
+    #[saved(constant)]
     thresholds: Thresholds,
     fill: u32,
     is_stopped: bool,
@@ -83,7 +85,7 @@ impl LaneReceiver {
 }
 
 /// The receivers of all lanes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub(crate) struct Pauses {
     lanes: Vec<LaneReceiver>,
 }

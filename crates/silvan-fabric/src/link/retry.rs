@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 
 use silvan_engine::Time;
 use silvan_engine::random::Stream;
+use silvan_engine::saved::Saved;
 
 use super::ChannelId;
 use crate::packet::PacketId;
@@ -44,7 +45,7 @@ pub(crate) struct RetrySpec {
 }
 
 /// Counts since the start of the run. Frames and messages that are on their way at the end are included.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Saved)]
 pub(crate) struct Retries {
     /// Frames sent for the first time.
     pub frames: u64,
@@ -63,7 +64,7 @@ pub(crate) struct Retries {
 }
 
 /// A frame in a replay buffer.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 struct Frame {
     size: u32,
     packet: PacketId,
@@ -92,7 +93,7 @@ pub(crate) struct Replay {
 }
 
 /// Both ends of a channel.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 struct ChannelEnds {
     errors: Stream,
     losses: Stream,
@@ -120,8 +121,9 @@ struct ChannelEnds {
 }
 
 /// The channels of all links. A partition uses those on which its own nodes send.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub(crate) struct Retry {
+    #[saved(constant)]
     spec: RetrySpec,
     ends: Vec<ChannelEnds>,
     /// The first failure: its time, and the channel with too many replays without progress. If several channels fail at

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 
 /// Number of returning credits that a [`Returns`] contains directly.
 pub(super) const HELD: usize = 4;
@@ -17,7 +18,7 @@ pub(crate) type Spills = Vec<VecDeque<(Time, u32)>>;
 /// Space that was freed downstream, ordered by time. Each entry has the amount, and the time at which the sender learns
 /// of it. There are few entries, because returned credit is booked when another entry does not fit. If there are still
 /// too many, [`Spills`] contains the latest ones, and is read when all entries here have returned.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct Returns {
     times: [Time; HELD],
     spaces: [u32; HELD],

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use silvan_engine::Time;
 use silvan_engine::random::Stream;
+use silvan_engine::saved::Saved;
 
 use super::{ChannelId, Retry, Shared};
 
@@ -41,13 +42,15 @@ pub(crate) fn owner(from_host: bool, node: u32, port: u16) -> u64 {
 }
 
 /// What determines when a sender has credit, in addition to its ledgers.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Saved)]
 pub(crate) struct CreditRules {
     /// Present if receivers return credits at certain times only.
+    #[saved(constant)]
     pub clock: Option<ReturnClock>,
     /// Present if frames are sent again after errors.
     pub retry: Option<Box<Retry>>,
     /// Present if the lanes of a channel share credits.
+    #[saved(constant)]
     pub shared: Option<Shared>,
 }
 

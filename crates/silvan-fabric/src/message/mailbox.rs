@@ -13,6 +13,7 @@
 
 use silvan_congestion::facts::Telemetry;
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 use silvan_trace::execute::Parcel;
 
 use super::{Announcement, Report, Word};
@@ -20,7 +21,7 @@ use crate::link::Way;
 use crate::packet::{Marks, Packet, PacketId};
 
 /// A packet that crosses a link to a node, and its additional data.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct PacketMessage {
     pub packet: Packet,
     pub marks: Marks,
@@ -35,7 +36,7 @@ pub(crate) struct PacketMessage {
 
 /// Credit that the receiver of a channel returns. It leaves the receiver at `leaves_at` and reaches the sender after
 /// the propagation delay of the channel.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct CreditReturn {
     /// The channel, virtual lane and destination of the packet whose space becomes free.
     pub way: Way,
@@ -47,7 +48,7 @@ pub(crate) struct CreditReturn {
 }
 
 /// The head of a packet on its way to an output of the binned scheduler, stored by value.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 #[repr(C)]
 pub(crate) struct HeadArrival {
     pub output: u32,
@@ -63,7 +64,7 @@ pub(crate) struct HeadArrival {
 }
 
 /// Credit on its way to an output of the binned scheduler.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct OutputCredit {
     pub output: u32,
     pub space: u32,
@@ -73,7 +74,7 @@ pub(crate) struct OutputCredit {
 }
 
 /// A notification for a source, on its way to a switch that the binned scheduler runs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct OutputNotice {
     /// The first output of the switch.
     pub first: u32,
@@ -85,7 +86,7 @@ pub(crate) struct OutputNotice {
 }
 
 /// A pause frame on its way to an output of the binned scheduler.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct OutputPause {
     pub output: u32,
     /// The lanes that are paused from then on, one bit each.
@@ -98,7 +99,7 @@ pub(crate) struct OutputPause {
 pub(crate) type FlowKey = (u32, u16, u32);
 
 /// A parcel of a job on its way.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct Travel {
     pub parcel: Parcel,
     /// The time at which the rank posted the message.
@@ -108,7 +109,7 @@ pub(crate) struct Travel {
 }
 
 /// Messages between the ranks of two partitions, with the number of their job.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(crate) enum JobMessage {
     /// A parcel of a flow to the other partition was posted.
     Parcel(u16, FlowKey, Travel),
@@ -122,7 +123,7 @@ pub(crate) enum JobMessage {
 pub(crate) type Carried = (Packet, Marks, Vec<Telemetry>);
 
 /// The messages of one partition for another. Each list is in the order of sending.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct Mailbox {
     pub packets: Vec<PacketMessage>,
     pub credits: Vec<CreditReturn>,

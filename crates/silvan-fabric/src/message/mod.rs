@@ -3,6 +3,7 @@
 mod mailbox;
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 use silvan_network::port::Port;
 
 use crate::link::ChannelId;
@@ -14,7 +15,7 @@ pub(crate) use mailbox::{
 };
 
 /// A report that a switch sends to the source of a packet, instead of marking the packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub(crate) struct Report {
     /// The host of the source.
     pub to: u32,
@@ -29,7 +30,7 @@ pub(crate) struct Report {
 }
 
 /// A packet that a host has begun to send to the outputs of a binned scheduler.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct Entering {
     pub channel: ChannelId,
     pub packet: PacketId,
@@ -42,7 +43,7 @@ pub(crate) struct Entering {
 pub(crate) type Cause = (u32, bool, Port);
 
 /// The content of a notification.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Saved)]
 pub(crate) enum Word {
     /// For the node at the far end of the link, a notification about one of its CAM lines.
     Line(Notice),
@@ -53,7 +54,7 @@ pub(crate) enum Word {
 }
 
 /// Notifications on the wire. Slots are reused.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub(crate) struct Notices {
     slots: Vec<Option<Word>>,
     free: Vec<u32>,
@@ -83,7 +84,7 @@ impl Notices {
 }
 
 /// The data that a packet carries along its route and back to announce, probe or end a flow.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct Announcement {
     /// The kind of the packet. A reply repeats it.
     pub kind: Kind,
@@ -96,7 +97,7 @@ pub(crate) struct Announcement {
 }
 
 /// Announcements that are on their way. Slots are reused.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub(crate) struct Announcements {
     slots: Vec<Announcement>,
     free: Vec<u32>,

@@ -1,11 +1,12 @@
 //! Payload that hosts behind the roots of congestion trees receive, for each sender. Only watched hosts are counted.
 
 use rustc_hash::FxHashMap;
+use silvan_engine::saved::Saved;
 
 use crate::packet::Packet;
 
 /// A flow, as far as routes distinguish flows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Saved)]
 pub(crate) struct RoutedFlow {
     pub host: u32,
     pub class: u16,
@@ -24,7 +25,7 @@ impl RoutedFlow {
 }
 
 /// The hosts and flows whose packets are counted.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Saved)]
 pub(crate) struct Watch {
     /// Whether the payload received by each host is counted. The list is empty if no host is watched.
     pub hosts: Vec<bool>,
@@ -35,7 +36,7 @@ pub(crate) struct Watch {
 }
 
 /// Payload received by watched hosts.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Saved)]
 pub(crate) struct Deliveries {
     watch: Watch,
     /// Payload in the current interval.

@@ -4,6 +4,7 @@
 //! counters that are not zero. It gets an array of all counters when it has recorded many packets.
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 
 /// Number of counters between two powers of two. Latencies of the same counter differ by less than 1 %.
 const STEPS: usize = 1 << STEP_BITS;
@@ -20,7 +21,7 @@ const COUNTERS: usize = index(LONGEST) + 1;
 const MOST_SPARSE: usize = 120;
 
 /// A histogram of latencies in nanoseconds, with an exact mean.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub(crate) struct Latency {
     /// All counters; empty while few of them are nonzero.
     counts: Box<[u64]>,

@@ -5,6 +5,7 @@ mod latency;
 mod transfers;
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 
 use crate::packet::{Kind, Packet};
 pub(crate) use deliveries::{Deliveries, RoutedFlow, Watch};
@@ -13,7 +14,7 @@ use latency::Latency;
 pub(crate) use transfers::{Transfer, Transfers};
 
 /// Counts of packets that overtook each other.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Saved)]
 pub(crate) struct Reordering {
     /// Packets that arrived after a later packet of their flow.
     pub late: u64,
@@ -38,9 +39,10 @@ impl Reordering {
 }
 
 /// Counters of one class of traffic: a named flow, or a traffic pattern.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct ClassMeter {
     /// The name shown in results.
+    #[saved(constant)]
     pub name: String,
     /// Payload of the messages generated since the start.
     pub generated_bytes: u64,
@@ -70,7 +72,7 @@ pub(crate) struct ClassMeter {
 }
 
 /// Counts of delivered packets, which are fast enough for every packet.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Saved)]
 pub(crate) struct Tally {
     pub packets: u64,
     /// Packets with the FECN bit set.
@@ -108,7 +110,7 @@ impl Tally {
 
 /// A data packet that a host will drain after the next sample, with the times at which its tail arrives in the host's
 /// buffer and at which it is drained.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 struct Later {
     tail_at: Time,
     done: Time,
@@ -116,7 +118,7 @@ struct Later {
 }
 
 /// All counters.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct Meters {
     pub classes: Vec<ClassMeter>,
     /// Payload received by each host since the start; the next field is the payload sent.
@@ -179,9 +181,11 @@ pub(crate) struct Meters {
     /// The transfers of the hosts, if they are recorded.
     pub transfers: Option<Box<Transfers>>,
     #[cfg(debug_assertions)]
+    #[saved(scratch)]
     order: rustc_hash::FxHashMap<(u32, u32, u16), Time>,
     /// An error message about a packet that overtook another packet of its flow.
     #[cfg(debug_assertions)]
+    #[saved(scratch)]
     pub out_of_order: Option<String>,
 }
 

@@ -12,12 +12,13 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 
 /// A flow: its host, the index of its source at the host, and its destination.
 pub(crate) type Way = (u32, u16, u32);
 
 /// A transfer. A time is [`Time::NEVER`] if the event has not occurred.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub(crate) struct Transfer {
     pub from: u32,
     pub to: u32,
@@ -31,7 +32,7 @@ pub(crate) struct Transfer {
 }
 
 /// A transfer with the number of bytes that have not been acknowledged.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 struct Open {
     transfer: Transfer,
     unacked: u64,
@@ -39,7 +40,7 @@ struct Open {
 }
 
 /// The messages of a flow that were not finished at the last sample, in the order of their generation.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, Saved)]
 struct OpenTransfers {
     messages: VecDeque<Open>,
     /// Number of messages, from the first on, that have been delivered, and that have been acknowledged completely.
@@ -103,7 +104,7 @@ impl OpenTransfers {
 }
 
 /// The transfers of the hosts of a partition.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, Saved)]
 pub(crate) struct Transfers {
     /// Whether receivers acknowledge all data, so a transfer lasts until its last acknowledgement.
     awaits_acks: bool,
@@ -118,7 +119,7 @@ pub(crate) struct Transfers {
 }
 
 /// Deliveries and losses in a partition since the last sample, if packets may get lost.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, Saved)]
 struct Apart {
     /// The flow, the time at which the message was generated, and the time of delivery.
     delivered: Vec<(Way, Time, Time)>,

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 
 use crate::meters::ClassMeter;
 use crate::observe::latest::tail;
 use crate::outcome::{Column, Table, Values, rate_gbit_s};
 
 /// The series over time, with one row per class and interval.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub(crate) struct ClassRows {
     /// `None` if the series are not recorded.
     names: Option<Arc<Vec<String>>>,

@@ -13,6 +13,7 @@
 //! The route is that of the forwarding tables. Flow control and the reaction do not count.
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 use silvan_engine::units::BytePace;
 
 use crate::host::PacketSizes;
@@ -22,7 +23,7 @@ use crate::partition::View;
 const MOST_LINKS: usize = 64;
 
 /// A link of a route, or the drain at its end.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 struct RouteStage {
     pace: BytePace,
     /// The time from the start of a packet on the link until its head may leave the next node.
@@ -30,7 +31,7 @@ struct RouteStage {
 }
 
 /// The route from one host to another.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub(super) struct Route {
     injection: BytePace,
     /// At least one link.
@@ -39,7 +40,7 @@ pub(super) struct Route {
 }
 
 /// The times of a transfer on the empty network, from its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub(super) struct IdealTimes {
     /// Until the last byte is drained.
     pub delivered: Time,

@@ -7,6 +7,7 @@ use super::books::check_conservation;
 use super::books::check_traffic;
 use crate::link::ChannelId;
 use crate::partition::{OnLinks, View};
+use silvan_engine::saved::Saved;
 
 /// A violated invariant: the channel that it concerns, if it concerns one, and a description.
 pub(crate) type Violation = (Option<ChannelId>, String);
@@ -21,7 +22,7 @@ const HOPS_PER_UNIT: u64 = 2;
 /// The least units per sample, with which small networks are checked completely.
 const LEAST_UNITS: u64 = 1 << 10;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub(crate) struct Invariants {
     /// The next receiver whose credits are checked: a switch, or a host if all switches have been checked.
     next: usize,

@@ -1,6 +1,7 @@
 //! Records the use of special queues: the number allocated over time, and the totals.
 
 use silvan_congestion::isolation::SpecialQueues;
+use silvan_engine::saved::Saved;
 
 use crate::host::Host;
 use crate::outcome::{Column, IsolationSummary, Table, Values};
@@ -10,7 +11,7 @@ use crate::queueing::isolation::{Cams, IsolationCounters};
 use crate::switch::Ports;
 
 /// The time series, for networks with special queues.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub(crate) struct IsolationRows {
     time_ns: Vec<u64>,
     full_ports: Vec<u32>,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 use silvan_network::port::{Port, Vl};
 
 use crate::observe::classes::ClassRows;
@@ -13,7 +14,7 @@ use crate::outcome::{Column, Table, Values};
 use crate::partition::View;
 
 /// A directed channel from a switch or host, as shown in results.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub(crate) struct LinkName {
     pub channel: u32,
     /// The switch and the output that send on it; `None` for a host's channel.
@@ -23,7 +24,7 @@ pub(crate) struct LinkName {
 }
 
 /// A named flow, which has its own series.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct FlowName {
     pub class: u16,
     pub host: u32,
@@ -31,7 +32,7 @@ pub(crate) struct FlowName {
     pub destination: u32,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 struct HostRows {
     time_ns: Vec<u64>,
     host: Vec<u32>,
@@ -40,7 +41,7 @@ struct HostRows {
     last: Vec<(u64, u64)>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 struct FlowRows {
     time_ns: Vec<u64>,
     flow: Vec<u32>,
@@ -50,7 +51,7 @@ struct FlowRows {
     last: Vec<(u64, u64)>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 struct LinkSeriesRows {
     time_ns: Vec<u64>,
     link: Vec<u32>,
@@ -63,7 +64,7 @@ struct LinkSeriesRows {
     last: Vec<(u64, u64)>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 struct NetworkRows {
     time_ns: Vec<u64>,
     delivered: Vec<u64>,
@@ -76,16 +77,21 @@ struct NetworkRows {
 }
 
 /// All time series of a run.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct Series {
+    #[saved(constant)]
     pub interval: Time,
+    #[saved(constant)]
     with_hosts: bool,
+    #[saved(constant)]
     with_links: bool,
     last_time: Time,
     host_names: Arc<Vec<String>>,
     flow_names: Arc<Vec<String>>,
     link_names: Arc<Vec<String>>,
+    #[saved(constant)]
     pub flows: Vec<FlowName>,
+    #[saved(constant)]
     pub links: Vec<LinkName>,
     hosts_rows: HostRows,
     flow_rows: FlowRows,

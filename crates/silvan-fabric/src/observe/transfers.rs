@@ -10,6 +10,7 @@ use std::sync::Arc;
 use hdrhistogram::Histogram;
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 
 use super::ideal::{IdealTimes, Route};
 use crate::host::PacketSizes;
@@ -28,7 +29,7 @@ const SIZES: [u64; 10] =
 const UNIT: f64 = 1e6;
 
 /// How transfers are recorded.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub(crate) struct TransferPlan {
     pub sizes: PacketSizes,
     /// Whether receivers acknowledge all data; the next field states whether each packet has its own acknowledgement.
@@ -41,11 +42,13 @@ pub(crate) struct TransferPlan {
 }
 
 /// The transfers that have finished so far.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct Completions {
+    #[saved(constant)]
     plan: TransferPlan,
     routes: FxHashMap<(u32, u32), Option<Route>>,
     rows: Vec<(Transfer, Option<IdealTimes>)>,
+    #[saved(constant)]
     most_rows: usize,
     /// Number of transfers that have finished; the next field is the number of those that are in the summary.
     finished: u64,
@@ -58,11 +61,11 @@ pub(crate) struct Completions {
 type Group = (u16, Option<usize>);
 
 /// Slowdowns until delivery and until the last acknowledgement.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 struct Sketch([Quantiles; 2]);
 
 /// Values from which quantiles are computed.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 enum Quantiles {
     Exact(Vec<f64>),
     Rounded(Histogram<u64>),

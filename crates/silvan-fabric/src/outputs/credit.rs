@@ -2,6 +2,7 @@
 //! otherwise, it is entered in the ledger of its link.
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 use silvan_network::port::Vl;
 
 use super::{Around, Bank, Binned};
@@ -10,7 +11,7 @@ use crate::packet::NO_LEDGER;
 use crate::voq::{MOST_LANES, Need, Output, OutputLane};
 
 /// Credit of a lane that was booked before its arrival.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 struct Booked {
     back: Time,
     lane: u32,
@@ -18,7 +19,7 @@ struct Booked {
 }
 
 /// Credit that was booked before its arrival and arrives after the next sample. The sample must not include it.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(super) struct Early {
     next_sample: Time,
     booked: Vec<Booked>,
@@ -55,15 +56,17 @@ impl Early {
 
 /// The ledgers of all outputs' links, one per output and lane. The records of the outputs contain the available
 /// credit.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(super) struct OutputLedgers {
     /// Number of virtual lanes in use.
+    #[saved(constant)]
     pub lanes: usize,
     pub returns: Box<[Returns]>,
     pub spills: Spills,
     /// The smallest credit for which a packet has waited since the last packet was sent.
     pub wanted: Box<[u32]>,
     /// Size of the receive buffer.
+    #[saved(constant)]
     pub capacities: Box<[u32]>,
     early: Early,
     /// The same for the links on which hosts send, indexed by channel and lane.

@@ -31,6 +31,7 @@ mod run;
 use std::ops::Range;
 use std::sync::Arc;
 
+use silvan_engine::saved::Saved;
 use silvan_engine::{Bins, EventQueue, Time};
 
 use crate::link::{ChannelId, LinkParameters, Links};
@@ -77,7 +78,7 @@ enum Company {
 }
 
 /// The data that the binned scheduler stores with an output.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 #[repr(C)]
 struct Binned {
     /// The earliest time at which the output can send next, as far as it is known; `Time::NEVER` if it has no packets,
@@ -208,11 +209,12 @@ struct Hashing {
 
 /// All outputs of a partition, with up to `LANES` virtual lanes, with or without a marking rule, and with queues per
 /// input or of all inputs together.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct Bank<const LANES: usize, const MARKS: u8, const FIFO: bool> {
     arrivals: Bins<Arrival>,
     planned: Bins<u32>,
     /// Width of a bin in picoseconds, as a power of two.
+    #[saved(constant)]
     shift: u32,
     /// The current bin, and its start.
     bin: u64,
@@ -223,28 +225,38 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8, const FIFO: bool> {
     trimmer: Option<Box<Trimmer>>,
     wiring: Wiring,
     /// Whether there are more outputs than fit in the cache, or packets that must be read at each switch.
+    #[saved(constant)]
     are_many: bool,
+    #[saved(constant)]
     feeders: Box<[Feeder]>,
     /// Index into [`Wiring::links`] of the link of each input, if some outputs are faster than others. Their packets may
     /// have to wait for their tails.
+    #[saved(constant)]
     links_of_inputs: Option<Box<[u8]>>,
     /// Present if switches send pause frames.
     pauses: Option<Box<Pauses>>,
     routes: Arc<Routes>,
     /// Present if switches hash packets onto ports.
+    #[saved(constant)]
     hashing: Option<Box<Hashing>>,
     /// For each channel, the output that sends on it; [`NONE`] if a host sends on it.
+    #[saved(constant)]
     output_of: Box<[u32]>,
     /// The switches of other partitions to which outputs send.
+    #[saved(constant)]
     remotes: Box<[Remote]>,
     /// Whether hosts act on packets that are neither marked nor the last of a message: they acknowledge them, or restore
     /// their order.
+    #[saved(constant)]
     acts_on_all: bool,
     /// Whether packets of a flow may overtake each other.
+    #[saved(constant)]
     may_reorder: bool,
     /// The outputs of other partitions that send to this one.
+    #[saved(constant)]
     senders: Box<[RemoteOutput]>,
     /// Indexed by the channel on which a host sends.
+    #[saved(constant)]
     entries: Box<[Option<ChannelInput>]>,
     hops: u64,
     events: u64,
@@ -252,8 +264,11 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8, const FIFO: bool> {
     /// reports.
     broken: Option<ChannelId>,
     /// Scratch lists, empty between calls.
+    #[saved(scratch)]
     at_hand: Vec<Arrival>,
+    #[saved(scratch)]
     to_decide: Vec<u32>,
+    #[saved(scratch)]
     several: Vec<InOrder>,
 }
 
@@ -276,10 +291,11 @@ impl InOrder {
 }
 
 /// A switch whose outputs the binned scheduler runs.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct BinnedSwitch {
     pub ports: Ports,
     /// Index of the switch's first output in its partition.
+    #[saved(constant)]
     pub first: u32,
 }
 
@@ -294,7 +310,7 @@ impl BinnedSwitch {
 const NONE: u32 = u32::MAX;
 
 /// The outputs of a partition.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) enum Outputs {
     One(Box<Bank<1, UNMARKED, false>>),
     OneMarking(Box<Bank<1, DEPARTURES, false>>),

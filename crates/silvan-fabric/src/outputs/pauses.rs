@@ -10,6 +10,7 @@
 //! A frame from another switch concerns a single output. Like a packet, it is known before its bin begins.
 
 use silvan_engine::bins::UNSCHEDULED;
+use silvan_engine::saved::Saved;
 use silvan_engine::{Bins, Event, Time};
 use silvan_network::port::{Port, Vl};
 use silvan_network::port_set::{PortSet, Ports256};
@@ -24,7 +25,7 @@ pub(super) const PAUSE: u8 = super::reports::NOTICE - 1;
 const LAST: u16 = u16::MAX;
 
 /// The packet that an output sends or has sent last. Its tail leaves the buffer of an input at a time.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 struct SentPacket {
     end: Time,
     input: u32,
@@ -55,11 +56,13 @@ impl OfSwitch {
 }
 
 /// The buffers of the inputs of a partition's switches. Inputs and outputs have the same indexes.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(super) struct Pauses {
     /// The channel on which each output sends, and the one on which the input receives.
+    #[saved(constant)]
     channels: Box<[(ChannelId, ChannelId)]>,
     /// Number of ports of each switch, by its first output.
+    #[saved(constant)]
     ports: Box<[u16]>,
     /// By output.
     leaving: Box<[SentPacket]>,
@@ -79,10 +82,14 @@ pub(super) struct Pauses {
     /// All tails that left and all checks before this time have been handled.
     handled: Time,
     /// Packets whose heads arrive in this bin, and those that may leave from now on, with frames from other switches.
+    #[saved(scratch)]
     heads: Vec<OfSwitch>,
+    #[saved(scratch)]
     landings: Vec<OfSwitch>,
     /// Indexes of arrivals that may be too many. Empty between calls, as is the next field.
+    #[saved(scratch)]
     beyond: Vec<u32>,
+    #[saved(scratch)]
     taken: Vec<u32>,
 }
 

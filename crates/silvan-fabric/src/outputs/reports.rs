@@ -6,6 +6,7 @@
 //! has such an output, all its arrivals are handled in the order of time, while the outputs of other switches remain
 //! independent. Like a packet, a notification from another switch is known before its bin begins.
 
+use silvan_engine::saved::Saved;
 use silvan_engine::{Event, Time};
 use silvan_network::port::Port;
 
@@ -21,14 +22,16 @@ pub(super) const NOTICE: u8 = u8::MAX;
 const CAME_IN: u16 = 512;
 const OWN: u16 = 768;
 
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(super) struct Reports {
     /// Bytes of a notification on the wire.
+    #[saved(constant)]
     bytes: u32,
     /// Notifications on their way, indexed by [`Arrival::packet`].
     slots: Vec<Report>,
     free: Vec<u32>,
     /// For each output, the start of the forwarding table of its own switch.
+    #[saved(constant)]
     rows: Box<[u32]>,
     /// Bytes of data that arrive in the current bin for each output and lane; the next field lists the lanes with
     /// nonzero values.
@@ -44,7 +47,7 @@ pub(super) struct Reports {
 }
 
 /// An arrival, sorted by switch and time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Saved)]
 struct SwitchArrival {
     /// First output of the switch.
     first: u32,

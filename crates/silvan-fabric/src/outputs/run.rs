@@ -1,5 +1,6 @@
 //! Processes a bin: its arrivals, and the decisions of outputs.
 
+use silvan_engine::saved::Saved;
 use silvan_engine::{Event, Rate, Time};
 use silvan_network::port::{Port, Vl};
 
@@ -22,13 +23,15 @@ use crate::voq::{ALL_EVENTS, Head, Need, Output, QueueRoom, Sending, Slot, UNMAR
 const READY: u16 = MAX_INPUTS as u16;
 
 /// The links of outputs, and the reports of their switches to sources.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(super) struct Wiring {
     pub credits: OutputLedgers,
+    #[saved(constant)]
     pub links: Vec<OutputLink>,
     /// Present if switches notify sources themselves.
     pub reports: Option<Box<Reports>>,
     /// Present if receivers return credits at certain times only. Then no credit is booked early.
+    #[saved(constant)]
     pub clock: Option<Box<OutputClock>>,
 }
 

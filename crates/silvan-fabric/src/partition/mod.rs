@@ -9,6 +9,7 @@ mod events;
 mod state;
 mod view;
 
+use silvan_engine::saved::Saved;
 use silvan_engine::{Event, Time};
 use silvan_network::port::Port;
 
@@ -18,7 +19,7 @@ use crate::jobs::Jobs;
 use crate::link::{Class, key};
 use crate::message::Mailbox;
 use crate::outputs::{Around, BinnedSwitch, Outputs};
-use crate::switch::{Switches, with_switches};
+use crate::switch::{Architecture, Switches, with_switches};
 use crate::trigger::Triggers;
 use events::Handler;
 pub(crate) use view::{OnLinks, Places, View};
@@ -63,6 +64,8 @@ macro_rules! with_handler {
 }
 
 /// One partition. Time is counted in ticks. A tick is a bin with the binned scheduler, and a picosecond otherwise.
+#[derive(Saved)]
+#[saved(then = Self::use_tables)]
 pub(crate) struct Partition {
     pub ctx: Context,
     /// Indexed by place.
@@ -81,7 +84,7 @@ pub(crate) struct Partition {
 }
 
 /// What the handling of events depends on in addition to the nodes.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 struct Schedule {
     /// Whether to prefetch for events.
     prefetches: bool,
@@ -106,6 +109,14 @@ impl Schedule {
 }
 
 impl Partition {
+    /// Has the switches use the tables that follow from the changes of links so far.
+    fn use_tables(&mut self) {
+        let Self { ctx, switches, .. } = self;
+        if let Some(number) = ctx.links.tables_in_use() {
+            with_switches!(switches, all => all.iter_mut().for_each(|switch| switch.ports_mut().use_tables(number)));
+        }
+    }
+
     /// See [`Self::is_large`].
     pub fn new(
         ctx: Context,

@@ -20,6 +20,7 @@
 //!   packet, so it does not delay normal queues for long after a Stop. A queue whose tree no longer exists (an orphan)
 //!   is due immediately, because its packets are no longer congested.
 
+use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 use silvan_network::port::PortVl;
 
@@ -45,7 +46,7 @@ pub(super) enum Standing {
 }
 
 /// The due times of a node's special queues.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(super) struct DueTimes {
     /// The longest wait with `strict`; `None` with `weighted`.
     longest_wait: Option<Time>,

@@ -12,6 +12,7 @@ mod turns;
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
+use silvan_engine::saved::Saved;
 use silvan_network::port::{Lanes, Port, PortVl, Vl};
 use silvan_network::port_set::PortSet;
 
@@ -26,7 +27,7 @@ use crate::routes::Table;
 pub(crate) type QueueId = u32;
 
 /// The purpose of a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 enum QueueRole {
     /// Notifications and acknowledgements, which precede all data of their input.
     Control,
@@ -48,7 +49,7 @@ impl QueueRole {
 }
 
 /// The list in which a queue waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 enum Seat {
     /// None, because the queue is empty.
     None,
@@ -59,7 +60,7 @@ enum Seat {
 }
 
 /// Occupies half a cache line.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 #[repr(align(32))]
 struct Queue {
     fifo: Fifo,
@@ -94,7 +95,7 @@ impl RingMember for Queue {
 }
 
 /// The turn of an output lane, which its arbiter determines.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Saved)]
 pub(crate) struct Turn {
     /// Buffer space that the next packet needs and for which it has no credit.
     pub blocked: u32,
@@ -107,7 +108,7 @@ pub(crate) struct Turn {
 }
 
 /// The queues that wait for an output, and its turn. With few ports, this occupies half a cache line.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Saved)]
 #[repr(align(32))]
 struct OutputRequests<S> {
     /// Input ports with waiting queues.
@@ -123,7 +124,7 @@ struct OutputRequests<S> {
 }
 
 /// The output ports that are needed on a virtual lane.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Saved)]
 struct Wanted<S> {
     /// Output ports for which queues wait.
     asked_for: S,
@@ -133,7 +134,7 @@ struct Wanted<S> {
 
 /// A packet that moved from a normal to a special queue, with its input port, output port, virtual lane and
 /// destination.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(crate) struct Moved {
     pub input: Port,
     pub output: Port,
@@ -153,14 +154,14 @@ pub(crate) enum Stored {
 }
 
 /// Changes in a node's buffers that concern its neighbors, arbitration or marking.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub(crate) struct Changes {
     /// Whether any list may contain a change. Most packets change nothing, so the lists need not be read.
     any: bool,
     lists: Box<ChangeLists>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 struct ChangeLists {
     asked: Vec<(PortVl, Port)>,
     moved: Vec<Moved>,
@@ -226,7 +227,7 @@ pub(crate) struct BufferShape {
 }
 
 /// How the output port of a packet is determined.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) enum PortSelection {
     /// There is one output.
     None,
@@ -249,16 +250,22 @@ impl PortSelection {
 
 // The order of the fields follows their use: those that every packet needs come first, those that only some networks
 // need come last.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 #[repr(C)]
 pub(crate) struct Buffers<S: PortSet, L: Lanes> {
+    #[saved(constant)]
     organisation: Organisation,
+    #[saved(constant)]
     inputs: u16,
     /// Number of queues per input that exist from the start.
+    #[saved(constant)]
     per_input: u16,
     /// Number of normal queues among them.
+    #[saved(constant)]
     normal: u16,
+    #[saved(constant)]
     lanes: L,
+    #[saved(constant)]
     control_first: bool,
     routes: PortSelection,
     /// For each input, its control queue, its fixed normal queues and its special queues, followed by the queues for
@@ -276,6 +283,7 @@ pub(crate) struct Buffers<S: PortSet, L: Lanes> {
     pub cams: Option<Cams>,
     parked: Box<[Vec<QueueId>]>,
     /// Scratch space.
+    #[saved(scratch)]
     unparked: Vec<QueueId>,
     /// Indexed by input and destination.
     by_destination: FxHashMap<(PortVl, u32), QueueId>,

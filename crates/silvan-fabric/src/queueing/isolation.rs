@@ -51,6 +51,7 @@ use std::sync::Arc;
 
 use silvan_congestion::isolation::{IsolationThresholds, SpecialArbitration, SpecialQueues};
 use silvan_engine::cache::prefetch;
+use silvan_engine::saved::Saved;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_network::port::{Port, PortVl, Vl};
 
@@ -91,7 +92,7 @@ impl SpecialQueueRule {
 }
 
 /// The content of a notification about a CAM line of the sending input.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Saved)]
 pub(crate) enum LineMessage {
     /// The given destinations are congested; the list replaces an earlier one.
     Allocate(Box<[u32]>),
@@ -102,7 +103,7 @@ pub(crate) enum LineMessage {
 }
 
 /// A notification from an input to the output upstream of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Saved)]
 pub(crate) struct Notice {
     pub vl: Vl,
     /// Number of the line at the sending input.
@@ -113,7 +114,7 @@ pub(crate) struct Notice {
 }
 
 /// Counters since the start of the run.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Saved)]
 pub(crate) struct IsolationCounters {
     /// Number of special queues allocated.
     pub allocations: u64,
@@ -137,7 +138,7 @@ impl IsolationCounters {
 }
 
 /// The place where the destinations of a special queue's line are stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Saved)]
 enum Cause {
     /// The root is an output of this switch; these are the destinations.
     Root(Vec<u32>),
@@ -148,7 +149,7 @@ enum Cause {
 }
 
 /// The CAM line of a special queue.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 struct Line {
     /// The output of this node for which the line was allocated.
     output: PortVl,
@@ -166,7 +167,7 @@ struct Line {
 }
 
 /// The CAM line of a normal queue that belongs to a root.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 enum OwnLine {
     /// There is no line.
     Free,
@@ -177,7 +178,7 @@ enum OwnLine {
 }
 
 /// A line of an output's CAM, which corresponds to a line of the next node's input.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 struct OutputLine {
     line: u16,
     destinations: Box<[u32]>,
@@ -187,7 +188,7 @@ struct OutputLine {
 }
 
 /// The CAM of an input. Occupies half a cache line.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Saved)]
 #[repr(align(32))]
 struct InputCam {
     /// Destinations that the input's special queues hold or that are listed for a root. The set may include outdated
@@ -238,7 +239,7 @@ pub(crate) struct Growth {
 
 /// The CAMs of a node. Inputs and outputs are each a [`PortVl`], unless they are called ports.
 // The order of the fields follows their use: those that every packet needs come first.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 #[repr(C)]
 pub(crate) struct Cams {
     rule: Arc<SpecialQueueRule>,

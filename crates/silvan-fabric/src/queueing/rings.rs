@@ -1,11 +1,13 @@
 //! Rings of queues that take turns. The members are linked, so joining, leaving and passing the turn take constant
 //! time.
 
+use silvan_engine::saved::Saved;
+
 /// Represents no member.
 const NONE: u32 = u32::MAX;
 
 /// The members before and after a member. Undefined if the member is in no ring.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(super) struct RingLinks {
     before: u32,
     after: u32,
@@ -22,7 +24,7 @@ pub(super) trait RingMember {
 }
 
 /// A ring of members, identified by their index in a slice: the first and the last one.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(super) struct Ring {
     first: u32,
     last: u32,

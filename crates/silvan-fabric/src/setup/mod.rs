@@ -30,6 +30,7 @@ use rustc_hash::FxHashMap;
 use silvan_congestion::Components;
 use silvan_congestion::reaction::Reactor;
 use silvan_engine::random::Stream;
+use silvan_engine::saved::Saved;
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_network::port::{Port, Vl};
 use silvan_network::routing::Tables;
@@ -62,12 +63,16 @@ use crate::switch_marking::SwitchMarking;
 use crate::trimming::Trimmer;
 
 /// A runnable network.
+#[derive(Saved)]
 pub(crate) struct Network {
     pub partitions: Vec<Partition>,
+    #[saved(constant)]
     pub places: Places,
     /// The partitions that exchange messages.
+    #[saved(constant)]
     pub neighbors: Neighbors,
     /// The receiving switch and input of each channel.
+    #[saved(constant)]
     pub receiver: Vec<Receiver>,
     /// The sums of the counters of all partitions at the last sample.
     pub totals: Meters,
@@ -77,16 +82,23 @@ pub(crate) struct Network {
     /// Completion times of transfers, if they are recorded.
     pub completions: Option<Completions>,
     /// The changes of links and hosts.
+    #[saved(constant)]
     pub changes: ChangeLog,
+    #[saved(constant)]
     pub link_names: Vec<String>,
     /// Whether each host is the destination of any traffic.
+    #[saved(constant)]
     pub is_destination: Vec<bool>,
     /// Groups of hosts for the summary.
+    #[saved(constant)]
     pub groups: Vec<Group>,
+    #[saved(constant)]
     pub lookahead: Lookahead,
     /// Why the event-ordered scheduler runs the switches; `Ok` if the binned one does.
+    #[saved(constant)]
     pub choice: Choice,
     /// The components of congestion management in effect.
+    #[saved(constant)]
     pub parts: Components,
 }
 

@@ -5,6 +5,7 @@
 //! compared in units of `grade` bytes, as real switches do. Among the ports with the lowest grade, a hash of the seed,
 //! the switch and the number of earlier choices selects one.
 
+use silvan_engine::saved::Saved;
 use std::sync::Arc;
 
 use silvan_network::port::Port;
@@ -17,19 +18,24 @@ use crate::context::Context;
 use crate::packet::{Kind, Packet, PacketId};
 
 /// The configuration and state that a switch needs to select outputs.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct PortChooser {
     pub choices: Arc<Choices>,
     /// Size of a load grade in bytes.
+    #[saved(constant)]
     pub grade: u32,
     /// Service levels whose data packets are routed adaptively, one bit per level.
+    #[saved(constant)]
     pub levels: u16,
     /// Whether packets for the destinations of a CAM line always use the port of the forwarding table.
+    #[saved(constant)]
     pub pins_isolated: bool,
+    #[saved(constant)]
     pub seed: u32,
     /// Number of choices made so far.
     pub count: u32,
     /// Scratch space for one choice: the ports with the lowest grade.
+    #[saved(scratch)]
     best: Vec<Port>,
 }
 

@@ -16,6 +16,7 @@
 use silvan_congestion::facts::{InputBuffer, InputVerdict, QueueChange, QueueFill};
 use silvan_engine::Time;
 use silvan_engine::cache::{prefetch, prefetch_lines};
+use silvan_engine::saved::Saved;
 use silvan_engine::units::BytePace;
 use silvan_network::port::{ManyLanes, Port, PortVl, Vl};
 use silvan_network::port_set::PortSet;
@@ -28,7 +29,7 @@ use crate::packet::{Fifo, Kind, PacketId};
 use crate::queueing::buffers::{Buffers, QueueId, Stored};
 
 /// A packet that is leaving the memory of a port: the time at which its tail leaves, its lane, and its space.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 struct LeavingPacket {
     end: Time,
     lane: PortVl,
@@ -48,7 +49,7 @@ impl LeavingPacket {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 struct CioqInput {
     leaving: LeavingPacket,
     /// The time at which the read port becomes free.
@@ -56,7 +57,7 @@ struct CioqInput {
 }
 
 /// One virtual lane of an output.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Saved)]
 struct CioqLane {
     queue: Fifo,
     /// Memory in use, including the packet that is leaving.
@@ -67,7 +68,7 @@ struct CioqLane {
     turn: Port,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 struct CioqOutput {
     leaving: LeavingPacket,
     /// The time at which the write port becomes free.
@@ -81,7 +82,7 @@ struct CioqOutput {
     dirty: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct CioqSwitch<S: PortSet> {
     pub ports: Ports,
     pub buffers: Buffers<S, ManyLanes>,

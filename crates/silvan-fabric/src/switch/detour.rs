@@ -1,6 +1,7 @@
 //! Detours per packet (UGAL-L). Depending on the load of two ports, the source's switch sends a packet either on the
 //! minimal route or through a randomly selected group.
 
+use silvan_engine::saved::Saved;
 use std::sync::Arc;
 
 use silvan_network::port::{Port, Vl};
@@ -15,11 +16,13 @@ use crate::packet::{Kind, PacketId};
 pub(crate) type Neighbours = Arc<[Box<[u32]>]>;
 
 /// The configuration and state that a switch needs to decide on detours.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct Detourer {
     pub neighbours: Neighbours,
     /// Advantage of minimal routes in the comparison: bytes times links.
+    #[saved(constant)]
     pub bias: u64,
+    #[saved(constant)]
     pub seed: u32,
     /// Number of random selections so far.
     count: u32,

@@ -5,6 +5,7 @@
 //! The output of a packet is selected once, when its head has arrived, and is stored in the packet.
 
 use silvan_engine::Rate;
+use silvan_engine::saved::Saved;
 use silvan_network::port::Port;
 use silvan_network::routing::Tables;
 use silvan_network::routing::adaptive::{AdaptiveFlow, ExtendedTable, FlowKey, Heuristic, SwitchState};
@@ -14,14 +15,16 @@ use crate::context::Context;
 use crate::packet::{Kind, Packet, PacketId};
 
 /// The adaptive routes of flows through one switch.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct FlowRoutes {
+    #[saved(constant)]
     pub table: ExtendedTable,
     pub state: SwitchState,
+    #[saved(constant)]
     pub heuristic: Heuristic,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct Director {
     pub routes: Option<FlowRoutes>,
     /// For each output, the time that the link needs to carry all flows announced to it, and its rate.

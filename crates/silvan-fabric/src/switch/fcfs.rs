@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 
 use silvan_congestion::facts::{QueueChange, QueueFill};
 use silvan_engine::cache::{prefetch, prefetch_lines};
+use silvan_engine::saved::Saved;
 use silvan_network::port::{Port, Vl};
 use silvan_network::port_set::Ports256;
 
@@ -24,7 +25,7 @@ use crate::trimming::Trimmer;
 type Waiting = (PacketId, Port);
 
 /// One virtual lane of an output: the waiting packets. It occupies one cache line.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 #[repr(align(64))]
 struct FcfsLane {
     data: VecDeque<Waiting>,
@@ -73,7 +74,7 @@ impl FcfsLane {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct FcfsSwitch {
     pub ports: Ports,
     /// State per output and virtual lane.

@@ -22,6 +22,7 @@
 
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
+use silvan_engine::saved::Saved;
 use silvan_network::port::{Lanes, Port, PortVl, Vl};
 use silvan_network::port_set::PortSet;
 
@@ -33,7 +34,7 @@ use crate::link::ChannelId;
 use crate::queueing::buffers::Buffers;
 
 /// The state of an input.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 struct Input {
     /// The time at which its read port becomes free.
     read_free: Time,
@@ -45,7 +46,7 @@ struct Input {
 
 /// The state of the matching. The [`crate::queueing::buffers::Turn`] of an output contains the input to which it grants
 /// first, and the virtual lane to consider first, which follows the lane served last.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct Islip<S> {
     /// At least one.
     iterations: u8,
@@ -71,7 +72,7 @@ pub(crate) struct Islip<S> {
 }
 
 /// A grant, or an accepted grant.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 struct Match {
     input: Port,
     output: Port,

@@ -15,6 +15,7 @@ mod round_robin;
 mod rounds;
 mod voq;
 
+use silvan_engine::saved::Saved;
 use silvan_network::port::{ManyLanes, OneLane};
 use silvan_network::port_set::{Ports64, Ports256};
 
@@ -33,7 +34,7 @@ pub(crate) use round_robin::RoundRobin;
 pub(crate) use voq::{VoqSwitch, fits_one_lane};
 
 /// The switches of a partition. All of them have the same architecture, which is determined once for many events.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) enum Switches {
     /// The first variant is for one virtual lane and up to 64 ports.
     Voq(Vec<VoqSwitch<1>>),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use silvan_congestion::facts::{QueueChange, Severity, Verdict};
+use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 use silvan_network::port::{LaneOrder, Port, PortVl, Vl};
 use silvan_network::routing::lanes::Lanes;
@@ -52,7 +53,7 @@ impl Outgoing {
 }
 
 /// The component that selects outputs or lanes that the forwarding table alone does not determine.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) enum Steering {
     /// Flows have routes of their own.
     Flows(Director),
@@ -68,29 +69,38 @@ pub(crate) enum Steering {
 
 /// The state of a switch that does not depend on its architecture.
 // `repr(C)` keeps this order in memory: the fields that every packet uses come first.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 #[repr(C)]
 pub(crate) struct Ports {
     /// Number of virtual lanes.
+    #[saved(constant)]
     pub lanes: usize,
     /// The channels of `wiring` for each port, or invalid ones if the port is not wired.
+    #[saved(constant)]
     channels: Box<[(ChannelId, ChannelId)]>,
     table: Table,
     /// The component that selects outputs or lanes; `None` in most networks.
     pub steering: Option<Box<Steering>>,
     pub marking: SwitchMarking,
     /// Index of this switch among all switches.
+    #[saved(constant)]
     pub node: u32,
     /// Index of this switch among the switches of its partition, which identifies it in events.
+    #[saved(constant)]
     pub place: u32,
+    #[saved(constant)]
     pub partition: u16,
     /// Whether any output may send a packet on a faster link than the one on which it arrived.
+    #[saved(constant)]
     pub may_underrun: bool,
     /// Wiring of each port; `None` if unwired.
+    #[saved(constant)]
     pub wiring: Box<[Option<PortWiring>]>,
     /// The lane that outputs serve before all others, if there is one.
+    #[saved(constant)]
     pub first_lane: Option<Vl>,
     /// The tables that the switch uses in turn, the first ones at the start; empty if they do not change.
+    #[saved(constant)]
     pub all_tables: Box<[NumberedTable]>,
     /// For each port, whether packets that can choose do not use it; empty if there never is such a port.
     avoided: Box<[bool]>,

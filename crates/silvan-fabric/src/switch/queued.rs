@@ -13,6 +13,7 @@
 use silvan_congestion::facts::{QueueChange, QueueFill};
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch_lines;
+use silvan_engine::saved::Saved;
 use silvan_engine::units::BytePace;
 use silvan_network::port::{Lanes, Port, PortVl, Vl};
 use silvan_network::port_set::PortSet;
@@ -49,7 +50,7 @@ pub(crate) trait Arbiter<S: PortSet, L: Lanes>: std::fmt::Debug + Sized {
 }
 
 /// A packet that an output may send because it is at the head of a queue.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(super) struct QueueHead {
     pub queue: QueueId,
     id: PacketId,
@@ -85,7 +86,7 @@ pub(super) fn candidate<S: PortSet, L: Lanes>(
 
 // `repr(C)` keeps this order in memory, starting at the beginning of a cache line. The first eight lines contain
 // everything that each packet uses.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 #[repr(C, align(64))]
 pub(crate) struct QueuedSwitch<S: PortSet, L: Lanes, A> {
     /// Rate of an input's read port, if it differs from the rate of the link.

@@ -1,6 +1,7 @@
 //! Round-robin arbitration with one read port per queue. Each output serves in turn the inputs that have packets for
 //! it, and also its virtual lanes in turn, as in [`super::voq`].
 
+use silvan_engine::saved::Saved;
 use silvan_network::port::{Lanes, Port, PortVl, Vl};
 use silvan_network::port_set::PortSet;
 
@@ -11,7 +12,7 @@ use crate::context::Context;
 use crate::link::ChannelId;
 
 /// The state of the outputs that [`crate::queueing::buffers::Turn`] does not contain.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct RoundRobin<S> {
     /// Present if packets for other destinations may overtake those that lack credit.
     rounds: Option<Rounds<S>>,

@@ -20,6 +20,7 @@
 
 use silvan_engine::Time;
 use silvan_engine::cache::prefetch;
+use silvan_engine::saved::Saved;
 use silvan_network::port::{Port, PortVl};
 use silvan_network::port_set::PortSet;
 
@@ -29,7 +30,7 @@ const PATIENCE: u64 = 16;
 
 /// The round of one output and virtual lane.
 // One cache line if there are few ports.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 #[repr(align(64))]
 struct Round<S> {
     /// Inputs served in this round.
@@ -74,7 +75,7 @@ impl<S> Round<S> {
 }
 
 /// The rounds of all outputs and virtual lanes of a switch.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct Rounds<S> {
     lanes: Box<[Round<S>]>,
     /// Whether outputs may have to wait for a busy input, which is the case if inputs have several queues.

@@ -2,6 +2,7 @@
 //! and wakes them by events. It also supports networks that the binned scheduler does not support, and serves as the
 //! reference for that scheduler in tests.
 
+use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 use silvan_network::port::{Port, Vl};
 
@@ -13,7 +14,7 @@ use crate::switch_marking::Applied;
 use crate::voq::{ALL_EVENTS, Head, Need, Output, Slot, VoqOutputs, Wires};
 
 /// The data that the event-ordered scheduler stores with an output.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 struct Ordered {
     /// The channel on which the output sends.
     channel: ChannelId,
@@ -64,7 +65,7 @@ impl<const L: usize> Wires<L, Ordered, Context> for Wiring {
 
 /// `LANES` is 1 for switches of up to 64 ports with one virtual lane and a marking rule that does not read single
 /// queues; otherwise, it is [`crate::voq::MOST_LANES`].
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct VoqSwitch<const LANES: usize> {
     pub ports: Ports,
     outputs: VoqOutputs<LANES, ALL_EVENTS, false, Ordered>,

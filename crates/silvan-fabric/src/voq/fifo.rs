@@ -2,6 +2,7 @@
 //! section 2). Each lane of an output has one queue, and any number of packets can leave an input's memory at the same
 //! time for different outputs.
 
+use silvan_engine::saved::Saved;
 use std::collections::VecDeque;
 
 use silvan_network::port_set::next_of;
@@ -11,14 +12,14 @@ use crate::packet::Pool;
 use crate::trimming::Trimmer;
 
 /// A waiting packet, and the input whose memory it occupies.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 struct QueuedPacket {
     head: Head,
     input: u8,
 }
 
 /// The queue of one virtual lane of an output.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub(super) struct FifoLane {
     data: VecDeque<QueuedPacket>,
     /// Packets that precede `data`.

@@ -22,6 +22,7 @@ mod record;
 
 use silvan_congestion::facts::{QueueChange, QueueFill, Verdict};
 use silvan_engine::cache::{prefetch, prefetch_lines};
+use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 use silvan_network::port::{LaneOrder, Port, Vl};
 use silvan_network::port_set::{PortSet, Ports256, next_of};
@@ -123,16 +124,19 @@ pub(crate) trait Wires<const L: usize, X, A> {
 /// The outputs of one switch, or of all switches of a partition, with up to `LANES` virtual lanes. `MARKS` states which
 /// calls the marking rule needs. If `FIFO`, the packets of all inputs share a queue per lane. `X` is the data that the
 /// scheduler stores with each output.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct VoqOutputs<const LANES: usize, const MARKS: u8, const FIFO: bool, X> {
     pub records: Box<[Output<LANES, X>]>,
     /// The packets behind the stored heads, indexed by `[(output * lanes + vl) * width + input]`.
     queues: Box<[Fifo]>,
     /// Number of inputs of the largest switch.
+    #[saved(constant)]
     width: usize,
     /// Virtual lanes in use, at most `LANES`.
+    #[saved(constant)]
     lanes: usize,
     /// The lane that outputs serve before all others, as a bit; zero if all lanes take turns.
+    #[saved(constant)]
     first: u16,
     /// Requests of inputs with numbers from 64, per output and lane; empty if no switch has more than 64 ports, or if there is a
     /// queue per lane.

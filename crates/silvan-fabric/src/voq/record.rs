@@ -2,6 +2,7 @@
 //! output state that a packet hop uses: the lane, and the packets at the heads of up to four queues.
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 use silvan_network::port::Vl;
 
 use crate::packet::{Kind, Packet, PacketId};
@@ -13,7 +14,7 @@ const HELD: usize = 4;
 const FREE: u8 = 0xff;
 
 /// The fields of a packet that a packet hop uses.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Saved)]
 pub(crate) struct Head {
     pub packet: PacketId,
     /// The destination host, combined with [`CONTROL`] for a control packet.
@@ -46,7 +47,7 @@ impl Head {
 }
 
 /// A [`Head`] as stored in an output. Outputs do not store heads if packets can exceed 65,535 bytes.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Saved)]
 #[repr(C)]
 struct HeldHead {
     packet: PacketId,
@@ -56,7 +57,7 @@ struct HeldHead {
 }
 
 /// One virtual lane of an output, with its queues, its turn, and its credit.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Saved)]
 #[repr(C)]
 pub(crate) struct OutputLane {
     /// Inputs 0 to 63 that have packets for the lane, one bit each.
@@ -81,7 +82,7 @@ pub(crate) struct OutputLane {
 }
 
 /// One output of a VOQ switch with `L` virtual lanes. `X` is the data that its scheduler stores with it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 #[repr(C, align(64))]
 pub(crate) struct Output<const L: usize, X> {
     /// The time at which the last bit of the previous packet is on the wire; used only by the binned scheduler.

@@ -7,6 +7,7 @@
 //! (LASH, DFSSSP, Nue, torus-2QoS) use both.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 
 use silvan_engine::Bytes;
 
@@ -30,7 +31,7 @@ pub type Map = [u8; LEVELS];
 pub const IDENTITY: Map = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
 /// Service levels by pair of hosts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PathLevels {
     hosts: usize,
     /// By source, then by destination.
@@ -93,6 +94,13 @@ pub struct LaneMaps {
     /// Index of a table by switch, then output port, then input port from 0 (the switch itself).
     used: Vec<Vec<u32>>,
     ports: Vec<usize>,
+}
+
+/// `by_map` follows from the other fields.
+impl Hash for LaneMaps {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.known, &self.used, &self.ports).hash(state);
+    }
 }
 
 impl LaneMaps {

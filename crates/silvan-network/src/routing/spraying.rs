@@ -10,9 +10,10 @@ use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::random::Stream;
+use silvan_engine::saved::Saved;
 
 /// How hosts select the entropy values of data packets. Control packets that answer a packet have its value.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Saved)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spraying {
     /// Packets have no entropy value: each flow has one route.
@@ -79,7 +80,7 @@ impl RouteFeedback {
 }
 
 /// A round over all values, in the order of a permutation: the position, with some bits inverted.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 struct EntropyRound {
     at: u16,
     inverted: u16,
@@ -103,7 +104,7 @@ impl EntropyRound {
 }
 
 /// The state of a flow at its source.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 struct SprayedFlow {
     round: EntropyRound,
     /// How often each value is to be skipped; empty unless the rule skips values.
@@ -113,7 +114,7 @@ struct SprayedFlow {
 }
 
 /// Selects the entropy values of a host's packets.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub struct Sprayer {
     rule: Spraying,
     /// The number of values, a power of two.

@@ -84,7 +84,7 @@ pub const MAX_PORTS: u64 = 2 * MAX_LINKS;
 pub const MAX_LINK_DELAY: Time = Time(1_000_000_000_000);
 
 /// A host: source and sink of traffic, with one network port (port 1).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Host {
     /// Name in results and scenarios; unique among all nodes.
     pub name: String,
@@ -97,7 +97,7 @@ pub struct Host {
 }
 
 /// A switch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Switch {
     /// Name in results and scenarios; unique among all nodes.
     pub name: String,
@@ -134,7 +134,7 @@ pub struct End {
 ///
 /// With unidirectional links, the sending and the receiving side of a port may lead to different nodes. A
 /// connected port uses both sides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Link {
     /// One end; the sending end of a unidirectional link.
     pub a: End,

@@ -17,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::Time;
 use silvan_engine::random::Stream;
+use silvan_engine::saved::Saved;
 use silvan_engine::units::BytePace;
 
 use super::source::Message;
@@ -222,7 +223,7 @@ impl Placement {
 
 /// Limits the messages generated so far: the next message is due after the time that all earlier messages take at the
 /// rate of this share.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 struct Share {
     pace: BytePace,
     carry: u64,
@@ -240,7 +241,7 @@ impl Share {
 /// The next message is generated when no earlier one can be sent. If both shares are due, the message goes to the
 /// hotspot with probability p. While congestion control throttles a message for the hotspot, no further message for
 /// the hotspot is generated, but messages for other hosts are.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub struct Generator {
     me: u32,
     hosts: u32,

@@ -42,7 +42,7 @@ pub struct Incast {
 }
 
 /// A transfer whose source and start are known in advance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListedTransfer {
     /// Number of the sending host; the next field is that of the receiving host.
     pub from: u32,

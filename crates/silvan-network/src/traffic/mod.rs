@@ -118,7 +118,7 @@ pub struct Traffic {
 }
 
 /// The content of files that traffic refers to.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Loaded {
     /// The distribution of [`Sizes::File`].
     pub sizes: Option<Arc<Cdf>>,

@@ -121,7 +121,7 @@ const RPC: Published = &[
 const ONE: u64 = 1 << 32;
 
 /// A distribution of sizes, ready to be drawn.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Cdf {
     /// Sizes in bytes, and the numbers below which random numbers of 32 bits give at most these sizes. Both ascend, and the
     /// last number is 2^32.

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use silvan_engine::Time;
 use silvan_engine::random::Stream;
+use silvan_engine::saved::Saved;
 use silvan_engine::units::BytePace;
 
 use super::forest::Generator;
 use super::{Cdf, ListedTransfer};
 
 /// A message that is being sent.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub struct Message {
     /// Number of the receiving host.
     pub destination: u32,
@@ -27,7 +28,7 @@ pub struct Message {
 }
 
 /// How the destination of each message is chosen.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub enum Chooser {
     /// Always the same host.
     Fixed(u32),
@@ -57,7 +58,7 @@ pub enum Chooser {
 }
 
 /// When messages are generated.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub enum Clock {
     /// Whenever the host can send one.
     Saturating,
@@ -94,7 +95,7 @@ pub enum Clock {
 }
 
 /// How the sizes of messages are drawn.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub enum SizeLaw {
     /// Uniformly, up to this difference from the smallest message.
     Spread(u32),
@@ -103,7 +104,7 @@ pub enum SizeLaw {
 }
 
 /// Busy and silent periods; see [`super::Bursts`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub struct Periods {
     /// Mean length of busy periods.
     pub on: Time,
@@ -137,7 +138,7 @@ impl Periods {
 
 /// Options that only some sources have: messages of different sizes, a limited number of packets, periods, listed transfers,
 /// closed loops, and messages with a flow of their own.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub struct Varied {
     /// The sizes of messages.
     pub sizes: SizeLaw,
@@ -185,7 +186,7 @@ impl Varied {
 }
 
 /// A source, as described in the module documentation. It occupies two cache lines.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 #[repr(align(64))]
 pub struct Source {
     /// Class of traffic, for the meters.

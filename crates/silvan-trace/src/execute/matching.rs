@@ -1,5 +1,6 @@
 //! Matches messages with receives, as MPI does.
 
+use silvan_engine::saved::Saved;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::trace::{ANY, COLLECTIVE_TAGS, Trace};
@@ -7,7 +8,7 @@ use crate::trace::{ANY, COLLECTIVE_TAGS, Trace};
 /// Source and tag. In receives, either of them may be [`ANY`].
 type Key = (u32, u32);
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub(super) struct Rank {
     /// Posted receives with the time of posting, in the order of posting.
     posted: HashMap<Key, VecDeque<(u64, u32)>>,
@@ -22,7 +23,7 @@ pub(super) struct Rank {
 /// Posted receives and arrived messages of each rank. Matching is first in, first out for each source,
 /// destination and tag: a message matches the earliest posted receive that fits, and a receive matches
 /// the earliest message that fits.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(super) struct Matching(pub(super) Vec<Rank>);
 
 impl Matching {

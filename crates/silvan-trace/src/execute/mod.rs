@@ -38,6 +38,7 @@ mod matching;
 mod ranks;
 mod stuck;
 
+use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 
 use crate::trace::{Operation, Trace};
@@ -86,7 +87,7 @@ impl Parameters {
 }
 
 /// Error: the times of a trace exceed the range.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Saved)]
 #[error("rank {rank}: {operation}: ends after more than 100 days; check the unit of time")]
 pub struct TooLong {
     /// Rank of the operation.
@@ -96,7 +97,7 @@ pub struct TooLong {
 }
 
 /// The result of running a trace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Saved)]
 pub struct Execution {
     /// Time at which each rank finished its last operation.
     pub finished: Vec<Time>,
@@ -125,7 +126,7 @@ pub struct Execution {
 }
 
 /// An executed collective operation, over all participating ranks.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Saved)]
 pub struct Call {
     /// Index into [`Trace::collectives`].
     pub kind: u16,

@@ -6,6 +6,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::ops::Deref;
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 
 use super::loggp::per_byte;
 use super::matching::Matching;
@@ -28,7 +29,7 @@ pub(super) fn later(now: u64, span: u128) -> u64 {
 
 /// Kinds of events, in the order in which events of one instant are processed. Arrivals precede new operations, so
 /// that a message sent first arrives first even if nothing takes time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Saved)]
 enum What {
     /// A message or its request has arrived.
     Arrived,
@@ -56,7 +57,7 @@ enum What {
 type Event = Reverse<(u64, What, u32, u32)>;
 
 /// The stage of a message that a parcel carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Saved)]
 pub enum Part {
     /// The whole message, sent eagerly.
     Whole,
@@ -69,7 +70,7 @@ pub enum Part {
 }
 
 /// Data that a rank passes to the carrier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Saved)]
 pub struct Parcel {
     /// The rank of the send operation.
     pub rank: u32,
@@ -88,7 +89,7 @@ pub struct Parcel {
 }
 
 /// Future events.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub struct Agenda {
     events: BinaryHeap<Event>,
     /// The first operation whose time was out of range.
@@ -149,7 +150,7 @@ pub trait Carrier {
 }
 
 /// State of a rank.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 struct Rank {
     /// Time in ps at which each CPU becomes free.
     cpus: Vec<u64>,
@@ -168,9 +169,10 @@ impl Rank {
 }
 
 /// The ranks of a trace during execution.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub struct Ranks<T> {
     trace: T,
+    #[saved(constant)]
     parameters: Parameters,
     agenda: Agenda,
     /// Number of unfinished dependencies of each operation; [`DONE`] after the operation has finished.

@@ -3,9 +3,10 @@
 use super::Parameters;
 use super::ranks::DONE;
 use crate::trace::{ANY, COLLECTIVE_TAGS, Kind, Operation, Trace};
+use silvan_engine::saved::Saved;
 
 /// The reason why an operation never finishes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub enum Why {
     /// The other rank has no matching operation, or its matching operations are used up.
     NoPartner,
@@ -14,7 +15,7 @@ pub enum Why {
 }
 
 /// An operation that has started but never finishes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Saved)]
 pub struct Stuck {
     /// Rank of the operation.
     pub rank: u32,

@@ -5,6 +5,8 @@
 //! it. Decisions are made at the end of an instant, so that the order in which events of one instant are handled has no
 //! effect. With a threshold above the free memory, a packet uses headroom if it does not fit into the free memory.
 
+use silvan_engine::saved::Saved;
+
 /// The memory of one virtual lane of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
@@ -31,7 +33,7 @@ pub(crate) enum Rule {
 }
 
 /// The memory that the inputs of a switch share, in bytes.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Saved)]
 pub(crate) struct SwitchMemory {
     /// The part for packets up to the thresholds.
     pub size: u64,
@@ -55,7 +57,7 @@ impl SwitchMemory {
 }
 
 /// The packets of one virtual lane of an input.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Saved)]
 pub(crate) struct Gate {
     /// Bytes of packets, excluding those in the headroom of shared memory.
     fill: u32,
@@ -64,7 +66,7 @@ pub(crate) struct Gate {
 }
 
 /// A packet did not fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Saved)]
 pub(crate) struct Lack {
     /// Bytes that are missing.
     pub missing: u64,

@@ -12,6 +12,7 @@
 mod memory;
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 use silvan_network::port::{Port, Vl};
 
 use super::{ChannelId, Class, MAX_NODES, MAX_PORTS, key};
@@ -39,7 +40,7 @@ impl Stage {
 }
 
 /// The state of a lane at its sender, with statistics.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 struct LaneSender {
     /// The time since which the lane is paused, if it is.
     since: Option<Time>,
@@ -65,12 +66,15 @@ pub(crate) struct Paused {
 }
 
 /// The receiving end of a channel. Sets of lanes have one bit per lane.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 struct Receiver {
+    #[saved(constant)]
     rule: Rule,
     /// Bytes of a lossy lane with memory of its own.
+    #[saved(constant)]
     capacity: u32,
     /// The channel in the other direction.
+    #[saved(constant)]
     reverse: ChannelId,
     /// Lanes with arrivals and with departures since the last check.
     arrived: u16,
@@ -87,7 +91,7 @@ struct Receiver {
 
 /// A packet that did not fit into the buffer of a lane: the earliest one, and of those at one time, the one of the first
 /// channel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Saved)]
 pub(crate) struct Overflow {
     pub time: Time,
     pub channel: ChannelId,
@@ -96,7 +100,7 @@ pub(crate) struct Overflow {
 }
 
 /// A pause that reached the limit of the watchdog: the time of that, and the lane. The order is that of [`Overflow`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Saved)]
 pub(crate) struct TooLong {
     pub time: Time,
     pub channel: ChannelId,
@@ -125,11 +129,14 @@ pub(crate) struct FrameSpec {
 }
 
 /// The senders and receivers of all channels. A partition uses those of its own nodes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub(crate) struct Frames {
+    #[saved(constant)]
     pub spec: FrameSpec,
+    #[saved(constant)]
     lanes: usize,
     /// Lanes that are never paused, one bit per lane.
+    #[saved(constant)]
     lossy: u16,
     senders: Vec<LaneSender>,
     receivers: Vec<Receiver>,

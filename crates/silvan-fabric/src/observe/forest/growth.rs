@@ -2,9 +2,10 @@
 
 use super::NONE;
 use super::moment::Moment;
+use silvan_engine::saved::Saved;
 
 /// The event that started a tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub(super) enum Origin {
     New,
     /// The root was previously a branch of the given tree.
@@ -12,7 +13,7 @@ pub(super) enum Origin {
 }
 
 /// The event that ended a tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub(super) enum TreeEnd {
     /// The tree still existed at the last sample.
     Lasts,
@@ -22,7 +23,7 @@ pub(super) enum TreeEnd {
 }
 
 /// A tree and its development.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub(super) struct Tree {
     /// The link at the root.
     pub root: u32,
@@ -40,7 +41,7 @@ pub(super) struct Tree {
 }
 
 /// All trees so far, and the live ones.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub(super) struct TreeHistory {
     pub trees: Vec<Tree>,
     /// The current trees as pairs of root and tree, sorted by root.

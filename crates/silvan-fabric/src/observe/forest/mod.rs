@@ -13,6 +13,7 @@ mod verdict;
 mod ways;
 
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 use silvan_network::port::Vl;
 use silvan_network::topology::Topology;
 
@@ -36,7 +37,7 @@ pub const MOST_TREE_ROWS: u64 = 4_000_000;
 const NONE: u32 = u32::MAX;
 
 /// Rows of the table `tree_links`, one for each link in a tree at a sample.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 struct LinkRows {
     time_ns: Vec<u64>,
     tree: Vec<u32>,
@@ -49,7 +50,7 @@ struct LinkRows {
     isolated: Vec<u32>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(crate) struct ForestObserver {
     map: Map,
     moment: Moment,
@@ -62,6 +63,7 @@ pub(crate) struct ForestObserver {
     pub samples: u32,
     pub most_branches: u32,
     last_time: Time,
+    #[saved(constant)]
     switch_names: Vec<String>,
 }
 

@@ -3,6 +3,7 @@
 //! At each sample, a switch output with waiting packets is *blocked* if it lacks credit for a full packet, and
 //! otherwise *loaded* if more than two full packets wait. An output that faces a host is loaded if it lacks credit.
 
+use silvan_engine::saved::Saved;
 use silvan_engine::{Rate, Time};
 use silvan_network::port::{Port, PortVl, Vl};
 
@@ -16,18 +17,21 @@ use crate::queueing::isolation::Cams;
 use crate::switch::Ports;
 
 /// A directed link in the tree analysis.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 pub(super) struct DirectedLink {
+    #[saved(constant)]
     pub channel: ChannelId,
     /// The switch and the output that sends on the link; `None` for a host's link.
+    #[saved(constant)]
     pub switch: Option<(u32, Port)>,
     /// The host at the link's receiving end, or [`NONE`].
+    #[saved(constant)]
     pub host: u32,
     sent_bytes: u64,
 }
 
 /// The state of a switch output at a moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub(super) enum OutputState {
     /// No packets wait, or few packets wait and there is credit.
     Free,
@@ -38,23 +42,32 @@ pub(super) enum OutputState {
 }
 
 /// The structure of the network, which does not change between samples, and counters.
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(super) struct Map {
     pub links: Vec<DirectedLink>,
     /// The link of each switch output, or [`NONE`].
+    #[saved(constant)]
     pub outputs: Vec<Vec<u32>>,
     /// The link of each sending host.
+    #[saved(constant)]
     pub of_host: Vec<u32>,
     /// The link of each channel, or [`NONE`].
+    #[saved(constant)]
     by_channel: Vec<u32>,
-    /// The forwarding tables; `None` unless they alone determine the routes of packets.
+    /// The forwarding tables; `None` unless they alone determine the routes of packets, and do not change.
+    #[saved(constant)]
     pub tables: Option<StaticRoutes>,
+    #[saved(constant)]
     pub lanes: u8,
     /// Whether packets change lanes along their routes.
+    #[saved(constant)]
     pub changes_lanes: bool,
     /// Whether packets are routed adaptively.
+    #[saved(constant)]
     pub has_choice: bool,
+    #[saved(constant)]
     full_space: u32,
+    #[saved(constant)]
     drain: Option<Rate>,
 }
 
@@ -145,7 +158,7 @@ impl Map {
 }
 
 /// The position of a link in the nearest tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub(super) struct TreePosition {
     /// Index of the tree among the roots of this sample; [`NONE`] if the link is in no tree.
     pub root: u32,
@@ -179,7 +192,7 @@ const BUSY: f64 = 0.9;
 const NOT_IN: TreePosition =
     TreePosition { root: NONE, waits_for: NONE, depth: 0, lanes: 0, queued: 0, is_isolated: false };
 
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(super) struct Moment {
     /// One entry per link.
     pub members: Vec<TreePosition>,

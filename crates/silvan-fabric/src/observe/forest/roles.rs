@@ -4,6 +4,7 @@
 
 use rustc_hash::FxHashMap;
 use silvan_engine::Time;
+use silvan_engine::saved::Saved;
 use silvan_network::routing::adaptive::FlowKey;
 use silvan_network::traffic::Pattern;
 use silvan_network::traffic::source::{Chooser, Clock, Source};
@@ -18,14 +19,14 @@ use crate::packet::{Kind, Packet};
 use crate::partition::View;
 
 /// The traffic of one class at one host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Saved)]
 pub(crate) struct Who {
     pub class: u16,
     pub host: u32,
 }
 
 /// The traffic that one host and class send through a root.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Saved)]
 pub(crate) struct Feeding {
     /// Number of intervals in which the traffic fed the tree, or at whose end its packets were on the way to the root;
     /// and the number of these at whose end a flow of the host was throttled.
@@ -58,7 +59,7 @@ impl Feeding {
 }
 
 /// The traffic of one host and class that waits because of a tree.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Saved)]
 pub(crate) struct WaitingTraffic {
     /// Number of samples at which a packet had to cross a branch but no root.
     pub samples: u32,
@@ -71,7 +72,7 @@ pub(crate) struct WaitingTraffic {
 }
 
 /// The state of a contributor's host; see [`Feeding`].
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Saved)]
 struct ContributorHost {
     host: u32,
     sent_bytes: u64,
@@ -79,7 +80,7 @@ struct ContributorHost {
 }
 
 /// The contributors of a tree. Counters that are updated at every sample are stored together.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub(super) struct Feeders {
     places: FxHashMap<Who, u32>,
     all: Vec<(Who, Feeding)>,
@@ -107,7 +108,7 @@ impl Feeders {
 }
 
 /// The contributors and victims of a tree.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Saved)]
 pub(super) struct TreeTraffic {
     pub feeding: Feeders,
     pub waiting: FxHashMap<Who, WaitingTraffic>,
@@ -135,7 +136,7 @@ impl Met {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Saved)]
 pub(super) struct Roles {
     /// One entry per tree.
     pub of: Vec<TreeTraffic>,

@@ -2,10 +2,11 @@
 //! word instead of all lines.
 
 use super::{Cause, InputCam};
+use silvan_engine::saved::Saved;
 
 /// A set of destinations in which several destinations may share a bit. It quickly rejects most destinations that
 /// it does not contain.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Saved)]
 pub(super) struct DestinationFilter(u64);
 
 impl DestinationFilter {

@@ -1,9 +1,10 @@
 //! The route cache of an input port (PRC in the paper).
 
 use rustc_hash::FxHashMap;
+use silvan_engine::saved::Saved;
 
 /// The identifier of a flow during its lifetime (GCID in the paper). One connection has at most one flow at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Saved)]
 pub struct FlowKey {
     /// Sending host.
     pub source: u32,
@@ -15,7 +16,7 @@ pub struct FlowKey {
 
 /// The output ports of the flows that arrived at one input port and do not use the default port. Flows without an
 /// entry use the default port, so the size of the cache affects only the quality of routes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub struct RouteCache {
     entries: FxHashMap<FlowKey, u16>,
     capacity: usize,

@@ -6,6 +6,7 @@
 use super::cache::{FlowKey, RouteCache};
 use super::heuristic::{Heuristic, tie_break};
 use super::table::ExtendedTable;
+use silvan_engine::saved::Saved;
 
 /// A flow as announced by its set-up packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub struct AdaptiveFlow {
 }
 
 /// The flows set up over an output link.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Saved)]
 pub struct LinkLoad {
     /// Number of flows.
     pub flows: u32,
@@ -26,7 +27,7 @@ pub struct LinkLoad {
 }
 
 /// State of a switch: a counter for each output link, and a cache for each input port.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Saved)]
 pub struct SwitchState {
     loads: Vec<LinkLoad>,
     caches: Vec<RouteCache>,

@@ -1,0 +1,210 @@
+//! The derive macro `Saved`; see `silvan_engine::saved`.
+
+use proc_macro::TokenStream;
+use proc_macro2::TokenStream as Tokens;
+use quote::{format_ident, quote};
+use syn::spanned::Spanned;
+use syn::{Data, DeriveInput, Error, Field, Fields, Ident, Index, Member, Type, parse_macro_input};
+
+/// Implements `silvan_engine::saved::Saved`: a checkpoint contains all fields, in order, except those with the attribute
+/// `#[saved(constant)]`, whose values do not change after the network has been built, and `#[saved(scratch)]`, whose values
+/// do not matter between two events. An enum starts with the number of its variant.
+///
+/// A type with such a field cannot be loaded, but only restored in place. `#[saved(then = function)]` before a struct calls a
+/// function with the restored value.
+#[proc_macro_derive(Saved, attributes(saved))]
+pub fn derive_saved(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    implementation(&input).unwrap_or_else(|error| error.to_compile_error()).into()
+}
+
+/// The fields of a struct or of a variant.
+struct Parts {
+    members: Vec<Member>,
+    /// A variable for each field.
+    names: Vec<Ident>,
+    types: Vec<Type>,
+    is_saved: Vec<bool>,
+}
+
+impl Parts {
+    fn of(fields: &Fields) -> Result<Self, Error> {
+        let mut parts =
+            Self { members: Vec::new(), names: Vec::new(), types: Vec::new(), is_saved: Vec::new() };
+        for (at, field) in fields.iter().enumerate() {
+            parts.members.push(match &field.ident {
+                Some(name) => Member::Named(name.clone()),
+                None => Member::Unnamed(Index::from(at)),
+            });
+            parts.names.push(format_ident!("field_{at}"));
+            parts.types.push(field.ty.clone());
+            parts.is_saved.push(is_saved(field)?);
+        }
+        Ok(parts)
+    }
+
+    /// A pattern that binds the saved fields, which follows the name of the type or variant.
+    fn pattern(&self) -> Tokens {
+        let bound = self.members.iter().zip(&self.names).zip(&self.is_saved);
+        let bound = bound.map(|((member, name), is_saved)| match is_saved {
+            true => quote!(#member: #name),
+            false => quote!(#member: _),
+        });
+        quote!({ #(#bound),* })
+    }
+
+    /// The names of the saved fields.
+    fn saved(&self) -> Vec<&Ident> {
+        self.names
+            .iter()
+            .zip(&self.is_saved)
+            .filter_map(|(name, is_saved)| is_saved.then_some(name))
+            .collect()
+    }
+
+    /// The names of the saved fields in the code, after that of the type or variant.
+    fn layout_name(&self, of: &Ident) -> String {
+        let named = self.members.iter().zip(&self.is_saved).filter(|(_, is_saved)| **is_saved);
+        let names = named.map(|(member, _)| quote!(#member).to_string());
+        std::iter::once(of.to_string()).chain(names).collect::<Vec<_>>().join(" ")
+    }
+
+    fn saved_types(&self) -> impl Iterator<Item = &Type> {
+        self.types.iter().zip(&self.is_saved).filter_map(|(of, is_saved)| is_saved.then_some(of))
+    }
+
+    fn restore(&self) -> Tokens {
+        let saved = self.saved();
+        quote!(#(::silvan_engine::saved::Saved::restore(#saved, from)?;)*)
+    }
+
+    /// An expression for a new value, where `path` is the name of the type or variant.
+    fn load(&self, path: &Tokens) -> Tokens {
+        if self.is_saved.contains(&false) {
+            return quote!(Err(::silvan_engine::saved::Damaged::in_place::<Self>()));
+        }
+        let members = &self.members;
+        quote!(Ok(#path { #(#members: ::silvan_engine::saved::Saved::load(from)?),* }))
+    }
+}
+
+/// Whether a field has no attribute that exempts it.
+fn is_saved(field: &Field) -> Result<bool, Error> {
+    let mut is_saved = true;
+    for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("saved")) {
+        attribute.parse_nested_meta(|meta| {
+            is_saved = false;
+            match meta.path.is_ident("constant") || meta.path.is_ident("scratch") {
+                true => Ok(()),
+                false => Err(meta.error("expected `constant` or `scratch`")),
+            }
+        })?;
+    }
+    Ok(is_saved)
+}
+
+/// The call of the function that follows the restoration of a struct, if there is one.
+fn call_after(input: &DeriveInput) -> Result<Tokens, Error> {
+    let mut call = Tokens::new();
+    for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("saved")) {
+        attribute.parse_nested_meta(|meta| {
+            if !meta.path.is_ident("then") {
+                return Err(meta.error("expected `then = function`"));
+            }
+            let function: syn::Path = meta.value()?.parse()?;
+            call = quote!(#function(self););
+            Ok(())
+        })?;
+    }
+    Ok(call)
+}
+
+fn implementation(input: &DeriveInput) -> Result<Tokens, Error> {
+    let (mut types, mut names): (Vec<Type>, Vec<String>) = (Vec::new(), Vec::new());
+    let (save, restore, load) = match &input.data {
+        Data::Struct(data) => {
+            let parts = Parts::of(&data.fields)?;
+            types.extend(parts.saved_types().cloned());
+            names.push(parts.layout_name(&input.ident));
+            let (pattern, saved) = (parts.pattern(), parts.saved());
+            let (restore, load, after) = (parts.restore(), parts.load(&quote!(Self)), call_after(input)?);
+            (
+                quote!(let Self #pattern = self; #(::silvan_engine::saved::Saved::save(#saved, to);)*),
+                quote!(let Self #pattern = self; #restore #after Ok(())),
+                load,
+            )
+        }
+        Data::Enum(data) => {
+            let (mut saves, mut restores, mut loads) = (Vec::new(), Vec::new(), Vec::new());
+            for (number, variant) in data.variants.iter().enumerate() {
+                let number =
+                    u8::try_from(number).map_err(|_| Error::new(variant.span(), "too many variants"))?;
+                let (parts, name) = (Parts::of(&variant.fields)?, &variant.ident);
+                types.extend(parts.saved_types().cloned());
+                names.push(parts.layout_name(name));
+                let (pattern, saved) = (parts.pattern(), parts.saved());
+                let (restore, load) = (parts.restore(), parts.load(&quote!(Self::#name)));
+                saves.push(quote!(Self::#name #pattern => {
+                    ::silvan_engine::saved::Saved::save(&#number, to);
+                    #(::silvan_engine::saved::Saved::save(#saved, to);)*
+                }));
+                restores.push(quote!((#number, Self::#name #pattern) => { #restore return Ok(()); }));
+                loads.push(quote!(#number => #load));
+            }
+            // An enum without variants has no values.
+            let save =
+                if saves.is_empty() { quote!(match *self {}) } else { quote!(match self { #(#saves)* }) };
+            let load = quote!(match variant {
+                #(#loads,)*
+                _ => Err(::silvan_engine::saved::Damaged::value::<Self>()),
+            });
+            let variant = quote!(let variant: u8 = ::silvan_engine::saved::Saved::load(from)?;);
+            let restore = quote! {
+                #variant
+                match (variant, &mut *self) {
+                    #(#restores)*
+                    _ => {}
+                }
+                let loaded: Result<Self, ::silvan_engine::saved::Damaged> = #load;
+                *self = loaded?;
+                Ok(())
+            };
+            (save, restore, quote!(#variant #load))
+        }
+        Data::Union(_) => return Err(Error::new(input.span(), "a union cannot be saved")),
+    };
+    let (name, layout) = (&input.ident, names.join(", "));
+    let mut generics = input.generics.clone();
+    if generics.type_params().next().is_some() {
+        let bounds = generics.make_where_clause();
+        for of in &types {
+            bounds.predicates.push(syn::parse_quote!(#of: ::silvan_engine::saved::Saved));
+        }
+    }
+    let (parameters, arguments, bounds) = generics.split_for_impl();
+    Ok(quote! {
+        impl #parameters ::silvan_engine::saved::Saved for #name #arguments #bounds {
+            const LAYOUT: u64 = ::silvan_engine::saved::layout(
+                #layout,
+                &[#(<#types as ::silvan_engine::saved::Saved>::LAYOUT),*],
+            );
+
+            fn save(&self, to: &mut ::silvan_engine::saved::Writer<'_>) {
+                #save
+            }
+
+            fn restore(
+                &mut self,
+                from: &mut ::silvan_engine::saved::Reader<'_>,
+            ) -> Result<(), ::silvan_engine::saved::Damaged> {
+                #restore
+            }
+
+            fn load(
+                from: &mut ::silvan_engine::saved::Reader<'_>,
+            ) -> Result<Self, ::silvan_engine::saved::Damaged> {
+                #load
+            }
+        }
+    })
+}
