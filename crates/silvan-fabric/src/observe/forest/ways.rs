@@ -80,7 +80,7 @@ fn plain_way(key: FlowKey, tables: &StaticRoutes, map: &Map) -> impl Iterator<It
     })
 }
 
-/// The routes of all packets, if forwarding tables alone determine them.
+/// The routes of all packets, if forwarding tables that do not change alone determine them.
 #[derive(Debug)]
 pub(super) struct StaticRoutes {
     /// The switch at the receiving end of each link, or [`NONE`].
@@ -90,9 +90,10 @@ pub(super) struct StaticRoutes {
 }
 
 impl StaticRoutes {
-    /// Returns `None` if another component selects outputs.
+    /// Returns `None` if another component selects outputs, or tables change during the run.
     pub fn new(view: View, links: &[DirectedLink]) -> Option<Self> {
-        let table = |ports: &Ports| ports.steering.is_none().then(|| ports.table().clone());
+        let is_static = |ports: &Ports| ports.steering.is_none() && !ports.has_several_tables();
+        let table = |ports: &Ports| is_static(ports).then(|| ports.table().clone());
         let far = |link: &DirectedLink| {
             let receiver = view.receiver.get(link.channel as usize).copied().flatten();
             receiver.map_or(NONE, |(switch, _)| switch)
