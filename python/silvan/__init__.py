@@ -13,6 +13,7 @@ a copy, and numpy arrays (``on.numpy("flows")``).
 | --- | --- |
 | :class:`Scenario` | what is simulated, from a file or from text |
 | :func:`run`, :func:`load`, :class:`Result` | a run and its result; :class:`Forest`: its congestion trees |
+| :class:`Checkpoints` | where and when a run is saved, to continue it later |
 | :func:`watch` | a run in a notebook, shown while it progresses |
 | :func:`compare` | runs compared: settings, then results with intervals over seeds |
 | :func:`sweep`, :func:`tune` | many runs of one scenario; a search for the best settings |
@@ -45,6 +46,7 @@ from silvan._core import (
 if TYPE_CHECKING:
     from silvan import fabric, plot, report, scenarios, traces, types
     from silvan._fluid import fluid
+    from silvan.checkpoints import Checkpoints
     from silvan.comparison import compare
     from silvan.flow_level import Contention, contention
     from silvan.forest import Forest
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from silvan.tuning import Tuning, tune
 
 __all__ = [
+    "Checkpoints",
     "Contention",
     "FabricError",
     "Forest",
@@ -88,6 +91,7 @@ __all__ = [
 
 _MODULES = frozenset(("fabric", "plot", "report", "scenarios", "traces", "transfers", "types"))
 _MODULE_OF = {
+    "Checkpoints": "checkpoints",
     "Contention": "flow_level",
     "Forest": "forest",
     "Measure": "sweeps",

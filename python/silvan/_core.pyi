@@ -135,12 +135,18 @@ def run(
     scenario: Scenario,
     progress: Callable[[int, int, int], object] | None = None,
     viewer: object | None = None,
+    checkpoints: object | None = None,
+    resume: str | PathLike[str] | None = None,
 ) -> Run:
     """Run a scenario to its end. The GIL is released during the run.
 
     `progress(simulated_ns, end_ns, events)` is called at most five times a second, and once more if the run
-    is interrupted.
+    is interrupted. `checkpoints` states when to save the run (:class:`silvan.Checkpoints`), and `resume` is a
+    checkpoint of the same scenario.
     """
+
+def checkpoint_scenario(path: str | PathLike[str]) -> Scenario:
+    """Return the scenario of a checkpoint, as it was read for the run."""
 
 def schema() -> str:
     """Return the JSON Schema of scenario files."""

@@ -15,13 +15,15 @@ import numpy as np
 
 from silvan import _core, _files, _folder, _provenance, _tables, scenarios, sharing
 from silvan import alone as _alone
-from silvan._core import Scenario, SilvanError
+from silvan._core import Scenario, SilvanError, checkpoint_scenario
 from silvan.forest import Forest
 from silvan.types import Provenance, Summary
 
 if TYPE_CHECKING:
     from arro3.core import Table
     from numpy.typing import NDArray
+
+    from silvan.checkpoints import Checkpoints
 
 #: Function that is called with the simulated time (ns), the end of the run (ns), and the number of events.
 Progress = Callable[[int, int, int], object]
@@ -205,30 +207,39 @@ class Result:
 
 
 def run(
-    scenario: Scenario | str | PathLike[str],
+    scenario: Scenario | str | PathLike[str] | None = None,
     *,
     progress: Progress | None = None,
     alone: bool = False,
     viewer: Viewer | None = None,
+    checkpoints: Checkpoints | None = None,
+    resume: str | PathLike[str] | None = None,
     **overrides: object,
 ) -> Result:
     """Run a scenario to its end.
 
     Args:
-        scenario: A scenario, its file, or the name of one that comes with Silvan, such as ``"testbed"``.
+        scenario: A scenario, its file, or the name of one that comes with Silvan, such as ``"testbed"``; with
+            `resume`, it is optional.
         progress: Called at most five times a second with the simulated time and the end (ns), and events.
         alone: Also run each job of the scenario alone on the network: ``summary["alone"]`` and the account
             then state how much slower the job is in the scenario, at which links, and who shares them.
         viewer: Receives the network and samples while the run progresses.
+        checkpoints: Where and when to save the run.
+        resume: A checkpoint of the scenario, from which the run continues.
         overrides: Values of the scenario by dotted key, with double underscores for dots:
             ``congestion__mechanism="ib-cc"``, or ``**{"congestion.mechanism": "ib-cc"}``.
 
     Raises:
-        ScenarioError: a scenario that is wrong.
+        ScenarioError: a scenario that is wrong, or a checkpoint that is damaged or belongs to another one.
         ModelError: a run that cannot continue.
         KeyboardInterrupt: Ctrl-C, within a fraction of a second; other threads continue during a run.
 
     """
+    if scenario is None:
+        if resume is None:
+            raise TypeError("run() needs a scenario, or a checkpoint to resume")
+        scenario = checkpoint_scenario(resume)
     if not isinstance(scenario, Scenario):
         scenario = scenarios.load(scenario)
     if overrides:
@@ -236,7 +247,7 @@ def run(
     if alone:
         # Find errors now, so that a long simulation is not wasted.
         next(_alone.scenarios(scenario))
-    result = _run(scenario, progress, viewer)
+    result = _run(scenario, progress, viewer, checkpoints, resume)
     sharing.add(result)
     if alone:
         _alone.add(result, lambda own: _run(own, progress))
@@ -248,9 +259,15 @@ def of_keywords(overrides: Mapping[str, object]) -> dict[str, object]:
     return {key.replace("__", "."): value for key, value in overrides.items()}
 
 
-def _run(scenario: Scenario, progress: Progress | None, viewer: Viewer | None = None) -> Result:
+def _run(
+    scenario: Scenario,
+    progress: Progress | None,
+    viewer: Viewer | None = None,
+    checkpoints: Checkpoints | None = None,
+    resume: str | PathLike[str] | None = None,
+) -> Result:
     started = time.time()
-    done = _core.run(scenario, progress, viewer)
+    done = _core.run(scenario, progress, viewer, checkpoints, resume)
     summary = done.summary
     columns = {name: _tables.of_run(done.table(name)) for name in done.table_names}
     return Result(

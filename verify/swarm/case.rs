@@ -1,6 +1,7 @@
 //! One scenario and its runs: reading, advancing in slices, finishing, and hashing.
 
 use std::cell::RefCell;
+use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -8,6 +9,7 @@ use serde_json::Value as Json;
 use silvan_fabric::config::Scheduler;
 use silvan_fabric::outcome::{Outcome, Table as Rows, Values};
 use silvan_fabric::simulation::{ModelError, Simulation};
+use silvan_scenario::checkpoint::{Checkpoint, Saver, Written};
 use silvan_scenario::{Scenario, ScenarioError};
 use toml::Table;
 
@@ -130,10 +132,13 @@ pub fn run_with(scenario: &Scenario, scheduler: Scheduler) -> Run {
 }
 
 fn advance(scenario: &Scenario, scheduler: Scheduler) -> Run {
-    let mut simulation = match simulation_with(scenario, scheduler) {
-        Ok(simulation) => simulation,
-        Err(error) => return Run { end: End::Explained("refused", error.to_string()), outcome: None },
-    };
+    match simulation_with(scenario, scheduler) {
+        Ok(simulation) => to_the_end(simulation),
+        Err(error) => Run { end: End::Explained("refused", error.to_string()), outcome: None },
+    }
+}
+
+fn to_the_end(mut simulation: Simulation) -> Run {
     loop {
         match simulation.advance(SLICE) {
             Ok(progress) if progress.done => return closed(simulation, End::Done),
@@ -142,6 +147,51 @@ fn advance(scenario: &Scenario, scheduler: Scheduler) -> Run {
             Err(error) => return Run { end: explained(&error), outcome: None },
         }
     }
+}
+
+/// Same as [`run`], but saves the run and continues a copy of it, at two places that depend on the seed. `events` is the number of
+/// events of the whole run.
+pub fn run_interrupted(scenario: &Scenario, scheduler: Scheduler, events: u64) -> Run {
+    let mut scenario = scenario.clone();
+    scenario.spec.scheduler = scheduler;
+    match guarded(|| interrupt(&scenario, events)) {
+        Ok(run) => run,
+        Err(panic) => Run { end: End::Failed("panic", panic), outcome: None },
+    }
+}
+
+fn interrupt(scenario: &Scenario, events: u64) -> Run {
+    let refused = |error: ScenarioError| Run { end: End::Failed("resume", error.to_string()), outcome: None };
+    let written = Written {
+        text: String::new(),
+        origin: "swarm".to_owned(),
+        base_dir: FABRICS.to_owned(),
+        overrides: Vec::new(),
+    };
+    let (mut simulation, mut saver) = match Saver::of(scenario, written) {
+        Ok(run) => run,
+        Err(error) => return Run { end: End::Explained("refused", error.to_string()), outcome: None },
+    };
+    // The fraction of the golden ratio spreads consecutive seeds evenly.
+    let share = scenario.spec.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 44;
+    let first = (events * share) >> 20;
+    for slice in [first, (events - first) / 2] {
+        match simulation.advance(slice) {
+            Ok(progress) if progress.done => return closed(simulation, End::Done),
+            Ok(_) => {}
+            Err(error) => return Run { end: explained(&error), outcome: None },
+        }
+        let mut bytes = Vec::new();
+        if let Err(error) = saver.write(&simulation, &mut bytes) {
+            return Run { end: End::Failed("resume", error.to_string()), outcome: None };
+        }
+        let read = Checkpoint::read(Box::new(Cursor::new(bytes)), Path::new("checkpoint"));
+        (simulation, saver) = match read.and_then(|checkpoint| checkpoint.resume(scenario)) {
+            Ok(run) => run,
+            Err(error) => return refused(error),
+        };
+    }
+    to_the_end(simulation)
 }
 
 fn closed(simulation: Simulation, end: End) -> Run {

@@ -7,7 +7,7 @@ use toml::Table;
 
 use crate::case::{
     Case, End, Hash, OF_TREES, Run, digest_beside_older, digest_of, digests_of_trees, read, read_text, run,
-    run_with, simulation_with, summary,
+    run_interrupted, run_with, simulation_with, summary,
 };
 use crate::{accounting, finish, variants};
 
@@ -27,7 +27,7 @@ impl Failure {
 }
 
 /// All checks by name.
-pub const CHECKS: [&str; 25] = [
+pub const CHECKS: [&str; 26] = [
     "panic",
     "broken",
     "deadlock",
@@ -35,6 +35,7 @@ pub const CHECKS: [&str; 25] = [
     "repeat",
     "engine",
     "threads",
+    "resume",
     "resolved",
     "measure",
     "order",
@@ -196,6 +197,10 @@ pub fn check(case: &Case, wanted: &Wanted<'_>) -> Findings {
         schedulers(&base, scenario, wanted, &mut findings);
         plain(variants::plain(table, scenario), wanted, &mut findings);
     }
+    if wanted.has("resume") {
+        findings.made.push("resume");
+        resumed(&base, scenario, Scheduler::BinnedIfPossible, &mut findings);
+    }
     if wanted.has("resolved") {
         findings.made.push("resolved");
         resolved(&base, scenario, &mut findings);
@@ -256,13 +261,28 @@ fn schedulers(base: &Run, scenario: &Scenario, wanted: &Wanted<'_>, findings: &m
         };
         let other = run_with(scenario, Scheduler::EventOrdered);
         same(&plain(base), &plain(&other), "engine", findings);
+        if wanted.has("resume") {
+            resumed(&other, scenario, Scheduler::EventOrdered, findings);
+        }
     }
     if simulation.partitions().is_ok() && wanted.has("threads") {
         findings.made.push("threads");
         let mut other = scenario.clone();
         let counts = [2, 3, 5, 7];
         other.spec.threads = Threads::Count(counts[(scenario.spec.seed % 4) as usize]);
-        same(base, &run(&other), "threads", findings);
+        let run = run(&other);
+        same(base, &run, "threads", findings);
+        if wanted.has("resume") {
+            resumed(&run, &other, Scheduler::BinnedIfPossible, findings);
+        }
+    }
+}
+
+/// Compares with the same run, saved and continued.
+fn resumed(base: &Run, scenario: &Scenario, scheduler: Scheduler, findings: &mut Findings) {
+    if let Some(outcome) = &base.outcome {
+        let other = run_interrupted(scenario, scheduler, outcome.summary.events);
+        same(base, &other, "resume", findings);
     }
 }
 
@@ -329,12 +349,16 @@ fn jobs(with: &Table, wanted: &Wanted<'_>, findings: &mut Findings) {
         }
         accounting::check_jobs(&long, &mut |check, what| findings.fail(check, what));
     }
+    let base = Run { end: End::Done, outcome: Some(outcome) };
+    if wanted.has("resume") {
+        resumed(&base, &jobs, Scheduler::BinnedIfPossible, findings);
+    }
     if let Ok(Ok(plain)) = read(&variants::plain(with, &jobs)) {
         let only = Wanted { only: wanted.only.map(|_| "engine"), skip: wanted.skip };
         schedulers(&run(&plain), &plain, &only, findings);
     }
     let only = Wanted { only: Some("threads"), skip: wanted.skip };
-    schedulers(&Run { end: End::Done, outcome: Some(outcome) }, &jobs, &only, findings);
+    schedulers(&base, &jobs, &only, findings);
 }
 
 /// Checks a variant with other components: sums are right, all traffic ends unless links lose packets, and neither the scheduler nor threads
@@ -347,6 +371,9 @@ fn changed(with: &Table, check: &'static str, wanted: &Wanted<'_>, findings: &mu
     let all = Wanted { only: None, skip: wanted.skip };
     schedulers(&base, &other, &all, findings);
     resolved(&base, &other, findings);
+    if wanted.has("resume") {
+        resumed(&base, &other, Scheduler::BinnedIfPossible, findings);
+    }
     let retries = other.spec.link.retry.is_some();
     let is_lossy = matches!(&other.spec.flow_control, FlowControl::Pfc(pfc) if !pfc.lossy_lanes.is_empty());
     let may_lose = is_lossy || other.spec.event.iter().any(|event| event.loses_packets(retries));

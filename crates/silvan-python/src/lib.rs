@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | [`scenario`] | scenario files |
 //! | [`run`] | a run, interruptible, with progress |
+//! | [`checkpoint`] | when a run is saved, and the scenario of a checkpoint |
 //! | [`viewer`] | an object that receives samples while the run progresses |
 //! | [`tables`] | tables of a run for numpy, without copies |
 //! | [`fabric`] | topologies and forwarding tables of real fabrics |
@@ -18,6 +19,7 @@
 use pyo3::prelude::*;
 use silvan_engine::memory::HugePages;
 
+mod checkpoint;
 mod contention;
 mod convert;
 mod fabric;
@@ -47,6 +49,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<tables::ArrayView>()?;
     module.add_function(wrap_pyfunction!(scenario::schema, module)?)?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
+    module.add_function(wrap_pyfunction!(checkpoint::checkpoint_scenario, module)?)?;
     module.add_function(wrap_pyfunction!(fabric::fabric_check, module)?)?;
     module.add_function(wrap_pyfunction!(fabric::fabric_ibdmchk, module)?)?;
     module.add_function(wrap_pyfunction!(fabric::fabric_route, module)?)?;

@@ -1,5 +1,6 @@
 //! A run. It advances in slices without the GIL, so that Python can interrupt it and observe its progress.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyKeyError, PyKeyboardInterrupt};
@@ -8,7 +9,8 @@ use pyo3::types::PyDict;
 use silvan_fabric::outcome::Outcome;
 use silvan_fabric::simulation::{Progress, Simulation};
 
-use crate::convert::{self, ScenarioError, model_error};
+use crate::checkpoint::{self, Checkpoints};
+use crate::convert::{self, model_error};
 use crate::scenario::Scenario;
 use crate::tables;
 use crate::viewer::Viewer;
@@ -74,21 +76,26 @@ impl Run {
 ///
 /// `progress(simulated_ns, end_ns, events)` is called at most five times a second, and once
 /// more when the run is interrupted. `viewer.network(json)` is called at the start and returns a number `n`;
-/// `viewer.sample(json)` is called after each `n`-th sample. Results do not depend on either.
+/// `viewer.sample(json)` is called after each `n`-th sample. `checkpoints` saves the run in the file `checkpoints.path`: each
+/// time that `checkpoints.every` has passed in the simulation and, if `checkpoints.interrupted()` is true, when the run is
+/// interrupted; afterwards, `checkpoints.saved(simulated_ns)` is called. `resume` is a checkpoint of the scenario. Results do
+/// not depend on any of these.
 #[pyfunction]
-#[pyo3(signature = (scenario, progress=None, viewer=None))]
+#[pyo3(signature = (scenario, progress=None, viewer=None, checkpoints=None, resume=None))]
 pub fn run(
     py: Python<'_>,
     scenario: &Bound<'_, Scenario>,
     progress: Option<Bound<'_, PyAny>>,
     viewer: Option<Bound<'_, PyAny>>,
+    checkpoints: Option<Bound<'_, PyAny>>,
+    resume: Option<PathBuf>,
 ) -> PyResult<Run> {
     let started = Instant::now();
     let inner = scenario.get().inner();
-    let mut simulation =
-        py.detach(|| inner.simulation()).map_err(|e| ScenarioError::new_err(e.to_string()))?;
-    let mut viewer = viewer.map(|one| Viewer::open(one, inner, &simulation)).transpose()?;
-    advance(py, &mut simulation, progress.as_ref(), viewer.as_mut())?;
+    let (mut simulation, saver) = checkpoint::run(py, scenario.get(), resume.as_deref())?;
+    let checkpoints = checkpoints.map(|one| Checkpoints::new(one, saver, simulation.now())).transpose()?;
+    let viewer = viewer.map(|one| Viewer::open(one, inner, &simulation)).transpose()?;
+    advance(py, &mut simulation, progress.as_ref(), (viewer, checkpoints))?;
     let mut outcome = py.detach(|| simulation.finish()).map_err(model_error)?;
     outcome.warnings.extend_from_slice(inner.file_notes());
     let wall_s = started.elapsed().as_secs_f64();
@@ -99,19 +106,39 @@ pub fn run(
     Ok(Run { outcome, tables, wall_s })
 }
 
-/// Advances to the end and checks for signals after every slice.
+/// Advances to the end. A run that Ctrl-C stops may be saved.
 fn advance(
     py: Python<'_>,
     simulation: &mut Simulation,
     progress: Option<&Bound<'_, PyAny>>,
-    mut viewer: Option<&mut Viewer<'_>>,
+    (viewer, mut checkpoints): (Option<Viewer<'_>>, Option<Checkpoints<'_>>),
 ) -> PyResult<()> {
-    let mut slice: u64 = 10_000;
+    let result = advance_in_slices(py, simulation, progress, (viewer, checkpoints.as_mut()));
+    if let (Err(error), Some(checkpoints)) = (&result, &checkpoints)
+        && error.is_instance_of::<PyKeyboardInterrupt>(py)
+    {
+        checkpoints.interrupted(simulation)?;
+    }
+    result
+}
+
+/// Advances to the end and checks for signals after every slice.
+fn advance_in_slices(
+    py: Python<'_>,
+    simulation: &mut Simulation,
+    progress: Option<&Bound<'_, PyAny>>,
+    (mut viewer, mut checkpoints): (Option<Viewer<'_>>, Option<&mut Checkpoints<'_>>),
+) -> PyResult<()> {
+    let (mut slice, mut done): (u64, u64) = (10_000, 0);
     let mut last_call = Instant::now();
     loop {
-        let began = Instant::now();
+        let (began, before) = (Instant::now(), done);
         let state = match &mut viewer {
             Some(viewer) => viewer.advance(simulation, slice, SLICE)?,
+            // Stop at samples, so that short runs have checkpoints, too.
+            None if checkpoints.as_ref().is_some_and(|checkpoints| checkpoints.are_regular()) => {
+                py.detach(|| simulation.advance_to_sample(slice)).map_err(model_error)?.0
+            }
             None => py.detach(|| simulation.advance(slice)).map_err(model_error)?,
         };
         if let Err(error) = py.check_signals() {
@@ -123,11 +150,16 @@ fn advance(
         if state.done {
             return Ok(());
         }
+        if let Some(checkpoints) = &mut checkpoints {
+            checkpoints.advanced(simulation, state)?;
+        }
         if last_call.elapsed() >= PROGRESS_EVERY {
             call(progress, state)?;
             last_call = Instant::now();
         }
-        slice = next_slice(slice, began.elapsed());
+        done = state.events;
+        // The run may have stopped early, at a sample.
+        slice = next_slice(slice.min(done - before), began.elapsed());
     }
 }
 

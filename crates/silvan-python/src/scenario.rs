@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
+use silvan_scenario::checkpoint::Written;
 
 use crate::convert::{self, ScenarioError};
 use crate::fabric::FlowRoutes;
@@ -38,6 +39,25 @@ impl Scenario {
             .detach(|| silvan_scenario::Scenario::from_toml(&text, &origin, &base_dir, &overrides))
             .map_err(|e| ScenarioError::new_err(e.to_string()))?;
         Ok(Self { inner, text, origin, base_dir, overrides })
+    }
+
+    /// The scenario of a checkpoint, as it was read for the run.
+    pub fn of_checkpoint(py: Python<'_>, written: &Written) -> PyResult<Self> {
+        let Written { text, origin, base_dir, overrides } = written.clone();
+        Self::new(py, text, origin, base_dir.into(), overrides)
+    }
+
+    /// What the scenario was read from, for checkpoints.
+    pub fn written(&self) -> PyResult<Written> {
+        let wrong = |what: String| ScenarioError::new_err(format!("{}: {what}", self.base_dir.display()));
+        let folder = if self.base_dir.as_os_str().is_empty() { Path::new(".") } else { &self.base_dir };
+        let folder = std::path::absolute(folder).map_err(|error| wrong(error.to_string()))?;
+        let base_dir = folder.into_os_string().into_string();
+        let base_dir = base_dir.map_err(|_| {
+            wrong("a checkpoint cannot contain this name, which is not UTF-8 text".to_owned())
+        })?;
+        let (text, origin) = (self.text.clone(), self.origin.clone());
+        Ok(Written { text, origin, base_dir, overrides: self.overrides.clone() })
     }
 
     /// The scenario as a Rust value.

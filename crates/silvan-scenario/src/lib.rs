@@ -7,11 +7,13 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`spec`] | the types that represent the file |
+//! | [`checkpoint`] | files from which a run can be continued |
 //! | [`jobs`] | parallel applications: programs and placement |
 //! | [`describe`] | networks, samples and results as JSON, for displays of a run |
 //! | [`import`] | readers and writers for topologies and tables of real fabrics |
 //! | `source`, `shape`, `validate`, `network` | the checks, from the text to the connected network |
 
+pub mod checkpoint;
 pub mod describe;
 mod error;
 mod estimate;

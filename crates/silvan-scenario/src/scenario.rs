@@ -227,6 +227,15 @@ impl Scenario {
     /// Same as [`Scenario::build`]. Tables that can deadlock are also an error, unless
     /// `routing.allow_deadlock` is set.
     pub fn simulation(&self) -> Result<Simulation, ScenarioError> {
+        self.simulation_with(|_, _, _| ()).map(|(simulation, ())| simulation)
+    }
+
+    /// Same as [`Self::simulation`], and also returns what a function returns for the network, its tables and the
+    /// configuration.
+    pub(crate) fn simulation_with<T>(
+        &self,
+        inspect: impl FnOnce(&Topology, &Tables, &Config) -> T,
+    ) -> Result<(Simulation, T), ScenarioError> {
         let ((topology, tables, config), changes, deadlock_free) =
             self.try_build().map_err(|fault| self.locate(fault))?;
         let only_tables = config.path_lanes.is_none()
@@ -260,7 +269,8 @@ impl Scenario {
                 network::findings(&self.spec, &topology, &tables, &config)
             }
         };
-        Ok(simulation.with_warnings(warnings).with_expectations(expected))
+        let inspected = inspect(&topology, &tables, &config);
+        Ok((simulation.with_warnings(warnings).with_expectations(expected), inspected))
     }
 
     /// Fails if the scenario does not allow routes that can deadlock along a cycle.

@@ -4,6 +4,7 @@
 
 mod common;
 
+mod checkpoint;
 mod cycles;
 mod direct_topologies;
 mod ethernet;

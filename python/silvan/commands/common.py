@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn
 
 import typer
 from rich.console import Console
@@ -21,6 +23,7 @@ from silvan.commands import completion
 
 if TYPE_CHECKING:
     import silvan
+    from silvan.checkpoints import Checkpoints
     from silvan.results import Viewer
 
 #: Exit codes. typer itself reports wrong usage (2).
@@ -38,6 +41,16 @@ ScenarioFile = Annotated[
         metavar="SCENARIO",
         help="Scenario file (TOML), the name of a scenario that comes with Silvan, or - for standard input.",
         autocompletion=completion.scenarios,
+    ),
+]
+#: The same for a command that can take the scenario from elsewhere.
+OptionalScenarioFile = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SCENARIO]",
+        help="Scenario file (TOML), the name of a scenario that comes with Silvan, or - for standard input.",
+        autocompletion=completion.scenarios,
+        show_default=False,
     ),
 ]
 Settings = Annotated[
@@ -176,19 +189,65 @@ def simulate(
     progress: bool | None = None,
     alone: bool = False,
     viewer: Viewer | None = None,
+    saving: Saving | None = None,
 ) -> silvan.Result:
     """Run a scenario with a progress bar; Ctrl-C prints the simulated time reached and exits."""
     import silvan
 
     console, shown = progress_console(progress)
     bar = RunProgress(console, title, show=shown)
+    checkpoints = saving.checkpoints(bar) if saving else None
+    resume = saving.resume if saving else None
     try:
         with bar:
-            return silvan.run(scenario, progress=bar, alone=alone, viewer=viewer)
+            return silvan.run(
+                scenario, progress=bar, alone=alone, viewer=viewer, checkpoints=checkpoints, resume=resume
+            )
     except KeyboardInterrupt:
         end = bar.end_ns or scenario.duration_ns
-        console.print(f"stopped at {simulated(bar.now_ns)} of {simulated(end)}; nothing written")
+        kept = "nothing written"
+        if checkpoints is not None and checkpoints.saved_ns is not None:
+            kept = (
+                f"continue at {simulated(checkpoints.saved_ns)} with: silvan run --resume {checkpoints.path}"
+            )
+        console.print(f"stopped at {simulated(bar.now_ns)} of {simulated(end)}; {kept}", markup=False)
         raise typer.Exit(EXIT_STOPPED) from None
+
+
+@dataclass(frozen=True)
+class Saving:
+    """The options of a run about checkpoints."""
+
+    #: The file for checkpoints.
+    file: Path
+    #: Simulated time between checkpoints, as given.
+    every: str | None
+    #: The checkpoint from which the run continues.
+    resume: Path | None
+
+    #: Wall-clock time in seconds from which Ctrl-C on a terminal offers to save a run.
+    WORTH_S: ClassVar[float] = 10.0
+
+    def checkpoints(self, bar: RunProgress) -> Checkpoints | None:
+        """Return when to save the run; Ctrl-C without `every` asks, and only on a terminal."""
+        from silvan.checkpoints import Checkpoints
+
+        if self.every is not None:
+            return Checkpoints(self.file, self.every)
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return None
+        started = time.monotonic()
+
+        def ask() -> bool:
+            if time.monotonic() - started < self.WORTH_S:
+                return False
+            bar.stop()
+            try:
+                return typer.confirm(f"Save the run in {self.file}, to continue it later?", err=True)
+            except typer.Abort:
+                return False
+
+        return Checkpoints(self.file, ask=ask)
 
 
 @contextmanager

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from silvan import _folder, _opensm
+from silvan import _folder, _opensm, checkpoints
 from silvan._core import SilvanError
 from silvan.commands import _show, common
 
 if TYPE_CHECKING:
+    from silvan._core import Scenario
     from silvan.live import Server
     from silvan.results import Result
 
@@ -25,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run(  # noqa: PLR0913, PLR0917 - one argument per option
-    scenario: common.ScenarioFile,
+    scenario: common.OptionalScenarioFile = None,
     settings: common.Settings = None,
     seed: common.Seed = None,
     out: Annotated[
@@ -66,6 +67,29 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
             help="Longest time for which the page of --watch is served after the run.",
         ),
     ] = 600.0,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="EVERY",
+            help='Save the run after each such simulated time, for example "10 ms", and at Ctrl-C.',
+        ),
+    ] = None,
+    checkpoint_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint-file",
+            metavar="FILE",
+            help="File for the last checkpoint.",
+            show_default="that of --resume, or NAME.checkpoint",
+        ),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            "--resume", metavar="FILE", help="Continue the run of a checkpoint; SCENARIO is then optional."
+        ),
+    ] = None,
     opensm_conf: Annotated[
         Path | None,
         typer.Option(
@@ -79,23 +103,21 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
     if plot and out is None:
         raise typer.BadParameter("needs a folder for the figures: --out DIR", param_hint="--plot")
     given = common.overrides(settings, seed) | ({} if threads is None else {"threads": threads})
-    if opensm_conf is None:
-        loaded = common.load_scenario(scenario, given)
-    else:
-        try:
-            loaded, notes = _opensm.load(common.source(scenario), opensm_conf, given)
-        except _opensm.OtherOptionsError as error:
-            raise typer.BadParameter(str(error), param_hint="--opensm-conf") from None
-        for note in notes:
-            common.err_console().print(f"note: {note}", markup=False)
+    if resume is not None and threads is not None:
+        raise typer.BadParameter("a resumed run has the threads of its checkpoint", param_hint="--threads")
+    loaded = _load(scenario, given, opensm_conf, resume)
     if out is not None:
         # Check the folder before the run, so that a long simulation is not wasted.
         _folder.refuse_foreign(out, scenario=loaded.name, force=force)
+    file = checkpoint_file or resume or Path(f"{loaded.name}.checkpoint")
+    saving = common.Saving(file, checkpoint, resume)
     with contextlib.ExitStack() as stack:
         server = _serve(stack, loaded.name) if watch else None
         viewer = server.recording if server else None
         shown = False if quiet and progress is None else progress
-        result = common.simulate(loaded, title=loaded.name, progress=shown, alone=alone, viewer=viewer)
+        result = common.simulate(
+            loaded, title=loaded.name, progress=shown, alone=alone, viewer=viewer, saving=saving
+        )
         try:
             written = _write(result, out, plot, force)
         except (OSError, SilvanError) as error:
@@ -111,6 +133,30 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
             _show_result(result, written, out, as_json)
         if server:
             _linger(server, result, watch_limit)
+
+
+def _load(
+    scenario: str | None, given: dict[str, str], opensm_conf: Path | None, resume: Path | None
+) -> Scenario:
+    """Load the scenario, or take that of the checkpoint."""
+    if scenario is None:
+        if resume is None:
+            raise typer.BadParameter("a scenario is needed, unless --resume is given", param_hint="SCENARIO")
+        if given or opensm_conf is not None:
+            raise typer.BadParameter(
+                "the scenario of a checkpoint cannot be changed; leave out --set, --seed and --opensm-conf",
+                param_hint="--resume",
+            )
+        return checkpoints.scenario(resume)
+    if opensm_conf is None:
+        return common.load_scenario(scenario, given)
+    try:
+        loaded, notes = _opensm.load(common.source(scenario), opensm_conf, given)
+    except _opensm.OtherOptionsError as error:
+        raise typer.BadParameter(str(error), param_hint="--opensm-conf") from None
+    for note in notes:
+        common.err_console().print(f"note: {note}", markup=False)
+    return loaded
 
 
 def _serve(stack: contextlib.ExitStack, title: str) -> Server:
