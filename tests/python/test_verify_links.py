@@ -12,7 +12,7 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT))
 
 from verify import compare, link_drawing, reading
-from verify.reference import Network, links, retrying
+from verify.reference import Network, hosts, links, retrying, waking
 
 STAR = {
     "duration": "300 us",
@@ -33,6 +33,29 @@ def test_scenarios_drawn_at_random() -> None:
     compared = compare.compare(link_drawing.many(1, 60), show=False)
     assert not compared.wrong
     assert len(compared.refused) <= 6, compared.refused
+
+
+def test_reactions_use_the_service_level_of_the_route(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timers of service levels have different phases, which decide when an index returns to zero."""
+    scenario = link_drawing.variant(316)
+    assert scenario["lanes"]["assignment"] == "routing"
+    assert compare.differences(scenario) == []
+    monkeypatch.setattr(hosts.Host, "level", lambda self, destination, level: level)
+    assert compare.differences(scenario)
+
+
+def test_a_host_checks_when_its_link_is_free_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It then generates the messages that are due, although the replay buffer is still full."""
+    scenario = link_drawing.variant(433)
+    assert compare.differences(scenario) == []
+    settle = waking.WakingHost.settle
+
+    def waits(self: waking.WakingHost) -> None:
+        if self.out.free_at > self.net.now or not self.out.lacks((0, 0), 1):
+            settle(self)
+
+    monkeypatch.setattr(waking.WakingHost, "settle", waits)
+    assert compare.differences(scenario)
 
 
 def test_scenarios_cover_every_rule() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from verify.rdma import RcccReaction
 from verify.reference.adapters import AdapterHost
 from verify.reference.cioq import CioqSwitch
 from verify.reference.fcfs import FcfsSwitch
@@ -18,11 +17,8 @@ if TYPE_CHECKING:
 
 
 def host(net: Network, name: str) -> Host:
-    """Return a host: with an output buffer, with announced flows or credit of receivers, or a plain one."""
-    if net.plan.adapter:
-        return AdapterHost(net, name)
-    wakes = net.plan.announces or isinstance(net.plan.congestion.reaction, RcccReaction)
-    return WakingHost(net, name) if wakes else Host(net, name)
+    """Return a host, with or without an output buffer."""
+    return AdapterHost(net, name) if net.plan.adapter else WakingHost(net, name)
 
 
 def switch(net: Network, name: str) -> Switch:

@@ -43,7 +43,7 @@ class Choices:
 
     def is_free(self, packet: Packet, group: tuple[int, ...]) -> bool:
         """Return whether a packet is routed adaptively here."""
-        may_choose = not packet.is_control and packet.flow.source.level in self.rule.levels
+        may_choose = not packet.is_control and packet.flow.level in self.rule.levels
         return may_choose and len(group) > 1 and not packet.is_pinned and not self.keeps(packet)
 
     def keeps(self, packet: Packet) -> bool:

@@ -51,8 +51,12 @@ class Limiter:
 class Flow:
     """The flow from one source of a host to one destination."""
 
-    def __init__(self, source: Source, ends: tuple[str, str], lane: int, control: Control) -> None:
-        self.source, self.lane, self.control = source, lane, control
+    def __init__(
+        self, source: Source, ends: tuple[str, str], ways: tuple[int, int], control: Control
+    ) -> None:
+        self.source, self.control = source, control
+        #: The service level of its packets, and their lane on the link of the host.
+        self.level, self.lane = ways
         self.ends = self.origin, self.destination = ends
         self.messages: deque[Message] = deque()
         self.sent = self.received = 0
@@ -88,8 +92,6 @@ class Host:
         self.held: list[Flow] = []
         #: Numbers of flows, and numbers that were returned for reuse.
         self.numbers, self.given_back = 0, list[int]()
-        #: The credit that each lane lacked at the host's last attempt, if all of them did.
-        self.stalled: dict[int, int] = {}
         #: Control packets that wait on each lane. Each has a number from the order of all lanes, so that the
         #: packet that has waited longest is known.
         self.control: dict[int, deque[tuple[int, Packet]]] = {
@@ -100,7 +102,7 @@ class Host:
         self.notified: dict[Source | None, int] = {}
         #: Per flow, the marks of the packets that have arrived since the last answer per message.
         self.arrived: dict[Flow, list[tuple[bool, bool, int]]] = {}
-        #: Whether there is a reason for an attempt, for hosts that need one.
+        #: Whether there is a reason for an attempt.
         self.is_asked = False
         #: Present where flows are announced.
         self.announcer: Announcer | None = None
@@ -169,14 +171,15 @@ class Host:
         report.flow.control.answered("hot", self.net.now, report.severity)
         self.log(report.flow, before)
         self.set_timer(report.flow)
-        self.stalled = {}
         self.is_asked = True
 
     def wake(self, port: int, time: int) -> None:
-        """Do nothing: hosts decide after every event."""
+        """Schedule an attempt, unless there is an earlier one."""
+        raise NotImplementedError
 
     def credit_is_back(self, port: int) -> None:
-        """Do nothing: hosts decide after every event."""
+        """Make an attempt."""
+        raise NotImplementedError
 
     def add(self, source: Source) -> None:
         """Add a source."""
@@ -189,19 +192,20 @@ class Host:
     def flow(self, source: Source, destination: str) -> Flow:
         """Return the flow from a source to a destination, created at its first use."""
         if (source, destination) not in self.flows:
-            held_back = control(self.net, self.name, source.level, self.out.pace)
+            level = self.level(destination, source.level)
+            held_back = control(self.net, self.name, level, self.out.pace)
             if self.congestion.has_control_per_level:
-                held_back = self.levels.setdefault(source.level, held_back)
-            lane = self.first_lane(destination, source.level)
-            self.flows[source, destination] = Flow(source, (self.name, destination), lane, held_back)
+                held_back = self.levels.setdefault(level, held_back)
+            lane = self.net.plan.lanes.of_level[level]
+            self.flows[source, destination] = Flow(source, (self.name, destination), (level, lane), held_back)
         return self.flows[source, destination]
 
-    def first_lane(self, destination: str, level: int) -> int:
-        """Return the lane of a service level, or of the route to a host, on the host's own link."""
-        net, lanes = self.net.plan.wiring, self.net.plan.lanes
-        if lanes.by_way and isinstance(net, Direct):
-            level = net.way(self.name, destination).level
-        return lanes.of_level[level]
+    def level(self, destination: str, level: int) -> int:
+        """Return the service level of packets to a host: that of their source, or of the route."""
+        net = self.net.plan.wiring
+        if self.net.plan.lanes.by_way and isinstance(net, Direct):
+            return net.way(self.name, destination).level
+        return level
 
     def comes(self, packet: Packet, port: int, head: int, tail: int) -> None:
         """Receive the head of a packet."""
@@ -280,7 +284,6 @@ class Host:
     def take_grant(self, packet: Packet) -> None:
         """Take credit for a flow."""
         packet.flow.control.take(packet.target)
-        self.stalled = {}
         self.is_asked = True
         self.reopen(packet.flow)
 
@@ -311,7 +314,6 @@ class Host:
             request = self.control_packet(flow, flow.destination, flow.lane, "request")
             request.target = target
             self.say(request)
-        self.stalled = {}
         self.is_asked = True
         if is_idle:
             self.wait(flow)
@@ -330,7 +332,6 @@ class Host:
         for packet in others:
             flow.control.arrived(packet.payload + self.net.plan.header)
         if others and self.congestion.has_windows:
-            self.stalled = {}
             self.is_asked = True
             self.reopen(flow)
         if self.awaits_acks:
@@ -355,7 +356,6 @@ class Host:
             flow.control.lose(Loss(self.net.now, packet.injected, size, at_last=False, is_answer=False))
             if self.sprayer:
                 self.sprayer.heard(flow, packet.entropy, is_marked=True, skips=4)
-        self.stalled = {}
         self.is_asked = True
         if is_idle:
             self.remember(flow)
@@ -368,9 +368,9 @@ class Host:
         self.net.at(time, act, rank=TIMERS)
 
     def reply(self, answer: Packet) -> None:
-        """Queue an answer to a data packet."""
+        """Queue an answer to a data packet, and make an attempt."""
         self.say(answer)
-        self.stalled = {}
+        self.is_asked = True
 
     def answer_message(self, packet: Packet) -> None:
         """Answer the last packet of a message, with the marks of all its packets."""
@@ -448,8 +448,6 @@ class Host:
         flow.control.heard(Answer(mark, self.net.now, packet.severity, sent_at, size, data.hops))
         self.log(flow, before)
         self.set_timer(flow)
-        # The flow whose turn it was may be throttled now, in favor of the others.
-        self.stalled = {}
         # An index grows only when an answer arrives; windows may open, and pauses end.
         if self.congestion.has_windows:
             self.reopen(flow)
@@ -461,7 +459,7 @@ class Host:
             return
         if before < reaction.trigger <= flow.control.strength(self.net.now):
             to = self.net.number[flow.destination]
-            self.raised.append((self.net.now, to, flow.source.level, flow.source.name))
+            self.raised.append((self.net.now, to, flow.level, flow.source.name))
 
     def set_timer(self, flow: Flow) -> None:
         """Schedule the time at which the reaction may throttle a flow."""
@@ -473,7 +471,6 @@ class Host:
     def expire(self, flow: Flow) -> None:
         """Ask again whether a flow may send, and whether others may go instead."""
         flow.timers.discard(self.net.now)
-        self.stalled = {}
         self.is_asked = True
         self.reopen(flow)
 
@@ -512,26 +509,12 @@ class Host:
         if own_lane is not None and kind != "tear-down":
             lane = own_lane
         if self.net.plan.lanes.by_way:
-            lane = self.first_lane(to, flow.source.level)
+            lane = self.net.plan.lanes.of_level[self.level(to, flow.level)]
         return Packet(flow, to, payload=0, size=size, space=self.net.space(size), lane=lane, kind=kind)
 
     def decide(self) -> None:
-        """Send one packet if that is possible."""
-        if self.out.free_at > self.net.now:
-            return
-        if self.send_control():
-            self.stalled = {}
-            return
-        # A lane with a waiting control packet carries no data before it.
-        lacking = {lane: waiting[0][1].space for lane, waiting in self.control.items() if waiting}
-        if len(lacking) == self.net.plan.lanes.count:
-            return
-        if self.injection.free_at > self.net.now:
-            return
-        if self.stalled and all(self.out.lacks((lane, 0), space) for lane, space in self.stalled.items()):
-            return
-        self.draw_and_send(lacking)
-        self.set_alarms()
+        """Send one packet, if there is a reason for an attempt and it is possible."""
+        raise NotImplementedError
 
     def draw_and_send(self, lacking: dict[int, int]) -> str:
         """Generate the messages that are due and send a packet, if any may be sent; return what was done."""
@@ -544,14 +527,6 @@ class Host:
             wants = any(self.is_due(source) for source in self.sources)
         return attempt
 
-    def set_alarms(self) -> None:
-        """Schedule an attempt when messages are due."""
-        for source in self.sources:
-            due = self.next_draw(source)
-            if due is not None and due > self.net.now and due != source.alarm:
-                source.alarm = due
-                self.net.at(due)
-
     def next_draw(self, source: Source) -> int | None:
         """Return when a source generates its next message."""
         return source.next_draw(self.net.now, is_ready=any(flow.source is source for flow in self.ring))
@@ -561,23 +536,11 @@ class Host:
         due = self.next_draw(source)
         return due is not None and due <= self.net.now
 
-    def send_control(self) -> bool:
-        """Send the control packet that has waited longest, among the first ones of the lanes with credit."""
-        first = [waiting[0] for waiting in self.control.values() if waiting]
-        able = [(number, packet) for number, packet in first if self.out.can_take(packet)]
-        if not able:
-            return False
-        _, packet = min(able, key=lambda waits: waits[0])
-        self.control[packet.lane].popleft()
-        self.out.send(packet)
-        return True
-
     def send_data(self, lacking: dict[int, int]) -> str:
         """Send a packet of the first flow that may send and whose lane has credit; return what was done.
 
         Flows whose lane lacks credit keep their turn, and no flow behind them uses that lane.
         """
-        self.stalled = {}
         attempt = "idle"
         kept: list[Flow] = []
         self.select()
@@ -596,15 +559,14 @@ class Host:
             kept.append(flow)
             lacking.setdefault(packet.lane, packet.space)
             if len(lacking) == self.net.plan.lanes.count:
-                self.stalled = lacking
                 attempt = "blocked"
                 break
         self.ring.extendleft(reversed(kept))
         return attempt
 
     def has_credit(self, packet: Packet) -> bool:
-        """Return whether a packet can be sent."""
-        return self.out.can_take(packet)
+        """Return whether a packet can be sent; if not, schedule an attempt for when it can."""
+        raise NotImplementedError
 
     def select(self) -> None:
         """Put the flow first that has sent least relative to its rate, where flows have rates."""
@@ -665,7 +627,6 @@ class Host:
             self.given_back.append(flow.number)
             flow.number = None
         flow.source.parent.ended(self.net.now)
-        self.stalled = {}
         self.is_asked = True
 
     def request(self, flow: Flow, message: Message) -> None:

@@ -68,8 +68,6 @@ class Source:
         self.backlog = 0
         #: The source's number at its host.
         self.number = 0
-        #: The time of the last scheduled attempt of its host.
-        self.alarm = -1
         #: The number of its last packet among its host's packets.
         self.served = 0
 

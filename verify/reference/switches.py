@@ -244,7 +244,7 @@ class Switch:
         """Log a data packet that is marked."""
         flow, number = packet.flow, self.net.number
         ends = number[flow.origin], number[flow.destination]
-        self.marked.append((self.net.now, packet.output, *ends, flow.source.level))
+        self.marked.append((self.net.now, packet.output, *ends, flow.level))
 
     def stamp(self, packet: Packet) -> None:
         """Write the state of its output into a data packet that leaves, if switches do so."""

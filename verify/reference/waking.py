@@ -2,8 +2,9 @@
 
 Such a host makes an attempt when its link is free and packets wait for that, when the next packet may be
 injected, when a message or a probe is due, when lacking credit has returned, and when it has received an
-answer. So a packet that is to be sent behind the last one of a message, such as a tear-down, waits for the
-injection limit unless the host receives an answer before.
+answer. An attempt that has been scheduled is made, even if the host has since lacked credit. So a packet
+that is to be sent behind the last one of a message, such as a tear-down, waits for the injection limit
+unless the host receives an answer before.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class WakingHost(Host):
-    """A host whose flows may be announced."""
+    """A host without an output buffer."""
 
     def __init__(self, net: Network, name: str) -> None:
         super().__init__(net, name)
@@ -55,11 +56,6 @@ class WakingHost(Host):
         is_heard = packet.is_control and packet.kind != "request"
         heard = is_heard and (packet.becn or self.congestion.has_windows)
         self.is_asked |= heard or self.answers > before
-
-    def reply(self, answer: Packet) -> None:
-        """Queue an answer, and make an attempt."""
-        super().reply(answer)
-        self.is_asked = True
 
     def has_credit(self, packet: Packet) -> bool:
         """Return whether a packet can be sent; if not, schedule an attempt for when it can."""
