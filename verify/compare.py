@@ -116,7 +116,7 @@ def _options(result: silvan.Result, net: Network) -> list[Difference]:
         _pauses(result, net) if plan_.pfc else [],
         _logs(result, net) if plan_.keeps_logs else [],
         _trimming(result, net) if plan_.switch.trimming else [],
-        _losses(result, net) if any(one.kind in ("down", "errors") for one in plan_.events) else [],
+        _losses(result, net) if plan_.loses else [],
         _reordering(result, net.reordering) if plan_.reorders else [],
         _transfers(result, net) if net.own_flows else [],
     ]
@@ -397,6 +397,10 @@ def _losses(result: silvan.Result, net: Network) -> list[Difference]:
             for what, count in counts.items()
             if count != simulated[what]
         ]
+    if net.plan.pfc and net.plan.pfc.lossy:
+        dropped = sum(channel.fault.dropped for channel in net.channels if channel.fault)
+        if (got := result.summary["losses"]["dropped_packets"]) != dropped:
+            found.append(Difference(None, "dropped packets", dropped, got or 0))
     payload = result.summary["losses"]["payload_bytes"]
     if payload != net.lost_payload:
         found.append(Difference(None, "lost payload", net.lost_payload, payload))

@@ -44,18 +44,35 @@ def variant(seed: int) -> Scenario:
         kinds = ["stall", "drain"]
     for source in found.get("flow", []) + found.get("traffic", []):
         source.pop("start_after_packets", None)
+    is_lossy = kinds[0] == "down" and has_lossy_lanes(found, rng)
     found["event"] = [
         event(rng, kinds, (ends, list(wiring.hosts)), duration) for _ in range(rng.randint(1, 3))
     ]
     drawn = {one["kind"] for one in found["event"]}
     if "down" in drawn and rng.random() < 0.6:
-        delay = rng.choice([0, 1, duration // 100, duration // 10])
-        add(found, "rerouting", {"delay": f"{delay} ps"})
-    if drawn & {"down", "errors"} and rng.random() < 0.7:
+        add(found, "rerouting", rerouting(found, rng, duration))
+    if (is_lossy or drawn & {"down", "errors"}) and rng.random() < 0.7:
         kind = rng.choice(["selective-repeat", "go-back-n"])
         timeout = max(rng.choice([duration // 200, duration // 30, duration // 5]), 1)
         add(found, "recovery", {"kind": kind, "timeout": f"{timeout} ps"})
     return found
+
+
+def has_lossy_lanes(found: Scenario, rng: random.Random) -> bool:
+    """Make some lanes of a scenario with pause frames lossy; tell whether there are any."""
+    if found.get("flow_control", {}).get("kind") != "pfc" or rng.random() < 0.5:
+        return False
+    count = found.get("lanes", {}).get("count", 1)
+    lanes = [lane for lane in range(count) if rng.random() < 0.6]
+    found["flow_control"] = {**found["flow_control"], "lossy_lanes": lanes}
+    return bool(lanes)
+
+
+def rerouting(found: Scenario, rng: random.Random, duration: int) -> Scenario:
+    """Select the times of new tables, and of ports that packets avoid where they can choose."""
+    can_choose = "adaptive_routing" in found or found.get("ecmp", {}).get("enabled", "ecmp" in found)
+    keys = rng.choice([("delay",), ("port_delay",), ("delay", "port_delay")]) if can_choose else ("delay",)
+    return {key: f"{rng.choice([0, 1, duration // 100, duration // 10])} ps" for key in keys}
 
 
 def add(found: Scenario, key: str, table: Scenario) -> None:

@@ -76,8 +76,19 @@ class Pfc:
     #: Whether the watchdog stops the run.
     stops: bool
     shared: SharedMemory | None
+    #: The lanes that are never paused.
+    lossy: frozenset[int]
     packets: Packets
     buffers: Buffers
+
+    @property
+    def paused_lanes(self) -> int:
+        """The number of lanes that can be paused."""
+        return self.buffers.lanes - len(self.lossy)
+
+    def capacity_of(self, *, to_host: bool) -> int:
+        """Return the bytes of a lane with memory of its own."""
+        return self.buffers.of_host if to_host else self.buffers.of_switch
 
     def headroom_of(self, link: Link, *, to_host: bool) -> int:
         """Return the space that a lane needs above its threshold.
@@ -102,8 +113,8 @@ class Pfc:
 
     def fixed(self, link: Link, *, to_host: bool) -> Fixed:
         """Return the thresholds of a lane with memory of its own."""
-        headroom = self.headroom_of(link, to_host=to_host)
-        most = (self.buffers.of_host if to_host else self.buffers.of_switch) - headroom
+        headroom = self.headroom_of(link, to_host=to_host) if self.paused_lanes else 0
+        most = self.capacity_of(to_host=to_host) - headroom
         xoff = most if self.xoff is None else self.xoff
         if xoff > most or most <= 0:
             raise ValueError(f"a link has room for {most} B below its headroom")
@@ -119,7 +130,7 @@ class Pfc:
         links = [link for link in net.links if switch in (node for node, _ in link.ends)]
         pool = self.shared.headroom_pool
         if pool is None:
-            pool = self.buffers.lanes * sum(self.headroom_of(link, to_host=False) for link in links)
+            pool = self.paused_lanes * sum(self.headroom_of(link, to_host=False) for link in links)
         memory = self.shared.memory
         if memory is None:
             memory = self.buffers.whole * len(links)
@@ -190,6 +201,7 @@ def pfc(table: Mapping[str, Any], packets: Packets, buffers: Buffers) -> Pfc:
         watchdog_ps=time_ps(given.pop("watchdog")) if "watchdog" in given else None,
         stops=given.pop("watchdog_action", "warn") == "stop",
         shared=None if shared is None else shared_memory(shared),
+        lossy=frozenset(given.pop("lossy_lanes", ())),
         packets=packets,
         buffers=buffers,
     )

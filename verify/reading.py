@@ -317,6 +317,8 @@ class Plan:
     recovery: RecoveryPlan | None
     #: Time from a change of the links that are down to new tables, if these change.
     reroutes_after_ps: int | None
+    #: Time from such a change until a switch avoids its own port, or uses it again.
+    ports_after_ps: int | None
 
     @property
     def announces(self) -> bool:
@@ -327,6 +329,12 @@ class Plan:
     def by_packet(self) -> PacketRouting | None:
         """How outputs are selected per packet, if routing is adaptive."""
         return self.adaptive if isinstance(self.adaptive, PacketRouting) else None
+
+    @property
+    def loses(self) -> bool:
+        """Whether packets can get lost on links, or be dropped at the end of them."""
+        drops = self.pfc is not None and bool(self.pfc.lossy)
+        return drops or any(one.kind in ("down", "errors") for one in self.events)
 
     @property
     def sprays(self) -> bool:
@@ -400,8 +408,10 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         pauses = pfc(controls, Packets(mtu + header, control, kinds, block), places)
     flows = tuple(_flow(flow, mtu) for flow in given.pop("flow", []))
     rerouting = given.pop("rerouting", None)
-    if rerouting is not None and (set(rerouting) != {"delay"} or ecmp or adaptive or lanes.by_way):
-        raise NotCovered("rerouting: only tables, after a delay")
+    if rerouting is not None and (not set(rerouting) <= {"delay", "port_delay"} or lanes.by_way):
+        raise NotCovered("rerouting: only tables that follow from the network, without lanes of routes")
+    if rerouting is not None and path_bits != "zero":
+        raise NotCovered("rerouting: hosts have several LIDs")
     if rerouting is not None and built.queues.is_divided:
         raise NotCovered("rerouting: the queue of a packet follows from its route")
     found = Plan(
@@ -434,7 +444,8 @@ def plan(scenario: Mapping[str, Any]) -> Plan:
         traffic=_traffic(given.pop("traffic", []), net, mtu, len(flows)),
         events=tuple(_event(event) for event in given.pop("event", [])),
         recovery=_recovery(given.pop("recovery", None), parts),
-        reroutes_after_ps=None if rerouting is None else time_ps(rerouting["delay"]),
+        reroutes_after_ps=_time_or_none(rerouting or {}, "delay"),
+        ports_after_ps=_time_or_none(rerouting or {}, "port_delay"),
     )
     for place, table in (("packet", packet), ("host", host), ("measure", measure)):
         nothing_left(place, table)
@@ -451,8 +462,6 @@ def _recovery(table: Mapping[str, Any] | None, parts: Congestion) -> RecoveryPla
     """Read `[recovery]`."""
     if table is None:
         return None
-    if parts.notification == "ack-grant":
-        raise NotCovered("recovery: requests and grants of credit are repeated")
     if parts.has_windows and parts.has_control_per_level:
         raise NotCovered("recovery: flows share windows")
     if parts.acknowledge is not None:
@@ -698,6 +707,10 @@ def _lanes(lanes: Mapping[str, Any], net: Wiring) -> Lanes:
 def _share(text: str, block: int, lanes: Lanes) -> int:
     """Read a buffer and return a lane's share of it, in whole blocks."""
     return size_bytes(text) // lanes.count // block * block
+
+
+def _time_or_none(table: Mapping[str, Any], key: str) -> int | None:
+    return time_ps(table[key]) if key in table else None
 
 
 def _rate_or_none(table: dict[str, Any], key: str) -> Fraction | None:

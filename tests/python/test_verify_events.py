@@ -12,7 +12,7 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT))
 
 from verify import compare, event_drawing
-from verify.reference import faults, hosts, links, recovering
+from verify.reference import faults, hosts, links, pausing, recovering
 
 STAR = {
     "duration": "300 us",
@@ -40,7 +40,10 @@ def test_scenarios_cover_every_kind() -> None:
     assert any("every" in event for event in events)
     assert any("lasts" not in event for event in events)
     scenarios = [event_drawing.variant(seed) for seed in range(1, 60)]
-    assert sum("rerouting" in one for one in scenarios) >= 4
+    rerouting = [one["rerouting"] for one in scenarios if "rerouting" in one]
+    assert len(rerouting) >= 4
+    assert {tuple(one) for one in rerouting} == {("delay",), ("port_delay",), ("delay", "port_delay")}
+    assert any(one.get("flow_control", {}).get("lossy_lanes") for one in scenarios)
     kinds = [one["recovery"]["kind"] for one in scenarios if "recovery" in one]
     assert kinds.count("selective-repeat") >= 4
     assert kinds.count("go-back-n") >= 3
@@ -68,11 +71,12 @@ def test_broken_recovery_is_noticed(
     assert compare.differences(scenario)
 
 
-def test_broken_rerouting_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def tree() -> dict[str, Any]:
+    """Two leaves with three hosts each, two spines, and a flow from each host of the first leaf."""
     ports = {"L1": 5, "L2": 5, "S1": 2, "S2": 2}
     links = [(f"H{at}", f"L{1 + (at > 3)}:{(at - 1) % 3 + 1}") for at in range(1, 7)]
     links += [(f"L{leaf}:{3 + spine}", f"S{spine}:{leaf}") for leaf in (1, 2) for spine in (1, 2)]
-    tree = {
+    topology = {
         "kind": "custom", "link_rate": "16 Gbit/s", "link_delay": "200 ns",
         "hosts": [f"H{at}" for at in range(1, 7)],
         "switches": [{"name": name, "ports": count} for name, count in ports.items()],
@@ -80,9 +84,55 @@ def test_broken_rerouting_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     }  # fmt: skip
     flows = [{"name": f"F{at}", "from": f"H{at}", "to": f"H{at + 3}"} for at in (1, 2, 3)]
     event = {"kind": "down", "links": ["L1:4"], "start": "50 us", "lasts": "100 us"}
-    scenario = {**STAR, "topology": tree, "flow": flows, "event": [event], "rerouting": {"delay": "20 us"}}
+    return {**STAR, "topology": topology, "flow": flows, "event": [event]}
+
+
+@pytest.mark.parametrize(
+    ("rerouting", "choice", "name"),
+    [
+        ({"delay": "20 us"}, {}, "reroute"),
+        ({"delay": "20 us"}, {"ecmp": {}}, "reroute"),
+        ({"delay": "20 us"}, {"adaptive_routing": {"per": "packet"}}, "reroute"),
+        ({"port_delay": "20 us"}, {"ecmp": {}}, "change_port"),
+        ({"port_delay": "20 us"}, {"adaptive_routing": {"per": "packet"}}, "change_port"),
+    ],
+)
+def test_broken_rerouting_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, rerouting: dict[str, str], choice: dict[str, Any], name: str
+) -> None:
+    scenario = {**tree(), **choice, "rerouting": rerouting}
     assert compare.differences(scenario) == []
-    monkeypatch.setattr(faults.Faults, "reroute", lambda *_: None)
+    monkeypatch.setattr(faults.Faults, name, lambda *_, **__: None)
+    assert compare.differences(scenario)
+
+
+def test_broken_requests_for_lost_grants_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = {
+        **STAR,
+        "congestion": {"notification": "ack-grant", "reaction": {"kind": "rccc", "round_trip": "2 us"}},
+        "event": [DOWN, {**ERRORS, "loss_ppb": 200_000_000}],
+        "recovery": SELECTIVE,
+    }
+    assert compare.differences(scenario) == []
+    monkeypatch.setattr(recovering.Recovery, "ask_again", lambda *_: None)
+    assert compare.differences(scenario)
+
+
+@pytest.mark.parametrize("shared", [{}, {"shared": {"alpha_shift": 0, "reserve": "4 KiB"}}])
+def test_broken_lossy_lanes_are_noticed(monkeypatch: pytest.MonkeyPatch, shared: dict[str, Any]) -> None:
+    control = {"kind": "pfc", "lossy_lanes": [0], **shared}
+    scenario = {**STAR, "flow_control": control, "switch": {"buffer": "64 KiB"}, "recovery": SELECTIVE}
+    assert compare.differences(scenario) == []
+    monkeypatch.setattr(pausing.Pausing, "drops", lambda *_: False)
+    assert compare.differences(scenario)
+
+
+def test_receipts_let_a_host_check_its_flow_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flow whose delay has passed takes its turn then, before flows that have a new message later."""
+    scenario = event_drawing.variant(208)
+    assert scenario["congestion"]["reaction"]["kind"] == "qcn"
+    assert compare.differences(scenario) == []
+    monkeypatch.setattr(hosts.Host, "reopen", lambda *_: None)
     assert compare.differences(scenario)
 
 

@@ -35,11 +35,15 @@ class Choices:
         group = self.groups[packet.destination]
         if not self.is_free(packet, group):
             return self.switch.table[packet.destination]
-        grades = {port: self.load(port, packet.lane) // self.rule.grade for port in group}
-        best = [port for port in group if grades[port] == min(grades.values())]
+        grades = {
+            port: self.load(port, packet.lane) // self.rule.grade
+            for port in group
+            if port not in self.switch.avoided
+        }
+        best = [port for port, grade in grades.items() if grade == min(grades.values())]
         words = self.switch.net.plan.seed & 0xFFFFFFFF, self.switch.number, self.count
         self.count = (self.count + 1) % 2**32
-        return best[drawn(words) % len(best)]
+        return best[drawn(words) % len(best)] if best else self.switch.table[packet.destination]
 
     def is_free(self, packet: Packet, group: tuple[int, ...]) -> bool:
         """Return whether a packet is routed adaptively here."""

@@ -96,6 +96,15 @@ class RcccControl(Control):
         self.granted += more
         self.credit = min(self.credit + more * QUANTUM, self.limit)
 
+    def missing_grant(self) -> int:
+        """Return the target to request again if bytes wait for credit, or zero."""
+        return max(self.wanted(0), 1) if self.backlog > 0 and self.credit <= 0 else 0
+
+    def arrived(self, size: int) -> None:
+        """Let the window take that a packet has arrived."""
+        if self.window:
+            self.window.arrived(size)
+
     def lose(self, loss: Loss) -> int:
         """Let a lost packet wait again, and ask for credit where no data packet will or has."""
         had_some, had_credit = self.backlog > 0, self.credit > 0
@@ -204,11 +213,17 @@ class Granter:
         """Return the quanta by which the target of a flow is ahead."""
         return self.targets.get(flow, 0) - self.grants.get(flow, 0)
 
-    def note(self, packet: Packet) -> None:
-        """Take the target of a packet."""
+    def asked(self, request: Packet) -> None:
+        """Take a request; repeat the last grant if the request is repeated and its flow has no demand."""
+        has_granted = self.note(request)
+        if request.validated and self.demand(request.flow) <= 0 and not has_granted:
+            self.say(request.flow, request.lane)
+
+    def note(self, packet: Packet) -> bool:
+        """Take the target of a packet; return whether that led to a grant to some flow."""
         flow = packet.flow
         if packet.target <= self.targets.get(flow, 0):
-            return
+            return False
         self.targets[flow] = packet.target
         # A flow that is less far ahead than idle credit allows belongs to those whose demand was met.
         is_asking = self.demand(flow) > 0
@@ -218,6 +233,14 @@ class Granter:
             queue.append((flow, packet.lane))
             if self.free_at <= self.host.net.now:
                 self.grant()
+                return True
+        return False
+
+    def say(self, flow: Flow, lane: int) -> None:
+        """Send the last grant of a flow."""
+        packet = self.host.control_packet(flow, flow.origin, lane, "grant")
+        packet.target = self.grants.get(flow, 0)
+        self.host.reply(packet)
 
     def grant(self) -> None:
         """Grant to the next flow."""
@@ -243,9 +266,7 @@ class Granter:
             self.slowdown.pass_time(now)
             span = span * LINE // self.slowdown.rate
         self.free_at = now + span
-        packet = self.host.control_packet(flow, flow.origin, lane, "grant")
-        packet.target = self.grants[flow]
-        self.host.reply(packet)
+        self.say(flow, lane)
         self.host.at_timer(self.free_at, self.expire)
 
     def expire(self) -> None:

@@ -30,16 +30,22 @@ class Fault:
     data_packets: int = 0
     control_packets: int = 0
     bytes: int = 0
+    #: How many of these packets the receiver dropped.
+    dropped: int = 0
 
     def loses(self, packet: Packet, started: int) -> bool:
         """Tell whether a packet that arrives now is lost, and count it."""
         is_bad = self.stream is not None and self.loss_ppb > 0 and self.stream.chance(self.loss_ppb, 10**9)
         if not is_bad and self.down_until <= started:
             return False
+        self.count(packet)
+        return True
+
+    def count(self, packet: Packet) -> None:
+        """Count a lost packet."""
         self.data_packets += not packet.is_control
         self.control_packets += packet.is_control
         self.bytes += packet.size
-        return True
 
 
 class Faults:
@@ -52,10 +58,16 @@ class Faults:
         self.states: dict[Host, tuple[Fraction, int]] = {}
         #: The tables at the start, and the links that are down according to the tables in use.
         self.tables = {name: dict(switch.table) for name, switch in net.switches.items()}
+        rule = net.plan.ecmp or net.plan.by_packet
+        #: The groups of ports at the start, if packets can choose.
+        self.groups = rule.groups if rule else {}
         times = {time for event in net.plan.events for span in self.spans(event) for time in span}
         for time in sorted(times):
             if time < net.plan.duration_ps:
                 net.at(time, self.change, rank=(8, 0))
+        if net.plan.pfc and net.plan.pfc.lossy:
+            for channel in net.channels:
+                channel.fault = Fault()
         for event in net.plan.events:
             for channel in self.channels(event):
                 channel.fault = channel.fault or Fault()
@@ -74,12 +86,15 @@ class Faults:
         if not down:
             for name, switch in self.net.switches.items():
                 switch.table.update(self.tables[name])
+                switch.use_groups(self.groups.get(name, {}))
             return
+        groups: dict[str, dict[str, tuple[int, ...]]] = {name: {} for name in self.net.switches}
         to_host, edges = self.edges(down)
         for destination, number in self.net.number.items():
             if destination not in to_host:
                 for name, switch in self.net.switches.items():
-                    switch.table[destination] = self.tables[name][destination]
+                    port = switch.table[destination] = self.tables[name][destination]
+                    groups[name][destination] = (port,)
                 continue
             home, port = to_host[destination]
             hops = self.hops(home, edges)
@@ -88,13 +103,16 @@ class Faults:
                 if name in passed:
                     passed |= {far for _, far in edges[name] if hops.get(far, NEVER) < hops[name]}
             for name, switch in self.net.switches.items():
-                ports = [out for out, far in edges[name] if hops.get(far, NEVER) < hops.get(name, NEVER)]
+                nearer = [out for out, far in edges[name] if hops.get(far, NEVER) < hops.get(name, NEVER)]
                 if name == home:
-                    ports = [port]
-                elif name not in passed:
-                    ports = []
+                    nearer = [port]
+                ports = nearer if name in passed else []
                 own = self.tables[name][destination]
-                switch.table[destination] = own if own in ports or not ports else ports[number % len(ports)]
+                own = own if own in ports or not ports else ports[number % len(ports)]
+                switch.table[destination] = own
+                groups[name][destination] = tuple(nearer) if own in nearer else (own,)
+        for name, switch in self.net.switches.items():
+            switch.use_groups(groups[name])
 
     def edges(
         self, down: frozenset[Channel]
@@ -144,6 +162,14 @@ class Faults:
         """Return the hosts of an event."""
         return [self.net.hosts[name] for name in event.places] if event.is_of_hosts else []
 
+    def change_port(self, channel: Channel, *, is_down: bool) -> None:
+        """Let the switch that sends into a channel avoid the port after a delay, or use it again."""
+        delay, switch = self.net.plan.ports_after_ps, self.net.switches.get(channel.sender.name)
+        if delay is None or switch is None:
+            return
+        change = switch.avoided.add if is_down else switch.avoided.discard
+        self.net.at(self.net.now + delay, lambda: change(channel.sender_port), rank=(8, 1))
+
     def change(self) -> None:
         """Apply the state of this instant."""
         now = self.net.now
@@ -165,6 +191,7 @@ class Faults:
             is_down = any(event.kind == "down" for event in own)
             if is_down != (channel.fault.down_until == NEVER):
                 channel.fault.down_until = NEVER if is_down else now
+                self.change_port(channel, is_down=is_down)
                 if channel.sender.name in self.net.hosts:
                     # A host keeps its packets until its link is up.
                     before, channel.fault.free_at = channel.fault.free_at, channel.free_at
@@ -177,7 +204,7 @@ class Faults:
             down = frozenset(
                 channel for channel in self.paces if channel.fault and channel.fault.down_until == NEVER
             )
-            self.net.at(now + delay, lambda: self.reroute(down), rank=(8, 1))
+            self.net.at(now + delay, lambda: self.reroute(down), rank=(8, 2))
         for host, before in self.states.items():
             mine = [(event, end) for event, end in active if host in self.hosts(event)]
             usual = self.net.plan.drain or Fraction(0)

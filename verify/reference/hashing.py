@@ -5,6 +5,7 @@ The same for one of the LIDs of the destination, if hosts have several.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from verify.mixing import drawn
@@ -30,6 +31,12 @@ class Hashing:
     def output(self, packet: Packet) -> int:
         """Return the output of a packet; answers are packets of their flow in the other direction."""
         group = self.groups[packet.destination]
+        output = self.choice(packet, group)
+        others = [port for port in group if port not in self.switch.avoided]
+        return output if output in others or not others else self.choice(packet, others)
+
+    def choice(self, packet: Packet, group: Sequence[int]) -> int:
+        """Return one of some ports."""
         if self.is_position:
             return group[packet.entropy % len(group)]
         there, back = packet.flow.ends

@@ -64,8 +64,6 @@ class Flow:
         self.packets = 0
         #: Packets whose payload was lost, by number, to be sent again.
         self.lost: dict[int, Packet] = {}
-        #: The payload of each packet that was sent, by number.
-        self.payloads: dict[int, int] = {}
         #: Identifies the flow within the host while its state is stored.
         self.number: int | None = None
         #: The times at which its reaction may throttle it.
@@ -259,7 +257,7 @@ class Host:
             self.hear(packet)
         elif packet.kind == "request":
             assert self.granter
-            self.granter.note(packet)
+            self.granter.asked(packet)
         elif packet.kind == "grant":
             self.take_grant(packet)
         elif packet.kind == "header":
@@ -286,6 +284,8 @@ class Host:
         packet.flow.control.take(packet.target)
         self.is_asked = True
         self.reopen(packet.flow)
+        if self.recovery:
+            self.recovery.granted(packet.flow)
 
     def lack(self, header: Packet) -> None:
         """Answer the header of a packet whose payload was lost."""
@@ -309,11 +309,8 @@ class Host:
         is_idle = not flow.messages and not flow.lost
         flow.lost[header.number] = header
         size = header.payload + self.net.plan.header
-        target = flow.control.lose(Loss(self.net.now, header.injected, size, at_last=header.at_last))
-        if target:
-            request = self.control_packet(flow, flow.destination, flow.lane, "request")
-            request.target = target
-            self.say(request)
+        loss = Loss(self.net.now, header.injected, size, at_last=header.at_last)
+        self.ask(flow, flow.control.lose(loss))
         self.is_asked = True
         if is_idle:
             self.wait(flow)
@@ -328,18 +325,18 @@ class Host:
     def settled(self, flow: Flow, number: int) -> bool:
         """Take an acknowledgement of a packet; tell whether the packet was outstanding."""
         assert self.recovery
-        was_outstanding, others = self.recovery.settle(flow, number)
-        for packet in others:
+        kept = self.recovery.sent.get(flow, {}).get(number)
+        was_outstanding, arrived = self.recovery.settle(flow, number)
+        if kept and not self.has_receipts:
+            arrived.append(kept[0])
+        for packet in arrived:
             flow.control.arrived(packet.payload + self.net.plan.header)
-        if others and self.congestion.has_windows:
+        if arrived:
             self.is_asked = True
-            self.reopen(flow)
+            if self.congestion.has_windows or not self.congestion.has_control_per_level:
+                self.reopen(flow)
         if self.awaits_acks:
-            own = [] if self.has_receipts or not was_outstanding else [flow.payloads[number]]
-            ends = [
-                acknowledged(flow, payload, self.net.now)
-                for payload in [*(packet.payload for packet in others), *own]
-            ]
+            ends = [acknowledged(flow, packet.payload, self.net.now) for packet in arrived]
             if any(ends):
                 self.end(flow)
         return was_outstanding
@@ -356,12 +353,15 @@ class Host:
             flow.control.lose(Loss(self.net.now, packet.injected, size, at_last=False, is_answer=False))
             if self.sprayer:
                 self.sprayer.heard(flow, packet.entropy, is_marked=True, skips=4)
+        # The packets may have asked for credit.
+        self.ask(flow, flow.control.missing_grant())
         self.is_asked = True
         if is_idle:
             self.remember(flow)
             self.wait(flow)
         else:
             self.reopen(flow)
+        self.await_grant(flow)
 
     def at_timer(self, time: int, act: Callable[[], None]) -> None:
         """Act when a timer expires."""
@@ -438,11 +438,9 @@ class Host:
             mark = "warm" if is_warm else "hot"
         data = packet.answers
         assert data
-        target = flow.control.end_speculation() if self.congestion.has_windows else 0
-        if target:
-            request = self.control_packet(flow, flow.destination, flow.lane, "request")
-            request.target = target
-            self.say(request)
+        if self.congestion.has_windows:
+            self.ask(flow, flow.control.end_speculation())
+            self.await_grant(flow)
         before = flow.control.strength(self.net.now)
         sent_at, size = data.injected + packet.waited, packet.covered_size or data.size
         flow.control.heard(Answer(mark, self.net.now, packet.severity, sent_at, size, data.hops))
@@ -632,10 +630,19 @@ class Host:
     def request(self, flow: Flow, message: Message) -> None:
         """Tell the control of a flow about a message, and send the request that it returns."""
         packets = max(-(-message.left // self.net.plan.mtu), 1)
-        target = flow.control.queued(message.left + packets * self.net.plan.header)
+        self.ask(flow, flow.control.queued(message.left + packets * self.net.plan.header))
+        self.await_grant(flow)
+
+    def await_grant(self, flow: Flow) -> None:
+        """With loss recovery, let a flow that waits for a grant request it again after the timeout."""
+        if self.recovery:
+            self.recovery.await_grant(flow)
+
+    def ask(self, flow: Flow, target: int, *, is_repeated: bool = False) -> None:
+        """Request credit up to a target, unless it is zero; the validation bit tells that it is repeated."""
         if target:
             request = self.control_packet(flow, flow.destination, flow.lane, "request")
-            request.target = target
+            request.target, request.validated = target, is_repeated
             self.say(request)
 
     def remember(self, flow: Flow) -> None:
@@ -732,10 +739,9 @@ class Host:
         if self.sprayer:
             packet.entropy = self.sprayer.next(flow)
         if self.recovery:
-            flow.payloads[packet.number] = packet.payload
             self.recovery.keep(flow, packet)
         rule = self.net.plan.by_packet
-        if rule and "throttled" in rule.pinned:
+        if rule and "throttled" in rule.pinned and not packet.is_again:
             packet.is_pinned = flow.control.strength(self.net.now) > 0
         packet.target = flow.control.wanted(packet.size, len(self.ring) + len(self.held) + kept + 1)
         packet.asks = packet.ends_message or packet.is_again or flow.control.must_ask(packet.size)
@@ -760,3 +766,4 @@ class Host:
             self.wait(flow, since=end)
         else:
             self.forget(flow)
+        self.await_grant(flow)

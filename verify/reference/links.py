@@ -292,8 +292,13 @@ class Channel:
 
     def loses(self, packet: Packet, head: int, tail: int) -> bool:
         """Tell whether a packet that arrives now was lost. Its credit returns when its tail is there."""
-        if self.fault is None or not self.fault.loses(packet, head - self.delay):
+        if self.fault is None:
             return False
+        if not self.fault.loses(packet, head - self.delay):
+            if not self.pausing or not self.pausing.drops(packet):
+                return False
+            self.fault.count(packet)
+            self.fault.dropped += 1
         lost = packet.answers if packet.kind == "nack" else packet
         self.net.lost_payload += lost.payload if lost and lost.kind in ("data", "header") else 0
         is_of_switch = self.receiver.name in self.net.switches

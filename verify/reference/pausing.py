@@ -81,6 +81,10 @@ class OwnBuffer:
         """Return whether a departure lets the lane resume."""
         return self.fill <= self.rule.xon
 
+    def fits(self, space: int, capacity: int) -> bool:
+        """Return whether a packet of a lossy lane fits into the memory of the lane."""
+        return self.fill + space <= capacity
+
 
 class SwitchMemory:
     """The memory that the inputs of a switch share."""
@@ -110,12 +114,10 @@ class SharedBuffer:
 
     def store(self, space: int) -> Lack | None:
         """Store a packet: in the reserve, the rest in shared memory; or all of it in the headroom."""
-        of_reserve = min(space, self.memory.rule.reserve - self.reserved)
-        of_shared = space - of_reserve
-        fits = of_shared <= self.memory.free and self.shared + of_shared <= self.threshold
-        if of_shared == 0 or fits:
+        if self.fits(space):
+            of_reserve = min(space, self.memory.rule.reserve - self.reserved)
             self.reserved += of_reserve
-            self.shared += of_shared
+            self.shared += space - of_reserve
             return None
         self.over += space
         of_all = sum(lane.over for lane in self.memory.lanes)
@@ -123,6 +125,12 @@ class SharedBuffer:
             return Lack(self.over - self.headroom, self.headroom, is_pool=False)
         pool = self.memory.headroom
         return Lack(of_all - pool, pool, is_pool=True) if of_all > pool else None
+
+    def fits(self, space: int, capacity: int = 0) -> bool:
+        """Return whether a packet fits without headroom."""
+        of_shared = space - min(space, self.memory.rule.reserve - self.reserved)
+        is_below = of_shared <= self.memory.free and self.shared + of_shared <= self.threshold
+        return of_shared == 0 or is_below
 
     def remove(self, space: int) -> None:
         """Remove a packet: from the headroom, then from shared memory, then from the reserve."""
@@ -184,11 +192,17 @@ class Pausing:
     def store(self, packet: Packet) -> None:
         """Store a packet that has arrived."""
         lack = self.buffers[packet.lane].store(packet.space)
-        if lack:
+        if lack and packet.lane not in self.rule.lossy:
             found = Overflow(self.net.now, self.number, packet.lane, lack, self.channel.name)
             self.net.overflow = min(self.net.overflow or found, found)
         self.arrived.add(packet.lane)
         self.look_at(self.net.now)
+
+    def drops(self, packet: Packet) -> bool:
+        """Return whether a packet of a lossy lane that has arrived does not fit, and is dropped."""
+        to_host = self.channel.receiver.name in self.net.hosts
+        capacity = self.rule.capacity_of(to_host=to_host)
+        return packet.lane in self.rule.lossy and not self.buffers[packet.lane].fits(packet.space, capacity)
 
     def will_leave(self, lane: int, space: int, time: int) -> None:
         """Remove a packet at a time."""
@@ -206,7 +220,7 @@ class Pausing:
 
     def look(self) -> None:
         """Decide which lanes are to be paused, and start a frame if that has changed."""
-        for lane in self.arrived | self.left:
+        for lane in (self.arrived | self.left) - self.rule.lossy:
             if lane in self.stopped:
                 if lane in self.left and self.buffers[lane].may_resume():
                     self.stopped.remove(lane)

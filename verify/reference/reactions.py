@@ -112,6 +112,10 @@ class Control:
     def take(self, granted: int) -> None:
         """Take a grant."""
 
+    def missing_grant(self) -> int:
+        """Return the target to request again while the flow waits for a grant, or zero."""
+        return 0
+
     def strength(self, now: int) -> int:
         """Return the degree of throttling."""
         return 0

@@ -21,6 +21,8 @@ class Recovery:
         #: Per received flow: the numbers that have arrived, and whether the next packet has been asked for.
         self.arrived: dict[Flow, set[int]] = {}
         self.asked: set[Flow] = set()
+        #: When flows that wait for a grant request it again.
+        self.waits: dict[Flow, int] = {}
 
     def keep(self, flow: Flow, packet: Packet) -> None:
         """Keep a packet that is being sent."""
@@ -43,6 +45,26 @@ class Recovery:
             missing = [number] if number in kept else []
         if missing:
             self.host.send_again([kept.pop(one)[0] for one in missing])
+
+    def await_grant(self, flow: Flow) -> None:
+        """Let a flow that waits for a grant request it again after the timeout."""
+        if flow.control.missing_grant() and flow not in self.waits:
+            self.waits[flow] = time = self.host.net.now + self.rule.timeout_ps
+            self.host.at_timer(time, lambda: self.host.at_timer(time, lambda: self.ask_again(flow, time)))
+
+    def ask_again(self, flow: Flow, time: int) -> None:
+        """Request a grant again, unless one has come; this follows packets that are sent again."""
+        if self.waits.get(flow) != time:
+            return
+        del self.waits[flow]
+        self.host.ask(flow, flow.control.missing_grant(), is_repeated=True)
+        self.host.is_asked = True
+        self.await_grant(flow)
+
+    def granted(self, flow: Flow) -> None:
+        """Take note of a grant."""
+        self.waits.pop(flow, None)
+        self.await_grant(flow)
 
     def settle(self, flow: Flow, number: int) -> tuple[bool, list[Packet]]:
         """Take an acknowledgement; tell whether its packet was outstanding, and what else it covers."""

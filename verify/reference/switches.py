@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from verify.direct import Direct, Groups
@@ -63,6 +63,8 @@ class Switch:
         self.detours = None
         if isinstance(wiring, Groups) and wiring.routing == "ugal":
             self.detours = Detours(self, wiring)
+        #: The ports that packets which can choose do not take.
+        self.avoided = set[int]()
         #: The time that each output's link needs for the flows announced to it.
         self.weights = dict.fromkeys(self.ports(), 0)
         #: Packets that each output has trimmed.
@@ -165,6 +167,12 @@ class Switch:
             packet.over = self.detours.group(packet)
         output, packet.lane = net.hop(self.name, source, destination, packet.over)
         return output
+
+    def use_groups(self, groups: Mapping[str, tuple[int, ...]]) -> None:
+        """Let packets choose among these ports for each destination, if they can choose."""
+        for rule in (self.choices, self.hashing):
+            if rule:
+                rule.groups = groups
 
     def notice(self, port: int, notice: Notice) -> None:
         """Take a notification from the next node: there are none without special queues."""
