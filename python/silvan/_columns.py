@@ -152,8 +152,8 @@ events: A row per change of a link or host (`[[event]]`).
   r time_ns: time of the change
   n state: up or down, stalls or drains
   r rate_gbit_s: rate from then on
-losses: A row per link on which packets were lost.
-  n link: the channel
+losses: A row per link on which packets were lost, or arrived at a full buffer and were dropped.
+  n link: the channel; for dropped packets, the one on which they arrived
   w data_packets: lost
   w control_packets: lost
   w bytes: lost, on the link

@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import zlib
+from html import escape
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
@@ -304,3 +305,32 @@ def test_a_report_is_written_beside_the_runs_and_replaces_only_reports(results, 
     assert "a.html: exists and is not a report of Silvan" in refused.stderr
     assert (tmp_path / "a.html").read_text() == "mine"
     assert command("report", "a", "--force", cwd=tmp_path).returncode == 0
+
+
+def test_changes_recovery_and_lost_packets_are_tables():
+    cable = """
+    duration = "300 us"
+    topology = { kind = "two-level-fat-tree", leaves = 2, spines = 2, hosts_per_leaf = 2 }
+    event = [{ kind = "down", links = ["L1.1:3"], start = "100 us" }]
+    rerouting = { delay = "20 us" }
+    recovery = { kind = "selective-repeat", timeout = "50 us" }
+    traffic = [{ hosts = "H[1-2]", pattern = { kind = "shift", by = 2 }, rate = "5 Gbit/s" }]
+    measure = { interval = "10 us" }
+    """
+    run = silvan.run(silvan.Scenario.from_toml(cable))
+    page = report.html([run])
+    lost = run.numpy("losses")
+    for title in (
+        "Changes of links and hosts",
+        "Recovery",
+        "Lost packets, by the link on which they arrived",
+    ):
+        assert f"<h3>{title} <small>" in page
+    (place,) = run.numpy("events")["place"].tolist()
+    assert f'data-v="100000">100 µs</td><td>{escape(place)}</td><td>down</td>' in page
+    (after,) = run.numpy("recoveries")["recovered_ns"]
+    assert f'data-v="{after:.9g}">' in page
+    for link, data in zip(lost["link"].tolist(), lost["data_packets"].tolist(), strict=True):
+        assert f'<td>{escape(link)}</td><td class=number data-v="{data}">{data:,}</td>' in page
+    calm = silvan.run(silvan.Scenario.from_toml(SMALL))
+    assert "Recovery <small>" not in report.html([calm])

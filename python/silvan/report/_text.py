@@ -101,6 +101,8 @@ def run_tables(result: Result, number_of_run: int, roots: Roots) -> str:
     parts = [_trees(result, number_of_run, roots), _victims(result, number_of_run)]
     parts += [_contributors(result, number_of_run), _links(result, number_of_run)]
     parts += [_flows(result, number_of_run), _jobs(result, number_of_run)]
+    parts += [_changes(result, number_of_run), _recoveries(result, number_of_run)]
+    parts.append(_lost(result, number_of_run))
     return "".join(parts)
 
 
@@ -232,6 +234,50 @@ def _jobs(result: Result, run: int) -> str:
         for job in jobs
     ]  # fmt: skip
     return table("Jobs", f"jobs-{run}", heads, rows)
+
+
+def _changes(result: Result, run: int) -> str:
+    """Return the changes of links and hosts, if the scenario has events."""
+    if "events" not in result.tables:
+        return ""
+    rows = result.numpy("events")
+    columns = (rows[key].tolist() for key in ("time_ns", "place", "state", "rate_gbit_s"))
+    shown = [
+        (time(at), name(str(place)), name(str(state)), number(rate, 3))
+        for at, place, state, rate in zip(*columns, strict=True)
+    ]
+    return table("Changes of links and hosts", f"changes-{run}", ("at", "place", "is", "Gbit/s"), shown)
+
+
+def _recoveries(result: Result, run: int) -> str:
+    """Return how long the network took to recover from each change of links."""
+    if "recoveries" not in result.tables:
+        return ""
+    rows = result.numpy("recoveries")
+    columns = (rows[key].tolist() for key in ("time_ns", "permitted_gbit_s", "recovered_ns", "victims"))
+    heads = ("change at", "the network permits, Gbit/s", "hosts received 95 % of it after", "victims")
+    shown = [
+        (
+            time(at), number(rate, 3), ("never", np.inf) if np.isnan(after) else time(after),
+            number(victims, 0),
+        )
+        for at, rate, after, victims in zip(*columns, strict=True)
+    ]  # fmt: skip
+    return table("Recovery", f"recovery-{run}", heads, shown)
+
+
+def _lost(result: Result, run: int) -> str:
+    """Return the links on which packets were lost, those with most bytes first."""
+    if "losses" not in result.tables:
+        return ""
+    rows = result.numpy("losses")
+    columns = (rows[key].tolist() for key in ("link", "data_packets", "control_packets", "bytes"))
+    shown = [
+        (name(str(link)), count(data), count(control), size(lost))
+        for link, data, control, lost in sorted(zip(*columns, strict=True), key=lambda row: -row[3])
+    ]
+    heads = ("link", "data packets", "control packets", "bytes")
+    return table("Lost packets, by the link on which they arrived", f"losses-{run}", heads, shown)
 
 
 def sentence(line: str) -> str:
