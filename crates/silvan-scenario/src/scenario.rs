@@ -57,6 +57,9 @@ impl PartialEq for Scenario {
     }
 }
 
+/// The largest network that [`Scenario::check`] sets up, which takes less than a second.
+pub const MOST_HOSTS_SET_UP: usize = 4_096;
+
 impl Scenario {
     /// Reads a scenario file and applies `overrides` (dotted key, value) to it.
     ///
@@ -185,7 +188,14 @@ impl Scenario {
     /// # Errors
     /// Same as [`Scenario::build`].
     pub fn build_plain(&self) -> Result<(Topology, Tables, Config), ScenarioError> {
-        let (topology, tables, config) = self.build()?;
+        self.build().and_then(|built| self.plain(built))
+    }
+
+    /// Replaces a network and its tables by those without reduction units.
+    fn plain(
+        &self,
+        (topology, tables, config): (Topology, Tables, Config),
+    ) -> Result<(Topology, Tables, Config), ScenarioError> {
         if topology.units == 0 {
             return Ok((topology, tables, config));
         }
@@ -245,8 +255,7 @@ impl Scenario {
         if !known_free && let Some(cycle) = network::deadlock(&topology, &tables, &config) {
             self.refuse_deadlock(&cycle, &topology, &config)?;
         }
-        let faults = FaultPlan::new(&config, changes, &topology, &tables);
-        let faults = faults.map_err(|error| self.locate(error.into()))?;
+        let faults = self.faults(changes, &topology, &tables, &config)?;
         if let Some((time, cycle)) = faults.transition_deadlock(&config, &topology, &tables)
             && !self.spec.routing.allow_deadlock
         {
@@ -257,11 +266,7 @@ impl Scenario {
             return Err(self.locate(Fault::new("rerouting.delay", what)));
         }
         let expected = fluid::expected(&self.spec, &topology, &tables, &faults);
-        let simulation = Simulation::with_checked_routes(&topology, &tables, &config, faults);
-        let simulation = simulation.map_err(|error| match error {
-            ModelError::Configuration(error) => self.locate(error.into()),
-            other => ScenarioError::of_file(self.origin(), other.to_string()),
-        })?;
+        let simulation = self.set_up(&topology, &tables, &config, faults)?;
         let warnings = match topology.units {
             0 => network::findings(&self.spec, &topology, &tables, &config),
             _ => {
@@ -271,6 +276,31 @@ impl Scenario {
         };
         let inspected = inspect(&topology, &tables, &config);
         Ok((simulation.with_warnings(warnings).with_expectations(expected), inspected))
+    }
+
+    fn faults(
+        &self,
+        changes: PlannedChanges,
+        topology: &Topology,
+        tables: &Tables,
+        config: &Config,
+    ) -> Result<FaultPlan, ScenarioError> {
+        FaultPlan::new(config, changes, topology, tables).map_err(|error| self.locate(error.into()))
+    }
+
+    /// Creates the nodes of a run whose routes have been checked.
+    fn set_up(
+        &self,
+        topology: &Topology,
+        tables: &Tables,
+        config: &Config,
+        faults: FaultPlan,
+    ) -> Result<Simulation, ScenarioError> {
+        let simulation = Simulation::with_checked_routes(topology, tables, config, faults);
+        simulation.map_err(|error| match error {
+            ModelError::Configuration(error) => self.locate(error.into()),
+            other => ScenarioError::of_file(self.origin(), other.to_string()),
+        })
     }
 
     /// Fails if the scenario does not allow routes that can deadlock along a cycle.
@@ -311,12 +341,20 @@ impl Scenario {
         }
     }
 
-    /// Summarizes the scenario without running it.
+    /// Summarizes the scenario without running it. If the network is not very large, creates its nodes, which finds the
+    /// settings that do not fit together.
     ///
     /// # Errors
-    /// Same as [`Scenario::build`]. Tables that can deadlock are reported, not rejected.
+    /// Same as [`Scenario::simulation`], for networks of up to [`MOST_HOSTS_SET_UP`] hosts, or as [`Scenario::build`] for
+    /// larger ones. Tables that can deadlock are reported, not rejected.
     pub fn check(&self) -> Result<Report, ScenarioError> {
-        let (topology, tables, config) = self.build_plain()?;
+        let (built, changes, _) = self.try_build().map_err(|fault| self.locate(fault))?;
+        let (topology, tables, config) = &built;
+        if topology.hosts.len() <= MOST_HOSTS_SET_UP {
+            let faults = self.faults(changes, topology, tables, config)?;
+            self.set_up(topology, tables, config, faults)?;
+        }
+        let (topology, tables, config) = self.plain(built)?;
         Ok(report::report(self, &topology, &tables, &config))
     }
 

@@ -6,14 +6,21 @@ use silvan_scenario::Scenario;
 
 use crate::common::BASE;
 
-/// The error message of a scenario, or "fine". Some errors are found only when the network is set up.
+/// The error message of a scenario, or "fine". Some errors are found only when the network is set up. A check and a run find
+/// the same errors, except that a check reports routes that can deadlock.
 pub fn message(text: &str, overrides: &[(&str, &str)]) -> String {
     let overrides: Vec<(String, String)> =
         overrides.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    match Scenario::from_toml(text, "a.toml", Path::new(""), &overrides).and_then(|s| s.simulation()) {
-        Ok(_) => "fine".to_owned(),
-        Err(error) => error.to_string(),
+    let scenario = match Scenario::from_toml(text, "a.toml", Path::new(""), &overrides) {
+        Ok(scenario) => scenario,
+        Err(error) => return error.to_string(),
+    };
+    let said = |error: Option<String>| error.unwrap_or_else(|| "fine".to_owned());
+    let of_run = said(scenario.simulation().err().map(|error| error.to_string()));
+    if !of_run.contains("can deadlock") {
+        assert_eq!(said(scenario.check().err().map(|error| error.to_string())), of_run);
     }
+    of_run
 }
 
 /// A row of the table: its line, a scenario, and the beginning of the message about it.
