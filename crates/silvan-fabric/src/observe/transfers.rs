@@ -15,7 +15,7 @@ use silvan_engine::saved::Saved;
 use super::ideal::{IdealTimes, Route};
 use crate::host::PacketSizes;
 use crate::meters::{Transfer, Transfers};
-use crate::outcome::{Column, Table, TransferSizes, TransferSummary, Values};
+use crate::outcome::{Column, SlowdownQuantiles, Table, TransferSizes, TransferSummary, Values};
 use crate::partition::View;
 
 /// Maximum number of rows of the table of transfers.
@@ -292,14 +292,24 @@ fn sentence(summary: &TransferSummary) -> String {
     let TransferSummary { started, unfinished, .. } = *summary;
     let all = summary.sizes.iter().filter(|one| one.above_bytes.is_none());
     let each = all.map(|one| {
-        let end = match &one.acked_slowdown {
-            None => String::new(),
-            Some(acked) => format!(", until the last acknowledgement {:.2} and {:.2}", acked.p50, acked.p99),
+        // The highest percentile that at least one transfer exceeds.
+        let highest: Option<(&str, fn(&SlowdownQuantiles) -> f64)> = match one.transfers {
+            0..20 => None,
+            20..100 => Some(("95th", |found| found.p95)),
+            _ => Some(("99th", |found| found.p99)),
         };
+        let high = highest
+            .map(|(name, of)| format!(", and {:.2} times at the {name} percentile", of(&one.slowdown)));
+        let end = one.acked_slowdown.as_ref().map(|acked| {
+            let high = highest.map(|(_, of)| format!(" and {:.2}", of(acked))).unwrap_or_default();
+            format!(", until the last acknowledgement {:.2}{high}", acked.p50)
+        });
         format!(
-            " Those of `{}` took {:.2} times as long as on an empty network in the median, and {:.2} times at the 99th \
-             percentile{end}.",
-            one.class, one.slowdown.p50, one.slowdown.p99
+            " Those of `{}` took {:.2} times as long as on an empty network in the median{}{}.",
+            one.class,
+            one.slowdown.p50,
+            high.unwrap_or_default(),
+            end.unwrap_or_default()
         )
     });
     format!("{unfinished} of {started} transfers were unfinished at the end.{}", each.collect::<String>())
