@@ -28,9 +28,9 @@ pub struct Telemetry {
     pub rate: Rate,
 }
 
-/// The telemetry that a packet has collected. Few routes have more than five hops, so lists rarely need memory of their
+/// The telemetry that a packet has collected. Few routes have more than four hops, so lists rarely need memory of their
 /// own.
-pub type Hops = SmallVec<[Telemetry; 5]>;
+pub type Hops = SmallVec<[Telemetry; 4]>;
 
 /// A change in the queues that feed a virtual lane of an output.
 #[derive(Debug, Clone, Copy)]
