@@ -6,7 +6,8 @@ credit for two packets because the packets behind them go to the root, directly 
 With special queues, branches are the outputs that may not send to the root's host. A tree starts when a link
 waits for a root, and ends when the root is no longer busy.
 
-*Contributors* send through the root; *victims* send only through a branch of the tree (Paper I, Paper IV). A
+*Contributors* send packets through the root; *victims* send packets through a branch but not through the root
+(Paper I, Paper IV). A
 tree is *silent* if its contributors send only through the root, *windy* if they also send elsewhere, and
 *moving* if its contributors came from another root or later moved to one (Paper IV).
 """

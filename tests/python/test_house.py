@@ -1,4 +1,4 @@
-"""Tests rules for the files of the repository."""
+"""Tests that the files of the repository follow the rules of the project."""
 
 import graphlib
 import itertools

@@ -1,4 +1,4 @@
-"""Tests invalid and malicious inputs of `silvan tune` and `silvan fabric study`, and the messages."""
+"""Tests that `silvan tune` and `silvan fabric study` reject invalid and malicious input with clear messages."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Tests the second model with hashed packets, and that it detects errors."""
+"""Compares both models with hashed packets, and tests that the comparison detects errors."""
 
 import sys
 

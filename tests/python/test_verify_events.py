@@ -1,4 +1,4 @@
-"""Tests the second model with links and hosts that change, and that it detects errors."""
+"""Compares both models with links and hosts that change, and tests that the comparison detects errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests the second model with errors of links and other rules of credits, and that it detects errors."""
+"""Compares both models with errors of links and other rules of credits, and tests that the comparison detects errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests the second model with pause frames and shared buffers, and that it detects errors."""
+"""Compares both models with pause frames and shared buffers, and tests that the comparison detects errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests the second model with the mechanisms of RDMA over Ethernet, and that it detects errors."""
+"""Compares both models with the mechanisms of RDMA over Ethernet, and tests that the comparison detects errors."""
 
 import sys
 

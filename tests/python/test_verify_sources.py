@@ -1,4 +1,4 @@
-"""Tests the second model with messages that have flows of their own, and that it detects errors."""
+"""Compares both models with messages that have flows of their own, and tests that the comparison detects errors."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Tests the second model with packet trimming, and that it detects errors."""
+"""Compares both models with packet trimming, and tests that the comparison detects errors."""
 
 import sys
 

@@ -66,7 +66,7 @@ class QueuedSwitch(Switch):
         return sum(self.waiting_bytes((output, lane)) for lane in self.lanes)
 
     def isolates(self, packet: Packet) -> bool:
-        """Return whether a line for special queues lists a packet's destination."""
+        """Return whether a CAM line for the packet's lane lists its destination."""
         return isinstance(self.buffers, IsolatingBuffers) and self.buffers.isolates(packet)
 
     def is_awaited(self, output: int) -> bool:

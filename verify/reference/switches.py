@@ -269,7 +269,7 @@ class Switch:
         raise NotImplementedError
 
     def isolates(self, packet: Packet) -> bool:
-        """Return whether a line for special queues lists a packet's destination."""
+        """Return whether a CAM line for the packet's lane lists its destination."""
         return False
 
     def is_awaited(self, output: int) -> bool:

@@ -45,7 +45,7 @@ pub struct Congestion {
     /// Minimum time between the notification packets of a receiver; marks that arrive earlier cause none. By default,
     /// each mark causes one.
     pub coalescing: Option<Coalescing>,
-    /// Time that a receiver takes to make a notification packet of a mark (`np_delay` of network adapters); by default
+    /// Time that a receiver needs to turn a mark into a notification packet (`np_delay` of network adapters); by default
     /// none. A packet that coalescing drops takes no time.
     pub notification_delay: Option<Time>,
     /// Acknowledgements that cover several packets, as in the consortium's simulator of Ultra Ethernet (`bytes = "16 KiB"`). By

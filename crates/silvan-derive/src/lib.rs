@@ -10,8 +10,8 @@ use syn::{Data, DeriveInput, Error, Field, Fields, Ident, Index, Member, Type, p
 /// `#[saved(constant)]`, whose values do not change after the network has been built, and `#[saved(scratch)]`, whose values
 /// do not matter between two events. An enum starts with the number of its variant.
 ///
-/// A type with such a field cannot be loaded, but only restored in place. `#[saved(then = function)]` before a struct calls a
-/// function with the restored value.
+/// A type with a constant or scratch field can only be restored in place. `#[saved(then = function)]` before a struct calls
+/// a function with the restored value.
 #[proc_macro_derive(Saved, attributes(saved))]
 pub fn derive_saved(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

@@ -338,7 +338,7 @@ pub struct LinkRetry {
     /// Number of replays without an acknowledgement in between after which the run stops with an error: the link has failed.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub count: u32,
-    /// Two acknowledgements have at least the time between them that the link needs for this number of bytes.
+    /// Minimum interval between two acknowledgements, as the number of bytes that the link transmits in that time.
     pub ack_spacing: Bytes,
 }
 

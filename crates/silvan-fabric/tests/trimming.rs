@@ -186,7 +186,8 @@ fn a_queue_never_exceeds_its_limit() {
     }
 }
 
-/// With the arriving packet as the only victim, a sender whose packets always arrive last loses all of them.
+/// If only the arriving packet is trimmed, a sender whose packets always arrive last delivers no payload. With a random
+/// choice, it delivers some.
 #[test]
 fn a_random_choice_treats_senders_alike() {
     let first = |which| {

@@ -1,4 +1,4 @@
-//! Every algorithm delivers all data to its destinations, for any number of ranks.
+//! Tests that every algorithm delivers all data to its destinations, for each number of ranks up to 20 that it supports.
 
 use std::collections::{BTreeMap, VecDeque};
 

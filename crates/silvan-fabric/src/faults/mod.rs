@@ -71,7 +71,7 @@ pub enum EventKind {
     Rate,
     /// Packets get lost on the links at random.
     Errors,
-    /// The hosts take no packets out of their input buffers. Packets that arrived earlier are not concerned.
+    /// The hosts do not remove packets from their input buffers. Packets that arrived earlier are not affected.
     Stall,
     /// The hosts take packets out of their input buffers at another rate, if it is lower than usual.
     Drain,

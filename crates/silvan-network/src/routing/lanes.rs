@@ -96,7 +96,7 @@ pub struct LaneMaps {
     ports: Vec<usize>,
 }
 
-/// `by_map` follows from the other fields.
+/// Excludes `by_map`, which is an index of `known`.
 impl Hash for LaneMaps {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.known, &self.used, &self.ports).hash(state);

@@ -289,7 +289,7 @@ impl Given<'_> {
                 ports + 1
             )));
         }
-        // A group count of 256 * 256 + 1 does not fit the type, but it exceeds the number of switches anyway.
+        // The check of switch ports limits the number of groups to 255 * 255 + 1, which fits.
         shape.groups = u16::try_from(groups).unwrap_or(u16::MAX);
         let total = u64::from(groups) * u64::from(switches);
         let parameters = format!(

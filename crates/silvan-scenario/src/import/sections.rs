@@ -296,7 +296,7 @@ impl<'a> Reader<'a> {
                     )));
                 };
                 let own = self.ports.get(&(guid, port));
-                // A switch has one LID, which belongs to port 0.
+                // The LIDs of a switch belong to its port 0. If port 0 is not listed, the linked port has them.
                 let lids = if node.is_switch { self.ports.get(&(guid, 0)).or(own) } else { own };
                 let lids = lids.and_then(|port| port.lids);
                 let facts = Facts {

@@ -23,7 +23,7 @@ const NO_HOPS: usize = 255;
 /// path. Missing LIDs and GUIDs are assigned as in [`Identities::of`].
 ///
 /// # Errors
-/// If a switch has more ports, or the fabric more nodes, than InfiniBand can number.
+/// If a link is unidirectional, a switch has more ports than InfiniBand permits, or the fabric needs more LIDs than there are.
 pub fn write(
     topology: &Topology,
     tables: &Tables,
