@@ -13,6 +13,8 @@ acknowledgement, relative to the time that HPCC's simulator states for an empty 
 links in both directions, the transmission of a packet on each link, and the transmission of the flow at the
 rate of its host.
 
+Acknowledgements share the queues of data in the switches of both.
+
 The fork is built from its own sources, unchanged; its program `powertcp-evaluation-burst` reads parameters,
 topology and flows from files:
 
@@ -131,7 +133,7 @@ kind = "shortest-path"
 
 [ecmp]
 
-{lanes}[packet]
+[packet]
 mtu = "{mtu} B"
 header = "{header} B"
 control = "{control} B"
@@ -161,14 +163,6 @@ forest = false
 [[traffic]]
 name = "flows"
 pattern = {{ kind = "listed", file = "flows-{load}.txt" }}
-"""
-
-FIRST = """\
-[lanes]
-count = 2
-control = 1
-control_priority = true
-
 """
 
 #: The configuration of the fork's program; sizes in the names of its keys.
@@ -210,7 +204,7 @@ SAMPLE_FEEDBACK 0
 PINT_LOG_BASE 1.05
 PINT_PROB 1.0
 RATE_BOUND 1
-ACK_HIGH_PRIO {first}
+ACK_HIGH_PRIO 0
 LINK_DOWN 0 0 0
 ENABLE_TRACE 0
 KMAX_MAP 2 100000000000 1600 400000000000 6400
@@ -394,7 +388,7 @@ def race(name: str, load: int, options: argparse.Namespace) -> None:
     scenario.write_text(
         SCENARIO.format(
             mechanism=name, load=load, seed=options.seed, duration_us=options.duration, mtu=MTU,
-            lanes=FIRST if options.acknowledgements_first else "", **vars(mechanism),
+            **vars(mechanism),
         )
     )  # fmt: skip
     result, fct = folder / f"{name}-{load}", folder / f"{name}-{load}.fct"
@@ -403,7 +397,7 @@ def race(name: str, load: int, options: argparse.Namespace) -> None:
     configuration.write_text(
         CONFIGURATION.format(
             folder=folder, load=load, fct=fct, stop_s=options.duration / 1e6, mtu=MTU,
-            first=int(options.acknowledgements_first), **fields,
+            **fields,
         )
     )  # fmt: skip
     own = [Path(sys.executable).parent / "silvan", "run", scenario, "--out", result, "--force"]
@@ -412,7 +406,6 @@ def race(name: str, load: int, options: argparse.Namespace) -> None:
         options.ns3,
         f"--conf={configuration}",
         *("--wien=0", "--delayWien=0", f"--algorithm={mechanism.number}", f"--windowCheck={window}"),
-        f"--ns3::SwitchNode::AckHighPrio={int(options.acknowledgements_first)}",
     ]
     programs: dict[str, Callable[[], Run]] = {}
     if options.ns3:
@@ -456,11 +449,6 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--arrivals", type=int, default=1000, help="time in which flows start, in us (1000)")
     parser.add_argument("--duration", type=int, default=6000, help="simulated time, in us (6000)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--acknowledgements-first",
-        action="store_true",
-        help="let acknowledgements overtake data in the switches of both; by default, they share its queues",
-    )
     options = parser.parse_args(words)
     if options.ns3 and not options.ns3.is_file():
         parser.error(f"--ns3 {options.ns3}: no such file")

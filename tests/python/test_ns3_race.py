@@ -70,7 +70,7 @@ def test_a_flow_alone_takes_the_stated_time(tmp_path):
     mechanism = ns3_race.MECHANISMS["dcqcn"]
     (tmp_path / "one.toml").write_text(
         ns3_race.SCENARIO.format(
-            mechanism="dcqcn", load=1, seed=1, duration_us=400, mtu=ns3_race.MTU, lanes="", **vars(mechanism)
+            mechanism="dcqcn", load=1, seed=1, duration_us=400, mtu=ns3_race.MTU, **vars(mechanism)
         )
     )
     silvan.run(tmp_path / "one.toml").save(tmp_path / "run")
