@@ -104,24 +104,31 @@ def test_ctrl_c_saves_a_run_that_has_checkpoints(small, tmp_path):
     assert "belongs to another scenario" in done.stderr
 
 
-@pytest.mark.parametrize(("answer", "is_saved"), [(True, True), (False, False)])
-def test_ctrl_c_asks_whether_to_save_a_run(tmp_path, answer, is_saved):
-    """The function that asks decides, and what it saves gives the results of a whole run."""
-    scenario = silvan.Scenario.from_toml(SMALL.replace("3 ms", "200 ms"))
-    checkpoints = silvan.Checkpoints(tmp_path / "own.checkpoint", ask=lambda: answer)
-    interrupted = []
+class Interrupter:
+    """A viewer that stops the run at the third sample, as Ctrl-C does."""
 
-    def interrupt(now_ns, end_ns, events):
-        if not interrupted:
-            interrupted.append(now_ns)
+    samples = 0
+
+    def network(self, text):
+        return 1
+
+    def sample(self, text):
+        self.samples += 1
+        if self.samples == 3:
             signal.raise_signal(signal.SIGINT)
 
+
+@pytest.mark.parametrize(("answer", "is_saved"), [(True, True), (False, False)])
+def test_ctrl_c_asks_whether_to_save_a_run(tmp_path, answer, is_saved):
+    """The function that asks decides, and what is saved gives the results of a whole run."""
+    scenario = silvan.Scenario.from_toml(SMALL)
+    checkpoints = silvan.Checkpoints(tmp_path / "own.checkpoint", ask=lambda: answer)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            silvan.run(scenario, checkpoints=checkpoints, progress=interrupt)
+            silvan.run(scenario, checkpoints=checkpoints, viewer=Interrupter())
     finally:
         signal.signal(signal.SIGINT, before)
-    assert (checkpoints.saved_ns is not None) == is_saved
+    assert checkpoints.saved_ns == (300_000 if is_saved else None)
     if is_saved:
         assert silvan.run(resume=checkpoints.path).summary == silvan.run(scenario).summary
