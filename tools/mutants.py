@@ -1,14 +1,15 @@
 """Runs the tests of the model on a random sample of mutants, and reports the mutants that no test caught.
 
-    python3 tools/mutants.py [--count N] [--seed S] [--jobs J] [MODULE...]
+    python3 tools/mutants.py [--count N] [--seed S...] [--jobs J] [MODULE...]
 
 A mutant is a copy of the sources with one changed expression or function. Modules are folders or files of
 the crates of the model (`CRATES`), such as `host` or `partition/events.rs`. The default is all modules that
-compute results. The same seed selects the same mutants from the same sources. cargo-mutants (`cargo install
---locked cargo-mutants`) lists the mutants; `.cargo/mutants.toml` excludes some. The tests are those of
-`cargo test` of these crates, without documentation tests.
+compute results. The same seed selects the same mutants as long as their functions keep their names, and a larger
+count adds mutants to those of a smaller one. cargo-mutants (`cargo install --locked cargo-mutants`) lists the
+mutants; `.cargo/mutants.toml` excludes some. The tests are those of `cargo test` of these crates, without
+documentation tests.
 
-One build contains all mutants of the sample, each behind a switch (see `mutant_switches.py`). Mutants that do
+One build contains all mutants of all samples, each behind a switch (see `mutant_switches.py`). Mutants that do
 not compile are removed from it ("unviable"), as are those that can have no switch ("skipped"). A mutant runs
 in the tests that reach its function, the shortest first, until one fails. J tests (default: one per
 processor) run at once. The output is in `target/mutants/log`.
@@ -19,9 +20,10 @@ Exit status: 0 if all mutants were run, 2 if there are none.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
-import random
+import re
 import shutil
 import signal
 import subprocess
@@ -41,8 +43,8 @@ ROOT = Path(__file__).resolve().parents[1]
 CRATES = ("silvan-network", "silvan-congestion", "silvan-fabric")
 #: Their sources.
 MODEL = tuple(PurePosixPath("crates", name, "src") for name in CRATES)
-#: Modules that only describe a run, or whose values other programs check one by one.
-LEFT_OUT = {"fluid", "lib", "outcome", "topology"}
+#: Modules that only describe a run, whose values other programs check one by one, or that only tests use.
+LEFT_OUT = {"fluid", "lib", "outcome", "tests", "topology"}
 #: Possible results of a mutant, in the order of the table.
 OUTCOMES = ("caught", "timeout", "missed", "unviable", "skipped")
 #: A test that takes longer than this many times its time without a mutant is stopped.
@@ -104,6 +106,23 @@ def module_of(mutant: dict[str, Any], modules: tuple[str, ...]) -> str | None:
     return next(
         (one for one in modules if inside == one or inside.startswith((f"{one}/", f"{one}.rs"))), None
     )
+
+
+def sample(mutants: list[dict[str, Any]], seed: int, count: int) -> list[dict[str, Any]]:
+    """Return a random sample of mutants, sorted by name.
+
+    The order of the draw is that of a hash of the seed and the mutant's name without its position, so changes of
+    other functions do not change the sample.
+    """
+    alike: Counter[str] = Counter()
+    ranked = []
+    for mutant in mutants:
+        name = re.sub(r"^([^:]*):\d+:\d+", r"\1", mutant["name"])
+        alike[name] += 1
+        rank = hashlib.sha256(f"{seed} {alike[name]} {name}".encode()).digest()
+        ranked.append((rank, mutant))
+    drawn = [mutant for _, mutant in sorted(ranked, key=lambda one: one[0])[:count]]
+    return sorted(drawn, key=lambda one: str(one["name"]))
 
 
 def build(command: list[str], log: TextIO) -> tuple[dict[str, Path], list[tuple[str, int, str]]]:
@@ -206,19 +225,20 @@ def passes(
     return process.returncode == 0, output
 
 
-def measured(program: str, folder: Path, name: str, logs: str) -> Test:
-    """Run a test without a mutant."""
+def measured(program: str, folder: Path, name: str, logs: str) -> Test | None:
+    """Run a test without a mutant. Return `None` if it fails, because it then says nothing about mutants."""
     reached = Path(logs) / f"{Path(program).name}-{name.replace('::', '-')}"
     began = time.monotonic()
     passed, output = passes(program, folder, name, {REACHED: str(reached)}, None)
     if not passed or "1 passed" not in output:
-        sys.exit(f"a test fails without a mutant:\n{output}")
+        print(f"{name} fails without a mutant and is left out:\n{output}", flush=True)
+        return None
     numbers = reached.read_text(encoding="utf-8").split() if reached.is_file() else []
     return Test(program, folder, name, time.monotonic() - began, frozenset(map(int, numbers)))
 
 
 def tests_of(programs: dict[str, Path], pool: ThreadPoolExecutor) -> list[Test]:
-    """Run all tests without a mutant, and return them, the shortest first."""
+    """Run all tests without a mutant, and return those that pass, the shortest first."""
     names = []
     for program, folder in sorted(programs.items()):
         command = [program, "--list", "--format", "terse"]
@@ -230,7 +250,7 @@ def tests_of(programs: dict[str, Path], pool: ThreadPoolExecutor) -> list[Test]:
         ]
     with tempfile.TemporaryDirectory() as logs:
         tests = list(pool.map(lambda one: measured(*one, logs), names))
-    return sorted(tests, key=lambda test: test.seconds)
+    return sorted((test for test in tests if test), key=lambda test: test.seconds)
 
 
 def outcome(number: int, tests: list[Test]) -> tuple[str, str]:
@@ -291,7 +311,7 @@ def main() -> int:
     """Sample mutants, run them and report; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, nargs="+", default=[1], help="one sample per seed")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--list", action="store_true", help="only print the sample")
     parser.add_argument("modules", nargs="*", metavar="MODULE")
@@ -303,13 +323,18 @@ def main() -> int:
     if not mutants:
         print(f"no mutants in {', '.join(modules)}", file=sys.stderr)
         return 2
-    drawn = random.Random(given.seed).sample(mutants, min(given.count, len(mutants)))
-    drawn.sort(key=lambda one: one["name"])
-    print(f"{len(drawn)} of {len(mutants)} mutants in {', '.join(modules)}, seed {given.seed}", flush=True)
+    samples = {seed: sample(mutants, seed, given.count) for seed in given.seed}
+    together = {one["name"]: one for drawn in samples.values() for one in drawn}
+    drawn = [one for _, one in sorted(together.items())]
+    seeds = ", ".join(map(str, samples))
+    print(f"{len(drawn)} of {len(mutants)} mutants in {', '.join(modules)}, seed {seeds}", flush=True)
     if given.list:
         print("\n".join(one["name"] for one in drawn))
         return 0
-    report(run(drawn, given.jobs), modules)
+    results = {mutant["name"]: result for mutant, result in run(drawn, given.jobs)}
+    for seed, own in samples.items():
+        print(f"\nseed {seed}")
+        report([(mutant, results[mutant["name"]]) for mutant in own], modules)
     return 0
 
 
