@@ -11,6 +11,8 @@ pub mod marking;
 pub mod reaction;
 pub mod receiver;
 pub mod round_trip;
+#[cfg(test)]
+mod tests;
 pub mod unfit;
 
 use schemars::JsonSchema;

@@ -581,6 +581,26 @@ mod tests {
     }
 
     #[test]
+    fn a_trigger_is_an_index_that_is_reached_from_below() {
+        let is_fine = |trigger| check_trigger("", trigger, (4, 9)).is_ok();
+        assert_eq!([0, 4, 5, 9, 10].map(is_fine), [true, false, true, true, false]);
+        assert!(check_trigger("", 4, (4, 4)).is_err(), "a constant index reaches nothing");
+    }
+
+    #[test]
+    fn timers_of_service_levels_have_phases_all_over_their_period() {
+        let mut random = Stream::new(1, "ccti timer", 0);
+        let rule = Cct::default().rule_with([0].into(), 2_048, &mut random);
+        let phases: Vec<u64> = rule.levels.iter().map(|level| level.phase_ps).collect();
+        let period = rule.levels[0].period_ps;
+        assert!(phases.iter().all(|&phase| phase < period));
+        for quarter in 0..4 {
+            let range = quarter * period / 4..(quarter + 1) * period / 4;
+            assert!(phases.iter().any(|phase| range.contains(phase)), "{phases:?} in {range:?}");
+        }
+    }
+
+    #[test]
     fn service_levels_have_their_own_parameters() {
         let own = PerSl {
             sl: 3,
