@@ -11,7 +11,7 @@ use silvan_engine::{Rate, Time};
 pub use plan::PlannedChanges;
 pub(crate) use plan::{HostChange, LinkChange};
 pub use reroute::completed;
-pub(crate) use reroute::{Remaining, Reroutes, around};
+pub(crate) use reroute::{FaultRoutes, Remaining, Reroutes, around};
 
 /// A change of links or hosts for a time, once or repeatedly. If several changes of a link overlap, it is down if one of them
 /// says so, and has the lowest of their rates and the highest of their losses. The same applies to hosts.

@@ -79,21 +79,29 @@ pub fn completed(mut tables: Tables, others: &Tables) -> Tables {
     tables
 }
 
+/// The routes of a network in which links go down.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FaultRoutes<'a> {
+    pub topology: &'a Topology,
+    pub tables: &'a Tables,
+    /// The tables while any link is down; `None` if they are computed.
+    pub given: Option<&'a Tables>,
+}
+
 impl Reroutes {
-    /// The changes of tables that follow changes of links after a delay. `given` has the tables while any link is down; otherwise,
-    /// these are computed.
+    /// The changes of tables that follow changes of links after a delay.
     ///
     /// # Errors
     /// If there are more different tables than the memory of a run is meant for.
     pub fn new(
         rerouting: &Rerouting,
         changes: &[LinkChange],
-        (topology, tables, given): (&Topology, &Tables, Option<&Tables>),
+        routes: FaultRoutes<'_>,
         duration: Time,
     ) -> Result<Self, SetupError> {
-        let mut found = Self { is_given: given.is_some(), ..Self::default() };
+        let mut found = Self { is_given: routes.given.is_some(), ..Self::default() };
         let Some(delay) = rerouting.delay else { return Ok(found) };
-        let mut is_down = vec![false; topology.links.len()];
+        let mut is_down = vec![false; routes.topology.links.len()];
         found.of_state.insert(is_down.clone(), 0);
         let mut current = 0;
         for together in changes.chunk_by(|one, other| one.time == other.time) {
@@ -104,22 +112,10 @@ impl Reroutes {
             if time >= duration {
                 break;
             }
-            let number = match found.of_state.get(&is_down) {
-                _ if found.is_given => usize::from(is_down.contains(&true)),
-                Some(&number) => number,
-                None if found.others.len() == MOST_TABLES => {
-                    return Err(Reason::TooManyTables { most: MOST_TABLES }.at("rerouting.delay"));
-                }
-                None => {
-                    found.others.push(around(topology, tables, &is_down));
-                    found.of_state.insert(is_down.clone(), found.others.len());
-                    found.others.len()
-                }
+            let number = match found.tables_of(&is_down) {
+                Some(number) => number,
+                None => found.add(routes, &is_down)?,
             };
-            if let Some(given) = given.filter(|_| found.others.is_empty()) {
-                let topology = Remaining::without(topology, &is_down);
-                found.others.push(Remaining { topology, tables: given.clone() });
-            }
             if number != current {
                 found.times.push((time, number));
                 current = number;
@@ -128,10 +124,26 @@ impl Reroutes {
         Ok(found)
     }
 
-    /// The number of the tables for links that are down, if the tables are known.
+    /// Adds the tables for links that are down: the given ones, or others that are computed. Returns their number.
+    fn add(&mut self, routes: FaultRoutes<'_>, is_down: &[bool]) -> Result<usize, SetupError> {
+        let FaultRoutes { topology, tables, given } = routes;
+        if self.others.len() == MOST_TABLES {
+            return Err(Reason::TooManyTables { most: MOST_TABLES }.at("rerouting.delay"));
+        }
+        self.others.push(match given {
+            Some(given) => {
+                Remaining { topology: Remaining::without(topology, is_down), tables: given.clone() }
+            }
+            None => around(topology, tables, is_down),
+        });
+        self.of_state.insert(is_down.to_vec(), self.others.len());
+        Ok(self.others.len())
+    }
+
+    /// The number of the tables for links that are down, if the tables are known. Given tables are those for any links.
     pub fn tables_of(&self, is_down: &[bool]) -> Option<usize> {
-        match self.is_given && !self.others.is_empty() {
-            true => Some(usize::from(is_down.contains(&true))),
+        match self.is_given {
+            true => Some(usize::from(is_down.contains(&true))).filter(|&number| number <= self.others.len()),
             false => self.of_state.get(is_down).copied(),
         }
     }
@@ -202,7 +214,10 @@ mod tests {
             change(90, 12, false),
         ];
         let rerouting = Rerouting { delay: Some(Time(15)), ..Rerouting::default() };
-        let of = |given| Reroutes::new(&rerouting, &changes, (&topology, &tables, given), Time(100)).unwrap();
+        let of = |given| {
+            let routes = FaultRoutes { topology: &topology, tables: &tables, given };
+            Reroutes::new(&rerouting, &changes, routes, Time(100)).unwrap()
+        };
         let found = of(None);
         assert_eq!(found.times, [(Time(25), 1), (Time(45), 2), (Time(55), 0)]);
         assert_eq!(found.others.len(), 2);

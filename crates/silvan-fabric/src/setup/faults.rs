@@ -8,7 +8,7 @@ use silvan_network::topology::Topology;
 
 use crate::config::{Config, RoutePer};
 use crate::error::SetupError;
-use crate::faults::{PlannedChanges, Remaining, Reroutes, around};
+use crate::faults::{FaultRoutes, PlannedChanges, Remaining, Reroutes, around};
 
 /// The largest number of instants at which links change for which [`FaultPlan::remaining_networks`] returns networks.
 const MOST_REMAINING: usize = 100;
@@ -44,8 +44,8 @@ impl FaultPlan {
         topology: &Topology,
         tables: &Tables,
     ) -> Result<Self, SetupError> {
-        let own = (topology, tables, config.tables_after_faults.as_deref());
-        let reroutes = Reroutes::new(&config.rerouting, &changes.links, own, config.duration)?;
+        let routes = FaultRoutes { topology, tables, given: config.tables_after_faults.as_deref() };
+        let reroutes = Reroutes::new(&config.rerouting, &changes.links, routes, config.duration)?;
         Ok(Self { changes, reroutes })
     }
 
