@@ -48,6 +48,8 @@ pub mod simulation;
 mod sink;
 mod switch;
 mod switch_marking;
+#[cfg(test)]
+mod tests;
 mod trigger;
 mod trimming;
 mod voq;

@@ -228,6 +228,14 @@ impl Simulation {
         self.network.view(self.now).packet_hops()
     }
 
+    /// Checks that no invariant was violated while an event was handled. The error has the time of that event.
+    fn check_broken(&self) -> Result<(), ModelError> {
+        match self.network.view(self.now).broken() {
+            Some((now, what)) => Err(ModelError::Broken { now: *now, what: what.clone() }),
+            None => Ok(()),
+        }
+    }
+
     /// With pause frames, checks that all packets fitted into their buffers, and that no lane was paused for too long.
     /// An error has the time of the cause, whenever this is called, and the first cause counts.
     fn check_pauses(&self) -> Result<(), ModelError> {
@@ -273,6 +281,7 @@ impl Simulation {
     fn reach(&mut self, time: Time) -> Result<(), ModelError> {
         self.now = time;
         self.network.partitions.iter_mut().for_each(|partition| partition.ctx.now = time);
+        self.check_broken()?;
         self.check_pauses()?;
         self.check_retries()?;
         if self.next_sample == Some(time) {
@@ -371,6 +380,7 @@ impl Simulation {
     /// # Errors
     /// [`ModelError::Broken`] if traffic was lost.
     pub fn finish(mut self) -> Result<Outcome, ModelError> {
+        self.check_broken()?;
         let now = self.now;
         self.network.gather(now);
         self.network.collect_transfers(now);

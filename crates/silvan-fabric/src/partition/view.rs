@@ -349,6 +349,12 @@ impl<'a> View<'a> {
         sender.ctx.links.check_pool(channel, self.now).map_err(|what| (channel, what))
     }
 
+    /// The first invariant that was violated while an event was handled, and the time. Among violations at one time, it is
+    /// the first one in alphabetical order, so that it does not depend on the number of partitions.
+    pub fn broken(self) -> Option<&'a (Time, String)> {
+        self.partitions.iter().filter_map(|partition| partition.ctx.broken.as_ref()).min()
+    }
+
     /// The first channel on which a packet was sent although it leads to no switch of its partition.
     pub fn broken_channel(self) -> Option<ChannelId> {
         self.partitions.iter().find_map(Partition::broken_channel)

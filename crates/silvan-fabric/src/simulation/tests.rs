@@ -1,16 +1,14 @@
 //! Tests that a run detects internal errors. No known input causes them, so the tests corrupt the state.
 
-use silvan_congestion::Congestion;
 use silvan_engine::{Bytes, Time};
 use silvan_network::port::Vl;
-use silvan_network::routing::RoutingSpec;
-use silvan_network::topology::TopologySpec;
-use silvan_network::traffic::{Arrivals, Flow};
+use silvan_network::traffic::Flow;
 
 use super::*;
-use crate::config::{FlowControl, HostConfig, Lanes, Measure, Packet, Scheduler, SwitchConfig};
+use crate::config::{Measure, Scheduler};
 use crate::message::CreditReturn;
 use crate::packet::NO_LEDGER;
+use crate::tests::{config, flow, simulation, topology};
 
 /// A network of two hosts, one of which sends 100 kB to the other.
 fn run() -> Simulation {
@@ -18,50 +16,14 @@ fn run() -> Simulation {
 }
 
 fn run_with(scheduler: Scheduler) -> Simulation {
-    let spec: TopologySpec = serde_json::from_str(r#"{"kind": "star", "hosts": 2}"#).unwrap();
-    let topology = spec.build().unwrap();
-    let tables = RoutingSpec::UpDown(Default::default()).compute(&topology).unwrap();
-    let flow = Flow {
-        name: Some("f".into()),
-        from: "H1".into(),
-        to: "H2".into(),
-        start: Time::ZERO,
-        start_after_packets: None,
-        stop: None,
-        message: None,
-        rate: None,
-        total: Some(Bytes(100_000)),
-        arrivals: Arrivals::default(),
-        sl: 0,
-    };
+    let flow = Flow { name: Some("f".into()), total: Some(Bytes(100_000)), ..flow("H1", "H2") };
     let config = Config {
-        seed: 1,
-        duration: Time::from_us(300),
-        warmup: Time::ZERO,
-        packet: Packet::default(),
-        lanes: Lanes::default(),
-        flow_control: FlowControl::default(),
-        link: Default::default(),
-        events: Vec::new(),
-        rerouting: Default::default(),
-        recovery: None,
-        switch: SwitchConfig::default(),
-        host: HostConfig::default(),
-        congestion: Congestion::default(),
-        adaptive_routing: None,
-        ecmp: None,
-        path_bits: crate::config::PathBits::Zero,
         flows: vec![flow],
-        traffic: Vec::new(),
-        jobs: Vec::new(),
-        ends_with_jobs: true,
-        path_lanes: None,
-        tables_after_faults: None,
         measure: Measure { interval: Time::from_us(10), ..Measure::default() },
-        threads: 1,
         scheduler,
+        ..config(Time::from_us(300))
     };
-    Simulation::new(&topology, &tables, &config).unwrap()
+    simulation(&topology(r#"{"kind": "star", "hosts": 2}"#), &config)
 }
 
 fn to_the_end(mut simulation: Simulation) -> Result<Outcome, ModelError> {
@@ -98,6 +60,27 @@ fn lost_traffic_ends_a_run_in_every_build() {
     simulation.network.partitions[0].ctx.meters.generated(0, (0, 0, 1), 7, Time::ZERO);
     let error = to_the_end(simulation).unwrap_err().to_string();
     assert!(error.contains("bytes of `f` were generated and 0 are sent again, but"), "{error}");
+}
+
+#[test]
+fn an_impossible_state_ends_a_run_with_the_time_of_its_event() {
+    let broken = || {
+        let mut simulation = run();
+        simulation.advance(20).unwrap();
+        let ctx = &mut simulation.network.partitions[0].ctx;
+        ctx.report_broken("the sky is green".into());
+        let at = ctx.now;
+        (simulation, at)
+    };
+    let check = |error, at| {
+        let ModelError::Broken { now, what } = error else { panic!("{error}") };
+        assert_eq!((now, what), (at, "the sky is green".to_owned()));
+    };
+    let (simulation, at) = broken();
+    assert!(at < simulation.next_sample.unwrap());
+    check(to_the_end(simulation).unwrap_err(), at);
+    let (simulation, at) = broken();
+    check(simulation.finish().err().unwrap(), at);
 }
 
 #[test]
