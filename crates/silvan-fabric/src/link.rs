@@ -603,7 +603,7 @@ impl Links {
         &mut self,
         (way, ledger): (Way, u32),
         space: u32,
-        (time, now, passed): (Time, Time, Time),
+        ReturnTimes { leaves_at: time, now, passed }: ReturnTimes,
         queue: &mut EventQueue,
     ) {
         let (id, vl, dst) = way;
@@ -656,6 +656,23 @@ impl Links {
 }
 
 /// A link-level message that a switch or host sends.
+/// The times of a return of credit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReturnTimes {
+    /// When the space at the receiver becomes free.
+    pub leaves_at: Time,
+    pub now: Time,
+    /// The sender is not woken for a time before this one, because its clock may be ahead of the receiver's.
+    pub passed: Time,
+}
+
+impl ReturnTimes {
+    /// For a sender and a receiver with the same clock.
+    pub fn new(leaves_at: Time, now: Time) -> Self {
+        Self { leaves_at, now, passed: now }
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoticeOnWire {
     /// The class of the arrival event, which depends on the kind of the receiving node.
@@ -709,7 +726,7 @@ mod tests {
             links.take_wake(Event { time: Time(20), key: 1, data: 0 }, Time(20)),
             "the lane's credit is back"
         );
-        links.release((way, NO_LEDGER), 64, (Time(30), Time(25), Time(25)), &mut queue);
+        links.release((way, NO_LEDGER), 64, ReturnTimes::new(Time(30), Time(25)), &mut queue);
         assert!(queue.pop().is_none_or(|event| event.time >= Time(25)));
     }
 
@@ -726,13 +743,13 @@ mod tests {
             pauses.drains(0, Time(20), 200);
         }
         assert!(!links.has_credit_or_wait(way, 64, Time(10), &mut queue));
-        links.release((way, NO_LEDGER), 64, (Time(30), Time(20), Time(20)), &mut queue);
+        links.release((way, NO_LEDGER), 64, ReturnTimes::new(Time(30), Time(20)), &mut queue);
         assert_eq!(queue.pop().map(|event| event.time), Some(Time(20)));
         assert!(
             links.take_wake(Event { time: Time(20), key: 1, data: 0 }, Time(20)),
             "the lane is open from now on"
         );
-        links.release((way, NO_LEDGER), 64, (Time(40), Time(25), Time(25)), &mut queue);
+        links.release((way, NO_LEDGER), 64, ReturnTimes::new(Time(40), Time(25)), &mut queue);
         assert_eq!(queue.pop(), None);
     }
 
@@ -748,7 +765,7 @@ mod tests {
             let (mut model, mut now) = (Vec::new(), 0);
             for (wait, later, space) in steps {
                 now += wait;
-                links.release(((0, Vl::FIRST, 0), NO_LEDGER), space, (Time(now + later), Time(now), Time(now)), &mut queue);
+                links.release(((0, Vl::FIRST, 0), NO_LEDGER), space, ReturnTimes::new(Time(now + later), Time(now)), &mut queue);
                 model.push((now + later, space));
                 let back: u32 = model.iter().filter(|entry| entry.0 <= now).map(|entry| entry.1).sum();
                 prop_assert!(links.has_credit((0, Vl::FIRST, 0), back, Time(now)));

@@ -13,7 +13,7 @@ use silvan_engine::saved::Saved;
 use silvan_engine::{Event, EventQueue, Time};
 use silvan_network::port::{Port, Vl};
 
-use crate::link::{ChannelId, Class, FrameCheck, Links, NoticeOnWire, Stage, Way, unkey};
+use crate::link::{ChannelId, Class, FrameCheck, Links, NoticeOnWire, ReturnTimes, Stage, Way, unkey};
 use crate::message::{
     Announcements, Cause, CreditReturn, Entering, Mailbox, Notices, PacketMessage, Report, Word,
 };
@@ -299,7 +299,8 @@ impl Context {
         debug_assert!(credit.leaves_at >= self.now, "a message cannot leave before now");
         if self.is_local() || !self.release_outside(credit) {
             let CreditReturn { way, space, leaves_at, ledger } = credit;
-            self.links.release((way, ledger), space, (leaves_at, self.now, self.now), &mut self.queue);
+            let times = ReturnTimes::new(leaves_at, self.now);
+            self.links.release((way, ledger), space, times, &mut self.queue);
         }
     }
 
@@ -349,7 +350,7 @@ impl Context {
                 self.outbox[there].send_credit(credit, back);
             }
             None => {
-                let times = (credit.leaves_at, self.now, self.now);
+                let times = ReturnTimes::new(credit.leaves_at, self.now);
                 self.links.release((way, ledger), packet.space, times, &mut self.queue);
             }
         }
@@ -436,7 +437,8 @@ impl Context {
             self.meters.was_lost(&packet);
             self.packets.remove(id);
             let way = (channel, packet.vl, packet.dst);
-            self.links.release((way, ledger), packet.space, (self.now, self.now, self.now), &mut self.queue);
+            let times = ReturnTimes::new(self.now, self.now);
+            self.links.release((way, ledger), packet.space, times, &mut self.queue);
         }
         if !was_open {
             self.links.reopen(channel, self.now, &mut self.queue);
@@ -514,8 +516,8 @@ impl Context {
             self.queue.push(Event { time, key, data });
         }
         for CreditReturn { way, space, leaves_at, .. } in mailbox.credits.drain(..) {
-            let way = (way, NO_LEDGER);
-            self.links.release(way, space, (leaves_at, self.now, Time::ZERO), &mut self.queue);
+            let times = ReturnTimes { leaves_at, now: self.now, passed: Time::ZERO };
+            self.links.release((way, NO_LEDGER), space, times, &mut self.queue);
         }
         for (time, key, word) in mailbox.notices.drain(..) {
             let data = self.notices.add(word);

@@ -322,25 +322,8 @@ impl Host {
 
     /// Sends an announcement back to the source of a packet.
     fn reply(&mut self, ctx: &mut Context, packet: &Packet, number: u32) {
-        self.control.push_back(ControlPacket {
-            kind: Kind::Reply,
-            becn: false,
-            severity: 0,
-            validated: false,
-            to: packet.src,
-            source: packet.source,
-            class: packet.class,
-            sl: packet.sl,
-            vl: self.control_lane.unwrap_or(packet.vl),
-            payload: Payload::Back(number),
-            sent_at: None,
-            entropy: 0,
-            telemetry: Vec::new(),
-            missing: None,
-            number: None,
-            connection: 0,
-            packets: 0,
-        });
+        let way = self.way_back(packet, (packet.sl, packet.vl));
+        self.control.push_back(ControlPacket::new(Kind::Reply, way, Payload::Back(number)));
         self.wake(ctx);
     }
 

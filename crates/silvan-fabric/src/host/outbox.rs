@@ -64,6 +64,44 @@ pub(super) struct ControlPacket {
     pub packets: u32,
 }
 
+/// The flow of a control packet, and its way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ControlWay {
+    /// The host that receives the packet.
+    pub to: u32,
+    /// Index of the flow's source at its host.
+    pub source: u16,
+    pub class: u16,
+    pub sl: u8,
+    pub vl: Vl,
+}
+
+impl ControlPacket {
+    /// A packet that repeats nothing of another one.
+    pub fn new(kind: Kind, way: ControlWay, payload: Payload) -> Self {
+        let ControlWay { to, source, class, sl, vl } = way;
+        Self {
+            kind,
+            becn: false,
+            severity: 0,
+            validated: false,
+            to,
+            source,
+            class,
+            sl,
+            vl,
+            payload,
+            sent_at: None,
+            entropy: 0,
+            telemetry: Vec::new(),
+            missing: None,
+            number: None,
+            connection: 0,
+            packets: 0,
+        }
+    }
+}
+
 /// The control packets that wait to be sent. Each virtual lane has its own order, so that a lane without credit does
 /// not block the others.
 #[derive(Debug, Saved)]
@@ -124,25 +162,14 @@ impl Host {
         let sl = self.level(source, to);
         let lane = self.lane(usize::from(source), to);
         let vl = if kind.follows_data() { lane } else { self.control_lane.unwrap_or(lane) };
-        ControlPacket {
-            kind,
-            becn: false,
-            severity: 0,
-            validated: false,
-            to,
-            source,
-            class,
-            sl,
-            vl,
-            payload,
-            sent_at: None,
-            entropy: 0,
-            telemetry: Vec::new(),
-            missing: None,
-            number: None,
-            connection,
-            packets: 0,
-        }
+        let way = ControlWay { to, source, class, sl, vl };
+        ControlPacket { connection, ..ControlPacket::new(kind, way, payload) }
+    }
+
+    /// The flow and the way of an answer to a packet, with that packet's service level and lane, or others.
+    pub(super) fn way_back(&self, packet: &Packet, (sl, vl): (u8, Vl)) -> ControlWay {
+        let &Packet { src: to, source, class, .. } = packet;
+        ControlWay { to, source, class, sl, vl: self.control_lane.unwrap_or(vl) }
     }
 
     /// Sends the control packet that has waited longest on any virtual lane that has credit and is not in

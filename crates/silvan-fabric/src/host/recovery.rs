@@ -399,27 +399,9 @@ impl Host {
     }
 
     fn send_receipt(&mut self, packet: &Packet, number: u64, is_positive: bool) {
-        let (sl, vl) = self.way_to(packet.src, (packet.sl, packet.vl));
-        let control = ControlPacket {
-            kind: Kind::Receipt,
-            becn: false,
-            severity: 0,
-            validated: !is_positive,
-            to: packet.src,
-            source: packet.source,
-            class: packet.class,
-            sl,
-            vl: self.control_lane.unwrap_or(vl),
-            payload: Payload::Bytes(0),
-            sent_at: None,
-            entropy: 0,
-            telemetry: Vec::new(),
-            missing: None,
-            number: Some(number),
-            connection: 0,
-            packets: 0,
-        };
-        self.control.push_back(control);
+        let way = self.way_back(packet, self.way_to(packet.src, (packet.sl, packet.vl)));
+        let receipt = ControlPacket::new(Kind::Receipt, way, Payload::Bytes(0));
+        self.control.push_back(ControlPacket { validated: !is_positive, number: Some(number), ..receipt });
     }
 }
 

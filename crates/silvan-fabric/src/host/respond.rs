@@ -8,7 +8,7 @@ use silvan_congestion::receiver::{Content, Echo, Reply};
 use silvan_network::port::Vl;
 
 use super::Host;
-use super::outbox::{ControlPacket, Missing, Payload};
+use super::outbox::{ControlPacket, ControlWay, Missing, Payload};
 use crate::context::Context;
 use crate::packet::{Kind, Marks, Packet};
 
@@ -147,24 +147,18 @@ impl Host {
         let sent_at = echo.as_ref().map(|echo| echo.sent_at);
         let Echo { is_marked: becn, severity, is_validated: validated, entropy, hops: telemetry, .. } =
             echo.unwrap_or_default();
+        let vl = self.control_lane.unwrap_or(vl);
+        let way = ControlWay { to: to.host, source: to.source, class: to.class, sl, vl };
         ControlPacket {
-            kind,
             becn,
             severity,
             validated,
-            to: to.host,
-            source: to.source,
-            class: to.class,
-            sl,
-            vl: self.control_lane.unwrap_or(vl),
-            payload: Payload::Bytes(bytes),
             sent_at,
             entropy,
             telemetry,
-            missing: None,
-            number: None,
             connection: to.connection,
             packets,
+            ..ControlPacket::new(kind, way, Payload::Bytes(bytes))
         }
     }
 }

@@ -479,6 +479,7 @@ impl Links {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::ReturnTimes;
     use super::super::tests::spec;
     use super::*;
 
@@ -524,7 +525,7 @@ mod tests {
         let ledger = links.lane_index(channel, Vl::FIRST, dst);
         assert!(links.has_credit(way, 60, Time(0)));
         links.ledger(ledger).spend(60);
-        links.release((way, NO_LEDGER), 60, (back, Time(0), Time(0)), &mut queue);
+        links.release((way, NO_LEDGER), 60, ReturnTimes::new(back, Time(0)), &mut queue);
         ledger
     }
 

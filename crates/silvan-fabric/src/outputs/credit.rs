@@ -6,7 +6,7 @@ use silvan_engine::saved::Saved;
 use silvan_network::port::Vl;
 
 use super::{Around, Bank, Binned};
-use crate::link::{ChannelId, Ledger, LedgerView, Returns, Spills, Way};
+use crate::link::{ChannelId, Ledger, LedgerView, ReturnTimes, Returns, Spills, Way};
 use crate::packet::NO_LEDGER;
 use crate::voq::{MOST_LANES, Need, Output, OutputLane};
 
@@ -233,7 +233,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
             let lane = channel as usize * self.wiring.credits.lanes + vl.index();
             self.wiring.credits.early_of_hosts.note(lane, back, space);
         } else {
-            let (way, times) = (((channel, vl, dst), NO_LEDGER), (freed, now, around.hosts_at));
+            let way = ((channel, vl, dst), NO_LEDGER);
+            let times = ReturnTimes { leaves_at: freed, now, passed: around.hosts_at };
             around.links.release(way, space, times, around.queue);
         }
     }

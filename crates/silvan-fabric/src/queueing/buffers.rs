@@ -142,6 +142,14 @@ pub(crate) struct Moved {
     pub dst: u32,
 }
 
+/// An input port and an output port, and the virtual lane of packets from one to the other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Passage {
+    pub input: Port,
+    pub output: Port,
+    pub vl: Vl,
+}
+
 /// The result of storing a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stored {
@@ -772,7 +780,8 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
     /// Bytes in the queue of an input port whose fill indicates the congestion of an output. This is the special queue
     /// of the root if roots have one, and otherwise the normal queue. `open` is the queue of the destination if
     /// [`Self::open_queue`] created it.
-    pub fn telling_bytes(&self, (port, to, vl): (Port, Port, Vl), dst: u32, open: Option<QueueId>) -> u32 {
+    pub fn telling_bytes(&self, passage: Passage, dst: u32, open: Option<QueueId>) -> u32 {
+        let Passage { input: port, output: to, vl } = passage;
         let input = self.with_lane(port, vl);
         match &self.cams {
             Some(cams) if cams.rule().at_root => {

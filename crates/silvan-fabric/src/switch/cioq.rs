@@ -26,7 +26,10 @@ use super::{Architecture, Outgoing, Ports};
 use crate::context::Context;
 use crate::message::CreditReturn;
 use crate::packet::{Fifo, Kind, PacketId};
-use crate::queueing::buffers::{Buffers, QueueId, Stored};
+use crate::queueing::buffers::{Buffers, Passage, QueueId, Stored};
+
+#[cfg(test)]
+mod tests;
 
 /// A packet that is leaving the memory of a port: the time at which its tail leaves, its lane, and its space.
 #[derive(Debug, Saved)]
@@ -189,7 +192,7 @@ impl<S: PortSet> CioqSwitch<S> {
         sum: u32,
     ) {
         let fill = |(input, dst)| {
-            let bytes = self.buffers.telling_bytes((input, output, vl), dst, None);
+            let bytes = self.buffers.telling_bytes(Passage { input, output, vl }, dst, None);
             QueueFill { input, bytes }
         };
         let queue = queue.filter(|_| self.ports.marking.marker.needs_queues()).map(fill);
@@ -282,7 +285,7 @@ impl<S: PortSet> CioqSwitch<S> {
         for vl in order.from(first) {
             if let Some((input, queue)) = self.choose(ctx, output, vl) {
                 self.outputs[output.index()].write_turn = order.after(first, vl);
-                self.move_packet(ctx, (input, output, vl), queue);
+                self.move_packet(ctx, Passage { input, output, vl }, queue);
                 return true;
             }
         }
@@ -313,8 +316,12 @@ impl<S: PortSet> CioqSwitch<S> {
         (used + space <= self.output_lane).then_some((input, queue))
     }
 
-    fn move_packet(&mut self, ctx: &mut Context, (input, output, vl): (Port, Port, Vl), queue: QueueId) {
-        let Some(id) = self.buffers.head(queue) else { return };
+    fn move_packet(&mut self, ctx: &mut Context, passage: Passage, queue: QueueId) {
+        let Passage { input, output, vl } = passage;
+        let Some(id) = self.buffers.head(queue) else {
+            let node = self.ports.node;
+            return ctx.report_broken(format!("switch {node}: an empty queue has a turn at an output"));
+        };
         let packet = &ctx.packets[id];
         let (dst, size, space, tail) = (packet.dst, packet.size, packet.space, packet.tail_lag);
         self.buffers.take(&mut ctx.packets, ctx.now, queue, output);

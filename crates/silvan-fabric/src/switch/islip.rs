@@ -27,11 +27,14 @@ use silvan_network::port::{Lanes, Port, PortVl, Vl};
 use silvan_network::port_set::PortSet;
 
 use super::Ports;
-use super::queued::{Arbiter, QueueHead, QueuedSwitch, candidate};
+use super::queued::{Arbiter, QueueHead, QueuedSwitch, Served, candidate};
 use super::rounds::Rounds;
 use crate::context::Context;
 use crate::link::ChannelId;
-use crate::queueing::buffers::Buffers;
+use crate::queueing::buffers::{Buffers, Passage};
+
+#[cfg(test)]
+mod tests;
 
 /// The state of an input.
 #[derive(Debug, Clone, Copy, Saved)]
@@ -403,7 +406,7 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, Islip<S>> {
     #[inline(always)]
     fn send(&mut self, ctx: &mut Context, pair: Match) {
         let Match { input, output, vl, head, .. } = pair;
-        let (read, end, _) = self.serve(ctx, (input, output, vl), head);
+        let Served { read_until, end, .. } = self.serve(ctx, Passage { input, output, vl }, head);
         let channel = self.ports.out(output);
         let lane = self.lane(output, vl);
         if self.lanes() > 1 {

@@ -23,7 +23,7 @@ use crate::context::Context;
 use crate::link::{ChannelId, Class};
 use crate::message::Word;
 use crate::packet::{NO_LEDGER, Packet, PacketId};
-use crate::queueing::buffers::{Buffers, Moved, QueueId, Stored};
+use crate::queueing::buffers::{Buffers, Moved, Passage, QueueId, Stored};
 use crate::queueing::isolation::{Cams, Notice};
 
 /// The arbitration of a [`QueuedSwitch`], with its state.
@@ -56,6 +56,17 @@ pub(super) struct QueueHead {
     id: PacketId,
     dst: u32,
     size: u32,
+}
+
+/// The effect of sending a packet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Served {
+    /// When its input may be read again.
+    pub read_until: Time,
+    /// When its output becomes free.
+    pub end: Time,
+    /// Bytes that remain queued for its lane of the output.
+    pub left: u32,
 }
 
 /// Returns the queue of an input that an output lane may serve, if there is credit on the output's channel. With
@@ -153,7 +164,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> QueuedSwitch<S, L, A> {
         let Moved { input, output, vl, dst } = changed;
         let fill = || {
             let open = ctx.links.relay_queue_of((self.ports.feeder(input), vl, dst));
-            QueueFill { input, bytes: self.buffers.telling_bytes((input, output, vl), dst, open) }
+            QueueFill { input, bytes: self.buffers.telling_bytes(Passage { input, output, vl }, dst, open) }
         };
         let queue = self.ports.marking.marker.needs_queues().then(fill);
         let inputs = self.buffers.requests(self.lane(output, vl)).widen();
@@ -179,9 +190,9 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> QueuedSwitch<S, L, A> {
     pub(super) fn serve(
         &mut self,
         ctx: &mut Context,
-        (input, output, vl): (Port, Port, Vl),
+        Passage { input, output, vl }: Passage,
         QueueHead { queue, id, dst, size }: QueueHead,
-    ) -> (Time, Time, u32) {
+    ) -> Served {
         let left = self.buffers.take(&mut ctx.packets, ctx.now, queue, output);
         if self.relays
             && self.buffers.head(queue).is_none()
@@ -196,7 +207,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> QueuedSwitch<S, L, A> {
             self.crossbar.as_ref().map(|pace| (ctx.now + pace.time(size)).max(ctx.packets[id].tail_lag));
         self.ports.departs(ctx, id, Outgoing::unbuffered(output, left));
         let end = self.ports.transmit(ctx, id, input, output, read);
-        (read.unwrap_or(end), end, left)
+        Served { read_until: read.unwrap_or(end), end, left }
     }
 }
 

@@ -5,11 +5,15 @@ use silvan_engine::saved::Saved;
 use silvan_network::port::{Lanes, Port, PortVl, Vl};
 use silvan_network::port_set::PortSet;
 
-use super::queued::{Arbiter, QueuedSwitch, candidate};
+use super::queued::{Arbiter, QueuedSwitch, Served, candidate};
 use super::rounds::Rounds;
 use super::{Architecture, Ports};
 use crate::context::Context;
 use crate::link::ChannelId;
+use crate::queueing::buffers::Passage;
+
+#[cfg(test)]
+mod tests;
 
 /// The state of the outputs that [`crate::queueing::buffers::Turn`] does not contain.
 #[derive(Debug, Saved)]
@@ -121,7 +125,7 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, RoundRobin<S>> {
                         // In this switch, inputs are never busy, so no input is served out of turn.
                         rounds.served(lane, input, (ctx.now, ctx.now));
                     }
-                    let (_, end, left) = self.serve(ctx, (input, output, vl), head);
+                    let Served { end, left, .. } = self.serve(ctx, Passage { input, output, vl }, head);
                     self.spread(ctx);
                     if left > 0 || self.lanes() > 1 && self.queued_bytes(output) > 0 {
                         ctx.wake(channel, end);
