@@ -289,7 +289,7 @@ impl Links {
     pub fn clock(&self) -> Option<&ReturnClock> {
         match self.control.as_deref() {
             Some(Control::Credits(rules)) => rules.clock.as_ref(),
-            _ => None,
+            None | Some(Control::Messages(_) | Control::Frames(_)) => None,
         }
     }
 
@@ -309,7 +309,7 @@ impl Links {
     pub fn frames(&self) -> Option<&Frames> {
         match self.control.as_deref() {
             Some(Control::Frames(frames)) => Some(frames),
-            _ => None,
+            None | Some(Control::Credits(_) | Control::Messages(_)) => None,
         }
     }
 
@@ -317,7 +317,7 @@ impl Links {
     pub fn frames_mut(&mut self) -> Option<&mut Frames> {
         match self.control.as_deref_mut() {
             Some(Control::Frames(frames)) => Some(frames),
-            _ => None,
+            None | Some(Control::Credits(_) | Control::Messages(_)) => None,
         }
     }
 
@@ -326,7 +326,7 @@ impl Links {
     pub fn retry(&self) -> Option<&Retry> {
         match self.control.as_deref() {
             Some(Control::Credits(rules)) => rules.retry.as_deref(),
-            _ => None,
+            None | Some(Control::Messages(_) | Control::Frames(_)) => None,
         }
     }
 
@@ -335,7 +335,7 @@ impl Links {
     pub fn retry_mut(&mut self) -> Option<&mut Retry> {
         match self.control.as_deref_mut() {
             Some(Control::Credits(rules)) => rules.retry.as_deref_mut(),
-            _ => None,
+            None | Some(Control::Messages(_) | Control::Frames(_)) => None,
         }
     }
 
@@ -396,9 +396,9 @@ impl Links {
     }
 
     /// Pauses these lanes of the sender of a channel, and resumes all others. Wakes the sender if packets wait for one of
-    /// them.
-    pub fn obey(&mut self, channel: ChannelId, lanes: u16, now: Time, queue: &mut EventQueue) {
-        let Some(frames) = self.frames_mut() else { return };
+    /// them. Returns whether receivers stop their senders by frames.
+    pub fn obey(&mut self, channel: ChannelId, lanes: u16, now: Time, queue: &mut EventQueue) -> bool {
+        let Some(frames) = self.frames_mut() else { return false };
         let resumed = frames.obey(channel, lanes, now);
         for vl in (0..self.lane_count).filter(|vl| resumed >> vl & 1 != 0) {
             let index = channel as usize * self.lane_count + vl;
@@ -408,6 +408,7 @@ impl Links {
                 queue.push(Event { time: now, key, data: index as u32 });
             }
         }
+        true
     }
 
     /// The switch that sends on a channel, by its place, and the output; `None` for a host.
@@ -596,8 +597,8 @@ impl Links {
         self.parameters(id).pace.time(bytes)
     }
 
-    /// Frees `space` at the receiver at `time` (now or soon), and returns the credit, which arrives one link delay
-    /// later. `ledger` is the ledger of the way, if known. The sender's clock may be ahead of the receiver's, so the sender is not woken for a time before `passed`.
+    /// Frees `space` at the receiver, now or soon, and returns the credit, which arrives one link delay later. `ledger` is the
+    /// ledger of the way, if known.
     #[inline(always)]
     pub fn release(
         &mut self,
@@ -655,7 +656,6 @@ impl Links {
     }
 }
 
-/// A link-level message that a switch or host sends.
 /// The times of a return of credit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReturnTimes {
@@ -673,6 +673,7 @@ impl ReturnTimes {
     }
 }
 
+/// A link-level message that a switch or host sends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoticeOnWire {
     /// The class of the arrival event, which depends on the kind of the receiving node.

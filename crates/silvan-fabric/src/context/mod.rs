@@ -459,8 +459,16 @@ impl Context {
             return self.check_pause(data);
         }
         match self.notices.take(data) {
-            Some(Word::Pause(channel, lanes)) => self.links.obey(channel, lanes, self.now, &mut self.queue),
-            _ => self.report_broken(format!("pause frame {data} has arrived twice")),
+            Some(Word::Pause(channel, lanes)) => {
+                if !self.links.obey(channel, lanes, self.now, &mut self.queue) {
+                    self.report_broken(format!(
+                        "a pause frame for channel {channel} has arrived without pause frames"
+                    ));
+                }
+            }
+            None | Some(Word::Line(_) | Word::Report(_)) => {
+                self.report_broken(format!("pause frame {data} has arrived twice"));
+            }
         }
         None
     }

@@ -131,6 +131,19 @@ impl Adapter {
 }
 
 impl Host {
+    /// Removes the changes of the output buffer, which concern no other node, after a step.
+    #[inline]
+    pub(super) fn end_changes(&mut self, ctx: &mut Context) {
+        if let Some(adapter) = &mut self.adapter
+            && !adapter.buffers.changes.is_empty()
+        {
+            if let Some(what) = adapter.buffers.changes.take_broken() {
+                ctx.report_broken(format!("output buffer of host {}: {what}", self.id));
+            }
+            adapter.buffers.changes.clear();
+        }
+    }
+
     /// Accounts for a message of a source that will pass through the output buffer.
     pub(super) fn expect(&mut self, source: usize, message: &Message) {
         let vl = self.lane(source, message.destination);
@@ -151,11 +164,13 @@ impl Host {
         let notice = match ctx.notices.take(id) {
             Some(Word::Line(notice)) => notice,
             Some(Word::Report(report)) => return self.reported(ctx, report),
-            None | Some(Word::Pause(..)) => return,
+            None | Some(Word::Pause(..)) => {
+                return ctx.report_broken(format!("notification {id} has arrived twice at host {}", self.id));
+            }
         };
         if let Some(adapter) = &mut self.adapter {
             adapter.buffers.received(&mut ctx.packets, ctx.now, Port::FIRST, notice);
-            adapter.buffers.changes.clear();
+            self.end_changes(ctx);
             self.wake(ctx);
         }
     }
@@ -198,17 +213,22 @@ impl Host {
         if !self.control.is_empty() && self.send_control(ctx, &mut 0) {
             return true;
         }
-        let (out, lanes) = (self.out, usize::from(self.lanes));
-        let Some(adapter) = &mut self.adapter else { return false };
+        let (id, out, lanes) = (self.id, self.out, usize::from(self.lanes));
+        let Some(adapter) = &mut self.adapter else {
+            ctx.report_broken(format!("host {id} has no output buffer to send from"));
+            return false;
+        };
         for vl in adapter.lane_turn.in_turn(lanes) {
             let output = PortVl::of_host(vl);
             adapter.buffers.unpark(&ctx.packets, ctx.now, output);
             while let Some(queue) = adapter.buffers.front(output, Port::FIRST, ctx.now) {
-                let Some(id) = adapter.buffers.head(queue) else { break };
+                let Some(id) = adapter.buffers.head(queue) else {
+                    ctx.report_broken(format!("an empty queue in the output buffer of host {id} has a turn"));
+                    break;
+                };
                 let (dst, space) = (ctx.packets[id].dst, ctx.packets[id].space);
                 if ctx.has_credit_or_wait((out, vl, dst), space) {
                     adapter.buffers.take(&mut ctx.packets, ctx.now, queue, Port::FIRST);
-                    adapter.buffers.changes.clear();
                     adapter.left(vl, dst, space);
                     adapter.lane_turn = vl.after(lanes);
                     let packet = &mut ctx.packets[id];
@@ -217,6 +237,7 @@ impl Host {
                         ctx.meters.injected(&*packet);
                     }
                     ctx.send(out, id);
+                    self.end_changes(ctx);
                     return true;
                 }
                 if !ctx.links.is_divided() {

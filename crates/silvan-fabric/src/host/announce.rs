@@ -112,15 +112,19 @@ impl Announcer {
         self.rates.as_ref().is_some_and(|rates| rates.retain)
     }
 
-    /// Schedules the next probe of a running flow, if probe packets read the weights.
-    fn plan_probe(&mut self, flow: Connection, now: Time) {
-        if !self.sends_probes() {
-            return;
-        }
-        let Some(trip) = self.trips.get_mut(&flow) else { return };
-        let due = Time(now.0.saturating_add(trip.probe_after.0));
-        trip.probe_after = Time(trip.probe_after.0.saturating_mul(2));
-        self.probes.push(Reverse((due, flow)));
+    /// The time from a packet that has read the weights of a running flow's links until the next probe; `None` if no probe
+    /// packets read them.
+    fn until_probe(sends_probes: bool, trip: &mut Trip) -> Option<Time> {
+        let after = trip.probe_after;
+        sends_probes.then(|| {
+            trip.probe_after = Time(after.0.saturating_mul(2));
+            after
+        })
+    }
+
+    /// Schedules the next probe of a flow.
+    fn plan_probe(&mut self, flow: Connection, now: Time, after: Time) {
+        self.probes.push(Reverse((Time(now.0.saturating_add(after.0)), flow)));
     }
 
     /// Continues a retained flow with its next message, of this size. Returns the size of the flow if it must be
@@ -129,7 +133,7 @@ impl Announcer {
         if !self.retains() {
             return Ok(());
         }
-        let probe_after = self.first_probe();
+        let (probe_after, sends_probes) = (self.first_probe(), self.sends_probes());
         let Some(trip) = self.trips.get_mut(&flow) else { return Ok(()) };
         if trip.stage != FlowStage::Retained {
             return Ok(());
@@ -140,7 +144,9 @@ impl Announcer {
             return Err(trip.bytes);
         }
         (trip.stage, trip.sent, trip.probe_after) = (FlowStage::Running, 0, probe_after);
-        self.plan_probe(flow, now);
+        if let Some(after) = Self::until_probe(sends_probes, trip) {
+            self.plan_probe(flow, now, after);
+        }
         Ok(())
     }
 
@@ -285,8 +291,8 @@ impl Host {
         if let Some(adapter) = &mut self.adapter {
             adapter.admit(vl, dst, space);
             adapter.buffers.store(&mut ctx.packets, ctx.now, Port::FIRST, Port::FIRST, id);
-            adapter.buffers.changes.clear();
         }
+        self.end_changes(ctx);
     }
 
     /// Sends the probes that are due.
@@ -331,7 +337,11 @@ impl Host {
     pub(super) fn came_back(&mut self, ctx: &mut Context, packet: &Packet) {
         let announcement = ctx.announcements.take(packet.payload);
         let key = Connection { source: packet.source, destination: packet.src };
-        let Some(announcer) = &mut self.announcer else { return };
+        let Some(announcer) = &mut self.announcer else {
+            return ctx.report_broken(format!("host {} has announced no flow, but got an answer", self.id));
+        };
+        let sends_probes = announcer.sends_probes();
+        // The answer to a probe can arrive after that to the end of its flow.
         let Some(trip) = announcer.trips.get_mut(&key) else { return };
         let running = match (announcement.kind, trip.stage) {
             (Kind::TearDown, _) => {
@@ -348,14 +358,16 @@ impl Host {
         };
         if let Some(trip) = running {
             trip.largest_ps = announcement.largest_ps;
-            let largest = announcement.largest_ps.max(announcer.own_ps);
+            let largest = trip.largest_ps.max(announcer.own_ps);
             ctx.meters.busiest_link_ps = ctx.meters.busiest_link_ps.max(largest);
             let counter = match announcement.kind {
                 Kind::SetUp => &mut ctx.meters.announced,
                 _ => &mut ctx.meters.probes,
             };
             *counter += 1;
-            announcer.plan_probe(key, ctx.now);
+            if let Some(after) = Announcer::until_probe(sends_probes, trip) {
+                announcer.plan_probe(key, ctx.now, after);
+            }
         }
         if let Some(id) = self.flows.find(key.source, key.destination)
             && self.flows.reopen(id)

@@ -181,7 +181,10 @@ impl Host {
                 *blocked_lanes |= 1 << vl.0;
                 continue;
             }
-            let Some(control) = self.control.pop(vl) else { return false };
+            let Some(control) = self.control.pop(vl) else {
+                ctx.report_broken(format!("host {} has fewer control packets than it counts", self.id));
+                return false;
+            };
             let id = self.control_packet(ctx, control);
             ctx.send(self.out, id);
             return true;

@@ -25,7 +25,10 @@ impl Host {
         let lasts = self.permission_lasts();
         self.select();
         for _ in 0..self.flows.ready() {
-            let Some(id) = self.flows.take_turn() else { break };
+            let Some(id) = self.flows.take_turn() else {
+                ctx.report_broken(format!("host {} has fewer flows in its ring than it counts", self.id));
+                break;
+            };
             let &Flow { source, destination, may_send, .. } = self.flows.get(id);
             self.sources[usize::from(source)].ready -= 1;
             if !may_send {
@@ -149,7 +152,9 @@ impl Host {
         }
         let flow = self.flows.get_mut(id);
         let (source, destination) = (flow.source, flow.destination);
-        let Some(message) = flow.messages.first_mut() else { return };
+        let Some(message) = flow.messages.first_mut() else {
+            return ctx.report_broken(format!("host {} gave a turn to a flow without data", self.id));
+        };
         message.left -= u64::from(payload);
         let (message, last) = (*message, message.left == 0);
         if last {
@@ -185,7 +190,7 @@ impl Host {
             Some(adapter) => {
                 adapter.admit(vl, packet.dst, packet.space);
                 adapter.buffers.store(&mut ctx.packets, ctx.now, Port::FIRST, Port::FIRST, packet_id);
-                adapter.buffers.changes.clear();
+                self.end_changes(ctx);
                 through
             }
             None => {

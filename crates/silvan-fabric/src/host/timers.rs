@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use silvan_congestion::reaction::{ControlLevel, FlowRef};
+use silvan_congestion::reaction::{ControlLevel, FlowRef, Reactor};
 use silvan_engine::saved::Saved;
 use silvan_engine::{Event, Time};
 use silvan_network::port::Port;
@@ -148,10 +148,12 @@ impl Host {
 
     /// Expires the timer of a flow or service level.
     fn expire(&mut self, ctx: &mut Context, owner: Owner) {
-        let Some(reactor) = &mut self.reactor else { return };
-        let is_of_flow = reactor.level() == ControlLevel::Qp;
+        let level = self.reactor.as_ref().map(Reactor::level);
+        let is_of_flow = level == Some(ControlLevel::Qp);
         let of = if is_of_flow { self.reference(owner) } else { FlowRef { flow: 0, sl: owner as u8 } };
-        let Some(reactor) = &mut self.reactor else { return };
+        let Some(reactor) = &mut self.reactor else {
+            return ctx.report_broken(format!("host {} has a timer of a reaction that it lacks", self.id));
+        };
         if reactor.next_timer(of).is_some_and(|time| time <= ctx.now) {
             reactor.timer(of, ctx.now);
             if reactor.next_timer(of).is_some_and(|time| time <= ctx.now) {

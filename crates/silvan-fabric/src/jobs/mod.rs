@@ -186,7 +186,9 @@ impl Jobs {
         let mut messages = std::mem::take(&mut ctx.meters.messages_in);
         for (class, flow) in messages.drain(..) {
             let (job, running) = self.running(class);
-            running.arrived(flow, ctx.now, (job, &mut ctx.outbox));
+            if !running.arrived(flow, ctx.now, (job, &mut ctx.outbox)) {
+                ctx.report_broken(format!("a message of job {job} has arrived that was not posted"));
+            }
         }
         ctx.meters.messages_in = messages;
         let Self { list, room, handed, .. } = self;
@@ -213,7 +215,10 @@ impl Jobs {
     fn do_note(&mut self, ctx: &mut Context) {
         let mut messages = std::mem::take(&mut ctx.meters.messages_out);
         for (class, flow, end) in messages.drain(..) {
-            self.running(class).1.left(flow, end);
+            let (job, running) = self.running(class);
+            if !running.left(flow, end) {
+                ctx.report_broken(format!("a message of job {job} has left that was not posted"));
+            }
         }
         ctx.meters.messages_out = messages;
         self.schedule(ctx);

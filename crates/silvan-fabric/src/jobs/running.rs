@@ -308,11 +308,11 @@ impl Running {
         Some((self.log.len() - 1) as u32)
     }
 
-    /// Records that the first message of a flow that had not left yet did so at `end`.
-    pub fn left(&mut self, flow: FlowKey, end: Time) {
+    /// Records that the first message of a flow that had not left yet did so at `end`. Returns whether there is one.
+    #[must_use]
+    pub fn left(&mut self, flow: FlowKey, end: Time) -> bool {
         let travel = self.leaving.get_mut(&flow).and_then(VecDeque::pop_front);
-        debug_assert!(travel.is_some(), "a parcel that leaves was posted");
-        let Some(Travel { parcel, row, .. }) = travel else { return };
+        let Some(Travel { parcel, row, .. }) = travel else { return false };
         self.ranks.agenda().left(end.0, &parcel);
         if self.is_sequential(&parcel) {
             self.ends.push(Reverse((end, flow.0)));
@@ -320,17 +320,24 @@ impl Running {
         if let Some(row) = row {
             self.log[row as usize].left = Some(end);
         }
+        true
     }
 
-    /// Handles the arrival of the first message of a flow.
-    pub fn arrived(&mut self, flow: FlowKey, now: Time, (job, outbox): (u16, &mut [Mailbox])) {
+    /// Handles the arrival of the first message of a flow. Returns whether there is one.
+    #[must_use]
+    pub fn arrived(&mut self, flow: FlowKey, now: Time, (job, outbox): (u16, &mut [Mailbox])) -> bool {
         let travel = self.coming.get_mut(&flow).and_then(VecDeque::pop_front);
-        debug_assert!(travel.is_some(), "a parcel that arrives was posted");
-        let Some(Travel { parcel, handed, row }) = travel else { return };
-        self.ranks.agenda().arrives(now.0, &parcel);
-        if !has_bytes(&parcel) {
-            return;
+        let Some(travel) = travel else { return false };
+        self.ranks.agenda().arrives(now.0, &travel.parcel);
+        if has_bytes(&travel.parcel) {
+            self.count_received(travel, now, (job, outbox));
         }
+        true
+    }
+
+    /// Counts a message that has arrived.
+    fn count_received(&mut self, travel: Travel, now: Time, (job, outbox): (u16, &mut [Mailbox])) {
+        let Travel { parcel, handed, row } = travel;
         self.received_bytes[parcel.to as usize] += parcel.bytes;
         let thousandths = 1000.0 * (now - handed).0 as f64 / self.alone(&parcel).0.max(1) as f64;
         let thousandths = (thousandths.round() as u64).max(1);

@@ -238,7 +238,7 @@ impl Links {
         let Some(faults) = self.faults.as_deref_mut() else { return false };
         let is_bad = match faults.errors.get_mut(&channel) {
             Some((ppb @ 1.., stream)) => stream.chance(*ppb, BILLION),
-            _ => false,
+            Some((0, _)) | None => false,
         };
         is_bad || faults.down_until[channel as usize] > now.saturating_sub(took)
     }

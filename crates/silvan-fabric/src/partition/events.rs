@@ -242,7 +242,9 @@ impl<A: Architecture> Handler<'_, A> {
                     }
                 }
                 Effect::Tables(number) => {
-                    switches.iter_mut().for_each(|switch| switch.ports_mut().use_tables(number));
+                    if !switches.iter_mut().all(|switch| switch.ports_mut().use_tables(number)) {
+                        ctx.report_broken(format!("a switch has no tables with number {number}"));
+                    }
                 }
                 Effect::Nothing
                 | Effect::HostLink(..)

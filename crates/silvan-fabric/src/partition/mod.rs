@@ -202,7 +202,7 @@ impl Partition {
     /// Runs the outputs in the current bin; see [`Outputs::run`]. Returns the amount of work.
     #[inline]
     fn run_outputs(&mut self, arrive_before: Time, decide_before: Time) -> u64 {
-        let Self { outputs: Some(outputs), ctx, .. } = self else { return 0 };
+        let Self { outputs: Some(outputs), ctx, .. } = self else { return self.has_no_bins() };
         let Context { packets, queue, links, meters, sinks, notices, outbox, entering, .. } = ctx;
         outputs.enter(packets, entering);
         let around =
@@ -215,6 +215,13 @@ impl Partition {
 
     /// The tick that contains a time.
     pub fn tick_of(&self, time: Time) -> u64 {
+    /// Reports that a partition of the event-ordered scheduler was to handle a bin. This is no work.
+    #[cold]
+    fn has_no_bins(&mut self) -> u64 {
+        self.ctx.report_broken("a partition without outputs was to handle a bin".into());
+        0
+    }
+
         self.outputs.as_ref().map_or(time.0, |outputs| outputs.bin_of(time))
     }
 
@@ -285,7 +292,7 @@ impl Partition {
     /// Handles a bin. If the sample at `cut` is in the bin, handles only what precedes the sample: arrivals up to that
     /// time, and decisions before it. Returns the amount of work.
     fn bin(&mut self, bin: u64, cut: Time) -> u64 {
-        let Some(outputs) = &mut self.outputs else { return 0 };
+        let Some(outputs) = &mut self.outputs else { return self.has_no_bins() };
         outputs.begin(bin);
         let end = outputs.end_of_bin();
         if let Some(turns) = &mut self.ctx.turns {

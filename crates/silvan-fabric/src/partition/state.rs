@@ -172,6 +172,7 @@ impl Partition {
         match class {
             Class::SwitchArrival | Class::SwitchReady => Some(self.ports(node as usize).feeder(port)),
             Class::HostArrival => Some(self.hosts[node as usize].into),
+            // The others concern no packet, or one that has left the network.
             _ => None,
         }
     }

@@ -174,6 +174,7 @@ struct ChangeLists {
     asked: Vec<(PortVl, Port)>,
     moved: Vec<Moved>,
     notices: Vec<(Port, Notice)>,
+    broken: Option<&'static str>,
 }
 
 impl Changes {
@@ -186,7 +187,7 @@ impl Changes {
     #[inline]
     pub fn clear(&mut self) {
         if std::mem::take(&mut self.any) {
-            let ChangeLists { asked, moved, notices } = &mut *self.lists;
+            let ChangeLists { asked, moved, notices, .. } = &mut *self.lists;
             asked.clear();
             moved.clear();
             notices.clear();
@@ -206,6 +207,17 @@ impl Changes {
     /// Notifications for the node upstream of an input port.
     pub fn notices(&mut self) -> &mut Vec<(Port, Notice)> {
         &mut self.lists.notices
+    }
+
+    /// Removes and returns the first invariant that the buffers have found violated.
+    pub fn take_broken(&mut self) -> Option<&'static str> {
+        self.lists.broken.take()
+    }
+
+    #[cold]
+    fn report_broken(&mut self, what: &'static str) {
+        self.any = true;
+        self.lists.broken.get_or_insert(what);
     }
 
     fn ask(&mut self, output: PortVl, input: Port) {
@@ -384,6 +396,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
     /// Output ports for which bytes wait.
     #[inline(always)]
     pub fn filled(&self) -> S {
+        debug_assert!(self.wanted.is_some(), "the sets of outputs are enabled");
         let Some(wanted) = &self.wanted else { return S::default() };
         Vl::all(self.lanes()).fold(S::default(), |all, vl| all.or(L::at(wanted, vl).filled))
     }
@@ -591,7 +604,10 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
     #[inline(always)]
     pub fn take(&mut self, packets: &mut Pool, now: Time, queue: QueueId, to: Port) -> u32 {
         let state = &mut self.queues[queue as usize];
-        let Some(id) = state.fifo.pop(packets) else { return 0 };
+        let Some(id) = state.fifo.pop(packets) else {
+            self.changes.report_broken("a packet was taken from an empty queue");
+            return 0;
+        };
         let (dst, size) = (packets[id].dst, packets[id].size);
         state.bytes -= size;
         let (role, input, vl) = (state.role, state.input, state.vl);
@@ -633,7 +649,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         let state = &mut self.queues[queue as usize];
         let (input, port) = (state.input, state.port);
         let Seat::Ring(output) = state.seat else {
-            debug_assert!(false, "a packet that leaves had its turn");
+            self.changes.report_broken("a packet left a queue that had no turn");
             return self.head_changed(packets, now, queue);
         };
         let Some(id) = state.fifo.head() else {
@@ -736,6 +752,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         if alone.contains(port) {
             alone.remove(port);
         } else if !self.rings[ring].remove(&mut self.queues, queue) {
+            // Other queues of the input wait for the output.
             return;
         }
         requests.remove(port);
@@ -750,7 +767,9 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
     /// Parks a queue, which may then not send until [`Self::unpark`].
     pub fn park(&mut self, queue: QueueId) {
         let state = &mut self.queues[queue as usize];
-        let Seat::Ring(output) = state.seat else { return };
+        let Seat::Ring(output) = state.seat else {
+            return self.changes.report_broken("a queue that had no turn was parked");
+        };
         let port = state.port;
         state.seat = Seat::Parked(output);
         self.leave_ring(queue, output, port);

@@ -211,6 +211,12 @@ fn steer<A: Architecture>(switch: &mut A, ctx: &mut Context, input: Port, id: Pa
     }
 }
 
+/// Reports that a packet asked for a way of selecting outputs that its switch does not have.
+#[cold]
+pub(super) fn lacks_steering(ports: &Ports, ctx: &mut Context) {
+    ctx.report_broken(format!("switch {} cannot select the output of a packet", ports.node));
+}
+
 /// Bytes that wait for an output, plus the bytes in use on a lane of the buffer at the far end of its link.
 pub(super) fn load(switch: &dyn Architecture, ctx: &Context, output: Port, vl: Vl) -> u64 {
     let in_use = ctx.links.outstanding(switch.ports().out(output), vl, ctx.now);

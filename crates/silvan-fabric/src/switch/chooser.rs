@@ -12,7 +12,7 @@ use silvan_network::port::Port;
 use silvan_network::routing::adaptive::mixed;
 use silvan_network::routing::port_groups::Choices;
 
-use super::architecture::load;
+use super::architecture::{lacks_steering, load};
 use super::{Architecture, Ports, Steering};
 use crate::context::Context;
 use crate::packet::{Kind, Packet, PacketId};
@@ -72,14 +72,14 @@ impl Ports {
     pub fn chooser(&self) -> Option<&PortChooser> {
         match self.steering.as_deref()? {
             Steering::Packets(chooser) => Some(chooser),
-            _ => None,
+            Steering::Flows(_) | Steering::Hashed(_) | Steering::Lanes(_) | Steering::Detours(..) => None,
         }
     }
 
     fn chooser_mut(&mut self) -> Option<&mut PortChooser> {
         match self.steering.as_deref_mut()? {
             Steering::Packets(chooser) => Some(chooser),
-            _ => None,
+            Steering::Flows(_) | Steering::Hashed(_) | Steering::Lanes(_) | Steering::Detours(..) => None,
         }
     }
 }
@@ -89,7 +89,7 @@ impl Ports {
 pub(super) fn choose_port(switch: &mut dyn Architecture, ctx: &mut Context, id: PacketId) {
     let mut best =
         switch.ports_mut().chooser_mut().map(|of| std::mem::take(&mut of.best)).unwrap_or_default();
-    let Some(chooser) = switch.ports().chooser() else { return };
+    let Some(chooser) = switch.ports().chooser() else { return lacks_steering(switch.ports(), ctx) };
     let packet = &ctx.packets[id];
     let (vl, dst) = (packet.vl, packet.dst);
     let mut output = switch.ports().route(dst);

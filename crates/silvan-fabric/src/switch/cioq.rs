@@ -207,6 +207,9 @@ impl<S: PortSet> CioqSwitch<S> {
         if self.buffers.changes.is_empty() {
             return;
         }
+        if let Some(what) = self.buffers.changes.take_broken() {
+            ctx.report_broken(format!("switch {}: {what}", self.ports.node));
+        }
         while let Some((lane, input)) = self.buffers.changes.asked().pop() {
             self.ask(ctx, lane.port(self.ports.lanes), input);
         }

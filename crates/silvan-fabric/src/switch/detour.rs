@@ -7,7 +7,7 @@ use std::sync::Arc;
 use silvan_network::port::{Port, Vl};
 use silvan_network::routing::adaptive::mixed;
 
-use super::architecture::load;
+use super::architecture::{lacks_steering, load};
 use super::{Architecture, Ports, Steering};
 use crate::context::Context;
 use crate::packet::{Kind, PacketId};
@@ -40,7 +40,7 @@ impl Ports {
     pub fn detourer(&self) -> Option<&Detourer> {
         match self.steering.as_deref()? {
             Steering::Detours(_, detourer) => Some(detourer),
-            _ => None,
+            Steering::Flows(_) | Steering::Packets(_) | Steering::Hashed(_) | Steering::Lanes(_) => None,
         }
     }
 }
@@ -49,8 +49,10 @@ impl Ports {
 #[inline(never)]
 pub(super) fn choose_detour(switch: &mut dyn Architecture, ctx: &mut Context, id: PacketId) {
     let ports = switch.ports();
-    let Some(Steering::Detours(maps, of)) = ports.steering.as_deref() else { return };
-    let Some(detours) = &maps.detours else { return };
+    let Some(Steering::Detours(maps, of)) = ports.steering.as_deref() else {
+        return lacks_steering(ports, ctx);
+    };
+    let Some(detours) = &maps.detours else { return lacks_steering(ports, ctx) };
     let packet = &ctx.packets[id];
     let (node, pair) = (ports.node as usize, (packet.src as usize, packet.dst as usize));
     if !detours.is_home(node, pair.0) {

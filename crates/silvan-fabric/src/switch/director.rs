@@ -10,6 +10,7 @@ use silvan_network::port::Port;
 use silvan_network::routing::Tables;
 use silvan_network::routing::adaptive::{AdaptiveFlow, ExtendedTable, FlowKey, Heuristic, SwitchState};
 
+use super::architecture::lacks_steering;
 use super::{Ports, Steering};
 use crate::context::Context;
 use crate::packet::{Kind, Packet, PacketId};
@@ -59,16 +60,30 @@ impl Director {
         (port != Tables::NO_ROUTE).then(|| Port::of_number(port))
     }
 
-    /// Adds or removes an announced flow at an output, and returns the output's weight.
-    fn weigh(&mut self, output: Port, kind: Kind, bytes: u64) -> u64 {
-        let Some((weight, rate)) = self.weights.get_mut(output.index()) else { return 0 };
+    /// Adds or removes an announced flow at an output. Returns the output's weight; `None` if a flow is removed that was
+    /// not announced to it.
+    fn weigh(&mut self, output: Port, kind: Kind, bytes: u64) -> Option<u64> {
+        let (weight, rate) = self.weights.get_mut(output.index())?;
         let own = weight_ps(bytes, *rate);
         match kind {
             Kind::SetUp => *weight += own,
-            Kind::TearDown => *weight = weight.saturating_sub(own),
-            _ => {}
+            Kind::TearDown => {
+                let left = weight.checked_sub(own);
+                *weight = left.unwrap_or(0);
+                return left;
+            }
+            Kind::Data
+            | Kind::Probe
+            | Kind::Cnp
+            | Kind::Ack
+            | Kind::Request
+            | Kind::Grant
+            | Kind::Reply
+            | Kind::Header
+            | Kind::Nack
+            | Kind::Receipt => {}
         }
-        *weight
+        Some(*weight)
     }
 }
 
@@ -81,7 +96,9 @@ impl Ports {
     /// Selects the output of a packet that has arrived, if flows have individual routes.
     pub(super) fn direct_flow(&mut self, ctx: &mut Context, input: Port, id: PacketId) {
         let table = self.route(ctx.packets[id].dst);
-        let Some(Steering::Flows(director)) = self.steering.as_deref_mut() else { return };
+        let Some(Steering::Flows(director)) = self.steering.as_deref_mut() else {
+            return lacks_steering(self, ctx);
+        };
         let number = match ctx.packets[id].kind {
             Kind::Data => ctx.packets.announcement(id),
             kind => kind.announces().then_some(ctx.packets[id].payload),
@@ -92,8 +109,17 @@ impl Ports {
         let output = director.direct(input, packet, bytes).unwrap_or(table);
         packet.out = output;
         if let Some(announced) = announced {
-            let weight = director.weigh(output, packet.kind, bytes);
-            announced.largest_ps = announced.largest_ps.max(weight);
+            match director.weigh(output, packet.kind, bytes) {
+                Some(weight) => announced.largest_ps = announced.largest_ps.max(weight),
+                // The packet that announced the flow was lost.
+                None if ctx.links.has_changes() => {}
+                None => {
+                    let (node, port) = (self.node, output.number());
+                    ctx.report_broken(format!(
+                        "switch {node} removes a flow from port {port} that was not announced"
+                    ));
+                }
+            }
         }
     }
 }
@@ -106,10 +132,12 @@ mod tests {
     fn links_weigh_what_is_announced() {
         let rate = Rate::from_gbit(8);
         let mut director = Director::new(None, [rate, Rate::from_gbit(16)].into_iter());
-        assert_eq!(director.weigh(Port(0), Kind::SetUp, 1_000), 1_000_000);
-        assert_eq!(director.weigh(Port(0), Kind::SetUp, 500), 1_500_000);
-        assert_eq!(director.weigh(Port(1), Kind::SetUp, 500), 250_000);
-        assert_eq!(director.weigh(Port(0), Kind::Probe, 7), 1_500_000);
-        assert_eq!(director.weigh(Port(0), Kind::TearDown, 1_000), 500_000);
+        assert_eq!(director.weigh(Port(0), Kind::SetUp, 1_000), Some(1_000_000));
+        assert_eq!(director.weigh(Port(0), Kind::SetUp, 500), Some(1_500_000));
+        assert_eq!(director.weigh(Port(1), Kind::SetUp, 500), Some(250_000));
+        assert_eq!(director.weigh(Port(0), Kind::Probe, 7), Some(1_500_000));
+        assert_eq!(director.weigh(Port(0), Kind::TearDown, 1_000), Some(500_000));
+        assert_eq!(director.weigh(Port(0), Kind::TearDown, 501), None, "more than what is announced");
+        assert_eq!(director.weigh(Port(2), Kind::SetUp, 1), None, "there is no such port");
     }
 }

@@ -210,7 +210,11 @@ impl Architecture for FcfsSwitch {
             if lane.bytes == 0 {
                 continue;
             }
-            let Some((id, input)) = lane.front() else { continue };
+            let Some((id, input)) = lane.front() else {
+                let node = self.ports.node;
+                ctx.report_broken(format!("switch {node} counts {} bytes in an empty queue", lane.bytes));
+                continue;
+            };
             let packet = &ctx.packets[id];
             let (way, space, size) = ((channel, vl, packet.dst), packet.space, packet.size);
             if !ctx.has_credit_or_wait(way, space) {

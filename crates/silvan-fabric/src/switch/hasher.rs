@@ -5,6 +5,7 @@ use silvan_network::port::Port;
 use silvan_network::routing::adaptive::FlowKey;
 use silvan_network::routing::ecmp::Fields;
 
+use super::architecture::lacks_steering;
 use super::{Ports, Steering};
 use crate::context::Context;
 use crate::packet::PacketId;
@@ -16,14 +17,14 @@ impl Ports {
     pub fn hasher(&self) -> Option<Hasher> {
         match self.steering.as_deref()? {
             Steering::Hashed(hasher) => Some(*hasher),
-            _ => None,
+            Steering::Flows(_) | Steering::Packets(_) | Steering::Lanes(_) | Steering::Detours(..) => None,
         }
     }
 
     /// Selects the output of a packet that has arrived, if switches hash packets onto ports.
     #[inline(never)]
     pub(super) fn hash_packet(&self, ctx: &mut Context, id: PacketId) {
-        let Some(hasher) = self.hasher() else { return };
+        let Some(hasher) = self.hasher() else { return lacks_steering(self, ctx) };
         let dst = ctx.packets[id].dst;
         let mut out = self.table().routes.hashed(hasher, dst, || fields(&ctx.packets, id));
         if self.avoids(out) {

@@ -417,7 +417,7 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, Islip<S>> {
         }
         let state = &mut self.arbiter;
         state.sends(output);
-        state.reads((input, output), (read, channel), ctx.now);
+        state.reads((input, output), (read_until, channel), ctx.now);
         state.rounds.served(lane, input, (ctx.now, end));
     }
 

@@ -9,6 +9,7 @@ use silvan_network::port::{LaneOrder, Port, PortVl, Vl};
 use silvan_network::routing::lanes::Lanes;
 use silvan_network::routing::port_groups::Choices;
 
+use super::architecture::lacks_steering;
 use super::{Detourer, Director, PortChooser};
 use crate::context::Context;
 use crate::link::{ChannelId, Class, key};
@@ -150,10 +151,10 @@ impl Ports {
         }
     }
 
-    /// Uses other tables from now on.
-    pub fn use_tables(&mut self, number: usize) {
+    /// Uses other tables from now on. Returns whether there are tables with this number.
+    pub fn use_tables(&mut self, number: usize) -> bool {
         let Some(NumberedTable { row, hasher, choices }) = self.all_tables.get(number).cloned() else {
-            return;
+            return false;
         };
         self.table.row = row;
         match (self.steering.as_deref_mut(), hasher, choices) {
@@ -162,8 +163,10 @@ impl Ports {
             _ => {}
         }
     }
+            // The row alone determines the outputs.
 
     /// Has packets that can choose use a port or not.
+        true
     pub fn use_port(&mut self, port: Port, is_usable: bool) {
         if self.avoided.is_empty() {
             self.avoided = vec![false; self.count()].into();
@@ -225,7 +228,7 @@ impl Ports {
 
     /// Selects the lane of a packet that has arrived, and its output if that also depends on its source.
     pub(super) fn choose_lane(&self, ctx: &mut Context, input: Port, id: PacketId) {
-        let Some(maps) = self.maps() else { return };
+        let Some(maps) = self.maps() else { return lacks_steering(self, ctx) };
         let between = match self.detourer() {
             Some(_) => ctx.packets.detour(id),
             None => {

@@ -80,7 +80,11 @@ pub(super) fn candidate<S: PortSet, L: Lanes>(
 ) -> Result<QueueHead, u32> {
     loop {
         let queue = buffers.front(lane, input, ctx.now).ok_or(0u32)?;
-        let id = buffers.head(queue).ok_or(0u32)?;
+        let Some(id) = buffers.head(queue) else {
+            ctx.report_broken("an empty queue has a turn at an output".into());
+            // The output waits, instead of trying the same queue again.
+            return Err(u32::MAX);
+        };
         let Packet { dst, size, space, .. } = ctx.packets[id];
         let way = (channel, vl, dst);
         if !ctx.links.is_divided() {
@@ -126,6 +130,9 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> QueuedSwitch<S, L, A> {
 
     #[inline(never)]
     fn spread_all(&mut self, ctx: &mut Context) {
+        if let Some(what) = self.buffers.changes.take_broken() {
+            ctx.report_broken(format!("switch {}: {what}", self.ports.node));
+        }
         self.mark_moved(ctx);
         for at in 0..self.buffers.changes.asked().len() {
             let (lane, input) = self.buffers.changes.asked()[at];
@@ -148,9 +155,17 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> QueuedSwitch<S, L, A> {
 
     /// Sends the notifications that are due. They precede all packets that have not started.
     fn send_notices(&mut self, ctx: &mut Context) {
+        // Without special queues, there are none.
         let Some(cams) = &self.buffers.cams else { return };
         for (port, notice) in self.buffers.changes.notices().drain(..) {
-            let Some(wiring) = self.ports.wiring[port.index()] else { continue };
+            let Some(wiring) = self.ports.wiring[port.index()] else {
+                let node = self.ports.node;
+                ctx.report_broken(format!(
+                    "switch {node} has a CAM line for its unwired port {}",
+                    port.number()
+                ));
+                continue;
+            };
             let class = if wiring.faces_host { Class::HostNotice } else { Class::SwitchNotice };
             let bytes = cams.wire_size(&notice.message);
             ctx.notify(wiring.out, class, Word::Line(notice), bytes);
@@ -184,8 +199,7 @@ impl<S: PortSet, L: Lanes, A: Arbiter<S, L>> QueuedSwitch<S, L, A> {
         PortVl::of(port, vl, self.lanes())
     }
 
-    /// Sends the packet at the head of a queue. Returns the time at which its input may be read again, the time at
-    /// which its output becomes free, and the number of bytes that remain queued for this lane.
+    /// Sends the packet at the head of a queue.
     #[inline(always)]
     pub(super) fn serve(
         &mut self,

@@ -375,7 +375,8 @@ impl Frames {
                         self.too_long = self.too_long.min(found);
                     }
                 }
-                _ => {}
+                // The frame does not change this lane.
+                (None, false) | (Some(_), true) => {}
             }
         }
         resumed

@@ -9,6 +9,9 @@ use super::super::isolation::{Growth, InputLane, Notice};
 use super::{Buffers, Moved, Queue, QueueId, QueueRole, Seat, Stored};
 use crate::packet::{Packet, Pool};
 
+/// The error if a packet or a notification concerns CAM lines although there are none.
+const NO_CAMS: &str = "a node without special queues has isolated a packet or received a notification";
+
 impl<S: PortSet, L: Lanes> Buffers<S, L> {
     /// Completes [`Self::store`] if [`Self::may_isolate`] returned true.
     #[inline(never)]
@@ -21,7 +24,10 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         queue: QueueId,
         was_empty: bool,
     ) -> Stored {
-        let Some(cams) = &self.cams else { return Stored::Behind };
+        let Some(cams) = &self.cams else {
+            self.changes.report_broken(NO_CAMS);
+            return Stored::Behind;
+        };
         let Queue { role, bytes, .. } = self.queues[queue as usize];
         let may_match = !self.is_quiet(cams, packets, queue);
         let may_detect = role == QueueRole::Normal && cams.may_detect(bytes);
@@ -58,7 +64,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         size: u32,
     ) {
         let Queue { role, bytes, input, vl, .. } = self.queues[queue as usize];
-        let Some(cams) = &mut self.cams else { return };
+        let Some(cams) = &mut self.cams else { return self.changes.report_broken(NO_CAMS) };
         if let (Some(due_times), QueueRole::Special(at)) = (&mut self.due_times, role) {
             let number = usize::from(at);
             due_times.served(SpecialQueue { input, number }, size, || cams.share(input, number), now);
@@ -82,7 +88,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
     /// Releases an empty special queue, and isolates packets that waited for one.
     fn release(&mut self, packets: &mut Pool, now: Time, input: PortVl, at: usize) {
         let vl = input.vl(self.lanes());
-        let Some(cams) = &mut self.cams else { return };
+        let Some(cams) = &mut self.cams else { return self.changes.report_broken(NO_CAMS) };
         let (released, notice) = cams.release(InputLane { input, vl }, at, now);
         let wanted = released && cams.take_wanting(input);
         if let (true, Some(due_times)) = (released, &mut self.due_times) {
@@ -99,14 +105,16 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
     /// Checks whether a normal queue that has grown indicates a root.
     fn detect(&mut self, packets: &mut Pool, now: Time, queue: QueueId) {
         let Queue { fifo, bytes, input, vl, .. } = self.queues[queue as usize];
-        let (Some(head), Some(last)) = (fifo.head(), fifo.last()) else { return };
+        let (Some(head), Some(last)) = (fifo.head(), fifo.last()) else {
+            return self.changes.report_broken("an empty queue indicates a root");
+        };
         let port = self.route(&packets[head]);
         let output = self.with_lane(port, vl);
         let (routes, pool) = (&self.routes, &*packets);
         let there = |packet: &&Packet| packet.kind.follows_data() && routes.of(packet) == port;
         let behind = |before| fifo.iter_after(before, pool).map(|id| &pool[id]);
         let waiting = |before| behind(before).filter(there).map(|packet| packet.dst);
-        let Some(cams) = &mut self.cams else { return };
+        let Some(cams) = &mut self.cams else { return self.changes.report_broken(NO_CAMS) };
         // Allocate a special queue only for a packet that can move there now.
         if cams.rule().at_root && !packets[head].kind.follows_data() {
             return;
@@ -168,7 +176,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
     /// Handles a notification that arrived at an output port about a line of the next node.
     pub fn received(&mut self, packets: &mut Pool, now: Time, port: Port, notice: Notice) {
         let output = self.with_lane(port, notice.vl);
-        let Some(cams) = &mut self.cams else { return };
+        let Some(cams) = &mut self.cams else { return self.changes.report_broken(NO_CAMS) };
         for (input, at) in cams.received(output, notice) {
             let queue = self.special_queue(input, at);
             if self.queues[queue].fifo.is_empty() {

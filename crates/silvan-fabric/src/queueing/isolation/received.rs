@@ -44,9 +44,8 @@ impl Cams {
     /// Assigns orphaned queues to a new line that lists a destination of their packets. Otherwise, their packets and
     /// those that must follow would never be stopped.
     fn adopt(&mut self, output: PortVl, number: u16) {
-        let Some(known) = self.outputs[output.index()].iter().find(|known| known.line == number) else {
-            return;
-        };
+        let known = self.outputs[output.index()].iter().find(|known| known.line == number);
+        let Some(known) = known else { return debug_assert!(false, "the line was just added") };
         for line in self.inputs.iter_mut().flat_map(|cam| cam.special.iter_mut().flatten()) {
             let listed = line.held.iter().any(|held| known.destinations.contains(&held.0));
             if line.output == output && line.cause == Cause::Orphan && listed {
