@@ -5,6 +5,8 @@
 //! into the [`Mailbox`] for that partition.
 
 mod ahead;
+#[cfg(test)]
+mod tests;
 mod turns;
 
 use std::sync::Arc;

@@ -25,6 +25,8 @@ mod send;
 mod sink;
 mod sizes;
 mod solo;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod turns;
 

@@ -139,13 +139,13 @@ impl Outbox {
     }
 
     /// The lane and the destination of the packet that has waited longest, excluding packets on `blocked_lanes`.
-    fn oldest(&self, blocked_lanes: u16) -> Option<(Vl, u32)> {
+    pub(super) fn oldest(&self, blocked_lanes: u16) -> Option<(Vl, u32)> {
         let open = self.lanes.iter().enumerate().filter(|(vl, _)| blocked_lanes >> vl & 1 == 0);
         let first = open.filter_map(|(_, lane)| lane.front()).min_by_key(|(number, _)| *number)?;
         Some((first.1.vl, first.1.to))
     }
 
-    fn pop(&mut self, vl: Vl) -> Option<ControlPacket> {
+    pub(super) fn pop(&mut self, vl: Vl) -> Option<ControlPacket> {
         let (_, control) = self.lanes[usize::from(vl)].pop_front()?;
         self.len -= 1;
         Some(control)

@@ -24,6 +24,9 @@ use crate::switch_marking::SwitchMarking;
 use crate::trimming::Trimmer;
 use crate::voq::{ALL_EVENTS, DEPARTURES, Output, UNMARKED, VoqOutputs};
 
+#[cfg(test)]
+mod tests;
+
 /// The number of packets that could arrive in a bin, with busy links, from which bins are worthwhile. Each bin has costs
 /// of its own, which few packets share. See docs/internals.md for the measurements.
 const LEAST_ARRIVALS: u64 = 1;

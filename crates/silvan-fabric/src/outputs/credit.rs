@@ -10,6 +10,9 @@ use crate::link::{ChannelId, Ledger, LedgerView, ReturnTimes, Returns, Spills, W
 use crate::packet::NO_LEDGER;
 use crate::voq::{MOST_LANES, Need, Output, OutputLane};
 
+#[cfg(test)]
+mod tests;
+
 /// Credit of a lane that was booked before its arrival.
 #[derive(Debug, Clone, Copy, Saved)]
 struct Booked {

@@ -7,6 +7,8 @@
 
 mod events;
 mod state;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use silvan_engine::saved::Saved;
@@ -213,8 +215,6 @@ impl Partition {
         events
     }
 
-    /// The tick that contains a time.
-    pub fn tick_of(&self, time: Time) -> u64 {
     /// Reports that a partition of the event-ordered scheduler was to handle a bin. This is no work.
     #[cold]
     fn has_no_bins(&mut self) -> u64 {
@@ -222,6 +222,8 @@ impl Partition {
         0
     }
 
+    /// The tick that contains a time.
+    pub fn tick_of(&self, time: Time) -> u64 {
         self.outputs.as_ref().map_or(time.0, |outputs| outputs.bin_of(time))
     }
 

@@ -13,6 +13,8 @@ mod queues;
 mod round_trip;
 mod routes;
 mod sources;
+#[cfg(test)]
+mod tests;
 mod ways;
 
 pub use faults::{FaultPlan, RemainingNetwork};

@@ -27,6 +27,9 @@ use crate::sink::HostSink;
 use crate::switch::Ports;
 use crate::trigger::Triggers;
 
+#[cfg(test)]
+mod tests;
+
 /// `Ok` if the binned scheduler runs the switches, or the reason why the event-ordered one does, as a clause that follows
 /// "because".
 pub(crate) type Choice = Result<(), &'static str>;

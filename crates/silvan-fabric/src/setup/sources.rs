@@ -22,6 +22,9 @@ use crate::observe::FlowName;
 use crate::report::Group;
 use crate::trigger::{Trigger, Triggers, Waiting};
 
+#[cfg(test)]
+mod tests;
+
 /// Picoseconds per second.
 const PS_PER_S: u128 = 1_000_000_000_000;
 

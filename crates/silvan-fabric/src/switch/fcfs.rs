@@ -21,6 +21,9 @@ use crate::context::Context;
 use crate::packet::PacketId;
 use crate::trimming::Trimmer;
 
+#[cfg(test)]
+mod tests;
+
 /// A waiting packet, and its input.
 type Waiting = (PacketId, Port);
 

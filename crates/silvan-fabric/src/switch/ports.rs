@@ -19,6 +19,9 @@ use crate::routes::{Hasher, Table};
 use crate::switch_marking::{Arriving, Leaving, MarkedLane, OutputFacts, SwitchMarking};
 use crate::trimming::{Freed, Trimmer};
 
+#[cfg(test)]
+mod tests;
+
 /// The two channels of a wired port.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PortWiring {
@@ -160,13 +163,13 @@ impl Ports {
         match (self.steering.as_deref_mut(), hasher, choices) {
             (Some(Steering::Hashed(own)), Some(hasher), _) => *own = hasher,
             (Some(Steering::Packets(chooser)), _, Some(choices)) => chooser.choices = choices,
+            // The row alone determines the outputs.
             _ => {}
         }
+        true
     }
-            // The row alone determines the outputs.
 
     /// Has packets that can choose use a port or not.
-        true
     pub fn use_port(&mut self, port: Port, is_usable: bool) {
         if self.avoided.is_empty() {
             self.avoided = vec![false; self.count()].into();

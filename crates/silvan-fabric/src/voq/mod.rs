@@ -19,6 +19,8 @@
 mod fifo;
 mod observe;
 mod record;
+#[cfg(test)]
+mod tests;
 
 use silvan_congestion::facts::{QueueChange, QueueFill, Verdict};
 use silvan_engine::cache::{prefetch, prefetch_lines};

@@ -1,0 +1,217 @@
+//! Tests of each property for which the binned scheduler refuses a network, alone.
+
+use silvan_congestion::{Congestion, Mechanism, Notification};
+use silvan_engine::{Bytes, Rate};
+use silvan_network::routing::{LaneMaps, Lanes, PathLevels};
+use silvan_network::topology::Topology;
+use silvan_network::traffic::Flow;
+
+use super::*;
+use crate::config::{
+    AdaptiveRouting, Architecture, Assignment, Config, Credits, FlowControl, LinkRetry, OnOff, Pfc, RoutePer,
+    Scheduler, SharedCredits,
+};
+use crate::faults::{Event, EventKind, Recovery, RecoveryKind};
+use crate::queueing::{HostQueues, Memory, Queues};
+use crate::tests::{config, flow, star, topology, try_network};
+
+fn hosts(count: usize) -> Topology {
+    topology(&format!(r#"{{"kind": "star", "hosts": {count}}}"#))
+}
+
+/// Which scheduler runs a network.
+fn choice(topology: &Topology, set: impl FnOnce(&mut Config)) -> Result<(), &'static str> {
+    let mut config = config(Time::from_us(100));
+    config.scheduler = Scheduler::BinnedIfPossible;
+    config.flows = vec![flow("H1", "H2")];
+    set(&mut config);
+    try_network(topology, &config).unwrap_or_else(|error| panic!("{error}")).choice
+}
+
+/// Checks that a change of a network that bins support is the only reason against them.
+fn excludes(reason: &str, set: impl FnOnce(&mut Config)) {
+    assert_eq!(choice(&hosts(4), |_| {}), Ok(()));
+    assert_eq!(choice(&hosts(4), set), Err(reason));
+}
+
+#[test]
+fn outputs_that_share_a_read_port_or_a_buffer() {
+    let reason = "the outputs of its switches depend on each other";
+    excludes(reason, |config| config.switch.architecture = Some(Architecture::Iq));
+    excludes(reason, |config| config.switch.architecture = Some(Architecture::Cioq));
+    excludes(reason, |config| config.switch.queues = Some(Queues::Single));
+}
+
+#[test]
+fn routes_that_depend_on_loads() {
+    let per_packet = AdaptiveRouting { per: RoutePer::Packet, ..AdaptiveRouting::default() };
+    excludes("each packet chooses its port by the load of all", |config| {
+        config.adaptive_routing = Some(per_packet);
+    });
+    excludes("its flows are announced to switches", |config| config.congestion.mechanism = Mechanism::Saa);
+}
+
+#[test]
+fn lanes_that_switches_choose() {
+    let topology = hosts(4);
+    let levels = PathLevels::new(&topology, 0).unwrap();
+    let maps = LaneMaps::new(&topology, [0; 16]).unwrap();
+    excludes("its switches choose the lanes of packets", |config| {
+        config.lanes.assignment = Assignment::Paths;
+        config.path_lanes = Some(Arc::new(Lanes { levels, maps, detours: None }));
+    });
+}
+
+#[test]
+fn credit_that_is_not_that_of_a_lane() {
+    // The outputs of such switches also depend on each other.
+    let divided = star(|config| config.switch.memory = Some(Memory::Divided));
+    let ledgers = divided.ctx.links.has_ledgers_of_lanes();
+    assert_eq!(ledgers, Err("its buffers are divided among queues"));
+    excludes("its links send frames again after errors", |config| {
+        config.link.retry = Some(LinkRetry::default());
+    });
+    excludes("its lanes share credits", |config| {
+        config.lanes.count = 2;
+        let shared = Some(SharedCredits::default());
+        config.flow_control = FlowControl::Credits(Credits { shared, ..Credits::default() });
+    });
+    excludes("it has on/off flow control", |config| {
+        config.flow_control = FlowControl::OnOff(OnOff::default());
+    });
+}
+
+#[test]
+fn hosts_that_may_send_pause_frames() {
+    let reason = "its hosts may send pause frames";
+    let pfc = || FlowControl::Pfc(Pfc::default());
+    assert_eq!(choice(&hosts(4), |config| config.flow_control = pfc()), Ok(()));
+    excludes(reason, |config| {
+        config.flow_control = pfc();
+        config.host.drain_rate = Some(Rate::from_gbit(1));
+    });
+    // A slow drain alone is no reason.
+    assert_eq!(choice(&hosts(4), |config| config.host.drain_rate = Some(Rate::from_gbit(1))), Ok(()));
+}
+
+#[test]
+fn hosts_with_output_buffers() {
+    excludes("its hosts have output buffers", |config| config.host.queues = Some(HostQueues::Single));
+}
+
+#[test]
+fn switches_with_many_ports() {
+    assert_eq!(choice(&hosts(64), |_| {}), Ok(()));
+    assert_eq!(choice(&hosts(65), |_| {}), Err("a switch has more than 64 ports"));
+}
+
+#[test]
+fn reports_of_packets_that_leave() {
+    let backward = |mechanism| {
+        move |config: &mut Config| {
+            config.congestion = Congestion { mechanism, ..Congestion::default() };
+            config.congestion.notification = Some(Notification::Backward);
+        }
+    };
+    excludes("its switches notify sources themselves of packets that leave", backward(Mechanism::IbCc));
+    assert_eq!(choice(&hosts(4), backward(Mechanism::Qcn)), Ok(()), "these mark packets that arrive");
+}
+
+#[test]
+fn packets_that_do_not_fit_into_records() {
+    let of_size = |mtu| {
+        move |config: &mut Config| {
+            config.packet.mtu = Bytes(mtu);
+            config.switch.buffer = Bytes(1 << 20);
+            config.host.buffer = Bytes(1 << 20);
+        }
+    };
+    excludes("its packets occupy more than 65,535 bytes", of_size(65_536));
+    assert_eq!(choice(&hosts(4), of_size(65_000)), Ok(()));
+    // Control packets count, too.
+    excludes("its packets occupy more than 65,535 bytes", |config| {
+        of_size(2_048)(config);
+        config.congestion.mechanism = Mechanism::IbCc;
+        config.packet.control = Bytes(65_536);
+    });
+}
+
+/// Switches with hosts, whose links have `count` different delays.
+fn with_delays(count: usize, delay: impl Fn(usize) -> Time) -> Topology {
+    let switches = count.div_ceil(60);
+    let host_links = (0..count).map(|host| {
+        let delay = delay(host).0;
+        format!(r#"{{"from": "H{}", "to": "S{}", "delay": "{delay} ps"}}"#, host + 1, host / 60)
+    });
+    let trunks = (1..switches).map(|switch| {
+        let delay = delay(0).0;
+        format!(r#"{{"from": "S{}", "to": "S{switch}", "delay": "{delay} ps"}}"#, switch - 1)
+    });
+    let links: Vec<String> = host_links.chain(trunks).collect();
+    let names: Vec<String> = (1..=count).map(|host| format!("\"H{host}\"")).collect();
+    let switches: Vec<String> =
+        (0..switches).map(|switch| format!(r#"{{"name": "S{switch}", "ports": 64}}"#)).collect();
+    topology(&format!(
+        r#"{{"kind": "custom", "hosts": [{}], "switches": [{}], "links": [{}]}}"#,
+        names.join(","),
+        switches.join(","),
+        links.join(",")
+    ))
+}
+
+#[test]
+fn links_of_many_kinds() {
+    // Each delay occurs towards a host and away from one.
+    let delays = |count| with_delays(count, |host| Time::from_ns(100 + host as u64));
+    assert_eq!(choice(&delays(127), |_| {}), Ok(()));
+    assert_eq!(choice(&delays(128), |_| {}), Err("its links have more than 255 parameter sets"));
+}
+
+#[test]
+fn delays_without_a_useful_lookahead() {
+    let reason = "the delays of its links differ too much, or are too short";
+    let two = |first, second| with_delays(2, move |host| [first, second][host]);
+    let short = Time::from_ns(10);
+    assert_eq!(choice(&two(short, Time::from_us(100)), |_| {}), Ok(()));
+    assert_eq!(choice(&two(short, Time::from_us(900_000)), |_| {}), Err(reason));
+    let without_latency = |config: &mut Config| config.switch.latency = Time::ZERO;
+    assert_eq!(choice(&two(Time(63), Time(63)), without_latency), Err(reason));
+    assert_eq!(choice(&two(Time(64), Time(64)), without_latency), Ok(()));
+}
+
+#[test]
+fn traffic_links_and_hosts_that_change() {
+    excludes("its traffic waits for a number of deliveries", |config| {
+        config.flows.push(Flow { start_after_packets: Some(1), ..flow("H2", "H3") });
+    });
+    excludes("its switches and hosts may drop packets", |config| {
+        config.flow_control = FlowControl::Pfc(Pfc { lossy_lanes: vec![0], ..Pfc::default() });
+    });
+    let event = Event {
+        name: None,
+        kind: EventKind::Down,
+        links: vec!["H1".into()],
+        switches: Vec::new(),
+        hosts: Vec::new(),
+        rate: None,
+        loss_ppb: None,
+        start: Time::from_us(5),
+        lasts: None,
+        every: None,
+        jitter: None,
+        mean_time_between: None,
+    };
+    excludes("its links or hosts change during the run", |config| config.events = vec![event]);
+    excludes("its hosts send lost packets again", |config| {
+        config.recovery = Some(Recovery { kind: RecoveryKind::SelectiveRepeat, timeout: Time::from_us(100) });
+    });
+}
+
+#[test]
+fn a_network_in_whose_bins_too_little_happens_is_supported_but_not_worthwhile() {
+    let with = |scheduler| move |config: &mut Config| config.scheduler = scheduler;
+    assert_eq!(choice(&hosts(2), with(Scheduler::Auto)), Err(FEW_ARRIVALS));
+    assert_eq!(choice(&hosts(2), with(Scheduler::BinnedIfPossible)), Ok(()));
+    assert_eq!(choice(&hosts(60), with(Scheduler::Auto)), Ok(()));
+    assert_eq!(choice(&hosts(60), with(Scheduler::EventOrdered)), Err("the scenario selects it"));
+}
