@@ -39,8 +39,8 @@ impl Invariants {
     /// A description of the violated invariant.
     pub fn check(&mut self, view: View) -> Result<(), Violation> {
         check_conservation(view).map_err(|what| (None, what))?;
-        if let Some(channel) = view.broken_channel() {
-            return Err((Some(channel), "it leads to no switch of its partition".into()));
+        if let Some(broken) = view.broken_output() {
+            return Err(broken.clone());
         }
         #[cfg(debug_assertions)]
         check_all(view)?;

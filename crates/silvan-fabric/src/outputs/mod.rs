@@ -260,9 +260,6 @@ pub(crate) struct Bank<const LANES: usize, const MARKS: u8, const FIFO: bool> {
     entries: Box<[Option<ChannelInput>]>,
     hops: u64,
     events: u64,
-    /// A channel on which a packet arrived without an entry. This is an error in the model, which the next sample
-    /// reports.
-    broken: Option<ChannelId>,
     /// Scratch lists, empty between calls.
     #[saved(scratch)]
     at_hand: Vec<Arrival>,

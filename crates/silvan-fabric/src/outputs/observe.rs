@@ -58,10 +58,9 @@ impl Outputs {
         with_bank!(self, bank => bank.is_idle())
     }
 
-    /// The channel of a host on which a packet arrived, although the channel ends at no switch of this partition. There
-    /// is such a channel only after an error of the model.
-    pub fn broken(&self) -> Option<ChannelId> {
-        with_bank!(self, bank => bank.broken)
+    /// The first impossible state, and the channel that it concerns, if it is known.
+    pub fn broken(&self) -> Option<&(Option<ChannelId>, String)> {
+        with_bank!(self, bank => bank.wiring.broken.as_ref())
     }
 
     /// Number of notifications for sources on their way between switches.

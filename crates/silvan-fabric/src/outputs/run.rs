@@ -16,7 +16,7 @@ use crate::packet::{Kind, PacketId, Pool};
 use crate::routes::fields;
 use crate::switch_marking::Applied;
 use crate::trimming::Freed;
-use crate::voq::{ALL_EVENTS, Head, Need, Output, QueueRoom, Sending, Slot, UNMARKED, Wires};
+use crate::voq::{ALL_EVENTS, Head, LACKS_PACKET, Need, Output, QueueRoom, Sending, Slot, UNMARKED, Wires};
 
 /// Flag in [`Arrival::input`] of a packet that has waited for its tail. It follows all packets whose heads arrive at the
 /// same instant.
@@ -33,6 +33,8 @@ pub(super) struct Wiring {
     /// Present if receivers return credits at certain times only. Then no credit is booked early.
     #[saved(constant)]
     pub clock: Option<Box<OutputClock>>,
+    /// The first impossible state, and the channel that it concerns, if it is known. The next sample reports it.
+    pub broken: Option<(Option<ChannelId>, String)>,
 }
 
 /// The times at which receivers return credits to outputs.
@@ -82,6 +84,10 @@ impl<'a, const L: usize> Wires<L, Binned, Around<'a>> for Wiring {
         if let (Some(report), Some(reports)) = (applied.report, &mut self.reports) {
             reports.own.push((output.number, report));
         }
+    }
+
+    fn lacks_packet(&mut self, _around: &mut Around<'a>, _output: &Output<L, Binned>) {
+        self.broken.get_or_insert_with(|| (None, LACKS_PACKET.into()));
     }
 }
 
@@ -136,7 +142,8 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
     pub(super) fn enter(&mut self, packets: &Pool, entering: Entering) {
         let Entering { channel, packet: id, when } = entering;
         let Some(entry) = self.entries[channel as usize] else {
-            self.broken = self.broken.or(Some(channel));
+            let what = "it leads to no switch of its partition";
+            self.wiring.broken.get_or_insert_with(|| (Some(channel), what.into()));
             return;
         };
         let packet = &packets[id];

@@ -130,9 +130,8 @@ impl Partition {
         }
     }
 
-    /// A channel on which a packet was sent although it leads to no switch of this partition, which is an error in the
-    /// model.
-    pub fn broken_channel(&self) -> Option<ChannelId> {
+    /// The first impossible state of the outputs of the binned scheduler, and the channel that it concerns, if it is known.
+    pub fn broken_output(&self) -> Option<&(Option<ChannelId>, String)> {
         self.outputs.as_ref().and_then(Outputs::broken)
     }
 

@@ -355,9 +355,9 @@ impl<'a> View<'a> {
         self.partitions.iter().filter_map(|partition| partition.ctx.broken.as_ref()).min()
     }
 
-    /// The first channel on which a packet was sent although it leads to no switch of its partition.
-    pub fn broken_channel(self) -> Option<ChannelId> {
-        self.partitions.iter().find_map(Partition::broken_channel)
+    /// See [`Partition::broken_output`].
+    pub fn broken_output(self) -> Option<&'a (Option<ChannelId>, String)> {
+        self.partitions.iter().find_map(Partition::broken_output)
     }
 
     /// The error message about a packet that overtook another packet of its flow, if there is one.

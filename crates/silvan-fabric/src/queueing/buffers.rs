@@ -174,7 +174,7 @@ struct ChangeLists {
     asked: Vec<(PortVl, Port)>,
     moved: Vec<Moved>,
     notices: Vec<(Port, Notice)>,
-    broken: Option<&'static str>,
+    broken: Option<String>,
 }
 
 impl Changes {
@@ -210,14 +210,14 @@ impl Changes {
     }
 
     /// Removes and returns the first invariant that the buffers have found violated.
-    pub fn take_broken(&mut self) -> Option<&'static str> {
+    pub fn take_broken(&mut self) -> Option<String> {
         self.lists.broken.take()
     }
 
     #[cold]
-    fn report_broken(&mut self, what: &'static str) {
+    fn report_broken(&mut self, what: &str) {
         self.any = true;
-        self.lists.broken.get_or_insert(what);
+        self.lists.broken.get_or_insert_with(|| what.into());
     }
 
     fn ask(&mut self, output: PortVl, input: Port) {

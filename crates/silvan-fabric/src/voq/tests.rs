@@ -10,6 +10,7 @@ struct Link {
     credit: [u32; MOST_LANES],
     ready: [Time; MOST_LANES],
     waited: Vec<Need>,
+    is_broken: bool,
 }
 
 impl<const L: usize> Wires<L, (), Pool> for Link {
@@ -39,6 +40,10 @@ impl<const L: usize> Wires<L, (), Pool> for Link {
     }
 
     fn applied(&mut self, _packets: &mut Pool, _output: &Output<L, ()>, _applied: Applied) {}
+
+    fn lacks_packet(&mut self, _packets: &mut Pool, _output: &Output<L, ()>) {
+        self.is_broken = true;
+    }
 }
 
 /// One output, whose link always has credit at first.
@@ -59,6 +64,7 @@ impl<const L: usize> Bench<L> {
                 credit: [u32::MAX; MOST_LANES],
                 ready: [Time::NEVER; MOST_LANES],
                 waited: Vec::new(),
+                is_broken: false,
             },
             packets: Pool::default(),
             marking,
@@ -263,6 +269,17 @@ fn a_packet_may_pass_an_output_without_waiting_packets() {
     let order: Vec<(usize, usize)> =
         std::iter::from_fn(|| bench.settle().ok().map(|(input, vl, _)| (vl, input))).collect();
     assert_eq!(order, [(1, 0), (0, 3), (0, 2)]);
+}
+
+#[test]
+fn a_request_without_a_packet_is_reported() {
+    let mut bench = Bench::<MOST_LANES>::with_inputs(4);
+    assert_eq!(bench.settle(), Err(Time::NEVER));
+    assert!(!bench.link.is_broken, "an output without requests has nothing to send");
+    bench.arrive(2, 1, 64);
+    bench.outputs.queues.fill(Fifo::default());
+    assert_eq!(bench.settle(), Err(Time::NEVER));
+    assert!(bench.link.is_broken);
 }
 
 #[test]

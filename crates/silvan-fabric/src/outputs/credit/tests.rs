@@ -171,6 +171,23 @@ fn credit_of_hosts_is_booked_under_the_same_condition() {
 }
 
 #[test]
+fn a_packet_on_a_channel_without_an_entry_is_reported_at_the_next_sample() {
+    let mut partition = partition();
+    let id = partition.ctx.packets.insert(crate::tests::packet(0, 3));
+    let channel = partition.hosts[0].into;
+    assert_eq!(partition.broken_output(), None);
+    let when = Time::from_us(1);
+    let Partition { outputs, ctx, .. } = &mut partition;
+    ctx.entering.push(crate::message::Entering { channel, packet: id, when });
+    let outputs = outputs.as_mut().unwrap();
+    outputs.enter(&ctx.packets, &mut ctx.entering);
+    assert_eq!(
+        partition.broken_output(),
+        Some(&(Some(channel), "it leads to no switch of its partition".into()))
+    );
+}
+
+#[test]
 fn a_paused_lane_has_no_credit_and_waits_for_a_frame() {
     let mut partition = partition();
     let bank = bank(&mut partition);
