@@ -33,7 +33,7 @@ fn links() -> Links {
 fn context_with(borders: Option<Borders>, is_binned: bool) -> Context {
     let partitions = if borders.is_some() { 2 } else { 1 };
     let meters = Meters::new(vec![ClassMeter::new("f".into())], 2);
-    Context::new(links(), meters, EventQueue::new(Time(1_000)), (partitions, borders), is_binned)
+    Context::new(links(), meters, EventQueue::new(Time(1_000), Time::ZERO), (partitions, borders), is_binned)
 }
 
 /// The only partition.
@@ -210,7 +210,7 @@ fn a_packet_takes_everything_that_it_carries_to_another_partition() {
     assert_eq!((arrival.time, unkey(arrival.key)), (DELAY + LATENCY, (Class::SwitchArrival, 1, Port(7))));
     let came = receiver.packets.marks(id);
     assert_eq!((came.number, came.entropy), (marks.number, marks.entropy));
-    assert_eq!(receiver.packets.take_telemetry(id).into_vec(), [hop]);
+    assert_eq!(receiver.packets.take_telemetry(id), [hop]);
     assert_eq!(receiver.packets.ledger(id), NO_LEDGER, "its ledger belongs to the other partition");
     let number = receiver.packets.announcement(id).unwrap();
     assert_eq!(receiver.announcements.take(number).largest_ps, 21);

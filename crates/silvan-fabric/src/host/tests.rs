@@ -118,7 +118,7 @@ fn a_host_without_credit_is_woken_by_it_and_by_nothing_else() {
     let mut partition = partition(|config| config.lanes.count = 1);
     let (host, ctx) = parts(&mut partition);
     exhaust(host, ctx, Vl(0), 64);
-    ctx.queue = silvan_engine::EventQueue::new(Time(1_000));
+    ctx.queue = silvan_engine::EventQueue::new(Time(1_000), Time::ZERO);
     add(host, ctx, 3, 1);
     host.settle(ctx);
     assert_eq!(wakes(host, ctx), [], "no credit is on its way");

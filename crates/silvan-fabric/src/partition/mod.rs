@@ -115,7 +115,10 @@ impl Partition {
     fn use_tables(&mut self) {
         let Self { ctx, switches, .. } = self;
         if let Some(number) = ctx.links.tables_in_use() {
-            with_switches!(switches, all => all.iter_mut().for_each(|switch| switch.ports_mut().use_tables(number)));
+            let have_all = with_switches!(switches, all => all.iter_mut().all(|switch| switch.ports_mut().use_tables(number)));
+            if !have_all {
+                ctx.report_broken(format!("a switch has no tables with number {number}"));
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::{Arbitration, Config};
-use crate::packet::Packet;
+use crate::packet::{Kind, Packet};
 use crate::partition::Partition;
 use crate::switch::Switches;
 use crate::tests::{enqueue, packet, star};
