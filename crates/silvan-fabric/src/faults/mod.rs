@@ -8,6 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silvan_engine::{Rate, Time};
 
+#[cfg(test)]
+pub(crate) use plan::HostState;
 pub use plan::PlannedChanges;
 pub(crate) use plan::{HostChange, LinkChange};
 pub use reroute::completed;

@@ -2,6 +2,8 @@
 
 mod deliveries;
 mod latency;
+#[cfg(test)]
+mod tests;
 mod transfers;
 
 use silvan_engine::Time;

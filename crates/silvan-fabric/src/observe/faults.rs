@@ -358,6 +358,42 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_hosts_follow_those_of_links_and_have_the_lower_rate() {
+        use crate::faults::{HostState, PlannedChanges};
+        use crate::link::LinkState;
+        let gbit = Rate::from_gbit;
+        let link = |time, link, is_up| LinkChange {
+            time: Time(time),
+            link,
+            state: LinkState { is_up, rate: gbit(16), loss_ppb: 0 },
+        };
+        let host = |time, stalls_until, drain| HostChange {
+            time: Time(time),
+            host: 2,
+            state: HostState { stalls_until: Time(stalls_until), drain },
+        };
+        let changes = PlannedChanges {
+            links: vec![link(10, 4, false), link(40, 4, true)],
+            hosts: vec![host(20, 30, None), host(30, 0, Some(gbit(5))), host(35, 0, Some(gbit(99)))],
+        };
+        let log =
+            ChangeLog { names: Vec::new(), links: 7, rates: vec![gbit(16); 3], changes, tables: Vec::new() };
+        let rows = |now| {
+            let of = |row: Row| (row.time.0, row.name, row.what, row.rate);
+            log.rows(Time(now)).into_iter().map(of).collect::<Vec<_>>()
+        };
+        let all = [
+            (10, 4, 0, gbit(16)),
+            (20, 9, 2, Rate(0)),
+            (30, 9, 3, gbit(5)),
+            (35, 9, 3, gbit(16)),
+            (40, 4, 1, gbit(16)),
+        ];
+        assert_eq!(rows(40), all);
+        assert_eq!(rows(30), all[..3], "later changes have not occurred");
+    }
+
+    #[test]
     fn victims_receive_less_than_in_the_intervals_before() {
         let bytes = [99, 10, 10, 10, 9, 9, 8, 10, 0];
         let ends = || (1..).map(|number| 10 * number).zip(bytes);

@@ -96,6 +96,22 @@ fn lost_packets_end_a_run_in_every_build() {
 }
 
 #[test]
+fn each_mark_is_that_of_a_packet_that_was_delivered_or_is_gone() {
+    for at in 0..3 {
+        for extra in [0, 1] {
+            let mut simulation = run();
+            simulation.advance(20).unwrap();
+            let meters = &mut simulation.network.partitions[0].ctx.meters;
+            let gone = [&mut meters.trimmed_marked, &mut meters.lost_marked, &mut meters.discarded_marked];
+            *gone[at] += 1;
+            meters.fecn_marks += 1 + extra;
+            let ends = to_the_end(simulation);
+            assert_eq!(ends.is_ok(), extra == 0, "{:?}", ends.err());
+        }
+    }
+}
+
+#[test]
 fn credit_from_nowhere_ends_a_run_in_every_build() {
     let mut simulation = run();
     simulation.advance(20).unwrap();
