@@ -364,6 +364,7 @@ mod tests {
         let mut rounded = Quantiles::default();
         (1..=200).for_each(|value| rounded.record(f64::from(value)));
         rounded.round();
+        assert!(matches!(rounded, Quantiles::Rounded(_)));
         assert_eq!(exact.at([0.5, 0.95, 0.99]), Some([100.0, 190.0, 198.0]));
         let close = rounded.at([0.5, 0.95, 0.99]).unwrap_or_default();
         for (close, exact) in close.into_iter().zip([100.0, 190.0, 198.0]) {

@@ -37,6 +37,18 @@ fn a_sound_run_ends() {
 }
 
 #[test]
+fn a_run_can_stop_at_each_sample_or_after_a_number_of_events() {
+    let mut simulation = run();
+    let (progress, is_sample) = simulation.advance_to_sample(u64::MAX).unwrap();
+    assert_eq!((progress.now, is_sample), (Time::from_us(10), true));
+    let before = progress.events;
+    let (progress, is_sample) = simulation.advance_to_sample(1).unwrap();
+    assert!(progress.events > before && progress.now < Time::from_us(20) && !is_sample);
+    let (progress, is_sample) = simulation.advance_to_sample(u64::MAX).unwrap();
+    assert_eq!((progress.now, is_sample, progress.done), (Time::from_us(20), true, false));
+}
+
+#[test]
 fn a_lost_wake_up_ends_a_run_with_an_explanation() {
     let mut simulation = run();
     simulation.advance(10).unwrap();

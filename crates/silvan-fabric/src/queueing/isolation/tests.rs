@@ -81,6 +81,7 @@ fn the_normal_queue_of_a_root_is_announced_stopped_resumed_and_released() {
     assert!(!cams.has_own_line(PortVl::new(0), Port::FIRST));
     assert_eq!(cams.usage(PortVl::new(1)), (1, 0), "a line without a special queue");
     assert!(cams.is_root(Port::FIRST) && !cams.is_root(Port::new(1)));
+    assert_eq!(grew(&mut cams, 1, 6_000, &[7]), None, "not above the threshold for stops");
     assert_eq!(grew(&mut cams, 1, 6_001, &[7]), Some(LineMessage::Stop), "the next packet above it");
     assert_eq!(grew(&mut cams, 1, 7_000, &[7]), None, "it is stopped");
     let mut shrank = |bytes| {
