@@ -217,15 +217,21 @@ fn two_spines() -> (Topology, Config) {
     (topology, config)
 }
 
-/// Packets that were lost if the link at one of two ports goes down at 15 us.
+/// Packets that were lost if the link at one of two ports goes down at 15 us, in switches of all kinds.
 fn lost_at(ports: [&str; 2], topology: &Topology, config: &Config, lasts: Option<Time>) -> [u64; 2] {
     ports.map(|port| {
-        let events = vec![Event { lasts, ..down(port, us(15), us(1)) }];
-        let outcome = run(topology, &Config { events, ..config.clone() });
-        let Summary { packets_delivered, packets_inside, .. } = outcome.summary;
-        assert_eq!(packets_delivered + packets_inside + losses(&outcome).data_packets, 10);
-        assert_eq!(latency(&outcome).1, 1_550, "both routes take the same time");
-        losses(&outcome).data_packets
+        let mut config =
+            Config { events: vec![Event { lasts, ..down(port, us(15), us(1)) }], ..config.clone() };
+        config.switch.memory = Some(Memory::Shared);
+        let lost = run_in_all_switches(topology, &config).into_iter().map(|(name, outcome)| {
+            let Summary { packets_delivered, packets_inside, .. } = outcome.summary;
+            assert_eq!(packets_delivered + packets_inside + losses(&outcome).data_packets, 10, "{name}");
+            assert_eq!(latency(&outcome).1, 1_550, "{name}: both routes take the same time");
+            losses(&outcome).data_packets
+        });
+        let lost: Vec<u64> = lost.collect();
+        assert!(lost.iter().all(|&one| one == lost[0]), "{lost:?}");
+        lost[0]
     })
 }
 

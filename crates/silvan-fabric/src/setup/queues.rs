@@ -128,7 +128,7 @@ impl Builder<'_> {
         let special = self.model.special.as_ref();
         let cams = special.map(|rule| Cams::new(Arc::clone(rule), count, rates(), lanes, true));
         let shape = BufferShape { inputs: count, outputs: count, lanes, organisation, control_first };
-        let routes = if ports.steering.is_some() {
+        let routes = if ports.stores_routes() {
             PortSelection::Packet
         } else {
             PortSelection::Table(ports.table().clone())

@@ -290,7 +290,7 @@ impl Ports {
 
     /// Whether packets store their output. Otherwise, it follows from the table, which does not change.
     #[inline]
-    fn stores_routes(&self) -> bool {
+    pub fn stores_routes(&self) -> bool {
         self.steering.is_some() || self.has_several_tables()
     }
 
