@@ -293,15 +293,16 @@ fn sentence(summary: &TransferSummary) -> String {
     let all = summary.sizes.iter().filter(|one| one.above_bytes.is_none());
     let each = all.map(|one| {
         // The highest percentile that at least one transfer exceeds.
-        let highest: Option<(&str, fn(&SlowdownQuantiles) -> f64)> = match one.transfers {
+        let highest = match one.transfers {
             0..20 => None,
-            20..100 => Some(("95th", |found| found.p95)),
-            _ => Some(("99th", |found| found.p99)),
+            20..100 => Some("95th"),
+            _ => Some("99th"),
         };
-        let high = highest
-            .map(|(name, of)| format!(", and {:.2} times at the {name} percentile", of(&one.slowdown)));
+        let of = |found: &SlowdownQuantiles| if one.transfers < 100 { found.p95 } else { found.p99 };
+        let high =
+            highest.map(|name| format!(", and {:.2} times at the {name} percentile", of(&one.slowdown)));
         let end = one.acked_slowdown.as_ref().map(|acked| {
-            let high = highest.map(|(_, of)| format!(" and {:.2}", of(acked))).unwrap_or_default();
+            let high = highest.map(|_| format!(" and {:.2}", of(acked))).unwrap_or_default();
             format!(", until the last acknowledgement {:.2}{high}", acked.p50)
         });
         format!(
