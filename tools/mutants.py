@@ -4,9 +4,9 @@
 
 A mutant is a copy of the sources with one changed expression or function. Modules are folders or files of
 the crates of the model (`CRATES`), such as `host` or `partition/events.rs`. The default is all modules that
-compute results. The same seed selects the same mutants as long as their functions keep their names, and a larger
-count adds mutants to those of a smaller one. cargo-mutants (`cargo install --locked cargo-mutants`) lists the
-mutants; `.cargo/mutants.toml` excludes some. The tests are those of `cargo test` of these crates, without
+compute results. The same seed selects the same mutants as long as their functions keep their names, and a
+larger count adds mutants to those of a smaller one. cargo-mutants (`cargo install --locked cargo-mutants`)
+lists the mutants; `.cargo/mutants.toml` excludes some. The tests are those of `cargo test` of these crates, without
 documentation tests.
 
 One build contains all mutants of all samples, each behind a switch (see `mutant_switches.py`). Mutants that do
@@ -111,8 +111,8 @@ def module_of(mutant: dict[str, Any], modules: tuple[str, ...]) -> str | None:
 def sample(mutants: list[dict[str, Any]], seed: int, count: int) -> list[dict[str, Any]]:
     """Return a random sample of mutants, sorted by name.
 
-    The order of the draw is that of a hash of the seed and the mutant's name without its position, so changes of
-    other functions do not change the sample.
+    The order of the draw is that of a hash of the seed and the mutant's name without its position, so changes
+    of other functions do not change the sample.
     """
     alike: Counter[str] = Counter()
     ranked = []

@@ -1,4 +1,4 @@
-"""Tests that `silvan tune` and `silvan fabric study` reject invalid and malicious input with clear messages."""
+"""Tests that `silvan tune` and `silvan fabric study` reject malicious input with clear messages."""
 
 import os
 import re

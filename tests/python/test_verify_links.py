@@ -1,4 +1,4 @@
-"""Compares both models with errors of links and other rules of credits, and tests that the comparison detects errors."""
+"""Compares both models with errors of links and rules of credits, and checks that it detects errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compares both models with the mechanisms of RDMA over Ethernet, and tests that the comparison detects errors."""
+"""Compares both models with mechanisms of RDMA over Ethernet, and checks that it detects errors."""
 
 import sys
 

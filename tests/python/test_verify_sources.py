@@ -1,4 +1,4 @@
-"""Compares both models with messages that have flows of their own, and tests that the comparison detects errors."""
+"""Compares both models with messages that have flows of their own, and checks that it detects errors."""
 
 import sys
 

@@ -667,7 +667,10 @@ fn run_changing(kind: u8, events: &[Change], load: &RandomLoad, threads: u16) ->
         } else if kind == 0 && load.seed[2].is_multiple_of(3) {
             config.link = LinkConfig { error_rate_ppb: 10_000_000, retry: Some(LinkRetry::default()) };
         } else if kind == 2 && load.architecture == 0 {
-            config.flow_control = FlowControl::Pfc(Pfc { xoff: Some(Bytes(20_000)), ..Pfc::default() });
+            // The usual headroom does not suffice for packets that leave while a frame waits behind a packet on a slow link.
+            let headroom = Some(Bytes(100_000));
+            config.flow_control =
+                FlowControl::Pfc(Pfc { xoff: Some(Bytes(20_000)), headroom, ..Pfc::default() });
             config.switch.arbitration = Some(Arbitration::Fcfs);
             config.switch.buffer = Bytes(1 << 20);
             config.host.buffer = Bytes(1 << 20);
