@@ -6,12 +6,12 @@ A mutant is a copy of the sources with one changed expression or function. Modul
 the crates of the model (`CRATES`), such as `host` or `partition/events.rs`. The default is all modules that
 compute results. The same seed selects the same mutants as long as their functions keep their names, and a
 larger count adds mutants to those of a smaller one. cargo-mutants (`cargo install --locked cargo-mutants`)
-lists the mutants; `.cargo/mutants.toml` excludes some. The tests are those of `cargo test` of these crates, without
-documentation tests.
+lists the mutants; `.cargo/mutants.toml` excludes some. The tests are those of `cargo test` of these crates,
+without documentation tests.
 
-One build contains all mutants of all samples, each behind a switch (see `mutant_switches.py`). Mutants that do
-not compile are removed from it ("unviable"), as are those that can have no switch ("skipped"). A mutant runs
-in the tests that reach its function, the shortest first, until one fails. J tests (default: one per
+One build contains all mutants of all samples, each behind a switch (see `mutant_switches.py`). Mutants that
+do not compile are removed from it ("unviable"), as are those that can have no switch ("skipped"). A mutant
+runs in the tests that reach its function, the shortest first, until one fails. J tests (default: one per
 processor) run at once. The output is in `target/mutants/log`.
 
 Exit status: 0 if all mutants were run, 2 if there are none.
