@@ -148,6 +148,14 @@ class Faults:
         lasts = NEVER if event.lasts_ps is None else event.lasts_ps
         return [(begin, min(begin + lasts, NEVER)) for begin in begins]
 
+    def end_of_span(self, event: EventPlan, now: int) -> int | None:
+        """Return when the change of an event at a time ends; `None` without one. Its spans do not overlap."""
+        begin = event.start_ps
+        if event.every_ps and now > begin:
+            begin += (now - begin) // event.every_ps * event.every_ps
+        end = NEVER if event.lasts_ps is None else min(begin + event.lasts_ps, NEVER)
+        return end if begin <= now < end else None
+
     def channels(self, event: EventPlan) -> list[Channel]:
         """Return both directions of the links of an event."""
         ends = {(name, int(port or 0)) for name, _, port in (one.partition(":") for one in event.places)}
@@ -176,8 +184,7 @@ class Faults:
         active = [
             (event, end)
             for event in self.net.plan.events
-            for begin, end in self.spans(event)
-            if begin <= now < end
+            if (end := self.end_of_span(event, now)) is not None
         ]
         for channel, usual in self.paces.items():
             if channel.fault is None:
