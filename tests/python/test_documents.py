@@ -49,6 +49,7 @@ SKIPS = [
     Skip("docs/results.md", "silvan plot out/hpcc-1", "the folders are examples"),
     Skip("docs/transfers.md", "silvan run web-search-128", "takes minutes"),
     Skip("docs/questions/web-search.md", "silvan sweep", "takes minutes"),
+    Skip("docs/questions/failed-uplink.md", "silvan sweep", "takes minutes"),
     Skip("docs/results.md", "polars.from_arrow", "needs polars, pandas and duckdb"),
 ]
 INSTEADS = [

@@ -37,6 +37,7 @@ from verify.reference import (
     streams,
     switches,
 )
+from verify.reference.waking import WakingHost
 
 TABLE = dict(cases.table())
 
@@ -225,7 +226,7 @@ def test_control_packets_wait_for_their_lane(monkeypatch):
 
     def noting(host, lacking):
         waited.update(lacking)
-        send_data(host, lacking)
+        return send_data(host, lacking)
 
     monkeypatch.setattr(reference.Host, "send_data", noting)
     reference.Network(reading.plan(TABLE["2 lanes: star, full lane"])).run()
@@ -251,14 +252,14 @@ def _lowest_lane(host):
 
 @pytest.mark.parametrize("order", [_one_queue, _lowest_lane])
 def test_another_order_of_control_packets_shows(monkeypatch, order):
-    def send(host):
+    def send(host, lacking):
         for packet in order(host):
             host.control[packet.lane].popleft()
             host.out.send(packet)
             return True
         return False
 
-    monkeypatch.setattr(reference.Host, "send_control", send)
+    monkeypatch.setattr(WakingHost, "send_oldest_control", send)
     assert compare.differences(TABLE["4 lanes: star, control passes a full lane"])
 
 
