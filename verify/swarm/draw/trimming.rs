@@ -41,19 +41,6 @@ pub fn trimming(seed: u64, full: u64, rates: &[u64]) -> [(&'static str, Table); 
         put(&mut trimming, "rates", own.thresholds(rates, queue));
     }
     put(&mut switch, "arbitration", "fcfs");
-    let mut shape =
-        Draw { random: Stream::new(seed, "swarm trimming switches", 0), cycle: None, is_crowd: false };
-    if shape.chance(40) {
-        put(&mut trimming, "which", "arriving");
-        put(&mut switch, "arbitration", "round-robin");
-        put(&mut switch, "architecture", shape.word(&["voq", "voq", "iq", "cioq"]));
-        put(
-            &mut switch,
-            "queues",
-            shape.word(&["single", "per-output", "destination-modulo", "output-modulo"]),
-        );
-        put(&mut switch, "memory", "shared");
-    }
     put(&mut switch, "trimming", trimming);
     let marking = if draw.chance(80) { draw.red(full) } else { kind("none") };
     put(&mut congestion, "marking", marking);

@@ -86,6 +86,8 @@ pub(super) fn candidate<S: PortSet, L: Lanes>(
             return Err(u32::MAX);
         };
         let Packet { dst, size, space, .. } = ctx.packets[id];
+        // The header of a packet that was trimmed here occupies no memory, but waits for its link like other packets.
+        let space = space.max(1);
         let way = (channel, vl, dst);
         if !ctx.links.is_divided() {
             let has_credit = ctx.has_credit_or_wait(way, space);
