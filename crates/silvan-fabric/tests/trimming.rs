@@ -8,8 +8,8 @@ use silvan_congestion::reaction::{Nscc, Rccc, Reaction};
 use silvan_congestion::{AcknowledgeUnit, Congestion, Notification};
 use silvan_engine::{Bytes, Rate, Time};
 use silvan_fabric::config::{
-    Arbitration, Architecture, Config, Delivery, Ecmp, Lanes, QueueOfRate, Scheduler, Spraying, Trimmed,
-    Trimming,
+    Arbitration, Architecture, Config, Delivery, Ecmp, Lanes, LinkConfig, LinkRetry, QueueOfRate, Scheduler,
+    Spraying, Trimmed, Trimming,
 };
 use silvan_fabric::outcome::{Outcome, Values};
 use silvan_fabric::queueing::{Memory, Queues};
@@ -98,6 +98,36 @@ fn outputs_with_a_queue_per_input_trim_by_the_same_limit() {
     let outcome = run(&star(3), &config);
     assert_eq!(counts(&outcome), (2, 2));
     assert_eq!(completed(&outcome), [Some(6_128), Some(9_192)]);
+}
+
+/// Senders that wait for room in the buffer of link-level retry, not for credit, also send headers.
+#[test]
+fn headers_wait_for_the_retry_of_links() {
+    use Architecture::{Cioq, Iq, Voq};
+    let kinds = [
+        (Voq, Queues::PerOutput, Arbitration::Fcfs),
+        (Voq, Queues::PerOutput, Arbitration::RoundRobin),
+        (Voq, Queues::Single, Arbitration::RoundRobin),
+        (Iq, Queues::Single, Arbitration::RoundRobin),
+        (Cioq, Queues::Single, Arbitration::RoundRobin),
+    ];
+    for (architecture, queues, arbitration) in kinds {
+        let mut config = trimming(us(4_000), 2_999, Trimmed::Arriving);
+        config.switch.arbitration = Some(arbitration);
+        (config.switch.architecture, config.switch.queues) = (Some(architecture), Some(queues));
+        let retry = LinkRetry { frames: 5, ack_spacing: Bytes(1), ..LinkRetry::default() };
+        config.link = LinkConfig { error_rate_ppb: 0, retry: Some(retry) };
+        let outcome = incast(5, 10_500, config);
+        let what = format!("{architecture:?}, {queues:?}, {arbitration:?}");
+        let inside = outcome.summary.packets_inside;
+        assert!(
+            completed(&outcome).iter().all(Option::is_some),
+            "{what}: {:?}, {inside}, {:?}",
+            completed(&outcome),
+            counts(&outcome)
+        );
+        assert!(counts(&outcome).0 > 0, "{what}");
+    }
 }
 
 /// VOQ switches, input-queued switches with one or several queues, and switches with buffers on both sides of a crossbar.

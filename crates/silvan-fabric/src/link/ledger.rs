@@ -43,6 +43,8 @@ impl Ledger<'_> {
     /// can be sent first. A packet for which there is credit has already been woken, and does not count.
     #[inline]
     pub fn wait(&mut self, space: u32) {
+        // A value of 0 means that no packet waits; the header of a packet that was trimmed here needs no space.
+        let space = space.max(1);
         let waits = *self.wanted > *self.available;
         *self.wanted = if waits { space.min(*self.wanted) } else { space };
     }
