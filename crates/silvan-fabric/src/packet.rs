@@ -260,14 +260,12 @@ impl Pool {
 
     /// Adds the telemetry of an output to a packet.
     pub fn stamp(&mut self, id: PacketId, telemetry: Telemetry) {
-        if self.telemetry.len() <= id as usize {
-            self.telemetry.resize(self.slots.len(), Vec::new());
+        if self.telemetry_of(id).capacity() == 0
+            && let Some(spare) = self.spare.pop()
+        {
+            *self.telemetry_of(id) = spare;
         }
-        let own = &mut self.telemetry[id as usize];
-        if own.capacity() == 0 {
-            *own = self.spare.pop().unwrap_or_default();
-        }
-        own.push(telemetry);
+        self.telemetry_of(id).push(telemetry);
     }
 
     /// Prefetches what leads to the telemetry of a packet, if packets carry any.
@@ -313,11 +311,16 @@ impl Pool {
         if telemetry.is_empty() {
             return;
         }
+        let before = std::mem::replace(self.telemetry_of(id), telemetry);
+        self.recycle(before);
+    }
+
+    #[inline]
+    fn telemetry_of(&mut self, id: PacketId) -> &mut Vec<Telemetry> {
         if self.telemetry.len() <= id as usize {
             self.telemetry.resize(self.slots.len(), Vec::new());
         }
-        let before = std::mem::replace(&mut self.telemetry[id as usize], telemetry);
-        self.recycle(before);
+        &mut self.telemetry[id as usize]
     }
 
     #[inline]

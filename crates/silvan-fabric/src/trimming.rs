@@ -89,9 +89,11 @@ impl Trimmer {
         Some(Self { rule: rule?, outputs: outputs.into(), random: random.into() })
     }
 
-    /// The lane of headers.
-    pub fn headers(&self) -> Vl {
-        self.rule.headers
+    /// Notes the bytes on a lane to which a packet was added, if it is the lane of headers.
+    pub fn note_headers(&self, vl: Vl, bytes: u32, meters: &mut Meters) {
+        if vl == self.rule.headers {
+            meters.most_header_bytes = meters.most_header_bytes.max(bytes);
+        }
     }
 
     /// Whether a data packet of `size` bytes fits into a queue with `bytes` of data for an output.

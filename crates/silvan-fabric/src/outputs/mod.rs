@@ -89,7 +89,7 @@ struct Binned {
     /// The far end of the link: the first output of the switch, or the host's index in its partition. Above its 30 bits, the
     /// [`Company`] in the bin of `stamp`.
     far_end: u32,
-    /// The start of the far switch's forwarding table. [`TO_HOST`] if a host is at the far end, [`REMOTE`] if `peer` is
+    /// The start of the far switch's forwarding table. [`TO_HOST`] if a host is at the far end, [`REMOTE`] if `far_end` is
     /// an index into [`Bank::remotes`].
     row: u32,
     /// The lower bits of the arrival time of the first packet in the latest bin with arrivals.

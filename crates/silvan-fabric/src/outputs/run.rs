@@ -339,9 +339,10 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         }
         let Self { voq, marking, wiring, .. } = self;
         voq.passes((wiring, around), marking, slot, head, now);
-        if MARKS == ALL_EVENTS && self.trimmer.as_ref().is_some_and(|trimmer| trimmer.headers().index() == vl)
+        if MARKS == ALL_EVENTS
+            && let Some(trimmer) = &self.trimmer
         {
-            around.meters.most_header_bytes = around.meters.most_header_bytes.max(head.size);
+            trimmer.note_headers(Vl::new(vl), head.size, around.meters);
         }
         self.events += 1;
         self.transmit(around, Sending { slot, head }, now);
@@ -420,13 +421,11 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         self.note_headers(around, slot);
     }
 
-    /// Notes the bytes on the lane of headers, after a packet was added to a lane.
+    /// Notes the bytes of a lane after a packet was added to it.
     fn note_headers(&self, around: &mut Around, slot: Slot) {
-        let headers = self.trimmer.as_ref().map(|trimmer| trimmer.headers().index());
-        if headers == Some(slot.vl()) {
+        if let Some(trimmer) = &self.trimmer {
             let bytes = self.voq.records[slot.output()].lanes[slot.vl()].sum;
-            let most = &mut around.meters.most_header_bytes;
-            *most = (*most).max(bytes);
+            trimmer.note_headers(Vl::new(slot.vl()), bytes, around.meters);
         }
     }
 

@@ -178,7 +178,8 @@ impl Builder<'_> {
         let is_binned = !outputs.is_empty();
         let ends: Arc<[(u16, u16)]> = self.partitions_of_channels(places).collect();
         let is_awaited = triggers.next < u64::MAX;
-        let spacing = Time(self.event_spacing(is_binned).0 * count as u64);
+        let (spacing, reach) = (Time(self.event_spacing(is_binned).0 * count as u64), self.event_reach());
+        let is_large = ports > MANY_PORTS || self.packets_on_links() > MANY_PACKETS;
         let nodes =
             divide(hosts, &places.hosts, count).into_iter().zip(divide(switches, &places.switches, count));
         let mut binned = divide(binned, &places.switches, count).into_iter();
@@ -192,7 +193,7 @@ impl Builder<'_> {
             let borders =
                 (count > 1 && !is_binned).then(|| Borders { me: me as u16, ends: Arc::clone(&ends) });
             let links = if me + 1 == count { std::mem::take(&mut links) } else { links.clone() };
-            let queue = EventQueue::new(spacing, self.event_reach());
+            let queue = EventQueue::new(spacing, reach);
             let mut ctx = Context::new(links, meters, queue, (count, borders), is_binned);
             let sink = HostSink::new(self.model.host.drain());
             ctx.sinks = vec![sink; hosts.len()].into();
@@ -203,7 +204,6 @@ impl Builder<'_> {
             let jobs = Jobs::new(&jobs, me)
                 .map_err(|_| super::wrong("the histogram of slowdowns cannot be created"))?;
             let triggers = triggers.of_partition(me as u16, |host| places.hosts[host as usize]);
-            let is_large = ports > MANY_PORTS || self.packets_on_links() > MANY_PACKETS;
             let binned = (outputs.next(), binned.next().unwrap_or_default());
             let switches = self.switches(switches);
             partitions.push(Partition::new(ctx, (hosts, switches), binned, jobs, triggers, is_large));

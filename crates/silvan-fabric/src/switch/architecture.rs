@@ -70,12 +70,10 @@ pub(crate) trait Architecture {
 
     /// Notes the bytes on the lane of headers, after a packet was added to a lane.
     fn note_headers(&self, ctx: &mut Context, id: PacketId) {
+        let Some(trimmer) = &self.ports().trimmer else { return };
         let packet = &ctx.packets[id];
-        let trimmer = self.ports().trimmer.as_ref();
-        if trimmer.is_some_and(|trimmer| trimmer.headers() == packet.vl) {
-            let bytes = self.waiting_bytes(self.ports().route_of(packet), packet.vl);
-            ctx.meters.most_header_bytes = ctx.meters.most_header_bytes.max(bytes);
-        }
+        let bytes = self.waiting_bytes(self.ports().route_of(packet), packet.vl);
+        trimmer.note_headers(packet.vl, bytes, &mut ctx.meters);
     }
 
     /// Makes sure that a data packet fits into the queues of its output, if the switch trims packets: removes its payload if
