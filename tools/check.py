@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "target" / "check"
-#: Stages that run at once. Most use one core for most of their time.
+#: Number of stages that run at a time. Most use one core for most of their time.
 AT_ONCE = 2
 #: Number of lines shown of the log of a failed stage.
 LINES_SHOWN = 60

@@ -26,7 +26,7 @@ class CannotRunError(Exception):
 
 
 class Switch(NamedTuple):
-    """How a build that knows a key does the work of one that does not. Values are as in TOML."""
+    """Settings with which a build that supports a key does the work of a build without the key, in TOML."""
 
     #: The value with which it does so.
     off: str
@@ -66,7 +66,7 @@ class Case:
         return replace(self, overrides=(*self._others(key), f"{key}={value}"))
 
     def without(self, key: str, folder: Path) -> Case:
-        """Return the same case without a key: if the file has it, as a file in `folder`."""
+        """Return the same case without a key; a changed file of the case is written to `folder`."""
         table = tomllib.loads(self.scenario.read_text())
         if not _has(table, key):
             return replace(self, overrides=self._others(key))
@@ -86,11 +86,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Work:
-    """The same work for both builds."""
+    """The changes that make both builds do the same work."""
 
     here: Case
     there: Case
-    #: The keys that are switched off here because the other build does not know them, with values.
+    #: The keys that are switched off because the other build does not support them, with values.
     off: Mapping[str, Any]
 
     @property
@@ -126,7 +126,7 @@ def equal_work(case: Case, ask: Callable[[Case], object], folder: Path) -> Work:
 
 
 def _lacked(said: str, work: Work) -> str | None:
-    """Return the key that a build does not know, if it is one that can be switched off and has not been."""
+    """Return the key that a build does not support, if it can be switched off and has not been."""
     if UNKNOWN not in said:
         return None
     before = said.partition(UNKNOWN)[0]

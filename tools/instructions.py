@@ -67,7 +67,7 @@ LEAST = 1.0
 OTHERS = "all others"
 #: Size of a line of code in bytes.
 CODE_LINE = 64
-#: Share of the instructions that hot code holds.
+#: Share of the instructions that the hot code must contain.
 HOT_SHARE = 0.99
 #: Functions named in a comparison.
 NAMED = 5
@@ -84,7 +84,7 @@ EVENTS = {
 
 
 class CannotCountError(Exception):
-    """Why nothing can be counted."""
+    """The reason why instructions cannot be counted."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Count:
         return sum(found[event] for found in self.functions.values() for event in events) / self.hops
 
     def hot_code_kib(self) -> float:
-        """Return the size of the smallest set of code lines that holds `HOT_SHARE` of the instructions."""
+        """Return the size of the smallest set of code lines that executes `HOT_SHARE` of the instructions."""
         left = HOT_SHARE * sum(self.code.values())
         lines = 0
         for executed in sorted(self.code.values(), reverse=True):
@@ -211,7 +211,7 @@ def count(case: str, bench: Path = BENCH, *, caches: bool = False) -> Count:
 
 
 def count_all(cases: Sequence[str], bench: Path, *, caches: bool, jobs: int) -> dict[str, Count]:
-    """Count several cases, some of them at once."""
+    """Count several cases, some of them at the same time."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         found = pool.map(lambda case: count(case, bench, caches=caches), cases)
         return dict(zip(cases, found, strict=True))

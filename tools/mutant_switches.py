@@ -52,7 +52,7 @@ def switch(most: int) -> str:
     return re.sub("COUNT|VARIABLE|REACHED", lambda found: names[found[0]], SWITCH)
 
 
-#: What does not count as code: comments, strings, characters. A lifetime is no character.
+#: Matches text that is not code: comments, strings, characters. A lifetime is not a character.
 NO_CODE = re.compile(
     r"""//[^\n]*
     | (?<![\w#]) (?: b | c )? r (?P<hashes>\#*) " .*? " (?P=hashes)

@@ -226,7 +226,7 @@ def passes(
 
 
 def measured(program: str, folder: Path, name: str, logs: str) -> Test | None:
-    """Run a test without a mutant. Return `None` if it fails, because it then says nothing about mutants."""
+    """Run a test without a mutant; return `None` if it fails, because it then cannot detect mutants."""
     reached = Path(logs) / f"{Path(program).name}-{name.replace('::', '-')}"
     began = time.monotonic()
     passed, output = passes(program, folder, name, {REACHED: str(reached)}, None)

@@ -50,7 +50,7 @@ class CannotProfileError(Exception):
 
 
 def run(command: Sequence[str | Path], env: Mapping[str, str] | None = None) -> str:
-    """Run a command and return what it prints; raise :class:`CannotProfileError` if it fails."""
+    """Run a command and return its output; raise :class:`CannotProfileError` if it fails."""
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False
     )
@@ -61,7 +61,7 @@ def run(command: Sequence[str | Path], env: Mapping[str, str] | None = None) -> 
 
 
 def host_target() -> str:
-    """Return the name of this machine's platform, as the compiler knows it."""
+    """Return the name of this machine's platform in the notation of the compiler."""
     lines = run([*RUST, "rustc", "-vV"]).splitlines()
     return next(line.removeprefix("host: ") for line in lines if line.startswith("host: "))
 

@@ -125,7 +125,7 @@ def predict(one_ns: float, log: Log, cost: Exchange) -> Prediction:
 
 
 def measured(*words: str, bench: Path) -> Any:
-    """Return what the benchmark prints."""
+    """Return the output of the benchmark."""
     done = subprocess.run([bench, *words], cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"predict_threads: {done.stderr.strip()}")

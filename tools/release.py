@@ -49,7 +49,7 @@ ALLOWED = (
     "librt.so.1",
     "ld-linux",
 )
-#: The same time in all archives, so that the same files give the same bytes.
+#: The time of all files in archives, which is constant so that the same files give the same bytes.
 EPOCH = 315_532_800
 NOTES, SBOM, SUMS = "NOTES.md", "sbom.cdx.json", "SHA256SUMS"
 
@@ -189,7 +189,7 @@ def sbom() -> dict[str, Any]:
     found, following = {start}, [start]
     while following:
         for other in nodes[following.pop()]["deps"]:
-            # What only tests need is not in the wheel.
+            # Packages that only tests need are not in the wheel.
             if other["pkg"] not in found and any(kind["kind"] != "dev" for kind in other["dep_kinds"]):
                 found.add(other["pkg"])
                 following.append(other["pkg"])

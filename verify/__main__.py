@@ -23,7 +23,8 @@ from verify import (
 )
 
 Scenarios = Callable[[int, int], Iterator[tuple[str, compare.Scenario]]]
-#: Random scenarios: what they have in addition, how they are drawn, and every how many seeds.
+#: Random scenarios: their additional feature, the function that generates them, and the distance of their
+#: seeds.
 DRAWN: tuple[tuple[str, Scenarios, int], ...] = (
     ("", drawing.many, 1),
     ("with mechanisms of RDMA over Ethernet", rdma_drawing.many, 1),

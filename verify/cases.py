@@ -82,7 +82,7 @@ MIXED = [
     flow("H4", "H1", message="10 KB", total="200 KB"),
     flow("H5", "H1", message="777 B", start="3.5 us", stop="70 us"),
 ]
-#: A saturating flow ends while the host's others have nothing to send.
+#: A saturating flow ends while the other flows of the host have nothing to send.
 STOPPED = [
     flow("H2", "H1", stop="10 us"),
     flow("H2", "H3", rate="1 Gbit/s"),
@@ -246,8 +246,8 @@ def _once_wrong() -> list[tuple[str, Scenario]]:
     ]
     lipd = {"marking": {"kind": "ipm"}, "notification": "ack-each", "reaction": {"kind": "lipd"}}
     return [
-        # When a packet left an output buffer, the queue of the first port was evaluated, which held packets
-        # for other outputs: the lone flow H4 to H3 was marked.
+        # A fault of an earlier model: when a packet left an output buffer, the queue of the first port was
+        # evaluated, which contained packets for other outputs, so the lone flow H4 to H3 was marked.
         (
             "cioq, each: another output's queue",
             scenario(STAR, behind, switch=cioq, congestion=_fecn(fill="each", upper="4 KiB", lower="2 KiB")),

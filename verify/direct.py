@@ -59,7 +59,7 @@ class Direct(Wiring):
             self.port_to.setdefault(name, {}).setdefault(other, []).append(port)
 
     def way(self, source: str, destination: str, over: int | None = None) -> Way:
-        """Return the route of a pair, or that of its packets that go over a group."""
+        """Return the route of a pair of hosts, or of its packets that take a detour over a group."""
         which = source, destination, over
         if which not in self._ways:
             self._ways[which] = self.walk(source, destination, over)
@@ -244,7 +244,7 @@ class Groups(Direct):
         return self.links_over(switch, legs, destination)[0][1]
 
     def links_over(self, at: str, legs: list[int], destination: str) -> list[tuple[str, str]]:
-        """Return the links from a switch over some groups, the last that of the destination."""
+        """Return the links from a switch over some groups; the last group is that of the destination."""
         number, target = self.hosts.index(destination), self.home[destination]
         links = list[tuple[str, str]]()
         for leg in legs:
@@ -293,7 +293,7 @@ class Groups(Direct):
         return lanes
 
     def has_lanes_of_detours(self) -> bool:
-        """Return whether the lanes are those of routes over other groups, also for minimal routes."""
+        """Return whether packets use the lanes of routes over other groups, also on minimal routes."""
         return self.routing in ("valiant", "ugal")
 
     def is_leaf(self, switch: str) -> bool:
@@ -358,7 +358,7 @@ def join_groups(net: Groups, others: Mapping[int, list[int]], numbers: tuple[int
 
 
 def direct(topology: Mapping[str, Any], routing: Mapping[str, Any] | None) -> Direct:
-    """Read `[topology]` of these kinds, and `[routing]`."""
+    """Read `[topology]` and `[routing]` of direct networks."""
     given, rule = dict(topology), dict(routing or {})
     like = Link(
         (("", 0), ("", 0)),

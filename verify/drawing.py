@@ -25,7 +25,7 @@ def flow(source: str, destination: str, **more: Any) -> dict[str, Any]:
 
 
 def cc(table: Mapping[str, Any] | None = None, increase: int = 1, **marking: Any) -> dict[str, Any]:
-    """Describe InfiniBand congestion control without anything random."""
+    """Describe InfiniBand congestion control without random decisions."""
     table = table or {"kind": "quadratic", "divisor": 106, "scale": 32, "entries": 128}
     return {
         "mechanism": "ib-cc",
@@ -286,7 +286,7 @@ def _full_packet(found: Scenario) -> tuple[int, int]:
 
 
 def _hosts_with_buffers(rng: random.Random, found: Scenario, space: int) -> None:
-    """Select the output buffer of hosts, with room for a packet of each queue at least."""
+    """Select the output buffer of hosts, with room for at least one packet of each queue."""
     queues = rng.choice(["none", "single", "single", "single", "per-destination", "destination-modulo"])
     parts = found["switch"].get("queue_count", 8) if queues == "destination-modulo" else 1
     host = {**found["host"], "queues": queues}
@@ -544,7 +544,7 @@ def on_direct_networks(found: Scenario) -> Scenario:
 
 
 def _direct_network(rng: random.Random) -> tuple[dict[str, Any], int, int]:
-    """Generate a network; return it with the lanes that it needs and the number of its hosts."""
+    """Generate a network; return it, the number of lanes that it needs, and the number of its hosts."""
     kind = rng.choice(["torus", "torus", "mesh", "hyperx", "dragonfly", "dragonfly", "dragonfly-plus"])
     topology: dict[str, Any] = {"kind": kind}
     if kind.startswith("dragonfly"):
@@ -738,7 +738,7 @@ def with_logs(found: Scenario) -> Scenario:
     reactions = [congestion.get("reaction", {}), *(one["reaction"] for one in settings)]
     if reactions[0].get("kind") != "cct":
         return found
-    # Hosts without a kind of their own have the threshold of all.
+    # Hosts without a reaction of their own have the threshold of all hosts.
     lowest = max(one.get("ccti_min", 0) for one in reactions)
     limit = min(one.get("ccti_limit", 127) for one in reactions)
     if limit <= lowest:

@@ -42,7 +42,9 @@ def hops(around: Mapping[str, list[tuple[int, str]]], start: str) -> dict[str, i
 
 
 def circle(net: Wiring, ports: Groups) -> list[Way]:
-    """Return outputs behind each of which packets can wait for the next, the last for the first.
+    """Return a cycle of outputs, each of which can wait for the next, and the last for the first.
+
+    The list is empty if there is no such cycle. Packets start at switches with hosts.
 
     The list is empty if there is no such cycle. Packets start at switches with hosts.
     """

@@ -146,7 +146,7 @@ def fairness(*, quick: bool) -> Iterator[Check]:
 
 
 def _tree_shares() -> Iterator[Check]:
-    """All to one on a k-ary n-tree: the nearest get 1/k each, the farthest next to nothing."""
+    """All to one on a k-ary n-tree: the nearest hosts get 1/k each, and the farthest nearly nothing."""
     hosts = 64
     flows = [{"name": f"F{i}", "from": f"H{i}", "to": "H1"} for i in range(2, hosts + 1)]
     got = _rates(

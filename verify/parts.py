@@ -311,7 +311,7 @@ def _own(reaction: Mapping[str, Any], sizes: Sizes, net: Wiring) -> Own:
 def _of_hosts(
     settings: list[dict[str, Any]], usual: Mapping[str, Any], sizes: Sizes, net: Wiring
 ) -> dict[str, Own]:
-    """Return the reactions of single hosts. Without a `kind`, they adjust that of the others."""
+    """Return the reactions of single hosts. A reaction without a `kind` adjusts that of the other hosts."""
     found: dict[str, Own] = {}
     for setting in settings:
         given = dict(setting)
@@ -410,7 +410,7 @@ def _of_rate(given: Mapping[str, Any], one: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _of_ports(given: Mapping[str, Any], setting: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of a setting of ports, with those of all other ports where it has none."""
+    """Return the keys of a setting of ports, completed with those of all other ports."""
     own = {key: value for key, value in setting.items() if key not in ("at", "victim_mask")}
     rest = {"kind": "fecn", **given}
     if "threshold" in own or "upper" in own:

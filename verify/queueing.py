@@ -110,7 +110,7 @@ def output_queues(*, quick: bool) -> Iterator[Check]:
 
 
 def credit_windows(*, quick: bool) -> Iterator[Check]:
-    """Check that a buffer of k packets lets k pass per round trip (delays, latency, a packet's length)."""
+    """Check that a buffer of k packets lets k pass per round trip: delays, latency and a packet's time."""
     size, rate, delay, latency = 2048, 16, 3_000, 500
     for packets in (1, 5) if quick else (1, 2, 3, 5, 7, 8, 12):
         got = run(
@@ -175,7 +175,7 @@ def _route(net: Wiring, source: str, destination: str) -> Iterator[tuple[str, st
 
 
 def fair_rates(*, quick: bool) -> Iterator[Check]:
-    """Compare the fluid solver's max-min rates with those of water-filling, on random trees."""
+    """Compare the max-min rates of the fluid solver with those of water-filling, on random trees."""
     worst = 0.0
     for seed in range(1, 6 if quick else 101):
         rng = random.Random(f"max-min {seed}")

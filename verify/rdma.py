@@ -15,7 +15,7 @@ INTERVALS = {"tuned": (10**6, 4 * 10**6, 300 * 10**6), "paper": (50 * 10**6, 50 
 
 @dataclass(frozen=True)
 class RedMarking:
-    """Marks by the bytes that a packet leaves behind: thresholds, percentage at the upper one, pattern."""
+    """Marks by the bytes behind a departing packet: thresholds, percentage at the upper one, pattern."""
 
     least: int
     most: int
@@ -27,7 +27,7 @@ class RedMarking:
     by_rate: Mapping[Fraction, RedMarking] = field(default_factory=dict)
 
     def of(self, ps_per_byte: Fraction, *, faces_host: bool) -> RedMarking:
-        """Return the thresholds of an output; those of one that marks nothing are out of reach."""
+        """Return the thresholds of an output; an output without marks has thresholds that no fill reaches."""
         if faces_host and not self.is_at_hosts:
             return replace(self, least=2**62, most=2**62, by_rate={})
         return self.by_rate[ps_per_byte] if self.by_rate else self
@@ -385,7 +385,7 @@ KINDS = ("dcqcn", "dctcp", "timely", "swift", "hpcc", "nscc", "rccc", "pcc-rtt",
 
 
 def reaction(kind: str, given: dict[str, Any], trip: Trip, packet: tuple[int, int]) -> RdmaReaction:
-    """Read a reaction of one of these kinds, for packets with a size on the wire and a payload."""
+    """Read a reaction of RDMA over Ethernet, for packets with a size on the wire and a payload."""
     alone: dict[str, Callable[[dict[str, Any]], RdmaReaction]]
     by_trip: dict[str, Callable[[dict[str, Any], Trip], RdmaReaction]]
     alone = {"dcqcn": dcqcn, "pcc-rtt": pcc_rtt, "pcc-telemetry": pcc_telemetry}

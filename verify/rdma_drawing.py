@@ -1,4 +1,4 @@
-"""Random scenarios with the mechanisms of RDMA over Ethernet: those of `drawing`, with other components."""
+"""Random scenarios with the mechanisms of RDMA over Ethernet, made from scenarios of `drawing`."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def with_first_window(congestion: dict[str, Any], seed: int, full: int) -> dict[
 
 
 def without_hosts(marking: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Set `hosts` in some of the scenarios with `red`; usually, outputs to hosts then mark nothing."""
+    """Set `hosts` in some of the scenarios with `red`, mostly so that outputs to hosts mark nothing."""
     rng = random.Random(f"marks at hosts {seed}")
     if marking["kind"] != "red" or rng.random() < 0.7:
         return marking
@@ -277,7 +277,7 @@ def variant(seed: int) -> Scenario:
     back = returns(rng) if kind == "dcqcn" else {"notification": "ack-each"}
     reaction = own[kind]()
     if seed % 7 == 0:
-        # From a stream of its own, so that the other seeds keep their scenarios.
+        # The stream is separate, so that the other seeds keep their scenarios.
         reaction, back = rccc(random.Random(f"rccc {seed}"), full), {"notification": "ack-grant"}
         marking = marking if marking["kind"] == "red" else {"kind": "none"}
     elif seed % 11 == 5:
@@ -295,7 +295,7 @@ def variant(seed: int) -> Scenario:
     congestion = {**parts, "marking": marking, "reaction": reaction, "feedback": "binary", **back}
     congestion = with_units(with_first_window(congestion, seed, full), seed, full)
     congestion["marking"] = without_hosts(congestion["marking"], seed)
-    # Outputs that serve inputs in turn, instead of the default of Ethernet.
+    # Outputs serve inputs in turn, instead of in the default order of Ethernet.
     if random.Random(f"arbitration {seed}").random() < 0.4:
         found["switch"] = {"arbitration": "round-robin", **found["switch"]}
     return with_host_settings({**found, "congestion": congestion})

@@ -38,7 +38,7 @@ def base(seed: int) -> Scenario:
 
 
 def variant(seed: int) -> Scenario:
-    """Generate a scenario of the seed with one to three patterns of these kinds."""
+    """Generate a scenario of the seed with one to three patterns."""
     found, rng = base(seed), random.Random(f"sources {seed}")
     net = reading.network(found["topology"], found.get("routing"))
     mtu = int(found["packet"]["mtu"].split()[0])

@@ -12,7 +12,7 @@ LINK_GBIT_S = 16.0
 
 
 def runs(quick):
-    # The same flows with so much data that none ends, for their rates in the steady state.
+    # The same flows with so much data that none of them ends, to measure their rates in the steady state.
     endless = {f"flow.{n}.total": "1 GB" for n in range(len(FLOWS))}
     steady = {"duration": "12 ms" if quick else "62 ms", "warmup": "2 ms", "measure.interval": "1 ms"}
     # An announced flow is a message.

@@ -1,4 +1,4 @@
-"""Laws that any simulator of such networks must meet.
+"""Checks of laws that any simulator of such networks must satisfy.
 
 Saturation of input-queued switches, waiting in an M/D/1 queue, shift permutations on a fat tree,
 and max-min shares as a bound.

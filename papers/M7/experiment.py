@@ -1,4 +1,4 @@
-"""Two applications at once on a 4-ary 3-fly (MVCM paper, figures 7d and 15)."""
+"""Two applications at the same time on a 4-ary 3-fly (MVCM paper, figures 7d and 15)."""
 
 import random
 

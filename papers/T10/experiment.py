@@ -26,7 +26,7 @@ CASES = {
 
 
 def _spans_s(quick):
-    """Return when what is compared begins and ends; all flows send from the start."""
+    """Return the begin and the end of the time that is compared; all flows send from the start."""
     return (0.2, 0.5) if quick else (0.5, 1.0)
 
 

@@ -11,7 +11,7 @@ FILLS = ("sum", "each")
 
 
 def runs(quick):
-    """All four contributors start at once; then a single flow goes to a host that drains half of its rate."""
+    """Start all four contributors at the same time; then send a flow to a host that drains half its rate."""
     step_ms = 100 if quick else 500
     starts = {f"flow.{n}.start": "0 s" for n in range(5)}
     length = {"duration": f"{2 * step_ms} ms", "warmup": f"{step_ms} ms"}

@@ -18,7 +18,7 @@ def runs(quick):
     return {
         "off": (SCENARIO, hardware),
         "on": (SCENARIO, {**hardware, **staged.HARDWARE_CC}),
-        # The simulator of Paper I has queues per output as well, and answers at once.
+        # The simulator of Paper I has queues per output as well, and answers a marked packet without delay.
         "simulator": (SCENARIO, {**steps, **staged.CC}),
     }
 

@@ -15,7 +15,7 @@ CASES = {
         "congestion.reaction.ccti_timer": 1500,
     },
 }
-#: Throughput is averaged over this span before fairness is judged.
+#: Throughput is averaged over this span before the index of fairness is computed.
 WIDTH_S = 0.05
 
 

@@ -6,7 +6,7 @@ from silvan.papers.data import jain_over_time, settling_s
 staged = common("staged")
 
 FLOWS = ("F1", "F2", "F3", "F4", "F5")
-#: Throughput is averaged over this span before fairness is judged.
+#: Throughput is averaged over this span before fairness is tested.
 WIDTH_S = 0.05
 
 

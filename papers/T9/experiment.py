@@ -36,7 +36,7 @@ RINGS = {
     "second": {"kernel": "random-ring", "seed": 2},
     "third": {"kernel": "random-ring", "seed": 3},
 }
-#: The same orders of the ranks.
+#: The three orders of the ranks, as in the other case.
 ORDERS = {"natural": (0, 1, 2, 3), "second": (0, 2, 1, 3), "third": (0, 1, 3, 2)}
 N, NB, POINTS, MESSAGES = 1000, 80, 1 << 17, 1536
 UPDATES = 1 << 21
@@ -96,7 +96,7 @@ def runs(quick):
 
 
 def at_once(parts, order, repeat):
-    """Run a ring whose ranks send to both neighbors at once; return the time of all its iterations."""
+    """Return the time of all iterations of a ring whose ranks send to both neighbors at the same time."""
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "ring.goal"
         trace.write_text(_ring(order), encoding="utf-8")

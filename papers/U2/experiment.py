@@ -17,7 +17,7 @@ LEAF = 64
 LEAVES, QUICK_LEAVES = 128, 4
 #: Megabytes of a transfer, and paths over which it is sprayed. The source has all combinations of them.
 SPRAYED = ((1, 32), (1, 64), (1, 128), (2, 64), (4, 64))
-#: With few links to the spines, those of 4 MB have the bottleneck of those of 2 MB.
+#: With few links to the spines, messages of 4 MB have the bottleneck of those of 2 MB.
 LEFT_OUT = {(4, 4)}
 #: Thresholds of marks in packets by the rate of links in Gbit/s.
 THRESHOLDS = {200: (12, 37), 400: (25, 75), 800: (50, 150)}

@@ -10,8 +10,8 @@ SCENARIO = "../common/uec-trimming.toml"
 CONTROLS = ("nscc", "rccc")
 #: Packets of a queue, including the one that is being sent.
 USUAL, LARGE = 43, 500
-#: Ways to spray, packets of a queue, and whether each packet is acknowledged. If each one is and values are
-#: used again, no queue becomes longer than 43 packets, so that longer ones change nothing.
+#: Ways to spray, packets of a queue, and whether each packet is acknowledged. If each packet is acknowledged
+#: and values are used again, no queue exceeds 43 packets, so longer queues would change nothing.
 CASES = {
     "oblivious": ("oblivious", USUAL, False),
     "bitmap": ("bitmap", USUAL, False),

@@ -95,7 +95,7 @@ PAPER_VI: dict[str, Overrides] = {
     "VOQnet": {**_PER_DESTINATION, "switch.queue_buffer": f"{64 * MTU} B"},
 }
 
-#: The same over switches with a single read port per input, for the lower half of Paper VI's table 3.
+#: Return the networks with a single read port per input, for the lower half of Paper VI's table 3.
 SINGLE_READ_PORT: dict[str, Overrides] = {
     "1VL": {"switch.architecture": "iq", "switch.queues": "per-output", **_SINGLE},
     "IB-ITh": {
@@ -156,7 +156,7 @@ class Hotspots:
     #: Which of several random selections of hosts it is.
     draw: int = 0
 
-    #: When the hot senders send.
+    #: The time in which the hot senders send.
     SPAN_MS = (1.0, 2.0)
 
     def _drawn(self, hosts: int) -> list[int]:
@@ -332,7 +332,7 @@ class ControlMemory:
 
     #: Hosts of the network.
     hosts: int
-    #: Destinations that a line holds.
+    #: Number of destinations of a CAM line.
     destinations: int
     #: Lines of an input port: one for each queue.
     lines: int = 9
@@ -366,5 +366,5 @@ class ControlMemory:
 
     @property
     def bytes_per_port(self) -> float:
-        """Return the area of an input port's lines in bytes of RAM: a CAM cell takes that of an SRAM cell."""
+        """Return the area of an input port's CAM lines in bytes of RAM; a CAM cell counts as an SRAM cell."""
         return (self.cam_per_port + self.sram_per_port) / 8

@@ -130,7 +130,7 @@ class Case:
     def overrides(self, own: Mapping[str, Any]) -> Overrides:
         """Return the overrides that set this case in the scenario, with a mechanism."""
         hot = self.senders
-        # A scenario's rate is that of payload, and a whole number of bit/s.
+        # The rate of a scenario is the rate of payload, in whole bit/s.
         share = self.mean_payload / (self.mean_payload + HEADER)
         rate = f"{round(self.host_rate * share * 8e9)} bit/s"
         same = {"rate": rate, "arrivals": "poisson", **self._sizes()}
@@ -358,7 +358,7 @@ def gaps(run: RunData, of: Case) -> float:
 
 
 def longest_silence(run: RunData, of: Case) -> float:
-    """Return the longest time in the hot phase, in cycles, in which one hot host sends nothing."""
+    """Return the longest time of the hot phase, in cycles, in which one of the hot hosts sends nothing."""
     table = run.tables["hosts"]
     start, stop = phase(run, of)
     # The first packet of each is generated within some intervals of the start.

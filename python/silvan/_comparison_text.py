@@ -47,7 +47,7 @@ def _decimals(value: float, digits: int) -> int:
 def _rounded(value: float, decimals: int) -> str:
     if not math.isfinite(value) or abs(value) >= _LARGE or 0 < abs(value) < 1 / _LARGE:
         return f"{value:.3g}"
-    # Zeros at the end say nothing about a whole number.
+    # Trailing zeros of a whole number are not decimals.
     return f"{value:,.{0 if float(value).is_integer() else max(decimals, 0)}f}"
 
 
@@ -70,7 +70,7 @@ def is_equal(row: Row) -> bool:
 
 
 def rows_that_differ(found: Comparison) -> list[Row]:
-    """Return the results that differ between groups, and the numbers of transfers behind such quantiles."""
+    """Return the results that differ between groups, and the numbers of transfers of their quantiles."""
     differ = {row.measure for row in found.rows if not is_equal(row)}
     subjects = {measure.rpartition(": slowdown")[0] for measure in differ}
     return [

@@ -9,6 +9,8 @@ from typing import Any
 def name(settings: Mapping[str, Any]) -> str:
     """Return the mechanism, or the reaction of a composition without a mechanism.
 
+    `settings` maps the dotted keys of a resolved scenario to values.
+
     `settings` are those of a resolved scenario, by dotted key.
     """
 

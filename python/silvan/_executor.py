@@ -1,4 +1,7 @@
-"""The default executor of runs. This module imports nothing, because each command reads it at its start."""
+"""The default executor of runs.
+
+This module imports no other module, because each command reads it at its start.
+"""
 
 #: Default executor of `sweep`, `tune` and `fabric.study`. The simulator releases the GIL, so threads simulate
 #: as fast as processes. Threads also start faster, and scripts need no `if __name__ == "__main__"`. Processes

@@ -207,7 +207,7 @@ def parquet(table: Table) -> bytes:
 
 
 def _put_in_place(partial: Path, target: Path, aside: Path, *, scenario: str, force: bool) -> None:
-    """Rename `partial` to `target`; keep an earlier run until the new one is in place."""
+    """Rename `partial` to `target`; an earlier run is not removed before the new one has the name."""
     if not target.exists() or not any(target.iterdir()):
         partial.rename(target)
         return

@@ -25,7 +25,7 @@ FEWEST_ENTRIES, MOST_ENTRIES = 128, 16_384
 #: Size of a credit in bytes.
 CREDIT = 64
 SWITCH, ADAPTER = "cc_sw_cong_setting_", "cc_ca_cong_setting_"
-#: Each of these options takes effect only if its bit in the switches' control map is set.
+#: Each option in the list takes effect only if its bit in the switches' control map is set.
 VALID = (
     ("victim_mask", 0),
     ("credit_mask", 1),

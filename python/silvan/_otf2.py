@@ -195,7 +195,7 @@ class _Rank:
 
     def lines(self) -> Iterator[str]:
         for begin, end, call in self._calls:
-            # A receive that never completed has no source. No call waits for it, so it is left out.
+            # A receive that never completed has no source. No call waits for it, so it is omitted.
             text = self._receives.get(call) if isinstance(call, int) else call
             if text is not None:
                 yield f"{self._rank} {begin} {end} {text}"

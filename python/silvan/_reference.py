@@ -149,7 +149,7 @@ class Reference:
             return
         self._seen[definition] = path
         choices = self._choices(inner)
-        # The tables in this one: by name, each with the first kind that has it.
+        # The tables in this table by name, each with the first kind that has it.
         nested: dict[str, list[tuple[str, Schema]]] = {}
         for choice in choices:
             properties = choice.get("properties", {})
@@ -262,7 +262,7 @@ def pages(schema: str) -> dict[str, str]:
 
 
 def _section(table: Table, anchors: set[str]) -> str:
-    """Describe a table; `anchors` has those of all tables."""
+    """Describe a table; `anchors` contains the anchors of all tables."""
     level = table.path.count(".") + 1
     title = f"`{table.heading}`" if table.path else table.heading
     parts = [f"{'#' * min(level, 5)} {title} {{ #{table.anchor or 'run'} }}", table.text]

@@ -20,5 +20,5 @@ def half_width(values: Sequence[float]) -> float:
 
 
 def prediction(values: Sequence[float]) -> float:
-    """Return the half-width of the 95 % interval around the mean in which one more independent value lies."""
+    """Return the half-width of the 95 % prediction interval for another value, around the mean."""
     return half_width(values) * math.sqrt(len(values) + 1)

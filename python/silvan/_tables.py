@@ -35,7 +35,7 @@ class ByColumn(dict[str, Value]):
 
 
 class ByName(dict[str, Table]):
-    """The tables of a run by name. For a table that it lacks, the `KeyError` says which runs have it."""
+    """The tables of a run by name. For a missing table, the `KeyError` states which runs have it."""
 
     def __missing__(self, name: str) -> Table:
         raise KeyError(_columns.missing(str(name), self))

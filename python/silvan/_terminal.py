@@ -48,7 +48,7 @@ class PlainConsole(Console):
         return super().render_str(clean(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Clean the text that comes from other renderables; the control sequences of rich remain."""
+        """Clean the text of other renderables; the control sequences of rich remain."""
         for segment in super().render(renderable, options):
             is_clean = segment.control or HIDDEN.search(segment.text) is None
             yield segment if is_clean else Segment(clean(segment.text), segment.style)

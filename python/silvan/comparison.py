@@ -37,7 +37,7 @@ _QUANTILES: tuple[tuple[Literal["p50", "p95", "p99"], str, float], ...] = (
     ("p95", "95 %", 0.95),
     ("p99", "99 %", 0.99),
 )
-#: End of the names of measures that count the values behind quantiles.
+#: Suffix of the names of measures that count the values of a quantile.
 _COUNT = ": finished"
 #: Words in the names of measures of which larger values are better, and of which smaller values are.
 _LARGER, _SMALLER = (
@@ -99,7 +99,7 @@ class Row:
 
     @property
     def is_count(self) -> bool:
-        """Whether this is the number of transfers behind the quantiles in other rows."""
+        """Whether this row is the number of transfers from which other rows have quantiles."""
         return self.measure.endswith(_COUNT)
 
     def is_loss(self, change: Change | None) -> bool:
@@ -276,7 +276,7 @@ def measures(result: Result) -> dict[tuple[str, str], float]:
                 found[f"{name}, 99 %", "us"] = row["p99_ns"] / 1000
     found |= _of_transfers(summary)
     for job in summary.get("jobs", ()):
-        # The span of an unfinished job is that of the run.
+        # An unfinished job lasts until the end of the run, so its span is that of the run.
         if job["finished_ns"] is not None:
             found[f"job {job['job']}: span", "us"] = job["span_ns"] / 1000
         found[f"job {job['job']}: operations unfinished", ""] = job["unfinished_operations"]

@@ -24,6 +24,8 @@ def jain(shares: ArrayLike) -> float:
 def jain_of_hosts(summary: Summary) -> float | None:
     """Return Jain's index of the hosts that are destinations; None if fewer than two of them receive.
 
+    The index of a single receiver is always 1.
+
     The index of a single receiver is always 1, which says nothing.
     """
     receivers = sum(host["received_gbit_s"] > 0 for host in summary["hosts"])

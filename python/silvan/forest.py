@@ -67,7 +67,7 @@ class Contributor:
     first_ns: int
     last_ns: int
     #: Number of intervals in which the host contributed, or at whose end its packets were on the way to the
-    #: root; and the number of these at whose end congestion control held back one of its flows.
+    #: root; and the number of intervals at whose end congestion control throttled one of its flows.
     samples: int
     throttled_samples: int
     #: The host's share of the payload through the root, 0 to 1.
@@ -76,7 +76,7 @@ class Contributor:
 
 @dataclass(frozen=True)
 class Victim:
-    """A host and a class of its traffic that a tree holds back: a row of the table ``victims``."""
+    """A class of a host that waits because of a tree: a row of the table ``victims``."""
 
     tree: int
     #: Name of the flow or the traffic pattern.
@@ -87,7 +87,7 @@ class Victim:
     last_ns: int
     #: Number of samples at which the host waited.
     samples: int
-    #: Bytes that the host offered in these intervals but could not send because of this tree.
+    #: Bytes that the host offered in the intervals with the tree, but could not send because of it.
     lost_bytes: int
     #: `lost_bytes` as a share of the offered bytes, 0 to 1.
     lost_share: float

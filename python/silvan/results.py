@@ -62,7 +62,7 @@ class Result:
     account: list[str]
     #: Keys of the scenario that had no effect, and limits that the run reached.
     warnings: list[str]
-    #: Maps table names to tables. For a table that the run lacks, the `KeyError` says which runs have it.
+    #: Maps table names to tables. For a missing table, the `KeyError` states which runs have it.
     tables: dict[str, Table]
 
     def __init__(

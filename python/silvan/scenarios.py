@@ -121,7 +121,7 @@ def locate(name: str | os.PathLike[str], kind: Kind = "scenario") -> Path:
 
 
 def _instead(path: Path, kind: Kind, shipped: Mapping[str, tuple[Kind, Path]]) -> str:
-    """Return a hint about what the user may have meant by a file that does not exist."""
+    """Return a hint about files with names similar to that of a file that does not exist."""
     if path.stem in shipped:
         own_kind = shipped[path.stem][0]
         return (

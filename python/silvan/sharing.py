@@ -101,7 +101,7 @@ def _slow(result: Result) -> Iterator[tuple[str, str]]:
 
 
 def _held(result: Result) -> set[str]:
-    """Return the classes that feed, or wait for, roots that exist in more than a tenth of the samples."""
+    """Return the contributors and victims of trees whose roots exist in more than a tenth of the samples."""
     samples: Counter[str] = Counter()
     for tree in result.forest.trees:
         samples[tree.root] += tree.samples

@@ -92,7 +92,7 @@ class Fabric:
     mechanisms: tuple[str, ...]
     #: The usual traffic.
     traffic: str
-    #: Rate of links in Gbit/s; None for that of Silvan.
+    #: Rate of links in Gbit/s; None for the default.
     gbit_s: int | None = None
     #: Tables of switches, links and packets.
     tables: str = ""
@@ -250,7 +250,7 @@ def write(
         # There is one route, so packets arrive in order.
         tables = kind.tables.replace('delivery = "out-of-order"\n', "")
     if mechanism in ("none", "rccc"):
-        # No marks tell which routes are congested.
+        # Without marks, sources do not learn which routes are congested.
         tables = tables.replace('spraying = "mixed"', 'spraying = "oblivious"')
     compared = "none" if mechanism != "none" else next(one for one in kind.mechanisms if one != "none")
     return "\n".join(
@@ -370,7 +370,7 @@ def _traffic(kind: str, hosts: int, gbit_s: int) -> str:
 
 
 def _call_kib(gbit_s: int) -> int:
-    """Return half of what a host sends in about 150 us, in KiB: ten calls last some milliseconds."""
+    """Return half of the KiB that a host sends in about 150 us, so that ten calls take some milliseconds."""
     return 1 << max(4, round(math.log2(gbit_s * 1e9 / 8 * 150e-6 / 2 / 1024)))
 
 

@@ -171,8 +171,8 @@ def runs_of(study):
 
 
 VALUES = [
-    Value("README.md", r"it falls to a (\w+) of its rate", victim_falls_to),
-    Value("README.md", r"of the parking lot:\s+(.*?)\. With", shares_without_control),
+    Value("README.md", r"F1 falls to a (\w+) of its rate", victim_falls_to),
+    Value("README.md", r"of a parking lot:\s+(.*?)\. With", shares_without_control),
     Value("docs/adaptive.md", r"\| default ports \| (.*) \|", contention("default", 0)),
     Value("docs/adaptive.md", r"\| `flow-count`, 0 \| (.*) \|", contention("flow-count", 0)),
     Value("docs/adaptive.md", r"\| `flow-count`, 1 \| (.*) \|", contention("flow-count", 1)),

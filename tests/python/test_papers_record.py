@@ -220,7 +220,7 @@ def test_each_row_is_counted_once(papers: Path) -> None:
     # The ordering has a margin of ten, so this result proves little.
     assert (
         "The papers state 1 times that one value is larger than another; 1 of these orderings hold. "
-        "The ratio of the two values is 10 in the median of these, and more than 2 in 1." in text
+        "For these, the median ratio of the two simulated values is 10, and 1 ratios are more than 2." in text
     )
 
 

@@ -248,7 +248,7 @@ def make_keys() -> None:
 
 
 def make_checks() -> None:
-    """Write what the oracles check into the document about verification."""
+    """Write the list of the checks of the oracles into the document about verification."""
     command = [sys.executable, "-m", "verify.covered"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:

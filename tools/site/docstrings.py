@@ -15,7 +15,7 @@ class Markdown(Extension):
     """Rewrites each docstring once all are read."""
 
     def on_object(self, *, obj: Object, **_: Any) -> None:
-        """Rewrite the docstring of what is in a package."""
+        """Rewrite the docstrings of the objects in a package."""
         rewrite(obj.docstring)
 
     def on_package(self, *, pkg: Module, **_: Any) -> None:

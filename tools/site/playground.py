@@ -121,7 +121,7 @@ def page(module: bytes, native: dict[str, float] | None = None) -> str:
     script = "\n".join([live_page.script(), *own])
     style = live_page.style() + (SOURCES / "playground.css").read_text(encoding="utf-8")
     values = {
-        # `wasm-unsafe-eval` allows WebAssembly, and nothing else that is not in the page.
+        # `wasm-unsafe-eval` allows WebAssembly. All other code must be in the page.
         "POLICY": f"default-src 'none'; script-src {digest(script)} 'wasm-unsafe-eval'; "
         f"style-src {digest(style)}; worker-src blob:; img-src data:; base-uri 'none'; "
         "form-action 'none'",

@@ -12,18 +12,19 @@ if TYPE_CHECKING:
 
 @dataclass
 class Got:
-    """The numbers of a flow's packets, and those of its packets that no acknowledgement covers."""
+    """The numbers of a flow's packets that have arrived, and of those that no acknowledgement covers."""
 
     numbers: set[int] = field(default_factory=set)
     is_asked: bool = False
     waiting: list[tuple[int, Packet]] = field(default_factory=list)
-    #: When the first of these must be acknowledged, and a number that orders flows with the same time.
+    #: The time at which the first of the unacknowledged packets must be acknowledged, and a number that
+    #: orders flows with the same time.
     due: int = 0
     turn: int = 0
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is missing before the newest packet."""
+        """Whether all packets before the newest one have arrived."""
         return len(self.numbers) == max(self.numbers) + 1
 
     @property
@@ -58,7 +59,7 @@ class Acknowledger:
             self.host.at_timer(got.due, self.expire)
 
     def expire(self) -> None:
-        """Acknowledge what has waited long enough, after a grant that is due at this instant."""
+        """Acknowledge the packets whose time has come, after a grant at this instant."""
         if self.host.granter:
             self.host.granter.expire()
         now = self.host.net.now

@@ -45,7 +45,7 @@ class AdapterHost(WakingHost):
         self.is_asked = True
 
     def settle(self) -> None:
-        """Send from the buffer, move a packet into it, and send that at once if the link is free."""
+        """Send from the buffer, move a packet into it, and send this packet if the link is free."""
         now = self.net.now
         has_sent = self.send_buffered()
         has_moved = self.injection.free_at <= now and self.draw_and_move()

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from verify.reference.hosts import Flow, Host
     from verify.reference.sources import Source
 
-#: Shares of a link are counted in these units.
+#: The unit of shares of a link.
 WHOLE = 2**32
 
 
 @dataclass
 class Announcement:
-    """What a packet carries: the bytes of the flow, the largest sum so far, and the sum its source knew."""
+    """The content of a packet: the bytes of the flow, the largest sum so far, and the sum of its source."""
 
     kind: str
     size: int
@@ -66,7 +66,7 @@ class Announcer:
         self.host, self.rates = host, rates
         self.trips: dict[tuple[Source, str], Trip] = {}
         self.own_ps = 0
-        #: Probes that are due: time, source and destination (by number).
+        #: Probes to be sent: time, source and destination (by number).
         self.probes: list[tuple[int, int, int]] = []
 
     def leave(self, flow: Flow, asked: int) -> int | None:
@@ -169,7 +169,7 @@ class Announcer:
             trip.largest_ps = announcement.largest_ps
             self.plan_probe(trip, flow, self.host.net.now)
         else:
-            # The flow has sent its last packet meanwhile.
+            # The flow has sent its last packet before the probe returned.
             return False
         self.host.reopen(flow)
         return True

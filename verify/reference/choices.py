@@ -68,7 +68,7 @@ class Detours:
         self.count = 0
 
     def group(self, packet: Packet) -> int | None:
-        """Return the group over which a packet of a local host goes; `None` for the minimal route."""
+        """Return the group of the detour of a local host's packet; `None` for the minimal route."""
         between = self.wiring.between(*packet.flow.ends)
         if not between:
             return None

@@ -116,7 +116,7 @@ class CioqSwitch(QueuedSwitch):
                 return
 
     def free_memory(self, used: dict[Way, int], way: Way, space: int, time: int) -> None:
-        """Free a packet's space when its tail has left."""
+        """Free the space of a packet whose tail has left."""
 
         def frees() -> None:
             used[way] -= space
@@ -136,7 +136,7 @@ class CioqSwitch(QueuedSwitch):
         return False
 
     def choose(self, way: Way) -> Queue | None:
-        """Return the next queue in turn, of an input that can be read, if its packet has room."""
+        """Return the next queue in turn whose input can be read and whose packet has room."""
         asking = set(self.buffers.asking(way))
         if not asking:
             return None

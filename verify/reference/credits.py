@@ -31,7 +31,7 @@ class RcccControl(Control):
         self.is_speculative = True
         self.granted = self.backlog = 0
         self.has_sent = False
-        #: Whether the last data packet or a request told the receiver that bytes wait.
+        #: Whether the last data packet or a request informed the receiver of waiting bytes.
         self.has_asked = False
         self.window = NsccControl(reaction.nscc, pace) if reaction.nscc else None
 
@@ -68,7 +68,7 @@ class RcccControl(Control):
         return self.wanted(0)
 
     def end_speculation(self) -> int:
-        """End speculation; return the target to request for bytes that nothing has told the receiver of."""
+        """End speculation; return the target to request for bytes that the receiver was not informed of."""
         is_told = not self.is_speculative or self.has_asked
         self.stop_speculating()
         return self.ask() if self.backlog > 0 and not is_told else 0
@@ -106,7 +106,7 @@ class RcccControl(Control):
             self.window.arrived(size)
 
     def lose(self, loss: Loss) -> int:
-        """Let a lost packet wait again, and ask for credit where no data packet will or has."""
+        """Let a lost packet wait again; request credit unless a data packet requests it."""
         had_some, had_credit = self.backlog > 0, self.credit > 0
         self.backlog += loss.size
         self.stop_speculating()
@@ -210,7 +210,7 @@ class Granter:
             self.slowdown.losses.append(header.at_last)
 
     def demand(self, flow: Flow) -> int:
-        """Return the quanta by which the target of a flow is ahead."""
+        """Return the quanta by which the target of a flow exceeds its grants."""
         return self.targets.get(flow, 0) - self.grants.get(flow, 0)
 
     def asked(self, request: Packet) -> None:
@@ -225,7 +225,7 @@ class Granter:
         if packet.target <= self.targets.get(flow, 0):
             return False
         self.targets[flow] = packet.target
-        # A flow that is less far ahead than idle credit allows belongs to those whose demand was met.
+        # A flow whose target exceeds its grants by less than the idle credit counts as satisfied.
         is_asking = self.demand(flow) > 0
         queue = self.asking if is_asking else self.met
         is_due = is_asking or -self.demand(flow) < self.ahead

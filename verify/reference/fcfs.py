@@ -31,7 +31,7 @@ class FcfsSwitch(Switch):
             for lane in self.lanes
             for is_control in (True, False)
         }
-        #: The queues of each output. Outputs for which nothing waits are passed over quickly.
+        #: The queues of each output. Outputs without waiting packets are skipped.
         self.queues_of = {
             output: [queue for (to, _, _), queue in self.queues.items() if to == output]
             for output in self.ports()

@@ -16,7 +16,7 @@ from verify.reference.streams import Stream
 
 @dataclass(frozen=True)
 class Role:
-    """What a host does: `victim`, `mixed` or `contributor`, of a subset."""
+    """The role of a host, `victim`, `mixed` or `contributor`, and its subset."""
 
     kind: str
     subset: int = 0
@@ -84,7 +84,7 @@ class Placement:
         return Generator(self, host, role.subset, percent, owner)
 
     def pace(self, host: str, percent: int) -> Fraction:
-        """Return the pace of a share of what a host sends; unlimited if the host sends at its full rate."""
+        """Return the pace of a share of a host's traffic; unlimited if the host sends at its full rate."""
         if self.traffic.rate_bits is None and percent == 100:
             return Fraction(0)
         rate = self.traffic.rate_bits

@@ -23,7 +23,8 @@ class Hashing:
     def __init__(self, switch: Switch, rule: Ecmp) -> None:
         self.switch = switch
         self.groups = rule.groups[switch.name]
-        #: Whether the value of a packet is the position of its port: path bits that packets use in turn.
+        #: Whether the value of a packet is the position of its port, as with path bits that packets use in
+        #: turn.
         self.is_position = rule.by_lid and rule.spraying != "none"
         #: All switches must select the same LID, so they have the same salt.
         self.salt = 0 if rule.by_lid else Stream(switch.net.plan.seed, "ecmp", switch.number).bits()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from verify.reference.isolation import Notice
     from verify.reference.network import Network
 
-#: The place of timers among the events of an instant: behind all arrivals.
+#: The rank of timers among the events of an instant: after all arrivals.
 TIMERS = (4, 0)
 
 
@@ -85,7 +85,7 @@ class Host:
         self.flows: dict[tuple[Source, str], Flow] = {}
         self.ring: deque[Flow] = deque()
         self.waiting: list[tuple[int, Flow]] = []
-        #: Flows whose windows are closed, and those that lack credit of their own while others send.
+        #: Flows whose windows are closed, and flows that lack credit of their own while other flows send.
         self.closed: list[Flow] = []
         self.held: list[Flow] = []
         #: Numbers of flows, and numbers that were returned for reuse.
@@ -96,7 +96,7 @@ class Host:
             lane: deque() for lane in range(net.plan.lanes.count)
         }
         self.answers = 0
-        #: When the last notification packet was caused, per received flow or for all.
+        #: The time of the packet that caused the last notification, per received flow or for all flows.
         self.notified: dict[Source | None, int] = {}
         #: Per flow, the marks of the packets that have arrived since the last answer per message.
         self.arrived: dict[Flow, list[tuple[bool, bool, int]]] = {}
@@ -133,7 +133,7 @@ class Host:
         return 1 << 32 | self.net.number[self.name] << 8
 
     def link_was_used(self, port: int) -> None:
-        """Do nothing: an attempt finds out that the link is occupied."""
+        """Do nothing: the next attempt finds the link occupied."""
 
     def connect(self, port: int, out: Channel, into: Channel) -> None:
         """Wire the host."""
@@ -319,11 +319,11 @@ class Host:
 
     @property
     def has_receipts(self) -> bool:
-        """Whether acknowledgements of packets tell what has arrived, for loss recovery."""
+        """Whether acknowledgements report which packets have arrived, for loss recovery."""
         return self.recovery is not None and self.recovery.rule.has_acks
 
     def settled(self, flow: Flow, number: int) -> bool:
-        """Take an acknowledgement of a packet; tell whether the packet was outstanding."""
+        """Take an acknowledgement of a packet; return whether the packet was outstanding."""
         assert self.recovery
         kept = self.recovery.sent.get(flow, {}).get(number)
         was_outstanding, arrived = self.recovery.settle(flow, number)
@@ -416,7 +416,7 @@ class Host:
         self.control[packet.lane].append((self.answers, packet))
 
     def return_weights(self, packet: Packet) -> None:
-        """Return what a data packet has collected, if its source did not know it."""
+        """Return the sums that a data packet has collected, if they differ from those of its source."""
         if packet.announcement and packet.announcement.largest_ps != packet.announcement.known_ps:
             self.hear(packet)
 
@@ -502,7 +502,7 @@ class Host:
             packet.flow.source.delivered = self.net.now
 
     def control_packet(self, flow: Flow, to: str, lane: int, kind: str) -> Packet:
-        """Return a control packet, on the lane that these have; a tear-down on that of its data."""
+        """Return a control packet on the lane of control packets; a tear-down uses the lane of its data."""
         size, own_lane = self.net.plan.control, self.net.plan.lanes.control
         if own_lane is not None and kind != "tear-down":
             lane = own_lane
@@ -515,7 +515,7 @@ class Host:
         raise NotImplementedError
 
     def draw_and_send(self, lacking: dict[int, int]) -> str:
-        """Generate the messages that are due and send a packet, if any may be sent; return what was done."""
+        """Generate messages and send a packet, if one may be sent; return the result of the attempt."""
         self.enlist_held()
         attempt, wants = "idle", True
         while attempt == "idle" and wants:
@@ -567,14 +567,14 @@ class Host:
         raise NotImplementedError
 
     def select(self) -> None:
-        """Put the flow first that has sent least relative to its rate, where flows have rates."""
+        """Among flows with rates, move the flow to the front that has sent least relative to its rate."""
         if self.announcer and self.announcer.rates and self.ring:
             first = min(self.ring, key=self.announcer.urgency)
             self.ring.remove(first)
             self.ring.appendleft(first)
 
     def enlist_held(self) -> None:
-        """Put flows back into the ring that lacked something of their own."""
+        """Return flows to the ring that lacked credit or a window of their own."""
         held, self.held = self.held, []
         for flow in held:
             self.wait(flow)
@@ -606,7 +606,7 @@ class Host:
             self.wait(flow)
 
     def sender(self, source: Source, message: Message) -> Source:
-        """Return the source that sends a message: one of its own, if the source makes such."""
+        """Return the source that sends a message: a new one if each message has a flow of its own."""
         if not isinstance(source, Generator):
             return source
         number = len(self.sources) + self.own_sources
@@ -618,7 +618,7 @@ class Host:
         return own
 
     def end(self, flow: Flow) -> None:
-        """Record that the message of a flow of its own has ended."""
+        """Record that a message with a flow of its own has ended."""
         assert isinstance(flow.source, OwnSource)
         assert isinstance(flow.source.parent, Generator)
         if flow.number is not None:
@@ -634,12 +634,12 @@ class Host:
         self.await_grant(flow)
 
     def await_grant(self, flow: Flow) -> None:
-        """With loss recovery, let a flow that waits for a grant request it again after the timeout."""
+        """With loss recovery, repeat the request of a flow that waits for a grant after the timeout."""
         if self.recovery:
             self.recovery.await_grant(flow)
 
     def ask(self, flow: Flow, target: int, *, is_repeated: bool = False) -> None:
-        """Request credit up to a target, unless it is zero; the validation bit tells that it is repeated."""
+        """Request credit up to a target, unless it is zero; the validation bit marks a repeated request."""
         if target:
             request = self.control_packet(flow, flow.destination, flow.lane, "request")
             request.target, request.validated = target, is_repeated

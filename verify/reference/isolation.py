@@ -105,7 +105,7 @@ class IsolatingBuffers(Buffers):
         self.known: dict[Way, list[OutputLine]] = {}
         self.wanting: set[Input] = set()
         self.taken = 0
-        #: Until when special queues let normal ones pass, unless they simply take turns.
+        #: The time until which special queues let normal ones pass, unless they take turns.
         self.due: dict[Queue, int] = {}
         self.tally = Tally()
         #: Packets that changed queues with their inputs, and notifications with their ports.
@@ -138,7 +138,7 @@ class IsolatingBuffers(Buffers):
             "output_lines": sum(map(len, self.known.values())),
         }
 
-    # What happens to queues.
+    # Events of queues.
 
     def store(self, packet: Packet, port: int) -> None:
         """Store a packet; a normal queue that grows may show a root."""
@@ -274,7 +274,7 @@ class IsolatingBuffers(Buffers):
         self.take_special(place, Line(way, self.taken, roots=self.extended([], waiting)))
 
     def normal_shrank(self, queue: Queue, output: int) -> None:
-        """Update the line that a normal queue has for an output, after a packet for it has left."""
+        """Update the CAM line of a normal queue for an output, after a packet for it has left."""
         place, name = (queue.port, queue.lane), f"own {output}"
         if (place, output) not in self.own:
             return
@@ -348,10 +348,10 @@ class IsolatingBuffers(Buffers):
         ]
         return any(packet.destination in listed for listed in [*roots, *told])
 
-    # The queue whose turn it is, where special queues are due only at times.
+    # The queue whose turn it is, if special queues are due only at certain times.
 
     def first(self, way: Way, port: int) -> Queue:
-        """Return the queue whose turn it is; special ones that are not due let normal ones pass."""
+        """Return the queue whose turn it is; special queues that are not due let normal queues pass."""
         turns, now = self.turns[way][port], self.place.now()
         if self.rule.arbitration == "round-robin" or turns[0].role == "control":
             return turns[0]
@@ -366,7 +366,7 @@ class IsolatingBuffers(Buffers):
         return self.rule.arbitration == "strict"
 
     def with_yielding(self, way: Way, others: set[int], yielding: set[int]) -> set[int]:
-        """With `strict`, return only those of the yielding inputs whose queues have waited longest."""
+        """With `strict`, return the yielding inputs whose queues have waited longest."""
         if not self.is_strict:
             return super().with_yielding(way, others, yielding)
         due = {port: self.due[self.first(way, port)] for port in yielding}

@@ -34,7 +34,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Hop:
-    """What a switch writes into a packet: time, bytes sent by its output, bytes that wait, ps per byte."""
+    """Telemetry of a switch: time, bytes sent by its output, bytes that wait, ps per byte."""
 
     time: int
     sent: int
@@ -72,7 +72,7 @@ class Packet:
     validated: bool = False
     created: int = 0
     injected: int = 0
-    #: What switches wrote into it, and the data packet that it answers.
+    #: Telemetry that the packet has collected, and the data packet that it answers.
     hops: tuple[Hop, ...] = ()
     answers: Packet | None = None
     #: In an acknowledgement, the bytes that it covers.
@@ -80,7 +80,7 @@ class Packet:
     #: In an acknowledgement of several packets: their bytes on the wire, and how long the last one waited.
     covered_size: int = 0
     waited: int = 0
-    #: Whether the source of a data packet asks for an acknowledgement.
+    #: Whether the source of a data packet requests an acknowledgement.
     asks: bool = False
     #: Up to where its flow is to be granted credit; in a grant, up to where it is.
     target: int = 0
@@ -150,7 +150,7 @@ class Channel:
         self.usual_pace = pace
         self.sender, self.sender_port, self.receiver, self.port = ends
         plan, owner = net.plan, self.sender.channel_owner(self.sender_port)
-        #: When the receiver returns credits: the first time, and the period.
+        #: The first time at which the receiver returns credits, and the period.
         self.spacing, self.phase = plan.return_spacing_ps, 0
         if self.spacing:
             self.phase = Stream(plan.seed, "credit returns", owner).below(self.spacing)
@@ -159,16 +159,16 @@ class Channel:
         self.fault: Fault | None = None
         #: Present if the receiver sends pause frames. Then, credits have no limit.
         self.pausing: Pausing | None = None
-        #: What a lane can use at most, and the credits that lanes share.
+        #: The maximum that a lane can use, and the credits that lanes share.
         self.capacity = UNLIMITED if plan.pfc else self.receiver.part_size()
         self.reserve = self.pool = 0
         if plan.shared:
             self.reserve = plan.shared.reserve
             self.pool = (self.capacity - self.reserve) * plan.lanes.count
             self.capacity = self.reserve + self.pool
-        #: When the link is free again, and the bytes of all packets and notifications sent.
+        #: The time at which the link is free again, and the bytes of all packets and notifications sent.
         self.free_at = self.bytes = 0
-        #: Credit of each lane and region; that of destinations is created at the first use.
+        #: Credit of each lane and region; the region of a destination is created at its first use.
         self.parts: defaultdict[tuple[int, Hashable], int] = defaultdict(lambda: self.capacity)
         for lane in range(net.plan.lanes.count):
             for part in self.receiver.fixed_parts():
@@ -176,7 +176,7 @@ class Channel:
         #: Credit on its way back, and the credit that the sender waits for.
         self.returning: defaultdict[tuple[int, Hashable], list[tuple[int, int]]] = defaultdict(list)
         self.wanted: dict[tuple[int, Hashable], int] = {}
-        #: When that credit will have returned, as far as is known.
+        #: The time at which the credit that a sender waits for will have returned, if it is known.
         self.ready: dict[tuple[int, Hashable], int] = {}
 
     @property
@@ -190,7 +190,7 @@ class Channel:
         return -floor(-size * self.pace)
 
     def sent_by(self, time: int) -> int:
-        """Return the bytes sent by a time; of what the link is sending, those that have started to leave."""
+        """Return the bytes sent by a time, including the part of a packet that has left."""
         if self.free_at >= NEVER:
             return self.bytes
         return self.bytes - max(ceil((self.free_at - time) / self.pace), 0)
@@ -241,7 +241,7 @@ class Channel:
         if not self.lacks(where, packet.space):
             return True
         wanted = self.wanted.get(where, packet.space)
-        # A sender that got its credit has been notified, and waits for other credit.
+        # A sender that got its credit has been woken, and waits for other credit.
         self.wanted[where] = packet.space if wanted <= self.parts[where] else min(wanted, packet.space)
         self._wake_sender(where)
         return False
@@ -250,7 +250,8 @@ class Channel:
         """Schedule a wake-up of the sender when the credit that it waits for is back, if it is on its way."""
         credit = self.parts[where]
         if credit >= self.wanted[where] or self.net.plan.shared:
-            # The sender is woken by what the packet waits for: an acknowledgement, or any credit of the pool.
+            # An acknowledgement or, for a packet that waits for the pool, any credit of the pool wakes the
+            # sender.
             return
         for time, space in sorted(self.returning[where], key=lambda entry: entry[0]):
             credit += space
@@ -320,7 +321,7 @@ class Channel:
 
     @contextmanager
     def reopening(self) -> Iterator[None]:
-        """Wake the sender if packets wait and the replay buffer lets it start frames again."""
+        """Wake the sender if packets wait and the replay buffer has room again."""
         assert self.retry is not None
         was_open = self.retry.is_open
         yield
@@ -332,7 +333,7 @@ class Channel:
         self._signal(size, 0, lambda: self.receiver.notice(self.port, notice))
 
     def send_report(self, report: Report, size: int, latency: int) -> None:
-        """Send a report; a switch that forwards it has it after a latency."""
+        """Send a report; it reaches a switch that forwards it after a latency."""
         self._signal(size, latency, lambda: self.receiver.report(self.port, report))
 
     def _signal(self, size: int, latency: int, comes: Callable[[], None]) -> None:

@@ -10,7 +10,7 @@ from verify.reference.streams import Stream
 
 
 def severity(total: int, before: int, set_point: int, weight: int) -> int:
-    """Return quantized feedback: 63 for a queue that grew from nothing to twice the set point or worse."""
+    """Return quantized feedback: 63 if a queue has grown from zero to at least twice the set point."""
     worst = max(set_point, 1) * (1 + 2 * weight)
     return min(max(total - set_point + weight * (total - before), 0), worst) * 63 // worst
 

@@ -75,7 +75,7 @@ class Network:
         self.discarded = self.repeated = self.timeouts = 0
         self.samples: list[Sample] = []
         self.reordering = Reordering()
-        #: The flows of messages that have flows of their own.
+        #: The flows of messages, if each message has a flow of its own.
         self.own_flows: list[Flow] = []
         #: The destinations are numbered in the order of the hosts.
         self.number = {name: number for number, name in enumerate(plan.wiring.hosts)}

@@ -72,7 +72,7 @@ class Generator(Source):
     def __init__(self, net: Network, plan: TrafficPlan, owner: int, choose: Callable[[], str]) -> None:
         super().__init__(plan.name, plan.timing, plan.level, choose)
         self.net, self.plan, self.given = net, plan, plan.given
-        #: The times at which messages are due, the first one first; only that for a rate.
+        #: The times at which messages are due, in order; with a rate, only the next one.
         self.due: list[int] = []
         self.listed: list[Transfer] = []
         self.random = Stream(net.plan.seed, "message sizes", owner)

@@ -144,7 +144,7 @@ class RoundRobinSwitch(QueuedSwitch):
         self.lacking: dict[Way, int] = {}
 
     def ask(self, way: Way, port: int) -> None:
-        """Decide for an output after all arrivals, unless the packet needs at least the lacking credit."""
+        """Decide for an output after all arrivals, unless its packet needs at least the lacking credit."""
         channel, lacking = self.out[way[0]], self.lacking.get(way, 0)
         asking = port in self.buffers.asking(way)
         if lacking and asking and self.buffers.first(way, port).packets[0].space >= lacking:
@@ -231,7 +231,7 @@ class IslipSwitch(QueuedSwitch):
             self.is_asked = True
 
     def decide(self) -> None:
-        """Match inputs and outputs, if there are requests. Each output considers its lanes in turn."""
+        """Match inputs and outputs that have requests. Each output considers its lanes in turn."""
         for output in self.woken:
             for lane in self.lanes if self.is_divided else ():
                 self.buffers.return_from_aside((output, lane))
@@ -306,7 +306,7 @@ class IslipSwitch(QueuedSwitch):
             self.refused.add(output)
 
     def prefers(self, grant: tuple[int, Queue], other: tuple[int, Queue]) -> bool:
-        """Return whether an input prefers one grant to another, which lets it pass or is further away."""
+        """Return whether an input prefers a grant to another, whose queue yields or output is farther."""
         passes = [self.buffers.lets_pass(queue) for _, queue in (grant, other)]
         if passes[0] != passes[1]:
             return passes[1]

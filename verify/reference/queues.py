@@ -64,7 +64,7 @@ class Buffers:
         return sorted(port for port, queues in self.turns.get(way, {}).items() if queues)
 
     def in_turn(self, way: Way, busy: set[int]) -> set[int]:
-        """Return the inputs to serve: those whose queue lets others pass only if all others are busy."""
+        """Return the inputs to serve: inputs whose queues yield only if all others are busy."""
         asking = set(self.asking(way))
         others = {port for port in asking if not self.lets_pass(self.first(way, port))}
         if others - busy or not asking:
@@ -79,7 +79,7 @@ class Buffers:
     is_strict = False
 
     def lets_pass(self, queue: Queue) -> bool:
-        """Return whether a queue lets others pass."""
+        """Return whether a queue yields to other queues."""
         return False
 
     def standing_aside(self, way: Way) -> list[int]:
@@ -111,7 +111,7 @@ class Buffers:
         self.sit(queue)
 
     def sit(self, queue: Queue) -> None:
-        """Let a queue ask for its head's output, the last of its input; one of control packets the first."""
+        """Request the output of a queue's head as the last queue of its input; control packets are first."""
         if not queue.packets:
             return
         way = queue.packets[0].output, queue.lane
@@ -137,7 +137,7 @@ class Buffers:
         queue.seat = None
 
     def stand_aside(self, queue: Queue) -> None:
-        """Make a queue that lacks credit (or is stopped) let others pass, until `return_from_aside`."""
+        """Make a queue that lacks credit or is stopped yield to other queues, until `return_from_aside`."""
         assert queue.seat is not None
         turns = self.turns.get(queue.seat, {}).get(queue.port, [])
         if queue in turns:
@@ -146,7 +146,7 @@ class Buffers:
         self.aside.setdefault(queue.seat, []).append(queue)
 
     def return_from_aside(self, way: Way) -> None:
-        """Put queues that stood aside back in turn, as the last ones."""
+        """Put queues that have yielded back in turn, as the last ones."""
         waiting, self.aside[way] = self.aside.get(way, []), []
         for queue in waiting:
             self.sit(queue)

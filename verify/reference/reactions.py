@@ -28,7 +28,7 @@ class Answer:
     mark: str
     now: int
     severity: int
-    #: When the host began to send the packet, and the bytes on the wire that the answer covers.
+    #: The time at which the host began to send the packet, and the bytes on the wire that the answer covers.
     sent_at: int
     size: int
     hops: tuple[Hop, ...]
@@ -42,7 +42,7 @@ class Loss:
     sent_at: int
     size: int
     at_last: bool
-    #: Whether an answer to the packet tells it.
+    #: Whether an answer to the packet reports its loss.
     is_answer: bool = True
 
 

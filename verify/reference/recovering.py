@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Recovery:
-    """What one host has sent and not heard of, and what it has received."""
+    """The packets that a host has sent without an answer, and those that it has received."""
 
     def __init__(self, host: Host, rule: RecoveryPlan) -> None:
         self.host, self.rule = host, rule
@@ -21,7 +21,7 @@ class Recovery:
         #: Per received flow: the numbers that have arrived, and whether the next packet has been asked for.
         self.arrived: dict[Flow, set[int]] = {}
         self.asked: set[Flow] = set()
-        #: When flows that wait for a grant request it again.
+        #: The times at which flows that wait for a grant request it again.
         self.waits: dict[Flow, int] = {}
 
     def keep(self, flow: Flow, packet: Packet) -> None:
@@ -67,14 +67,14 @@ class Recovery:
         self.await_grant(flow)
 
     def settle(self, flow: Flow, number: int) -> tuple[bool, list[Packet]]:
-        """Take an acknowledgement; tell whether its packet was outstanding, and what else it covers."""
+        """Take an acknowledgement; return whether its packet was outstanding, and others that it covers."""
         kept = self.sent.get(flow, {})
         earlier = sorted(one for one in kept if one < number) if self.rule.goes_back else []
         was_outstanding = kept.pop(number, None) is not None
         return was_outstanding, [kept.pop(one)[0] for one in earlier]
 
     def hear(self, receipt: Packet) -> None:
-        """Take a receipt; one with the validation bit asks for a packet."""
+        """Take a receipt; a receipt with the validation bit requests a packet."""
         flow, number = receipt.flow, receipt.number
         if not receipt.validated:
             self.host.settled(flow, number)
@@ -84,7 +84,7 @@ class Recovery:
         self.repeat(flow, number)
 
     def take(self, packet: Packet) -> tuple[bool, bool]:
-        """Take a data packet that has arrived; tell whether it is new, and whether it is answered."""
+        """Take a data packet that has arrived; return whether it is new, and whether it is answered."""
         flow, number = packet.flow, packet.number
         before = self.arrived.setdefault(flow, set())
         expected = next(one for one in range(len(before) + 1) if one not in before)

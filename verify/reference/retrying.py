@@ -84,7 +84,7 @@ class Retry:
         self.net.at(now + delay, lambda: self.judge(frame, tail, is_bad=is_bad), rank=(0, 1))
 
     def judge(self, frame: Frame, tail: int, *, is_bad: bool) -> None:
-        """Deliver the expected frame, and decide about the answer, which follows the tail."""
+        """Deliver the expected frame, and decide on the answer, which is sent after the tail has arrived."""
         answer: Callable[[], None] | None = None
         if not is_bad and frame.number == self.expected:
             self.expected += 1

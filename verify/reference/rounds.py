@@ -32,7 +32,8 @@ class Round:
         """Begin a round in which some inputs count as served already."""
         self.served, self.ahead = served, set[int]()
         self.given_away = self.idle = 0
-        #: When the last packet of the round has left, and since when the output waits for an input.
+        #: The time at which the last packet of the round has left, and since when the output waits for an
+        #: input.
         self.free_at: int | None = None
         self.waits_since: int | None = None
 

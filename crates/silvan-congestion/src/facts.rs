@@ -201,7 +201,7 @@ pub struct Answer<'a> {
     pub bytes: u32,
     /// Packets that contain these bytes.
     pub packets: u32,
-    /// What it says about the route of the packet.
+    /// The state of the packet's route, as the answer reports it.
     pub mark: Mark,
     /// Severity of the congestion; 0 if marks are single bits.
     pub severity: Severity,
@@ -295,7 +295,7 @@ pub struct Received<'a> {
     pub entropy: u16,
     /// Its number within the flow, if packets can overtake each other.
     pub number: Option<u64>,
-    /// Whether its source asks for an acknowledgement, if acknowledgements cover several packets.
+    /// Whether the source of the packet requests an acknowledgement, if acknowledgements cover several packets.
     pub asks: bool,
 }
 

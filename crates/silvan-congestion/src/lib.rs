@@ -105,7 +105,7 @@ pub enum Mechanism {
     Hpcc,
     /// A rate per flow by its round-trip time, in the manner of adapters with programmable congestion control; no marks.
     PccRtt,
-    /// A rate per flow by the telemetry of the last switch, in the manner of such adapters.
+    /// A rate per flow by the telemetry of the last switch, as in programmable adapters.
     PccTelemetry,
     /// Ultra Ethernet's control of sources (NSCC): marks and delays, a window per flow. Thresholds of 0.2 and 0.8 of the
     /// bandwidth-delay product as in the consortium's simulator, from the rate of an output and the longest round trip.

@@ -80,7 +80,7 @@ impl Stream {
 
     /// An exponentially distributed duration with the given mean, both in picoseconds.
     ///
-    /// This is the only logarithm in the simulation. It is computed with integers (see [`ln_q32`]), because
+    /// This is the only logarithm in the simulation. Its bits are those of an integer computation (see [`ln_q32`]), because
     /// the last bits of a floating-point logarithm may differ between platforms.
     #[inline]
     pub fn exponential(&mut self, mean_ps: u64) -> u64 {

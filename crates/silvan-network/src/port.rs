@@ -210,7 +210,8 @@ impl LaneOrder {
         if step == 0 {
             return first;
         }
-        // The others, counted without the first one. Its own turn is that of the lane after it.
+        // The number of a lane among the other lanes, without the first one. The turn of the first lane is that of the
+        // lane after it.
         let own = turn.index() - usize::from(turn > first);
         let other = (own + step - 1) % (self.lanes - 1);
         Vl::new(other + usize::from(other >= first.index()))

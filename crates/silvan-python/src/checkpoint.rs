@@ -24,7 +24,7 @@ fn scenario_error(error: silvan_scenario::ScenarioError) -> PyErr {
     ScenarioError::new_err(error.to_string())
 }
 
-/// Creates a run, or continues that of a checkpoint, with what saves it.
+/// Creates a run, or continues that of a checkpoint, together with the saver of its checkpoints.
 pub fn run(py: Python<'_>, scenario: &Scenario, from: Option<&Path>) -> PyResult<(Simulation, Saver)> {
     let written = scenario.written()?;
     let run = py.detach(|| match from {
@@ -59,7 +59,7 @@ impl<'py> Checkpoints<'py> {
     pub fn advanced(&mut self, simulation: &Simulation, state: Progress) -> PyResult<()> {
         match self.every {
             Some(every) if state.now >= self.next && !state.done => {
-                // Times that have passed without a checkpoint are left out.
+                // Times of checkpoints that have passed are omitted.
                 self.next = state.now + every;
                 self.save(simulation)
             }

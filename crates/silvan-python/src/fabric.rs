@@ -38,7 +38,7 @@ struct Report {
     unused_links: u64,
     /// Flows on the most loaded link if flows were divided evenly over all shortest paths.
     even_flows: f64,
-    /// What is wrong with the routes: unused links, unbalanced loads.
+    /// Faults of the routes: unused links, unbalanced loads.
     findings: Vec<String>,
     /// A dependency cycle of channels in which packets can wait for each other. If `lanes` is given, the
     /// cycle consists of lanes of channels.
@@ -50,7 +50,7 @@ struct Report {
     sl_to_vl: Option<Map>,
     /// Number of port groups for adaptive routing. They are stored but not simulated.
     adaptive_groups: usize,
-    /// Files that were used, with what was read from them.
+    /// Files that were used, with a summary of their content.
     used: Vec<File>,
     /// Files that were not used, with the reason.
     ignored: Vec<File>,
@@ -62,7 +62,7 @@ struct File {
     file: String,
     /// Format of the file; `None` if unknown.
     kind: Option<String>,
-    /// A summary of what was read from the file, or the reason it was not used.
+    /// A summary of the content of the file, or the reason why it was not used.
     note: String,
 }
 

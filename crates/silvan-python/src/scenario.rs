@@ -47,7 +47,7 @@ impl Scenario {
         Self::new(py, text, origin, base_dir.into(), overrides)
     }
 
-    /// What the scenario was read from, for checkpoints.
+    /// The origin of the scenario, which checkpoints contain.
     pub fn written(&self) -> PyResult<Written> {
         let wrong = |what: String| ScenarioError::new_err(format!("{}: {what}", self.base_dir.display()));
         let folder = if self.base_dir.as_os_str().is_empty() { Path::new(".") } else { &self.base_dir };

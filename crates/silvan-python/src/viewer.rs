@@ -17,7 +17,7 @@ pub struct Viewer<'py> {
 }
 
 impl<'py> Viewer<'py> {
-    /// Calls `object.network(json)`, which returns the distance between the samples that it wants.
+    /// Calls `object.network(json)`, which returns the requested distance between samples.
     pub fn open(object: Bound<'py, PyAny>, scenario: &Scenario, simulation: &Simulation) -> PyResult<Self> {
         let network = object.py().detach(|| {
             let (topology, ..) = scenario.build().map_err(|error| error.to_string())?;

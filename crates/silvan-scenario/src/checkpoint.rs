@@ -32,7 +32,7 @@ const MAGIC: &[u8] = b"Silvan checkpoint\n";
 /// The version of Silvan.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What a scenario was read from; see [`Scenario::from_toml`].
+/// The text, name and overrides from which a scenario was read; see [`Scenario::from_toml`].
 #[derive(Debug, Clone, PartialEq, Eq, Saved)]
 pub struct Written {
     /// The text.
@@ -45,7 +45,7 @@ pub struct Written {
     pub overrides: Vec<(String, String)>,
 }
 
-/// What a checkpoint states about its run.
+/// The header of a checkpoint, which describes its run.
 #[derive(Debug, Clone, Saved)]
 struct Header {
     written: Written,
@@ -70,7 +70,7 @@ pub struct Checkpoint {
     reader: Reader<'static>,
 }
 
-/// A hash of what a scenario's files contain.
+/// A hash of the contents of a scenario's files.
 fn inputs(topology: &Topology, tables: &Tables, config: &Config) -> u64 {
     let mut hash = FxHasher::default();
     (&topology.hosts, &topology.switches, &topology.links).hash(&mut hash);
@@ -209,7 +209,7 @@ impl Checkpoint {
         Ok(Self { path: path.to_owned(), header, reader })
     }
 
-    /// What the scenario of the run was read from.
+    /// The origin of the scenario of the run.
     #[must_use]
     pub fn written(&self) -> &Written {
         &self.header.written

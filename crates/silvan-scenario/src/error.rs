@@ -14,7 +14,7 @@ pub struct ScenarioError {
     pub key: Option<String>,
     /// The value as written, shortened, if the error belongs to one.
     pub value: Option<String>,
-    /// What is wrong and what would be valid.
+    /// A statement of the error, and the valid values.
     pub what: String,
 }
 

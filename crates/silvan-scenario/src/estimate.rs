@@ -37,9 +37,9 @@ const PACKET_BYTES: f64 = 64.0;
 const CLASS_BYTES: f64 = 9_000.0;
 /// Bytes of the latency histograms of a class with many packets.
 const HISTOGRAM_BYTES: f64 = 160_000.0;
-/// Bytes of these histograms per packet, as long as the sum is less than `HISTOGRAM_BYTES`.
+/// Bytes of the histograms per packet, as long as their sum is less than `HISTOGRAM_BYTES`.
 const SPARSE_BYTES: f64 = 64.0;
-/// Bytes per recorded transfer, and the number of transfers from which on no more are kept.
+/// Bytes per recorded transfer, and the maximum number of recorded transfers.
 const TRANSFER_BYTES: f64 = 300.0;
 const MOST_TRANSFERS: f64 = 2e6;
 
@@ -99,7 +99,7 @@ pub(crate) fn rates(spec: &Spec, topology: &Topology) -> (Rate, Rate) {
     (spec.host.injection_rate.unwrap_or(link).min(link), spec.host.drain_rate.unwrap_or(link).min(link))
 }
 
-/// Bytes of a message's own flow, and how many a host keeps for each pattern.
+/// Bytes of the flow of a message, and the maximum number of such flows that a host stores for each pattern.
 const OWN_FLOW_BYTES: f64 = 500.0;
 const OWN_FLOWS_OF_HOST: f64 = 1_024.0;
 

@@ -141,7 +141,7 @@ pub(crate) fn expected(
             let is_active = flow.start <= *time && flow.stop.is_none_or(|stop| stop > *time);
             let overhead = on_the_wire(&spec.packet, 1.0, flow.message);
             let cap = flow.rate.map(|rate| rate.0 as f64 * overhead);
-            // A flow without a route gets nothing.
+            // A flow without a route has rate zero.
             if is_active
                 && let Ok(route) = network.route(flow.from, flow.to)
                 && problem.add_flow(&route, 1.0, cap).is_ok()
@@ -197,7 +197,7 @@ fn mean_flows(spec: &Spec, topology: &Topology) -> Option<(Vec<Wanted>, bool)> {
     if !spec.job.is_empty() || spec.traffic.iter().any(varies) {
         return None;
     }
-    // Other patterns keep their numbers, from which permutations follow.
+    // Other patterns keep their numbers, because their permutations depend on the numbers.
     for traffic in fixed.traffic.iter_mut().filter(|traffic| is_random(traffic)) {
         traffic.pattern = Pattern::Hotspots { to: Vec::new() };
     }

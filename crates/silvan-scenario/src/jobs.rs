@@ -89,7 +89,7 @@ pub enum Placement {
     /// Host after host.
     #[default]
     Linear,
-    /// To one host of each leaf switch in turn.
+    /// One rank goes to each leaf switch in turn.
     RoundRobin,
     /// In a random order, derived from the seed.
     Random,

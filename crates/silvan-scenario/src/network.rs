@@ -140,9 +140,9 @@ pub(crate) fn deadlock(topology: &Topology, tables: &Tables, config: &Config) ->
     cycle.map(|cycle| cycle_text(&cycle))
 }
 
-/// What is wrong with routes that depend on the wiring of a network, or that a subnet manager computed: unused links, and
-/// uneven loads. The routes of regular networks have loads of their own, and hashed or adaptive routes use all shortest
-/// paths. The network has no reduction units.
+/// Faults of routes that depend on the wiring of a network, or that a subnet manager computed: unused links, and uneven
+/// loads. Routes of regular networks are not checked, because their loads follow from the routing; nor are hashed or
+/// adaptive routes, which use all shortest paths. The network has no reduction units.
 pub(crate) fn findings(spec: &Spec, topology: &Topology, tables: &Tables, config: &Config) -> Vec<String> {
     let is_free = match &spec.routing.source {
         RoutingSource::Table(_) => true,

@@ -83,7 +83,7 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Fault> {
     })
 }
 
-/// Checks the settings of a job, and that nothing contradicts its reduction units.
+/// Checks the settings of a job, and that no other setting excludes its reduction units.
 pub(crate) fn check_job(spec: &Spec, job: &JobSpec, at: &str) -> Result<(), Fault> {
     if !job.algorithms.reduces_in_network() {
         return ensure(job.reduction.is_none(), &format!("{at}.reduction"), || {

@@ -42,7 +42,8 @@ pub struct Report {
     pub choice: Option<String>,
     /// The order in which outputs serve packets.
     pub arbitration: Arbitration,
-    /// The component that makes the network one of Ethernet, as it is written in a scenario, if there is one.
+    /// The component that makes the network an Ethernet network, in the notation of scenarios; `None` if there is no
+    /// such component.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ethernet: Option<String>,
     /// Thresholds of marks at outputs, for each rate of links, if they depend on the rate or the round trip.
@@ -94,7 +95,7 @@ pub struct JobReport {
     pub units: usize,
     /// Number of messages that the ranks and the units send.
     pub messages: u64,
-    /// Total payload of these messages in bytes.
+    /// Total payload of the messages in bytes.
     pub bytes: u64,
     /// Collective operations that are expanded into messages, with their algorithms.
     pub collectives: Vec<CollectiveUse>,
@@ -162,7 +163,7 @@ pub struct PauseReport {
     pub least_headroom_bytes: u32,
     /// The largest one.
     pub most_headroom_bytes: u32,
-    /// The shared memory of the switch that has the least left to share. Present if inputs share memory.
+    /// The shared memory of the switch with the least memory to share. Present if inputs share memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shared: Option<SharedReport>,
 }
@@ -176,7 +177,7 @@ pub struct SharedReport {
     pub headroom_bytes: u64,
     /// Reserves of all its inputs and lanes.
     pub reserve_bytes: u64,
-    /// What is left to share.
+    /// Bytes that remain for all lanes to share.
     pub left_bytes: u64,
 }
 

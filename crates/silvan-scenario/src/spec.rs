@@ -42,7 +42,7 @@ pub struct Spec {
     /// Short name of the scenario. It appears in results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What the scenario demonstrates.
+    /// A statement of what the scenario demonstrates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Seed of all random streams, 1 by default: the same scenario and seed give the same results.

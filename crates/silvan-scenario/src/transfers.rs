@@ -60,7 +60,7 @@ fn cdf(path: &Path) -> Result<Cdf, ImportError> {
         points.push((size, share));
         numbers.push(number);
     }
-    // Shares are parts of 1 or of 100; the last one tells which.
+    // Shares are fractions or percentages; the last one, 1 or 100, shows which.
     if points.last().is_some_and(|&(_, share)| share <= 1.0) {
         points.iter_mut().for_each(|(_, share)| *share *= 100.0);
     }

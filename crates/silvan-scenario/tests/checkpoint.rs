@@ -62,7 +62,7 @@ fn message(result: Result<Simulation, ScenarioError>) -> String {
     result.err().map_or_else(|| "accepted".to_owned(), |error| error.to_string())
 }
 
-/// What a checkpoint contains, without the checksum.
+/// The content of a checkpoint without the checksum.
 fn unpacked(bytes: &[u8]) -> Vec<u8> {
     let mut content = Vec::new();
     GzDecoder::new(&bytes[MAGIC.len()..]).read_to_end(&mut content).unwrap();
@@ -234,7 +234,8 @@ fn truncated_and_corrupted_checkpoints_are_rejected() {
         let mut other = bytes.clone();
         other[at] ^= 0x10;
         let found = message(resume(&other, &own));
-        // The header of gzip has bytes without a meaning, such as the time; some bits of the compressed data have none, either.
+        // Some bytes in the header of gzip, such as the time, and some bits of the compressed data have no effect on
+        // the content.
         assert!(found != "accepted" || unpacked(&other) == unpacked(&bytes), "byte {at}");
     }
     let mut longer = unpacked(&bytes);
@@ -242,8 +243,8 @@ fn truncated_and_corrupted_checkpoints_are_rejected() {
     assert_ne!(message(resume(&packed(&longer), &own)), "accepted");
 }
 
-/// With a valid checksum, anything may be in the state. Reading it neither panics nor takes much memory; the number of an
-/// enum's variant and the length of a list are among the values that are overwritten.
+/// With a valid checksum, the state can contain any values. Reading it must neither panic nor allocate much memory,
+/// even if the number of an enum's variant or the length of a list was overwritten.
 #[test]
 fn a_state_with_wrong_values_is_read_without_panic() {
     let own = scenario(TREE);

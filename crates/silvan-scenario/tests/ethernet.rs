@@ -135,7 +135,7 @@ fn given_values_replace_those_of_a_preset() {
     assert_eq!(found["switch"]["arbitration"].as_str(), Some("round-robin"));
 }
 
-/// Runs with and without a mechanism must differ in nothing else.
+/// Runs with and without a mechanism must have equal settings otherwise.
 #[test]
 fn an_override_that_switches_a_preset_off_keeps_its_network() {
     let text = "duration = \"1 us\"\ntopology = { kind = \"star\", hosts = 2 }\ncongestion.mechanism = \"dcqcn\"\n\

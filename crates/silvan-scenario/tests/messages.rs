@@ -161,7 +161,7 @@ fn another_mechanism_replaces_the_components_of_the_file() {
     assert_eq!(with(&[]), ("red".to_owned(), "dcqcn".to_owned(), 0));
     // Notes about marking, reaction, notification and coalescing.
     assert_eq!(with(&[("congestion.mechanism", "hpcc")]), (telemetry, hpcc, 4));
-    // The components of DCQCN are those of the file.
+    // The scenario file sets all components of DCQCN.
     assert_eq!(with(&[("congestion.mechanism", "dcqcn")]), ("red".to_owned(), "dcqcn".to_owned(), 0));
     let hybrid = [("congestion.mechanism", "swift"), ("congestion.reaction.kind", "timely")];
     assert_eq!(with(&hybrid).1, "timely");

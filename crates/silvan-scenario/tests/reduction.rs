@@ -81,7 +81,7 @@ fn with_one_outstanding_chunk_each_chunk_takes_a_round_trip() {
 
 #[test]
 fn a_tree_of_units_adds_the_way_between_switches() {
-    // From the unit of a leaf switch to that of the spine, and back.
+    // The path leads from the unit of a leaf switch to that of the spine, and back.
     let between = 2.0 * (2.0 * UNIT_LINK + 2.0 * SWITCH + LINK) + COMBINING;
     for chunks in [40u32, 500] {
         let text = format!("{COMMON}{TREE}\n{}", all_reduce(16, u64::from(chunks) * 2048));

@@ -20,7 +20,7 @@ pub struct TraceError {
     pub file: String,
     /// Position in the file.
     pub place: Place,
-    /// What is wrong, and what would be valid.
+    /// A statement of the error, and what would be valid.
     pub message: String,
 }
 

@@ -32,7 +32,7 @@ pub enum Kind {
     Send,
     /// Receives a message.
     Recv,
-    /// Computes, which keeps a CPU busy.
+    /// Computes, which occupies a CPU.
     Calc,
     /// Lets time pass without using a CPU.
     Delay,
@@ -530,7 +530,7 @@ impl TraceBuilder {
         }
     }
 
-    /// Builds the trace of these ranks.
+    /// Builds the trace of the ranks.
     fn build(self) -> Result<Trace, BuildError> {
         let mut trace = Trace {
             first: Vec::with_capacity(self.ranks.len() + 1),
@@ -549,7 +549,7 @@ impl TraceBuilder {
             reducers: self.reducers,
         };
         trace.first.push(0);
-        // Each rank is consumed here, which releases its memory as soon as its operations are in the arrays.
+        // Each rank is consumed here, so its memory is released as soon as its operations are in the arrays.
         for (number, rank) in self.ranks.into_iter().enumerate() {
             if let Some(rank) = rank {
                 append(&mut trace, number as u32, *rank)?;

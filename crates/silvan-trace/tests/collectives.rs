@@ -200,7 +200,7 @@ proptest! {
         prop_assert!(free.span <= done.span);
     }
 
-    /// Text and binary hold the same trace, and it takes the same time to the picosecond.
+    /// Text and binary contain the same trace, which takes the same time to the picosecond.
     #[test]
     fn a_written_trace_reads_back_equal(trace in random_trace()) {
         let mut written = Vec::new();

@@ -58,7 +58,7 @@ def _few(shares: Sequence[tuple[FluidFlow, FluidShare]]) -> Table:
 
 
 def _many(shares: Sequence[FluidShare]) -> Table:
-    """Return the bottlenecks that limit most flows, and the distribution of the rates behind each."""
+    """Return the bottlenecks with the most flows, and the distribution of the rates of the flows of each."""
     import numpy as np
 
     behind = Counter(share["bottleneck"] for share in shares)

@@ -43,7 +43,7 @@ ScenarioFile = Annotated[
         autocompletion=completion.scenarios,
     ),
 ]
-#: The same for a command that can take the scenario from elsewhere.
+#: The argument of a command that can also take its scenario from another option.
 OptionalScenarioFile = Annotated[
     str | None,
     typer.Argument(
@@ -80,7 +80,7 @@ Force = Annotated[
 
 
 def out_option(text: str, default: str) -> Any:
-    """Return the option `--out` for a folder, with its help and its default in words."""
+    """Return the option `--out` for a folder; `text` is its help, and `default` its default in words."""
     return typer.Option("--out", "-o", metavar="DIR", help=text, show_default=default)
 
 
@@ -229,7 +229,7 @@ class Saving:
     WORTH_S: ClassVar[float] = 10.0
 
     def checkpoints(self, bar: RunProgress) -> Checkpoints | None:
-        """Return when to save the run; Ctrl-C without `every` asks, and only on a terminal."""
+        """Return when to save the run; without `every`, only Ctrl-C on a terminal offers to save it."""
         from silvan.checkpoints import Checkpoints
 
         if self.every is not None:

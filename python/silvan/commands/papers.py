@@ -102,7 +102,7 @@ def record_(
         typer.Option("--file", metavar="FILE", help="Record to show.", show_default="the record in papers/"),
     ] = None,
 ) -> None:
-    """Show the recorded numbers with today's verdicts, without running anything."""
+    """Show the recorded numbers with verdicts by the present tolerances, without running anything."""
     from silvan.papers import record
     from silvan.papers.catalogue import choose
 

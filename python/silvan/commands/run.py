@@ -138,7 +138,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
 def _load(
     scenario: str | None, given: dict[str, str], opensm_conf: Path | None, resume: Path | None
 ) -> Scenario:
-    """Load the scenario, or take that of the checkpoint."""
+    """Load the scenario, or the scenario of the checkpoint."""
     if scenario is None:
         if resume is None:
             raise typer.BadParameter("a scenario is needed, unless --resume is given", param_hint="SCENARIO")

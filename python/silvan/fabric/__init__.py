@@ -59,7 +59,7 @@ class Routes:
     tables: str
     #: In the format of ``ibnetdiscover``.
     network: str
-    #: What is wrong with the routes: links that they leave unused, an uneven load, or a possible deadlock.
+    #: Faults of the routes: links that they leave unused, an uneven load, or a possible deadlock.
     findings: list[str]
 
 

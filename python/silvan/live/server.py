@@ -37,8 +37,8 @@ LIMIT_S = 600.0
 PULSE_S = 0.5
 BATCH = 50
 MOST_STREAMS = 16
-#: Maximum number of open connections. A further one is closed at once, because every user of this machine can
-#: connect, and each connection needs a thread and a file descriptor.
+#: Maximum number of open connections. The server closes a further connection immediately, because every user
+#: of this machine can connect, and each connection needs a thread and a file descriptor.
 MOST_CONNECTIONS = 32
 #: Maximum time in seconds from the connection to the end of the request.
 REQUEST_S = 10.0

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from silvan.results import Result
 
-#: Maximum number of parts in which a widget sends new data. The notebook keeps all parts, so a page that
-#: opens late or again receives all of them. The time between parts grows, so that the parts suffice for
+#: Maximum number of parts in which a widget sends new data. The notebook stores all parts, so a page that
+#: opens late or again receives all of them. The time between parts increases, so that the parts suffice for
 #: hours.
 PARTS = 64
 FIRST_S = 0.25

@@ -44,7 +44,7 @@ PROVENANCES = (PUBLISHED, "read", "derived", "assumed")
 #: Readings of the sources. Each added rows.
 READINGS = (1, 2, 3)
 #: Kinds of comparisons: a number with a tolerance on both sides; an ordering, which compares the ratio of two
-#: simulated numbers with 1; a bound; or nothing.
+#: simulated numbers with 1; a bound; or no comparison.
 TWO_SIDED, ORDERING, BOUND = "two-sided", "ordering", "bound"
 
 
@@ -81,11 +81,11 @@ class Published:
     provenance: str
     #: One of: a relative tolerance; ``at least`` or ``at most``, for orderings and bounds; or ``shown``.
     tolerance: float | str
-    #: The same for quick runs, which are less precise because they are shorter.
+    #: The tolerance for quick runs, which are less precise because they are shorter.
     quick_tolerance: float | str
     #: Paper, section, table or figure.
     source: str
-    #: What is assumed where the source is silent.
+    #: The assumption where the source does not state a value.
     assumption: str
     #: Why it is missed or open, in a few sentences.
     reason: str
@@ -120,7 +120,7 @@ class Published:
 
     @property
     def kind(self) -> str:
-        """What is compared: `TWO_SIDED`, `ORDERING`, `BOUND` or `SHOWN`."""
+        """The kind of comparison: `TWO_SIDED`, `ORDERING`, `BOUND` or `SHOWN`."""
         if self.tolerance == SHOWN:
             return SHOWN
         if self.tolerance not in ONE_SIDED:
@@ -196,7 +196,7 @@ class Experiment:
     folder: Path
     #: The runs and the comparison, in a few sentences.
     about: str
-    #: What is assumed where the source is silent.
+    #: The assumption where the source does not state a value.
     assumption: str
     #: Rough wall time of a full and of a quick run with one seed on one core, in seconds.
     full_seconds: float
@@ -231,7 +231,7 @@ def load_module(path: Path, name: str) -> ModuleType:
     if spec is None or spec.loader is None or not path.is_file():
         raise PapersError(f"{path}: no such Python file")
     module = importlib.util.module_from_spec(spec)
-    # Data classes look up the module in which they are defined.
+    # Data classes need the module in which they are defined.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)

@@ -1,4 +1,4 @@
-"""Possible causes of missed numbers, and what runs say about each: ``papers/causes.toml``."""
+"""Possible causes of missed numbers, and the results of runs that test them: ``papers/causes.toml``."""
 
 from __future__ import annotations
 

@@ -127,7 +127,10 @@ def jain_over_time(
 def settling_s(
     run: RunData, flows: Sequence[str], from_s: float, to_s: float, width_s: float, level: float = 0.99
 ) -> float:
-    """Return how long after ``from_s`` Jain's index of the flows is for the last time too low.
+    """Return the time from ``from_s`` until Jain's index of the flows is no longer too low.
+
+    The index is that of :func:`jain_over_time`. If it is below ``level`` at the end, the answer is all of
+    ``to_s - from_s``.
 
     The index is that of :func:`jain_over_time`. If it is below ``level`` at the end, the answer
     is all of ``to_s - from_s``.

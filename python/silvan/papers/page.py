@@ -42,8 +42,8 @@ def headline(found: Found) -> str:
     if margins:
         large = sum("weak" in row for row in held)
         sentences.append(
-            f"The ratio of the two values is {margins[len(margins) // 2]:.2g} in the median of these, and "
-            f"more than 2 in {large}."
+            f"For these, the median ratio of the two simulated values is {margins[len(margins) // 2]:.2g}, "
+            f"and {large} ratios are more than 2."
         )
     if others:
         sentences.append(
@@ -294,7 +294,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
 
 
 def _note(row: Row, name: str) -> str:
-    """Return the text of a note; that of a reason begins with the cause."""
+    """Return the text of a note; the note of a reason begins with the cause."""
     text: str = row[name]
     if name == "reason" and "cause" in row:
         cause = CAUSES[row["cause"]]

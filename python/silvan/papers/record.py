@@ -61,7 +61,7 @@ def digest(experiment: Experiment, quick: bool) -> str:
     """Return a digest of an experiment's runs: of their scenario files and overrides."""
     runs = dict(experiment.code.runs(quick))
     if hasattr(experiment.code, "runs_of_seed"):
-        # How the runs of seeds differ shows in those of the second one.
+        # The runs of the second seed show how seeds change the runs.
         runs |= {f"{name}, next seed": run for name, run in experiment.code.runs_of_seed(quick, 1).items()}
     what = {}
     for name, (scenario, overrides) in runs.items():
@@ -159,7 +159,7 @@ def _stale(experiment: Experiment, entry: Entry | None) -> str:
 
 def write_pages(folder: Path, record: Path) -> list[Path]:
     """Write the score, a page per paper and the figures that these show into a folder; return the pages."""
-    # The pages need what is defined above.
+    # These imports need the definitions above.
     from silvan.papers.causes import read_causes
     from silvan.papers.page import paper_pages, summary
 

@@ -56,7 +56,7 @@ DRAWS = 3
 #: A row that clears its bound by a larger factor is weak.
 WEAK_MARGIN = 2.0
 
-#: Marks of rows, and what they mean.
+#: Marks of rows, with their meaning.
 MARKS = {
     "computed": "computed from formulas or by counting, without simulating packets",
     "calibrated": "a parameter of the model was chosen to meet it",

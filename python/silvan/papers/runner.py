@@ -36,7 +36,8 @@ except ImportError:  # not on every system
 #: Seeds of full runs by default.
 SEEDS = 5
 
-#: Called with the number of finished runs, that of all runs, and the name of the last one.
+#: Called with the number of finished runs, the number of all runs, and the name of the run that finished
+#: last.
 Progress = Callable[[int, int, str], None]
 
 

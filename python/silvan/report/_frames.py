@@ -80,7 +80,7 @@ def spans(result: Result, clock: Clock, place: dict[str, int]) -> dict[str, NDAr
         values[ends] for values in (link, frame, waits_for, tree, trees, depth, isolated)
     )
     share = np.minimum(samples * 255 // clock.step, 255)
-    # Round shares that look the same on the page to the same value, so that more frames are equal.
+    # Round shares with the same appearance on the page to the same value, so that more frames are equal.
     share = np.where(share < 255, share // 32 * 32 + 16, share)
     follows = frame - np.arange(len(frame))
     ends = _ends(link, follows, tree, trees, waits_for, depth, isolated, share)

@@ -145,7 +145,7 @@ def _words(results: Sequence[Result], titles: Sequence[str], victims: list[str])
 
 
 def _in_all_runs(results: Sequence[Result], titles: Sequence[str]) -> list[str]:
-    """Return a sentence each about tree sizes and throughput in all runs; nothing for a single run."""
+    """Return a sentence each about tree sizes and throughput in all runs; no sentence for a single run."""
     if len(results) < 2:
         return []
 

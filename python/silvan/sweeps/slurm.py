@@ -143,7 +143,7 @@ class SlurmExecutor(Executor):
             self._collect()
 
     def _send(self) -> None:
-        """Submit the waiting calls as an array; with `local`, at most as many tasks as may run at once."""
+        """Submit the waiting calls as an array; with `local`, at most as many tasks as may run at a time."""
         with self._lock:
             room = self._width - len(self._running) if self._local else TASKS_AT_MOST
             chunks: list[list[tuple[Call, Future[Any]]]] = []

@@ -39,7 +39,7 @@ class Failure:
 class Row:
     """A run of a sweep."""
 
-    #: The run's step along each axis, and the overrides of these steps.
+    #: The run's step along each axis, and the overrides of the steps.
     point: Point
     #: Seed; None if the run's scenario is invalid.
     seed: int | None

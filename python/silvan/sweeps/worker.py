@@ -110,7 +110,7 @@ def _known(store: Store, at: str, measure: Measure, summary: Summary) -> float |
 
 
 def recall(store: Store, at: str, keep: Keep, measures: tuple[Measure, ...]) -> Done | None:
-    """Return a run that is finished and fully measured; None if any work is left."""
+    """Return a run that is finished and has all measures; None if the run or a measure is missing."""
     try:
         summary = store.summary(at, keep)
         if summary is None:

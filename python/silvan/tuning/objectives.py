@@ -151,7 +151,7 @@ class Objective:
         return READY[self.name][2](summary, roles)
 
     def ratio(self, value: float | None, reference: float) -> float:
-        """Return how many times as good as the reference a value is."""
+        """Return the ratio of a value to that of the reference, so that larger is better."""
         if value is None:
             return LEAST
         ratio = value / reference if self.larger else reference / max(value, reference / MOST)

@@ -168,7 +168,7 @@ class Tuning:
 
     @cached_property
     def without_control(self) -> bool:
-        """Whether the scenario itself has no congestion control. The search then tunes that of InfiniBand."""
+        """Whether the scenario has no congestion control. The search then tunes the control of InfiniBand."""
         parts = tomllib.loads(self.base.at(self.fixed).to_toml())["congestion"]
         return bool(parts["mechanism"] == "none" and parts["reaction"]["kind"] == "none")
 

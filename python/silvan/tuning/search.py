@@ -35,7 +35,7 @@ REPEATS_AT_MOST = 20
 
 
 def import_optuna() -> Any:
-    """Import Optuna; the :class:`SweepError` for a missing Optuna says how to install it."""
+    """Import Optuna; if it is missing, the :class:`SweepError` states how to install it."""
     try:
         import optuna
     except ImportError:
@@ -103,7 +103,7 @@ class Search(Racing):
         return study
 
     def run(self) -> Found:
-        """Search until no runs or no settings are left; raises :class:`SweepError` if no setting runs."""
+        """Search until no runs or no settings remain; raises :class:`SweepError` if no setting runs."""
         self.run_reference()
         while self.spent < self.tuning.runs and len(self._by_steps) < self.tuning.size:
             batch = self._ask_batch()
@@ -182,7 +182,7 @@ class Search(Racing):
             self._tell(asked, trial)
 
     def _affordable(self, racing: list[tuple[Any, Trial]]) -> list[tuple[Any, Trial]]:
-        """Return the best settings so far, limited to the number of runs that are left."""
+        """Return the best settings so far, at most as many as the remaining runs allow."""
         left = self.tuning.runs - self.spent
         if len(racing) <= left:
             return racing

@@ -34,7 +34,7 @@ class Kept:
     objectives: dict[str, Interval]
     #: The settings that are best for this kind alone, by key.
     best: dict[str, Any]
-    #: Number of settings that the separate search tried, and number of its runs.
+    #: Number of settings that the separate search tried, and number of runs of this search.
     settings: int
     runs: int
 

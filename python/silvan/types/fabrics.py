@@ -21,7 +21,7 @@ class Lane(TypedDict):
     lane: int
     #: Number of channels on which a pair of hosts uses the lane.
     channels: int
-    #: Number of these channels that are in cycles; 0 if the lane cannot deadlock.
+    #: Number of the lane's channels that are in cycles; 0 if the lane cannot deadlock.
     in_circles: int
 
 
@@ -71,7 +71,7 @@ class FabricCheck(TypedDict):
     unused_links: int
     #: Flows on the most loaded link if flows were divided evenly over all shortest paths.
     even_flows: float
-    #: What is wrong with the routes: unused links, and more than twice `even_flows` on a link.
+    #: Faults of the routes: unused links, and more than twice `even_flows` on a link.
     findings: list[str]
     #: A cycle of channels in which packets can wait for each other; None if there is none.
     deadlock: str | None

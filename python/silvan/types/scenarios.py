@@ -45,7 +45,7 @@ class JobCheck(TypedDict):
     units: int
     #: Number of messages that the job will send.
     messages: int
-    #: Total payload of these messages, bytes.
+    #: Total payload of the messages, bytes.
     bytes: int
     #: Collective operations that are expanded into messages.
     collectives: list[CollectiveUse]
@@ -127,7 +127,7 @@ class SharedCheck(TypedDict):
     headroom_bytes: int
     #: Reserves of all inputs and lanes, bytes.
     reserve_bytes: int
-    #: What is left to share, bytes.
+    #: Memory that remains for lanes to share, bytes.
     left_bytes: int
 
 
@@ -141,7 +141,7 @@ class _PauseCheckOfAll(TypedDict):
 class PauseCheck(_PauseCheckOfAll, total=False):
     """The memory of switches with pause frames."""
 
-    #: The switch that has the least left to share. Exists only if inputs share memory.
+    #: The switch with the least memory to share. Exists only if inputs share memory.
     shared: SharedCheck
 
 
@@ -185,7 +185,7 @@ class ScenarioCheck(_ScenarioCheckOfAll, total=False):
     only if they depend on the rate of links, `pauses` only with pause frames.
     """
 
-    #: The component that makes the network one of Ethernet, as it is written in a scenario.
+    #: The component that makes the network an Ethernet network, in the notation of scenarios.
     ethernet: str
     #: Thresholds of marks at outputs, for each rate of links.
     thresholds: list[Thresholds]
@@ -241,7 +241,7 @@ class Fluid(TypedDict):
     uncontrolled: FluidTotal | None
     #: Total of max-min fair rates.
     max_min: FluidTotal
-    #: Total of the single application assignment, which lets the last flow end as early as possible.
+    #: Total of single application assignment, with which the last flow ends as early as possible.
     saa: FluidTotal
     #: Reason why the rates without congestion control are missing; None if they are present.
     uncontrolled_missing: str | None

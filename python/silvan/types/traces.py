@@ -18,7 +18,7 @@ class TraceContents(TypedDict):
     receives: int
     #: Number of computations.
     computations: int
-    #: Number of operations that only let time pass.
+    #: Number of operations that take time without occupying a CPU.
     delays: int
     #: Number of dependencies between operations.
     dependencies: int

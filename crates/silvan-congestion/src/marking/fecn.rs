@@ -100,7 +100,8 @@ pub enum FillMapping {
     Each,
     /// The sum of the virtual output queues of all input ports.
     Sum,
-    /// The same sum, compared with the threshold divided by the number of input ports that contribute to it.
+    /// The fill of the lane's queues, compared with the threshold divided by the number of input ports that contribute
+    /// to it.
     SumPerInput,
 }
 
@@ -190,7 +191,7 @@ pub struct FecnState {
     since_mark: u32,
     /// Number of times that the port entered the congestion state.
     pub entered: u32,
-    /// Bytes in all queues that feed the port, as last reported; the next field is the value at the last mark.
+    /// Bytes in all queues from which the port sends, as last reported; the next field is the value at the last mark.
     queue_bytes: u32,
     marked_at: u32,
     /// If single queues are compared with the threshold, the inputs above it, one bit each; otherwise empty.

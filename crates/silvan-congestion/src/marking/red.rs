@@ -323,7 +323,7 @@ mod tests {
         rule(MarkingPattern::Random).port_with(Rate::from_gbit(100), Stream::new(1, "marking", 0))
     }
 
-    /// The numbers of the packets that are marked, among `packets` that each leave `bytes` behind.
+    /// The numbers of the marked packets, counted from 0, if `packets` packets leave and `bytes` wait behind each.
     fn marked(rule: &RedRule, bytes: u32, packets: u32, is_data: bool) -> Vec<u32> {
         let mut port = port();
         let departure = Departure {

@@ -54,7 +54,7 @@ pub enum ControlLevel {
     Sl,
 }
 
-/// When the period of the CCTI timer starts.
+/// The event that starts a period of the CCTI timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimerStart {

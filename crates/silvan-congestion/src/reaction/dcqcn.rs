@@ -212,9 +212,9 @@ pub struct DcqcnState {
     rate: u32,
     target: u32,
     alpha: u32,
-    /// Whether a notification has come since the last update of alpha.
+    /// Whether a notification has arrived since the last update of alpha.
     is_noted_by_alpha: bool,
-    /// Whether a notification has come since the last decrease.
+    /// Whether a notification has arrived since the last decrease.
     is_noted_by_rate: bool,
     /// The times at which the clocks of alpha and of decreases expire; `NEVER` if there was no notification. A time in the
     /// past means that alpha has not been updated since, or that an expiry for decreases changes nothing.
@@ -235,8 +235,8 @@ fn after(now: Time, at: Time, interval: Time) -> Time {
     if at > now { at } else { at + Time(((now - at).0 / interval.0 + 1) * interval.0) }
 }
 
-/// Alpha after a number of updates without a notification: each takes the `divisor`-th part, rounded up. As many updates as
-/// take the same part are one step, and the time is bounded by the updates that bring an alpha of 1 to 0.
+/// Alpha after a number of updates without a notification. Each update subtracts the `divisor`-th part, rounded up.
+/// Updates that subtract the same amount are computed in one step, so the number of steps is bounded.
 fn decayed(mut alpha: u32, mut updates: u64, divisor: u32) -> u32 {
     while alpha > 0 && updates > 0 {
         let part = alpha.div_ceil(divisor);
@@ -249,13 +249,13 @@ fn decayed(mut alpha: u32, mut updates: u64, divisor: u32) -> u32 {
 }
 
 impl DcqcnRule {
-    /// When the rate changes next by itself.
+    /// The time at which the rate next changes without a notification.
     fn next_change(&self, state: &DcqcnState) -> Time {
         let decrease = if state.is_noted_by_rate { state.decrease_at } else { Time::NEVER };
         decrease.min(state.increase_at)
     }
 
-    /// Makes the changes of the rate whose time has come. Alpha is updated when a decrease needs it.
+    /// Makes the changes of the rate that are due. Alpha is updated when a decrease needs it.
     fn pass(&self, state: &mut DcqcnState, now: Time) {
         loop {
             let at = self.next_change(state);
@@ -273,7 +273,7 @@ impl DcqcnRule {
         }
     }
 
-    /// Makes all changes whose time has come, and releases the flow if that is due.
+    /// Makes all changes that are due, and releases the flow if it may send.
     fn settle(&self, state: &mut DcqcnState, now: Time) {
         self.pass(state, now);
         if state.alpha_at == Time::NEVER {

@@ -117,7 +117,7 @@ pub struct DctcpState {
     window: u64,
     alpha: u64,
     progress: FlowProgress,
-    /// Bytes acknowledged in the present round trip; the next field is the number of these that were marked.
+    /// Bytes acknowledged in the present round trip; the next field counts the marked ones.
     acknowledged: u64,
     marked: u64,
     is_slow: bool,
@@ -274,8 +274,8 @@ mod tests {
         assert!((alpha - (15.0 / 16.0 + 0.2 / 16.0)).abs() < 1e-6, "{alpha}");
     }
 
-    /// A burst marks eleven packets in turn of a window of 100, which were sent before the first of the marks arrived. Where
-    /// the burst lies in a round trip of alpha does not matter.
+    /// In a window of 100 packets, eleven successive packets are marked, all of which were sent before the first mark
+    /// arrived. The position of the burst in a round trip of alpha has no effect.
     #[test]
     fn marks_of_one_window_of_data_reduce_the_window_once() {
         let rule = rule(&Dctcp { initial_packets: 100, slow_start: false, ..Dctcp::default() });
@@ -317,8 +317,8 @@ mod tests {
         assert_eq!((window(&state), state.progress.in_flight()), (2_500, 0), "a packet of a later window");
     }
 
-    /// The rule of RFC 8257, checked from outside: packets have numbers, and a window is reduced only by the mark of a
-    /// packet that was sent after the last reduction, and by the first such mark.
+    /// The rule of RFC 8257 in terms of packet numbers: a window is reduced by the first mark of a packet that was sent
+    /// after the last reduction, and by no other mark.
     #[test]
     fn only_marks_of_later_packets_reduce_the_window_again() {
         let mut draws = silvan_engine::random::Stream::new(1, "marks", 0);

@@ -101,8 +101,8 @@ pub enum Injection {
     /// PS: sends a packet every d_p / R, where R is the rate of all flows together, of the flow that has sent least
     /// relative to its rate. A delayed packet delays all later ones.
     PeriodicSelection,
-    /// SVC: sends a packet as soon as some flow with rate r has sent none for d_p / r. Among several such flows,
-    /// selects the one that has sent least relative to its rate.
+    /// SVC: sends a packet as soon as some flow with rate r has sent none for d_p / r. Of several such flows, selects
+    /// the one that has sent least relative to its rate.
     ShapedVirtualClock,
 }
 
@@ -112,7 +112,7 @@ pub enum Injection {
 pub enum Probing {
     /// The source sends probe packets, which the destination returns.
     Packets,
-    /// Each data packet carries W_f as the source knew it, and collects the current W_f. The destination returns the
-    /// latter only if they differ (Zdornov and Birk, section 5.2).
+    /// Each data packet carries the W_f that the source knows, and collects the current W_f. The destination returns
+    /// the current W_f only if the two differ (Zdornov and Birk, section 5.2).
     Piggyback,
 }

@@ -216,7 +216,8 @@ pub trait ReactionRule {
     /// The state per flow or service level.
     type State: Saved;
 
-    /// Whether answers without a mark matter too, as they do for windows. If false, answers can only slow flows down.
+    /// Whether answers without a mark affect the reaction, as they do for windows. If false, answers can only slow
+    /// flows down.
     fn counts_answers(&self) -> bool;
 
     /// Whether data packets carry a [`Self::target`].
@@ -276,8 +277,8 @@ pub trait ReactionRule {
         None
     }
 
-    /// Whether the next packet asks for an acknowledgement, if acknowledgements cover several packets: because the flow
-    /// cannot send another packet of this size after it until it is answered, or because it is the first one of the flow.
+    /// Whether the next packet requests an acknowledgement, if acknowledgements cover several packets. It does if it is
+    /// the first packet of the flow, or if the flow cannot send another packet of this size before the answer.
     fn must_ask(&self, _state: &Self::State, _next: &Next) -> bool {
         false
     }
@@ -555,7 +556,7 @@ reactions! {
     ExplicitRate(ExplicitRate) => ExplicitRate::rule as Announced;
     /// A rate that marks reduce by their severity, and that recovers in cycles of bytes and of time.
     Qcn(Qcn) => Qcn::rule as QcnRule;
-    /// DCQCN: a rate that notifications decrease, the more the more often they come, and that recovers by itself.
+    /// DCQCN: a rate that notifications decrease, and that increases again with time.
     Dcqcn(Dcqcn) => Dcqcn::rule as DcqcnRule;
     /// DCTCP: a window that shrinks with the share of packets that are marked.
     Dctcp(Dctcp) => Dctcp::rule as DctcpRule;

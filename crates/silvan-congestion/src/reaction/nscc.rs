@@ -162,7 +162,7 @@ pub struct NsccRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub struct NsccState {
     window: u64,
-    /// The least round trip so far.
+    /// The shortest round trip so far.
     least: u64,
     progress: FlowProgress,
     /// The mean queueing delay; the next field is the time of the last window reduction.
@@ -176,8 +176,8 @@ pub struct NsccState {
     /// Bytes acknowledged with a short delay; the next field states whether increases are fast.
     short: u64,
     is_fast: bool,
-    /// For quick adapt: the end of its interval, the bytes acknowledged in the interval, the bytes whose marks are
-    /// ignored, and the bytes of these that have been acknowledged.
+    /// State of quick adapt: the end of its interval, the bytes acknowledged in the interval, the bytes whose marks are
+    /// ignored, and how many of the ignored bytes have been acknowledged.
     interval_ends: Option<Time>,
     achieved: u64,
     to_ignore: u64,
@@ -242,7 +242,7 @@ impl NsccRule {
             4 * self.payload * self.product * u128::from(size) * span / (REFERENCE * REFERENCE_PS);
     }
 
-    /// Handles a lost packet. `keeps` states that the window remains, except for quick adapt.
+    /// Handles a lost packet. If `keeps` is true, only quick adapt can change the window.
     pub(super) fn lose(&self, state: &mut NsccState, lost: &Lost, keeps: bool) {
         let size = u64::from(lost.payload) + u64::from(self.header);
         if lost.is_answer {
@@ -465,7 +465,7 @@ mod tests {
         assert_eq!((bytes(&state), state.to_ignore), (PACKET, 38 * PACKET));
         let interval_ends = state.interval_ends;
         assert_eq!(interval_ends, Some(Time::from_us(111 + 12 + 12)));
-        // Marks and losses of what was in flight are ignored.
+        // Marks and losses of packets that were in flight are ignored.
         rule.lost(&mut state, &loss(140));
         assert_eq!((state.interval_ends, state.ignored), (interval_ends, PACKET));
     }

@@ -45,7 +45,7 @@ impl Last {
 
 /// A law that determines the rate of a flow from its acknowledgements.
 pub trait RateLaw {
-    /// What the law stores per flow, in addition to [`PacedFlow`].
+    /// The state that the law stores per flow, in addition to [`PacedFlow`].
     type State: Saved;
 
     /// The state of a flow without acknowledgements.

@@ -139,7 +139,7 @@ pub struct PccRttLaw {
 #[derive(Debug, Clone, Copy, Saved)]
 pub struct PccRttState {
     least: Time,
-    /// Samples since the least delay was forgotten.
+    /// Samples since the least delay was reset.
     samples: u16,
     /// Whether an acknowledgement since the last sample was marked.
     is_marked: bool,
@@ -237,7 +237,7 @@ mod tests {
         let rule = rule(&PccRtt { decrease_permille: 200, ..PccRtt::default() });
         let mut state = rule.fresh(0);
         let found = rates(&rule, &mut state, &[('H', 10), ('C', 10), ('C', 150), ('C', 149)]);
-        // The mark hides its delay, so 10 us is a new least delay after it.
+        // A marked sample contributes no delay, so 10 us is a new least delay after it.
         assert_eq!(found, [60.0, 65.0, 39.0, 31.2]);
         assert_eq!(state.law.least, Time::from_us(10));
     }
@@ -260,7 +260,7 @@ mod tests {
     fn the_least_delay_is_forgotten() {
         let rule = rule(&PccRtt { forget_samples: 3, ..PccRtt::default() });
         let mut state = rule.fresh(0);
-        // The third sample is a new least delay, which counts in full.
+        // The third sample is a new least delay, so its whole delay is above the least delay.
         let found = rates(&rule, &mut state, &[('C', 8), ('C', 20), ('C', 20), ('C', 20)]);
         assert_eq!(found, [100.0, 100.0, 90.0, 95.0]);
     }

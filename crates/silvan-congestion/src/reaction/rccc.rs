@@ -56,10 +56,11 @@ pub struct Rccc {
     /// The most that a receiver grants to a flow in a turn, in payloads of full packets.
     #[schemars(range(min = 1, max = 64))]
     pub grant_packets: u8,
-    /// Whether a receiver grants credit, up to the largest one, to flows that ask for none while no flow asks.
+    /// Whether a receiver also grants credit to flows without a request while no flow has one, up to the largest
+    /// credit.
     pub idle_credit: bool,
-    /// Whether a host divides the credit that a data packet asks for by the number of the flows of the host that may send
-    /// when the packet leaves. Needs `idle_credit`, because the part that a flow asks for may not suffice for a packet.
+    /// Whether a host divides the credit that a data packet requests by the number of the host's flows that may send
+    /// when the packet leaves. Needs `idle_credit`, because the requested part may not suffice for a packet.
     pub divide_requests: bool,
     /// Lower rates of grants while many packets are marked, for oversubscribed networks.
     pub oversubscribed: Option<Oversubscribed>,
@@ -171,7 +172,7 @@ impl Rccc {
 
     fn limit_of(&self, source: &Source) -> u64 {
         let usual = source.rate.bytes_in(self.round_trip_of(source)) * 3 / 2;
-        // Grants are whole quanta, and those of a full packet must fit.
+        // Grants are whole quanta, so the credit must be at least the quanta of a full packet.
         let full = u64::from(source.full_size).next_multiple_of(u64::from(QUANTUM));
         self.limit.map_or(usual, |limit| limit.0).clamp(full, MOST.0)
     }
@@ -222,7 +223,7 @@ pub struct RcccRule {
     nscc: Option<NsccRule>,
 }
 
-/// What is kept of a flow.
+/// The state of a flow at its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub struct RcccState {
     /// May be negative, since a packet needs only some credit.
@@ -235,13 +236,13 @@ pub struct RcccState {
     is_untouched: bool,
     /// Whether a packet has been sent.
     has_sent: bool,
-    /// Whether the receiver knows that bytes wait, because the last packet or a request carried the target for them.
+    /// Whether the last packet or a request carried the target for the bytes that wait.
     has_asked: bool,
     nscc: Option<NsccState>,
 }
 
 impl RcccRule {
-    /// The target of a flow with this credit and these bytes that wait, if `sharing` flows ask for credit.
+    /// The target of a flow with this credit and these bytes that wait, if `sharing` flows request credit.
     fn target(&self, state: &RcccState, (credit, waiting): (i64, i64), sharing: u32) -> u32 {
         let mut most = waiting.min(self.limit);
         if let (Some(rule), Some(nscc)) = (&self.nscc, &state.nscc) {
@@ -252,7 +253,7 @@ impl RcccRule {
             wanted = wanted.max(self.full);
         }
         if self.divides {
-            // Round up: a flow that asks for a part of a quantum asks for one.
+            // Round up, so that a flow that requests a part of a quantum requests a whole one.
             let sharing = i64::from(sharing.max(1));
             wanted = wanted / sharing + i64::from(wanted % sharing > 0);
         }
@@ -457,7 +458,7 @@ mod tests {
         rule.sent(&mut state, &sent(0, 4_160));
         assert_eq!((rule.acknowledged(&mut state), state.credit), (0, 0), "the packet has asked");
         assert_eq!(rule.may_send_at(&state, 0, &full()), None);
-        // A message that found credit has not asked, and that credit is gone.
+        // A message that began with credit has sent no request, and its credit has been used up.
         let mut state = rule.fresh(0);
         rule.request(&mut state, &queued(4_096));
         rule.sent(&mut state, &sent(0, 4_160));
@@ -518,7 +519,7 @@ mod tests {
         let mut state = rule.fresh(0);
         assert_eq!(rule.request(&mut state, &queued(4 * 4_096)), 0, "there is speculative credit");
         assert_eq!(state.waiting, 16_640);
-        // 12,480 bytes wait, and 4,160 of the credit are left: 8,320 bytes in 33 quanta.
+        // 12,480 bytes wait and 4,160 bytes of credit remain, so the flow needs 8,320 bytes, which are 33 quanta.
         assert_eq!(ReactionRule::target(&rule, &state, &full(), 1), Some(33));
         rule.sent(&mut state, &sent(0, 4_160));
         assert_eq!(ReactionRule::target(&rule, &state, &full(), 1), Some(33));
@@ -577,7 +578,7 @@ mod tests {
         rule.request(&mut state, &queued(2 * 4_096));
         rule.sent(&mut state, &sent(0, 4_160));
         rule.sent(&mut state, &sent(0, 4_160));
-        // The rest of the speculative credit is gone: 4,160 bytes in 17 quanta.
+        // The flow loses the rest of its speculative credit: 4,160 bytes, which are 17 quanta.
         assert_eq!(rule.lost(&mut state, &lost), 17);
         assert_eq!((state.waiting, state.credit), (4_160, 0));
         assert_eq!(rule.lost(&mut state, &lost), 0, "the request has been made");
@@ -626,7 +627,7 @@ mod tests {
         let rule = rule(&Rccc { nscc: Some(nscc), ..given(1_000_000, 9_000) });
         let mut state = rule.fresh(0);
         rule.request(&mut state, &queued(100 * 4_096));
-        // A window of 13,125 bytes and a packet, without the credit of 4,840 that is left: 12,445 bytes.
+        // A window of 13,125 bytes and a packet, minus the remaining credit of 4,840 bytes: 12,445 bytes.
         assert_eq!(ReactionRule::target(&rule, &state, &full(), 1), Some(49));
         (0..3).for_each(|_| rule.sent(&mut state, &sent(0, 4_160)));
         state.credit = 50_000;

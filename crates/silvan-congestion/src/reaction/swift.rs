@@ -133,7 +133,7 @@ impl Swift {
         let range = self.flow_scaling.unwrap_or(Time(5 * base)).0;
         let from = inverse_root((u64::from(self.scaling_from_percent) << 16) / 100);
         let to = inverse_root(u64::from(self.scaling_to_packets) << 16);
-        // Both ends are rounded, so ensure that they differ by at least one unit.
+        // Rounding could make the two ends equal, so ensure that they differ by at least one unit.
         let slope = ((u128::from(range) << 16) / u128::from(from.saturating_sub(to).max(1))) as u64;
         SwiftRule {
             base,
@@ -188,7 +188,7 @@ pub struct SwiftState {
     /// The start of the last packet; the next field is the delay of the last answer.
     started: Time,
     delay: u64,
-    /// When the window last shrank. Only packets that were sent since then shrink it again.
+    /// The time at which the window last shrank. Only marks of packets that were sent later shrink it again.
     shrunk_at: Time,
     is_untouched: bool,
 }

@@ -86,7 +86,7 @@ pub fn trace_lanes(
     trace_lid(topology, wiring, Forwarding { tables, path_bits: 0, lanes }, from, to)
 }
 
-/// What determines the route of a packet between two hosts.
+/// The kind of information that determines the route of a packet between two hosts.
 #[derive(Clone, Copy)]
 struct Forwarding<'a> {
     tables: &'a Tables,
@@ -155,7 +155,7 @@ fn trace_lid(
 pub struct LoadSummary {
     /// Number of channels.
     pub channels: u64,
-    /// Flows on the least loaded channel.
+    /// Number of flows on the channel with the fewest flows.
     pub min: u64,
     /// Flows on the most loaded channel.
     pub max: u64,

@@ -14,7 +14,7 @@ use super::port_groups::Choices;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hash {
     salt: u32,
-    /// If the entropy value of a packet is the number of its port instead of a part of the hash: the number of values.
+    /// The number of entropy values, if the entropy value of a packet selects its port directly and is not hashed.
     direct: Option<u16>,
 }
 
@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn switches_divide_flows_independently() {
-        // Of the flows that one switch sends through its first of four ports, another switch sends a quarter through
-        // each of its own.
+        // One switch sends some flows through the first of its four ports. Another switch sends a quarter of these
+        // flows through each of its own four ports.
         let (low, high) = (Hash::new(1, 10), Hash::new(1, 11));
         let mut counts = [0_u32; 4];
         for source in 0..40_000 {

@@ -218,8 +218,8 @@ impl<'a> Balancer<'a> {
             if switch != home {
                 let edges = self.graph.edges(switch).iter();
                 self.good.extend(edges.filter(|&&e| is_good(switch, e)));
-                // Packets start at hosts only: a switch without any, such as a spine that lost its link to a leaf, need not
-                // lead to all destinations.
+                // Packets start only at hosts, so a switch without hosts, such as a spine that lost its link to a leaf,
+                // need not have a route to every destination.
                 if self.graph.senders[switch] > 0 && self.first_good[switch] == self.good.len() {
                     return Err(self.unreachable(switch, home));
                 }

@@ -20,7 +20,7 @@ pub struct LaneVerdict {
     pub lane: u8,
     /// Number of channels on which any pair of hosts uses it.
     pub channels: u64,
-    /// Number of these channels that are in a cycle: zero if the lane cannot deadlock.
+    /// Number of the lane's channels that are in a cycle: zero if the lane cannot deadlock.
     pub in_circles: u64,
 }
 

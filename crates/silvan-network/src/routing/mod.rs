@@ -83,7 +83,7 @@ pub const MAX_TABLE_ENTRIES: u64 = 500_000_000;
 pub struct Tables {
     /// `out[switch][host]` is the output port (from 1) for the base LID of the host, or [`Tables::NO_ROUTE`].
     pub out: Vec<Vec<u16>>,
-    /// The same for the other LIDs of hosts: `further[i]` is for path bits `i + 1`. Hosts with fewer LIDs than others
+    /// Tables of the other LIDs of hosts: `further[i]` is for path bits `i + 1`. Hosts with fewer LIDs than others
     /// repeat their entries. Empty if all hosts have one LID.
     pub further: Vec<Vec<Vec<u16>>>,
 }

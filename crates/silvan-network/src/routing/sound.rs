@@ -29,8 +29,8 @@ pub fn is_sound(topology: &Topology, tables: &Tables) -> bool {
 /// The dependencies between channels found so far.
 struct Found {
     dependencies: Dependencies,
-    /// The next port of the last dependency of each channel: most entries repeat it, and a repetition needs no further
-    /// look-up.
+    /// The next port of the last dependency of each channel. Most dependencies are equal to the last one of their
+    /// channel, and these need no search in the set.
     last: Vec<Option<u16>>,
 }
 

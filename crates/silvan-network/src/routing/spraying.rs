@@ -23,8 +23,8 @@ pub enum Spraying {
     Oblivious,
     /// Each packet has a random value.
     Random,
-    /// As `oblivious`, but without values whose packets were marked or trimmed. Each mark of a value skips it once, and each
-    /// loss before the last output four times, at most 15 times in advance.
+    /// As `oblivious`, but a packet passes over values that have pending skips. A mark adds one skip to the value of the marked
+    /// packet, and a loss before the last output adds four; a value has at most 15.
     Bitmap,
     /// Recycled entropies (REPS): a packet takes the oldest of the last eight values whose packets were acknowledged
     /// without a mark, and that have not been used since. If there is none, the value is random.
@@ -61,7 +61,7 @@ const MOST_SKIPS: u8 = 15;
 /// The number of skips after a lost packet.
 const SKIPS_OF_LOSS: u8 = 4;
 
-/// What an answer says about the route of a packet.
+/// The state of a route, as an answer reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteFeedback {
     /// It is not congested.
@@ -195,8 +195,8 @@ impl SprayedFlow {
         value
     }
 
-    /// The next value of the round that is not to be skipped. A packet makes up for one skip, that of its first value.
-    /// After a whole round, it takes the value at hand.
+    /// The next value of the round without pending skips. Removes one skip of the first value that it passes over. If all
+    /// values have skips, the value is the next one after a whole round.
     fn unskipped(&mut self, values: u16, random: &mut Stream) -> u16 {
         let first = usize::from(self.round.value());
         if self.skips[first] > 0 {
@@ -286,7 +286,7 @@ mod tests {
         for _ in 0..40 {
             (0..4).for_each(|value| sprayer.answered(0, 9, value, RouteFeedback::Marked));
         }
-        // At most 15 skips of each value are due, and each packet makes up for one of them.
+        // At most 15 skips of each value are pending, and each packet removes one of them.
         let found = take(&mut sprayer, 10);
         assert!(found.iter().all(|&value| value < 4));
         assert_eq!(sprayer.flows[&(0, 9)].skips.iter().map(|&skips| u32::from(skips)).sum::<u32>(), 50);

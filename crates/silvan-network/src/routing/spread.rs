@@ -23,9 +23,9 @@ const MAX_TRIES: u32 = 200;
 pub struct Spread {
     /// Number of directed links between switches.
     pub links: u64,
-    /// Number of them that carry no flow, although a shortest path could use them without closing a cycle.
+    /// Number of directed links that carry no flow, although a shortest path could use them without closing a cycle.
     pub idle: u64,
-    /// One of these.
+    /// One of the idle links.
     pub example: Option<ChannelName>,
     /// Flows on the most loaded link.
     pub most: u64,

@@ -135,8 +135,9 @@ fn by_ranks(topology: &Topology, graph: &Graph, levels: &[u32]) -> Result<Tables
     Ok(balancer.finish())
 }
 
-/// The flows on the most loaded link between switches, times the number of links over that of the links with flows. A rank that
-/// saves a few flows on one link must not leave a whole switch unused.
+/// The number of flows on the most loaded link between switches, times the number of all such links, divided by the
+/// number of links with flows. The factor prevents that a rank saves a few flows on one link and leaves all links of a
+/// switch unused.
 fn score(loads: &LoadSummary) -> f64 {
     let idle = loads.histogram.get(&0).copied().unwrap_or(0);
     let used = loads.channels.saturating_sub(idle).max(1);
@@ -333,7 +334,7 @@ mod tests {
         }
     }
 
-    /// A spine without a link to some leaf cannot send to it, but nothing starts at a spine.
+    /// A spine without a link to some leaf cannot send to it, but no packet starts at a spine.
     #[test]
     fn trees_that_lost_links_use_all_others() {
         let tree = FatTree648::default().build().unwrap();

@@ -53,7 +53,7 @@ pub use units::UnitTree;
 
 use silvan_engine::{Rate, Time};
 
-/// What a message says about a second port of a host.
+/// The part of an error message that names the second port of a host.
 pub const HOST_PORTS: &str = "a host has one port: write a host with several ports as one host per rail, such as A-rail1 \
                               and A-rail2, and give a job both, as the scenario two-rails does";
 

@@ -221,8 +221,8 @@ impl Placement {
     }
 }
 
-/// Limits the messages generated so far: the next message is due after the time that all earlier messages take at the
-/// rate of this share.
+/// Limits the messages generated so far: the next message is due after the transmission time of all earlier messages at
+/// the rate of this share.
 #[derive(Debug, Clone, Saved)]
 struct Share {
     pace: BytePace,
@@ -309,8 +309,8 @@ impl Generator {
         self.hot_due(now).into_iter().chain(self.random_due(room)).min()
     }
 
-    /// Generates a message of `bytes`. A message must be due. Returns its destination, and whether that is the
-    /// hotspot.
+    /// Generates a message of `bytes` bytes, which must be due. Returns its destination, and whether the destination is
+    /// the hotspot.
     pub fn choose(
         &mut self,
         now: Time,
@@ -375,8 +375,8 @@ mod tests {
         Generator::new(GeneratorSpec { me, hosts: HOSTS, subset: 0, p, hotspots, paces, start: Time(0) })
     }
 
-    /// Generates messages until `end` for a host that is never blocked. Messages for the hotspot are sent unless
-    /// `held`. Returns time, destination and whether that is the hotspot.
+    /// Generates messages until `end` for a host that is never blocked. Messages for the hotspot are sent unless `held`
+    /// is true. Returns the time, the destination, and whether the destination is the hotspot.
     fn generate(generator: &mut Generator, held: bool, end: Time) -> Vec<(Time, u32, bool)> {
         let mut streams = (Stream::new(1, "choices", 0), Stream::new(1, "destinations", 0));
         let mut sent = Vec::new();

@@ -16,7 +16,7 @@ pub const MOST_SHARING: u16 = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sends {
-    /// Messages to different ranks share the link: a packet of each in turn.
+    /// Messages to different ranks share the link: the host sends one packet of each in turn.
     #[default]
     Interleaved,
     /// One message after the other, in the order in which they are posted.

@@ -50,7 +50,7 @@ pub struct ListedTransfer {
     pub to: u32,
     /// Payload, at least one byte.
     pub bytes: u32,
-    /// When it starts.
+    /// The time at which the transfer starts.
     pub start: Time,
     /// Service level.
     pub sl: u8,

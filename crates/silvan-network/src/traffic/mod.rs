@@ -112,7 +112,7 @@ pub struct Traffic {
     #[serde(default)]
     #[schemars(range(max = 15))]
     pub sl: u8,
-    /// What the files that `sizes` and `pattern` name contain.
+    /// The content of the files that `sizes` and `pattern` name.
     #[serde(skip)]
     pub loaded: Loaded,
 }

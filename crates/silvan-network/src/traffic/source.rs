@@ -19,7 +19,7 @@ use super::{Cdf, ListedTransfer};
 pub struct Message {
     /// Number of the receiving host.
     pub destination: u32,
-    /// The time at which it was due.
+    /// The time at which the message was due.
     pub created: Time,
     /// Payload that has not been divided into packets yet.
     pub left: u64,
@@ -57,12 +57,12 @@ pub enum Chooser {
     Listed,
 }
 
-/// When messages are generated.
+/// The rule for the times at which messages are generated.
 #[derive(Debug, Clone, Saved)]
 pub enum Clock {
     /// Whenever the host can send one.
     Saturating,
-    /// Messages are spaced evenly by the time that `bytes` take. The carry keeps the spacing exact.
+    /// Messages are spaced evenly, at a distance of the time for `bytes` bytes. The carry keeps the spacing exact.
     Periodic {
         /// Time per byte.
         pace: BytePace,
@@ -220,8 +220,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Maximum number of messages that are stored with their destination. Further messages keep their due
-    /// time, but their destination is chosen only when there is room.
+    /// Maximum number of messages whose destinations are stored. A further message has a due time, but its destination
+    /// is drawn only when an earlier message has left.
     pub const MAX_BACKLOG: u32 = 1024;
 
     /// Time at which the next message is due, if there is one.
@@ -235,7 +235,7 @@ impl Source {
         match (&self.chooser, &self.clock) {
             (Chooser::Forest(_), _) => false,
             (_, Clock::Saturating) => now >= self.stop || self.due().is_none(),
-            // The next message may be due after one that is under way.
+            // The next message may be due some time after the end of a message that is being sent.
             (_, Clock::Closed { .. }) => now >= self.stop || self.left == 0,
             _ => self.due().is_none(),
         }
@@ -334,8 +334,8 @@ impl Source {
         self.varied.as_ref().is_some_and(|varied| varied.has_own_flows)
     }
 
-    /// Records that a message with a flow of its own has ended. Returns whether the source could generate none meanwhile, or
-    /// generates another one because of this.
+    /// Records that a message with a flow of its own has ended. Returns whether the source generates another message
+    /// because of this, or could not generate one before.
     pub fn ended(&mut self, now: Time) -> bool {
         let was_full = !self.has_room();
         self.backlog -= 1;
@@ -362,8 +362,8 @@ impl Source {
         }
     }
 
-    /// Number of the connection of this source. Each message with a flow of its own has a connection of its own, although a
-    /// source is used again; other sources have one.
+    /// Number of the connection of this source. Each message with a flow of its own has a new number, although a later
+    /// message can use the same source. Other sources have one number.
     #[inline]
     pub fn connection(&self) -> u32 {
         match self.clock {

@@ -18,7 +18,7 @@ use silvan_network::topology::{
 
 use super::{ImportError, clip};
 
-/// Whether a text begins with a line of three numbers, as such a file does.
+/// Whether a text begins with a line of three numbers, as topology files of HPCC's simulator do.
 #[must_use]
 pub fn is_hpcc(text: &str) -> bool {
     let first = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
@@ -134,7 +134,7 @@ fn node_number(field: &str, nodes: u64) -> Result<u32, String> {
     number.ok_or_else(|| format!("{} is no node; must be 0 to {}", clip(field), nodes.saturating_sub(1)))
 }
 
-/// A quantity of such a file in the notation of scenarios.
+/// A quantity of a topology file in the notation of scenarios.
 fn spaced(text: &str, units: &[(&str, &str)]) -> Option<String> {
     units.iter().find_map(|(theirs, ours)| Some(format!("{} {ours}", text.strip_suffix(theirs)?)))
 }

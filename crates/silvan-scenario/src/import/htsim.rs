@@ -37,7 +37,7 @@ const USED: [&str; 8] = [
 ];
 const UNUSED: [&str; 5] = ["podsize", "oversubscribed", "switch_latency_ns", "queue_up", "queue_down"];
 
-/// Whether a text begins with the number of nodes, as such a file does.
+/// Whether a text begins with the number of nodes, as topology files of htsim do.
 #[must_use]
 pub fn is_htsim(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));

@@ -59,7 +59,7 @@ pub const MAX_UNICAST_LID: u16 = 0xbfff;
 pub struct Wiring {
     /// The nodes and links.
     pub topology: Topology,
-    /// What was left out or decided, for example cables from a node to itself.
+    /// Parts of the file that were omitted, and decisions that the reader made, such as cables from a node to itself.
     pub notes: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ pub struct ImportError {
     pub file: String,
     /// The line, from 1; `None` if the error does not belong to a single line.
     pub line: Option<usize>,
-    /// What is wrong, and what would be valid.
+    /// A statement of the error, and what would be valid.
     pub message: String,
 }
 

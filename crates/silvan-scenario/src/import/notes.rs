@@ -1,8 +1,8 @@
-//! Counts what a reader left out or decided, for one note each.
+//! Counts the omissions and decisions of a reader, to print one note for each kind.
 
 use std::cell::RefCell;
 
-/// What a reader noted about a line.
+/// A kind of omission or decision about a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     /// A line of a terminal or of an error stream, which is not part of the file.

@@ -39,7 +39,7 @@ pub struct Sections {
     pub passed_over: Vec<String>,
     /// Number of switches with adaptive routing enabled according to AR_INFO; `None` without that section.
     pub adaptive: Option<u64>,
-    /// What was left out or decided.
+    /// Omitted parts, and decisions of the reader.
     pub notes: Vec<String>,
 }
 

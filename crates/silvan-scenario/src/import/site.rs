@@ -88,7 +88,7 @@ pub struct Note {
     pub file: PathBuf,
     /// Format of the file; `None` if unknown.
     pub kind: Option<Kind>,
-    /// A summary of what was read from the file, or the reason it was not used.
+    /// A summary of the content of the file, or the reason why it was not used.
     pub text: String,
 }
 
@@ -105,7 +105,7 @@ pub struct Site {
     pub lanes: Option<Lanes>,
     /// Groups of ports for adaptive routing.
     pub groups: Vec<far::Group>,
-    /// Files that were used, with what was read from them.
+    /// Files that were used, with a summary of their content.
     pub used: Vec<Note>,
     /// Files that were not used, with the reasons.
     pub ignored: Vec<Note>,
@@ -175,7 +175,8 @@ fn kind_of_line(line: &str) -> Option<Kind> {
     }
 }
 
-/// Files that are not read but known: what their first lines contain, what they are, and what to use instead.
+/// Files that Silvan recognizes but does not read: the content of their first lines, their type, and what to use
+/// instead.
 const RELATIVES: [(&str, &str); 11] = [
     ("SwitchName=", "topology.conf of Slurm, which has no ports"),
     ("StartDevice", "a list of cables of UFM (NDT)"),
@@ -190,7 +191,7 @@ const RELATIVES: [(&str, &str); 11] = [
     ("[topology]", "a scenario, whose network `silvan fabric route` writes as a fabric"),
 ];
 
-/// What a text of unknown format resembles, as the end of a sentence; empty if nothing.
+/// The format that a text of unknown format resembles, as the end of a sentence; empty if there is none.
 fn resembles(text: &str) -> String {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES_LOOKED_AT);
     let json = text.trim_start().starts_with(['{', '[']) && text.trim_end().ends_with(['}', ']']);

@@ -29,8 +29,8 @@ pub(super) fn check(spec: &Spec) -> Check {
     Ok(())
 }
 
-/// Rejects a component of another link layer than that of the mechanism, unless the scenario names marks, answers and reaction
-/// itself, so that nothing of the mechanism's own remains but its isolation.
+/// Rejects a component that belongs to another link layer than the mechanism, unless the scenario also sets marks,
+/// answers and reaction, so that only the isolation of the mechanism remains.
 fn link_layers(spec: &Spec) -> Check {
     let given = &spec.congestion;
     let Some(own) = given.mechanism.link_layer() else { return Ok(()) };

@@ -189,7 +189,7 @@ fn rerouting(spec: &Spec) -> Check {
     })
 }
 
-/// Checks that nothing in the scenario requires that all packets arrive.
+/// Checks that no setting of the scenario requires that all packets arrive.
 pub(super) fn losses(spec: &Spec, at: &str) -> Check {
     ensure(spec.job.is_empty() || spec.recovery.is_some(), at, || {
         "loses packets, for which the ranks of a [[job]] would wait; add [recovery], which sends them again"

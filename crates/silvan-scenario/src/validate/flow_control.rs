@@ -1,4 +1,4 @@
-//! Checks flow control: the settings of credits and of pause frames, and what they can be combined with.
+//! Checks the settings of credits and of pause frames, and their combinations with other settings.
 
 use silvan_congestion::Notification;
 use silvan_congestion::isolation::Isolation;

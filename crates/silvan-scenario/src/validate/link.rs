@@ -1,4 +1,4 @@
-//! Checks errors of links and link-level retry, and what they can be combined with.
+//! Checks errors of links and link-level retry, and their combinations with other settings.
 
 use silvan_engine::Time;
 use silvan_fabric::config::FlowControl;

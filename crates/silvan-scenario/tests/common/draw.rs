@@ -294,7 +294,7 @@ const OVERRIDES: [(&str, &str); 10] = [
     ("measure.links", "false"),
 ];
 
-/// Returns the text of a scenario and its overrides. Many of these scenarios are invalid.
+/// Returns the text of a scenario and its overrides. Many of the scenarios are invalid.
 pub fn drawn(tape: &[u16]) -> (String, Vec<(String, String)>) {
     let tape = &mut Tape { left: tape, in_cycles: false };
     let text = [network(tape), traffic(tape), congestion(tape), components(tape), measure(tape)].concat();

@@ -13,8 +13,8 @@ pub(super) fn all_reduce<E>(call: &Call<'_>, me: u32, take: Take<'_, E>) -> Resu
         Algorithm::Ring => {
             let ranks = u64::from(call.ranks);
             let chunk = |index: u32| bytes / ranks + u64::from(u64::from(index) < bytes % ranks);
-            // After the first ring, the complete chunk of this rank is that of the next rank, so the second
-            // ring starts there.
+            // After the first ring, each rank has the complete chunk of the next rank, so the second ring starts with
+            // that chunk.
             ring(call, call.ahead(me, 0), &chunk, me, take)?;
             ring(call, call.ahead(me, 1), &chunk, me, take)
         }

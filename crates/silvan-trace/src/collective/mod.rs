@@ -55,7 +55,7 @@ pub enum Algorithm {
     Bruck,
     /// Messages in one direction at doubling distance.
     Dissemination,
-    /// All messages at once, or directly to or from the root, or along a chain.
+    /// All messages are sent at the same time, directly to or from the root, or along a chain.
     Linear,
     /// The network combines the data: each rank sends its vector to a reducer and receives the result from it.
     /// See [`crate::reduction`].

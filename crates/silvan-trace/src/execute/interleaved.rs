@@ -18,7 +18,7 @@ use super::ranks::{Agenda, Carrier, Parcel, Part, later};
 struct Sending {
     parcel: Parcel,
     cost: Cost,
-    /// Packets that have not left completely.
+    /// Number of packets that have not left completely.
     left: u64,
 }
 
@@ -55,7 +55,7 @@ impl Interface {
             return;
         }
         let rounds = u128::from(now - self.since) / round;
-        // A message that is complete at this instant keeps its last packet.
+        // A message whose last packet ends at this instant keeps this packet.
         let fewest = self.flows.iter().map(|flow| flow[0].left - 1).min().unwrap_or(0);
         let rounds = rounds.min(u128::from(fewest)) as u64;
         self.flows.iter_mut().for_each(|flow| flow[0].left -= rounds);
@@ -197,8 +197,8 @@ mod tests {
         Sending { parcel, cost, left: packets }
     }
 
-    /// When messages are complete that are posted at given times with given lengths: packet by packet, as the definition
-    /// says. A new message has its turn after all others.
+    /// The times at which messages are complete that are posted at given times with given lengths, computed packet by
+    /// packet from the definition. A new message has its turn after all others.
     fn by_packets(posted: &[(u64, u128)]) -> Vec<u64> {
         let mut ends = vec![0; posted.len()];
         let (mut ring, mut now, mut next): (VecDeque<(usize, u128)>, u64, usize) = (VecDeque::new(), 0, 0);
@@ -228,7 +228,7 @@ mod tests {
         ends
     }
 
-    /// The same, with the events of the interface.
+    /// The same times, computed with the events of the interface.
     fn by_events(posted: &[(u64, u128)]) -> Vec<u64> {
         let (mut interface, mut agenda) = (Interface::default(), Agenda::default());
         let mut ends = vec![0; posted.len()];

@@ -45,7 +45,8 @@ pub(super) fn each_node(
     }
 }
 
-/// Passes bytes through, and ends with an error in a string that is too long: the parser keeps a string in memory.
+/// Passes bytes through, and returns an error for a string that is too long, because the parser stores a whole string
+/// in memory.
 struct Bounded<'r> {
     from: &'r mut dyn BufRead,
     /// In a string, its length so far, and whether the last byte was a backslash.

@@ -36,7 +36,7 @@ struct Event {
     begin: i64,
     end: i64,
     what: What,
-    /// Whether the send of the call is kept; the next field is for its receive.
+    /// Whether the send of the call is used; the next field is for its receive.
     sends: bool,
     receives: bool,
 }
@@ -112,7 +112,7 @@ impl Recording {
         let next = self.communicators.len();
         let place = *self.known.entry(communicator.clone()).or_insert(next);
         if place == next {
-            // Count the members too, because they are kept in memory.
+            // Count the members too, because they are stored in memory.
             self.count += communicator.1.len() as u64;
             self.communicators.push(communicator);
         }

@@ -47,7 +47,7 @@ class Site:
     notes: tuple[str, ...]
     #: If the fabric has tables of lanes: a cycle on the one lane that the runs use for data; else None.
     one_lane_cycle: str | None = None
-    #: Wiring and tables without the aggregation nodes, if these are left out.
+    #: Wiring and tables without the aggregation nodes, if these are omitted.
     texts: tuple[str, str] | None = None
 
 

@@ -100,7 +100,7 @@ class Unfinished:
 
 @dataclass(frozen=True)
 class Simulated:
-    """What a study simulated; a :class:`Studied` unless runs that its verdict needs deadlocked."""
+    """The results of a study; a :class:`Studied` unless runs that its verdict needs deadlocked."""
 
     asked: Asked
     site: Site
@@ -125,7 +125,7 @@ class Simulated:
         return self.site.report["deadlock"] is not None or bool(self.unfinished)
 
     def lead(self) -> list[str]:
-        """Return the sentences that come first: deadlock, harm, recommendation."""
+        """Return the first sentences of the output: deadlock, harm, recommendation."""
         lines = self._deadlock()
         return [*lines, "No settings are recommended, because runs that a comparison needs deadlocked."]
 
@@ -174,7 +174,7 @@ class Studied(Simulated):
         return [OFF, self.title]
 
     def lead(self) -> list[str]:
-        """Return the sentences that come first: deadlock, harm, recommendation."""
+        """Return the first sentences of the output: deadlock, harm, recommendation."""
         return [*self._deadlock(), *self.verdict.warnings(), self.verdict.sentence()]
 
 

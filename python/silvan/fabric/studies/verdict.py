@@ -39,7 +39,7 @@ HOTSPOTS = "hotspots"
 TOLERATED_RECEIVED, TOLERATED_LATENCY = 0.95, 0.8
 #: Differences of single runs within this ratio count as noise in the choice of settings for fresh seeds.
 NOISE = 0.98
-#: Scores up to this one are not worth a search for their proof.
+#: Scores up to this one are too small for more seeds to prove them.
 WORTH = 1.05
 #: Number of finalists by score, and of harmless finalists.
 BY_SCORE, HARMLESS = 2, 2
@@ -90,7 +90,7 @@ class Care:
 
 @dataclass(frozen=True)
 class Effect:
-    """What settings do to one kind of traffic, compared with no control."""
+    """The effect of settings on one kind of traffic, compared with no control."""
 
     #: The class of traffic, or `victims`.
     class_name: str
@@ -279,7 +279,7 @@ def judge(tuned: Tuned, runs: Runs, care: Care, most: int) -> tuple[Tuned, Verdi
         raise FabricError(f"the fabric cannot be simulated without control: {'; '.join(tuned.notes)}")
     options = {one.name: option(tuned, one, off, care) for one in tuned.finalists}
     while (best := _unsettled(options, most)) is not None:
-        # Doubling keeps the number of looks at the data small.
+        # Double the number of seeds, because each further test of the data can find an effect by chance.
         fresh = fresh_instances(replace(tuned.tuning, confirm=min(most, 2 * best.seeds)))
         asked = [(best.candidate.name, best.candidate.setting), (NO_CONTROL, Setting(NONE))]
         runs.expected = max(runs.expected, len(runs.known) + len(asked) * len(fresh))

@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn contention_is_counted_over_all_flows() {
-        // One switch: the only links are those of the hosts.
+        // With a single switch, all links are links of hosts.
         let topology = ModifiedTree::new(5, 1, 2).build().unwrap();
         let mut network = FlowLevel::new(&topology, Heuristic::FlowCount, None).unwrap();
         let found = Permutations { seed: 3 }.contention(&mut network, 0).unwrap();

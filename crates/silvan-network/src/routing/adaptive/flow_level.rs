@@ -196,7 +196,7 @@ mod tests {
         found.unwrap()
     }
 
-    /// Two flows that would share a link down, and the horizontal hop that lets one of them avoid it.
+    /// Two flows that would share a link downwards, and a horizontal hop with which one of them avoids it.
     #[test]
     fn a_flow_uses_the_row_if_the_link_down_is_used() {
         for (width, contention, names) in

@@ -84,7 +84,7 @@ fn index_ports<'a>(nodes: &'a [Node<'a>], origin: &str) -> Result<HashMap<Place,
 /// Links with their rates, and the ports of cables from a node to itself.
 type Links = (Vec<(Place, Place, Rate)>, HashSet<Place>);
 
-/// Matches the two descriptions of every link. Cables from a node to itself are left out.
+/// Matches the two descriptions of every link. Cables from a node to itself are omitted.
 fn links(
     nodes: &[Node],
     by_id: &HashMap<Id, usize>,

@@ -212,7 +212,7 @@ fn description<'a>(line: &Cursor<'a>) -> Result<(&'a str, &'a str), ImportError>
         .ok_or_else(|| line.error(format!("the description has no closing double quote: {}", clip(comment))))
 }
 
-/// The text after `#`; nothing else may precede it.
+/// The text after `#`, which only blanks may precede. `None` at the end of the line.
 fn comment<'a>(line: &Cursor<'a>) -> Result<Option<&'a str>, ImportError> {
     let rest = line.rest.trim_start();
     match rest.strip_prefix('#') {
