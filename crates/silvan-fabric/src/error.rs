@@ -159,7 +159,7 @@ pub enum Reason {
     Unroutable {
         /// Number of pairs.
         pairs: u64,
-        /// The text that names one of these pairs.
+        /// A text that names one of the pairs without a route.
         first: String,
     },
     /// A switch has no route to a host that it may have to notify.
@@ -173,10 +173,10 @@ pub enum Reason {
         /// Name of the host.
         host: String,
     },
-    /// Adaptive routing per flow on an unsuitable network; the text says why.
+    /// Adaptive routing per flow on an unsuitable network; the text states the reason.
     #[error("{0}")]
     NotAdaptive(String),
-    /// A size beyond the supported range.
+    /// A size above the supported range.
     #[error("must be at most 1 GiB")]
     TooLarge,
     /// A buffer that is too small for a packet.
@@ -283,7 +283,7 @@ pub enum Reason {
     /// Shared credits with divided memory.
     #[error("the queues of an input must share its memory; set switch.memory = \"shared\"")]
     DividedCredits,
-    /// A reserve of credits that holds no packet, or exceeds the buffer.
+    /// A reserve of credits that is less than a packet, or more than the buffer.
     #[error("must be {least} B, the space of a packet, to {most} B, the buffer's share of a lane")]
     CreditReserve {
         /// Space of the largest packet.
@@ -313,7 +313,7 @@ pub enum Reason {
     /// Marking depends on buffers that the switches do not have.
     #[error("requires buffers at inputs and outputs; use switch.architecture = \"cioq\", which has both")]
     NoOutputBuffers,
-    /// A parameter of a congestion management component is invalid; the text says why.
+    /// A parameter of a congestion management component is invalid; the text states the reason.
     #[error("{0}")]
     Component(String),
     /// A reaction counts acknowledgements, but there are none.
@@ -344,7 +344,7 @@ pub enum Reason {
         /// The reason, and how to correct the job.
         what: String,
     },
-    /// Counters that cannot be created; the text says why.
+    /// Counters that cannot be created; the text states the reason.
     #[error("{0}")]
     NoCounters(&'static str),
 }

@@ -53,7 +53,7 @@ mod tests {
             assert!((*passed as f64 - exact).abs() <= 1.0, "{count} packets: {passed} ps, not {exact}");
         }
         assert_eq!((passed[2], passed[5]), (8_000_000, 16_000_000));
-        // After a pause, the packet begins at once. Half of the bytes take half of the time.
+        // After a pause, the packet starts immediately. Half of the bytes take half of the time.
         assert_eq!(limiter.pass(Time(20_000_000), 3_000), Time(28_000_000));
         assert_eq!(limiter.pass(Time(20_000_000), 1_500), Time(32_000_000), "after those before it");
     }

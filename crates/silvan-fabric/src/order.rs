@@ -38,7 +38,7 @@ pub(crate) struct Order {
     sent: FxHashMap<(u16, u32), u64>,
     /// Flows by sending host and source.
     received: FxHashMap<(u32, u16), Sequence>,
-    /// Bytes of payload that are held.
+    /// Bytes of payload that wait for earlier packets.
     held_bytes: u64,
     /// The packets to deliver; empty between calls.
     ready: Vec<Packet>,

@@ -81,7 +81,7 @@ impl Triggers {
         &self.list[at].waiting
     }
 
-    /// The same triggers, with only the sources of one partition. Hosts are given by their position in that partition.
+    /// The same triggers with only the sources of one partition, in which hosts have their positions in that partition.
     pub fn of_partition(&self, partition: u16, place: impl Fn(u32) -> (u16, u32)) -> Self {
         let mut own = self.clone();
         for trigger in &mut own.list {

@@ -49,7 +49,7 @@ fn delivered(load: Load, rccc: Rccc) -> (u64, u64) {
     (run(&star, &config).summary.packets_delivered, packets * hosts as u64)
 }
 
-/// Each packet needs several quanta, and each of eight flows asks for an eighth of them.
+/// Each packet needs several quanta, and each of eight flows requests an eighth of them.
 #[test]
 fn divided_requests_do_not_stall() {
     for seed in 1..=12 {
@@ -71,8 +71,8 @@ fn divided_requests_do_not_stall() {
     }
 }
 
-/// A host has a source for each of 1,024 messages under way, and then uses them again. Receivers must not continue with what
-/// they granted to the earlier message of a source.
+/// A host has a source for each of 1,024 messages under way, and then uses these sources again. For a later message of
+/// a source, receivers must not continue with the grants of the earlier one.
 #[test]
 fn sources_that_are_used_again_get_credit_as_new_ones() {
     for (hosts, idle_credit, speculative) in [(2, true, 0), (2, false, 0), (3, false, 600), (2, true, 600)] {

@@ -23,7 +23,7 @@ const TREES: [&str; 4] = [
     r#"{"kind": "pgft", "m": [4, 4, 2], "w": [1, 2, 2], "p": [1, 2, 1], "link_rate": "8 Gbit/s"}"#,
 ];
 
-/// The links between switches that carried anything.
+/// The links between switches that carried any traffic.
 fn used(outcome: &Outcome) -> BTreeSet<String> {
     let table = outcome.tables.iter().find(|table| table.name == "links").unwrap();
     let column = |name| &table.columns.iter().find(|column| column.name == name).unwrap().values;

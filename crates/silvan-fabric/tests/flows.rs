@@ -60,8 +60,8 @@ fn explicit_rates_save_a_fifth_of_the_phase() {
     }
 }
 
-/// Data packets report weights only while the source does not know them, so nearly all of the 3000 packets cause no
-/// answer.
+/// The receiver returns weights only if they differ from those that the source has, so nearly all of the 3000 packets
+/// cause no answer.
 #[test]
 fn data_packets_report_only_changes_of_weights() {
     let (topology, mut config) = figure_1();

@@ -1,4 +1,4 @@
-//! Hosts without traffic: they change nothing, wherever they are.
+//! Hosts without traffic have no effect, wherever they are in the network.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

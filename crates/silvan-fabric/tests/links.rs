@@ -80,7 +80,7 @@ fn a_small_buffer_sends_as_much_as_it_holds_in_each_period_of_credits() {
     assert_near(share(&topology, &config), 2_000.0 / 2_100.0, 0.001, "without spacing");
 }
 
-/// With n packets in the buffer, throughput is at least that of one batch, and at most that of single packets.
+/// With n packets in the buffer, throughput is between that of one batch per period and that of single packets.
 #[test]
 fn batches_of_credits_bound_throughput() {
     let (topology, mut config) = one_link(500, 8, us(2_000));
@@ -138,9 +138,9 @@ fn an_error_costs_whole_frames() {
     }
 }
 
-/// A NACK costs a frame and a round trip. The timer replaces a NACK that got lost; it starts with the acknowledgement of the
-/// previous frame, which arrives a round trip after the bad one has started. If the frame is bad again, the receiver is
-/// silent until the next replay.
+/// A NACK costs a frame and a round trip. If the NACK is lost, the timer has the same effect; it starts with the
+/// acknowledgement of the previous frame, which arrives a round trip after the bad frame has started. If the frame is
+/// bad again, the receiver is silent until the next replay.
 #[test]
 fn lost_answers_and_repeated_errors_cost_the_timer() {
     let (topology, mut config) = one_link(2_000, 80, us(50_000));
@@ -187,7 +187,7 @@ fn the_table_counts_frames_and_answers() {
     config.link = retry(0, given);
     let outcome = run(&topology, &config);
     assert_eq!(column(&outcome, "frames", "A->S:1"), 100);
-    // The first frame is acknowledged at once, and then ten at a time; the last one waits.
+    // The first frame is acknowledged immediately, and then ten frames at a time; the last frame waits.
     assert_eq!(column(&outcome, "acks", "A->S:1"), 11);
     let clean = RetrySummary { frames: 200, ..RetrySummary::default() };
     let found = outcome.summary.retries.clone().unwrap();
@@ -232,7 +232,7 @@ fn a_link_that_repeats_its_frames_too_often_has_failed() {
     assert!(try_run(&topology, &config).is_ok());
 }
 
-/// The link to V sends the first packet during the whole run, so the buffer keeps all that is sent for V.
+/// The link to V sends the first packet during the whole run, so the buffer keeps all packets for V.
 fn blocked(flows: &[u8], shared: SharedCredits) -> Outcome {
     let topology = topology(
         r#"{"kind": "custom", "hosts": ["U", "V"], "switches": [{"name": "S", "ports": 2}], "link_rate": "8 Gbit/s",

@@ -95,7 +95,7 @@ fn throttled_flows_are_released() {
     assert_complete(&run(&star(29), &config), 29 * 6, "six packets from each host");
 }
 
-/// A small packet that lacks credit is not forgotten if a larger one waits behind it.
+/// A small packet that lacks credit is sent later, even if a larger one waits behind it.
 #[test]
 fn packets_of_all_sizes_get_their_credit() {
     let mut config = config(us(5_000));

@@ -1,4 +1,5 @@
-//! Packet trimming: what is trimmed when, that all payload arrives nevertheless, and that threads and schedulers do not matter.
+//! Packet trimming: which packets are trimmed, that all payload arrives, and that threads and schedulers do not change
+//! results.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -48,7 +49,7 @@ fn message(from: usize, to: usize, bytes: u64) -> Flow {
     Flow { message, total, ..flow(&format!("H{from}"), &format!("H{to}")) }
 }
 
-/// When each flow was complete, in nanoseconds.
+/// The time at which each flow was complete, in nanoseconds.
 fn completed(outcome: &Outcome) -> Vec<Option<u64>> {
     outcome.summary.flows.iter().map(|flow| flow.completed_ns).collect()
 }
@@ -258,7 +259,7 @@ fn threads_and_schedulers_do_not_matter() {
     }
 }
 
-/// The same run with a queue for all rates, and with one for the rate of the links.
+/// The same run with one queue limit for all rates, and with a limit for the rate of the links.
 #[test]
 fn a_rate_may_have_a_queue_of_its_own() {
     let of = |queue, own: &[u64]| {

@@ -63,11 +63,11 @@ pub struct Event {
     pub mean_time_between: Option<Time>,
 }
 
-/// What happens to links or hosts.
+/// The kinds of changes of links and hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
-    /// The links are down. Packets on them are lost. Switches discard what they would send on them; hosts wait.
+    /// The links are down. Packets on them are lost. Switches discard packets for these links, and hosts wait.
     Down,
     /// The links have another rate, from the next packet on.
     Rate,
@@ -168,7 +168,7 @@ impl Recovery {
 pub enum RecoveryKind {
     /// The lost packets, after the timeout. The receiver accepts packets in any order.
     SelectiveRepeat,
-    /// The first lost packet and all after it. The receiver accepts only the next packet, and asks for it when another one arrives.
-    /// Packets of a flow must not overtake each other.
+    /// The sender repeats the first lost packet and all later ones. The receiver accepts only the next packet, and
+    /// requests it when another one arrives. Packets of a flow must not overtake each other.
     GoBackN,
 }

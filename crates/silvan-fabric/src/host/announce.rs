@@ -31,13 +31,13 @@ use crate::switch::weight_ps;
 /// State of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 enum FlowStage {
-    /// The set-up has not come back yet.
+    /// The set-up packet has not returned yet.
     Announced,
     /// The flow may send.
     Running,
     /// The flow has sent all of its data, and the links keep its weight.
     Retained,
-    /// The tear-down has not come back yet.
+    /// The tear-down packet has not returned yet.
     Ending,
 }
 
@@ -310,7 +310,8 @@ impl Host {
         }
     }
 
-    /// Returns the weights that a data packet has collected, if its source did not know them.
+    /// Returns the weights that a data packet has collected to its source, if they differ from those that the packet
+    /// carried.
     #[inline(never)]
     pub(super) fn return_weights(&mut self, ctx: &mut Context, packet: &Packet, number: u32) {
         let carried = *ctx.announcements.get_mut(number);

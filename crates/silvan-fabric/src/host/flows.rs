@@ -34,7 +34,7 @@ pub(super) const NONE: FlowId = FlowId::MAX;
 /// The list in which a flow waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 enum FlowList {
-    /// None: the flow has nothing to send.
+    /// In no list, because the flow has nothing to send.
     Idle,
     /// The ring, the held flows, or a list of the host.
     Listed,
@@ -96,7 +96,7 @@ impl Messages {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 pub(crate) struct LostPacket {
     pub payload: u32,
-    /// When its message was generated.
+    /// The time at which the flow's message was generated.
     pub created: Time,
     /// Whether it is the last packet of its message.
     pub is_last: bool,
@@ -119,7 +119,7 @@ pub(crate) struct Flow {
     /// Index of the flow's source at the host.
     pub source: u16,
     place: FlowList,
-    /// Whether the flow may send when its turn comes, as far as is known. An answer clears this flag.
+    /// Whether the flow may send when its turn comes, according to the last check. An answer clears this flag.
     pub may_send: bool,
 }
 
@@ -319,8 +319,8 @@ impl FlowTable {
         })
     }
 
-    /// The flow from a source to a destination. If it has no state, creates it and calls `begin` with its index. The
-    /// index is that of a forgotten flow or the first unused one.
+    /// The flow from a source to a destination. If it has no state, creates the state and calls `begin` with its index,
+    /// which is that of an earlier flow without state or the first unused one.
     #[inline]
     pub fn entry(&mut self, source: u16, destination: u32, begin: impl FnOnce(FlowId)) -> FlowId {
         if let Some(id) = self.find(source, destination) {

@@ -6,7 +6,7 @@ use silvan_engine::saved::Saved;
 use super::Host;
 use crate::context::Context;
 
-/// What a host that does not send waits for.
+/// The reason why a host does not send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Saved)]
 enum Wait {
     /// Data to send.
@@ -35,7 +35,7 @@ struct HostActivity {
     since: Time,
     /// The end of the current transmission.
     busy_until: Time,
-    /// What the host waits for after that.
+    /// The reason why the host does not send after the transmission.
     then: Wait,
     spent: Spent,
 }
@@ -57,7 +57,7 @@ impl Hours {
         state.unwrap_or(&self.now).until(time)
     }
 
-    /// Changes the state of the host. Before `exchanged`, all partitions know each other's events.
+    /// Changes the state of the host. Before `exchanged`, each partition has received the events of all others.
     fn change(&mut self, state: HostActivity, exchanged: Time) {
         if self.now.since < exchanged {
             self.past.clear();

@@ -15,7 +15,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// The least number of sources for which this is worthwhile.
+    /// The minimum number of sources for which this list saves time.
     pub const LEAST: usize = 8;
 
     pub fn new(sources: &[Source]) -> Self {

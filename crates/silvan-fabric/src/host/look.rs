@@ -69,7 +69,7 @@ impl Host {
         self.adapter.as_deref().map(of).unwrap_or_default()
     }
 
-    /// Payload that the host knows to be lost and has not reported to its source yet, by class.
+    /// Payload of lost packets that the host has not reported to its source yet, by class.
     pub fn unreported(&self) -> impl Iterator<Item = (u16, u64)> {
         let waiting = self.control.iter().filter(|control| control.missing.is_some());
         waiting.filter_map(|control| match control.payload {

@@ -53,7 +53,7 @@ struct Outstanding {
     entropy: u16,
 }
 
-/// What has arrived of a flow.
+/// The packets of a flow that have arrived.
 #[derive(Debug, Default, Saved)]
 struct Arrived {
     /// All packets with lower numbers have arrived.
@@ -64,7 +64,7 @@ struct Arrived {
     has_asked: bool,
 }
 
-/// What a receiver does with a packet.
+/// The decision of a receiver about a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Judgement {
     Accept,
@@ -87,8 +87,8 @@ pub(crate) struct LossRecovery {
     #[saved(constant)]
     rule: RecoveryRule,
     sent: FxHashMap<Connection, BTreeMap<u64, Outstanding>>,
-    /// When packets time out, in the order of sending. Entries of packets that have been acknowledged or sent again are
-    /// skipped.
+    /// The times at which packets time out, in the order of sending. Entries of packets that have been acknowledged or
+    /// sent again are skipped.
     deadlines: VecDeque<(Time, Connection, u64)>,
     /// Flows that wait for a grant, and when they request it again, in the order of waiting; the second map has the valid time
     /// of each flow.
@@ -130,8 +130,8 @@ impl LossRecovery {
         }
     }
 
-    /// Removes what a receipt acknowledges: the packet with the number, if it was outstanding, and with go-back-N those before
-    /// it.
+    /// Removes the packets that a receipt acknowledges: the packet with the number, if it was outstanding, and with
+    /// go-back-N all earlier ones.
     fn acknowledge(
         &mut self,
         flow: Connection,
@@ -246,7 +246,7 @@ impl Host {
         self.reactor.as_ref().map_or(0, |reactor| reactor.missing_grant(self.reference(id)))
     }
 
-    /// If a flow waits for a grant, lets it request that again after the timeout.
+    /// If a flow waits for a grant, makes it repeat its request after the timeout.
     #[inline(always)]
     pub(super) fn await_grant(&mut self, ctx: &mut Context, id: FlowId) {
         if self.recovery.is_some() {
@@ -375,7 +375,7 @@ impl Host {
         }
     }
 
-    /// Determines what the receiver does with a data packet that has arrived. Sends a receipt.
+    /// Decides about a data packet that has arrived, and sends a receipt.
     pub(super) fn accepts(&mut self, ctx: &mut Context, packet: &Packet, number: u64) -> Accepted {
         let Some(recovery) = &mut self.recovery else { return Accepted { is_new: true, is_answered: true } };
         let RecoveryRule { goes_back, has_acks, .. } = recovery.rule;

@@ -297,8 +297,7 @@ impl Host {
             self.enlist(id, end);
             return;
         }
-        // The delay counts from the end of the last packet, so a reaction with state per flow keeps the flow until
-        // then.
+        // The delay starts at the end of the last packet, so a reaction with state per flow stores the flow until then.
         match &self.reactor {
             Some(reactor) if reactor.level() == ControlLevel::Qp => self.tidy(end),
             _ => self.flows.forget(id),

@@ -60,7 +60,7 @@ fn exhaust(host: &Host, ctx: &mut Context, vl: Vl, left: u32) {
     ctx.now = ctx.free_at(host.out);
 }
 
-/// Returns credit to a host, which has it from now on.
+/// Returns credit to a host immediately.
 fn give_credit(host: &Host, ctx: &mut Context, vl: Vl, space: u32) {
     let (way, ledger) = ((host.out, vl, 3), crate::packet::NO_LEDGER);
     ctx.release(crate::message::CreditReturn { way, space, leaves_at: ctx.now, ledger });
@@ -144,7 +144,7 @@ fn a_control_packet_without_credit_keeps_data_off_its_lane_only() {
     let mut partition = partition(|_| {});
     let (host, ctx) = parts(&mut partition);
     host.lane_of = Some([0, 1, 0, 0].into());
-    // The credit would be enough for nothing but a small data packet.
+    // The credit suffices only for a small data packet.
     exhaust(host, ctx, Vl(1), 0);
     for destination in [1, 3] {
         add(host, ctx, destination, 1);

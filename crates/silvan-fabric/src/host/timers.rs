@@ -59,7 +59,7 @@ impl Timers {
         *self.armed(owner) = None;
     }
 
-    /// Removes and returns an owner whose time has come.
+    /// Removes and returns an owner whose timer has expired.
     fn take(&mut self, now: Time) -> Option<Owner> {
         while let Some(&Reverse((time, owner))) = self.entries.peek()
             && time <= now
@@ -117,7 +117,7 @@ impl Host {
         }
     }
 
-    /// Handles the timer event: expires all timers whose time has come.
+    /// Handles the timer event: handles all timers that have expired.
     pub fn expire_timers(&mut self, ctx: &mut Context) {
         let now = ctx.now;
         if let Some(timers) = &mut self.timers

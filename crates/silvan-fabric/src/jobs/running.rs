@@ -44,7 +44,7 @@ pub(super) struct Running {
     pub hosts: Vec<AtHost>,
     /// With sequential sends: the times at which hosts will have sent a message, with these hosts.
     ends: BinaryHeap<Reverse<(Time, u32)>>,
-    /// Number of partitions whose ranks have not all finished, as far as this partition knows.
+    /// Number of partitions with unfinished ranks, according to the messages that this partition has received.
     open: usize,
     /// The latest time at which a rank finished, so far.
     latest: Time,
@@ -245,7 +245,7 @@ impl Running {
         self.hosts.partition_point(|at| at.host < host)
     }
 
-    /// With sequential sends, lets hosts that have finished a message send the next one.
+    /// With sequential sends, starts the next message of hosts that have finished a message.
     pub fn release(&mut self, ctx: &mut Context, hosts: &mut [Host], job: u16) {
         while let Some(&Reverse((time, host))) = self.ends.peek()
             && time <= ctx.now
@@ -308,7 +308,8 @@ impl Running {
         Some((self.log.len() - 1) as u32)
     }
 
-    /// Records that the first message of a flow that had not left yet did so at `end`. Returns whether there is one.
+    /// Records that a flow's first message that had not left yet left at `end`. Returns whether there is such a
+    /// message.
     #[must_use]
     pub fn left(&mut self, flow: FlowKey, end: Time) -> bool {
         let travel = self.leaving.get_mut(&flow).and_then(VecDeque::pop_front);
@@ -377,8 +378,8 @@ impl Running {
     }
 }
 
-/// Limits the logs of all jobs to the first `most` messages. Among messages posted at the same instant, those of the
-/// first jobs and ranks are kept. Sorts each log in this order.
+/// Limits the logs of all jobs to the first `most` messages. Of the messages posted at one instant, those of the first
+/// jobs and ranks remain. Sorts each log in this order.
 pub(super) fn trim(jobs: &mut [Running], most: usize) {
     for job in jobs.iter_mut() {
         job.log.sort_by_key(|row| (row.handed, row.from));

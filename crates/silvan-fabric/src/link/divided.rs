@@ -30,8 +30,8 @@ pub(super) struct Divided {
     /// Bytes of the receive buffer per region of a virtual lane, for each channel.
     #[saved(constant)]
     pub capacities: Vec<u32>,
-    /// What the receiver of a packet stores with the ledger whose credit the packet spent, indexed by ledger. Grows with
-    /// its use.
+    /// The ledgers, as the receiver of a packet stores them, indexed by the ledger whose credit the packet spent. Grows
+    /// with its use.
     relays: Vec<Relay>,
     /// The ledgers of destinations, beginning with the ledger `base`.
     ledgers: Vec<OfDestination>,
@@ -70,7 +70,7 @@ struct OfDestination {
 /// Number of ledgers of destinations that are checked for removal when a packet is sent and no ledger is free.
 const CHECKED: usize = 3;
 
-/// The way of the packets of a destination through a switch. It replaces look-ups by destination.
+/// The path of packets for a destination through a switch, which is stored to avoid searches by destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Saved)]
 struct Relay {
     /// The queue of the destination at the input; [`NONE`] if there is none.
@@ -90,7 +90,7 @@ pub(super) struct WayTable {
     len: usize,
 }
 
-/// The key of an unused slot. No way has it, because virtual lanes are below 16.
+/// The key of an unused slot. No path has this key, because virtual lanes are below 16.
 const UNUSED: u64 = u64::MAX;
 
 impl WayTable {
@@ -544,7 +544,7 @@ mod tests {
         // Another destination uses the ledger.
         assert_eq!(send(&mut links, 0, 9, Time(400)), first);
         assert_eq!(links.outstanding(0, Vl::FIRST, Time(100)), 120);
-        // When the first destination has a ledger again, no destination is known to have all of its credit.
+        // When the first destination has a ledger again, no destination is recorded as having all of its credit.
         send(&mut links, 0, 7, Time(400));
         assert!(
             !links.has_full_ledgers(0, Vl::FIRST) && !links.has_some_credit(0, Vl::FIRST, 100, Time(100))

@@ -39,7 +39,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// Whether the event only wakes a sender. The number of these events is not part of the results.
+    /// Whether the event only wakes a sender. The number of such events is not part of the results.
     #[inline]
     pub fn is_wake(self) -> bool {
         matches!(self, Self::SwitchWake | Self::HostWake)

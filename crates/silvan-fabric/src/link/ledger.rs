@@ -117,7 +117,8 @@ impl LedgerView<'_> {
     }
 }
 
-/// Where the space of a receive buffer is: the ledgers of a virtual lane of a channel, and what is outside of them.
+/// The places of the space of a receive buffer: the ledgers of a virtual lane of a channel, and packets and credits in
+/// transit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Balance {
     pub available: u64,

@@ -40,7 +40,7 @@ pub(crate) struct RetrySpec {
     pub largest: u32,
     /// Bad frames and lost messages per billion.
     pub error_ppb: u32,
-    /// The time of this many bytes on the link is the least time between two acknowledgements.
+    /// The minimum time between two acknowledgements is the transmission time of this number of bytes.
     pub ack_spacing: u32,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Retries {
     pub discarded: u64,
     pub acks: u64,
     pub nacks: u64,
-    /// Acknowledgements and NACKs that got lost.
+    /// Number of acknowledgements and NACKs that were lost.
     pub lost: u64,
     /// Replays that the timer triggered.
     pub timeouts: u64,
@@ -80,7 +80,7 @@ pub(crate) struct SentFrame {
     pub tail: Time,
     /// The propagation delay.
     pub delay: Time,
-    /// The least time between two acknowledgements.
+    /// The minimum time between two acknowledgements.
     pub ack_spacing: Time,
 }
 
@@ -152,7 +152,7 @@ impl ChannelEnds {
         }
     }
 
-    /// Computes what the receiver does with the frame at index `place` of the replay buffer, and schedules its answer.
+    /// Computes whether the receiver accepts the frame at index `place` of the replay buffer, and schedules the answer.
     /// Returns whether the receiver accepts the frame.
     fn arrives(&mut self, place: usize, sending: SentFrame) -> bool {
         let SentFrame { tail, delay, ack_spacing, .. } = sending;
@@ -263,7 +263,8 @@ impl Retry {
         self.ends[channel as usize].reset()
     }
 
-    /// Changes how many frames of a channel are bad, and messages get lost, per billion: at least as many as usual.
+    /// Changes how many frames of a channel are bad, and how many messages are lost, per billion: at least the usual
+    /// number.
     pub fn set_errors(&mut self, channel: ChannelId, error_ppb: u32) {
         self.ends[channel as usize].error_ppb = error_ppb.max(self.spec.error_ppb);
     }
@@ -290,7 +291,7 @@ impl Retry {
         end.arrives(end.frames.len() - 1, sending)
     }
 
-    /// Handles what has arrived at the sender of a channel by now.
+    /// Handles the messages that have arrived at the sender of a channel.
     pub fn hear(&mut self, channel: ChannelId, now: Time, delay: Time) {
         if self.ends[channel as usize].hear(now, delay, &self.spec) {
             let found = (now, channel);
@@ -469,7 +470,7 @@ mod tests {
         assert_eq!(retry.counts(0).map(|counts| (counts.replayed, counts.timeouts)), Some((2, 3)));
     }
 
-    /// The receiver has accepted both frames, but the acknowledgement of the second one got lost.
+    /// The receiver has accepted both frames, but the acknowledgement of the second one was lost.
     #[test]
     fn duplicates_are_acknowledged_again() {
         let mut retry = retry(1);

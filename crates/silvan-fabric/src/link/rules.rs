@@ -1,4 +1,4 @@
-//! Rules of credits beyond those of the ledgers.
+//! Rules of credits in addition to the ledgers.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(crate) fn owner(from_host: bool, node: u32, port: u16) -> u64 {
     u64::from(from_host) << 32 | u64::from(node) << 8 | u64::from(port)
 }
 
-/// What determines when a sender has credit, in addition to its ledgers.
+/// The rules that determine when a sender has credit, in addition to its ledgers.
 #[derive(Debug, Clone, Default, Saved)]
 pub(crate) struct CreditRules {
     /// Present if receivers return credits at certain times only.

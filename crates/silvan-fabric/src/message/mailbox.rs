@@ -215,7 +215,7 @@ impl Mailbox {
         self.earliest = Time::NEVER;
     }
 
-    /// Adds a notification for a source, which goes to a switch of the binned scheduler.
+    /// Adds a notification for a source that must pass a switch of the binned scheduler.
     pub fn send_output_notice(&mut self, notice: OutputNotice) {
         self.note(notice.time);
         self.output_notices.push(notice);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The counters that add up, and those of which the largest counts.
+/// The counters that are added up, and those whose maximum is taken.
 fn counters(meters: &mut Meters) -> ([&mut u64; 19], (&mut u64, &mut u32)) {
     let Meters {
         packets_injected,
@@ -64,7 +64,7 @@ fn a_run_has_the_sums_and_the_largest_values_of_its_partitions() {
         (*largest.0, *largest.1) = (factor, 11 - factor as u32);
     }
     let mut whole = fresh();
-    // A second time, nothing is counted twice.
+    // A second call counts nothing twice.
     for _ in 0..2 {
         whole.gather(parts.iter_mut());
         let (sums, largest) = counters(&mut whole);

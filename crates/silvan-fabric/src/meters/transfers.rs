@@ -320,7 +320,8 @@ mod tests {
         assert!(sender.open().count() == 0 && receiver.elsewhere.is_empty());
     }
 
-    /// The first message loses two packets, so neither its last packet nor those of the others finish it.
+    /// The first message loses two packets, so its last packet does not finish it, and neither do those of the other
+    /// messages.
     #[test]
     fn transfers_that_lost_packets_do_not_finish() {
         let lossy = || Transfers::new(false, true);

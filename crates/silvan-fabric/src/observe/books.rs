@@ -22,7 +22,8 @@ pub(crate) fn check_traffic(view: View) -> Result<(), String> {
             found[usize::from(packet.class)] += u64::from(packet.payload);
         } else {
             control += 1;
-            // Of lost payload, a header or a negative acknowledgement is inside, or the source knows of it.
+            // Of lost payload, a header or a negative acknowledgement is in the network, or the source has been
+            // notified.
             if matches!(packet.kind, Kind::Header | Kind::Nack) {
                 found[usize::from(packet.class)] += u64::from(packet.payload);
             }

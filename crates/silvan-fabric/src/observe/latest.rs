@@ -34,11 +34,11 @@ pub struct Latest<'a> {
     pub link_queued_bytes: &'a [u32],
     /// Throughput per class of traffic.
     pub class_throughput_gbit_s: &'a [f64],
-    /// Mean latency since injection for each class of traffic; NaN if nothing was delivered.
+    /// Mean latency since injection for each class of traffic; NaN if no packet was delivered.
     pub class_latency_ns: &'a [f64],
     /// The congestion trees, in the order of their roots.
     pub trees: Vec<LatestTree>,
-    /// The links of these trees: roots, then the links that wait for them directly, and so on.
+    /// The links of the trees: roots, then the links that wait for them directly, and so on.
     pub tree_links: Vec<TreeLink>,
 }
 
@@ -53,7 +53,7 @@ pub struct LatestTree {
     pub born_ns: u64,
     /// Whether the contributors of the tree send to its root only.
     pub is_silent: bool,
-    /// Hosts that fed the tree in the last interval.
+    /// Hosts that contributed to the tree in the last interval.
     pub contributors: Vec<u32>,
     /// Hosts whose traffic had to wait for branches of the tree.
     pub victims: Vec<u32>,

@@ -72,7 +72,7 @@ pub(super) struct OutputLedgers {
     #[saved(constant)]
     pub capacities: Box<[u32]>,
     early: Early,
-    /// The same for the links on which hosts send, indexed by channel and lane.
+    /// The credit of the links on which hosts send, indexed by channel and lane.
     early_of_hosts: Early,
 }
 

@@ -81,8 +81,8 @@ enum Company {
 #[derive(Debug, Clone, Copy, Saved)]
 #[repr(C)]
 struct Binned {
-    /// The earliest time at which the output can send next, as far as it is known; `Time::NEVER` if it has no packets,
-    /// or no credit for any of them.
+    /// The earliest time at which the output may be able to send; `Time::NEVER` if it has no packets, or no credit for
+    /// any of them.
     ready_at: Time,
     /// Bytes on the wire sent so far.
     sent_bytes: u64,

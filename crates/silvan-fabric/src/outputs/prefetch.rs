@@ -12,7 +12,7 @@ pub(super) const MANY: usize = 8_192;
 /// Number of positions by which records are prefetched in advance.
 const AHEAD: usize = 6;
 
-/// The same for the pass that classifies arrivals, which takes little time per arrival.
+/// Number of positions for the pass that classifies arrivals, which takes little time per arrival.
 const FAR_AHEAD: usize = 16;
 
 /// Number of positions in advance at which to prefetch the memory to which the records refer.

@@ -384,7 +384,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool> Bank<LANES, MARKS, F
         });
     }
 
-    /// Queues a packet that may leave from now on, or what is left of it.
+    /// Queues a packet that may leave from now on, or the header of a packet that is trimmed.
     #[inline(always)]
     pub(super) fn enqueue(&mut self, around: &mut Around, now: Time, arrival: &Arrival) {
         let (slot, head) = (arrival.slot::<LANES>(), arrival.head());

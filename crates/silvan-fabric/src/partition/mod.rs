@@ -78,14 +78,14 @@ pub(crate) struct Partition {
     pub binned: Vec<BinnedSwitch>,
     /// The ranks of jobs on these hosts.
     pub jobs: Option<Jobs>,
-    /// Traffic of these hosts that starts after a number of deliveries.
+    /// Traffic of the partition's hosts that starts after a number of deliveries.
     pub triggers: Triggers,
     /// Whether the network does not fit into the fast caches of a core.
     is_large: bool,
     schedule: Schedule,
 }
 
-/// What the handling of events depends on in addition to the nodes.
+/// Data on which the handling of events depends, in addition to the nodes.
 #[derive(Debug, Saved)]
 struct Schedule {
     /// Whether to prefetch for events.
@@ -259,7 +259,7 @@ impl Partition {
         with_handler!(self, handler => handler.instants(end, most))
     }
 
-    /// Handles all arrivals at the time of a sample, and lets the ranks act.
+    /// Handles all arrivals at the time of a sample, and runs the ranks.
     fn arrive_at(&mut self, cut: Time) -> u64 {
         with_handler!(self, handler => handler.arrive_at(cut))
     }

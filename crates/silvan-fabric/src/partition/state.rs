@@ -111,7 +111,7 @@ impl Partition {
         }
     }
 
-    /// Bytes in the queues that feed an output of a switch.
+    /// Bytes in the queues from which an output of a switch sends.
     pub fn queued_bytes(&self, switch: usize, output: Port) -> u32 {
         match self.binned(switch) {
             Some((outputs, of)) => outputs.queued_bytes(of.first as usize + output.index()),
@@ -144,7 +144,7 @@ impl Partition {
         }
     }
 
-    /// What the ledgers of a virtual lane of a channel contain. A node of this partition must send on the channel.
+    /// The content of the ledgers of a virtual lane of a channel. A node of this partition must send on the channel.
     pub fn balance(&self, channel: ChannelId, vl: Vl) -> Balance {
         match self.output(channel) {
             Some((outputs, output)) => outputs.balance(output, vl),
@@ -171,7 +171,7 @@ impl Partition {
         match class {
             Class::SwitchArrival | Class::SwitchReady => Some(self.ports(node as usize).feeder(port)),
             Class::HostArrival => Some(self.hosts[node as usize].into),
-            // The others concern no packet, or one that has left the network.
+            // The other events concern no packet, or one that has left the network.
             _ => None,
         }
     }

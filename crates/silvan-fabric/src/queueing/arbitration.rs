@@ -106,7 +106,7 @@ impl DueTimes {
         self.due[index] = Time::ZERO;
     }
 
-    /// Whether a queue lets others go first.
+    /// Whether a queue yields to other queues.
     pub fn lets_pass(&self, standing: Standing, now: Time) -> bool {
         match standing {
             Standing::Control | Standing::Normal => false,
@@ -119,7 +119,7 @@ impl DueTimes {
         self.longest_wait.is_some()
     }
 
-    /// When a special queue is due.
+    /// The time at which a special queue is due.
     pub fn due(&self, standing: Standing) -> Time {
         match standing {
             Standing::Control | Standing::Normal => Time::ZERO,
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(sequence(&mut of, &every, 1, |_| true, None), "nnnnnannnnannnnannnn");
         let mut of = due_times(SpecialArbitration::Strict).unwrap();
         assert_eq!(sequence(&mut of, &every, 2, |_| true, None), "nnnnnabnnnabnnnabnnn");
-        // If no other queue waits, they send immediately, in turn.
+        // If no other queue waits, special queues send immediately, in turn.
         let mut of = due_times(SpecialArbitration::Strict).unwrap();
         assert_eq!(sequence(&mut of, &every[..6], 2, |_| false, None), "ababab");
     }

@@ -35,7 +35,7 @@ enum QueueRole {
     Normal,
     /// The queue of one destination.
     Destination,
-    /// The same, remembered by the owner of the buffers instead of [`Buffers::by_destination`].
+    /// The queue of one destination that the owner of the buffers stores, and not [`Buffers::by_destination`].
     Open,
     /// A queue that can be allocated to a congestion tree.
     Special(u8),
@@ -55,7 +55,7 @@ enum Seat {
     None,
     /// The ring of its input port at this output.
     Ring(PortVl),
-    /// The queues of this output that are parked until there may be credit, or until the next node lets them send.
+    /// The list of queues that wait for credit of this output, or for permission of the next node.
     Parked(PortVl),
 }
 
@@ -118,7 +118,7 @@ struct OutputRequests<S> {
     alone: S,
     /// Bytes in all queues.
     sum: u32,
-    /// Number of parked queues.
+    /// Number of queues that wait for credit or permission.
     parked: u32,
     turn: Turn,
 }
@@ -465,9 +465,9 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         self.lanes() == 1 && self.normal == 1 && self.cams.is_none() && !self.control_first
     }
 
-    /// Input ports of the queues that are parked at an output.
+    /// Input ports of the queues that wait for credit or permission at an output.
     pub fn aside(&self, output: PortVl) -> S {
-        // Usually, no queue is parked, and the list is not read.
+        // Usually, no queue waits for credit or permission, and the list is not read.
         if self.demand[output.index()].parked == 0 {
             return S::default();
         }
@@ -781,7 +781,7 @@ impl<S: PortSet, L: Lanes> Buffers<S, L> {
         self.demand[output.index()].parked += 1;
     }
 
-    /// Lets the queues that are parked at an output send again.
+    /// Returns the queues that wait for credit or permission at an output to their rings.
     pub fn unpark(&mut self, packets: &Pool, now: Time, output: PortVl) {
         if self.demand[output.index()].parked == 0 {
             return;

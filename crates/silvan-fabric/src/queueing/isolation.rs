@@ -171,7 +171,7 @@ struct Line {
 enum OwnLine {
     /// There is no line.
     Free,
-    /// The line has been sent upstream.
+    /// The CAM line has been sent upstream.
     Going,
     /// Stop has been sent, too.
     Stopped,
@@ -216,7 +216,7 @@ fn extend(list: &mut Vec<u32>, waiting: impl Iterator<Item = u32>, room: usize) 
     }
 }
 
-/// An input port and one of its virtual lanes. The lane is stored separately because all callers know it.
+/// An input port and one of its virtual lanes. The lane is stored separately because all callers need it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InputLane {
     pub input: PortVl,
@@ -346,7 +346,7 @@ impl Cams {
         input.index() * usize::from(self.own_ports) + port.index()
     }
 
-    /// The number by which the upstream node knows the line of a normal queue for the output `port`. Lower numbers
+    /// The number that the upstream node has for the CAM line of a normal queue for the output `port`. Lower numbers
     /// belong to the lines of special queues.
     fn own_number(&self, port: Port) -> u16 {
         (self.rule.queues + port.index()) as u16

@@ -61,7 +61,7 @@ impl Queues {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostQueues {
-    /// There is no such buffer.
+    /// The node has no such buffer.
     None,
     /// One normal queue, and special queues if there are any.
     Single,

@@ -13,14 +13,14 @@ use crate::faults::{FaultRoutes, PlannedChanges, Remaining, Reroutes, around};
 /// The largest number of instants at which links change for which [`FaultPlan::remaining_networks`] returns networks.
 const MOST_REMAINING: usize = 100;
 
-/// What remains of a network from an instant on at which links change.
+/// The remaining network from an instant on at which links change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RemainingNetwork {
     /// The instant.
     pub time: Time,
     /// The network without the links that are down, at the rates of that time.
     pub topology: Topology,
-    /// Tables with routes around what is missing.
+    /// Tables with routes around the missing links.
     pub tables: Tables,
     /// The links that go down or lose rate at this instant, as indexes into the links of the whole network.
     pub worse: Vec<usize>,

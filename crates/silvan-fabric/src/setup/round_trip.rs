@@ -10,7 +10,7 @@ use super::HostNames;
 use crate::config::Config;
 
 /// Computes the round trip of a network: that of the longest route between any two hosts that send or receive, with the
-/// delay of the longest link of these routes for all links. Hosts without traffic do not matter.
+/// delay of the longest link of such routes for all links. Hosts without traffic have no effect.
 #[must_use]
 pub fn round_trip(topology: &Topology, tables: &Tables, config: &Config) -> RoundTrip {
     let hosts = communicating(topology, config);

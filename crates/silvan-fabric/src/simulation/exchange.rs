@@ -32,7 +32,7 @@ pub(super) struct PartitionProgress {
     pub known: u64,
 }
 
-/// What a partition publishes for a meeting.
+/// The values that a partition publishes for a meeting.
 #[derive(Debug, Default)]
 struct Published {
     next: AtomicU64,

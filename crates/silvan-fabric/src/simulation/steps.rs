@@ -42,7 +42,7 @@ impl Steps {
         &self.neighbors
     }
 
-    /// The number of steps between two meetings of all partitions, one entry per meeting at the end of these steps.
+    /// The number of steps between two meetings of all partitions, one entry per meeting, which ends the steps.
     #[must_use]
     pub fn rounds(&self) -> &[u32] {
         &self.rounds

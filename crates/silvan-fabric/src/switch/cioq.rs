@@ -263,7 +263,7 @@ impl<S: PortSet> CioqSwitch<S> {
             0 => self.ports.send_header(ctx, id, output),
             _ => ctx.send(self.ports.out(output), id),
         };
-        // The previous packet has left by `end`.
+        // The transmission of the previous packet ends at or before `end`.
         self.expire(output, end);
         self.outputs[output.index()].leaving = LeavingPacket { end, lane: at, space };
     }
@@ -331,7 +331,7 @@ impl<S: PortSet> CioqSwitch<S> {
         let end = (ctx.now + self.crossbar.time(size)).max(tail);
         let from = &mut self.inputs[input.index()];
         from.read_free = end;
-        // The previous packet has left by `end`.
+        // The transmission of the previous packet ends at or before `end`.
         if let Some((lane, space)) = from.leaving.left(end) {
             self.used[lane.index()] -= space;
         }

@@ -81,7 +81,7 @@ struct Match {
     output: Port,
     vl: Vl,
     head: QueueHead,
-    /// Whether the packet can wait because its queue lets other packets pass.
+    /// Whether the queue of the packet yields to other queues, so that the packet can wait.
     waits: bool,
 }
 
@@ -115,8 +115,8 @@ impl<S: PortSet> Islip<S> {
         }
     }
 
-    /// Whether an input prefers the first of two grants, because the queue of the other grant lets packets pass, or
-    /// because the first output is nearer to the input's pointer.
+    /// Whether an input prefers the first of two grants, because the queue of the other grant yields, or because the
+    /// first output is nearer to the input's pointer.
     fn is_nearer(&self, grant: &Match, other: &Match) -> bool {
         let (count, pointer) = (self.inputs.len(), self.inputs[grant.input.index()].accept.index());
         let ahead = |output: usize| {
@@ -222,7 +222,8 @@ impl<S: PortSet> Islip<S> {
                         let waits = buffers.lets_pass(head.queue, ctx.now);
                         return Some(Match { input, output, vl, head, waits });
                     }
-                    // The packet lacks credit and its queue is parked, so the output does not wait for it.
+                    // The packet lacks credit, and its queue waits in a separate list, so the output serves other
+                    // queues.
                     Err(0) => left.remove(input),
                     Err(_) => return None,
                 }

@@ -41,7 +41,7 @@ pub(crate) struct PortWiring {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outgoing {
     pub output: Port,
-    /// Bytes in all queues that feed the lane, excluding this packet.
+    /// Bytes in all queues of the lane, excluding this packet.
     pub queue_bytes: u32,
     /// Bytes in use of the lane's share of the output buffer, including this packet; zero if there are no output
     /// buffers.
@@ -59,7 +59,7 @@ impl Outgoing {
 /// The component that selects outputs or lanes that the forwarding table alone does not determine.
 #[derive(Debug, Saved)]
 pub(crate) enum Steering {
-    /// Flows have routes of their own.
+    /// Flows select their routes.
     Flows(Director),
     /// Each packet is routed adaptively.
     Packets(PortChooser),
@@ -106,7 +106,8 @@ pub(crate) struct Ports {
     /// The tables that the switch uses in turn, the first ones at the start; empty if they do not change.
     #[saved(constant)]
     pub all_tables: Box<[NumberedTable]>,
-    /// For each port, whether packets that can choose do not use it; empty if there never is such a port.
+    /// For each port, whether packets that can choose among several ports avoid it; empty if there never is such a
+    /// port.
     avoided: Box<[bool]>,
     /// Present if the switch trims packets.
     pub trimmer: Option<Box<Trimmer>>,
@@ -383,8 +384,8 @@ impl Ports {
         (MarkedLane { output: output.index(), lane: self.lane(output, vl).index() }, facts)
     }
 
-    /// Lets the marking rule decide about a packet that has entered the queues of an output lane. The queues now hold
-    /// `queue_bytes`, including the packet.
+    /// Asks the marking rule whether to mark a packet that has entered the queues of an output lane. The queues now
+    /// hold `queue_bytes`, including the packet.
     #[inline(always)]
     pub fn arrives(&mut self, ctx: &mut Context, output: Port, id: PacketId, queue_bytes: u32) {
         if self.marking.watches_arrivals() {

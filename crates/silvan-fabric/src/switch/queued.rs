@@ -61,16 +61,17 @@ pub(super) struct QueueHead {
 /// The effect of sending a packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Served {
-    /// When its input may be read again.
+    /// The time at which its input may be read again.
     pub read_until: Time,
-    /// When its output becomes free.
+    /// The time at which its output becomes free.
     pub end: Time,
     /// Bytes that remain queued for its lane of the output.
     pub left: u32,
 }
 
 /// Returns the queue of an input that an output lane may serve, if there is credit on the output's channel. With
-/// divided memory, queues whose packets lack credit are parked to let others pass. For `relays`, see [`QueuedSwitch`].
+/// divided memory, queues whose packets lack credit are moved to a separate list, so that others can pass. For
+/// `relays`, see [`QueuedSwitch`].
 #[inline(always)]
 pub(super) fn candidate<S: PortSet, L: Lanes>(
     ctx: &mut Context,

@@ -132,7 +132,7 @@ impl<S: PortSet, L: Lanes> QueuedSwitch<S, L, RoundRobin<S>> {
                     }
                     return true;
                 }
-                // All packets of this input lack credit and let others pass. Other inputs may have credit.
+                // All packets of this input lack credit, and their queues yield. Other inputs may have credit.
                 Err(0) => {}
                 Err(space) => {
                     self.buffers.turn_mut(lane).blocked = space;

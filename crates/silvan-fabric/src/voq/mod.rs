@@ -342,7 +342,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
         let (output, vl, input) = (slot.output(), slot.vl(), slot.input());
         let at = self.lane_index(output, vl);
         let (queue, inputs) = if FIFO {
-            // The queue is that of all inputs.
+            // All inputs share this queue.
             let bytes = self.records[output].lanes[vl].sum;
             (Some(QueueFill { input: Port::new(input), bytes }), Ports256::EMPTY)
         } else if Self::IS_GENERAL {
@@ -390,7 +390,7 @@ impl<const LANES: usize, const MARKS: u8, const FIFO: bool, X> VoqOutputs<LANES,
     }
 
     /// Selects the packet that an output with a free link sends now, and removes it from its queue. If no packet can be
-    /// sent, returns the time at which a packet will have credit, as far as it is known.
+    /// sent, returns the time at which a packet will have credit, if the time is known.
     #[inline(always)]
     pub fn settle<A, W: Wires<LANES, X, A>>(
         &mut self,

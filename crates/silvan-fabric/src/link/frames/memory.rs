@@ -10,7 +10,7 @@ use silvan_engine::saved::Saved;
 /// The memory of one virtual lane of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// Memory of its own. All values are in bytes.
+    /// Memory that a single lane uses. All values are in bytes.
     Fixed {
         /// The lane is paused above this fill.
         xoff: u32,
@@ -72,7 +72,7 @@ pub(crate) struct Lack {
     pub missing: u64,
     /// The headroom of the lane, or of all lanes of the switch.
     pub headroom: u64,
-    /// Whether the headroom of the switch is exhausted, rather than that of the lane.
+    /// Whether the headroom of the whole switch is exhausted, and not only that of the lane.
     pub is_pool: bool,
 }
 
@@ -104,7 +104,7 @@ impl Gate {
         }
     }
 
-    /// Stores a packet. Returns what is missing if it does not fit.
+    /// Stores a packet. If it does not fit, returns which memory is exhausted.
     pub fn store(&mut self, rule: &Rule, memories: &mut [SwitchMemory], space: u32) -> Option<Lack> {
         let new = self.fill.saturating_add(space);
         let lacks = |used: u64, headroom: u64, is_pool| {
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(Gate { fill: 200, over: 1 }.room(&shared(0), &memory(10_000)), None);
     }
 
-    /// With k lanes of incast, each uses a = 2^-shift of what is free: T = a B / (1 + k a).
+    /// With k lanes of incast, each lane uses a = 2^-shift of the free memory, so T = a B / (1 + k a).
     #[test]
     fn incast_uses_the_memory_to_the_steady_threshold() {
         for (shift, lanes) in [(0, 1), (0, 4), (1, 3), (3, 5), (-2, 3)] {

@@ -40,7 +40,7 @@ pub(super) struct Tree {
     missed: u32,
 }
 
-/// All trees so far, and the live ones.
+/// All trees so far, and the current ones.
 #[derive(Debug, Default, Saved)]
 pub(super) struct TreeHistory {
     pub trees: Vec<Tree>,

@@ -397,7 +397,7 @@ impl Moment {
             }
         }
         self.find_stopped(view, map);
-        // The order is that of tuples, but needs only a single comparison.
+        // The order is that of tuples; a single number needs only one comparison.
         self.waits.sort_unstable_by_key(|&(link, waiting, vl, lane)| {
             u128::from(link) << 48 | u128::from(waiting) << 16 | u128::from(vl) << 8 | u128::from(lane)
         });

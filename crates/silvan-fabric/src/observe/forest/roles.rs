@@ -28,11 +28,11 @@ pub(crate) struct Who {
 /// The traffic that one host and class send through a root.
 #[derive(Debug, Clone, Copy, Default, Saved)]
 pub(crate) struct Feeding {
-    /// Number of intervals in which the traffic fed the tree, or at whose end its packets were on the way to the root;
-    /// and the number of these at whose end a flow of the host was throttled.
+    /// Number of intervals in which the traffic contributed to the tree, or at whose end its packets were on the way to
+    /// the root; and the number of intervals at whose end a flow of the host was throttled.
     pub samples: u32,
     pub throttled: u32,
-    /// Number of intervals in which the traffic fed the tree.
+    /// Number of intervals in which the traffic contributed to the tree.
     pub fed: u32,
     /// The start of the first such interval; the next field is the end of the last one.
     pub first_ns: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Feeding {
 }
 
 impl Feeding {
-    /// Records that the traffic feeds the tree now.
+    /// Records that the traffic contributes to the tree now.
     fn see(&mut self, now_ns: u64, is_throttled: bool) {
         if self.last_ns != now_ns {
             self.last_ns = now_ns;
@@ -63,10 +63,10 @@ impl Feeding {
 pub(crate) struct WaitingTraffic {
     /// Number of samples at which a packet had to cross a branch but no root.
     pub samples: u32,
-    /// The start of the first of these intervals; the next field is the end of the last one.
+    /// The start of the first interval with such a sample; the next field is the end of the last one.
     pub first_ns: u64,
     pub last_ns: u64,
-    /// The payload that was offered but not sent in these intervals.
+    /// The payload that was offered in the intervals with such samples; the next field is the part that was not sent.
     pub offered_bytes: f64,
     pub lost_bytes: f64,
 }
@@ -399,8 +399,8 @@ impl Roles {
     ) {
         for same in group.chunk_by(|one, other| one.meets == other.meets) {
             let Meets::Branch(link) = same[0].meets else { continue };
-            // The payload held back is divided first among the waiting packets, then among the trees that cause the
-            // wait.
+            // The payload that was not sent is divided first among the waiting packets, then among the trees that they
+            // wait for.
             let trees = moment.trees_of(link).count().max(1);
             let share = same.len() as f64 / (group.len() * trees) as f64;
             for root in moment.trees_of(link) {

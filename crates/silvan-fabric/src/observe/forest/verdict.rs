@@ -10,8 +10,8 @@ const ALL: f64 = 0.999;
 /// Minimum share of its traffic that makes a host and class a contributor if sent through a root, regardless of the
 /// amount.
 const OWN: f64 = 0.25;
-/// With a smaller share, a host and class contribute if they send at least this multiple of their traffic to any other
-/// host through the root.
+/// With a smaller share, a host and class contribute if they send through the root in at least this multiple of the
+/// intervals that would be expected by chance.
 const PREFERRED: f64 = 2.0;
 
 /// The classification of a tree.
@@ -119,8 +119,7 @@ pub(super) fn judge(
     verdicts
 }
 
-/// Finds moving trees, which are those for which at least half of the contributors of either tree later fed the other
-/// one.
+/// Finds moving trees: at least half of the contributors of one of two successive trees contributed to both.
 fn find_moves(trees: &[Tree], verdicts: &mut [TreeKind], is_endpoint: impl Fn(&Tree) -> bool) {
     let mut fed: FxHashMap<(u16, u32), Vec<u32>> = FxHashMap::default();
     for (number, verdict) in verdicts.iter().enumerate().filter(|one| is_endpoint(&trees[one.0])) {
@@ -176,7 +175,7 @@ mod tests {
         // 1 MB to others is 10 kB to each of 100 hosts.
         let windy = (1e5, 1_100_000, 50);
         assert_eq!(found(&[windy, windy, (1e4, 1_010_000, 10), (19_000.0, 1_019_000, 19)]), [0, 1]);
-        // A number of packets slightly above the expected number may still be due to chance.
+        // A number of intervals slightly above the expected number can be due to chance.
         assert_eq!(found(&[windy, (4e3, 104_000, 4), (8e3, 108_000, 8)]), [0, 2]);
     }
 

@@ -8,7 +8,7 @@ use super::{Cams, Cause, Line, OwnLine};
 
 impl Cams {
     /// The rate that the root accepts from a special queue, which is the rate of the root divided evenly among all
-    /// queues that feed it. `None` if the tree no longer exists.
+    /// queues that send to it. `None` if the tree no longer exists.
     pub fn share(&self, input: PortVl, at: usize) -> Option<Rate> {
         let Line { output, cause, .. } = self.inputs[input.index()].special[at].as_ref()?;
         let whole = match cause {
@@ -29,7 +29,7 @@ impl Cams {
     }
 
     /// The rate that the root accepts from a normal queue of its own switch: the rate of the root divided evenly among
-    /// the inputs (of a virtual lane) whose queues have lines.
+    /// the inputs (of a virtual lane) whose queues have CAM lines.
     fn own_share(&self, vl: Vl, port: Port) -> Rate {
         let inputs = (vl.index()..self.inputs.len()).step_by(self.lanes()).map(PortVl::new);
         let lines = inputs.filter(|&input| self.own[self.own_index(input, port)] != OwnLine::Free).count();

@@ -54,7 +54,7 @@ fn a_line_of_a_root_is_extended_by_new_packets_only() {
     assert_eq!(cams.inputs[0].special.iter().flatten().count(), 1);
 }
 
-/// A notification about a line of the node behind output 1.
+/// A notification about a CAM line of the node behind output 1.
 fn hears(cams: &mut Cams, line: u16, message: LineMessage) -> Vec<(usize, usize)> {
     let notice = Notice { vl: Vl::FIRST, line, rate: None, message };
     let found = cams.received(outputs()[1], notice);
@@ -75,7 +75,7 @@ fn the_normal_queue_of_a_root_is_announced_stopped_resumed_and_released() {
     let mut cams = cams(false, 8);
     assert_eq!(grew(&mut cams, 1, 6_000, &[7]), None, "not above the threshold");
     let notice = cams.normal_grew(growth(1, 6_001, 0), |_| [7, 8, 7].into_iter(), Time::ZERO).unwrap();
-    // Lines of the two special queues come first.
+    // The CAM lines of the two special queues are the first ones.
     assert_eq!((notice.line, notice.message), (2, allocate(&[7, 8])));
     assert_eq!(outputs().map(|output| cams.has_own_line(PortVl::new(1), output.port(1))), [true, false]);
     assert!(!cams.has_own_line(PortVl::new(0), Port::FIRST));
@@ -144,8 +144,7 @@ fn packets_follow_those_before_them_and_a_lack_of_queues_is_counted() {
     assert!(cams.take_wanting(input) && !cams.take_wanting(input), "once");
     assert!(!cams.take_wanting(PortVl::new(1)));
     stored(&mut cams, 0, 9, 1_000);
-    // The next node releases the line. The queue keeps its packets, and accepts only packets that must follow
-    // them.
+    // The next node releases the CAM line. The queue keeps its packets, and accepts only packets that must follow them.
     assert_eq!(hears(&mut cams, 5, LineMessage::Release), [(0, 0)]);
     assert_eq!(cams.special_for(input, outputs()[1], 9, Time::ZERO), Some(0));
     assert_eq!(stored(&mut cams, 0, 9, 9_000), None, "there is no line to send upstream");

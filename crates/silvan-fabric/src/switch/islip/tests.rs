@@ -90,7 +90,8 @@ fn outputs_grant_to_the_first_request_at_or_after_their_pointers() {
     let (switch, ctx) = parts(&mut partition);
     assert_eq!(settle(switch, ctx, &[(1, 0), (2, 0), (3, 1)]), [0, 1]);
     assert_eq!(pointers(switch), ([2, 0, 0, 0], [0, 1, 0, 2]));
-    // When all ports are free again, it is the turn of input 2, and after the last input that of the first one.
+    // When all ports are free again, it is the turn of input 2; after the last input, the turn returns to the first
+    // input.
     ctx.now = Time(2 * ctx.links.span(0, 1_000).0);
     assert_eq!(settle(switch, ctx, &[(0, 1), (2, 1), (1, 0)]), [0, 1]);
     assert_eq!(pointers(switch).0, [3, 1, 0, 0]);
